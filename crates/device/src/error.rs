@@ -1,0 +1,58 @@
+//! Errors of devices: what, where, expected and found.
+
+use thiserror::Error;
+
+/// A request that a device did not carry out.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum DeviceError {
+    /// The operating system or the medium reported an error.
+    #[error("{device}: {operation} of {length} bytes at offset {offset} failed: {reason}")]
+    Io {
+        /// Name of the device or file.
+        device: String,
+        /// "read", "write", "sync", "discard" or "open".
+        operation: &'static str,
+        /// Byte offset of the request.
+        offset: u64,
+        /// Length of the request in bytes.
+        length: u64,
+        /// What the system said.
+        reason: String,
+    },
+    /// The request reaches past the end of the device.
+    #[error("{device}: {operation} of {length} bytes at offset {offset} is past its end of {capacity} bytes")]
+    OutOfRange {
+        /// Name of the device or file.
+        device: String,
+        /// "read", "write" or "discard".
+        operation: &'static str,
+        /// Byte offset of the request.
+        offset: u64,
+        /// Length of the request in bytes.
+        length: u64,
+        /// Capacity of the device in bytes.
+        capacity: u64,
+    },
+    /// Offset or length is not a multiple of the sector size.
+    #[error("{device}: {operation} of {length} bytes at offset {offset} is not aligned to {sector} bytes")]
+    Misaligned {
+        /// Name of the device or file.
+        device: String,
+        /// "read", "write" or "discard".
+        operation: &'static str,
+        /// Byte offset of the request.
+        offset: u64,
+        /// Length of the request in bytes.
+        length: u64,
+        /// Sector size in bytes.
+        sector: u32,
+    },
+    /// The device failed before and refuses all further requests.
+    #[error("{device} has failed and is switched off: {reason}")]
+    Dead {
+        /// Name of the device or file.
+        device: String,
+        /// The first failure.
+        reason: String,
+    },
+}

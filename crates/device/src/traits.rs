@@ -1,0 +1,80 @@
+//! The device interface.
+
+use crate::DeviceError;
+use std::time::Duration;
+
+/// Shape of a device. All sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Usable capacity.
+    pub capacity_bytes: u64,
+    /// Smallest unit that is written atomically; offsets and lengths are multiples of it.
+    pub sector_bytes: u32,
+}
+
+/// One request of a batch. Offsets and lengths are multiples of the sector size.
+#[derive(Debug)]
+pub enum Io<'a> {
+    /// Fill `buffer` from `offset`.
+    Read {
+        /// Byte offset on the device.
+        offset: u64,
+        /// Destination; its length is the length of the read.
+        buffer: &'a mut [u8],
+    },
+    /// Write `data` at `offset`.
+    Write {
+        /// Byte offset on the device.
+        offset: u64,
+        /// Source; its length is the length of the write.
+        data: &'a [u8],
+    },
+}
+
+/// What a device has done since it was opened. Utilisation is `busy / elapsed`, as iostat's %util: the share of time
+/// with at least one request outstanding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Read requests.
+    pub reads: u64,
+    /// Write requests.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Syncs.
+    pub syncs: u64,
+    /// Time with at least one request outstanding.
+    pub busy: Duration,
+    /// Bytes that the flash itself programmed (host writes plus garbage collection); 0 where unknown.
+    pub programmed_bytes: u64,
+    /// Erase operations of the flash; 0 where unknown.
+    pub erases: u64,
+}
+
+/// A block device. Blocking: a caller parks until its requests are done, whatever the runtime.
+///
+/// A completed write is readable at once; it is durable only when a later [`Device::sync`] has returned. After a crash,
+/// each 512-byte sector of an unsynced write holds its old or its new content.
+pub trait Device: Send + Sync {
+    /// Shape of the device.
+    fn geometry(&self) -> Geometry;
+    /// Submits all requests together, at the device's own queue depth, and returns when all have completed. On error
+    /// some may have been carried out; the first error is returned.
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError>;
+    /// Makes all completed writes durable.
+    fn sync(&self) -> Result<(), DeviceError>;
+    /// Tells the device that the range's content is no longer needed; afterwards it reads as anything.
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError>;
+    /// What the device has done so far.
+    fn counters(&self) -> Counters;
+    /// Reads one range.
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        self.run(&mut [Io::Read { offset, buffer }])
+    }
+    /// Writes one range.
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.run(&mut [Io::Write { offset, data }])
+    }
+}

@@ -1,0 +1,118 @@
+//! What a buffer pool and the layer below it say to each other. The flash tier and the plain disk have one interface
+//! (3LA §3): without a flash device the same store is the two-layer baseline.
+
+use crate::TierError;
+use entresol_core::{Lsn, PageId};
+use std::sync::Weak;
+
+/// Where a page was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In the staging groups, in memory, on its way to flash.
+    Staging,
+    /// On flash.
+    Flash,
+    /// On disk.
+    Disk,
+}
+
+/// The answer to a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// Where the page was found.
+    pub source: Source,
+    /// The page is newer than its disk copy; the frame's `dirty` starts with this, its `fdirty` with false.
+    pub dirty: bool,
+}
+
+/// A page leaving DRAM, or written out by a checkpoint. Its log records are durable up to `lsn` before it is handed
+/// over (the WAL rule).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// Which page.
+    pub page: PageId,
+    /// LSN of its newest change.
+    pub lsn: Lsn,
+    /// Newer than the disk copy.
+    pub dirty: bool,
+    /// Newer than the flash copy (FaCE §3.3).
+    pub fdirty: bool,
+}
+
+/// What became of a page that was handed down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandedDown {
+    /// The version handed down is (or will be) newer than the disk copy: a frame that stays in DRAM keeps `dirty`.
+    pub dirty: bool,
+}
+
+/// A layer below the buffer pool: the flash tier, or the disk alone.
+pub trait Layer: Send + Sync {
+    /// Fills `buffer` (one page) with the newest version of `page`, proved by checksum, id and generation.
+    fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError>;
+    /// Takes a page. Returns when the layer holds it (a memory copy in staging, or a completed disk write): from then on
+    /// `fetch` serves this version. Waits when staging is full; never drops a page that is dirty.
+    fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError>;
+    /// As [`Layer::evict`], but returns `None` instead of waiting.
+    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError>;
+    /// Makes every page handed down so far durable: for the flash tier on flash with its directory (FaCE §2.3), for LC
+    /// and the disk alone on disk. Called by a database checkpoint before it writes its record.
+    fn checkpoint(&self) -> Result<(), TierError>;
+    /// Tells the layer whom to ask for victims and to tell of destages. Called once, before the first fetch.
+    fn attach(&self, upstream: Weak<dyn Upstream>);
+    /// Counters since open.
+    fn metrics(&self) -> TierMetrics;
+    /// Ends background work after draining staging. The directory is made durable, so the next open is warm.
+    fn close(&self) -> Result<(), TierError>;
+}
+
+/// What a layer asks of the buffer pool above it.
+pub trait Upstream: Send + Sync {
+    /// Evict up to `pages` of the coldest frames with [`Layer::try_evict`] (FaCE GSC, §3.3). Returns how many went. Must
+    /// not wait for the layer.
+    fn pull_victims(&self, pages: usize) -> usize;
+    /// The version of `page` with `lsn` is now on disk: a frame holding it unchanged is no longer `dirty`.
+    fn destaged(&self, page: PageId, lsn: Lsn);
+}
+
+/// Counters of a layer since it was opened. All in pages unless said otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TierMetrics {
+    /// Fetches served from staging.
+    pub staging_hits: u64,
+    /// Fetches served from flash.
+    pub flash_hits: u64,
+    /// Fetches served from disk.
+    pub disk_reads: u64,
+    /// Pages written to disk: destages, and dirty pages that bypassed the flash.
+    pub disk_writes: u64,
+    /// Pages handed down newer than the disk copy and newer than the flash copy, i.e. that would have been disk writes
+    /// without a flash layer.
+    pub dirty_evictions: u64,
+    /// Clean (for the flash) pages handed down.
+    pub clean_evictions: u64,
+    /// Pages that were dropped because an identical copy is on flash (conditional enqueue).
+    pub already_on_flash: u64,
+    /// Pages written to flash from staging, second chances included.
+    pub flash_writes: u64,
+    /// Pages read from flash in order to be destaged or given a second chance.
+    pub dequeue_reads: u64,
+    /// Second chances given.
+    pub second_chances: u64,
+    /// Victims pulled from the buffer pool.
+    pub pulled: u64,
+    /// Valid pages in slots now.
+    pub slots_valid: u64,
+    /// Superseded versions in slots now (duplicates).
+    pub slots_superseded: u64,
+    /// Valid pages in slots now that are newer than disk.
+    pub slots_dirty: u64,
+    /// Slots there are.
+    pub slots: u64,
+    /// Clean pages found damaged on flash and read from disk instead.
+    pub damaged_clean: u64,
+    /// Destages of a version that disk already had (MISSION, traps).
+    pub redundant_destages: u64,
+    /// Hash of every decision taken, in order.
+    pub decision_hash: u64,
+}

@@ -1,0 +1,108 @@
+//! The header of every page of a store: 32 bytes, little-endian.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 4 | CRC32C of bytes 4 .. page size |
+//! | 4 | 2 | kind (owned by the store) |
+//! | 6 | 2 | flags (owned by the store) |
+//! | 8 | 8 | page id |
+//! | 16 | 8 | LSN of the newest change |
+//! | 24 | 8 | generation: the flash position the page was last written to, 0 on disk before it ever was on flash |
+//!
+//! The generation and the checksum are stamped by the flash tier when it copies the page into staging, or by the disk
+//! layer when it writes the page, so DRAM frames carry stale values of both.
+
+use entresol_core::{Lsn, PageId, Position};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes of [`PageHeader`].
+pub const PAGE_HEADER_BYTES: usize = 32;
+
+/// See the module's table.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct PageHeader {
+    /// CRC32C of the rest of the page.
+    pub checksum: U32,
+    /// What the page holds; the store's business.
+    pub kind: U16,
+    /// The store's business.
+    pub flags: U16,
+    /// Which page this is.
+    pub page: U64,
+    /// LSN of the newest change.
+    pub lsn: U64,
+    /// Flash position of this version.
+    pub generation: U64,
+}
+
+const _: () = assert!(size_of::<PageHeader>() == PAGE_HEADER_BYTES);
+
+/// What is wrong with a page that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageFault {
+    /// The checksum does not match the content.
+    Checksum {
+        /// In the header.
+        expected: u32,
+        /// Of the content.
+        found: u32,
+    },
+    /// It is another page.
+    Identity {
+        /// The page wanted.
+        expected: PageId,
+        /// The page that lies there.
+        found: PageId,
+    },
+    /// It is another version.
+    Generation {
+        /// The version wanted.
+        expected: Position,
+        /// The version that lies there.
+        found: Position,
+    },
+}
+
+/// The header of `page`, which is at least [`PAGE_HEADER_BYTES`] long.
+pub fn header(page: &[u8]) -> &PageHeader {
+    PageHeader::ref_from_prefix(page).expect("a page is longer than its header").0
+}
+
+/// The header of `page`, to change.
+pub fn header_mut(page: &mut [u8]) -> &mut PageHeader {
+    PageHeader::mut_from_prefix(page).expect("a page is longer than its header").0
+}
+
+/// LSN of the newest change in `page`.
+pub fn lsn(page: &[u8]) -> Lsn {
+    Lsn(header(page).lsn.get())
+}
+
+/// Stamps identity and generation and then the checksum: the last thing done before a page leaves memory.
+pub fn seal(page: &mut [u8], id: PageId, generation: Position) {
+    let head = header_mut(page);
+    head.page = U64::new(id.0);
+    head.generation = U64::new(generation.0);
+    let sum = crc32c::crc32c(&page[4..]);
+    header_mut(page).checksum = U32::new(sum);
+}
+
+/// Proves that `page` is `id`, at `generation` if one is given, and undamaged.
+pub fn verify(page: &[u8], id: PageId, generation: Option<Position>) -> Result<(), PageFault> {
+    let head = header(page);
+    let found = crc32c::crc32c(&page[4..]);
+    if found != head.checksum.get() {
+        return Err(PageFault::Checksum { expected: head.checksum.get(), found });
+    }
+    if head.page.get() != id.0 {
+        return Err(PageFault::Identity { expected: id, found: PageId(head.page.get()) });
+    }
+    match generation {
+        Some(wanted) if wanted.0 != head.generation.get() => {
+            Err(PageFault::Generation { expected: wanted, found: Position(head.generation.get()) })
+        }
+        _ => Ok(()),
+    }
+}

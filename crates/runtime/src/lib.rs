@@ -1,0 +1,14 @@
+//! One blocking style of code, two runtimes (DESIGN rule 3).
+//!
+//! Code written against the free functions of this crate runs unchanged on OS threads under the wall clock (*real*)
+//! and on coroutines, one at a time, under a virtual clock (*sim*). Which of the two is found by a thread-local: inside
+//! [`sim::Simulation::run`] every call goes to that simulation; anywhere else it goes to the operating system.
+#![deny(unsafe_code)]
+
+pub mod sim;
+pub mod sync;
+mod task;
+mod time;
+
+pub use task::{JoinHandle, Task, consume_cpu, current, is_simulated, park, random, sleep, sleep_until, spawn, yield_now};
+pub use time::{Time, now};
