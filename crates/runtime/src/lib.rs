@@ -3,12 +3,19 @@
 //! Code written against the free functions of this crate runs unchanged on OS threads under the wall clock (*real*)
 //! and on coroutines, one at a time, under a virtual clock (*sim*). Which of the two is found by a thread-local: inside
 //! [`sim::Simulation::run`] every call goes to that simulation; anywhere else it goes to the operating system.
+//!
+//! Invariant: inside a simulation nothing depends on the machine. Time, order and randomness come from the seed alone,
+//! so two runs of one seed are equal to the last digit.
 #![deny(unsafe_code)]
 
+pub mod rng;
 pub mod sim;
 pub mod sync;
 mod task;
 mod time;
 
-pub use task::{JoinHandle, Task, consume_cpu, current, is_simulated, park, random, sleep, sleep_until, spawn, yield_now};
+pub use task::{
+    JoinHandle, Task, consume_cpu, current, is_simulated, park, park_timeout, random, sleep, sleep_until,
+    spawn, yield_now,
+};
 pub use time::{Time, now};

@@ -1,6 +1,8 @@
 //! A point in time of whichever runtime is running.
 
-use std::time::Duration;
+use crate::sim;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// Nanoseconds since the runtime started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,6 +18,24 @@ impl Time {
 impl std::ops::Add<Duration> for Time {
     type Output = Time;
     fn add(self, duration: Duration) -> Time {
-        Time(self.0 + duration.as_nanos() as u64)
+        Time(self.0.saturating_add(nanos(duration)))
     }
+}
+
+/// `duration` in nanoseconds; the longest representable one if it is longer than 584 years.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The current time: virtual inside a simulation, otherwise since the process first asked.
+pub fn now() -> Time {
+    match sim::world() {
+        Some(world) => world.now(),
+        None => wall_clock(),
+    }
+}
+
+fn wall_clock() -> Time {
+    static START: OnceLock<Instant> = OnceLock::new();
+    Time(nanos(START.get_or_init(Instant::now).elapsed()))
 }

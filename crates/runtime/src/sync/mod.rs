@@ -1,0 +1,26 @@
+//! Locks over `park` and `unpark`, one implementation for both runtimes.
+//!
+//! * [`Mutex`], [`RwLock`]: data with a lock (the guards are `lock_api`'s).
+//! * [`RwLatch`]: a shared/exclusive latch without data, with `try_` variants and downgrade.
+//! * [`Condvar`]: waits for a condition on a [`Mutex`].
+//! * [`Semaphore`]: a count of permits.
+//!
+//! Rules that all of them keep:
+//! 1. Free of contention, taking and releasing is one compare-and-swap each, without allocation.
+//! 2. Waiters queue first in, first out. A released lock may be taken by whoever comes first, but a waiter that was woken
+//!    in vain once gets the next release handed over: nobody starves. Readers queue behind a waiting writer.
+//! 3. Releasing never parks and never unwinds, so guards may be dropped anywhere.
+//! 4. The queue's own tiny lock is never held across a park.
+//! 5. A waiter that is unwound (a simulation that is halted) leaves the queue, and passes on what it had been granted.
+//!
+//! No poisoning. A task that takes a lock it already holds waits for ever.
+
+mod condvar;
+mod latch;
+mod mutex;
+mod semaphore;
+
+pub use condvar::Condvar;
+pub use latch::RwLatch;
+pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use semaphore::{Semaphore, SemaphorePermit};
