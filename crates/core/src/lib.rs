@@ -4,6 +4,22 @@
 //! one flat region that may be attached at any address.
 #![forbid(unsafe_code)]
 
+mod check;
+mod config;
 mod id;
+mod index;
+mod job;
+mod machine;
+pub mod placement;
+mod policy;
+mod region;
+mod restore;
+mod slot;
+mod staging;
 
+pub use check::Violation;
+pub use config::{Config, ConfigError, GROUP_PAGES_MAX, Placement, PolicyKind};
 pub use id::{Lsn, PageId, Position, SlotId};
+pub use job::{Admission, Fate, FrameId, Generation, Job, JobPage, JobPages, Lookup, Ticket};
+pub use machine::{Occupancy, SlotView};
+pub use region::{Partition, Section, bytes_per_slot, region_bytes, sections};

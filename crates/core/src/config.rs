@@ -1,0 +1,194 @@
+//! What a partition is made of. Everything is sized once, from this.
+
+use thiserror::Error;
+
+/// The cache policies, by their names on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum PolicyKind {
+    /// mvFIFO, page by page (FaCE §3.3, algorithm 1).
+    Face = 1,
+    /// mvFIFO with Group Replacement (FaCE §3.3).
+    FaceGr = 2,
+    /// mvFIFO with Group Second Chance (FaCE §3.3).
+    FaceGsc = 3,
+    /// Lazy Cleaning: LRU-2, write-back, background cleaner (FaCE §2.3, 5.3; Do et al., SIGMOD 2011).
+    Lc = 4,
+}
+
+impl PolicyKind {
+    /// All policies, in the order of the papers' tables.
+    pub const ALL: [PolicyKind; 4] = [PolicyKind::Lc, PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PolicyKind::Face => "face",
+            PolicyKind::FaceGr => "face-gr",
+            PolicyKind::FaceGsc => "face-gsc",
+            PolicyKind::Lc => "lc",
+        }
+    }
+
+    /// The policy of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// The policy with that number in a header or superblock.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| *policy as u32 == code)
+    }
+
+    /// Where its pages go on flash.
+    pub const fn placement(self) -> Placement {
+        match self {
+            PolicyKind::Face | PolicyKind::FaceGr | PolicyKind::FaceGsc => Placement::Log,
+            PolicyKind::Lc => Placement::Slots,
+        }
+    }
+
+    /// Whether pages are written to and read back from flash a group at a time, in one I/O.
+    pub const fn by_group(self) -> bool {
+        matches!(self, PolicyKind::FaceGr | PolicyKind::FaceGsc)
+    }
+}
+
+/// How pages are placed on flash (DESIGN §4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// A ring, written only at its rear; the directory survives a crash.
+    Log,
+    /// In place, at any slot; the directory does not survive (LC).
+    Slots,
+}
+
+/// Most pages of a group.
+pub const GROUP_PAGES_MAX: usize = 128;
+
+/// Sizes and knobs of one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Which policy decides.
+    pub policy: PolicyKind,
+    /// Slots on flash; a multiple of `group_pages` with log placement.
+    pub slots: u32,
+    /// Pages of a group, 2 ..= 128 (64 unless there is a reason).
+    pub group_pages: u32,
+    /// Groups that staging holds, at least 2.
+    pub staging_groups: u32,
+    /// LC: the cleaner works while more than this many per mille of the slots are dirty.
+    pub dirty_permille_max: u32,
+    /// LC: departed pages whose last access is remembered (LRU-2's retained information).
+    pub history: u32,
+}
+
+impl Config {
+    /// The usual settings for `slots` slots, rounded down to whole groups.
+    pub fn new(policy: PolicyKind, slots: u32) -> Self {
+        let group_pages = 64;
+        let slots = slots / group_pages * group_pages;
+        let history = if policy == PolicyKind::Lc { slots } else { 0 };
+        Self { policy, slots, group_pages, staging_groups: 4, dirty_permille_max: 500, history }
+    }
+
+    /// Pages that staging holds.
+    pub const fn staging_pages(&self) -> u32 {
+        self.group_pages * self.staging_groups
+    }
+
+    /// Fewest slots this configuration works with: in-flight dequeues and staging must never meet (see
+    /// [`crate::placement`]).
+    pub const fn slots_min(&self) -> u32 {
+        2 * self.group_pages * (crate::placement::UNITS as u32 + 2) + 2 * self.staging_pages()
+    }
+
+    /// Says whether a partition can be built from this.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.group_pages < 2 || self.group_pages as usize > GROUP_PAGES_MAX {
+            return Err(ConfigError::GroupPages { found: self.group_pages });
+        }
+        if self.staging_groups < 2 || self.staging_groups > 64 {
+            return Err(ConfigError::StagingGroups { found: self.staging_groups });
+        }
+        let slots_max = crate::slot::LINK_MAX - self.staging_pages() - 1;
+        if self.slots < self.slots_min() || self.slots > slots_max {
+            return Err(ConfigError::Slots { found: self.slots, min: self.slots_min(), max: slots_max });
+        }
+        if self.policy.placement() == Placement::Log && !self.slots.is_multiple_of(self.group_pages) {
+            return Err(ConfigError::PartialGroup { slots: self.slots, group_pages: self.group_pages });
+        }
+        if self.dirty_permille_max > 1000 {
+            return Err(ConfigError::DirtyShare { found: self.dirty_permille_max });
+        }
+        if self.history > slots_max {
+            return Err(ConfigError::History { found: self.history, max: slots_max });
+        }
+        Ok(())
+    }
+}
+
+/// A configuration that no partition can be built from, or a region that does not hold one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// Group size out of range.
+    #[error("a group of {found} pages is not possible; choose 2 to 128 (64 is usual)")]
+    GroupPages {
+        /// Pages asked for.
+        found: u32,
+    },
+    /// Number of staging groups out of range.
+    #[error("{found} staging groups are not possible; choose 2 to 64")]
+    StagingGroups {
+        /// Groups asked for.
+        found: u32,
+    },
+    /// Number of slots out of range.
+    #[error("a flash cache of {found} pages is not possible; with these groups it takes {min} to {max} pages")]
+    Slots {
+        /// Slots asked for.
+        found: u32,
+        /// Fewest possible.
+        min: u32,
+        /// Most possible.
+        max: u32,
+    },
+    /// Slots are not whole groups.
+    #[error("{slots} slots are not a whole number of groups of {group_pages} pages; round the size down")]
+    PartialGroup {
+        /// Slots asked for.
+        slots: u32,
+        /// Pages of a group.
+        group_pages: u32,
+    },
+    /// Dirty share over 100 %.
+    #[error("a dirty share of {found} per mille is over 1000; choose 0 to 1000")]
+    DirtyShare {
+        /// Per mille asked for.
+        found: u32,
+    },
+    /// History too long.
+    #[error("a history of {found} pages is too long; at most {max} are possible")]
+    History {
+        /// Entries asked for.
+        found: u32,
+        /// Most possible.
+        max: u32,
+    },
+    /// The region's size does not fit the configuration.
+    #[error("the region has {found} bytes, but this configuration needs {expected}")]
+    RegionSize {
+        /// Bytes needed.
+        expected: usize,
+        /// Bytes given.
+        found: usize,
+    },
+    /// The region was not written by this version.
+    #[error("the region does not hold a cache partition (magic {found:#x}, expected {expected:#x}); format it first")]
+    Magic {
+        /// The magic of this version.
+        expected: u64,
+        /// What lies there.
+        found: u64,
+    },
+}

@@ -1,0 +1,143 @@
+//! What the machine asks its driver to do. A job is plain data: whoever took it does the I/O without holding the
+//! partition and reports back with the job's ticket.
+
+use crate::config::GROUP_PAGES_MAX;
+use crate::{Lsn, PageId, Position, SlotId};
+use arrayvec::ArrayVec;
+
+/// A place in staging memory, `0 .. staging pages`. Frames of one group are adjacent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameId(pub u32);
+
+/// Where a fetched page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// In staging.
+    Staged {
+        /// Where in staging memory.
+        frame: FrameId,
+        /// Its version, as stamped into the page.
+        position: Position,
+        /// Newer than the disk copy.
+        dirty: bool,
+    },
+    /// On flash.
+    Flash {
+        /// Which slot.
+        slot: SlotId,
+        /// How the version stamped into the page must look.
+        generation: Generation,
+        /// Newer than the disk copy.
+        dirty: bool,
+    },
+    /// Only on disk.
+    Absent,
+}
+
+/// What is known in memory of the version that lies in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// Log placement: the exact position.
+    Exact(Position),
+    /// Slot placement: the lowest eight bits of the position.
+    LowByte(u8),
+}
+
+impl Generation {
+    /// Whether the version stamped into a page is the one meant.
+    pub fn matches(self, found: Position) -> bool {
+        match self {
+            Generation::Exact(position) => position == found,
+            Generation::LowByte(byte) => byte == found.0 as u8,
+        }
+    }
+}
+
+/// What becomes of a page that DRAM hands down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Copy it to `frame`, stamped with `position`, then call [`crate::Partition::staged`].
+    Stage {
+        /// Where to copy it.
+        frame: FrameId,
+        /// Its version number.
+        position: Position,
+    },
+    /// The same version is on flash already: drop it (FaCE's conditional enqueue).
+    AlreadyThere,
+    /// Staging is full: do jobs, or wait for those who do, and ask again.
+    Full,
+}
+
+/// What becomes of a dequeued page (DESIGN §2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Superseded, or clean and not wanted: forget it.
+    Drop,
+    /// Write it to disk, then forget it.
+    Destage,
+    /// Back to the rear: call [`crate::Partition::restage`].
+    SecondChance,
+}
+
+/// One page of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobPage {
+    /// The page; `None` where a group was closed before it was full.
+    pub page: Option<PageId>,
+    /// Its slot on flash.
+    pub slot: SlotId,
+    /// Its version (log placement), or what staging gave it (slot placement, writes).
+    pub position: Position,
+    /// Writes: where it lies in staging.
+    pub frame: FrameId,
+    /// Newer than disk.
+    pub dirty: bool,
+    /// Writes: LSN of its newest change.
+    pub lsn: Lsn,
+    /// Dequeues: what becomes of it. Writes and cleanings: `Drop`, without meaning.
+    pub fate: Fate,
+    /// What the version stamped into the page must look like when it is read back.
+    pub generation: Generation,
+}
+
+/// Names a job when it is reported done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(pub(crate) u32);
+
+/// Pages of a job, never more than a group.
+pub type JobPages = ArrayVec<JobPage, GROUP_PAGES_MAX>;
+
+/// Work for the driver.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// Write these staged pages to their slots, make them durable (log placement), then call
+    /// [`crate::Partition::written`]. With `one_io`, slots and frames are adjacent: one sequential write.
+    Write {
+        /// For the report.
+        ticket: Ticket,
+        /// What to write where.
+        pages: JobPages,
+        /// One I/O for the lot (GR, GSC), else one each.
+        one_io: bool,
+        /// The group is complete with this write: write its summary too.
+        completes_group: bool,
+    },
+    /// Read those pages of these slots that have a fate other than `Drop`; destage and restage them as their fates
+    /// say; when the destages are durable on disk call [`crate::Partition::dequeued`].
+    Dequeue {
+        /// For the report.
+        ticket: Ticket,
+        /// The slots, in order.
+        pages: JobPages,
+        /// One read for the lot (GR, GSC), else one each.
+        one_io: bool,
+    },
+    /// Copy these pages from flash to disk, then call [`crate::Partition::cleaned`] (LC).
+    Clean {
+        /// The slots.
+        pages: JobPages,
+    },
+    /// Ask the buffer pool for this many of its coldest pages (GSC).
+    PullVictims(u32),
+}

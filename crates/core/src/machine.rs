@@ -1,0 +1,212 @@
+//! The events of a partition. Each is one short step under the partition's latch: no I/O, no allocation, no waiting.
+//!
+//! A driver (the engine, the lab, PostgreSQL) calls [`Partition::fetch`] and [`Partition::evict`] for the buffer pool,
+//! and in the background takes jobs with [`Partition::next_job`], does their I/O without the latch, and reports back.
+
+use crate::config::Placement;
+use crate::job::{Admission, Fate, FrameId, Generation, Job, JobPage, Lookup, Ticket};
+use crate::policy::{Offer, Policy, with_policy};
+use crate::region::Partition;
+use crate::slot::{DIRTY, VALID};
+use crate::staging::{FILLING, READY};
+use crate::{Lsn, PageId, Position, SlotId};
+
+/// How full a partition is. All in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Slots there are.
+    pub slots: u32,
+    /// Newest durable versions.
+    pub valid: u32,
+    /// Of these, newer than disk.
+    pub dirty: u32,
+    /// Superseded versions.
+    pub superseded: u32,
+    /// In staging.
+    pub staged: u32,
+    /// Positions given out so far: pages that entered.
+    pub entered: u64,
+}
+
+impl Partition<'_> {
+    fn placement(&self) -> Placement {
+        self.policy().placement()
+    }
+
+    pub(crate) fn init_slots(&mut self) {
+        if self.placement() == Placement::Slots {
+            self.slots_init();
+        }
+    }
+
+    pub(crate) fn note_decision(&mut self, decision: u64) {
+        let mixed = (self.head.decisions ^ decision).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.head.decisions = mixed ^ mixed >> 29;
+    }
+
+    /// Hash of every decision taken since the partition was formatted: equal traces give equal hashes, whichever door
+    /// they come through.
+    pub fn decision_hash(&self) -> u64 {
+        self.head.decisions
+    }
+
+    /// DRAM misses `page`: where is it? Counts as a reference.
+    #[inline]
+    pub fn fetch(&mut self, page: PageId) -> Lookup {
+        let Some(entry) = self.find(page) else { return Lookup::Absent };
+        with_policy!(self.policy(), P => P::on_hit(self, entry));
+        self.describe(entry)
+    }
+
+    /// As [`Partition::fetch`], without counting as a reference.
+    pub fn peek(&self, page: PageId) -> Lookup {
+        self.find(page).map_or(Lookup::Absent, |entry| self.describe(entry))
+    }
+
+    #[inline]
+    fn describe(&self, entry: u32) -> Lookup {
+        let dirty = self.slots[entry as usize].has(DIRTY);
+        if entry >= self.head.slots {
+            let frame = entry - self.head.slots;
+            let position = Position(self.staged[frame as usize].position);
+            return Lookup::Staged { frame: FrameId(frame), position, dirty };
+        }
+        let generation = match self.placement() {
+            Placement::Log => Generation::Exact(Position(self.position_of(entry))),
+            Placement::Slots => Generation::LowByte(self.generation_byte(entry)),
+        };
+        Lookup::Flash { slot: SlotId(entry), generation, dirty }
+    }
+
+    /// DRAM hands `page` down: `dirty` if newer than disk, `fdirty` if newer than the flash copy (FaCE algorithm 1).
+    #[inline]
+    pub fn evict(&mut self, page: PageId, lsn: Lsn, dirty: bool, fdirty: bool) -> Admission {
+        let offer = Offer { page, fdirty };
+        if !with_policy!(self.policy(), P => P::admit(self, &offer)) {
+            self.note_decision(page.0 << 1);
+            return Admission::AlreadyThere;
+        }
+        let admission = match self.placement() {
+            Placement::Log => self.log_enter(page, lsn, dirty),
+            Placement::Slots => self.slots_enter(page, lsn, dirty),
+        };
+        if admission != Admission::Full {
+            self.note_decision(page.0 << 1 | 1);
+        }
+        admission
+    }
+
+    /// The page given `frame` by [`Admission::Stage`] has been copied in.
+    #[inline]
+    pub fn staged(&mut self, frame: FrameId) {
+        let staged = &mut self.staged[frame.0 as usize];
+        debug_assert_eq!(staged.state, FILLING);
+        staged.state = READY;
+        if self.placement() == Placement::Log {
+            self.log_staged(frame.0);
+        }
+    }
+
+    /// The next thing to do in the background, if there is one now. Several may be under way at once.
+    pub fn next_job(&mut self) -> Option<Job> {
+        match self.placement() {
+            Placement::Log => self.log_next_job(),
+            Placement::Slots => self.slots_next_job(),
+        }
+    }
+
+    /// A write job is complete (with log placement: durable). Its pages are now served from flash.
+    pub fn written(&mut self, ticket: Ticket, pages: &[JobPage]) {
+        match self.placement() {
+            Placement::Log => self.log_written(ticket, pages),
+            Placement::Slots => pages.iter().for_each(|page| self.slots_written(page)),
+        }
+    }
+
+    /// Gives a page of a dequeue whose fate is a second chance its place at the rear; `lsn` is the page's.
+    /// [`Admission::AlreadyThere`]: a newer version has come in the meantime, nothing is to be done.
+    pub fn restage(&mut self, ticket: Ticket, page: &JobPage, lsn: Lsn) -> Admission {
+        self.log_restage(ticket, &JobPage { lsn, ..*page })
+    }
+
+    /// A dequeue job is complete: destages are durable on disk (slot placement: written), second chances are staged.
+    pub fn dequeued(&mut self, ticket: Ticket) {
+        match self.placement() {
+            Placement::Log => self.log_dequeued(ticket),
+            Placement::Slots => self.slots_dequeued(ticket),
+        }
+    }
+
+    /// The pages of a cleaning job are on disk.
+    pub fn cleaned(&mut self, pages: &[JobPage]) {
+        for page in pages {
+            self.slots_cleaned(page.slot.0);
+        }
+    }
+
+    /// Closes the open group, so that all of staging can be written (log placement).
+    pub fn close_group(&mut self) {
+        if self.placement() == Placement::Log {
+            self.log_close_group();
+        }
+    }
+
+    /// Nothing is in staging.
+    pub fn staging_is_empty(&self) -> bool {
+        self.head.staged == 0
+    }
+
+    /// Every position below this one is written and published.
+    pub fn published(&self) -> Position {
+        Position(self.head.staged_front)
+    }
+
+    /// Slot placement: the next dirty slot at or after `from`, as a cleaning job; `Err` names a slot to ask for again
+    /// when the work under way on it is done. `None`: no dirty slot is left. For the checkpoint of a policy whose
+    /// directory does not survive a crash.
+    pub fn sweep(&mut self, from: SlotId) -> Option<Result<Job, SlotId>> {
+        Some(self.slots_sweep(from.0)?.map_err(SlotId))
+    }
+
+    /// How full the partition is.
+    pub fn occupancy(&self) -> Occupancy {
+        Occupancy {
+            slots: self.head.slots,
+            valid: self.head.valid,
+            dirty: self.head.dirty,
+            superseded: self.head.superseded,
+            staged: self.head.staged,
+            entered: self.head.rear,
+        }
+    }
+
+    /// Log placement: the positions whose slots are in use or may be: from the oldest not released to the rear.
+    pub fn window(&self) -> (Position, Position) {
+        (Position(self.head.released), Position(self.head.rear))
+    }
+
+    /// What lies in `slot`, for directory segments and inspection: its page, whether it is the newest version, and
+    /// whether it is newer than disk. `None` if the slot is empty.
+    pub fn slot(&self, slot: SlotId) -> Option<SlotView> {
+        let entry = &self.slots[slot.0 as usize];
+        let held = match self.placement() {
+            Placement::Log => entry.has(crate::slot::HELD),
+            Placement::Slots => entry.has(VALID),
+        };
+        held.then(|| SlotView { page: entry.page(), valid: entry.has(VALID), dirty: entry.has(DIRTY) })
+    }
+}
+
+/// One occupied slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotView {
+    /// The page in it.
+    pub page: PageId,
+    /// It is the newest durable version.
+    pub valid: bool,
+    /// It was newer than disk when it entered and has not been cleaned.
+    pub dirty: bool,
+}
+
+/// Fates as numbers in the decision log.
+const _: () = assert!(Fate::Drop as u8 == 0 && Fate::Destage as u8 == 1 && Fate::SecondChance as u8 == 2);

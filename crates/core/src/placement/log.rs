@@ -1,0 +1,338 @@
+//! Log placement: the slots are a ring, written in groups at its rear and dequeued in groups at its front (FaCE §3.3).
+//!
+//! ```text
+//!   released ──── scan ───────────── staged_front ──── rear          (positions; slot = position mod slots)
+//!      │ dequeues    │ the cache          │ staging       │
+//!      │ under way   │                    │               │
+//! ```
+//!
+//! - A page gets its position when it enters staging, so versions are ordered by position.
+//! - A position is given out only when its slot is released already. So a write never waits for a dequeue, and a dequeue
+//!   may wait for a write: there is no circle. Whole groups are held back for second chances, since these need positions
+//!   while their own slots are not yet released.
+//! - A group of slots is released when its destages are durable on disk and the newer copies of its pages (second
+//!   chances, and versions that were in staging when it was dequeued) are durable on flash. Groups release in order.
+//! - In-flight dequeues span at most [`UNITS`] groups, and the ring is much longer, so that two versions of one page are
+//!   never being destaged at the same time.
+
+use crate::job::{Admission, Fate, FrameId, Generation, Job, JobPage, JobPages, Ticket};
+use crate::placement::UNITS;
+use crate::policy::{Policy, with_policy};
+use crate::region::{Partition, Unit};
+use crate::slot::{DIRTY, HELD, REFERENCED, VALID};
+use crate::staging::{DONE, PADDING, READY, WRITING};
+use crate::{Lsn, PageId, Position, SlotId};
+
+const UNIT_FREE: u32 = 0;
+const UNIT_OPEN: u32 = 1;
+const UNIT_DONE: u32 = 2;
+
+/// Groups kept free or becoming free, so that dequeues run ahead of evictions.
+const GROUPS_AHEAD: u64 = 4;
+
+impl Partition<'_> {
+    fn group(&self) -> u64 {
+        self.head.group_pages as u64
+    }
+
+    pub(crate) fn slot_of(&self, position: u64) -> u32 {
+        (position % self.head.slots as u64) as u32
+    }
+
+    /// The position that lies in `slot`.
+    pub(crate) fn position_of(&self, slot: u32) -> u64 {
+        let ahead = if slot >= self.head.released_slot { 0 } else { self.head.slots };
+        self.head.released + (slot + ahead - self.head.released_slot) as u64
+    }
+
+    /// Whole released groups that no position of was given out.
+    fn free_groups(&self) -> u64 {
+        (self.head.released + self.head.slots as u64 - self.head.rear) / self.group()
+    }
+
+    fn group_is_open(&self) -> bool {
+        !self.head.rear.is_multiple_of(self.group())
+    }
+
+    /// Room for a page from DRAM: in the open group, or in a new one while enough is left for second chances.
+    pub(crate) fn log_enter(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
+        let undecided = self.head.undecided as u64;
+        let held_back = match (self.second_chances(), self.group_is_open()) {
+            (false, true) => 0,
+            (false, false) => 1,
+            (true, true) => undecided,
+            (true, false) => undecided + 2,
+        };
+        if !self.frame_available() || self.free_groups() < held_back {
+            return Admission::Full;
+        }
+        self.enter(page, lsn, dirty, 0)
+    }
+
+    pub(crate) fn log_staged(&mut self, frame: u32) {
+        let group = (frame / self.head.group_pages) as usize;
+        self.groups[group].ready += 1;
+    }
+
+    /// Fills the open group up with nothing, so that it can be written.
+    pub(crate) fn log_close_group(&mut self) {
+        while self.group_is_open() {
+            let group = (self.frame_of(self.head.rear) / self.head.group_pages) as usize;
+            self.pad();
+            self.groups[group].ready += 1;
+        }
+    }
+
+    pub(crate) fn log_next_job(&mut self) -> Option<Job> {
+        if let Some(job) = self.write_job() {
+            return Some(job);
+        }
+        if self.head.pull > 0 {
+            let pages = std::mem::take(&mut self.head.pull);
+            return Some(Job::PullVictims(pages));
+        }
+        self.dequeue_job()
+    }
+
+    fn write_job(&mut self) -> Option<Job> {
+        let group_pages = self.head.group_pages;
+        let one_io = self.policy().by_group();
+        let mut first = self.head.staged_front;
+        while first < self.head.rear {
+            let at = (self.frame_of(first) / group_pages) as usize;
+            let group = self.groups[at];
+            let from = first + group.issued as u64;
+            let full = group.ready == group_pages;
+            let ready = |p: u64| p < self.head.rear && self.staged[self.frame_of(p) as usize].state == READY;
+            if group.writing == 0 && group.issued < group_pages && (full || !one_io) && ready(from) {
+                let end = (from..first + group_pages as u64).find(|p| !ready(*p)).unwrap_or(first + group_pages as u64);
+                return Some(self.write_run(at, from, end, one_io));
+            }
+            first += group_pages as u64;
+        }
+        None
+    }
+
+    fn write_run(&mut self, at: usize, from: u64, end: u64, one_io: bool) -> Job {
+        let mut pages = JobPages::new();
+        for position in from..end {
+            let frame = self.frame_of(position);
+            let padding = self.is_padding(frame);
+            let staged = &mut self.staged[frame as usize];
+            staged.state = WRITING;
+            let lsn = Lsn(staged.lsn);
+            let entry = self.slots[self.entry_of(frame) as usize];
+            pages.push(JobPage {
+                page: (!padding).then(|| entry.page()),
+                slot: SlotId(self.slot_of(position)),
+                position: Position(position),
+                frame: FrameId(frame),
+                dirty: entry.has(DIRTY),
+                lsn,
+                fate: Fate::Drop,
+                generation: Generation::Exact(Position(position)),
+            });
+        }
+        let group = &mut self.groups[at];
+        group.issued += pages.len() as u32;
+        group.writing = 1;
+        let completes_group = group.issued == self.head.group_pages;
+        Job::Write { ticket: Ticket(at as u32), pages, one_io, completes_group }
+    }
+
+    fn second_chances(&self) -> bool {
+        with_policy!(self.policy(), P => P::SECOND_CHANCES)
+    }
+
+    /// A dequeue must make room: if every page of the group is to stay, the one at the very front goes (FaCE §3.3).
+    fn limit_second_chances(&self, pages: &mut JobPages) {
+        if pages.iter().all(|page| page.fate == Fate::SecondChance) {
+            pages[0].fate = if pages[0].dirty { Fate::Destage } else { Fate::Drop };
+        }
+    }
+
+    /// Starts the dequeue of the group at the front, when room is getting scarce.
+    fn dequeue_job(&mut self) -> Option<Job> {
+        let group = self.group();
+        let in_flight = (self.head.scan - self.head.released) / group;
+        let free = self.free_groups();
+        let held_back = if self.second_chances() { self.head.undecided as u64 + 1 } else { 0 };
+        let units = self.head.unit_next - self.head.unit_first;
+        if free + in_flight >= GROUPS_AHEAD
+            || free < held_back
+            || units == UNITS as u64
+            || self.head.scan + group > self.head.staged_front
+        {
+            return None;
+        }
+        let unit = (self.head.unit_next % UNITS as u64) as u32;
+        self.head.units[unit as usize] = Unit { first: self.head.scan, pending: 0, state: UNIT_OPEN };
+        let mut pages = JobPages::new();
+        for position in self.head.scan..self.head.scan + group {
+            pages.push(self.decide(position, unit));
+        }
+        self.limit_second_chances(&mut pages);
+        for page in &pages {
+            self.note_decision(page.position.0 << 2 | page.fate as u64);
+        }
+        self.head.scan += group;
+        self.head.unit_next += 1;
+        self.head.undecided += 1;
+        Some(Job::Dequeue { ticket: Ticket(unit), pages, one_io: self.policy().by_group() })
+    }
+
+    fn decide(&mut self, position: u64, unit: u32) -> JobPage {
+        let slot = self.slot_of(position);
+        let entry = self.slots[slot as usize];
+        let fate = if !entry.has(VALID) || self.adopt_newer(slot, unit) {
+            Fate::Drop
+        } else {
+            with_policy!(self.policy(), P => P::fate(self, slot))
+        };
+        JobPage {
+            page: entry.has(VALID).then(|| entry.page()),
+            slot: SlotId(slot),
+            position: Position(position),
+            frame: FrameId(0),
+            dirty: entry.has(DIRTY),
+            lsn: Lsn(0),
+            fate,
+            generation: Generation::Exact(Position(position)),
+        }
+    }
+
+    /// If a newer version of the page in `slot` is in staging, lets the release of `unit` wait for it instead of
+    /// destaging the older one.
+    fn adopt_newer(&mut self, slot: u32, unit: u32) -> bool {
+        let newest = self.find(self.slots[slot as usize].page());
+        let Some(newest) = newest.filter(|at| *at >= self.head.slots) else { return false };
+        let staged = &mut self.staged[(newest - self.head.slots) as usize];
+        if staged.unit == 0 {
+            staged.unit = unit + 1;
+            self.head.units[unit as usize].pending += 1;
+            return true;
+        }
+        staged.unit == unit + 1
+    }
+
+    /// Gives the page in `slot` of the dequeue `ticket` a place at the rear.
+    pub(crate) fn log_restage(&mut self, ticket: Ticket, page: &JobPage) -> Admission {
+        let slot = page.slot.0;
+        let entry = self.slots[slot as usize];
+        let unit = ticket.0;
+        if !entry.has(VALID) || self.adopt_newer(slot, unit) {
+            return Admission::AlreadyThere;
+        }
+        if !self.frame_available() {
+            return Admission::Full;
+        }
+        assert!(
+            self.head.rear < self.head.released + self.head.slots as u64,
+            "second chances have groups held back for them"
+        );
+        let admission = self.enter(entry.page(), page.lsn, entry.has(DIRTY), unit + 1);
+        self.head.units[unit as usize].pending += 1;
+        admission
+    }
+
+    pub(crate) fn log_dequeued(&mut self, ticket: Ticket) {
+        self.head.units[ticket.0 as usize].state = UNIT_DONE;
+        self.head.undecided -= 1;
+        if self.second_chances() && self.group_is_open() {
+            self.head.pull = (self.group() - self.head.rear % self.group()) as u32;
+        }
+        self.release();
+    }
+
+    pub(crate) fn log_written(&mut self, ticket: Ticket, pages: &[JobPage]) {
+        for page in pages {
+            self.publish(page);
+        }
+        let group_pages = self.head.group_pages;
+        let group = &mut self.groups[ticket.0 as usize];
+        group.written += pages.len() as u32;
+        group.writing = 0;
+        if group.written == group_pages {
+            *group = crate::region::Group { ready: 0, issued: 0, written: 0, writing: 0 };
+        }
+        self.retire(group_pages as u64);
+        self.release();
+    }
+
+    /// Makes a page that is now durable on flash the one that is served from there.
+    fn publish(&mut self, page: &JobPage) {
+        let frame = page.frame.0;
+        let staged = &mut self.staged[frame as usize];
+        staged.state = DONE;
+        let unit = std::mem::take(&mut staged.unit);
+        if unit == PADDING {
+            return;
+        }
+        if unit != 0 {
+            self.head.units[unit as usize - 1].pending -= 1;
+        }
+        let entry = self.entry_of(frame);
+        let slot = page.slot.0;
+        let id = self.slots[entry as usize].page();
+        let flags = if self.slots[entry as usize].has(DIRTY) { DIRTY } else { 0 };
+        let mut older = self.find_older(entry);
+        while let Some(at) = older.filter(|at| *at >= self.head.slots) {
+            older = self.find_older(at);
+        }
+        if older.is_some_and(|at| self.position_of(at) > page.position.0) {
+            // A newer version was written by an earlier job: this one was superseded before it arrived.
+            self.unlink(entry);
+            self.slots[slot as usize].set(id, HELD | flags);
+            self.head.superseded += 1;
+        } else {
+            if let Some(at) = older {
+                self.supersede(at);
+            }
+            let referenced = self.slots[entry as usize].has(REFERENCED);
+            let referenced = if referenced { REFERENCED } else { 0 };
+            self.slots[slot as usize].set(id, HELD | VALID | flags | referenced);
+            self.replace(entry, slot);
+            self.head.valid += 1;
+            self.head.dirty += u32::from(flags != 0);
+        }
+        self.slots[entry as usize].clear();
+    }
+
+    fn supersede(&mut self, slot: u32) {
+        self.unlink(slot);
+        self.head.valid -= 1;
+        self.head.dirty -= u32::from(self.slots[slot as usize].has(DIRTY));
+        self.head.superseded += 1;
+        self.slots[slot as usize].lower(VALID | REFERENCED);
+    }
+
+    /// Frees the slots of finished dequeues, in order.
+    fn release(&mut self) {
+        while self.head.unit_first < self.head.unit_next {
+            let at = (self.head.unit_first % UNITS as u64) as usize;
+            let unit = self.head.units[at];
+            if unit.state != UNIT_DONE || unit.pending > 0 {
+                return;
+            }
+            for position in unit.first..unit.first + self.group() {
+                self.forget(self.slot_of(position));
+            }
+            self.head.units[at].state = UNIT_FREE;
+            self.head.unit_first += 1;
+            self.head.released = unit.first + self.group();
+            self.head.released_slot = self.slot_of(self.head.released);
+        }
+    }
+
+    /// Empties a slot.
+    pub(crate) fn forget(&mut self, slot: u32) {
+        let entry = self.slots[slot as usize];
+        if entry.has(VALID) {
+            self.supersede(slot);
+        }
+        if entry.has(HELD) {
+            self.head.superseded -= 1;
+        }
+        self.slots[slot as usize].clear();
+    }
+}

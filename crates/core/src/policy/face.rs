@@ -1,0 +1,82 @@
+//! FaCE: Multi-Version FIFO, alone, with Group Replacement, and with Group Second Chance (Kang, Lee, Moon: Flash-Based
+//! Extended Cache for Higher Throughput and Faster Recovery, VLDB 2012, §3.3).
+//!
+//! ```text
+//! on eviction of p from DRAM:   if p.fdirty or p is not in flash: enqueue p; it becomes the valid version
+//! on eviction of p from flash:  GSC: if p.valid and p.referenced: enqueue p again
+//!                               else if p.valid and p.dirty: write p to disk
+//!                               else: discard p
+//! on fetch of p from flash:     p.referenced := true
+//! ```
+//!
+//! Deviations: the previous version stays valid until the new one is durable on flash (the paper invalidates it at
+//! once, which loses the page if the crash comes between). A page whose newer version is in staging is not destaged; the
+//! slot is kept until that version is durable. Page-by-page mvFIFO dequeues a group's slots at a time too, but with one
+//! I/O a page, as the paper's does.
+
+use super::{Offer, Policy};
+use crate::job::Fate;
+use crate::region::Partition;
+use crate::slot::{DIRTY, REFERENCED};
+
+/// mvFIFO: one I/O a page.
+pub(crate) struct Face;
+/// mvFIFO with one I/O a group.
+pub(crate) struct FaceGr;
+/// Groups, and second chances.
+pub(crate) struct FaceGsc;
+
+/// FaCE algorithm 1: conditional and unconditional enqueue.
+fn enqueue(partition: &Partition<'_>, offer: &Offer) -> bool {
+    offer.fdirty || partition.find(offer.page).is_none()
+}
+
+fn refer(partition: &mut Partition<'_>, entry: u32) {
+    partition.slots[entry as usize].raise(REFERENCED);
+}
+
+fn destage_if_dirty(partition: &Partition<'_>, slot: u32) -> Fate {
+    if partition.slots[slot as usize].has(DIRTY) { Fate::Destage } else { Fate::Drop }
+}
+
+impl Policy for Face {
+    fn admit(partition: &Partition<'_>, offer: &Offer) -> bool {
+        enqueue(partition, offer)
+    }
+    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
+        refer(partition, entry);
+    }
+    fn fate(partition: &Partition<'_>, slot: u32) -> Fate {
+        destage_if_dirty(partition, slot)
+    }
+}
+
+impl Policy for FaceGr {
+    fn admit(partition: &Partition<'_>, offer: &Offer) -> bool {
+        enqueue(partition, offer)
+    }
+    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
+        refer(partition, entry);
+    }
+    fn fate(partition: &Partition<'_>, slot: u32) -> Fate {
+        destage_if_dirty(partition, slot)
+    }
+}
+
+impl Policy for FaceGsc {
+    const SECOND_CHANCES: bool = true;
+
+    fn admit(partition: &Partition<'_>, offer: &Offer) -> bool {
+        enqueue(partition, offer)
+    }
+    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
+        refer(partition, entry);
+    }
+    fn fate(partition: &Partition<'_>, slot: u32) -> Fate {
+        if partition.slots[slot as usize].has(REFERENCED) {
+            Fate::SecondChance
+        } else {
+            destage_if_dirty(partition, slot)
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The flat region a partition lives in, and its attachment. All links are indices, so a region may be mapped at any
+//! address, moved, or shared between processes; whoever drives it holds the partition's latch.
+//!
+//! | section | entries | bytes each |
+//! |---|---|---|
+//! | header | 1 | `size_of::<Header>()` |
+//! | staged | staging frames | 24 |
+//! | groups | staging groups | 16 |
+//! | slots | flash slots + staging frames | 12 |
+//! | index buckets | flash slots + staging frames | 4 |
+//! | notes (LC) | flash slots + list heads | 12 |
+//! | history (LC) | remembered pages | 16 |
+//! | history buckets (LC) | remembered pages | 4 |
+
+use crate::config::{Config, ConfigError, PolicyKind};
+use crate::placement::UNITS;
+use crate::policy::lc::{LISTS, Note, Remembered};
+use crate::slot::{NIL, Slot};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// "ENTRCORE", little-endian, then the version of the region's layout.
+const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCOR1");
+
+/// One dequeue under way (log placement).
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Unit {
+    /// First position of the group.
+    pub first: u64,
+    /// Newer copies of its pages that are not durable yet: until they are, the slots are not released.
+    pub pending: u32,
+    /// 0 free, 1 being decided and destaged, 2 done.
+    pub state: u32,
+}
+
+/// A staging frame.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Staged {
+    pub lsn: u64,
+    pub position: u64,
+    /// 1 + the unit whose release waits for this page; 0: none.
+    pub unit: u32,
+    /// One of the constants in [`crate::staging`].
+    pub state: u32,
+}
+
+/// A staging group (log placement).
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Group {
+    /// Frames whose copy is complete.
+    pub ready: u32,
+    /// Frames handed to a write job.
+    pub issued: u32,
+    /// Frames written and published.
+    pub written: u32,
+    /// 1 while a write job of the group is under way.
+    pub writing: u32,
+}
+
+/// All scalars of a partition.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Header {
+    magic: u64,
+    /// Next position to give out.
+    pub rear: u64,
+    /// Log placement: all positions below are released, their slots free.
+    pub released: u64,
+    /// Log placement: next position to dequeue.
+    pub scan: u64,
+    /// First position whose staging frame is still needed; multiple of the group size with log placement.
+    pub staged_front: u64,
+    /// First unit that is not released, counted from the start.
+    pub unit_first: u64,
+    /// Units ever started.
+    pub unit_next: u64,
+    /// Hash of all decisions, in order.
+    pub decisions: u64,
+    pub units: [Unit; UNITS],
+    pub policy: u32,
+    pub slots: u32,
+    pub group_pages: u32,
+    pub staging_groups: u32,
+    pub dirty_permille_max: u32,
+    pub history: u32,
+    /// `released mod slots`.
+    pub released_slot: u32,
+    /// Units being decided.
+    pub undecided: u32,
+    /// Slots holding the newest durable version of a page.
+    pub valid: u32,
+    /// Of these, newer than disk.
+    pub dirty: u32,
+    /// Slots holding a superseded version.
+    pub superseded: u32,
+    /// Victims to pull (GSC).
+    pub pull: u32,
+    /// Slot placement: first free slot.
+    pub free_first: u32,
+    /// Slot placement: free slots.
+    pub free: u32,
+    /// Slot placement: dequeues under way.
+    pub dequeuing: u32,
+    /// LC: logical clock, one tick an access.
+    pub clock: u32,
+    /// LC: oldest bucket of the ring of lists, as a bucket number.
+    pub bucket_oldest: u32,
+    /// LC: where the cleaner goes on; NIL: at the cold end.
+    pub clean_cursor: u32,
+    /// LC: next history entry to overwrite.
+    pub history_next: u32,
+    /// Staging frames in use.
+    pub staged: u32,
+}
+
+/// A partition attached to its region.
+pub struct Partition<'r> {
+    pub(crate) head: &'r mut Header,
+    pub(crate) staged: &'r mut [Staged],
+    pub(crate) groups: &'r mut [Group],
+    pub(crate) slots: &'r mut [Slot],
+    pub(crate) buckets: &'r mut [u32],
+    pub(crate) notes: &'r mut [Note],
+    pub(crate) history: &'r mut [Remembered],
+    pub(crate) history_buckets: &'r mut [u32],
+}
+
+/// One line of `entresol inspect layout`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// What it is.
+    pub name: &'static str,
+    /// Entries of it.
+    pub entries: usize,
+    /// Bytes of an entry.
+    pub entry_bytes: usize,
+}
+
+/// The sections of a region, in order.
+pub fn sections(config: &Config) -> [Section; 8] {
+    let staging = config.staging_pages() as usize;
+    let table = config.slots as usize + staging;
+    let lc = config.policy == PolicyKind::Lc;
+    let notes = if lc { config.slots as usize + LISTS } else { 0 };
+    let history = if lc { config.history as usize } else { 0 };
+    [
+        Section { name: "header", entries: 1, entry_bytes: size_of::<Header>() },
+        Section { name: "staged", entries: staging, entry_bytes: size_of::<Staged>() },
+        Section { name: "groups", entries: config.staging_groups as usize, entry_bytes: size_of::<Group>() },
+        Section { name: "slots", entries: table, entry_bytes: size_of::<Slot>() },
+        Section { name: "index buckets", entries: table, entry_bytes: size_of::<u32>() },
+        Section { name: "notes", entries: notes, entry_bytes: size_of::<Note>() },
+        Section { name: "history", entries: history, entry_bytes: size_of::<Remembered>() },
+        Section { name: "history buckets", entries: history, entry_bytes: size_of::<u32>() },
+    ]
+}
+
+/// Bytes of the region of such a partition.
+pub fn region_bytes(config: &Config) -> usize {
+    sections(config).iter().map(|s| s.entries * s.entry_bytes).sum::<usize>().next_multiple_of(8)
+}
+
+/// Bytes of DRAM that each further flash slot costs, index included; the history of departed pages apart.
+pub fn bytes_per_slot(policy: PolicyKind) -> usize {
+    size_of::<Slot>() + size_of::<u32>() + if policy == PolicyKind::Lc { size_of::<Note>() } else { 0 }
+}
+
+fn take<T: FromBytes + IntoBytes + KnownLayout + Immutable>(bytes: &mut [u8], count: usize) -> (&mut [T], &mut [u8]) {
+    <[T]>::mut_from_prefix_with_elems(bytes, count).expect("the region's size was checked and sections keep alignment")
+}
+
+impl Header {
+    fn config(&self) -> Config {
+        Config {
+            policy: PolicyKind::from_code(self.policy).unwrap_or(PolicyKind::Face),
+            slots: self.slots,
+            group_pages: self.group_pages,
+            staging_groups: self.staging_groups,
+            dirty_permille_max: self.dirty_permille_max,
+            history: self.history,
+        }
+    }
+}
+
+impl<'r> Partition<'r> {
+    /// Makes an empty partition in `region`, which is aligned to 8 bytes and [`region_bytes`] long.
+    pub fn format(region: &'r mut [u8], config: &Config) -> Result<Self, ConfigError> {
+        config.validate()?;
+        if region.len() != region_bytes(config) {
+            return Err(ConfigError::RegionSize { expected: region_bytes(config), found: region.len() });
+        }
+        region.fill(0);
+        let (head, _) = Header::mut_from_prefix(region).expect("the region is longer than its header and aligned");
+        head.magic = MAGIC;
+        head.policy = config.policy as u32;
+        head.slots = config.slots;
+        head.group_pages = config.group_pages;
+        head.staging_groups = config.staging_groups;
+        head.dirty_permille_max = config.dirty_permille_max;
+        head.history = if config.policy == PolicyKind::Lc { config.history } else { 0 };
+        head.free_first = NIL;
+        head.clean_cursor = NIL;
+        let mut partition = Self::attach(region)?;
+        partition.buckets.fill(NIL);
+        partition.history_buckets.fill(NIL);
+        partition.slots.iter_mut().for_each(Slot::clear);
+        partition.init_slots();
+        Ok(partition)
+    }
+
+    /// Attaches to a partition made by [`Partition::format`], by whatever process, at whatever address.
+    pub fn attach(region: &'r mut [u8]) -> Result<Self, ConfigError> {
+        let found = region.len();
+        let short = ConfigError::RegionSize { expected: size_of::<Header>(), found };
+        let (head, rest) = Header::mut_from_prefix(region).map_err(|_| short)?;
+        if head.magic != MAGIC {
+            return Err(ConfigError::Magic { expected: MAGIC, found: head.magic });
+        }
+        let config = head.config();
+        let expected = region_bytes(&config);
+        if found != expected {
+            return Err(ConfigError::RegionSize { expected, found });
+        }
+        let [_, staged, groups, slots, buckets, notes, history, history_buckets] = sections(&config).map(|s| s.entries);
+        let (staged, rest) = take(rest, staged);
+        let (groups, rest) = take(rest, groups);
+        let (slots, rest) = take(rest, slots);
+        let (buckets, rest) = take(rest, buckets);
+        let (notes, rest) = take(rest, notes);
+        let (history, rest) = take(rest, history);
+        let (history_buckets, _) = take(rest, history_buckets);
+        Ok(Self { head, staged, groups, slots, buckets, notes, history, history_buckets })
+    }
+
+    /// What the partition was made from.
+    pub fn config(&self) -> Config {
+        self.head.config()
+    }
+
+    pub(crate) fn policy(&self) -> PolicyKind {
+        PolicyKind::from_code(self.head.policy).unwrap_or(PolicyKind::Face)
+    }
+}
