@@ -1,1 +1,5 @@
+//! Experiments on the store and the engine, the papers' figures, and reports that put ours beside theirs.
 #![forbid(unsafe_code)]
+
+pub mod config;
+pub mod result;
