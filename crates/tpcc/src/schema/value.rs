@@ -1,0 +1,285 @@
+//! Column values as types: money, instants and text.
+//!
+//! Invariant: numbers are stored little-endian and text padded with zero bytes, so every row has one fixed size and can
+//! be read and changed in place.
+
+use std::fmt;
+use zerocopy::little_endian::{I64, U16, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// An amount of money in cents, possibly negative.
+#[derive(
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
+)]
+#[repr(transparent)]
+pub struct Cents(I64);
+
+impl Cents {
+    /// Nothing.
+    pub const ZERO: Cents = Cents::new(0);
+
+    /// This many cents.
+    pub const fn new(cents: i64) -> Self {
+        Self(I64::new(cents))
+    }
+    /// In cents.
+    pub const fn get(self) -> i64 {
+        self.0.get()
+    }
+}
+
+impl std::ops::Add for Cents {
+    type Output = Cents;
+    fn add(self, other: Cents) -> Cents {
+        Cents::new(self.get() + other.get())
+    }
+}
+
+impl std::ops::Sub for Cents {
+    type Output = Cents;
+    fn sub(self, other: Cents) -> Cents {
+        Cents::new(self.get() - other.get())
+    }
+}
+
+impl std::ops::AddAssign for Cents {
+    fn add_assign(&mut self, other: Cents) {
+        *self = *self + other;
+    }
+}
+
+impl std::ops::SubAssign for Cents {
+    fn sub_assign(&mut self, other: Cents) {
+        *self = *self - other;
+    }
+}
+
+impl std::ops::Mul<u8> for Cents {
+    type Output = Cents;
+    fn mul(self, times: u8) -> Cents {
+        Cents::new(self.get() * i64::from(times))
+    }
+}
+
+impl std::iter::Sum for Cents {
+    fn sum<I: Iterator<Item = Cents>>(iter: I) -> Cents {
+        iter.fold(Cents::ZERO, |sum, cents| sum + cents)
+    }
+}
+
+impl fmt::Display for Cents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.get() < 0 { "-" } else { "" };
+        let cents = self.get().unsigned_abs();
+        write!(f, "{sign}{}.{:02}", cents / 100, cents % 100)
+    }
+}
+
+impl fmt::Debug for Cents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// An instant: microseconds of runtime time plus two; 0 stands for the specification's null.
+#[derive(
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
+)]
+#[repr(transparent)]
+pub struct Timestamp(U64);
+
+impl Timestamp {
+    /// Never, so far.
+    pub const NULL: Timestamp = Timestamp(U64::ZERO);
+    /// When the database was loaded: before any instant of a run.
+    pub const LOAD: Timestamp = Timestamp(U64::new(1));
+
+    /// The runtime's present.
+    pub fn now() -> Self {
+        Self(U64::new(entresol_runtime::now().0 / 1_000 + 2))
+    }
+    /// Whether it stands for null.
+    pub const fn is_null(self) -> bool {
+        self.0.get() == 0
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} us", self.0.get())
+    }
+}
+
+/// A rate in hundredths of a percent, `0 ..= 10_000`.
+#[derive(
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
+)]
+#[repr(transparent)]
+pub struct Rate(U16);
+
+impl Rate {
+    /// All of it: 100 %.
+    pub const WHOLE: Rate = Rate::new(10_000);
+
+    /// This many hundredths of a percent.
+    pub const fn new(basis_points: u16) -> Self {
+        Self(U16::new(basis_points))
+    }
+    /// In hundredths of a percent.
+    pub const fn get(self) -> u16 {
+        self.0.get()
+    }
+}
+
+impl fmt::Debug for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:02} %", self.get() / 100, self.get() % 100)
+    }
+}
+
+/// Where somebody lives.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct Address {
+    /// First line.
+    pub street_1: Text<20>,
+    /// Second line.
+    pub street_2: Text<20>,
+    /// City.
+    pub city: Text<20>,
+    /// Two letters.
+    pub state: Text<2>,
+    /// Four digits and "11111" (clause 4.3.2.7).
+    pub zip: Text<9>,
+}
+
+/// Text of at most `N` bytes, padded with zero bytes.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(transparent)]
+pub struct Text<const N: usize>([u8; N]);
+
+impl<const N: usize> Text<N> {
+    /// The text; what goes beyond `N` bytes is cut off.
+    pub fn new(text: &[u8]) -> Self {
+        let mut bytes = [0; N];
+        let length = text.len().min(N);
+        bytes[..length].copy_from_slice(&text[..length]);
+        Self(bytes)
+    }
+
+    /// The text without its padding.
+    pub fn as_bytes(&self) -> &[u8] {
+        let length = self.0.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        &self.0[..length]
+    }
+
+    /// The first `length` bytes, to be written; the rest becomes padding.
+    pub(crate) fn reserve(&mut self, length: usize) -> &mut [u8] {
+        self.0[length..].fill(0);
+        &mut self.0[..length]
+    }
+
+    /// Puts `prefix` before the text and cuts off what goes beyond `N` bytes.
+    pub fn prepend(&mut self, prefix: &[u8]) {
+        let length = prefix.len().min(N);
+        self.0.copy_within(..N - length, length);
+        self.0[..length].copy_from_slice(&prefix[..length]);
+    }
+
+    /// Whether the text contains `word` (not empty).
+    pub fn contains(&self, word: &[u8]) -> bool {
+        self.as_bytes().windows(word.len()).any(|window| window == word)
+    }
+}
+
+impl<const N: usize> Default for Text<N> {
+    fn default() -> Self {
+        Self([0; N])
+    }
+}
+
+impl<const N: usize> fmt::Display for Text<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", String::from_utf8_lossy(self.as_bytes()))
+    }
+}
+
+impl<const N: usize> fmt::Debug for Text<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", String::from_utf8_lossy(self.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_pads_cuts_and_prepends() {
+        let mut text = Text::<6>::new(b"abc");
+        assert_eq!(text.as_bytes(), b"abc");
+        text.prepend(b"12");
+        assert_eq!(text.as_bytes(), b"12abc");
+        text.prepend(b"xyz");
+        assert_eq!(text.as_bytes(), b"xyz12a");
+        text.prepend(b"0123456789");
+        assert_eq!(text.as_bytes(), b"012345");
+        text.reserve(2).copy_from_slice(b"ok");
+        assert_eq!(text, Text::new(b"ok"));
+        assert_eq!(Text::<2>::new(b"long").as_bytes(), b"lo");
+    }
+
+    #[test]
+    fn text_finds_words() {
+        let text = Text::<20>::new(b"an ORIGINAL thing");
+        assert!(text.contains(b"ORIGINAL"));
+        assert!(!text.contains(b"ORIGINALS"));
+        assert!(!Text::<20>::default().contains(b"ORIGINAL"));
+    }
+
+    #[test]
+    fn cents_print_as_money() {
+        assert_eq!(Cents::new(-1_005).to_string(), "-10.05");
+        assert_eq!((Cents::new(250) * 3 - Cents::new(51)).to_string(), "6.99");
+    }
+}
