@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod database;
+pub mod driver;
 mod error;
 pub mod load;
 pub mod random;
@@ -18,6 +19,7 @@ pub mod schema;
 pub mod transactions;
 
 pub use database::Database;
+pub use driver::{Acknowledged, Run, RunConfig, Statistics, run, start, verify_acknowledged};
 pub use error::TpccError;
 pub use load::{LoadConfig, load};
 pub use random::Seed;

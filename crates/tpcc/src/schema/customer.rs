@@ -1,7 +1,7 @@
 //! CUSTOMER and its index by name (clause 1.3).
 
 use super::{Address, Cents, CustomerId, DistrictId, Rate, Text, Timestamp, WarehouseId};
-use zerocopy::little_endian::U16;
+use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Primary key.
@@ -48,8 +48,8 @@ pub struct CustomerRow {
     pub since: Timestamp,
     /// C_CREDIT: "GC" (good) or "BC" (bad).
     pub credit: Text<2>,
-    /// C_CREDIT_LIM.
-    pub credit_limit: Cents,
+    /// C_CREDIT_LIM in cents: 50,000.00 for all, and no transaction changes it.
+    pub credit_limit: U32,
     /// C_DISCOUNT, 0 to 50 %.
     pub discount: Rate,
     /// C_BALANCE.

@@ -1,0 +1,182 @@
+//! Clients that run the transactions, and what is counted meanwhile.
+//!
+//! Invariant: a client's inputs depend on the run's seed and the client's number only. Under the simulated runtime the
+//! whole run is a function of the seeds.
+
+mod acknowledge;
+mod client;
+mod config;
+mod deck;
+mod statistics;
+mod verify;
+
+pub use acknowledge::{Acknowledge, Acknowledged, Effect};
+pub use config::{Home, Mix, Pace, RunConfig};
+pub use statistics::{KindStatistics, Statistics};
+pub use verify::{Loss, Verification, verify_acknowledged};
+
+use crate::database::Database;
+use crate::error::TpccError;
+use crate::random::Constants;
+use crate::schema::HistoryKey;
+use client::Client;
+use entresol_runtime::{JoinHandle, Time};
+use entresol_store::{Direction, Lock};
+use parking_lot::Mutex;
+use statistics::Recorder;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use zerocopy::big_endian::{U32, U64};
+
+/// Longest time that a stopping run waits in one piece.
+const STEP: Duration = Duration::from_secs(1);
+
+/// What the clients of a run share.
+struct Shared {
+    database: Database,
+    config: RunConfig,
+    constants: Constants,
+    started: Time,
+    stopping: AtomicBool,
+    /// The first error of any client.
+    failure: Mutex<Option<TpccError>>,
+    recorders: Vec<Mutex<Recorder>>,
+    session: U32,
+    payments: AtomicU64,
+}
+
+impl Shared {
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    fn fail(&self, error: TpccError) {
+        self.failure.lock().get_or_insert(error);
+        self.stop();
+    }
+
+    fn next_payment(&self) -> HistoryKey {
+        let sequence = self.payments.fetch_add(1, Ordering::Relaxed) + 1;
+        HistoryKey { session: self.session, sequence: U64::new(sequence) }
+    }
+}
+
+/// Clients at work. Dropping it stops them without waiting.
+pub struct Run {
+    shared: Arc<Shared>,
+    clients: Vec<JoinHandle>,
+}
+
+/// Starts the clients. One run at a time uses a database.
+pub fn start(database: &Database, config: &RunConfig) -> Result<Run, TpccError> {
+    let shared = Arc::new(Shared {
+        database: database.clone(),
+        config: config.clone(),
+        constants: Constants::for_run(config.seed, database.load_constants()),
+        started: entresol_runtime::now(),
+        stopping: AtomicBool::new(false),
+        failure: Mutex::new(None),
+        recorders: (0..config.clients).map(|_| Mutex::new(Recorder::new())).collect(),
+        session: next_session(database)?,
+        payments: AtomicU64::new(0),
+    });
+    let clients = (0..config.clients)
+        .map(|number| {
+            let shared = shared.clone();
+            entresol_runtime::spawn(&format!("tpcc-client-{number}"), move || Client::new(&shared, number).run())
+        })
+        .collect();
+    Ok(Run { shared, clients })
+}
+
+/// Runs the clients for `duration` of runtime time and returns what they did. Clients with a number of transactions to
+/// run ([`RunConfig::transactions_per_client`]) may end earlier; `None` waits for them.
+pub fn run(database: &Database, config: &RunConfig, duration: Option<Duration>) -> Result<Statistics, TpccError> {
+    let run = start(database, config)?;
+    if let Some(duration) = duration {
+        run.sleep(duration);
+        run.stop();
+    }
+    run.finish()
+}
+
+/// The number of the next run: one more than the newest in HISTORY.
+fn next_session(database: &Database) -> Result<U32, TpccError> {
+    let key = |session, sequence| HistoryKey { session: U32::new(session), sequence: U64::new(sequence) };
+    let mut newest = 0;
+    let mut txn = database.store().begin();
+    database.tables().history.scan(
+        &mut txn,
+        &key(0, 0),
+        &key(u32::MAX, u64::MAX),
+        Direction::Backward,
+        Lock::None,
+        |key, _| {
+            newest = key.session.get();
+            false
+        },
+    )?;
+    txn.commit()?;
+    Ok(U32::new(newest + 1))
+}
+
+impl Run {
+    /// What has been done since the start. Cheap enough to be taken every second; two of them make a window
+    /// ([`Statistics::since`]), for example to leave out a warm-up.
+    pub fn snapshot(&self) -> Statistics {
+        let mut sum = Statistics::new(self.shared.started, entresol_runtime::now());
+        for recorder in &self.shared.recorders {
+            sum.add(&recorder.lock());
+        }
+        sum
+    }
+
+    /// When it was started.
+    pub fn started(&self) -> Time {
+        self.shared.started
+    }
+
+    /// Whether a client has failed, and so all are stopping.
+    pub fn has_failed(&self) -> bool {
+        self.shared.failure.lock().is_some()
+    }
+
+    /// Waits for `duration` of runtime time, or until a client has failed.
+    pub fn sleep(&self, duration: Duration) {
+        let deadline = entresol_runtime::now() + duration;
+        while !self.has_failed() {
+            let left = deadline.since(entresol_runtime::now());
+            if left.is_zero() {
+                return;
+            }
+            entresol_runtime::sleep(left.min(STEP));
+        }
+    }
+
+    /// Asks the clients to end after their present transaction.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Waits until all clients have ended and returns what they did, or the first error that one met.
+    pub fn finish(mut self) -> Result<Statistics, TpccError> {
+        for client in std::mem::take(&mut self.clients) {
+            client.join();
+        }
+        if let Some(error) = self.shared.failure.lock().take() {
+            return Err(error);
+        }
+        Ok(self.snapshot())
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
