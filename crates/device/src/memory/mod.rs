@@ -1,0 +1,339 @@
+//! A device in memory: over an optional shared base image, with changed pages as small differences.
+//!
+//! Six simulated systems can run over one loaded database: each stores only what it changed, as a difference from the
+//! base page while that takes less than half a page, whole otherwise. A flash device stores its pages as differences
+//! from the database's base page that they are a version of, if it is told how to find it ([`Reference`]).
+//!
+//! Invariant: a read returns what was written last, whatever form it is stored in; what was never written reads as the
+//! base image, or as zeros without one.
+
+mod base;
+mod delta;
+
+pub use base::BaseImage;
+
+use crate::check::{self, SharedCounters};
+use crate::{Counters, Device, DeviceError, Geometry, Io};
+use base::LEAF_PAGES;
+use delta::{Encoder, PAGE_BYTES, Page, apply};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const SECTOR_BYTES: u32 = 512;
+
+/// Finds, for the content of a 4 KiB page that is being written, the byte offset of a similar page in the image. A wrong
+/// answer costs memory, never content.
+pub type Locate = Arc<dyn Fn(&[u8]) -> Option<u64> + Send + Sync>;
+
+/// An image of *another* device in which similar pages are found, for storing differences.
+#[derive(Clone)]
+pub struct Reference {
+    /// The image.
+    pub image: Arc<BaseImage>,
+    /// Where in it to look.
+    pub locate: Locate,
+}
+
+/// One page of a device.
+enum Slot {
+    /// As in the base image; zeros without one.
+    Base,
+    /// Written with zeros, or discarded.
+    Zero,
+    /// A difference from the base image's page of the same number.
+    Delta(Box<[u8]>),
+    /// A difference from the reference image's page whose number the first 8 bytes give.
+    Referenced(Box<[u8]>),
+    /// All of it.
+    Whole(Arc<Page>),
+}
+
+type Leaf = Box<[Slot]>;
+
+/// A device in memory; see the module's header. Writes are durable at once: [`crate::FaultyDevice`] loses unsynced ones.
+pub struct MemoryDevice {
+    name: String,
+    geometry: Geometry,
+    base: Option<Arc<BaseImage>>,
+    reference: Option<Reference>,
+    leaves: Box<[Mutex<Option<Leaf>>]>,
+    resident: AtomicU64,
+    counters: SharedCounters,
+}
+
+impl std::fmt::Debug for MemoryDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryDevice").field("name", &self.name).field("geometry", &self.geometry).finish()
+    }
+}
+
+impl MemoryDevice {
+    /// A device of zeros. `capacity_bytes` is rounded up to whole 4 KiB pages; memory is taken as pages are written.
+    pub fn new(name: &str, capacity_bytes: u64) -> Self {
+        let capacity_bytes = capacity_bytes.next_multiple_of(PAGE_BYTES as u64);
+        let leaves = (capacity_bytes as usize / PAGE_BYTES).div_ceil(LEAF_PAGES);
+        Self {
+            name: name.to_owned(),
+            geometry: Geometry { capacity_bytes, sector_bytes: SECTOR_BYTES },
+            base: None,
+            reference: None,
+            leaves: (0..leaves).map(|_| Mutex::new(None)).collect(),
+            resident: AtomicU64::new(0),
+            counters: SharedCounters::default(),
+        }
+    }
+
+    /// A device with the content and capacity of `base`.
+    pub fn over(name: &str, base: Arc<BaseImage>) -> Self {
+        let mut device = Self::new(name, base.capacity_bytes);
+        device.base = Some(base);
+        device
+    }
+
+    /// Stores pages as differences from `reference` where that is smaller. For a flash device without a base image of
+    /// its own, which holds versions of another device's pages.
+    #[must_use]
+    pub fn with_reference(mut self, reference: Reference) -> Self {
+        self.reference = Some(reference);
+        self
+    }
+
+    /// Bytes of memory that this device's own pages take, without the base image.
+    pub fn resident_bytes(&self) -> u64 {
+        self.resident.load(Relaxed)
+    }
+
+    /// Freezes the content into an image. Pages that this device did not change are shared with its own base.
+    pub fn freeze(self) -> Arc<BaseImage> {
+        let mut leaves = Vec::with_capacity(self.leaves.len());
+        for (leaf_number, leaf) in self.leaves.iter().enumerate() {
+            let leaf = leaf.lock().take();
+            let parent = self.base.as_ref().and_then(|base| base.leaves[leaf_number].as_ref());
+            leaves.push(match (leaf, parent) {
+                (None, None) => None,
+                (None, Some(parent)) => Some(parent.clone()),
+                (Some(slots), _) => Some(
+                    slots
+                        .into_iter()
+                        .enumerate()
+                        .map(|(index, slot)| {
+                            self.freeze_slot((leaf_number * LEAF_PAGES + index) as u64, slot)
+                        })
+                        .collect(),
+                ),
+            });
+        }
+        Arc::new(BaseImage { capacity_bytes: self.geometry.capacity_bytes, leaves })
+    }
+
+    fn freeze_slot(&self, number: u64, slot: Slot) -> Option<Arc<Page>> {
+        match slot {
+            Slot::Base => self.base_page(number).cloned(),
+            Slot::Zero => None,
+            Slot::Whole(page) => Some(page),
+            slot @ (Slot::Delta(_) | Slot::Referenced(_)) => {
+                let mut page = [0; PAGE_BYTES];
+                self.load(number, &slot, &mut page);
+                Some(Arc::new(page))
+            }
+        }
+    }
+
+    fn base_page(&self, number: u64) -> Option<&Arc<Page>> {
+        self.base.as_ref()?.page(number)
+    }
+
+    fn reference_page(&self, number: u64) -> Option<&Arc<Page>> {
+        self.reference.as_ref()?.image.page(number)
+    }
+
+    /// Copies a whole page out.
+    fn load(&self, number: u64, slot: &Slot, page: &mut [u8]) {
+        let (base, difference) = match slot {
+            Slot::Base => (self.base_page(number), None),
+            Slot::Zero => (None, None),
+            Slot::Whole(whole) => (Some(whole), None),
+            Slot::Delta(difference) => (self.base_page(number), Some(&difference[..])),
+            Slot::Referenced(bytes) => {
+                let (number, difference) = split_reference(bytes);
+                (self.reference_page(number), Some(difference))
+            }
+        };
+        match base {
+            Some(base) => page.copy_from_slice(&base[..]),
+            None => page.fill(0),
+        }
+        if let Some(difference) = difference {
+            apply(page, difference);
+        }
+    }
+
+    fn store(&self, number: u64, slot: &mut Slot, page: &Page) {
+        let before = slot_bytes(slot);
+        self.store_slot(number, slot, page);
+        let after = slot_bytes(slot);
+        if after > before {
+            self.resident.fetch_add(after - before, Relaxed);
+        } else if after < before {
+            self.resident.fetch_sub(before - after, Relaxed);
+        }
+    }
+
+    fn store_slot(&self, number: u64, slot: &mut Slot, page: &Page) {
+        if let Some(reference) = &self.reference {
+            let similar = (reference.locate)(page).map(|offset| offset / PAGE_BYTES as u64);
+            if let Some(similar) = similar
+                && let Some(base) = self.reference_page(similar)
+                && let Some(difference) = Encoder::encode(Some(base), page)
+            {
+                let mut bytes = Vec::with_capacity(8 + difference.bytes().len());
+                bytes.extend_from_slice(&similar.to_le_bytes());
+                bytes.extend_from_slice(difference.bytes());
+                *slot = Slot::Referenced(bytes.into());
+                return;
+            }
+        }
+        let base = self.base_page(number);
+        match Encoder::encode(base.map(|page| &**page), page) {
+            Some(difference) if difference.bytes().is_empty() => {
+                *slot = if self.base.is_some() { Slot::Base } else { Slot::Zero };
+            }
+            Some(difference) => {
+                if let Slot::Delta(bytes) = slot
+                    && bytes.len() == difference.bytes().len()
+                {
+                    bytes.copy_from_slice(difference.bytes());
+                } else {
+                    *slot = Slot::Delta(difference.bytes().into());
+                }
+            }
+            None => {
+                if let Slot::Whole(whole) = slot
+                    && let Some(whole) = Arc::get_mut(whole)
+                {
+                    *whole = *page;
+                } else {
+                    *slot = Slot::Whole(Arc::new(*page));
+                }
+            }
+        }
+    }
+
+    /// Calls `each` with (page number, offset in the page, range of the request) for every page that the range touches.
+    fn pages(offset: u64, length: usize, mut each: impl FnMut(u64, usize, std::ops::Range<usize>)) {
+        let mut done = 0;
+        while done < length {
+            let at = offset + done as u64;
+            let within = at as usize % PAGE_BYTES;
+            let part = (PAGE_BYTES - within).min(length - done);
+            each(at / PAGE_BYTES as u64, within, done..done + part);
+            done += part;
+        }
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) {
+        Self::pages(offset, buffer.len(), |number, within, range| {
+            let leaf = self.leaves[number as usize / LEAF_PAGES].lock();
+            let slot = leaf.as_ref().map_or(&Slot::Base, |leaf| &leaf[number as usize % LEAF_PAGES]);
+            let target = &mut buffer[range];
+            if target.len() == PAGE_BYTES {
+                self.load(number, slot, target);
+            } else {
+                let mut page = [0; PAGE_BYTES];
+                self.load(number, slot, &mut page);
+                target.copy_from_slice(&page[within..within + target.len()]);
+            }
+        });
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) {
+        Self::pages(offset, data.len(), |number, within, range| {
+            let mut leaf = self.leaves[number as usize / LEAF_PAGES].lock();
+            let slots = leaf.get_or_insert_with(|| {
+                self.resident.fetch_add((LEAF_PAGES * size_of::<Slot>()) as u64, Relaxed);
+                (0..LEAF_PAGES).map(|_| Slot::Base).collect()
+            });
+            let slot = &mut slots[number as usize % LEAF_PAGES];
+            let source = &data[range];
+            if let Ok(page) = <&Page>::try_from(source) {
+                self.store(number, slot, page);
+            } else if let Slot::Whole(whole) = slot
+                && let Some(whole) = Arc::get_mut(whole)
+            {
+                whole[within..within + source.len()].copy_from_slice(source);
+            } else {
+                let mut page = [0; PAGE_BYTES];
+                self.load(number, slot, &mut page);
+                page[within..within + source.len()].copy_from_slice(source);
+                self.store(number, slot, &page);
+            }
+        });
+    }
+}
+
+fn split_reference(bytes: &[u8]) -> (u64, &[u8]) {
+    let (number, difference) =
+        bytes.split_first_chunk::<8>().expect("a referenced slot starts with a page number");
+    (u64::from_le_bytes(*number), difference)
+}
+
+fn slot_bytes(slot: &Slot) -> u64 {
+    match slot {
+        Slot::Base | Slot::Zero => 0,
+        Slot::Delta(bytes) | Slot::Referenced(bytes) => bytes.len() as u64 + 16,
+        Slot::Whole(_) => PAGE_BYTES as u64 + 32,
+    }
+}
+
+impl Device for MemoryDevice {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        check::batch(&self.name, self.geometry, batch)?;
+        self.counters.count(batch);
+        for io in batch {
+            match io {
+                Io::Read { offset, buffer } => self.read_at(*offset, buffer),
+                Io::Write { offset, data } => self.write_at(*offset, data),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.counters.count_sync();
+        Ok(())
+    }
+
+    /// Frees the memory of whole pages in the range; they read as zeros afterwards.
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        check::range(&self.name, self.geometry, "discard", offset, length)?;
+        let first = offset.div_ceil(PAGE_BYTES as u64);
+        let end = (offset + length) / PAGE_BYTES as u64;
+        let mut number = first;
+        while number < end {
+            let leaf_end = (number / LEAF_PAGES as u64 + 1) * LEAF_PAGES as u64;
+            let mut leaf = self.leaves[number as usize / LEAF_PAGES].lock();
+            if leaf.is_none() && self.base.is_some() {
+                self.resident.fetch_add((LEAF_PAGES * size_of::<Slot>()) as u64, Relaxed);
+                *leaf = Some((0..LEAF_PAGES).map(|_| Slot::Base).collect());
+            }
+            if let Some(slots) = leaf.as_mut() {
+                for page in number..end.min(leaf_end) {
+                    let slot = &mut slots[page as usize % LEAF_PAGES];
+                    self.resident.fetch_sub(slot_bytes(slot), Relaxed);
+                    *slot = Slot::Zero;
+                }
+            }
+            number = leaf_end;
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.snapshot()
+    }
+}

@@ -1,0 +1,149 @@
+//! A device with the timing of a modelled one, under whichever clock runs.
+//!
+//! [`ModelDevice`] wraps a device that holds the data. A batch's completion times are computed at submission, by
+//! arithmetic on "busy until" times; the caller sleeps once, until the latest; then the data effect happens. So writes
+//! become visible, and reads are sampled, at completion.
+//!
+//! Invariant: timing is a function of the order, times, offsets and lengths of the requests alone, never of the data.
+
+mod disk;
+mod ftl;
+mod mapcache;
+mod network;
+mod queue;
+mod ssd;
+
+pub use disk::DiskParameters;
+pub use network::NetworkParameters;
+pub use ssd::SsdParameters;
+
+pub(crate) use disk::Disk;
+pub(crate) use network::Network;
+pub(crate) use ssd::Ssd;
+
+use crate::check;
+use crate::{Counters, Device, DeviceError, Geometry, Io};
+use entresol_runtime::{Time, now, sleep_until};
+use parking_lot::Mutex;
+use queue::CommandQueue;
+use std::time::Duration;
+
+/// How long a modelled device takes. Times are nanoseconds of virtual time. `start` never decreases from call to call.
+pub(crate) trait Timing: Send {
+    /// A read enters the device at `start`; when is it done?
+    fn read(&mut self, start: u64, offset: u64, length: u64) -> u64;
+    /// A write enters the device at `start`; when is it acknowledged?
+    fn write(&mut self, start: u64, offset: u64, length: u64) -> u64;
+    /// All writes acknowledged before `start` are to be made durable; when is that done?
+    fn sync(&mut self, start: u64) -> u64;
+    /// The range is no longer needed.
+    fn discard(&mut self, offset: u64, length: u64);
+    /// Bytes programmed into flash and blocks erased since the device was made; 0 for others.
+    fn wear(&self) -> (u64, u64);
+}
+
+struct State {
+    timing: Box<dyn Timing>,
+    queue: CommandQueue,
+    counters: Counters,
+}
+
+/// A device that takes the time of a modelled one. Made by [`crate::Profile::build`].
+pub struct ModelDevice<D> {
+    name: String,
+    inner: D,
+    /// Held for arithmetic only, never across a sleep.
+    state: Mutex<State>,
+}
+
+impl<D> std::fmt::Debug for ModelDevice<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelDevice").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<D: Device> ModelDevice<D> {
+    pub(crate) fn new(name: &str, inner: D, queue_depth: usize, timing: Box<dyn Timing>) -> Self {
+        let state = State { timing, queue: CommandQueue::new(queue_depth), counters: Counters::default() };
+        Self { name: name.to_owned(), inner, state: Mutex::new(state) }
+    }
+
+    /// The device that holds the data. What is done to it takes no virtual time.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// Name of the profile.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Forgets the timing, gives the data back.
+    pub fn into_inner(self) -> D {
+        self.inner
+    }
+}
+
+impl State {
+    /// When the last request of the batch completes.
+    fn submit(&mut self, now: u64, batch: &[Io<'_>]) -> u64 {
+        let mut last = now;
+        for io in batch {
+            let start = self.queue.enter(now);
+            let completion = match io {
+                Io::Read { offset, buffer } => {
+                    self.counters.reads += 1;
+                    self.counters.read_bytes += buffer.len() as u64;
+                    self.timing.read(start, *offset, buffer.len() as u64)
+                }
+                Io::Write { offset, data } => {
+                    self.counters.writes += 1;
+                    self.counters.written_bytes += data.len() as u64;
+                    self.timing.write(start, *offset, data.len() as u64)
+                }
+            };
+            self.queue.complete(now, completion);
+            last = last.max(completion);
+        }
+        last
+    }
+}
+
+impl<D: Device> Device for ModelDevice<D> {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        check::batch(&self.name, self.geometry(), batch)?;
+        let completion = self.state.lock().submit(now().0, batch);
+        sleep_until(Time(completion));
+        self.inner.run(batch)
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        let completion = {
+            let mut state = self.state.lock();
+            let now = now().0;
+            state.counters.syncs += 1;
+            let completion = state.timing.sync(now);
+            state.queue.occupy(now, completion);
+            completion
+        };
+        sleep_until(Time(completion));
+        self.inner.sync()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        check::range(&self.name, self.geometry(), "discard", offset, length)?;
+        self.state.lock().timing.discard(offset, length);
+        self.inner.discard(offset, length)
+    }
+
+    fn counters(&self) -> Counters {
+        let state = self.state.lock();
+        let (programmed_bytes, erases) = state.timing.wear();
+        let busy = Duration::from_nanos(state.queue.busy(now().0));
+        Counters { busy, programmed_bytes, erases, ..state.counters }
+    }
+}

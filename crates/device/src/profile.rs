@@ -1,0 +1,312 @@
+//! Named devices: what a [`crate::ModelDevice`] is made from.
+//!
+//! The figures that a profile must reach (FaCE table 1) are asserted by `tests/profiles.rs`; how the parameters follow
+//! from them is said beside each.
+
+use crate::Device;
+use crate::model::{
+    Disk, DiskParameters, ModelDevice, Network, NetworkParameters, Ssd, SsdParameters, Timing,
+};
+use thiserror::Error;
+
+/// How many bytes of the real device one byte of the modelled one stands for, at least 1. What is absolute on the real
+/// one and depends on size (the reach of an SSD's mapping cache, a controller's write cache) shrinks by this factor.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Scale(f64);
+
+impl Scale {
+    /// The device as it is.
+    pub const FULL: Self = Self(1.0);
+
+    /// A device of `modelled_bytes` that stands for one of `real_bytes`.
+    pub fn of(real_bytes: u64, modelled_bytes: u64) -> Self {
+        Self((real_bytes as f64 / modelled_bytes.max(1) as f64).max(1.0))
+    }
+}
+
+/// What a profile models.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Model {
+    /// Flash SSD.
+    Ssd(SsdParameters),
+    /// Disk or array of disks.
+    Disk(DiskParameters),
+    /// Network volume.
+    Network(NetworkParameters),
+}
+
+/// A named device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Profile {
+    /// Name to look it up by.
+    pub name: &'static str,
+    /// What it is.
+    pub description: &'static str,
+    /// Dollars per gigabyte, where FaCE's table 1 gives it.
+    pub dollars_per_gb: Option<f64>,
+    /// How it behaves.
+    pub model: Model,
+}
+
+/// There is no profile of this name.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("no device profile is called {name:?}; known are: {known}")]
+pub struct UnknownProfile {
+    /// The name asked for.
+    pub name: String,
+    /// All names.
+    pub known: String,
+}
+
+/// Requests that a disk array or volume takes at once; beyond the queues of the paper's clients.
+const DISK_QUEUE: usize = 256;
+const NETWORK_QUEUE: usize = 256;
+
+/// Samsung 470, 256 GB. From table 1: a random read takes the controller 1 / 28,495 s, a page of a large read
+/// 4096 B / 251.33 MB/s; 16 dies x 16 KiB programs in 1.08 ms make 242.8 MB/s. The drive holds 256 GiB of flash for
+/// 256 GB of data: 7 % spare, hence a write amplification of 7.8 and 1 / (0.27 + 6.8 x 0.335 + 0.05) ms x 16 = 6,200
+/// random writes a second. Die times are those of 2010's MLC. The episode of garbage collection is calibrated on LC at
+/// 4 % of the database in FaCE's table 4; the mapping cache's reach is a guess of the class.
+const MLC: SsdParameters = SsdParameters {
+    queue_depth: 32,
+    dies: 16,
+    program_pages: 4,
+    command_ns: 18_800,
+    transfer_ns: 16_300,
+    read_ns: 65_000,
+    program_ns: 1_070_000,
+    erase_ns: 3_000_000,
+    block_pages: 512,
+    spare_share: 0.07,
+    write_amplification: 7.8,
+    gc_episode_ns: 78_000_000,
+    suspend_ns: u64::MAX,
+    buffer_pages: 256,
+    map_cache_bytes: 2 << 30,
+    power_loss_protected: false,
+    sync_ns: 100_000,
+};
+
+/// Intel X25-E, 32 GB, SLC. From table 1: 38,427 random reads, 259.2 and 195.25 MB/s; 5,057 random writes ask for an
+/// amplification of 8.0. SLC programs in 0.4 of MLC's time, so the same work of garbage collection is an episode of 0.4
+/// of MLC's length.
+const SLC: SsdParameters = SsdParameters {
+    dies: 10,
+    program_pages: 2,
+    command_ns: 10_200,
+    transfer_ns: 15_800,
+    read_ns: 35_000,
+    program_ns: 415_000,
+    erase_ns: 1_500_000,
+    block_pages: 256,
+    spare_share: 0.068,
+    write_amplification: 8.0,
+    gc_episode_ns: 31_000_000,
+    ..MLC
+};
+
+/// Intel X25-M G2, 80 GB, MLC. From table 1: 35,601 random reads, 258.7 and 80.81 MB/s; 2,547 random writes ask for an
+/// amplification of 7.1, i.e. 7.8 % spare.
+const X25M: SsdParameters = SsdParameters {
+    dies: 10,
+    program_pages: 2,
+    command_ns: 12_300,
+    transfer_ns: 15_800,
+    read_ns: 60_000,
+    program_ns: 1_000_000,
+    erase_ns: 3_000_000,
+    block_pages: 256,
+    spare_share: 0.078,
+    write_amplification: 7.1,
+    gc_episode_ns: 78_000_000,
+    ..MLC
+};
+
+/// A data-centre NVMe drive of today: 600,000 random reads, 200,000 random writes, 3.2 and 3.0 GB/s; programs and
+/// erases are suspended for reads; power-loss protected.
+const NVME: SsdParameters = SsdParameters {
+    queue_depth: 1024,
+    dies: 64,
+    program_pages: 16,
+    command_ns: 390,
+    transfer_ns: 1_275,
+    read_ns: 50_000,
+    program_ns: 1_390_000,
+    erase_ns: 5_000_000,
+    block_pages: 4096,
+    spare_share: 0.28,
+    write_amplification: 2.5,
+    gc_episode_ns: 1_000_000,
+    suspend_ns: 150_000,
+    buffer_pages: 16_384,
+    map_cache_bytes: u64::MAX,
+    power_loss_protected: true,
+    sync_ns: 10_000,
+};
+
+/// Seagate Cheetah 15K.6: 3.5 ms seek and 2 ms half a turn alone, 409 reads and 343 writes a second in a deep queue,
+/// 156 and 154 MB/s. Bare: a sync costs a turn.
+const CHEETAH: DiskParameters = DiskParameters {
+    spindles: 1,
+    stripe_bytes: 64 << 10,
+    read_shallow_ns: 5_500_000.0,
+    read_deep_ns: 2_325_000.0,
+    write_shallow_ns: 6_000_000.0,
+    write_deep_ns: 2_800_000.0,
+    read_bandwidth: 156e6,
+    write_bandwidth: 154e6,
+    write_cache_bytes: 0,
+    cache_latency_ns: 0,
+    sync_ns: 4_000_000,
+};
+
+/// Cheetahs behind an Intel RS2WG160 with 512 MB of battery-backed cache, which stands in for syncs. Table 1 gives
+/// 2,598 reads, 2,502 writes, 848 and 843 MB/s for eight: per spindle 325, 313, 106 and 105 MB/s. Other widths are made
+/// of the same spindles.
+const fn array(spindles: u32) -> Model {
+    Model::Disk(DiskParameters {
+        spindles,
+        read_deep_ns: 2_150_000.0,
+        write_deep_ns: 3_150_000.0,
+        read_bandwidth: 106e6,
+        write_bandwidth: 105.4e6,
+        write_cache_bytes: 512 << 20,
+        cache_latency_ns: 60_000,
+        sync_ns: 20_000,
+        ..CHEETAH
+    })
+}
+
+/// A 7,200 rpm SATA disk of today: 8.3 ms seek and 4.2 ms half a turn alone.
+const SATA_DISK: DiskParameters = DiskParameters {
+    read_shallow_ns: 12_500_000.0,
+    read_deep_ns: 8_000_000.0,
+    write_shallow_ns: 13_000_000.0,
+    write_deep_ns: 8_500_000.0,
+    read_bandwidth: 180e6,
+    write_bandwidth: 180e6,
+    sync_ns: 8_300_000,
+    ..CHEETAH
+};
+
+/// A general-purpose cloud volume: 3,000 requests of up to 256 KiB a second, 125 MB/s, 1 ms.
+const CLOUD: NetworkParameters = NetworkParameters {
+    iops_max: 3_000.0,
+    bandwidth_bytes_per_s: 125e6,
+    request_bytes_max: 256 << 10,
+    latency_ns: 1_000_000,
+    sync_ns: 500_000,
+};
+
+const PROFILES: [Profile; 11] = [
+    Profile {
+        name: "mlc",
+        description: "Samsung 470 256 GB (MLC SSD, 2010)",
+        dollars_per_gb: Some(1.78),
+        model: Model::Ssd(MLC),
+    },
+    Profile {
+        name: "mlc-x25m",
+        description: "Intel X25-M G2 80 GB (MLC SSD, 2009)",
+        dollars_per_gb: Some(2.25),
+        model: Model::Ssd(X25M),
+    },
+    Profile {
+        name: "slc",
+        description: "Intel X25-E 32 GB (SLC SSD, 2008)",
+        dollars_per_gb: Some(13.75),
+        model: Model::Ssd(SLC),
+    },
+    Profile {
+        name: "nvme",
+        description: "data-centre NVMe SSD of today, power-loss protected",
+        dollars_per_gb: None,
+        model: Model::Ssd(NVME),
+    },
+    Profile {
+        name: "disk",
+        description: "one Seagate Cheetah 15K.6 (15,000 rpm)",
+        dollars_per_gb: Some(1.63),
+        model: Model::Disk(CHEETAH),
+    },
+    Profile {
+        name: "raid0-4",
+        description: "RAID-0 of 4 Cheetah 15K.6, 512 MB battery-backed cache",
+        dollars_per_gb: Some(1.63),
+        model: array(4),
+    },
+    Profile {
+        name: "raid0-8",
+        description: "RAID-0 of 8 Cheetah 15K.6, 512 MB battery-backed cache",
+        dollars_per_gb: Some(1.63),
+        model: array(8),
+    },
+    Profile {
+        name: "raid0-12",
+        description: "RAID-0 of 12 Cheetah 15K.6, 512 MB battery-backed cache",
+        dollars_per_gb: Some(1.63),
+        model: array(12),
+    },
+    Profile {
+        name: "raid0-16",
+        description: "RAID-0 of 16 Cheetah 15K.6, 512 MB battery-backed cache",
+        dollars_per_gb: Some(1.63),
+        model: array(16),
+    },
+    Profile {
+        name: "sata-disk",
+        description: "one SATA disk of today (7,200 rpm)",
+        dollars_per_gb: None,
+        model: Model::Disk(SATA_DISK),
+    },
+    Profile {
+        name: "cloud",
+        description: "cloud network volume, 3,000 IOPS",
+        dollars_per_gb: None,
+        model: Model::Network(CLOUD),
+    },
+];
+
+impl Profile {
+    /// All profiles.
+    pub fn all() -> &'static [Profile] {
+        &PROFILES
+    }
+
+    /// The profile called `name`.
+    pub fn named(name: &str) -> Result<Profile, UnknownProfile> {
+        PROFILES.iter().find(|profile| profile.name == name).copied().ok_or_else(|| UnknownProfile {
+            name: name.to_owned(),
+            known: PROFILES.map(|profile| profile.name).join(", "),
+        })
+    }
+
+    /// A device of this kind that keeps its data in `inner` and has its capacity. An SSD starts in the steady state of
+    /// random writes (see [`crate::model`]).
+    pub fn build<D: Device>(&self, inner: D, scale: Scale) -> ModelDevice<D> {
+        let capacity = inner.geometry().capacity_bytes;
+        let (depth, timing): (usize, Box<dyn Timing>) = match self.model {
+            Model::Ssd(parameters) => {
+                (parameters.queue_depth, Box::new(Ssd::new(parameters, capacity, scale.0)))
+            }
+            Model::Disk(parameters) => (DISK_QUEUE, Box::new(Disk::new(parameters, scale.0))),
+            Model::Network(parameters) => (NETWORK_QUEUE, Box::new(Network::new(parameters))),
+        };
+        ModelDevice::new(self.name, inner, depth, timing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Profile;
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = Profile::named("floppy").expect_err("there is no floppy");
+        assert_eq!(error.known.split(", ").count(), Profile::all().len());
+        assert!(error.to_string().contains("\"floppy\"; known are: mlc, "), "{error}");
+        for profile in Profile::all() {
+            assert_eq!(Profile::named(profile.name).as_ref(), Ok(profile));
+        }
+    }
+}

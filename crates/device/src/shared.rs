@@ -1,0 +1,22 @@
+//! A shared device is a device.
+
+use crate::{Counters, Device, DeviceError, Geometry, Io};
+use std::sync::Arc;
+
+impl<D: Device + ?Sized> Device for Arc<D> {
+    fn geometry(&self) -> Geometry {
+        (**self).geometry()
+    }
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        (**self).run(batch)
+    }
+    fn sync(&self) -> Result<(), DeviceError> {
+        (**self).sync()
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        (**self).discard(offset, length)
+    }
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+}
