@@ -1,0 +1,98 @@
+//! The label of a disk: which disk it is, and which cache belongs to it.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 32 | block header, magic `ENTRDISK` |
+//! | 32 | 16 | UUID of the disk |
+//! | 48 | 16 | UUID of the cache bound to it; zero: none |
+//! | 64 | 8 | epoch: grows whenever the disk is opened for writing |
+//! | 72 | 4 | page size in bytes |
+//! | 76 | 4 | flags (1: the cache may hold pages newer than this disk) |
+//! | 80 | 4016 | zero |
+//!
+//! Two copies lie at 0 and 32 KiB and are written in turn (copy = sequence mod 2), each followed by a sync. Page `n`
+//! follows at 64 KiB + `n` pages. Invariant: at any crash one copy is whole.
+
+use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Magic of a label.
+pub const MAGIC: [u8; 8] = *b"ENTRDISK";
+/// Copies on a disk.
+pub const COPIES: u64 = 2;
+/// Distance of the copies in bytes.
+pub const COPY_STRIDE: u64 = 32 << 10;
+/// Bytes kept free for the label; page 0 follows.
+pub const LABEL_AREA_BYTES: u64 = 64 << 10;
+
+const DIRTY_POSSIBLE: u32 = 1;
+
+/// See the module's table.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct RawLabel {
+    header: BlockHeader,
+    disk: Uuid,
+    cache: Uuid,
+    epoch: U64,
+    page_bytes: U32,
+    flags: U32,
+    zero: [u8; 4016],
+}
+
+const _: () = assert!(size_of::<RawLabel>() == BLOCK_BYTES);
+
+/// A label, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Newer labels have larger ones.
+    pub sequence: u64,
+    /// The disk.
+    pub disk: Uuid,
+    /// The cache bound to it; [`Uuid::NIL`]: none.
+    pub cache: Uuid,
+    /// Grows whenever the disk is opened for writing.
+    pub epoch: u64,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// The cache may hold pages newer than this disk: without it the database is not whole.
+    pub dirty_possible: bool,
+}
+
+impl Label {
+    /// Where this one goes on its disk, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.sequence % COPIES * COPY_STRIDE
+    }
+
+    /// Writes it into `block`, [`BLOCK_BYTES`] long.
+    pub fn encode(&self, block: &mut [u8]) {
+        let mut raw = RawLabel::new_zeroed();
+        raw.disk = self.disk;
+        raw.cache = self.cache;
+        raw.epoch.set(self.epoch);
+        raw.page_bytes.set(self.page_bytes);
+        raw.flags.set(if self.dirty_possible { DIRTY_POSSIBLE } else { 0 });
+        block.copy_from_slice(raw.as_bytes());
+        block::seal(block, MAGIC, self.sequence);
+    }
+
+    /// Reads one back: whole, undamaged and with possible values only.
+    pub fn decode(block: &[u8]) -> Result<Self, BlockFault> {
+        let header = block::open(block, MAGIC)?;
+        let raw = RawLabel::ref_from_bytes(block).expect("an opened block has the structure's length");
+        let page_bytes = raw.page_bytes.get();
+        if !crate::layout::page_bytes_possible(page_bytes) {
+            return Err(BlockFault::Field { field: "page size", found: page_bytes.into() });
+        }
+        Ok(Self {
+            sequence: header.sequence.get(),
+            disk: raw.disk,
+            cache: raw.cache,
+            epoch: raw.epoch.get(),
+            page_bytes,
+            dirty_possible: raw.flags.get() & DIRTY_POSSIBLE != 0,
+        })
+    }
+}

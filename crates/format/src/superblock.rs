@@ -1,0 +1,238 @@
+//! The superblock of a flash device: what the cache is, whose it is, and where recovery starts.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 32 | block header, magic `ENTRSUPR` |
+//! | 32 | 16 | UUID of the cache |
+//! | 48 | 16 | UUID of the disk it belongs to |
+//! | 64 | 8 | epoch of that disk |
+//! | 72 | 4 | page size in bytes |
+//! | 76 | 4 | slots |
+//! | 80 | 4 | pages of a group |
+//! | 84 | 4 | staging groups |
+//! | 88 | 4 | entries of a directory segment |
+//! | 92 | 4 | policy (1 face, 2 face-gr, 3 face-gsc, 4 lc) |
+//! | 96 | 4 | mode (1 write-back, 2 write-through) |
+//! | 100 | 4 | flags (1: shut down cleanly) |
+//! | 104 | 8 | front: all positions below are dequeued for good |
+//! | 112 | 8 | rear: the next position |
+//! | 120 | 8 | durable: all positions below are durable on flash |
+//! | 128 | 8 | synced: what is clean on flash below this position is durable on disk |
+//! | 136 | 8 | session rear: the rear when this epoch began |
+//! | 144 | 8 | first complete directory segment |
+//! | 152 | 8 | one past the last complete directory segment |
+//! | 160 | 3936 | zero |
+//!
+//! Four copies lie at 0, 16, 32 and 48 KiB and are written in rotation (copy = sequence mod 4), each followed by a sync.
+//! Invariant: at any crash at least three of them are whole, and the newest whole one is one of the last two written.
+
+use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
+use entresol_core::{Config, PolicyKind, Position};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Magic of a superblock.
+pub const MAGIC: [u8; 8] = *b"ENTRSUPR";
+/// Copies on a device.
+pub const COPIES: u64 = 4;
+/// Distance of the copies in bytes.
+pub const COPY_STRIDE: u64 = 16 << 10;
+
+const CLEAN: u32 = 1;
+
+/// What a write of a dirty page does (DESIGN §4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Mode {
+    /// To flash; to disk when it is dequeued (FaCE).
+    #[default]
+    WriteBack = 1,
+    /// To disk at once, and clean to flash: losing the flash loses nothing.
+    WriteThrough = 2,
+}
+
+impl Mode {
+    /// Both modes.
+    pub const ALL: [Mode; 2] = [Mode::WriteBack, Mode::WriteThrough];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::WriteBack => "write-back",
+            Mode::WriteThrough => "write-through",
+        }
+    }
+
+    fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| *mode as u32 == code)
+    }
+}
+
+/// See the module's table.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct RawSuperblock {
+    header: BlockHeader,
+    cache: Uuid,
+    disk: Uuid,
+    epoch: U64,
+    page_bytes: U32,
+    slots: U32,
+    group_pages: U32,
+    staging_groups: U32,
+    segment_entries: U32,
+    policy: U32,
+    mode: U32,
+    flags: U32,
+    front: U64,
+    rear: U64,
+    durable: U64,
+    synced: U64,
+    session_rear: U64,
+    segment_first: U64,
+    segment_next: U64,
+    zero: [u8; 3936],
+}
+
+const _: () = assert!(size_of::<RawSuperblock>() == BLOCK_BYTES);
+
+/// A superblock, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Newer superblocks have larger ones.
+    pub sequence: u64,
+    /// The cache.
+    pub cache: Uuid,
+    /// The disk it belongs to.
+    pub disk: Uuid,
+    /// That disk's epoch.
+    pub epoch: u64,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Slots.
+    pub slots: u32,
+    /// Pages of a group.
+    pub group_pages: u32,
+    /// Groups that staging holds: how far beyond the durable position unfinished writes may lie.
+    pub staging_groups: u32,
+    /// Entries of a directory segment.
+    pub segment_entries: u32,
+    /// The policy.
+    pub policy: PolicyKind,
+    /// The mode.
+    pub mode: Mode,
+    /// Shut down cleanly, not opened since.
+    pub clean: bool,
+    /// All positions below are dequeued for good.
+    pub front: Position,
+    /// The next position.
+    pub rear: Position,
+    /// All positions below are durable on flash.
+    pub durable: Position,
+    /// What is clean on flash below this position is durable on disk.
+    pub synced: Position,
+    /// The rear when this epoch began: what lies at or behind it and is of an older epoch is a leftover.
+    pub session_rear: Position,
+    /// First complete directory segment.
+    pub segment_first: u64,
+    /// One past the last complete directory segment.
+    pub segment_next: u64,
+}
+
+impl Superblock {
+    /// Where this one goes on its device, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.sequence % COPIES * COPY_STRIDE
+    }
+
+    /// Writes it into `block`, [`BLOCK_BYTES`] long.
+    pub fn encode(&self, block: &mut [u8]) {
+        let mut raw = RawSuperblock::new_zeroed();
+        raw.cache = self.cache;
+        raw.disk = self.disk;
+        raw.epoch.set(self.epoch);
+        raw.page_bytes.set(self.page_bytes);
+        raw.slots.set(self.slots);
+        raw.group_pages.set(self.group_pages);
+        raw.staging_groups.set(self.staging_groups);
+        raw.segment_entries.set(self.segment_entries);
+        raw.policy.set(self.policy as u32);
+        raw.mode.set(self.mode as u32);
+        raw.flags.set(if self.clean { CLEAN } else { 0 });
+        raw.front.set(self.front.0);
+        raw.rear.set(self.rear.0);
+        raw.durable.set(self.durable.0);
+        raw.synced.set(self.synced.0);
+        raw.session_rear.set(self.session_rear.0);
+        raw.segment_first.set(self.segment_first);
+        raw.segment_next.set(self.segment_next);
+        block.copy_from_slice(raw.as_bytes());
+        block::seal(block, MAGIC, self.sequence);
+    }
+
+    /// Reads one back: whole, undamaged and with possible values only.
+    pub fn decode(block: &[u8]) -> Result<Self, BlockFault> {
+        let header = block::open(block, MAGIC)?;
+        let raw = RawSuperblock::ref_from_bytes(block).expect("an opened block has the structure's length");
+        let impossible = |field, found: u64| Err(BlockFault::Field { field, found });
+        let Some(policy) = PolicyKind::from_code(raw.policy.get()) else {
+            return impossible("policy", raw.policy.get().into());
+        };
+        let Some(mode) = Mode::from_code(raw.mode.get()) else { return impossible("mode", raw.mode.get().into()) };
+        let found = Self {
+            sequence: header.sequence.get(),
+            cache: raw.cache,
+            disk: raw.disk,
+            epoch: raw.epoch.get(),
+            page_bytes: raw.page_bytes.get(),
+            slots: raw.slots.get(),
+            group_pages: raw.group_pages.get(),
+            staging_groups: raw.staging_groups.get(),
+            segment_entries: raw.segment_entries.get(),
+            policy,
+            mode,
+            clean: raw.flags.get() & CLEAN != 0,
+            front: Position(raw.front.get()),
+            rear: Position(raw.rear.get()),
+            durable: Position(raw.durable.get()),
+            synced: Position(raw.synced.get()),
+            session_rear: Position(raw.session_rear.get()),
+            segment_first: raw.segment_first.get(),
+            segment_next: raw.segment_next.get(),
+        };
+        if !crate::layout::page_bytes_possible(found.page_bytes) {
+            return impossible("page size", found.page_bytes.into());
+        }
+        if found.config().validate().is_err() {
+            return impossible("slots", found.slots.into());
+        }
+        if found.segment_entries == 0 || !found.segment_entries.is_multiple_of(found.group_pages) {
+            return impossible("segment entries", found.segment_entries.into());
+        }
+        // Positions stay far below 2^63, so that sums of them cannot overflow.
+        let positions = [found.front, found.rear, found.durable, found.synced, found.session_rear];
+        if let Some(position) = positions.into_iter().find(|position| position.0 >= 1 << 62) {
+            return impossible("position", position.0);
+        }
+        let (front, rear, group) = (found.front.0, found.rear.0, u64::from(found.group_pages));
+        if front > rear || rear - front > u64::from(found.slots) || found.durable.0 > rear || !front.is_multiple_of(group) {
+            return impossible("front", front);
+        }
+        if found.segment_first > found.segment_next
+            || found.segment_next.saturating_mul(u64::from(found.segment_entries)) > rear
+        {
+            return impossible("segments", found.segment_next);
+        }
+        Ok(found)
+    }
+
+    /// The core's configuration, without what only lives in memory (LC's knobs are at their usual values).
+    pub fn config(&self) -> Config {
+        Config {
+            group_pages: self.group_pages,
+            staging_groups: self.staging_groups,
+            slots: self.slots,
+            ..Config::new(self.policy, self.slots)
+        }
+    }
+}
