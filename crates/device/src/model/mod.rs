@@ -26,6 +26,7 @@ use crate::{Counters, Device, DeviceError, Geometry, Io};
 use entresol_runtime::{Time, now, sleep_until};
 use parking_lot::Mutex;
 use queue::CommandQueue;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// How long a modelled device takes. Times are nanoseconds of virtual time. `start` never decreases from call to call.
@@ -52,6 +53,8 @@ struct State {
 pub struct ModelDevice<D> {
     name: String,
     inner: D,
+    /// Requests take no time and are not counted.
+    instant: AtomicBool,
     /// Held for arithmetic only, never across a sleep.
     state: Mutex<State>,
 }
@@ -65,7 +68,7 @@ impl<D> std::fmt::Debug for ModelDevice<D> {
 impl<D: Device> ModelDevice<D> {
     pub(crate) fn new(name: &str, inner: D, queue_depth: usize, timing: Box<dyn Timing>) -> Self {
         let state = State { timing, queue: CommandQueue::new(queue_depth), counters: Counters::default() };
-        Self { name: name.to_owned(), inner, state: Mutex::new(state) }
+        Self { name: name.to_owned(), inner, instant: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
     /// The device that holds the data. What is done to it takes no virtual time.
@@ -76,6 +79,21 @@ impl<D: Device> ModelDevice<D> {
     /// Name of the profile.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// From now on requests take no time and are not counted (or take time again): for verifying after a measurement.
+    pub fn set_instant(&self, instant: bool) {
+        self.instant.store(instant, Relaxed);
+    }
+
+    /// Sleeps until `completion` is reached. A power failure meanwhile means that the request was not carried out.
+    fn wait(&self, operation: &'static str, completion: u64) -> Result<(), DeviceError> {
+        sleep_until(Time(completion));
+        if entresol_runtime::sim::is_halted() {
+            let reason = format!("the power failed before a {operation} was complete");
+            return Err(DeviceError::Dead { device: self.name.clone(), reason });
+        }
+        Ok(())
     }
 
     /// Forgets the timing, gives the data back.
@@ -116,12 +134,17 @@ impl<D: Device> Device for ModelDevice<D> {
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         check::batch(&self.name, self.geometry(), batch)?;
-        let completion = self.state.lock().submit(now().0, batch);
-        sleep_until(Time(completion));
+        if !self.instant.load(Relaxed) {
+            let completion = self.state.lock().submit(now().0, batch);
+            self.wait("batch", completion)?;
+        }
         self.inner.run(batch)
     }
 
     fn sync(&self) -> Result<(), DeviceError> {
+        if self.instant.load(Relaxed) {
+            return self.inner.sync();
+        }
         let completion = {
             let mut state = self.state.lock();
             let now = now().0;
@@ -130,7 +153,7 @@ impl<D: Device> Device for ModelDevice<D> {
             state.queue.occupy(now, completion);
             completion
         };
-        sleep_until(Time(completion));
+        self.wait("sync", completion)?;
         self.inner.sync()
     }
 
