@@ -2,4 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod paper;
+pub mod report;
 pub mod result;

@@ -1,0 +1,25 @@
+//! Results as a person reads them: one model of a report, shown in a terminal ([`terminal::render`]) or as a
+//! self-contained page ([`html::render`]).
+//!
+//! Invariant: a report is built once, from results alone, and both forms show that same model; neither computes a number.
+
+pub mod html;
+mod model;
+mod restart;
+mod svg;
+pub mod terminal;
+mod text;
+mod tpcc;
+
+pub use model::{Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Report, Section, Table};
+pub use restart::restart_report;
+pub use tpcc::tpcc_report;
+
+use serde::Serialize;
+
+/// Results as the command writes them: a JSON array, indented, with a newline at the end.
+pub fn json<T: Serialize>(results: &[T]) -> serde_json::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec_pretty(results)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}

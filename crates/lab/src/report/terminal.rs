@@ -1,0 +1,225 @@
+//! A report as text for a terminal. Without colour the text is the same, less the escape sequences.
+
+use super::model::{BarChart, Block, Chart, Column, LineChart, Report, Section, Table};
+use super::text::whole;
+use crate::paper::{Outcome, Verdict};
+use comfy_table::{CellAlignment, ContentArrangement, TableComponent, presets};
+use std::fmt::Write;
+
+/// Characters of the longest bar and of a sparkline.
+const CHART_WIDTH: usize = 48;
+/// Characters of a line of running text.
+const TEXT_WIDTH: usize = 100;
+
+/// The report as lines of text, with ANSI colours if `colour`.
+pub fn render(report: &Report, colour: bool) -> String {
+    let paint = Paint { colour };
+    let mut out = String::new();
+    line(&mut out, &paint.bold(&report.title));
+    for note in &report.notes {
+        wrapped(&mut out, note);
+    }
+    let pairs = report.configuration.iter().map(|(name, value)| format!("{name}: {value}"));
+    wrapped(&mut out, &format!("{}.", pairs.collect::<Vec<_>>().join("; ")));
+    for section in &report.sections {
+        render_section(&mut out, section, &paint);
+    }
+    out
+}
+
+/// A table alone, as lines of text.
+pub fn render_table(table: &Table) -> String {
+    let mut shown = comfy_table::Table::new();
+    shown.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
+    shown
+        .set_style(TableComponent::HeaderLines, '─')
+        .set_style(TableComponent::MiddleHeaderIntersections, '─');
+    if !table.columns.iter().all(|column| column.name.is_empty()) {
+        shown.set_header(heads(&table.columns));
+    }
+    shown.add_rows(&table.rows);
+    for (index, column) in table.columns.iter().enumerate() {
+        if let (true, Some(shown)) = (column.numeric, shown.column_mut(index)) {
+            shown.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let text = shown.to_string();
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Headings of one or two lines: the group stands above the first of its columns.
+fn heads(columns: &[Column]) -> Vec<String> {
+    let two_lines = columns.iter().any(|column| !column.group.is_empty());
+    let mut group_before = "";
+    let mut heads = Vec::with_capacity(columns.len());
+    for column in columns {
+        let group = if column.group == group_before { "" } else { column.group.as_str() };
+        group_before = &column.group;
+        heads.push(if two_lines { format!("{group}\n{}", column.name) } else { column.name.clone() });
+    }
+    heads
+}
+
+fn render_section(out: &mut String, section: &Section, paint: &Paint) {
+    line(out, "");
+    line(out, &paint.bold(&section.title));
+    for block in &section.blocks {
+        match block {
+            Block::Text(text) => wrapped(out, text),
+            Block::Table(table) => out.push_str(&render_table(table)),
+            Block::Verdicts(verdicts) => verdicts.iter().for_each(|v| render_verdict(out, v, paint)),
+            Block::Chart(Chart::Bars(chart)) => render_bars(out, chart),
+            Block::Chart(Chart::Lines(chart)) if chart.in_terminal => render_sparklines(out, chart),
+            Block::Chart(Chart::Lines(_)) => {}
+        }
+    }
+}
+
+fn render_verdict(out: &mut String, verdict: &Verdict, paint: &Paint) {
+    let head = match verdict.outcome {
+        Outcome::Holds => paint.green("✓ holds        "),
+        Outcome::DoesNotHold => paint.red("✗ does not hold"),
+        Outcome::NotTested => paint.dim("– not tested   "),
+    };
+    line(out, &format!("{head}  {}: {}", verdict.source, verdict.claim));
+    line(out, &paint.dim(&format!("                 {}", verdict.numbers)));
+}
+
+fn render_bars(out: &mut String, chart: &BarChart) {
+    line(out, &format!("{}, {}", chart.title, chart.y_label));
+    let bars = || chart.groups.iter().flat_map(|group| &group.bars);
+    let longest = bars().map(|bar| bar.value).fold(0.0, f64::max);
+    let name_width = bars().map(|bar| bar.series.chars().count()).max().unwrap_or(0);
+    let value_width = bars().map(|bar| whole(bar.value).len()).max().unwrap_or(0);
+    for group in &chart.groups {
+        line(out, &format!("  {}", group.label));
+        for bar in &group.bars {
+            let name = &bar.series;
+            let value = whole(bar.value);
+            let drawn = bar_of(share(bar.value, longest));
+            line(out, &format!("    {name:name_width$}  {value:>value_width$}  {drawn}"));
+        }
+    }
+}
+
+fn share(value: f64, of: f64) -> f64 {
+    if of > 0.0 && value.is_finite() { (value / of).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// A bar of blocks, to an eighth of a character.
+fn bar_of(share: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share * CHART_WIDTH as f64 * 8.0).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+fn render_sparklines(out: &mut String, chart: &LineChart) {
+    let points = || chart.lines.iter().flat_map(|line| &line.points);
+    let top = points().map(|(_, y)| *y).fold(0.0, f64::max);
+    let end = points().map(|(x, _)| *x).fold(0.0, f64::max);
+    line(out, &format!("{} ({}; █ = {})", chart.title, chart.y_label, whole(top)));
+    let name_width = chart.lines.iter().map(|line| line.series.chars().count()).max().unwrap_or(0);
+    for series in &chart.lines {
+        let name = &series.series;
+        line(out, &format!("  {name:name_width$}  {}", sparkline(&series.points, end, top)));
+    }
+    line(out, &format!("  {:name_width$}  0 … {} {}", "", whole(end), chart.x_label));
+}
+
+/// One character for each stretch of x from 0 to `end`: the mean of its points by `top`; a blank where there are none.
+fn sparkline(points: &[(f64, f64)], end: f64, top: f64) -> String {
+    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let width = CHART_WIDTH.min(points.len().max(1));
+    let mut sums = vec![(0.0, 0u32); width];
+    for (x, y) in points {
+        let column = ((x / end.max(f64::MIN_POSITIVE)) * (width - 1) as f64).round() as usize;
+        let (sum, count) = &mut sums[column.min(width - 1)];
+        *sum += y;
+        *count += 1;
+    }
+    let level = |(sum, count): (f64, u32)| match count {
+        0 => ' ',
+        _ => LEVELS[(share(sum / f64::from(count), top) * 7.0).round() as usize],
+    };
+    sums.into_iter().map(level).collect()
+}
+
+fn line(out: &mut String, text: &str) {
+    writeln!(out, "{}", text.trim_end()).expect("writing to a String cannot fail");
+}
+
+/// Running text, broken at blanks.
+fn wrapped(out: &mut String, text: &str) {
+    let mut current = String::new();
+    for word in text.split(' ') {
+        if !current.is_empty() && current.chars().count() + 1 + word.chars().count() > TEXT_WIDTH {
+            line(out, &current);
+            current.clear();
+        }
+        if !current.is_empty() {
+            current.push(' ');
+        }
+        current.push_str(word);
+    }
+    line(out, &current);
+}
+
+/// ANSI escape sequences, or none.
+struct Paint {
+    colour: bool,
+}
+
+impl Paint {
+    fn with(&self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn bold(&self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    fn dim(&self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    fn green(&self, text: &str) -> String {
+        self.with("32", text)
+    }
+
+    fn red(&self, text: &str) -> String {
+        self.with("31", text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_as_long_as_their_share() {
+        assert_eq!(bar_of(1.0).chars().count(), CHART_WIDTH);
+        assert_eq!(bar_of(0.5), "█".repeat(CHART_WIDTH / 2));
+        assert_eq!(bar_of(0.0), "");
+        assert_eq!(share(f64::NAN, 1.0), 0.0);
+        assert_eq!(share(1.0, 0.0), 0.0);
+    }
+
+    #[test]
+    fn sparklines_keep_order_height_and_gaps() {
+        let points = [(0.0, 0.0), (10.0, 50.0), (20.0, 100.0)];
+        assert_eq!(sparkline(&points, 20.0, 100.0), "▁▅█");
+        assert_eq!(sparkline(&points[..1], 20.0, 100.0), "▁");
+        assert_eq!(sparkline(&[(0.0, 100.0), (1.0, 100.0), (20.0, 100.0)], 20.0, 100.0), "█ █");
+    }
+
+    #[test]
+    fn running_text_is_broken_at_blanks() {
+        let mut out = String::new();
+        wrapped(&mut out, &"word ".repeat(60));
+        assert!(
+            out.lines().count() > 2 && out.lines().all(|line| line.chars().count() <= TEXT_WIDTH),
+            "{out}"
+        );
+        assert_eq!(out.split_whitespace().count(), 60);
+    }
+}
