@@ -9,6 +9,7 @@
 //! Clauses are those of the specification.
 #![forbid(unsafe_code)]
 
+pub mod consistency;
 mod database;
 pub mod driver;
 mod error;

@@ -1,9 +1,10 @@
 //! What the outside is told of commits, so that a crash test can keep a record that the crash does not touch.
 
-use crate::schema::{
-    CarrierId, Cents, CustomerId, CustomerKey, DistrictId, DistrictKey, HistoryKey, OrderId, OrderKey, WarehouseId,
-};
 use crate::scale::DISTRICTS;
+use crate::schema::{
+    CarrierId, Cents, CustomerId, CustomerKey, DistrictId, DistrictKey, HistoryKey, OrderId, OrderKey,
+    WarehouseId,
+};
 
 /// Is told of every commit.
 pub trait Acknowledge: Send + Sync {

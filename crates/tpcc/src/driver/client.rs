@@ -9,8 +9,8 @@ use crate::random::{Purpose, Random};
 use crate::scale::DISTRICTS;
 use crate::schema::{CustomerKey, DistrictId, DistrictKey, OrderKey, WarehouseId};
 use crate::transactions::{
-    Buffers, DeliveryInput, Kind, NewOrderInput, NewOrderOutcome, OrderStatusInput, PaymentInput, StockLevelInput,
-    Terminal, delivery, new_order, order_status, payment, stock_level,
+    Buffers, DeliveryInput, Kind, NewOrderInput, NewOrderOutcome, OrderStatusInput, PaymentInput,
+    StockLevelInput, Terminal, delivery, new_order, order_status, payment, stock_level,
 };
 use entresol_runtime::{is_simulated, now, sleep, yield_now};
 use std::time::Duration;
@@ -54,7 +54,8 @@ impl<'a> Client<'a> {
     /// Waits, runs one transaction, waits.
     fn one(&mut self, sequence: u64) -> Result<(), TpccError> {
         if self.shared.config.home == Home::Anywhere {
-            self.terminal.warehouse = WarehouseId::new(self.random.uniform(1, self.terminal.scale.warehouses));
+            self.terminal.warehouse =
+                WarehouseId::new(self.random.uniform(1, self.terminal.scale.warehouses));
             self.terminal.district = DistrictId::new(self.random.uniform_u8(1, DISTRICTS));
         }
         let kind = self.deck.draw(&mut self.random);
@@ -116,12 +117,16 @@ impl<'a> Client<'a> {
     /// `None`: rolled back.
     fn new_order(&mut self) -> Result<Option<Effect>, TpccError> {
         let input = NewOrderInput::generate(&mut self.random, &self.terminal);
-        let outcome = self
-            .retry(Kind::NewOrder, |shared, buffers| new_order(&shared.database, buffers, &input))?;
+        let outcome =
+            self.retry(Kind::NewOrder, |shared, buffers| new_order(&shared.database, buffers, &input))?;
         Ok(match outcome {
             NewOrderOutcome::RolledBack => None,
             NewOrderOutcome::Committed(output) => Some(Effect::NewOrder {
-                key: OrderKey { warehouse: input.warehouse(), district: input.district(), order: output.order },
+                key: OrderKey {
+                    warehouse: input.warehouse(),
+                    district: input.district(),
+                    order: output.order,
+                },
                 customer: input.customer(),
                 lines: output.lines().len() as u8,
             }),

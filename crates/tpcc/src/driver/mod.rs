@@ -88,7 +88,9 @@ pub fn start(database: &Database, config: &RunConfig) -> Result<Run, TpccError> 
     let clients = (0..config.clients)
         .map(|number| {
             let shared = shared.clone();
-            entresol_runtime::spawn(&format!("tpcc-client-{number}"), move || Client::new(&shared, number).run())
+            entresol_runtime::spawn(&format!("tpcc-client-{number}"), move || {
+                Client::new(&shared, number).run()
+            })
         })
         .collect();
     Ok(Run { shared, clients })
@@ -96,7 +98,11 @@ pub fn start(database: &Database, config: &RunConfig) -> Result<Run, TpccError> 
 
 /// Runs the clients for `duration` of runtime time and returns what they did. Clients with a number of transactions to
 /// run ([`RunConfig::transactions_per_client`]) may end earlier; `None` waits for them.
-pub fn run(database: &Database, config: &RunConfig, duration: Option<Duration>) -> Result<Statistics, TpccError> {
+pub fn run(
+    database: &Database,
+    config: &RunConfig,
+    duration: Option<Duration>,
+) -> Result<Statistics, TpccError> {
     let run = start(database, config)?;
     if let Some(duration) = duration {
         run.sleep(duration);

@@ -25,7 +25,8 @@ pub struct KindStatistics {
 
 impl KindStatistics {
     fn new() -> Self {
-        let latency_us = Histogram::new_with_bounds(1, LATENCY_US_MAX, 2).expect("the bounds are valid constants");
+        let latency_us =
+            Histogram::new_with_bounds(1, LATENCY_US_MAX, 2).expect("the bounds are valid constants");
         Self { committed: 0, rolled_back: 0, deadlocks: 0, latency_us }
     }
 
@@ -93,7 +94,12 @@ pub struct Statistics {
 
 impl Statistics {
     pub(super) fn new(from: Time, to: Time) -> Self {
-        Self { from, to, kinds: std::array::from_fn(|_| KindStatistics::new()), new_orders_per_second: Vec::new() }
+        Self {
+            from,
+            to,
+            kinds: std::array::from_fn(|_| KindStatistics::new()),
+            new_orders_per_second: Vec::new(),
+        }
     }
 
     pub(super) fn add(&mut self, recorder: &Recorder) {
@@ -112,7 +118,12 @@ impl Statistics {
     /// # Panics
     /// If `earlier` is of another run or later.
     pub fn since(&self, earlier: &Statistics) -> Statistics {
-        assert!(earlier.to <= self.to, "the earlier snapshot is of {:?}, this one of {:?}", earlier.to, self.to);
+        assert!(
+            earlier.to <= self.to,
+            "the earlier snapshot is of {:?}, this one of {:?}",
+            earlier.to,
+            self.to
+        );
         let mut window = self.clone();
         window.from = earlier.to;
         for (kind, before) in window.kinds.iter_mut().zip(&earlier.kinds) {
@@ -150,7 +161,12 @@ impl Statistics {
 
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:.0} tpmC (TPC-C workload, not a TPC result) over {:.1?}", self.tpm_c(), self.duration())?;
+        writeln!(
+            f,
+            "{:.0} tpmC (TPC-C workload, not a TPC result) over {:.1?}",
+            self.tpm_c(),
+            self.duration()
+        )?;
         for (kind, statistics) in Kind::ALL.into_iter().zip(&self.kinds) {
             let KindStatistics { committed, rolled_back, deadlocks, latency_us } = statistics;
             let [median, p99] = [0.5, 0.99].map(|quantile| latency_us.value_at_quantile(quantile));

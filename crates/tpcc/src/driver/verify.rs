@@ -105,7 +105,10 @@ impl Search<'_> {
             return Ok(Some((format!("order {key:?}"), "no such order".into())));
         };
         if (found.customer, found.lines) != (customer, lines) {
-            return Ok(Some((format!("customer {customer} and {lines} lines in {key:?}"), format!("{found:?}"))));
+            return Ok(Some((
+                format!("customer {customer} and {lines} lines in {key:?}"),
+                format!("{found:?}"),
+            )));
         }
         let delivered = !found.carrier.is_null();
         let count = self.lines(key, |_| true)?;

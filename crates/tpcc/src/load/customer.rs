@@ -12,7 +12,7 @@ use zerocopy::big_endian::{U32, U64};
 use zerocopy::little_endian::{self, U16};
 
 /// What each customer has paid (clause 4.3.3.1).
-const FIRST_PAYMENT: Cents = Cents::new(10_00);
+const FIRST_PAYMENT: Cents = Cents::whole(10);
 
 /// What all customers of a district have paid.
 pub(super) fn district_payments(scale: Scale) -> Cents {
@@ -74,7 +74,7 @@ pub(super) fn customers(
         random.n_string(&mut row.phone);
         row.since = Timestamp::LOAD;
         row.credit = Text::new(if random.percent(10) { b"BC" } else { b"GC" });
-        row.credit_limit = little_endian::U32::new(50_000_00);
+        row.credit_limit = little_endian::U32::new(5_000_000);
         row.discount = Rate::new(random.uniform(0, 5_000) as u16);
         row.balance = Cents::ZERO - FIRST_PAYMENT;
         row.ytd_payment = FIRST_PAYMENT;

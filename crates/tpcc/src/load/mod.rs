@@ -100,8 +100,8 @@ impl Loader<'_> {
             key.resize(size_of::<K>(), 0);
             row.resize(size_of::<R>(), 0);
             let more = next(
-                K::mut_from_bytes(key).ok().expect("the buffer has just been given the key's size"),
-                R::mut_from_bytes(row).ok().expect("the buffer has just been given the row's size"),
+                K::mut_from_bytes(key).expect("the buffer has just been given the key's size"),
+                R::mut_from_bytes(row).expect("the buffer has just been given the row's size"),
             );
             if more {
                 self.rows += 1;

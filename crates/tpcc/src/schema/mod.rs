@@ -16,6 +16,7 @@ mod order_line;
 mod relation;
 mod stock;
 mod tables;
+mod text;
 mod value;
 mod warehouse;
 
@@ -31,5 +32,6 @@ pub use order_line::{OrderLineKey, OrderLineRow};
 pub use relation::{Record, Relation};
 pub use stock::{StockKey, StockRow};
 pub use tables::Tables;
-pub use value::{Address, Cents, Rate, Text, Timestamp};
+pub use text::Text;
+pub use value::{Address, Cents, Rate, Timestamp};
 pub use warehouse::{WarehouseKey, WarehouseRow};

@@ -1,8 +1,8 @@
-//! Column values as types: money, instants and text.
+//! Column values as types: money, rates, instants, addresses.
 //!
-//! Invariant: numbers are stored little-endian and text padded with zero bytes, so every row has one fixed size and can
-//! be read and changed in place.
+//! Invariant: numbers are stored little-endian at a fixed size, so every row can be read and changed in place.
 
+use super::Text;
 use std::fmt;
 use zerocopy::little_endian::{I64, U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -33,6 +33,10 @@ impl Cents {
     /// This many cents.
     pub const fn new(cents: i64) -> Self {
         Self(I64::new(cents))
+    }
+    /// This many whole units of money.
+    pub const fn whole(units: i64) -> Self {
+        Self::new(units * 100)
     }
     /// In cents.
     pub const fn get(self) -> i64 {
@@ -191,91 +195,9 @@ pub struct Address {
     pub zip: Text<9>,
 }
 
-/// Text of at most `N` bytes, padded with zero bytes.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
-)]
-#[repr(transparent)]
-pub struct Text<const N: usize>([u8; N]);
-
-impl<const N: usize> Text<N> {
-    /// The text; what goes beyond `N` bytes is cut off.
-    pub fn new(text: &[u8]) -> Self {
-        let mut bytes = [0; N];
-        let length = text.len().min(N);
-        bytes[..length].copy_from_slice(&text[..length]);
-        Self(bytes)
-    }
-
-    /// The text without its padding.
-    pub fn as_bytes(&self) -> &[u8] {
-        let length = self.0.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-        &self.0[..length]
-    }
-
-    /// The first `length` bytes, to be written; the rest becomes padding.
-    pub(crate) fn reserve(&mut self, length: usize) -> &mut [u8] {
-        self.0[length..].fill(0);
-        &mut self.0[..length]
-    }
-
-    /// Puts `prefix` before the text and cuts off what goes beyond `N` bytes.
-    pub fn prepend(&mut self, prefix: &[u8]) {
-        let length = prefix.len().min(N);
-        self.0.copy_within(..N - length, length);
-        self.0[..length].copy_from_slice(&prefix[..length]);
-    }
-
-    /// Whether the text contains `word` (not empty).
-    pub fn contains(&self, word: &[u8]) -> bool {
-        self.as_bytes().windows(word.len()).any(|window| window == word)
-    }
-}
-
-impl<const N: usize> Default for Text<N> {
-    fn default() -> Self {
-        Self([0; N])
-    }
-}
-
-impl<const N: usize> fmt::Display for Text<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", String::from_utf8_lossy(self.as_bytes()))
-    }
-}
-
-impl<const N: usize> fmt::Debug for Text<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", String::from_utf8_lossy(self.as_bytes()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_pads_cuts_and_prepends() {
-        let mut text = Text::<6>::new(b"abc");
-        assert_eq!(text.as_bytes(), b"abc");
-        text.prepend(b"12");
-        assert_eq!(text.as_bytes(), b"12abc");
-        text.prepend(b"xyz");
-        assert_eq!(text.as_bytes(), b"xyz12a");
-        text.prepend(b"0123456789");
-        assert_eq!(text.as_bytes(), b"012345");
-        text.reserve(2).copy_from_slice(b"ok");
-        assert_eq!(text, Text::new(b"ok"));
-        assert_eq!(Text::<2>::new(b"long").as_bytes(), b"lo");
-    }
-
-    #[test]
-    fn text_finds_words() {
-        let text = Text::<20>::new(b"an ORIGINAL thing");
-        assert!(text.contains(b"ORIGINAL"));
-        assert!(!text.contains(b"ORIGINALS"));
-        assert!(!Text::<20>::default().contains(b"ORIGINAL"));
-    }
 
     #[test]
     fn cents_print_as_money() {

@@ -166,7 +166,7 @@ mod tests {
             customer_warehouse: key.warehouse,
             customer_district: key.district,
             customer: CustomerChoice::Id(key.customer),
-            amount: Cents::new(12_34),
+            amount: Cents::new(1_234),
         };
         note_bad_credit(&mut payer, &key, &input);
         assert!(payer.data.as_bytes().starts_with(b"7 4 3 2 1 12.34|xxx"));
