@@ -58,6 +58,7 @@ impl Partition<'_> {
                 if let Some(older) = self.find_older(at) {
                     let age = |e: u32| match e.checked_sub(self.head.slots) {
                         Some(frame) => self.staged[frame as usize].position + 1,
+                        None if self.policy.placement() == Placement::Log => self.position_of(e) + 1,
                         None => 0,
                     };
                     same(&format!("entry {at} newer than {older} of one page"), true, age(at) > age(older))?;
@@ -66,13 +67,16 @@ impl Partition<'_> {
             }
         }
         let staged = self.staged.iter().enumerate();
-        let staged = staged.filter(|(f, s)| s.state != FREE && s.state != crate::staging::DONE && !self.is_padding(*f as u32));
+        let staged = staged.filter(|(f, s)| {
+            s.state != FREE && s.state != crate::staging::DONE && !self.is_padding(*f as u32)
+        });
         same("entries in the index", self.head.valid as u64 + staged.count() as u64, linked)
     }
 
     fn check_counts(&self) -> Result<(), Violation> {
         let slots = &self.slots[..self.head.slots as usize];
-        let count = |wanted: &dyn Fn(&crate::slot::Slot) -> bool| slots.iter().filter(|s| wanted(s)).count() as u32;
+        let count =
+            |wanted: &dyn Fn(&crate::slot::Slot) -> bool| slots.iter().filter(|s| wanted(s)).count() as u32;
         same("valid slots", count(&|s| s.has(VALID)), self.head.valid)?;
         same("dirty slots", count(&|s| s.has(VALID) && s.has(DIRTY)), self.head.dirty)?;
         if self.policy().placement() == Placement::Log {
@@ -85,6 +89,11 @@ impl Partition<'_> {
     fn check_positions(&self) -> Result<(), Violation> {
         let head = &*self.head;
         same("staging window", true, head.rear - head.staged_front <= self.staging_pages())?;
+        same(
+            "frame of the staging front",
+            head.staged_front % self.staging_pages(),
+            head.front_frame as u64,
+        )?;
         same("staging frames in the window", head.rear - head.staged_front, head.staged as u64)?;
         for position in head.staged_front..head.rear {
             let staged = &self.staged[self.frame_of(position) as usize];
@@ -95,14 +104,19 @@ impl Partition<'_> {
         }
         let group = head.group_pages as u64;
         same("released is whole groups", 0, head.released % group)?;
-        same("slot of the released position", self.slot_of(head.released), head.released_slot)?;
+        same("slot of the released position", head.released % head.slots as u64, head.released_slot as u64)?;
+        same("pages of the open group", head.rear % group, head.open as u64)?;
         same("released <= scan", true, head.released <= head.scan)?;
         same("scan <= staged front", true, head.scan <= head.staged_front)?;
         same("staged front <= rear", true, head.staged_front <= head.rear)?;
         same("ring not overrun", true, head.rear <= head.released + head.slots as u64)?;
         for position in head.rear..head.released + head.slots as u64 {
             let slot = self.slot_of(position);
-            same(&format!("slot {slot} beyond the rear is empty"), false, self.slots[slot as usize].has(HELD))?;
+            same(
+                &format!("slot {slot} beyond the rear is empty"),
+                false,
+                self.slots[slot as usize].has(HELD),
+            )?;
         }
         Ok(())
     }

@@ -18,7 +18,8 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// All policies, in the order of the papers' tables.
-    pub const ALL: [PolicyKind; 4] = [PolicyKind::Lc, PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc];
+    pub const ALL: [PolicyKind; 4] =
+        [PolicyKind::Lc, PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
@@ -113,7 +114,8 @@ impl Config {
         if self.staging_groups < 2 || self.staging_groups > 64 {
             return Err(ConfigError::StagingGroups { found: self.staging_groups });
         }
-        let slots_max = crate::slot::LINK_MAX - self.staging_pages() - 1;
+        let behind = self.staging_pages().max(crate::policy::lc::LISTS as u32);
+        let slots_max = crate::slot::LINK_MAX - behind - 1;
         if self.slots < self.slots_min() || self.slots > slots_max {
             return Err(ConfigError::Slots { found: self.slots, min: self.slots_min(), max: slots_max });
         }
@@ -146,7 +148,9 @@ pub enum ConfigError {
         found: u32,
     },
     /// Number of slots out of range.
-    #[error("a flash cache of {found} pages is not possible; with these groups it takes {min} to {max} pages")]
+    #[error(
+        "a flash cache of {found} pages is not possible; with these groups it takes {min} to {max} pages"
+    )]
     Slots {
         /// Slots asked for.
         found: u32,
@@ -185,8 +189,24 @@ pub enum ConfigError {
         /// Bytes given.
         found: usize,
     },
+    /// The region does not begin at a multiple of its alignment.
+    #[error("the region does not begin at a multiple of {expected} bytes; map or allocate it so")]
+    Alignment {
+        /// Bytes of alignment.
+        expected: usize,
+    },
+    /// The region is of a policy that this version does not have.
+    #[error(
+        "the region holds a partition of policy number {found}, which this version does not have; format it anew"
+    )]
+    Policy {
+        /// The number that lies there.
+        found: u32,
+    },
     /// The region was not written by this version.
-    #[error("the region does not hold a cache partition (magic {found:#x}, expected {expected:#x}); format it first")]
+    #[error(
+        "the region does not hold a cache partition (magic {found:#x}, expected {expected:#x}); format it first"
+    )]
     Magic {
         /// The magic of this version.
         expected: u64,

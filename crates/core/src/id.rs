@@ -4,7 +4,19 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A page of the database: a 32-bit object (relation, file, volume) and a 32-bit page number within it.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
 )]
 #[repr(transparent)]
 pub struct PageId(pub u64);
@@ -32,14 +44,38 @@ impl std::fmt::Display for PageId {
 
 /// Log sequence number: a byte position in the write-ahead log.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
 )]
 #[repr(transparent)]
 pub struct Lsn(pub u64);
 
 /// A page-sized place on flash, `0 .. slots`.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
 )]
 #[repr(transparent)]
 pub struct SlotId(pub u32);
@@ -47,7 +83,24 @@ pub struct SlotId(pub u32);
 /// The number of pages that entered the flash before this one: with log placement, slot = position mod slots. It is the
 /// cache's own version number (*generation*) and orders versions of a page, which an LSN need not do (hint bits).
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
 )]
 #[repr(transparent)]
 pub struct Position(pub u64);
+
+impl Position {
+    /// The highest that occurs: a cache that gets a million pages a second reaches it after 146,000 years.
+    pub const MAX: Position = Position(1 << 62);
+}

@@ -1,7 +1,7 @@
 //! Page id → directory entry: a chained hash table whose links lie in the entries.
 //!
-//! Invariant: the entries of one page stand in their chain newest first: staged versions, then the one on flash. So the
-//! first match is the version to serve.
+//! Invariant: the entries of one page stand in their chain newest first. So the first match is the version to serve. All
+//! but one are in staging; the one on flash is the last of them, unless groups were written out of order.
 
 use crate::PageId;
 use crate::region::Partition;
@@ -43,6 +43,15 @@ impl Partition<'_> {
             next = slot.next();
         }
         None
+    }
+
+    /// The slot that holds the valid version of `page`, whatever is in staging.
+    pub(crate) fn find_on_flash(&self, page: PageId) -> Option<u32> {
+        let mut at = self.find(page);
+        while let Some(entry) = at.filter(|entry| *entry >= self.head.slots) {
+            at = self.find_older(entry);
+        }
+        at
     }
 
     /// Enters `at` as the newest entry of its page.

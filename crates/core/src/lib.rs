@@ -21,5 +21,5 @@ pub use check::Violation;
 pub use config::{Config, ConfigError, GROUP_PAGES_MAX, Placement, PolicyKind};
 pub use id::{Lsn, PageId, Position, SlotId};
 pub use job::{Admission, Fate, FrameId, Generation, Job, JobPage, JobPages, Lookup, Ticket};
-pub use machine::{Occupancy, SlotView};
+pub use machine::{Occupancy, SlotView, Unsaved};
 pub use region::{Partition, Section, bytes_per_slot, region_bytes, sections};

@@ -115,6 +115,31 @@ impl Partition<'_> {
         }
     }
 
+    /// As [`Partition::next_job`], but write jobs only: for a worker that must stay free for them while others wait for
+    /// room in staging.
+    pub fn next_write(&mut self) -> Option<Job> {
+        match self.placement() {
+            Placement::Log => self.write_job(),
+            Placement::Slots => self.write_one(),
+        }
+    }
+
+    /// As [`Partition::next_job`], all but write jobs.
+    pub fn next_chore(&mut self) -> Option<Job> {
+        match self.placement() {
+            Placement::Log => self.log_next_chore(),
+            Placement::Slots => self.slots_next_chore(),
+        }
+    }
+
+    /// Whether [`Partition::staged`] of `frame` has made a write job possible.
+    pub fn write_due(&self, frame: FrameId) -> bool {
+        match self.placement() {
+            Placement::Log => self.log_write_due(frame.0),
+            Placement::Slots => true,
+        }
+    }
+
     /// A write job is complete (with log placement: durable). Its pages are now served from flash.
     pub fn written(&mut self, ticket: Ticket, pages: &[JobPage]) {
         match self.placement() {
@@ -168,6 +193,22 @@ impl Partition<'_> {
         Some(self.slots_sweep(from.0)?.map_err(SlotId))
     }
 
+    /// What would be lost without the flash and the staging memory: versions newer than disk that lie there, and the
+    /// oldest LSN known among them (those in staging; the directory does not keep LSNs).
+    pub fn unsaved(&self) -> Unsaved {
+        let mut unsaved = Unsaved { pages: self.head.dirty, oldest: None };
+        for position in self.head.staged_front..self.head.rear {
+            let frame = self.frame_of(position);
+            let used = self.staged[frame as usize].state != crate::staging::DONE && !self.is_padding(frame);
+            if used && self.slots[self.entry_of(frame) as usize].has(DIRTY) {
+                unsaved.pages += 1;
+                let lsn = Lsn(self.staged[frame as usize].lsn);
+                unsaved.oldest = Some(unsaved.oldest.map_or(lsn, |oldest| oldest.min(lsn)));
+            }
+        }
+        unsaved
+    }
+
     /// How full the partition is.
     pub fn occupancy(&self) -> Occupancy {
         Occupancy {
@@ -195,6 +236,15 @@ impl Partition<'_> {
         };
         held.then(|| SlotView { page: entry.page(), valid: entry.has(VALID), dirty: entry.has(DIRTY) })
     }
+}
+
+/// What only flash and staging hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unsaved {
+    /// Versions newer than disk.
+    pub pages: u32,
+    /// The oldest LSN known among them.
+    pub oldest: Option<Lsn>,
 }
 
 /// One occupied slot.

@@ -76,6 +76,8 @@ pub(crate) struct Header {
     pub unit_first: u64,
     /// Units ever started.
     pub unit_next: u64,
+    /// Log placement: the open group is to be closed up to this position as soon as second chances allow.
+    pub close_at: u64,
     /// Hash of all decisions, in order.
     pub decisions: u64,
     pub units: [Unit; UNITS],
@@ -95,7 +97,7 @@ pub(crate) struct Header {
     pub dirty: u32,
     /// Slots holding a superseded version.
     pub superseded: u32,
-    /// Victims to pull (GSC).
+    /// 1 when victims are to be pulled to fill the open group (GSC).
     pub pull: u32,
     /// Slot placement: first free slot.
     pub free_first: u32,
@@ -113,10 +115,15 @@ pub(crate) struct Header {
     pub history_next: u32,
     /// Staging frames in use.
     pub staged: u32,
+    /// `staged_front mod staging pages`.
+    pub front_frame: u32,
+    /// Positions of the open group that were given out; 0: no group is open.
+    pub open: u32,
 }
 
 /// A partition attached to its region.
 pub struct Partition<'r> {
+    pub(crate) policy: PolicyKind,
     pub(crate) head: &'r mut Header,
     pub(crate) staged: &'r mut [Staged],
     pub(crate) groups: &'r mut [Group],
@@ -167,20 +174,31 @@ pub fn bytes_per_slot(policy: PolicyKind) -> usize {
     size_of::<Slot>() + size_of::<u32>() + if policy == PolicyKind::Lc { size_of::<Note>() } else { 0 }
 }
 
-fn take<T: FromBytes + IntoBytes + KnownLayout + Immutable>(bytes: &mut [u8], count: usize) -> (&mut [T], &mut [u8]) {
-    <[T]>::mut_from_prefix_with_elems(bytes, count).expect("the region's size was checked and sections keep alignment")
+fn take<T: FromBytes + IntoBytes + KnownLayout + Immutable>(
+    bytes: &mut [u8],
+    count: usize,
+) -> (&mut [T], &mut [u8]) {
+    <[T]>::mut_from_prefix_with_elems(bytes, count)
+        .expect("the region's size was checked and sections keep alignment")
+}
+
+fn aligned(region: &[u8]) -> Result<(), ConfigError> {
+    if region.as_ptr().addr().is_multiple_of(align_of::<Header>()) {
+        return Ok(());
+    }
+    Err(ConfigError::Alignment { expected: align_of::<Header>() })
 }
 
 impl Header {
-    fn config(&self) -> Config {
-        Config {
-            policy: PolicyKind::from_code(self.policy).unwrap_or(PolicyKind::Face),
+    fn config(&self) -> Result<Config, ConfigError> {
+        Ok(Config {
+            policy: PolicyKind::from_code(self.policy).ok_or(ConfigError::Policy { found: self.policy })?,
             slots: self.slots,
             group_pages: self.group_pages,
             staging_groups: self.staging_groups,
             dirty_permille_max: self.dirty_permille_max,
             history: self.history,
-        }
+        })
     }
 }
 
@@ -191,8 +209,10 @@ impl<'r> Partition<'r> {
         if region.len() != region_bytes(config) {
             return Err(ConfigError::RegionSize { expected: region_bytes(config), found: region.len() });
         }
+        aligned(region)?;
         region.fill(0);
-        let (head, _) = Header::mut_from_prefix(region).expect("the region is longer than its header and aligned");
+        let (head, _) =
+            Header::mut_from_prefix(region).expect("the region is longer than its header and aligned");
         head.magic = MAGIC;
         head.policy = config.policy as u32;
         head.slots = config.slots;
@@ -212,18 +232,21 @@ impl<'r> Partition<'r> {
 
     /// Attaches to a partition made by [`Partition::format`], by whatever process, at whatever address.
     pub fn attach(region: &'r mut [u8]) -> Result<Self, ConfigError> {
+        aligned(region)?;
         let found = region.len();
         let short = ConfigError::RegionSize { expected: size_of::<Header>(), found };
         let (head, rest) = Header::mut_from_prefix(region).map_err(|_| short)?;
         if head.magic != MAGIC {
             return Err(ConfigError::Magic { expected: MAGIC, found: head.magic });
         }
-        let config = head.config();
+        let config = head.config()?;
+        config.validate()?;
         let expected = region_bytes(&config);
         if found != expected {
             return Err(ConfigError::RegionSize { expected, found });
         }
-        let [_, staged, groups, slots, buckets, notes, history, history_buckets] = sections(&config).map(|s| s.entries);
+        let [_, staged, groups, slots, buckets, notes, history, history_buckets] =
+            sections(&config).map(|s| s.entries);
         let (staged, rest) = take(rest, staged);
         let (groups, rest) = take(rest, groups);
         let (slots, rest) = take(rest, slots);
@@ -231,15 +254,26 @@ impl<'r> Partition<'r> {
         let (notes, rest) = take(rest, notes);
         let (history, rest) = take(rest, history);
         let (history_buckets, _) = take(rest, history_buckets);
-        Ok(Self { head, staged, groups, slots, buckets, notes, history, history_buckets })
+        Ok(Self {
+            policy: config.policy,
+            head,
+            staged,
+            groups,
+            slots,
+            buckets,
+            notes,
+            history,
+            history_buckets,
+        })
     }
 
     /// What the partition was made from.
     pub fn config(&self) -> Config {
-        self.head.config()
+        self.head.config().expect("the header was checked when the region was attached")
     }
 
+    #[inline]
     pub(crate) fn policy(&self) -> PolicyKind {
-        PolicyKind::from_code(self.head.policy).unwrap_or(PolicyKind::Face)
+        self.policy
     }
 }

@@ -1,26 +1,66 @@
 //! Rebuilding a log-placed partition from what was found on flash (FaCE §4.2): entries in ascending position, the
 //! newest version of a page wins.
+//!
+//! # Which front
+//!
+//! The ring on flash ends at the rear, after the newest complete group, and holds at most `slots` positions before it.
+//! Which of these were dequeued already need not be known as long as all are intact: a dequeued page that has a newer
+//! version is superseded by it here too, and one that was destaged or dropped clean is the same as on disk.
+//!
+//! But writes that were under way in the crash may have destroyed slots just behind the rear (in the ring: the oldest
+//! positions), in any order. If such a slot held the newest version on flash of a page, an older one before it would
+//! come back and hide the newer copy on disk. So recovery reads the pages at the oldest `staging_pages` positions (no
+//! write reaches farther) and begins after the last one that does not hold what the directory says. Nothing is lost by
+//! that: a position is given out only when its slot is released, and slots are released in order, so everything up to
+//! a destroyed slot had been destaged or superseded durably.
 
+use crate::config::Placement;
 use crate::region::Partition;
 use crate::slot::{DIRTY, HELD, VALID};
 use crate::{PageId, Position, SlotId};
 
 impl Partition<'_> {
-    /// Begins at `front`, the oldest position that may still be on flash: a multiple of the group size. The partition
-    /// is empty.
+    /// Begins at `front`, the oldest position that may still be on flash: a multiple of the group size, at most
+    /// [`Position::MAX`]. The partition has just been formatted.
+    ///
+    /// # Panics
+    /// If one of these does not hold, or the policy has no log placement.
     pub fn restore_begin(&mut self, front: Position) {
-        debug_assert!(front.0.is_multiple_of(self.head.group_pages as u64));
+        assert_eq!(self.policy.placement(), Placement::Log, "only a log-placed directory survives a crash");
+        assert!(front.0.is_multiple_of(self.head.group_pages as u64), "front {} is inside a group", front.0);
+        assert!(front <= Position::MAX, "front {} is out of range", front.0);
+        assert_eq!(self.head.rear, 0, "the partition that is restored into was used");
         self.head.rear = front.0;
         self.head.released = front.0;
-        self.head.released_slot = self.slot_of(front.0);
+        self.head.released_slot = (front.0 % self.head.slots as u64) as u32;
         self.head.scan = front.0;
-        self.head.staged_front = front.0;
+        self.restore_staging(front);
     }
 
-    /// The page at `position`, which is at or above all before it.
+    fn restore_staging(&mut self, front: Position) {
+        self.head.staged_front = front.0;
+        self.head.front_frame = (front.0 % self.staging_pages()) as u32;
+    }
+
+    fn assert_in_ring(&self, position: Position, last: u64) {
+        let front = self.head.released;
+        let inside = position.0 >= front && position.0 - front <= last;
+        assert!(
+            inside,
+            "position {} is not in the ring of {} that begins at {front}",
+            position.0, self.head.slots
+        );
+    }
+
+    /// The page at `position`, which is above all before it and less than `slots` above the front.
+    ///
+    /// # Panics
+    /// If it is outside the ring or was restored before.
     pub fn restore_entry(&mut self, position: Position, page: PageId, dirty: bool) {
+        self.assert_in_ring(position, self.head.slots as u64 - 1);
         self.restore_invalidate(page);
         let slot = self.slot_of(position.0);
+        assert!(!self.slots[slot as usize].has(HELD), "position {} was restored before", position.0);
         self.slots[slot as usize].set(page, HELD | VALID | if dirty { DIRTY } else { 0 });
         self.link(slot);
         self.head.valid += 1;
@@ -38,11 +78,16 @@ impl Partition<'_> {
         }
     }
 
-    /// Ends at `rear`, the position that the next page gets: a multiple of the group size.
+    /// Ends at `rear`, the position that the next page gets: a multiple of the group size, above all entries and at most
+    /// `slots` above the front.
+    ///
+    /// # Panics
+    /// If it is outside the ring or inside a group.
     pub fn restore_end(&mut self, rear: Position) {
-        debug_assert!(rear.0.is_multiple_of(self.head.group_pages as u64));
+        assert!(rear.0.is_multiple_of(self.head.group_pages as u64), "rear {} is inside a group", rear.0);
+        self.assert_in_ring(rear, self.head.slots as u64);
         self.head.rear = rear.0;
-        self.head.staged_front = rear.0;
+        self.restore_staging(rear);
     }
 
     /// Pages newer than disk, with their slots, in slot order.

@@ -27,8 +27,21 @@ impl Partition<'_> {
         self.staged.len() as u64
     }
 
+    /// The frame of a position in the staging window: position mod staging pages.
+    #[inline]
     pub(crate) fn frame_of(&self, position: u64) -> u32 {
-        (position % self.staging_pages()) as u32
+        debug_assert!(
+            position >= self.head.staged_front && position - self.head.staged_front <= self.staging_pages()
+        );
+        let frame = self.head.front_frame + (position - self.head.staged_front) as u32;
+        let frames = self.staged.len() as u32;
+        if frame >= frames { frame - frames } else { frame }
+    }
+
+    fn advance_rear(&mut self) {
+        self.head.rear += 1;
+        self.head.staged += 1;
+        self.head.open = if self.head.open + 1 == self.head.group_pages { 0 } else { self.head.open + 1 };
     }
 
     /// Directory entry of a staging frame.
@@ -50,8 +63,7 @@ impl Partition<'_> {
         let entry = self.entry_of(frame);
         self.slots[entry as usize].set(page, if dirty { DIRTY } else { 0 });
         self.link(entry);
-        self.head.rear += 1;
-        self.head.staged += 1;
+        self.advance_rear();
         Admission::Stage { frame: FrameId(frame), position: Position(position) }
     }
 
@@ -62,8 +74,7 @@ impl Partition<'_> {
         self.staged[frame as usize] = crate::region::Staged { lsn: 0, position, unit: PADDING, state: READY };
         let entry = self.entry_of(frame);
         self.slots[entry as usize].clear();
-        self.head.rear += 1;
-        self.head.staged += 1;
+        self.advance_rear();
     }
 
     /// Whether the frame pads a group: it holds no page.
@@ -85,6 +96,7 @@ impl Partition<'_> {
                 self.staged[frame as usize].state = FREE;
                 self.head.staged -= 1;
             }
+            self.head.front_frame = self.frame_of(last);
             self.head.staged_front = last;
         }
     }

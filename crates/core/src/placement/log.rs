@@ -35,8 +35,14 @@ impl Partition<'_> {
         self.head.group_pages as u64
     }
 
+    /// The slot of a position in the ring's window: position mod slots.
+    #[inline]
     pub(crate) fn slot_of(&self, position: u64) -> u32 {
-        (position % self.head.slots as u64) as u32
+        debug_assert!(
+            position >= self.head.released && position - self.head.released <= self.head.slots as u64
+        );
+        let slot = self.head.released_slot + (position - self.head.released) as u32;
+        if slot >= self.head.slots { slot - self.head.slots } else { slot }
     }
 
     /// The position that lies in `slot`.
@@ -45,13 +51,18 @@ impl Partition<'_> {
         self.head.released + (slot + ahead - self.head.released_slot) as u64
     }
 
+    /// Released positions that were not given out.
+    fn room(&self) -> u64 {
+        self.head.released + self.head.slots as u64 - self.head.rear
+    }
+
     /// Whole released groups that no position of was given out.
     fn free_groups(&self) -> u64 {
-        (self.head.released + self.head.slots as u64 - self.head.rear) / self.group()
+        self.room() / self.group()
     }
 
     fn group_is_open(&self) -> bool {
-        !self.head.rear.is_multiple_of(self.group())
+        self.head.open != 0
     }
 
     /// Room for a page from DRAM: in the open group, or in a new one while enough is left for second chances.
@@ -63,7 +74,7 @@ impl Partition<'_> {
             (true, true) => undecided,
             (true, false) => undecided + 2,
         };
-        if !self.frame_available() || self.free_groups() < held_back {
+        if !self.frame_available() || self.room() < held_back * self.group() {
             return Admission::Full;
         }
         self.enter(page, lsn, dirty, 0)
@@ -74,9 +85,29 @@ impl Partition<'_> {
         self.groups[group].ready += 1;
     }
 
-    /// Fills the open group up with nothing, so that it can be written.
+    /// Fills the open group up with nothing, so that it can be written: at once, or when the dequeues that may need its
+    /// positions for second chances are through.
     pub(crate) fn log_close_group(&mut self) {
-        while self.group_is_open() {
+        if self.group_is_open() {
+            self.head.close_at = self.head.rear + self.open_positions();
+            self.close_if_asked();
+        }
+    }
+
+    /// Positions of the open group that were not given out.
+    fn open_positions(&self) -> u64 {
+        (self.head.group_pages - self.head.open) as u64
+    }
+
+    fn close_if_asked(&mut self) {
+        if self.head.rear >= self.head.close_at {
+            return;
+        }
+        let held_back = if self.second_chances() { self.head.undecided as u64 } else { 0 };
+        if self.room() - self.open_positions() < held_back * self.group() {
+            return;
+        }
+        while self.head.rear < self.head.close_at {
             let group = (self.frame_of(self.head.rear) / self.head.group_pages) as usize;
             self.pad();
             self.groups[group].ready += 1;
@@ -84,17 +115,23 @@ impl Partition<'_> {
     }
 
     pub(crate) fn log_next_job(&mut self) -> Option<Job> {
-        if let Some(job) = self.write_job() {
-            return Some(job);
-        }
-        if self.head.pull > 0 {
-            let pages = std::mem::take(&mut self.head.pull);
-            return Some(Job::PullVictims(pages));
+        self.write_job().or_else(|| self.log_next_chore())
+    }
+
+    pub(crate) fn log_next_chore(&mut self) -> Option<Job> {
+        if std::mem::take(&mut self.head.pull) != 0 && self.group_is_open() {
+            return Some(Job::PullVictims(self.open_positions() as u32));
         }
         self.dequeue_job()
     }
 
-    fn write_job(&mut self) -> Option<Job> {
+    /// Whether the group of `frame` is full, or may be written page by page.
+    pub(crate) fn log_write_due(&self, frame: u32) -> bool {
+        let group = self.groups[(frame / self.head.group_pages) as usize];
+        !self.policy().by_group() || group.ready == self.head.group_pages
+    }
+
+    pub(crate) fn write_job(&mut self) -> Option<Job> {
         let group_pages = self.head.group_pages;
         let one_io = self.policy().by_group();
         let mut first = self.head.staged_front;
@@ -105,7 +142,9 @@ impl Partition<'_> {
             let full = group.ready == group_pages;
             let ready = |p: u64| p < self.head.rear && self.staged[self.frame_of(p) as usize].state == READY;
             if group.writing == 0 && group.issued < group_pages && (full || !one_io) && ready(from) {
-                let end = (from..first + group_pages as u64).find(|p| !ready(*p)).unwrap_or(first + group_pages as u64);
+                let end = (from..first + group_pages as u64)
+                    .find(|p| !ready(*p))
+                    .unwrap_or(first + group_pages as u64);
                 return Some(self.write_run(at, from, end, one_io));
             }
             first += group_pages as u64;
@@ -145,9 +184,14 @@ impl Partition<'_> {
     }
 
     /// A dequeue must make room: if every page of the group is to stay, the one at the very front goes (FaCE §3.3).
-    fn limit_second_chances(&self, pages: &mut JobPages) {
-        if pages.iter().all(|page| page.fate == Fate::SecondChance) {
-            pages[0].fate = if pages[0].dirty { Fate::Destage } else { Fate::Drop };
+    fn limit_second_chances(&self, pages: &mut JobPages, allowed: bool) {
+        let going = match (allowed, pages.iter().all(|page| page.fate == Fate::SecondChance)) {
+            (false, _) => pages.len(),
+            (true, true) => 1,
+            (true, false) => 0,
+        };
+        for page in pages[..going].iter_mut().filter(|page| page.fate == Fate::SecondChance) {
+            page.fate = if page.dirty { Fate::Destage } else { Fate::Drop };
         }
     }
 
@@ -156,10 +200,11 @@ impl Partition<'_> {
         let group = self.group();
         let in_flight = (self.head.scan - self.head.released) / group;
         let free = self.free_groups();
-        let held_back = if self.second_chances() { self.head.undecided as u64 + 1 } else { 0 };
+        // Without a group to spare (after a restart with a full ring), the first one goes without second chances.
+        let second_chances = self.second_chances() && free > self.head.undecided as u64;
         let units = self.head.unit_next - self.head.unit_first;
         if free + in_flight >= GROUPS_AHEAD
-            || free < held_back
+            || (self.second_chances() && !second_chances && in_flight > 0)
             || units == UNITS as u64
             || self.head.scan + group > self.head.staged_front
         {
@@ -171,7 +216,7 @@ impl Partition<'_> {
         for position in self.head.scan..self.head.scan + group {
             pages.push(self.decide(position, unit));
         }
-        self.limit_second_chances(&mut pages);
+        self.limit_second_chances(&mut pages, second_chances);
         for page in &pages {
             self.note_decision(page.position.0 << 2 | page.fate as u64);
         }
@@ -238,10 +283,8 @@ impl Partition<'_> {
     pub(crate) fn log_dequeued(&mut self, ticket: Ticket) {
         self.head.units[ticket.0 as usize].state = UNIT_DONE;
         self.head.undecided -= 1;
-        if self.second_chances() && self.group_is_open() {
-            self.head.pull = (self.group() - self.head.rear % self.group()) as u32;
-        }
         self.release();
+        self.head.pull = u32::from(self.second_chances());
     }
 
     pub(crate) fn log_written(&mut self, ticket: Ticket, pages: &[JobPage]) {
@@ -275,17 +318,14 @@ impl Partition<'_> {
         let slot = page.slot.0;
         let id = self.slots[entry as usize].page();
         let flags = if self.slots[entry as usize].has(DIRTY) { DIRTY } else { 0 };
-        let mut older = self.find_older(entry);
-        while let Some(at) = older.filter(|at| *at >= self.head.slots) {
-            older = self.find_older(at);
-        }
-        if older.is_some_and(|at| self.position_of(at) > page.position.0) {
-            // A newer version was written by an earlier job: this one was superseded before it arrived.
+        let on_flash = self.find_on_flash(id);
+        if on_flash.is_some_and(|at| self.position_of(at) > page.position.0) {
+            // A newer version was written by a job that ended earlier: this one is superseded before it arrives.
             self.unlink(entry);
             self.slots[slot as usize].set(id, HELD | flags);
             self.head.superseded += 1;
         } else {
-            if let Some(at) = older {
+            if let Some(at) = on_flash {
                 self.supersede(at);
             }
             let referenced = self.slots[entry as usize].has(REFERENCED);
@@ -312,16 +352,17 @@ impl Partition<'_> {
             let at = (self.head.unit_first % UNITS as u64) as usize;
             let unit = self.head.units[at];
             if unit.state != UNIT_DONE || unit.pending > 0 {
-                return;
+                break;
             }
             for position in unit.first..unit.first + self.group() {
                 self.forget(self.slot_of(position));
             }
             self.head.units[at].state = UNIT_FREE;
             self.head.unit_first += 1;
+            self.head.released_slot = self.slot_of(unit.first + self.group());
             self.head.released = unit.first + self.group();
-            self.head.released_slot = self.slot_of(self.head.released);
         }
+        self.close_if_asked();
     }
 
     /// Empties a slot.

@@ -12,6 +12,17 @@ use crate::slot::{BUSY, DIRTY, NIL, VALID};
 use crate::staging::{DONE, READY, WRITING};
 use crate::{Lsn, PageId, Position, SlotId};
 
+/// Where a staged page goes.
+enum Target {
+    /// Over its older version.
+    Slot(u32),
+    /// To a free slot.
+    New,
+    /// Nowhere yet: its older version is being written, destaged or cleaned. Were it written to another slot now, there
+    /// would be two, and the older might reach the disk last.
+    Busy,
+}
+
 /// Most slots that are kept free ahead of demand.
 const FREE_AHEAD_MAX: u32 = 32;
 
@@ -47,13 +58,19 @@ impl Partition<'_> {
         self.enter(page, lsn, dirty, 0)
     }
 
-    /// The slot that holds the page of staging entry `entry`, if one does.
-    fn slot_behind(&self, entry: u32) -> Option<u32> {
+    /// Where the page of staging entry `entry` is to be written.
+    fn target_of(&self, entry: u32) -> Target {
         let mut older = self.find_older(entry);
-        while let Some(at) = older.filter(|at| *at >= self.head.slots) {
+        while let Some(at) = older {
+            if at < self.head.slots {
+                return if self.slots[at as usize].has(BUSY) { Target::Busy } else { Target::Slot(at) };
+            }
+            if self.staged[(at - self.head.slots) as usize].state == WRITING {
+                return Target::Busy;
+            }
             older = self.find_older(at);
         }
-        older
+        Target::New
     }
 
     fn overtaken(&self, entry: u32) -> bool {
@@ -61,9 +78,10 @@ impl Partition<'_> {
     }
 
     pub(crate) fn slots_next_job(&mut self) -> Option<Job> {
-        if let Some(job) = self.write_one() {
-            return Some(job);
-        }
+        self.write_one().or_else(|| self.slots_next_chore())
+    }
+
+    pub(crate) fn slots_next_chore(&mut self) -> Option<Job> {
         if let Some(job) = self.empty_one() {
             return Some(job);
         }
@@ -71,7 +89,7 @@ impl Partition<'_> {
         Some(Job::Clean { pages: self.start_copy(slot) })
     }
 
-    fn write_one(&mut self) -> Option<Job> {
+    pub(crate) fn write_one(&mut self) -> Option<Job> {
         for position in self.head.staged_front..self.head.rear {
             let frame = self.frame_of(position);
             if self.staged[frame as usize].state != READY {
@@ -82,10 +100,10 @@ impl Partition<'_> {
                 self.finish_frame(entry, frame);
                 continue;
             }
-            let slot = match self.slot_behind(entry) {
-                Some(slot) if self.slots[slot as usize].has(BUSY) => continue,
-                Some(slot) => slot,
-                None => match self.pop_free() {
+            let slot = match self.target_of(entry) {
+                Target::Busy => continue,
+                Target::Slot(slot) => slot,
+                Target::New => match self.pop_free() {
                     Some(slot) => slot,
                     None => continue,
                 },

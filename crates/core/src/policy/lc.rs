@@ -130,9 +130,11 @@ impl Partition<'_> {
     }
 
     fn tick(&mut self) -> u32 {
-        self.head.clock = self.head.clock.wrapping_add(1);
+        self.head.clock = self.head.clock.wrapping_add(1).max(1);
         let newest = self.head.clock / self.interval();
-        while newest.wrapping_sub(self.head.bucket_oldest) as usize >= INTERVALS && newest >= self.head.bucket_oldest {
+        while newest.wrapping_sub(self.head.bucket_oldest) as usize >= INTERVALS
+            && newest >= self.head.bucket_oldest
+        {
             let list = 2 + self.head.bucket_oldest % INTERVALS as u32;
             self.splice(list, ANCIENT);
             self.head.bucket_oldest += 1;
@@ -150,13 +152,19 @@ impl Partition<'_> {
     fn list_for(&self, penultimate: u32) -> u32 {
         let interval = penultimate / self.interval();
         let newest = self.head.clock / self.interval();
-        if interval < self.head.bucket_oldest || interval > newest { ANCIENT } else { 2 + interval % INTERVALS as u32 }
+        if interval < self.head.bucket_oldest || interval > newest {
+            ANCIENT
+        } else {
+            2 + interval % INTERVALS as u32
+        }
     }
 
     /// The lists from coldest to hottest.
     fn lists_cold_to_hot(&self) -> impl Iterator<Item = u32> + use<> {
         let oldest = self.head.bucket_oldest;
-        [ONCE, ANCIENT].into_iter().chain((0..INTERVALS as u32).map(move |i| 2 + oldest.wrapping_add(i) % INTERVALS as u32))
+        [ONCE, ANCIENT]
+            .into_iter()
+            .chain((0..INTERVALS as u32).map(move |i| 2 + oldest.wrapping_add(i) % INTERVALS as u32))
     }
 
     /// The coldest slot for which `wanted` holds, at or after `from` if that is a slot.
@@ -226,7 +234,8 @@ impl Partition<'_> {
         }
         let bucket = bucket_of(page.0, self.history_buckets.len());
         let next = self.history_buckets[bucket];
-        self.history[at] = Remembered { page_low: page.0 as u32, page_high: (page.0 >> 32) as u32, last, next };
+        self.history[at] =
+            Remembered { page_low: page.0 as u32, page_high: (page.0 >> 32) as u32, last, next };
         self.history_buckets[bucket] = at as u32;
     }
 
@@ -320,7 +329,11 @@ impl Policy for Lc {
             let entry = &partition.slots[slot as usize];
             entry.has(DIRTY) && !entry.has(BUSY)
         };
-        let found = partition.coldest(partition.head.clean_cursor, dirty);
+        let cursor = partition.head.clean_cursor;
+        let found = partition.coldest(cursor, dirty).or_else(|| {
+            let again = cursor != NIL;
+            if again { partition.coldest(NIL, dirty) } else { None }
+        });
         partition.head.clean_cursor = found.unwrap_or(NIL);
         found
     }

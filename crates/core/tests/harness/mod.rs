@@ -1,0 +1,54 @@
+//! A driver that plays the engine against a partition: a buffer pool above, staging memory, a flash device and a disk
+//! below, several jobs in flight that advance in any order. After every step it asserts the partition's invariants,
+//! that every page would be served in its newest version, and that a crash now would lose nothing.
+#![allow(dead_code)] // each test binary uses a part
+
+pub mod choices;
+pub mod crash;
+pub mod lc_model;
+pub mod log_model;
+pub mod world;
+
+pub use choices::Choices;
+pub use world::World;
+
+use entresol_core::{
+    Admission, Config, Job, JobPage, Lookup, Occupancy, PageId, PolicyKind, Position, SlotId,
+};
+
+/// What a naive model of a policy is told, and asserts.
+pub trait Model {
+    fn fetch(&mut self, page: PageId, found: &Lookup);
+    fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission);
+    /// Called with what `next_job` gave, `None` included.
+    fn job(&mut self, job: Option<&Job>, writes_only: bool);
+    fn staged(&mut self, frame: u32);
+    fn written(&mut self, pages: &[JobPage]);
+    fn restage(&mut self, page: &JobPage, got: Admission);
+    fn dequeued(&mut self, pages: &[JobPage]);
+    fn cleaned(&mut self, pages: &[JobPage]);
+    /// A job that came from a sweep.
+    fn swept(&mut self, from: SlotId, got: &Option<Result<Job, SlotId>>);
+    /// After a crash: what recovery found, oldest first, and the ring's rear.
+    fn restored(&mut self, entries: &[(Position, PageId, bool)], front: Position, rear: Position);
+    /// Called after every step.
+    fn verify(&mut self, occupancy: &Occupancy, window: (Position, Position), published: Position);
+}
+
+/// The naive model of the policy.
+pub fn model_of(config: &Config) -> Box<dyn Model> {
+    match config.policy {
+        PolicyKind::Lc => Box::new(lc_model::LcModel::new(config)),
+        _ => Box::new(log_model::LogModel::new(config)),
+    }
+}
+
+/// A small partition: groups of `group_pages`, as few slots as possible and `more` groups on top.
+pub fn small(policy: PolicyKind, group_pages: u32, staging_groups: u32, more: u32) -> Config {
+    let mut config = Config::new(policy, 4096);
+    config.group_pages = group_pages;
+    config.staging_groups = staging_groups;
+    config.slots = config.slots_min() + more * group_pages;
+    config.history = if policy == PolicyKind::Lc { config.slots / 2 } else { 0 };
+    config
+}

@@ -1,0 +1,71 @@
+//! Every policy against its naive model, with an engine's worth of concurrency, crashes and restarts.
+
+mod harness;
+
+use entresol_core::PolicyKind;
+use harness::{Choices, World, small};
+use proptest::prelude::*;
+
+/// Long seeded runs over many shapes. Returns the worlds, for what they counted.
+fn seeded(policy: PolicyKind, seeds: std::ops::Range<u64>, steps: usize) -> Vec<World> {
+    let run = |seed: u64| {
+        let mut choices = Choices::from_seed(seed * 7919 + policy as u64);
+        let group_pages = [2, 3, 4, 8][choices.below(4)];
+        let staging_groups = 2 + choices.below(3) as u32;
+        let mut config = small(policy, group_pages, staging_groups, choices.below(8) as u32);
+        config.dirty_permille_max = [0, 100, 500, 900, 1000][choices.below(5)];
+        // From a working set that fits to one that is far too large.
+        let pages = config.slots / 2 + choices.below(2 * config.slots as usize) as u32;
+        let mut world = World::new(config, pages, 4 + choices.below(pages as usize / 4));
+        println!("seed {seed}: {config:?}, {pages} pages");
+        world.run(&mut choices, steps);
+        world
+    };
+    seeds.map(run).collect()
+}
+
+fn seeded_and_busy(policy: PolicyKind) {
+    let worlds = seeded(policy, 0..24, 4000);
+    let sum = |count: fn(&World) -> u64| worlds.iter().map(count).sum::<u64>();
+    // A driver that never gets there tests nothing.
+    assert!(sum(|w| w.crashes) > 20, "crashes");
+    assert!(sum(|w| w.destages) > 1000, "destages");
+    assert!(policy != PolicyKind::FaceGsc || sum(|w| w.second_chances) > 500, "second chances");
+}
+
+#[test]
+fn face_agrees_with_its_model() {
+    seeded_and_busy(PolicyKind::Face);
+}
+
+#[test]
+fn face_gr_agrees_with_its_model() {
+    seeded_and_busy(PolicyKind::FaceGr);
+}
+
+#[test]
+fn face_gsc_agrees_with_its_model() {
+    seeded_and_busy(PolicyKind::FaceGsc);
+}
+
+#[test]
+fn lc_agrees_with_its_model() {
+    seeded_and_busy(PolicyKind::Lc);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// As above, from lists of choices, so that a failure shrinks to a short one.
+    #[test]
+    fn policies_agree_with_their_models(
+        policy in prop::sample::select(PolicyKind::ALL.to_vec()),
+        group_pages in 2u32..6,
+        more in 0u32..4,
+        pages in 4u32..120,
+        choices in prop::collection::vec(any::<u32>(), 0..3000),
+    ) {
+        let mut world = World::new(small(policy, group_pages, 2, more), pages, 6);
+        world.run(&mut Choices::from_list(choices), usize::MAX);
+    }
+}
