@@ -1,1 +1,45 @@
-fn main() {}
+//! The `entresol` command: experiments, inspection and checks from a terminal.
+//!
+//! Exit status: 0 all well; 1 a check failed (an invariant of a flash cache is broken, or TPC-C's consistency conditions
+//! do not hold); 2 bad input or a failure. Whatever is not 0 comes with one sentence on stderr that says what, where and
+//! what to do. Invariant: everything that can be validated is validated before work starts, and an output file is written
+//! whole or not at all.
+#![forbid(unsafe_code)]
+
+mod args;
+mod command;
+mod failure;
+mod output;
+mod progress;
+
+use args::{Bench, Cli, Command, InspectWhat};
+use clap::Parser;
+use failure::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        Err(error) => Err(Failure::Arguments(error)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Bench { bench: Bench::Tpcc(tpcc) } => command::tpcc::run(&tpcc),
+        Command::Bench { bench: Bench::Restart(restart) } => command::restart::run(&restart),
+        Command::Inspect(inspect) => match (inspect.what, inspect.flash) {
+            (Some(InspectWhat::Layout { slots }), _) => command::layout::run(slots),
+            (None, Some(flash)) => command::inspect::run(&flash),
+            (None, None) => Err(Failure::input(
+                "nothing to inspect; name a flash file or device, or say `inspect layout`",
+            )),
+        },
+        Command::Check { flash, disk } => command::check::run(&flash, disk.as_deref()),
+        Command::Devices => command::devices::run(),
+    }
+}

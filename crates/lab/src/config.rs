@@ -1,6 +1,7 @@
 //! What an experiment is made of.
 
 use entresol_core::PolicyKind;
+use entresol_store::Replacement;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -71,6 +72,8 @@ pub struct BenchConfig {
     pub clients: u32,
     /// DRAM frames in per cent of the database's pages.
     pub dram_percent: f64,
+    /// Which DRAM frame goes first.
+    pub replacement: Replacement,
     /// Profile name of the flash device.
     pub flash_device: String,
     /// Profile name of the disk device.

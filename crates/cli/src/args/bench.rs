@@ -1,0 +1,94 @@
+//! `entresol bench …`: the experiments and their options.
+
+use super::machine::MachineArgs;
+use super::values;
+use clap::{Args, Subcommand};
+use entresol_lab::config::System;
+use std::time::Duration;
+
+/// Experiments.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// Throughput, hit rates and utilisation: FaCE's tables 3 and 4 and figure 4
+    ///
+    /// Loads a TPC-C database once, then runs the workload on each system at each flash size, side by side on the cores,
+    /// each under a virtual clock on modelled devices: the same arguments and seed give the same results to the last
+    /// digit on every machine. Prints the paper's numbers beside ours and judges the paper's claims. A TPC-C workload,
+    /// not a TPC result.
+    #[command(after_help = TPCC_EXAMPLES)]
+    Tpcc(TpccArgs),
+    /// Kill and restart: FaCE's table 6 and figure 6
+    ///
+    /// Runs TPC-C until warm, kills the system in the middle of a checkpoint interval, restarts it and goes on, for each
+    /// system and interval. Prints how long the restart took, where recovery found its pages, and the throughput
+    /// afterwards.
+    #[command(after_help = RESTART_EXAMPLES)]
+    Restart(RestartArgs),
+}
+
+const TPCC_EXAMPLES: &str = "\
+Systems:
+  disk-only   the database on the disk device, no flash        flash-only  the database on the flash device
+  lc          flash cache, Lazy Cleaning (LRU-2)               face        flash cache, multi-version FIFO
+  face-gr     face with Group Replacement                      face-gsc    face with Group Second Chance
+
+Examples:
+  entresol bench tpcc
+  entresol bench tpcc --flash-percent 4,8,12,16,20 --html figures.html     the paper's whole tables
+  entresol bench tpcc --flash-device slc --system lc,face-gsc              figure 4b
+  entresol bench tpcc --flash-device nvme --json today.json                on a drive of today
+  entresol bench tpcc --real --flash /dev/nvme0n1 --disk /srv/disk.img --log /srv/log.img --minutes 10";
+
+const RESTART_EXAMPLES: &str = "\
+Examples:
+  entresol bench restart
+  entresol bench restart --checkpoint-interval 180 --system disk-only,face-gsc --html restart.html
+  entresol bench restart --real --flash flash.img --disk disk.img --log log.img";
+
+/// `entresol bench tpcc`.
+#[derive(Debug, Args)]
+pub struct TpccArgs {
+    /// Systems to run, separated by commas
+    #[arg(long = "system", value_name = "NAMES", value_delimiter = ',', value_parser = values::system)]
+    #[arg(default_value = "disk-only,flash-only,lc,face,face-gr,face-gsc", help_heading = "What to run")]
+    pub systems: Vec<System>,
+    /// Flash cache sizes in per cent of the database, separated by commas
+    #[arg(long, value_name = "PERCENTS", value_delimiter = ',', value_parser = values::percent, default_value = "8")]
+    #[arg(allow_negative_numbers = true, help_heading = "What to run")]
+    pub flash_percent: Vec<f64>,
+    /// Measured time in minutes (of virtual time; of real time with --real)
+    #[arg(long, value_name = "MINUTES", value_parser = values::minutes, default_value = "2")]
+    #[arg(allow_negative_numbers = true, help_heading = "What to run")]
+    pub minutes: Duration,
+    /// Seconds between database checkpoints
+    #[arg(long, value_name = "SECONDS", value_parser = values::interval, default_value = "60")]
+    #[arg(allow_negative_numbers = true, help_heading = "What to run")]
+    pub checkpoint_interval: Duration,
+    /// The machine, the workload and where results go.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+/// `entresol bench restart`.
+#[derive(Debug, Args)]
+pub struct RestartArgs {
+    /// Systems to kill and restart, separated by commas
+    #[arg(long = "system", value_name = "NAMES", value_delimiter = ',', value_parser = values::system)]
+    #[arg(default_value = "disk-only,lc,face-gsc", help_heading = "What to run")]
+    pub systems: Vec<System>,
+    /// Flash cache size in per cent of the database
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent, default_value = "8")]
+    #[arg(allow_negative_numbers = true, help_heading = "What to run")]
+    pub flash_percent: f64,
+    /// Seconds between database checkpoints, separated by commas; the kill comes in the middle of an interval
+    #[arg(long, value_name = "SECONDS", value_delimiter = ',', value_parser = values::interval)]
+    #[arg(default_value = "60,120,180", allow_negative_numbers = true, help_heading = "What to run")]
+    pub checkpoint_interval: Vec<Duration>,
+    /// Minutes to go on after the restart
+    #[arg(long, value_name = "MINUTES", value_parser = values::minutes, default_value = "5")]
+    #[arg(allow_negative_numbers = true, help_heading = "What to run")]
+    pub minutes: Duration,
+    /// The machine, the workload and where results go.
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}

@@ -1,0 +1,97 @@
+//! The command line: what can be asked for, with the help that explains it.
+
+mod bench;
+mod machine;
+mod values;
+
+pub use bench::{Bench, RestartArgs, TpccArgs};
+pub use machine::MachineArgs;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+/// A flash tier for databases: experiments, inspection, checks
+///
+/// Entresol is a crash-safe page cache on an SSD between a database's memory and its slow storage. This command runs
+/// TPC-C on it, with and without the cache, and puts the results beside those of the paper it implements (FaCE, PVLDB
+/// 2012); and it looks into flash caches.
+#[derive(Debug, Parser)]
+#[command(name = "entresol", version, max_term_width = 110, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(subcommand_required = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  entresol bench tpcc                     all six systems, FaCE's tables 3 and 4 and figure 4 beside ours
+  entresol bench tpcc --html result.html  the same, also as a page with plots
+  entresol bench restart                  kill and restart: FaCE's table 6 and figure 6
+  entresol devices                        the modelled devices
+  entresol check flash.img disk.img       is this flash cache sound?
+
+Exit status: 0 all well; 1 a check failed; 2 bad input or a failure (one sentence on stderr says which).";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run an experiment of the paper
+    #[command(arg_required_else_help = true)]
+    Bench {
+        /// Which experiment.
+        #[command(subcommand)]
+        bench: Bench,
+    },
+    /// Show what is on a flash cache, or how its directory is laid out in memory
+    Inspect(InspectArgs),
+    /// Verify every invariant of a flash cache (exit status 1 if one is broken)
+    ///
+    /// Reads the whole flash cache: superblocks, directory segments, group summaries, and every valid page's checksum,
+    /// page id and generation. With the disk, also that the two belong together. Changes nothing. The cache must not be
+    /// in use.
+    #[command(after_help = "Examples:\n  entresol check /dev/nvme0n1\n  entresol check flash.img disk.img")]
+    Check {
+        /// The flash cache: a file or block device
+        flash: PathBuf,
+        /// The disk that it belongs to
+        disk: Option<PathBuf>,
+    },
+    /// List the modelled devices with their parameters
+    Devices,
+}
+
+/// `entresol inspect`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+#[command(after_help = "Examples:\n  entresol inspect flash.img\n  entresol inspect layout")]
+pub struct InspectArgs {
+    /// The flash cache: a file or block device
+    pub flash: Option<PathBuf>,
+    /// Something other than a flash cache.
+    #[command(subcommand)]
+    pub what: Option<InspectWhat>,
+}
+
+/// What can be inspected beside a flash cache.
+#[derive(Debug, Subcommand)]
+pub enum InspectWhat {
+    /// Show how many bytes of DRAM a flash slot costs, from the types themselves
+    Layout {
+        /// Flash slots (4 KiB pages) to compute the region's size for
+        #[arg(long, default_value = "1048576", value_name = "PAGES", value_parser = values::slots)]
+        slots: u32,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

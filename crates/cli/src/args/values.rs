@@ -1,0 +1,183 @@
+//! Values on the command line: each parser says in one sentence what was found and what is allowed.
+
+use entresol_device::{Model, Profile};
+use entresol_lab::config::{System, Warmup};
+use entresol_store::Replacement;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Longest measured time or warm-up: a week.
+const MINUTES_MAX: f64 = 7.0 * 24.0 * 60.0;
+/// Longest time between checkpoints: a day.
+const INTERVAL_S_MAX: f64 = 24.0 * 3600.0;
+/// Longest think time: ten minutes.
+const THINK_MS_MAX: u64 = 600_000;
+
+/// A system's name.
+pub fn system(text: &str) -> Result<System, String> {
+    System::from_name(text).ok_or_else(|| {
+        let known = System::ALL.map(System::name).join(", ");
+        format!("no system is called {text:?}; known are {known} (several are separated by commas)")
+    })
+}
+
+/// The name of a device to be used as flash.
+pub fn flash_device(text: &str) -> Result<String, String> {
+    device(text, "flash device", |model| matches!(model, Model::Ssd(_)))
+}
+
+/// The name of a device to be used as disk: any.
+pub fn disk_device(text: &str) -> Result<String, String> {
+    device(text, "disk device", |_| true)
+}
+
+fn device(text: &str, what: &str, fits: fn(&Model) -> bool) -> Result<String, String> {
+    if Profile::all().iter().any(|profile| profile.name == text && fits(&profile.model)) {
+        return Ok(text.to_owned());
+    }
+    let known: Vec<_> = Profile::all().iter().filter(|p| fits(&p.model)).map(|p| p.name).collect();
+    Err(format!("no {what} is called {text:?}; known are {} (see `entresol devices`)", known.join(", ")))
+}
+
+/// A share of the database in per cent: more than 0, at most 100.
+pub fn percent(text: &str) -> Result<f64, String> {
+    let bare = text.strip_suffix('%').unwrap_or(text);
+    let value = number(bare)
+        .map_err(|_| format!("{text:?} is not a number; give per cent of the database, e.g. 8"))?;
+    if value > 0.0 && value <= 100.0 {
+        return Ok(value);
+    }
+    Err(format!("{text} % of the database is not possible; more than 0 and at most 100 are"))
+}
+
+/// Minutes of measured time.
+pub fn minutes(text: &str) -> Result<Duration, String> {
+    let value =
+        number(text).map_err(|_| format!("{text:?} is not a number of minutes; give e.g. 10 or 0.5"))?;
+    // Shorter than a second, rates mean nothing.
+    if value >= 1.0 / 60.0 && value <= MINUTES_MAX {
+        return Ok(Duration::from_secs_f64(value * 60.0));
+    }
+    Err(format!("{text} minutes are not possible; at least 0.017 (a second) and at most {MINUTES_MAX} are"))
+}
+
+/// `auto` or minutes, 0 included.
+pub fn warmup(text: &str) -> Result<Warmup, String> {
+    if text == "auto" {
+        return Ok(Warmup::Auto);
+    }
+    let value = number(text).map_err(|_| format!("{text:?} is neither `auto` nor a number of minutes"))?;
+    if (0.0..=MINUTES_MAX).contains(&value) {
+        return Ok(Warmup::For(Duration::from_secs_f64(value * 60.0)));
+    }
+    Err(format!("{text} minutes are not possible; `auto`, or 0 to {MINUTES_MAX}, are"))
+}
+
+/// Seconds between checkpoints.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    let value = number(text).map_err(|_| format!("{text:?} is not a number of seconds; give e.g. 60"))?;
+    if (1.0..=INTERVAL_S_MAX).contains(&value) {
+        return Ok(Duration::from_secs_f64(value));
+    }
+    Err(format!("{text} s between checkpoints are not possible; 1 to {INTERVAL_S_MAX} are"))
+}
+
+/// Milliseconds of think time.
+pub fn think(text: &str) -> Result<Duration, String> {
+    whole(text, "milliseconds of think time", 0..=THINK_MS_MAX).map(Duration::from_millis)
+}
+
+/// TPC-C warehouses.
+pub fn warehouses(text: &str) -> Result<u32, String> {
+    count(text, "warehouses", 1..=100_000)
+}
+
+/// Concurrent clients.
+pub fn clients(text: &str) -> Result<u32, String> {
+    count(text, "clients", 1..=10_000)
+}
+
+/// Flash slots.
+pub fn slots(text: &str) -> Result<u32, String> {
+    count(text, "slots", 2048..=1 << 27)
+}
+
+/// A seed.
+pub fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a seed; give a whole number from 0 to {}", u64::MAX))
+}
+
+/// Which DRAM frame goes first.
+pub fn replacement(text: &str) -> Result<Replacement, String> {
+    match text {
+        "lru" => Ok(Replacement::Lru),
+        "clock" => Ok(Replacement::Clock),
+        _ => Err(format!("no replacement is called {text:?}; known are lru, clock")),
+    }
+}
+
+fn count(text: &str, what: &str, allowed: RangeInclusive<u32>) -> Result<u32, String> {
+    let (low, high) = allowed.into_inner();
+    let value = whole(text, what, u64::from(low)..=u64::from(high))?;
+    Ok(u32::try_from(value).expect("the range ends within 32 bits"))
+}
+
+fn whole(text: &str, what: &str, allowed: RangeInclusive<u64>) -> Result<u64, String> {
+    let (low, high) = (allowed.start(), allowed.end());
+    // Far too large and negative whole numbers are out of range rather than no numbers.
+    match text.parse::<i128>() {
+        Ok(value) => match u64::try_from(value) {
+            Ok(value) if allowed.contains(&value) => Ok(value),
+            _ => Err(format!("{text} {what} are not possible; {low} to {high} are")),
+        },
+        Err(_) => Err(format!("{text:?} is not a whole number of {what}; {low} to {high} are possible")),
+    }
+}
+
+/// A finite number.
+fn number(text: &str) -> Result<f64, ()> {
+    text.parse::<f64>().ok().filter(|value| value.is_finite()).ok_or(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_possible_is_taken() {
+        assert_eq!(percent("8"), Ok(8.0));
+        assert_eq!(percent("0.4%"), Ok(0.4));
+        assert_eq!(minutes("0.5"), Ok(Duration::from_secs(30)));
+        assert_eq!(warmup("auto"), Ok(Warmup::Auto));
+        assert_eq!(warmup("0"), Ok(Warmup::For(Duration::ZERO)));
+        assert_eq!(interval("60"), Ok(Duration::from_secs(60)));
+        assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(flash_device("slc"), Ok("slc".into()));
+        assert_eq!(disk_device("cloud"), Ok("cloud".into()));
+    }
+
+    #[test]
+    fn what_is_not_possible_is_refused_with_what_is() {
+        for text in ["0", "-1", "101", "NaN", "inf", "1e999", "eight", ""] {
+            assert!(percent(text).is_err(), "{text}");
+            assert!(
+                percent(text)
+                    .is_err_and(|sentence| sentence.contains("per cent") || sentence.contains("at most"))
+            );
+        }
+        for text in ["0", "-3", "nan", "0.001", "10081", "1e30"] {
+            assert!(minutes(text).is_err(), "{text}");
+            assert!(interval(text).is_err() || text == "10081", "{text}");
+        }
+        for text in ["0", "-1", "1.5", "100001", "99999999999999999999", "many"] {
+            let sentence = warehouses(text).expect_err("not a possible number of warehouses");
+            assert!(sentence.contains("1 to 100000"), "{sentence}");
+        }
+        assert!(
+            warmup("-1").is_err() && warmup("warm").is_err() && think("-1").is_err() && seed("-1").is_err()
+        );
+        assert!(
+            flash_device("raid0-8").is_err_and(|s| s.contains("known are mlc, ") && !s.contains("raid0-8,"))
+        );
+    }
+}

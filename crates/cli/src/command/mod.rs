@@ -1,0 +1,10 @@
+//! One file a command.
+
+pub mod check;
+pub mod devices;
+pub mod inspect;
+pub mod layout;
+mod prepare;
+pub mod restart;
+mod runner;
+pub mod tpcc;

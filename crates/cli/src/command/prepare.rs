@@ -1,0 +1,231 @@
+//! From options to an experiment: everything is validated here, before any work.
+
+use crate::args::MachineArgs;
+use crate::failure::Failure;
+use crate::output::{self, OutputFile};
+use entresol_core::Config;
+use entresol_lab::config::{BenchConfig, RealPaths, Run, System, Warmup};
+use entresol_lab::report::{self, Report, html, terminal};
+use entresol_store::Replacement;
+use serde::Serialize;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Most pages of 4 KiB that a warehouse takes when loaded.
+const WAREHOUSE_PAGES_MAX: f64 = 28_700.0;
+/// Bytes of memory of a simulated experiment for each warehouse: the loaded database and the changes of two runs.
+const WAREHOUSE_MEMORY: u64 = 150 << 20;
+/// What an Entresol file begins with, whatever it is.
+const OURS: &[u8] = b"ENTR";
+
+/// Refuses a list that names the same thing twice.
+pub fn distinct<T: PartialEq>(
+    option: &str,
+    values: &[T],
+    show: impl Fn(&T) -> String,
+) -> Result<(), Failure> {
+    for (index, value) in values.iter().enumerate() {
+        if values[..index].contains(value) {
+            return Err(Failure::input(format!("{option}: {} is named twice; name it once", show(value))));
+        }
+    }
+    Ok(())
+}
+
+/// The experiment's configuration.
+pub fn config(
+    args: &MachineArgs,
+    measured: Duration,
+    checkpoint_interval: Duration,
+) -> Result<BenchConfig, Failure> {
+    Ok(BenchConfig {
+        warehouses: args.warehouses,
+        clients: args.clients,
+        dram_percent: args.dram_percent,
+        replacement: args.replacement,
+        flash_device: args.flash_device.clone(),
+        disk_device: args.disk_device.clone(),
+        measured,
+        warmup: args.warmup,
+        checkpoint_interval,
+        think: args.think_ms,
+        seed: args.seed,
+        real: real(args)?,
+    })
+}
+
+fn real(args: &MachineArgs) -> Result<Option<RealPaths>, Failure> {
+    let (true, Some(flash), Some(disk), Some(log)) = (args.real, &args.flash, &args.disk, &args.log) else {
+        return Ok(None);
+    };
+    let mut seen: Vec<(&str, PathBuf)> = Vec::new();
+    for (option, path) in [("--flash", flash), ("--disk", disk), ("--log", log)] {
+        let place = usable(option, path, args.overwrite)?;
+        if let Some((other, _)) = seen.iter().find(|(_, taken)| *taken == place) {
+            let shown = path.display();
+            return Err(Failure::input(format!(
+                "{option} {shown}: is the same as {other}; give three different paths"
+            )));
+        }
+        seen.push((option, place));
+    }
+    Ok(Some(RealPaths { flash: flash.clone(), disk: disk.clone(), log: log.clone() }))
+}
+
+/// Where a path leads, if it can be used as a device and nothing of value is lost.
+fn usable(option: &str, path: &Path, overwrite: bool) -> Result<PathBuf, Failure> {
+    let refuse = |why: String| Failure::input(format!("{option} {}: {why}", path.display()));
+    let Ok(place) = path.canonicalize() else {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = folder.canonicalize().map_err(|_| {
+            refuse(format!("the folder {} does not exist; create it first", folder.display()))
+        })?;
+        let name = path.file_name().ok_or_else(|| refuse("does not name a file".into()))?;
+        return Ok(folder.join(name));
+    };
+    let kind = place.metadata().map_err(|error| refuse(format!("cannot be examined ({error})")))?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(refuse("is neither a regular file nor a block device".into()));
+    }
+    let mut start = Vec::new();
+    File::open(&place)
+        .and_then(|file| file.take(64 << 10).read_to_end(&mut start))
+        .map_err(|error| refuse(format!("cannot be read ({error})")))?;
+    let worthless = start.starts_with(OURS) || start.iter().all(|byte| *byte == 0);
+    if !worthless && !overwrite {
+        return Err(refuse(
+            "holds something that is not Entresol's; give another path, or --overwrite to lose it".into(),
+        ));
+    }
+    Ok(place)
+}
+
+/// Refuses what cannot work or would not fit: flash caches of too few pages, and databases larger than memory.
+pub fn sizes(config: &BenchConfig, runs: &[Run]) -> Result<(), Failure> {
+    let pages_max = f64::from(config.warehouses) * WAREHOUSE_PAGES_MAX;
+    for run in runs {
+        let System::Cached(policy) = run.system else { continue };
+        let slots = (pages_max * run.flash_percent / 100.0).min(f64::from(u32::MAX)) as u32;
+        if let Err(error) = Config::new(policy, slots).validate() {
+            return Err(Failure::input(format!(
+                "--flash-percent {}: of {} warehouses that is at most {slots} pages ({error}); give another share, or other --warehouses",
+                run.flash_percent, config.warehouses
+            )));
+        }
+    }
+    let needed = u64::from(config.warehouses) * WAREHOUSE_MEMORY;
+    match memory_available() {
+        Some(available) if config.real.is_none() && needed > available => Err(Failure::input(format!(
+            "--warehouses {}: a simulated run takes about {} MiB of memory, and {} MiB are available; at most {} warehouses fit",
+            config.warehouses,
+            needed >> 20,
+            available >> 20,
+            available / WAREHOUSE_MEMORY
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of memory that the system could give now, where it tells.
+fn memory_available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The part of the configuration that results do not carry, for the report.
+pub fn shown(config: &BenchConfig) -> Vec<(String, String)> {
+    let replacement = match config.replacement {
+        Replacement::Lru => "lru",
+        Replacement::Clock => "clock",
+    };
+    let mut rows = vec![
+        ("DRAM replacement".to_owned(), replacement.to_owned()),
+        ("think time".to_owned(), format!("{} ms", config.think.as_millis())),
+    ];
+    if config.warmup == Warmup::Auto {
+        rows.push(("warm-up ends".into(), "when the flash cache is full and hit rates stand still".into()));
+    }
+    if let Some(real) = &config.real {
+        rows.push(("log".into(), real.log.display().to_string()));
+    }
+    rows
+}
+
+/// Where results go beside the terminal.
+pub struct Outputs {
+    json: Option<OutputFile>,
+    html: Option<OutputFile>,
+}
+
+impl Outputs {
+    /// Makes sure that the files can be written.
+    pub fn prepare(args: &MachineArgs) -> Result<Self, Failure> {
+        let file = |option, path: &Option<PathBuf>| {
+            path.as_deref().map(|p| OutputFile::prepare(option, p)).transpose()
+        };
+        let outputs = Self { json: file("--json", &args.json)?, html: file("--html", &args.html)? };
+        match (&outputs.json, &outputs.html) {
+            (Some(json), Some(html)) if json.path() == html.path() => {
+                Err(Failure::input("--html: is the same file as --json; give two different paths"))
+            }
+            _ => Ok(outputs),
+        }
+    }
+
+    /// Prints the report and writes the files.
+    pub fn show<T: Serialize>(&self, report: &Report, results: &[T]) -> Result<(), Failure> {
+        if let Some(file) = &self.json {
+            file.write(&report::json(results).map_err(anyhow::Error::from)?)?;
+        }
+        if let Some(file) = &self.html {
+            file.write(html::render(report).as_bytes())?;
+        }
+        output::print(&terminal::render(report, output::colour()))
+    }
+}
+
+/// Exit status 1 where TPC-C's consistency conditions do not hold.
+pub fn consistent(broken: &[String]) -> Result<(), Failure> {
+    if broken.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Check(format!(
+        "TPC-C's consistency conditions do not hold after: {}; the database was damaged, do not trust these results and report the seed",
+        broken.join(", ")
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_name_things_once() {
+        assert!(distinct("--flash-percent", &[4, 8], i32::to_string).is_ok());
+        let twice = distinct("--flash-percent", &[4, 8, 4], i32::to_string);
+        assert!(
+            matches!(twice, Err(Failure::Input(s)) if s == "--flash-percent: 4 is named twice; name it once")
+        );
+    }
+
+    #[test]
+    fn what_is_not_ours_is_not_overwritten() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("precious");
+        std::fs::write(&path, "letters to a friend").expect("a writable folder");
+        assert!(
+            matches!(usable("--disk", &path, false), Err(Failure::Input(s)) if s.contains("--overwrite"))
+        );
+        assert!(usable("--disk", &path, true).is_ok());
+        for worthless in [&b""[..], &[0; 4096], b"ENTRDISK and so on"] {
+            std::fs::write(&path, worthless).expect("a writable folder");
+            assert!(usable("--disk", &path, false).is_ok());
+        }
+        assert!(matches!(usable("--disk", folder.path(), true), Err(Failure::Input(_))));
+        assert!(matches!(usable("--disk", &folder.path().join("no/disk"), true), Err(Failure::Input(_))));
+    }
+}

@@ -1,0 +1,49 @@
+//! `entresol bench restart`.
+
+use super::prepare::{self, Outputs};
+use super::runner;
+use crate::args::RestartArgs;
+use crate::failure::Failure;
+use crate::progress::Bars;
+use entresol_lab::config::{Run, System};
+use entresol_lab::report;
+use std::time::Duration;
+
+/// Runs the experiment and shows its results.
+pub fn run(args: &RestartArgs) -> Result<(), Failure> {
+    prepare::distinct("--system", &args.systems, |system| system.name().to_owned())?;
+    let seconds = |interval: &Duration| interval.as_secs_f64().to_string();
+    prepare::distinct("--checkpoint-interval", &args.checkpoint_interval, seconds)?;
+    let runs = runs(args);
+    // Each run has an interval of its own; the configuration's is not used.
+    let config = prepare::config(&args.machine, args.minutes, args.checkpoint_interval[0])?;
+    prepare::sizes(&config, &runs.iter().map(|(run, _)| *run).collect::<Vec<_>>())?;
+    let outputs = Outputs::prepare(&args.machine)?;
+
+    let bars = Bars::new(&runs.iter().map(name).collect::<Vec<_>>());
+    let results = runner::run_restart(&config, &runs, &|run, stage| bars.show(run, &stage))?;
+    drop(bars);
+
+    let mut extra = prepare::shown(&config);
+    extra
+        .push(("watched after the restart".into(), format!("{} minutes", args.minutes.as_secs_f64() / 60.0)));
+    outputs.show(&report::restart_report(&results, &extra), &results)?;
+    let broken: Vec<_> =
+        results.iter().zip(&runs).filter(|(r, _)| !r.consistency_ok).map(|(_, run)| name(run)).collect();
+    prepare::consistent(&broken)
+}
+
+fn runs(args: &RestartArgs) -> Vec<(Run, Duration)> {
+    let run = |system: &System| Run {
+        system: *system,
+        flash_percent: if matches!(system, System::Cached(_)) { args.flash_percent } else { 0.0 },
+    };
+    let of = |system: &System| {
+        args.checkpoint_interval.iter().map(|interval| (run(system), *interval)).collect::<Vec<_>>()
+    };
+    args.systems.iter().flat_map(of).collect()
+}
+
+fn name((run, interval): &(Run, Duration)) -> String {
+    format!("{} every {} s", run.system.name(), interval.as_secs_f64())
+}

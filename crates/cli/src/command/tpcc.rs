@@ -1,0 +1,62 @@
+//! `entresol bench tpcc`.
+
+use super::prepare::{self, Outputs};
+use super::runner;
+use crate::args::TpccArgs;
+use crate::failure::Failure;
+use crate::progress::Bars;
+use entresol_lab::config::{Run, System};
+use entresol_lab::report;
+
+/// Runs the experiment and shows its results.
+pub fn run(args: &TpccArgs) -> Result<(), Failure> {
+    prepare::distinct("--system", &args.systems, |system| system.name().to_owned())?;
+    prepare::distinct("--flash-percent", &args.flash_percent, f64::to_string)?;
+    let runs = runs(&args.systems, &args.flash_percent);
+    let config = prepare::config(&args.machine, args.minutes, args.checkpoint_interval)?;
+    prepare::sizes(&config, &runs)?;
+    let outputs = Outputs::prepare(&args.machine)?;
+
+    let bars = Bars::new(&runs.iter().map(name).collect::<Vec<_>>());
+    let results = runner::run_tpcc(&config, &runs, &|run, stage| bars.show(run, &stage))?;
+    drop(bars);
+
+    let mut extra = prepare::shown(&config);
+    extra.push(("checkpoint".into(), format!("every {} s", args.checkpoint_interval.as_secs_f64())));
+    outputs.show(&report::tpcc_report(&results, &extra), &results)?;
+    let broken: Vec<_> =
+        results.iter().zip(&runs).filter(|(r, _)| !r.consistency_ok).map(|(_, run)| name(run)).collect();
+    prepare::consistent(&broken)
+}
+
+/// Baselines once, systems with a flash cache at every size.
+fn runs(systems: &[System], flash_percents: &[f64]) -> Vec<Run> {
+    let of = |system: &System| match system {
+        System::DiskOnly | System::FlashOnly => vec![Run { system: *system, flash_percent: 0.0 }],
+        System::Cached(_) => {
+            flash_percents.iter().map(|percent| Run { system: *system, flash_percent: *percent }).collect()
+        }
+    };
+    systems.iter().flat_map(of).collect()
+}
+
+fn name(run: &Run) -> String {
+    match run.system {
+        System::DiskOnly | System::FlashOnly => run.system.name().to_owned(),
+        System::Cached(_) => format!("{} {} %", run.system.name(), run.flash_percent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn baselines_run_once_and_caches_at_every_size() {
+        let runs = runs(&System::ALL, &[4.0, 8.0]);
+        let names: Vec<_> = runs.iter().map(name).collect();
+        let cached =
+            ["lc", "face", "face-gr", "face-gsc"].map(|n| [format!("{n} 4 %"), format!("{n} 8 %")]).concat();
+        assert_eq!(names, [vec!["disk-only".into(), "flash-only".into()], cached].concat());
+    }
+}

@@ -1,0 +1,88 @@
+//! Where results go: stdout, and files that are written whole or not at all.
+
+use crate::failure::Failure;
+use anyhow::{Context, anyhow};
+use std::fs::Permissions;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Prints to stdout. Nobody reading any more (a closed pipe) is no failure.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other.context("writing to stdout")?),
+    }
+}
+
+/// Whether stdout takes colour: a terminal, and `NO_COLOR` unset or empty.
+pub fn colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// A file to be written at the end.
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    folder: PathBuf,
+}
+
+impl OutputFile {
+    /// Makes sure, before any work, that `path` can be written: its folder exists and takes a new file, and nothing but
+    /// a regular file would be replaced. `option` is the option that named it.
+    pub fn prepare(option: &str, path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let refuse = |why: &str| Failure::input(format!("{option} {shown}: {why}"));
+        if path.file_name().is_none() {
+            return Err(refuse("does not name a file; give a path such as result.json"));
+        }
+        // A link is followed, so that it stays one.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        match std::fs::metadata(&path) {
+            Ok(found) if found.is_dir() => return Err(refuse("is a folder; give the path of a file")),
+            Ok(found) if !found.is_file() => {
+                return Err(refuse("is not a regular file; give the path of a file"));
+            }
+            _ => {}
+        }
+        let folder = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        if !folder.is_dir() {
+            return Err(refuse(&format!("the folder {} does not exist; create it first", folder.display())));
+        }
+        temporary(&folder)
+            .map_err(|error| refuse(&format!("cannot write to the folder {} ({error})", folder.display())))?;
+        Ok(Self { path, folder })
+    }
+
+    /// Where it will be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the whole content and puts it in place in one step.
+    pub fn write(&self, content: &[u8]) -> Result<(), Failure> {
+        let shown = self.path.display();
+        let write = || -> anyhow::Result<()> {
+            let mut file = temporary(&self.folder)?;
+            file.write_all(content)?;
+            file.as_file().sync_all()?;
+            file.persist(&self.path).map_err(|error| anyhow!(error.error))?;
+            Ok(())
+        };
+        Ok(write().with_context(|| {
+            format!("writing {shown} (nothing was left behind; check space and permissions)")
+        })?)
+    }
+}
+
+/// A file beside the final one, removed when dropped, with the permissions of an ordinary new file.
+fn temporary(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    tempfile::Builder::new()
+        .prefix(".entresol-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+}

@@ -1,0 +1,93 @@
+//! Progress bars on stderr: one for the load, one for each run. Nothing is drawn where stderr is not a terminal.
+
+use entresol_lab::config::Stage;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+/// Steps of a run's bar.
+const STEPS: u64 = 1000;
+
+/// The bars of one experiment.
+pub struct Bars {
+    all: MultiProgress,
+    load: ProgressBar,
+    runs: Vec<ProgressBar>,
+}
+
+impl Bars {
+    /// A bar for the load and one for each name.
+    pub fn new(names: &[String]) -> Self {
+        let all = MultiProgress::new();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("database".len());
+        let template = format!("{{prefix:{width}}}  {{bar:32.cyan/dim}}  {{msg}}");
+        let style = ProgressStyle::with_template(&template)
+            .expect("the template is fixed but for a width")
+            .progress_chars("━╸─");
+        let bar = |name: &str| {
+            let bar = all.add(ProgressBar::new(STEPS).with_style(style.clone()).with_prefix(name.to_owned()));
+            bar.set_message("waiting");
+            bar
+        };
+        let load = bar("database");
+        let runs = names.iter().map(|name| bar(name)).collect();
+        Self { all, load, runs }
+    }
+
+    /// Shows how far a run is; `usize::MAX` is the load.
+    pub fn show(&self, run: usize, stage: &Stage) {
+        let bar = self.runs.get(run).unwrap_or(&self.load);
+        match stage {
+            Stage::Loading(rows, rows_total) => {
+                bar.set_position(scaled(*rows as f64 / (*rows_total).max(1) as f64));
+                bar.set_message(format!("loading, {rows} of {rows_total} rows"));
+            }
+            Stage::Warming(seconds) => bar.set_message(format!("warming up, {seconds:.0} s")),
+            Stage::Measuring(share) => {
+                bar.set_position(scaled(*share));
+                bar.set_message(format!("measuring, {:.0} %", share * 100.0));
+            }
+            Stage::Checking => {
+                bar.set_position(STEPS);
+                bar.set_message("checking consistency");
+            }
+            Stage::Restarting => bar.set_message("restarting after the kill"),
+            Stage::Done => {
+                bar.set_position(STEPS);
+                bar.finish_with_message("done");
+            }
+        }
+    }
+}
+
+impl Drop for Bars {
+    /// The bars make room for the results, or for the sentence that says what failed.
+    fn drop(&mut self) {
+        // If the terminal is gone there is nothing to clear.
+        let _ = self.all.clear();
+    }
+}
+
+fn scaled(share: f64) -> u64 {
+    (share.clamp(0.0, 1.0) * STEPS as f64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stage_moves_its_own_bar() {
+        let bars = Bars::new(&["lc".into(), "face".into()]);
+        bars.show(usize::MAX, &Stage::Loading(50, 100));
+        bars.show(1, &Stage::Measuring(0.25));
+        bars.show(0, &Stage::Warming(12.0));
+        assert_eq!([bars.load.position(), bars.runs[0].position(), bars.runs[1].position()], [500, 0, 250]);
+        assert_eq!(bars.runs[0].message(), "warming up, 12 s");
+        bars.show(1, &Stage::Done);
+        assert!(bars.runs[1].is_finished() && !bars.runs[0].is_finished());
+    }
+
+    #[test]
+    fn shares_out_of_range_stay_on_the_bar() {
+        assert_eq!([scaled(-1.0), scaled(f64::NAN), scaled(7.0)], [0, 0, STEPS]);
+    }
+}
