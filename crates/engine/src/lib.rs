@@ -1,8 +1,22 @@
 //! The core with devices: a working, crash-safe flash tier between a buffer pool and a disk.
+//!
+//! [`FlashTier`] and [`DiskLayer`] have one interface, [`Layer`]. The folder `tier` holds the flash tier, one file for
+//! each thing it does; `disk` the disk below it, its label and the layer without flash; `recover` what an open does.
 #![forbid(unsafe_code)]
 
 mod api;
+mod buffer;
+mod disk;
 mod error;
+mod metrics;
+mod options;
+mod signal;
+mod tier;
 
 pub use api::{Fetched, HandedDown, Layer, Source, TierMetrics, Upstream, Victim};
+pub use disk::DiskLayer;
+pub use entresol_format::layout::disk_offset;
+pub use entresol_format::superblock::Mode;
 pub use error::TierError;
+pub use options::{TierOptions, flash_bytes};
+pub use tier::{FlashTier, OpenReport};

@@ -7,13 +7,14 @@
 //! | 6 | 2 | flags (owned by the store) |
 //! | 8 | 8 | page id |
 //! | 16 | 8 | LSN of the newest change |
-//! | 24 | 8 | generation: the flash position the page was last written to, 0 on disk before it ever was on flash |
+//! | 24 | 8 | generation: the flash position the page was last written to plus the cache's salt (so that versions of different caches differ); 0 on disk before it ever was on flash |
 //!
 //! The generation and the checksum are stamped by the flash tier when it copies the page into staging, or by the disk
 //! layer when it writes the page, so DRAM frames carry stale values of both.
 
 use entresol_core::{Lsn, PageId, Position};
 use zerocopy::little_endian::{U16, U32, U64};
+use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of [`PageHeader`].
@@ -40,9 +41,10 @@ pub struct PageHeader {
 const _: () = assert!(size_of::<PageHeader>() == PAGE_HEADER_BYTES);
 
 /// What is wrong with a page that was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PageFault {
     /// The checksum does not match the content.
+    #[error("checksum {found:#010x} found, {expected:#010x} expected")]
     Checksum {
         /// In the header.
         expected: u32,
@@ -50,6 +52,7 @@ pub enum PageFault {
         found: u32,
     },
     /// It is another page.
+    #[error("page {found} found, {expected} expected")]
     Identity {
         /// The page wanted.
         expected: PageId,
@@ -57,6 +60,7 @@ pub enum PageFault {
         found: PageId,
     },
     /// It is another version.
+    #[error("generation {} found, {} expected", found.0, expected.0)]
     Generation {
         /// The version wanted.
         expected: Position,

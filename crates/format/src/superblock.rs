@@ -27,7 +27,7 @@
 //! Invariant: at any crash at least three of them are whole, and the newest whole one is one of the last two written.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
-use entresol_core::{Config, PolicyKind, Position};
+use entresol_core::{Config, Placement, PolicyKind, Position};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -224,6 +224,17 @@ impl Superblock {
             return impossible("segments", found.segment_next);
         }
         Ok(found)
+    }
+
+    /// Added to positions before they are stamped into pages as their generation: a page that an older cache left on the
+    /// device is never taken for one of this cache.
+    pub fn salt(&self) -> u64 {
+        self.cache.high() >> 16 << 8
+    }
+
+    /// Whether pages newer than disk may lie on flash that a crash would need.
+    pub fn may_hold_dirty(&self) -> bool {
+        self.mode == Mode::WriteBack && self.policy.placement() == Placement::Log && self.front < self.rear
     }
 
     /// The core's configuration, without what only lives in memory (LC's knobs are at their usual values).

@@ -1,0 +1,58 @@
+//! Memory that devices read into and write from.
+
+use parking_lot::Mutex;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// What direct I/O wants memory aligned to.
+const ALIGNMENT: usize = 4096;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(4096))]
+struct Chunk([u8; ALIGNMENT]);
+
+/// Zeroed memory, aligned for direct I/O.
+pub(crate) struct AlignedBuffer {
+    chunks: Vec<Chunk>,
+    length: usize,
+}
+
+impl AlignedBuffer {
+    pub(crate) fn new(length: usize) -> Self {
+        Self { chunks: vec![Chunk([0; ALIGNMENT]); length.div_ceil(ALIGNMENT)], length }
+    }
+}
+
+impl std::ops::Deref for AlignedBuffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.chunks.as_bytes()[..self.length]
+    }
+}
+
+impl std::ops::DerefMut for AlignedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.chunks.as_mut_bytes()[..self.length]
+    }
+}
+
+/// Buffers of one page that are used again and again.
+pub(crate) struct PageBuffers {
+    page_bytes: usize,
+    free: Mutex<Vec<AlignedBuffer>>,
+}
+
+impl PageBuffers {
+    pub(crate) fn new(page_bytes: u32) -> Self {
+        Self { page_bytes: page_bytes as usize, free: Mutex::new(Vec::new()) }
+    }
+
+    /// A buffer, with whatever content.
+    pub(crate) fn take(&self) -> AlignedBuffer {
+        let free = self.free.lock().pop();
+        free.unwrap_or_else(|| AlignedBuffer::new(self.page_bytes))
+    }
+
+    pub(crate) fn give_back(&self, buffer: AlignedBuffer) {
+        self.free.lock().push(buffer);
+    }
+}

@@ -1,0 +1,55 @@
+//! Reading and writing a disk's label.
+//!
+//! Invariant: a new label goes over the older of the two copies, so that at any crash one is whole.
+
+use super::pages::disk_error;
+use crate::TierError;
+use crate::buffer::AlignedBuffer;
+use entresol_device::Device;
+use entresol_format::label::{COPIES, COPY_STRIDE, LABEL_AREA_BYTES, Label};
+use entresol_format::{BLOCK_BYTES, BlockFault};
+
+/// What lies where a label should be.
+pub(crate) enum LabelState {
+    /// Nothing was ever written.
+    Blank,
+    /// A label.
+    Valid(Label),
+    /// Something else, or a damaged label: why each copy was refused.
+    Unreadable(String),
+}
+
+/// Finds the newest label of `disk`.
+pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
+    if disk.geometry().capacity_bytes < LABEL_AREA_BYTES {
+        return Err(TierError::Refused(format!(
+            "the disk has {} bytes, less than the {LABEL_AREA_BYTES} that a label takes; is it truncated?",
+            disk.geometry().capacity_bytes
+        )));
+    }
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    let mut newest: Option<Label> = None;
+    let mut faults = Vec::new();
+    for copy in 0..COPIES {
+        disk.read(copy * COPY_STRIDE, &mut block).map_err(disk_error)?;
+        match Label::decode(&block) {
+            Ok(label) if newest.is_none_or(|best| best.sequence < label.sequence) => newest = Some(label),
+            Ok(_) | Err(BlockFault::Blank) => {}
+            Err(fault) => faults.push(format!("copy {copy}: {fault}")),
+        }
+    }
+    Ok(match newest {
+        Some(label) => LabelState::Valid(label),
+        None if faults.is_empty() => LabelState::Blank,
+        None => LabelState::Unreadable(faults.join("; ")),
+    })
+}
+
+/// Writes `label` as the newest one, durably; raises its sequence.
+pub(crate) fn write_label(disk: &dyn Device, label: &mut Label) -> Result<(), TierError> {
+    label.sequence += 1;
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    label.encode(&mut block);
+    disk.write(label.offset(), &block).map_err(disk_error)?;
+    disk.sync().map_err(disk_error)
+}

@@ -1,0 +1,55 @@
+//! Reading and writing pages of the disk: page `n` lies at 64 KiB + `n` pages (docs/FORMAT.md).
+
+use crate::TierError;
+use entresol_core::PageId;
+use entresol_device::Device;
+use entresol_format::layout::disk_offset;
+use entresol_format::page;
+use std::sync::Arc;
+
+/// A disk with pages of one size.
+pub(crate) struct DiskPages {
+    pub device: Arc<dyn Device>,
+    pub page_bytes: u32,
+}
+
+pub(crate) fn disk_error(source: entresol_device::DeviceError) -> TierError {
+    TierError::Device { role: "disk", source }
+}
+
+impl DiskPages {
+    pub(crate) fn offset(&self, page: PageId) -> u64 {
+        disk_offset(page, self.page_bytes)
+    }
+
+    /// Refuses a buffer that is not a page.
+    pub(crate) fn check_length(&self, buffer: &[u8]) -> Result<(), TierError> {
+        if buffer.len() == self.page_bytes as usize {
+            return Ok(());
+        }
+        Err(TierError::Config(format!(
+            "a buffer of {} bytes was handed in, pages have {}",
+            buffer.len(),
+            self.page_bytes
+        )))
+    }
+
+    /// Reads `page` and proves it.
+    pub(crate) fn read(&self, id: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
+        let offset = self.offset(id);
+        self.device.read(offset, buffer).map_err(disk_error)?;
+        page::verify(buffer, id, None).map_err(|fault| TierError::Damaged {
+            page: id,
+            place: format!("disk offset {offset}"),
+            fault: fault.to_string(),
+        })
+    }
+
+    pub(crate) fn write(&self, id: PageId, sealed: &[u8]) -> Result<(), TierError> {
+        self.device.write(self.offset(id), sealed).map_err(disk_error)
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), TierError> {
+        self.device.sync().map_err(disk_error)
+    }
+}

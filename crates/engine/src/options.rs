@@ -1,0 +1,131 @@
+//! Settings of a flash tier.
+
+use crate::TierError;
+use entresol_core::{Config, Placement, PolicyKind};
+use entresol_format::Layout;
+use entresol_format::layout::page_bytes_possible;
+use entresol_format::superblock::Mode;
+
+/// Most tasks of one kind.
+const WORKERS_MAX: usize = 64;
+
+/// What a flash tier is made of. `policy`, `page_bytes`, `slots`, `group_pages` and `segment_entries` shape what lies on
+/// flash: an existing cache is opened with those it was created with (the policy may change within its placement). The
+/// others may change from one open to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TierOptions {
+    /// Which policy decides.
+    pub policy: PolicyKind,
+    /// Bytes of a page: a power of two, 4 KiB to 32 KiB.
+    pub page_bytes: u32,
+    /// Pages that fit on flash; with log placement whole groups.
+    pub slots: u32,
+    /// Pages of a group, 2 ..= 128.
+    pub group_pages: u32,
+    /// Groups that staging holds in memory, 2 ..= 64.
+    pub staging_groups: u32,
+    /// Entries of a directory segment (FaCE §4.1: 64,000); whole groups.
+    pub segment_entries: u32,
+    /// LC: the cleaner works while more than this many per mille of the slots are dirty.
+    pub dirty_permille_max: u32,
+    /// LC: departed pages whose last reference is remembered.
+    pub history: u32,
+    /// Write-back or write-through.
+    pub mode: Mode,
+    /// Tasks that write staged pages to flash, 1 ..= 64.
+    pub write_workers: usize,
+    /// Tasks that dequeue, destage and clean, 1 ..= 64.
+    pub background_workers: usize,
+}
+
+impl TierOptions {
+    /// The usual settings for about `slots` pages of 4 KiB (rounded down to whole groups).
+    pub fn new(policy: PolicyKind, slots: u32) -> Self {
+        let config = Config::new(policy, slots);
+        let write_workers = match policy.placement() {
+            Placement::Log => 2,
+            Placement::Slots => 8,
+        };
+        Self {
+            policy,
+            page_bytes: 4096,
+            slots: config.slots,
+            group_pages: config.group_pages,
+            staging_groups: config.staging_groups,
+            segment_entries: 64_000,
+            dirty_permille_max: config.dirty_permille_max,
+            history: config.history,
+            mode: Mode::WriteBack,
+            write_workers,
+            background_workers: 4,
+        }
+    }
+
+    /// The largest cache that fits on a flash device of `capacity` bytes, with the usual settings.
+    pub fn for_device(policy: PolicyKind, capacity: u64) -> Self {
+        let mut options = Self::new(policy, 0);
+        let mut fits = 0u64;
+        let mut step = 1u64 << 27;
+        while step > 0 {
+            options.slots = ((fits + step) * u64::from(options.group_pages)).min(u64::from(u32::MAX)) as u32;
+            if flash_bytes(&options) <= capacity {
+                fits += step;
+            }
+            step /= 2;
+        }
+        Self::new(policy, (fits * u64::from(options.group_pages)).min(u64::from(u32::MAX)) as u32)
+    }
+
+    /// The core's view of them.
+    pub(crate) fn config(&self) -> Config {
+        Config {
+            policy: self.policy,
+            slots: self.slots,
+            group_pages: self.group_pages,
+            staging_groups: self.staging_groups,
+            dirty_permille_max: self.dirty_permille_max,
+            history: self.history,
+        }
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        Layout::new(&self.config(), self.page_bytes, self.segment_entries)
+    }
+
+    /// Says whether a tier can be built from them.
+    pub fn validate(&self) -> Result<(), TierError> {
+        let refuse = |sentence: String| Err(TierError::Config(sentence));
+        if !page_bytes_possible(self.page_bytes) {
+            return refuse(format!(
+                "a page of {} bytes is not possible; choose 4096, 8192, 16384 or 32768",
+                self.page_bytes
+            ));
+        }
+        self.config().validate().map_err(|error| TierError::Config(error.to_string()))?;
+        if self.segment_entries == 0 || !self.segment_entries.is_multiple_of(self.group_pages) {
+            return refuse(format!(
+                "a directory segment of {} entries is not a whole number of groups of {} pages",
+                self.segment_entries, self.group_pages
+            ));
+        }
+        for (what, workers) in [("write", self.write_workers), ("background", self.background_workers)] {
+            if workers == 0 || workers > WORKERS_MAX {
+                return refuse(format!("{workers} {what} workers are not possible; choose 1 to {WORKERS_MAX}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether flash may come to hold pages that are newer than disk and needed after a crash.
+    pub(crate) fn dirty_possible(&self) -> bool {
+        self.mode == Mode::WriteBack && self.policy.placement() == Placement::Log
+    }
+}
+
+/// How large the flash device of such a tier must be, in bytes.
+pub fn flash_bytes(options: &TierOptions) -> u64 {
+    if options.group_pages == 0 || options.segment_entries == 0 {
+        return 0;
+    }
+    options.layout().device_bytes()
+}

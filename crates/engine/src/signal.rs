@@ -1,0 +1,84 @@
+//! Waiting for work or for progress.
+//!
+//! Use: read [`Signal::epoch`], look for what is wanted, and if it is not there [`Signal::wait`] with that epoch.
+//! Invariant: a notification after the epoch was read ends the wait, so none is lost.
+
+use entresol_runtime::{Task, current, park};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+#[derive(Default)]
+struct Queue {
+    next_ticket: u64,
+    waiting: VecDeque<(u64, Task)>,
+}
+
+/// A counter of notifications that can be waited on, first in, first out.
+#[derive(Default)]
+pub(crate) struct Signal {
+    epoch: AtomicU64,
+    waiting: AtomicUsize,
+    queue: Mutex<Queue>,
+}
+
+impl Signal {
+    /// Notifications so far.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(SeqCst)
+    }
+
+    /// Wakes the one that has waited longest, and lets whoever is about to wait look again.
+    pub(crate) fn notify_one(&self) {
+        self.epoch.fetch_add(1, SeqCst);
+        if self.waiting.load(SeqCst) == 0 {
+            return;
+        }
+        let mut queue = self.queue.lock();
+        if let Some((_, task)) = queue.waiting.pop_front() {
+            self.waiting.store(queue.waiting.len(), SeqCst);
+            task.unpark();
+        }
+    }
+
+    /// Wakes all.
+    pub(crate) fn notify_all(&self) {
+        self.epoch.fetch_add(1, SeqCst);
+        if self.waiting.load(SeqCst) == 0 {
+            return;
+        }
+        let mut queue = self.queue.lock();
+        self.waiting.store(0, SeqCst);
+        for (_, task) in queue.waiting.drain(..) {
+            task.unpark();
+        }
+    }
+
+    /// Waits for a notification after the epoch `seen`. May return early.
+    pub(crate) fn wait(&self, seen: u64) {
+        let ticket = {
+            let mut queue = self.queue.lock();
+            let ticket = queue.next_ticket;
+            queue.next_ticket += 1;
+            queue.waiting.push_back((ticket, current()));
+            self.waiting.store(queue.waiting.len(), SeqCst);
+            ticket
+        };
+        loop {
+            if self.epoch.load(SeqCst) == seen {
+                park();
+            }
+            let mut queue = self.queue.lock();
+            let place = queue.waiting.iter().position(|(waiter, _)| *waiter == ticket);
+            match place {
+                None => return,
+                Some(_) if self.epoch.load(SeqCst) == seen => {}
+                Some(place) => {
+                    queue.waiting.remove(place);
+                    self.waiting.store(queue.waiting.len(), SeqCst);
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Making durable what was handed down, and ending.
+//!
+//! Log placement (FaCE §2.3, §4.1): drain staging; every write job leaves its summary durable, so the directory is durable
+//! with it; then a superblock. Pages on flash that are newer than disk stay there.
+//! Slot placement (LC): drain staging, copy all dirty pages to disk, sync the disk.
+
+use super::shared::Shared;
+use crate::TierError;
+use crate::buffer::AlignedBuffer;
+use entresol_core::Position;
+
+/// Pages that one checkpoint of slot placement copies at a time.
+const SWEEP_PAGES: usize = 32;
+
+impl Shared {
+    pub(crate) fn checkpoint(&self) -> Result<(), TierError> {
+        if !self.check_running()? {
+            return self.disk.sync();
+        }
+        let rear = self.drain()?;
+        if self.is_log() {
+            self.disk_is_synced()?;
+            return self.write_superblock(|superblock| superblock.synced = superblock.synced.max(rear));
+        }
+        let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.page_bytes());
+        self.sweep_all(&mut scratch)?;
+        self.disk.sync()
+    }
+
+    /// Pages that are clean on flash because the disk got them must be durable there (write-through).
+    fn disk_is_synced(&self) -> Result<(), TierError> {
+        match self.options.mode {
+            entresol_format::superblock::Mode::WriteBack => Ok(()),
+            entresol_format::superblock::Mode::WriteThrough => self.disk.sync(),
+        }
+    }
+
+    /// Waits until everything staged so far is on flash. Returns the rear at the time of the call.
+    fn drain(&self) -> Result<Position, TierError> {
+        let rear = self.with(|partition| {
+            partition.close_group();
+            let occupancy = partition.occupancy();
+            Position(occupancy.entered)
+        });
+        self.writes.notify_one();
+        loop {
+            let seen = self.progress.epoch();
+            if !self.check_running()? {
+                return Ok(rear);
+            }
+            let published = self.with(|partition| partition.published());
+            if published >= rear {
+                return Ok(rear);
+            }
+            self.writes.notify_one();
+            self.chores.notify_one();
+            self.progress.wait(seen);
+        }
+    }
+
+    /// The last checkpoint: afterwards the next open is warm.
+    pub(crate) fn finish(&self) -> Result<(), TierError> {
+        if self.state.is_stopped() && self.state.failure().is_none() {
+            return Ok(());
+        }
+        if !self.check_running()? {
+            return self.disk.sync();
+        }
+        self.checkpoint()?;
+        self.write_superblock(|superblock| superblock.clean = true)
+    }
+
+    /// Ends the tasks.
+    pub(crate) fn stop(&self) {
+        self.state.stop();
+        self.writes.notify_all();
+        self.chores.notify_all();
+        self.progress.notify_all();
+    }
+}

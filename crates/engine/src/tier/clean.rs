@@ -1,0 +1,108 @@
+//! Slot placement: copying dirty pages to disk, several at once, because their slot is wanted (dequeue), because too many
+//! are dirty (cleaner), or for a checkpoint.
+//!
+//! The core marks the slots busy: nothing else touches them meanwhile. The disk is not synced here: a crash loses the
+//! whole directory anyway, and redo starts at the last checkpoint, which does sync (LC).
+
+use super::shared::{Shared, flash_error};
+use crate::TierError;
+use arrayvec::ArrayVec;
+use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, SlotId, Ticket};
+use entresol_device::Io;
+
+/// Most pages copied at once.
+const COPIES_MAX: usize = 32;
+
+/// Pages to copy, with the ticket where the slot is given up.
+pub(crate) struct Copies {
+    pages: ArrayVec<(JobPage, Option<Ticket>), COPIES_MAX>,
+    room: usize,
+}
+
+impl Copies {
+    /// Room for `pages`, or as many as are sensible.
+    pub(crate) fn new(pages: usize) -> Self {
+        Self { pages: ArrayVec::new(), room: pages.min(COPIES_MAX) }
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.pages.len() < self.room
+    }
+
+    pub(crate) fn add(&mut self, job: Job) {
+        let (pages, ticket) = match job {
+            Job::Clean { pages } => (pages, None),
+            Job::Dequeue { ticket, pages, .. } => (pages, Some(ticket)),
+            Job::Write { .. } | Job::PullVictims(_) => unreachable!("slot placement has no other chores"),
+        };
+        assert_eq!(pages.len(), 1, "slot placement works page by page");
+        self.pages.push((pages[0], ticket));
+    }
+}
+
+impl Shared {
+    pub(crate) fn copy_to_disk(&self, copies: &Copies, scratch: &mut [u8]) -> Result<(), TierError> {
+        let page_bytes = self.page_bytes();
+        let mut batch = ArrayVec::<Io<'_>, COPIES_MAX>::new();
+        for ((page, _), buffer) in copies.pages.iter().zip(scratch.chunks_exact_mut(page_bytes)) {
+            batch.push(Io::Read { offset: self.layout.slot_offset(page.slot), buffer });
+        }
+        self.flash.run(&mut batch).map_err(flash_error)?;
+        drop(batch);
+        self.tallies.dequeue_reads.add(copies.pages.len());
+        let mut destages = ArrayVec::<(&JobPage, &[u8]), GROUP_PAGES_MAX>::new();
+        for ((page, _), data) in copies.pages.iter().zip(scratch.chunks_exact(page_bytes)) {
+            let id = page.page.expect("a dirty slot holds a page");
+            self.prove(data, id, page.generation).map_err(|fault| TierError::Damaged {
+                page: id,
+                place: format!("flash slot {}", page.slot.0),
+                fault: fault.to_string(),
+            })?;
+            destages.push((page, data));
+        }
+        self.destage(&mut destages)?;
+        self.with(|partition| {
+            for (page, ticket) in &copies.pages {
+                match ticket {
+                    Some(ticket) => partition.dequeued(*ticket),
+                    None => partition.cleaned(std::slice::from_ref(page)),
+                }
+            }
+        });
+        self.tell_destaged(&destages);
+        Ok(())
+    }
+
+    /// Copies every page that is dirty now to disk. Pages that become dirty meanwhile may be copied, too.
+    pub(crate) fn sweep_all(&self, scratch: &mut [u8]) -> Result<(), TierError> {
+        let mut from = SlotId(0);
+        loop {
+            let seen = self.progress.epoch();
+            self.check_running()?;
+            let mut copies = Copies::new(scratch.len() / self.page_bytes());
+            let mut end = false;
+            let mut busy = false;
+            while copies.has_room() {
+                match self.with(|partition| partition.sweep(from)) {
+                    None => end = true,
+                    Some(Err(slot)) => (from, busy) = (slot, true),
+                    Some(Ok(job)) => {
+                        copies.add(job);
+                        from = SlotId(copies.pages[copies.pages.len() - 1].0.slot.0 + 1);
+                        continue;
+                    }
+                }
+                break;
+            }
+            if !copies.pages.is_empty() {
+                self.copy_to_disk(&copies, scratch)?;
+                self.job_is_done();
+            } else if busy {
+                self.progress.wait(seen);
+            }
+            if end {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Emptying the group at the front of the ring: second chances go back to staging, dirty pages to disk.
+//!
+//! Invariants: the dequeue is reported only when its destages are durable on disk. A damaged dirty page stops the tier: it
+//! is never dropped. A damaged clean one is dropped and counted; the disk has it.
+
+use super::shared::{Shared, flash_error};
+use super::staging::Incoming;
+use crate::TierError;
+use crate::disk::disk_error;
+use arrayvec::ArrayVec;
+use entresol_core::{Admission, Fate, GROUP_PAGES_MAX, JobPage, Ticket};
+use entresol_device::Io;
+use entresol_format::page;
+
+type Batch<'a> = ArrayVec<Io<'a>, GROUP_PAGES_MAX>;
+
+impl Shared {
+    pub(crate) fn dequeue_group(
+        &self,
+        ticket: Ticket,
+        pages: &[JobPage],
+        one_io: bool,
+        scratch: &mut [u8],
+    ) -> Result<(), TierError> {
+        let needed = |page: &JobPage| page.page.is_some() && page.fate != Fate::Drop;
+        let mut whole: ArrayVec<(usize, JobPage), GROUP_PAGES_MAX> =
+            pages.iter().copied().enumerate().filter(|(_, page)| needed(page)).collect();
+        if let (Some(first), Some(last)) = (whole.first(), whole.last()) {
+            self.read_group(&whole, (first.0, last.0), one_io, scratch)?;
+            self.tallies.dequeue_reads.add(whole.len());
+            self.drop_damaged(&mut whole, scratch)?;
+        }
+        let bytes = |at: usize| &scratch[at * self.page_bytes()..(at + 1) * self.page_bytes()];
+        for (at, page) in whole.iter().filter(|(_, page)| page.fate == Fate::SecondChance) {
+            if !self.restage(ticket, page, bytes(*at)) {
+                // The tier ends: the group stays as it is.
+                return Ok(());
+            }
+        }
+        let mut destages: ArrayVec<(&JobPage, &[u8]), GROUP_PAGES_MAX> = ArrayVec::new();
+        for (at, page) in whole.iter().filter(|(_, page)| page.fate == Fate::Destage) {
+            destages.push((page, bytes(*at)));
+        }
+        if !destages.is_empty() {
+            self.destage(&mut destages)?;
+            self.disk.sync()?;
+            self.tell_destaged(&destages);
+        }
+        self.with(|partition| partition.dequeued(ticket));
+        Ok(())
+    }
+
+    /// Reads the pages at the places `needed` of a group to the same places of `scratch`.
+    fn read_group(
+        &self,
+        needed: &[(usize, JobPage)],
+        (first, last): (usize, usize),
+        one_io: bool,
+        scratch: &mut [u8],
+    ) -> Result<(), TierError> {
+        let page_bytes = self.page_bytes();
+        if one_io {
+            let offset = self.layout.slot_offset(needed[0].1.slot);
+            let range = first * page_bytes..(last + 1) * page_bytes;
+            return self.flash.read(offset, &mut scratch[range]).map_err(flash_error);
+        }
+        let mut batch = Batch::new();
+        let mut wanted = needed.iter().peekable();
+        for (at, buffer) in scratch.chunks_exact_mut(page_bytes).enumerate() {
+            if let Some((_, page)) = wanted.next_if(|(place, _)| *place == at) {
+                batch.push(Io::Read { offset: self.layout.slot_offset(page.slot), buffer });
+            }
+        }
+        self.flash.run(&mut batch).map_err(flash_error)
+    }
+
+    /// Takes out clean pages that are damaged; a damaged dirty one is an error.
+    fn drop_damaged(
+        &self,
+        pages: &mut ArrayVec<(usize, JobPage), GROUP_PAGES_MAX>,
+        scratch: &[u8],
+    ) -> Result<(), TierError> {
+        let mut failure = None;
+        pages.retain(|(at, page)| {
+            let bytes = &scratch[*at * self.page_bytes()..(*at + 1) * self.page_bytes()];
+            let id = page.page.expect("only pages were read");
+            match self.prove(bytes, id, page.generation) {
+                Ok(()) => true,
+                Err(fault) => {
+                    if page.dirty {
+                        failure.get_or_insert_with(|| TierError::Damaged {
+                            page: id,
+                            place: format!("flash slot {}", page.slot.0),
+                            fault: fault.to_string(),
+                        });
+                    } else {
+                        self.tallies.damaged_clean.add(1);
+                    }
+                    false
+                }
+            }
+        });
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Gives a page its second chance; waits for room in staging. False if the tier ends meanwhile.
+    fn restage(&self, ticket: Ticket, page: &JobPage, data: &[u8]) -> bool {
+        let lsn = page::lsn(data);
+        loop {
+            let seen = self.progress.epoch();
+            if self.state.is_stopped() {
+                return false;
+            }
+            match self.with(|partition| partition.restage(ticket, page, lsn)) {
+                Admission::AlreadyThere => return true,
+                Admission::Full => self.progress.wait(seen),
+                Admission::Stage { frame, position } => {
+                    let id = page.page.expect("only pages get second chances");
+                    let stamp = self.stamp(position);
+                    self.staging
+                        .copy_in(frame, &Incoming { page: id, dirty: page.dirty, data, position, stamp });
+                    let due = self.with(|partition| {
+                        partition.staged(frame);
+                        partition.write_due(frame)
+                    });
+                    if due {
+                        self.writes.notify_one();
+                    }
+                    self.tallies.second_chances.add(1);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Writes pages to disk as one batch, in the order of their places there. Not synced.
+    pub(crate) fn destage(
+        &self,
+        pages: &mut ArrayVec<(&JobPage, &[u8]), GROUP_PAGES_MAX>,
+    ) -> Result<(), TierError> {
+        pages.sort_unstable_by_key(|(page, _)| page.page);
+        let mut batch = Batch::new();
+        for (page, data) in pages.iter() {
+            let id = page.page.expect("only pages are destaged");
+            batch.push(Io::Write { offset: self.disk.offset(id), data });
+        }
+        self.disk.device.run(&mut batch).map_err(disk_error)?;
+        self.tallies.disk_writes.add(pages.len());
+        Ok(())
+    }
+
+    /// Tells the buffer pool that the disk has these versions.
+    pub(crate) fn tell_destaged(&self, pages: &[(&JobPage, &[u8])]) {
+        let upstream = self.upstream();
+        for (page, data) in pages {
+            let id = page.page.expect("only pages are destaged");
+            let lsn = page::lsn(data);
+            if self.destaged.repeats(id, lsn) {
+                self.tallies.redundant_destages.add(1);
+            }
+            if let Some(upstream) = &upstream {
+                upstream.destaged(id, lsn);
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Serving a page that DRAM misses.
+//!
+//! Invariant: what is served was proved by checksum, id and generation, and is the newest version.
+
+use super::shared::Shared;
+use crate::TierError;
+use crate::api::{Fetched, Source};
+use entresol_core::{Lookup, PageId};
+use entresol_runtime::yield_now;
+
+/// Reads of a slot that give something else, with the directory unchanged, before the page is called damaged: a slot that
+/// is overwritten while it is read is told apart by one more look.
+const READS_MAX: u32 = 3;
+
+impl Shared {
+    pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+        self.disk.check_length(buffer)?;
+        if !self.check_running()? {
+            return self.fetch_from_disk(page, buffer);
+        }
+        let mut lookup = self.with(|partition| partition.fetch(page));
+        let mut reads = 0;
+        loop {
+            match lookup {
+                Lookup::Absent => return self.fetch_from_disk(page, buffer),
+                Lookup::Staged { frame, position, dirty } => {
+                    if self.staging.copy_out(frame, page, self.stamp(position), buffer) {
+                        self.tallies.staging_hits.add(1);
+                        return Ok(Fetched { source: Source::Staging, dirty });
+                    }
+                    // Written and reused meanwhile, or still being copied in.
+                    yield_now();
+                    lookup = self.with(|partition| partition.peek(page));
+                }
+                Lookup::Flash { slot, generation, dirty } => {
+                    let fault = match self.flash.read(self.layout.slot_offset(slot), buffer) {
+                        Err(error) => error.to_string(),
+                        Ok(()) => match self.prove(buffer, page, generation) {
+                            Err(fault) => fault.to_string(),
+                            Ok(()) => {
+                                self.tallies.flash_hits.add(1);
+                                return Ok(Fetched { source: Source::Flash, dirty });
+                            }
+                        },
+                    };
+                    let now = self.with(|partition| partition.peek(page));
+                    reads = if now == lookup { reads + 1 } else { 0 };
+                    lookup = now;
+                    if reads < READS_MAX {
+                        continue;
+                    }
+                    if dirty {
+                        return Err(TierError::Damaged { page, place: format!("flash slot {}", slot.0), fault });
+                    }
+                    self.tallies.damaged_clean.add(1);
+                    return self.fetch_from_disk(page, buffer);
+                }
+            }
+        }
+    }
+
+    fn fetch_from_disk(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+        self.disk.read(page, buffer)?;
+        self.tallies.disk_reads.add(1);
+        Ok(Fetched { source: Source::Disk, dirty: false })
+    }
+}

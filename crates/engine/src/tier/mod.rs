@@ -1,0 +1,123 @@
+//! The flash tier: the core's partition with a flash device, a disk and background tasks.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `open` | creating, opening, binding flash and disk |
+//! | `shared` | the state that all tasks share, and the partition's latch |
+//! | `staging` | the memory between DRAM and flash |
+//! | `fetch`, `evict` | the buffer pool's side |
+//! | `write` | staging → flash |
+//! | `chores`, `dequeue`, `clean` | flash → disk, second chances, pulls |
+//! | `checkpoint` | making all of it durable; closing |
+//! | `superblock` | writing superblocks |
+//! | `failure` | what happens when a device fails |
+//!
+//! Invariant: the partition's latch is never held across an I/O, a wait or another latch.
+
+mod checkpoint;
+mod chores;
+mod clean;
+mod dequeue;
+mod destaged;
+mod evict;
+mod failure;
+mod fetch;
+mod open;
+mod shared;
+mod staging;
+mod superblock;
+mod write;
+
+use crate::api::{Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
+use crate::{TierError, TierOptions};
+use entresol_core::PageId;
+use entresol_device::Device;
+use entresol_runtime::{JoinHandle, spawn};
+use parking_lot::Mutex;
+use shared::Shared;
+use std::sync::{Arc, Weak};
+
+pub use open::OpenReport;
+pub(crate) use open::{expect_label, new_label};
+
+/// A flash tier between a buffer pool and a disk.
+///
+/// Dropped without [`Layer::close`], it stops its tasks and leaves the flash as after a crash.
+pub struct FlashTier {
+    shared: Arc<Shared>,
+    tasks: Mutex<Vec<JoinHandle>>,
+}
+
+impl FlashTier {
+    /// Makes a new, empty cache on `flash` for `disk`. A disk without a label gets one; a labelled one keeps its pages.
+    ///
+    /// # Errors
+    /// [`TierError::Config`] for impossible options or a flash device that is too small; [`TierError::Refused`] if the
+    /// disk or the flash device belongs to another cache that may hold pages newer than their disk.
+    pub fn create(
+        flash: Arc<dyn Device>,
+        disk: Arc<dyn Device>,
+        options: TierOptions,
+    ) -> Result<Arc<Self>, TierError> {
+        Ok(Self::start(open::create(flash, disk, options)?))
+    }
+
+    /// Why the tier switched itself off and goes on from disk alone, if it did.
+    pub fn notice(&self) -> Option<String> {
+        self.shared.state.notice()
+    }
+
+    fn start(shared: Shared) -> Arc<Self> {
+        let shared = Arc::new(shared);
+        let mut tasks = Vec::new();
+        for at in 0..shared.options.write_workers {
+            let shared = shared.clone();
+            tasks.push(spawn(&format!("flash writer {at}"), move || shared.writer_task()));
+        }
+        for at in 0..shared.options.background_workers {
+            let shared = shared.clone();
+            tasks.push(spawn(&format!("flash chores {at}"), move || shared.chores_task()));
+        }
+        Arc::new(Self { shared, tasks: Mutex::new(tasks) })
+    }
+}
+
+impl Layer for FlashTier {
+    fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+        self.shared.fetch(page, buffer)
+    }
+
+    fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+        self.shared.evict(victim, data)
+    }
+
+    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+        self.shared.try_evict(victim, data)
+    }
+
+    fn checkpoint(&self) -> Result<(), TierError> {
+        self.shared.checkpoint()
+    }
+
+    fn attach(&self, upstream: Weak<dyn Upstream>) {
+        *self.shared.upstream.lock() = Some(upstream);
+    }
+
+    fn metrics(&self) -> TierMetrics {
+        self.shared.metrics()
+    }
+
+    fn close(&self) -> Result<(), TierError> {
+        let result = self.shared.finish();
+        self.shared.stop();
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.into_iter().for_each(JoinHandle::join);
+        result
+    }
+}
+
+impl Drop for FlashTier {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}

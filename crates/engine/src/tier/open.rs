@@ -1,0 +1,210 @@
+//! Creating and opening: which flash belongs to which disk (DESIGN §4, binding).
+//!
+//! The disk's label names the cache bound to it and an epoch that grows at each open. Opening writes the new epoch to flash
+//! first, then to the disk: so a flash whose epoch is behind has missed writes to its disk.
+
+use super::destaged::Destaged;
+use super::failure::State;
+use super::shared::Shared;
+use super::staging::Staging;
+use super::superblock::{Superblocks, write_superblock};
+use crate::buffer::PageBuffers;
+use crate::disk::{DiskPages, LabelState, read_label, write_label};
+use crate::metrics::Tallies;
+use crate::signal::Signal;
+use crate::{TierError, TierOptions};
+use entresol_core::{Partition, Position, region_bytes};
+use entresol_device::Device;
+use entresol_format::label::Label;
+use entresol_format::superblock::{COPIES, Superblock};
+use entresol_format::{Layout, Uuid};
+use entresol_runtime::random;
+use entresol_runtime::sync::Semaphore;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+use zerocopy::IntoBytes;
+
+/// What an open found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenReport {
+    /// The cache came back with pages in it.
+    pub warm: bool,
+    /// Pages in it that are the newest version on flash.
+    pub entries: u64,
+    /// Of these, newer than disk.
+    pub dirty: u64,
+    /// Directory segments read.
+    pub segments_read: u64,
+    /// Group summaries read.
+    pub summaries_read: u64,
+    /// Pages whose content was read, because their group may have been in the middle of being written.
+    pub pages_verified: u64,
+    /// Groups, or pages of an unfinished group, that were not written completely and so count as never written.
+    pub torn: u64,
+    /// Bytes read from flash.
+    pub bytes_read: u64,
+    /// Time taken.
+    pub duration: Duration,
+    /// What the owner should know, in sentences.
+    pub notices: Vec<String>,
+}
+
+/// A label for a new disk; its sequence is 0.
+pub(crate) fn new_label(page_bytes: u32) -> Label {
+    Label {
+        sequence: 0,
+        disk: new_uuid(),
+        cache: Uuid::NIL,
+        epoch: 1,
+        page_bytes,
+        dirty_possible: false,
+    }
+}
+
+fn new_uuid() -> Uuid {
+    Uuid::from_random(random(), random())
+}
+
+/// The label of `disk`, whose pages must have `page_bytes`.
+pub(crate) fn expect_label(disk: &dyn Device, page_bytes: u32) -> Result<Label, TierError> {
+    let label = match read_label(disk)? {
+        LabelState::Valid(label) => label,
+        LabelState::Blank => {
+            return Err(TierError::Refused(
+                "the disk has no label: it is blank; create a database on it first".to_owned(),
+            ));
+        }
+        LabelState::Unreadable(why) => {
+            return Err(TierError::Refused(format!(
+                "the disk holds no label that can be read ({why}); is it the right disk?"
+            )));
+        }
+    };
+    if label.page_bytes != page_bytes {
+        return Err(TierError::Refused(format!(
+            "the disk has pages of {} bytes, {page_bytes} were asked for; open it with its own page size",
+            label.page_bytes
+        )));
+    }
+    Ok(label)
+}
+
+fn check_size(flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
+    let (needed, found) = (layout.device_bytes(), flash.geometry().capacity_bytes);
+    if found >= needed {
+        return Ok(());
+    }
+    Err(TierError::Config(format!(
+        "the flash device has {found} bytes, a cache of this size needs {needed}; choose fewer slots or a larger device"
+    )))
+}
+
+pub(crate) fn create(
+    flash: Arc<dyn Device>,
+    disk: Arc<dyn Device>,
+    options: TierOptions,
+) -> Result<Shared, TierError> {
+    options.validate()?;
+    check_size(&*flash, &options.layout())?;
+    let label = match read_label(&*disk)? {
+        LabelState::Blank => new_label(options.page_bytes),
+        _ => expect_label(&*disk, options.page_bytes)?,
+    };
+    if label.dirty_possible {
+        return Err(TierError::Refused(format!(
+            "disk {} belongs to the flash cache {}, which may hold newer pages; open it with that flash device, or \
+             detach the cache from it first",
+            label.disk, label.cache
+        )));
+    }
+    let old = super::superblock::read_newest(&*flash)?.0;
+    if let Some(old) = old
+        && old.disk != label.disk
+        && old.may_hold_dirty()
+    {
+        return Err(TierError::Refused(format!(
+            "the flash device holds cache {} of another disk, {}, which may have pages newer than that disk; detach it \
+             there, or wipe the flash device if that database is not wanted any more",
+            old.cache, old.disk
+        )));
+    }
+    format(flash, disk, options, label, old.map_or(0, |old| old.sequence))
+}
+
+/// Writes an empty cache to `flash` and binds it to the disk with `label`.
+pub(crate) fn format(
+    flash: Arc<dyn Device>,
+    disk: Arc<dyn Device>,
+    options: TierOptions,
+    mut label: Label,
+    sequence: u64,
+) -> Result<Shared, TierError> {
+    label.epoch += 1;
+    label.cache = new_uuid();
+    label.dirty_possible = options.dirty_possible();
+    let mut superblock = Superblock {
+        sequence,
+        cache: label.cache,
+        disk: label.disk,
+        epoch: label.epoch,
+        page_bytes: options.page_bytes,
+        slots: options.slots,
+        group_pages: options.group_pages,
+        staging_groups: options.staging_groups,
+        segment_entries: options.segment_entries,
+        policy: options.policy,
+        mode: options.mode,
+        clean: false,
+        front: Position(0),
+        rear: Position(0),
+        durable: Position(0),
+        synced: Position(0),
+        session_rear: Position(0),
+        segment_first: 0,
+        segment_next: 0,
+    };
+    // All four copies: none of an older cache may stay.
+    for _ in 0..COPIES {
+        superblock.sequence += 1;
+        write_superblock(&*flash, &superblock)?;
+    }
+    write_label(&*disk, &mut label)?;
+    let mut region = vec![0u64; region_bytes(&options.config()).div_ceil(8)];
+    Partition::format(region.as_mut_bytes(), &options.config())
+        .map_err(|error| TierError::Config(error.to_string()))?;
+    Ok(assemble(flash, disk, options, superblock, region))
+}
+
+/// Puts a tier together from what lies on flash (`superblock`, as last written) and the directory in `region`.
+pub(crate) fn assemble(
+    flash: Arc<dyn Device>,
+    disk: Arc<dyn Device>,
+    options: TierOptions,
+    superblock: Superblock,
+    region: Vec<u64>,
+) -> Shared {
+    let config = options.config();
+    Shared {
+        flash,
+        disk: DiskPages { device: disk, page_bytes: options.page_bytes },
+        layout: options.layout(),
+        salt: superblock.salt(),
+        region: Mutex::new(region),
+        staging: Staging::new(&config, options.page_bytes),
+        buffers: PageBuffers::new(options.page_bytes),
+        superblocks: Superblocks::new(superblock),
+        state: State::default(),
+        tallies: Tallies::default(),
+        destaged: Destaged::default(),
+        upstream: Mutex::new(None),
+        writes: Signal::default(),
+        chores: Signal::default(),
+        progress: Signal::default(),
+        waiting: AtomicUsize::new(0),
+        turn: Semaphore::new(1),
+        config,
+        options,
+    }
+}

@@ -1,0 +1,114 @@
+//! What all tasks of a tier share.
+
+use super::destaged::Destaged;
+use super::failure::State;
+use super::staging::Staging;
+use super::superblock::Superblocks;
+use crate::api::{TierMetrics, Upstream};
+use crate::buffer::PageBuffers;
+use crate::disk::DiskPages;
+use crate::metrics::Tallies;
+use crate::signal::Signal;
+use crate::{TierError, TierOptions};
+use entresol_core::{Config, Generation, PageId, Partition, Placement, Position};
+use entresol_device::{Device, DeviceError};
+use entresol_format::Layout;
+use entresol_format::page::{self, PageFault};
+use entresol_runtime::sync::Semaphore;
+use parking_lot::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Weak};
+use zerocopy::IntoBytes;
+
+/// Largest partition whose invariants are checked after every step in debug builds.
+const CHECKED_SLOTS_MAX: u32 = 1024;
+
+pub(crate) struct Shared {
+    pub flash: Arc<dyn Device>,
+    pub disk: DiskPages,
+    pub options: TierOptions,
+    pub config: Config,
+    pub layout: Layout,
+    /// Added to positions before they are stamped into pages, so that versions of different caches differ.
+    pub salt: u64,
+    /// The core's region, and the latch around it.
+    pub region: Mutex<Vec<u64>>,
+    pub staging: Staging,
+    /// For pages on their way to disk.
+    pub buffers: PageBuffers,
+    pub superblocks: Superblocks,
+    pub state: State,
+    pub tallies: Tallies,
+    pub destaged: Destaged,
+    pub upstream: Mutex<Option<Weak<dyn Upstream>>>,
+    /// For the writers: a write job may be there.
+    pub writes: Signal,
+    /// For the chores' tasks: another job may be there.
+    pub chores: Signal,
+    /// For whoever waits for room, or for something to become durable: a job is complete.
+    pub progress: Signal,
+    /// Evictors that wait for room.
+    pub waiting: AtomicUsize,
+    /// Whose turn it is among them, first come, first served.
+    pub turn: Semaphore,
+}
+
+impl Shared {
+    /// One step of the core, under the latch.
+    pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> R {
+        let mut region = self.region.lock();
+        let mut partition = Partition::attach(region.as_mut_bytes()).expect("the region holds this tier's partition");
+        let result = step(&mut partition);
+        if cfg!(debug_assertions) && self.config.slots <= CHECKED_SLOTS_MAX {
+            partition.check().expect("the directory's invariants hold after every step");
+        }
+        result
+    }
+
+    pub(crate) fn is_log(&self) -> bool {
+        self.config.policy.placement() == Placement::Log
+    }
+
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.options.page_bytes as usize
+    }
+
+    /// What is stamped into the page that goes to `position`.
+    pub(crate) fn stamp(&self, position: Position) -> Position {
+        Position(position.0.wrapping_add(self.salt))
+    }
+
+    /// Proves that `bytes` are the version of `id` that the directory means.
+    pub(crate) fn prove(&self, bytes: &[u8], id: PageId, generation: Generation) -> Result<(), PageFault> {
+        page::verify(bytes, id, None)?;
+        let found = Position(page::header(bytes).generation.get().wrapping_sub(self.salt));
+        if generation.matches(found) {
+            return Ok(());
+        }
+        let expected = match generation {
+            Generation::Exact(position) => position,
+            Generation::LowByte(byte) => Position(byte.into()),
+        };
+        Err(PageFault::Generation { expected, found })
+    }
+
+    pub(crate) fn upstream(&self) -> Option<Arc<dyn Upstream>> {
+        self.upstream.lock().as_ref().and_then(Weak::upgrade)
+    }
+
+    pub(crate) fn metrics(&self) -> TierMetrics {
+        let (occupancy, decision_hash) = self.with(|partition| (partition.occupancy(), partition.decision_hash()));
+        TierMetrics {
+            slots: occupancy.slots.into(),
+            slots_valid: occupancy.valid.into(),
+            slots_superseded: occupancy.superseded.into(),
+            slots_dirty: occupancy.dirty.into(),
+            decision_hash,
+            ..self.tallies.read()
+        }
+    }
+}
+
+pub(crate) fn flash_error(source: DeviceError) -> TierError {
+    TierError::Device { role: "flash", source }
+}

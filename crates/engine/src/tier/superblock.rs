@@ -1,0 +1,112 @@
+//! Writing superblocks.
+//!
+//! Invariant (the *recorded front*): a slot is overwritten only when a durable record, superblock or group summary, says
+//! that the position it held is dequeued for good. So whatever recovery finds at or above the recorded front is still
+//! whole, and no entry that it brings back points into a group that was being written when the power failed.
+
+use super::shared::{Shared, flash_error};
+use crate::TierError;
+use crate::buffer::AlignedBuffer;
+use entresol_core::Position;
+use entresol_device::Device;
+use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
+use entresol_format::{BLOCK_BYTES, BlockFault};
+use entresol_runtime::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// The superblock as last written.
+pub(crate) struct Superblocks {
+    last: Mutex<(Superblock, AlignedBuffer)>,
+    recorded_front: AtomicU64,
+    first_segment_missing: AtomicU64,
+    pub cache: entresol_format::Uuid,
+    pub epoch: u64,
+}
+
+impl Superblocks {
+    pub(crate) fn new(last: Superblock) -> Self {
+        Self {
+            recorded_front: AtomicU64::new(last.front.0),
+            first_segment_missing: AtomicU64::new(last.segment_next),
+            cache: last.cache,
+            epoch: last.epoch,
+            last: Mutex::new((last, AlignedBuffer::new(BLOCK_BYTES))),
+        }
+    }
+
+    /// All positions below this one are durably recorded as dequeued for good.
+    pub(crate) fn recorded_front(&self) -> Position {
+        Position(self.recorded_front.load(SeqCst))
+    }
+
+    /// A durable record says that all positions below `front` are dequeued for good.
+    pub(crate) fn front_is_recorded(&self, front: Position) {
+        self.recorded_front.fetch_max(front.0, SeqCst);
+    }
+
+    /// The number of the next directory segment to write.
+    #[allow(dead_code)]
+    pub(crate) fn segment_next(&self) -> u64 {
+        self.first_segment_missing.load(SeqCst)
+    }
+}
+
+/// Writes `superblock` durably to its place on `flash`.
+pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> Result<(), TierError> {
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    superblock.encode(&mut block);
+    flash.write(superblock.offset(), &block).map_err(flash_error)?;
+    flash.sync().map_err(flash_error)
+}
+
+/// The newest whole superblock of `flash`, and why other copies were refused.
+pub(crate) fn read_newest(flash: &dyn Device) -> Result<(Option<Superblock>, Vec<String>), TierError> {
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    let mut newest: Option<Superblock> = None;
+    let mut faults = Vec::new();
+    for copy in 0..COPIES {
+        let offset = copy * COPY_STRIDE;
+        if offset + BLOCK_BYTES as u64 > flash.geometry().capacity_bytes {
+            faults.push(format!("superblock copy {copy}: past the end of the device; is it truncated?"));
+            continue;
+        }
+        flash.read(offset, &mut block).map_err(flash_error)?;
+        match Superblock::decode(&block) {
+            Ok(found) if newest.is_none_or(|best| best.sequence < found.sequence) => newest = Some(found),
+            Ok(_) | Err(BlockFault::Blank) => {}
+            Err(fault) => faults.push(format!("superblock copy {copy}: {fault}")),
+        }
+    }
+    Ok((newest, faults))
+}
+
+impl Shared {
+    /// Writes a superblock with the present positions and whatever `change` sets, durably.
+    pub(crate) fn write_superblock(&self, change: impl FnOnce(&mut Superblock)) -> Result<(), TierError> {
+        let mut last = self.superblocks.last.lock();
+        let (superblock, block) = &mut *last;
+        let mut next = *superblock;
+        if self.is_log() {
+            let ((front, rear), durable) = self.with(|partition| (partition.window(), partition.published()));
+            (next.front, next.rear, next.durable) = (front, rear, durable);
+        }
+        change(&mut next);
+        next.sequence += 1;
+        next.encode(block);
+        self.flash.write(next.offset(), block).map_err(flash_error)?;
+        self.flash.sync().map_err(flash_error)?;
+        *superblock = next;
+        self.superblocks.front_is_recorded(next.front);
+        self.superblocks.first_segment_missing.store(next.segment_next, SeqCst);
+        Ok(())
+    }
+
+    /// Sees to it that the slots of all positions below `end` may be overwritten.
+    pub(crate) fn record_front_for(&self, end: Position) -> Result<(), TierError> {
+        let needed = end.0.saturating_sub(self.config.slots.into());
+        if self.superblocks.recorded_front().0 >= needed {
+            return Ok(());
+        }
+        self.write_superblock(|_| ())
+    }
+}

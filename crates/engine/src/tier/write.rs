@@ -1,0 +1,132 @@
+//! Staging → flash. With log placement a write is durable before it is reported: from then on the page is served from
+//! flash, and older versions may go.
+
+use super::shared::{Shared, flash_error};
+use crate::TierError;
+use crate::buffer::AlignedBuffer;
+use arrayvec::ArrayVec;
+use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, Position};
+use entresol_device::Io;
+use entresol_format::summary;
+
+impl Shared {
+    /// A writer: does write jobs until the tier stops.
+    pub(crate) fn writer_task(&self) {
+        let mut scratch = AlignedBuffer::new(match self.config.policy.by_group() {
+            true => 0,
+            false => self.config.group_pages as usize * self.page_bytes() + entresol_format::BLOCK_BYTES,
+        });
+        loop {
+            let seen = self.writes.epoch();
+            if self.state.is_stopped() {
+                return;
+            }
+            let Some(job) = self.with(|partition| partition.next_write()) else {
+                self.writes.wait(seen);
+                continue;
+            };
+            // There may be more: another writer looks.
+            self.writes.notify_one();
+            let Job::Write { ticket, pages, one_io, completes_group } = job else {
+                unreachable!("next_write gives write jobs only");
+            };
+            let written = match (self.is_log(), one_io) {
+                (true, true) => self.write_group(&pages),
+                (true, false) => self.write_run(&pages, completes_group, &mut scratch),
+                (false, _) => self.write_slots(&pages, &mut scratch),
+            };
+            if let Err(error) = written {
+                self.fail(error);
+                return;
+            }
+            self.with(|partition| partition.written(ticket, &pages));
+            self.tallies.flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
+            self.job_is_done();
+        }
+    }
+
+    /// Tells everybody that a job is complete: there may be room, new jobs, and news for those who wait.
+    pub(crate) fn job_is_done(&self) {
+        self.progress.notify_all();
+        self.chores.notify_one();
+        self.writes.notify_one();
+    }
+
+    /// A whole group with its summary: one sequential write.
+    fn write_group(&self, pages: &[JobPage]) -> Result<(), TierError> {
+        let (first, frame) = (pages[0].position, pages[0].frame);
+        self.record_front_for(Position(first.0 + pages.len() as u64))?;
+        let front = self.compose_summary(first, frame);
+        let group = self.staging.group(frame);
+        self.flash.write(self.layout.group_offset(self.group_number(first)), group.all()).map_err(flash_error)?;
+        drop(group);
+        self.flash.sync().map_err(flash_error)?;
+        self.superblocks.front_is_recorded(front);
+        Ok(())
+    }
+
+    pub(crate) fn group_number(&self, position: Position) -> u64 {
+        position.0 / u64::from(self.config.group_pages)
+    }
+
+    /// Fills in the summary of the group that starts at `first` and lies in the buffer of `frame`. Returns the front that
+    /// it records.
+    fn compose_summary(&self, first: Position, frame: entresol_core::FrameId) -> Position {
+        let ((front, _), durable) = self.with(|partition| (partition.window(), partition.published()));
+        let head = summary::Head {
+            group: self.group_number(first),
+            cache: self.superblocks.cache,
+            epoch: self.superblocks.epoch,
+            durable,
+            front,
+        };
+        let mut group = self.staging.group_mut(frame);
+        group.compose(first, &head);
+        front
+    }
+
+    /// Some pages of a group, one write each, and the summary when the group is complete with them.
+    fn write_run(&self, pages: &[JobPage], completes: bool, scratch: &mut [u8]) -> Result<(), TierError> {
+        let last = pages[pages.len() - 1].position;
+        self.record_front_for(Position(last.0 + 1))?;
+        let number = self.group_number(last);
+        let first = Position(number * u64::from(self.config.group_pages));
+        let frame = pages[0].frame;
+        let front = completes.then(|| self.compose_summary(first, frame));
+        let mut batch = ArrayVec::<Io<'_>, { GROUP_PAGES_MAX + 1 }>::new();
+        let (copies, block) = scratch.split_at_mut(self.config.group_pages as usize * self.page_bytes());
+        // Copied out, so that no evictor waits for the device.
+        let group = self.staging.group(frame);
+        for (page, copy) in pages.iter().zip(copies.chunks_exact_mut(self.page_bytes())) {
+            if page.page.is_some() {
+                copy.copy_from_slice(group.page((page.position.0 - first.0) as usize));
+                batch.push(Io::Write { offset: self.layout.slot_offset(page.slot), data: copy });
+            }
+        }
+        if completes {
+            block.copy_from_slice(group.summary_block());
+            batch.push(Io::Write { offset: self.layout.summary_offset(number), data: block });
+        }
+        drop(group);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.flash.run(&mut batch).map_err(flash_error)?;
+        self.flash.sync().map_err(flash_error)?;
+        if let Some(front) = front {
+            self.superblocks.front_is_recorded(front);
+        }
+        Ok(())
+    }
+
+    /// Pages to any slots. Not synced: the directory of slot placement does not survive a crash (LC).
+    fn write_slots(&self, pages: &[JobPage], scratch: &mut [u8]) -> Result<(), TierError> {
+        let mut batch = ArrayVec::<Io<'_>, GROUP_PAGES_MAX>::new();
+        for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.page_bytes())) {
+            let at = page.frame.0 % self.config.group_pages;
+            copy.copy_from_slice(self.staging.group(page.frame).page(at as usize));
+            batch.push(Io::Write { offset: self.layout.slot_offset(page.slot), data: copy });
+        }
+        self.flash.run(&mut batch).map_err(flash_error)
+    }
+}

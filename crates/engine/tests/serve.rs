@@ -1,0 +1,113 @@
+//! Without crashes: whatever clients do, a fetch gives the newest version handed down, under every policy and mode.
+
+mod support;
+
+use entresol_core::{PageId, PolicyKind};
+use entresol_engine::{FlashTier, Layer, Mode, Upstream};
+use entresol_runtime::rng::Rng;
+use entresol_runtime::sync::Mutex;
+use entresol_runtime::{random, sleep, spawn};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use support::{PAGE, build, load, memory, simulate, small, version, victim};
+
+const PAGES: u64 = 300;
+const CLIENTS: u64 = 6;
+
+/// What the last page out of DRAM was like.
+type Frames = BTreeMap<u64, (u64, bool)>;
+
+/// Gives clean pages that nobody holds when asked.
+struct Pool {
+    tier: Arc<dyn Layer>,
+    frames: Arc<Mutex<Frames>>,
+    told: Mutex<u64>,
+}
+
+impl Upstream for Pool {
+    fn pull_victims(&self, pages: usize) -> usize {
+        let mut gone = 0;
+        for at in 0..pages as u64 {
+            let page = PageId(PAGES + at);
+            if self.tier.try_evict(victim(page, 1, true, true), &build(page, 1)).unwrap().is_some() {
+                gone += 1;
+            }
+        }
+        gone
+    }
+    fn destaged(&self, _page: PageId, _lsn: entresol_core::Lsn) {
+        *self.told.lock() += 1;
+        assert!(self.frames.try_lock().is_some());
+    }
+}
+
+fn client(tier: &Arc<dyn Layer>, id: u64, rounds: u64) {
+    let mut rng = Rng::new(random());
+    let mut versions: Frames = BTreeMap::new();
+    let mut buffer = vec![0; PAGE];
+    for round in 0..rounds {
+        // Pages of this client, the low ones more often.
+        let number = rng.below(PAGES / CLIENTS).min(rng.below(PAGES / CLIENTS)) * CLIENTS + id;
+        let page = PageId(number);
+        let fetched = tier.fetch(page, &mut buffer).unwrap();
+        let found = version(page, &buffer);
+        let expected = versions.get(&number).map_or(1, |(version, _)| *version);
+        assert_eq!(found, expected, "page {page} from {:?}, round {round} of client {id}", fetched.source);
+        if rng.below(3) > 0 {
+            let data = build(page, found + 1);
+            tier.evict(victim(page, found + 1, true, true), &data).unwrap();
+            versions.insert(number, (found + 1, true));
+        } else {
+            tier.evict(victim(page, found, fetched.dirty, false), &buffer).unwrap();
+        }
+        if rng.below(200) == 0 {
+            tier.checkpoint().unwrap();
+        }
+        if rng.below(20) == 0 {
+            sleep(Duration::from_micros(rng.below(50)));
+        }
+    }
+}
+
+fn serve(policy: PolicyKind, mode: Mode, seed: u64) -> entresol_engine::TierMetrics {
+    let mut options = small(policy, 96);
+    options.mode = mode;
+    let (flash, disk) = memory(&options, PAGES + 64);
+    simulate(seed, move || {
+        load(disk.clone(), PAGES + 64);
+        let tier: Arc<dyn Layer> = FlashTier::create(flash, disk, options).unwrap();
+        let frames = Arc::new(Mutex::new(Frames::new()));
+        let pool = Arc::new(Pool { tier: tier.clone(), frames, told: Mutex::new(0) });
+        let upstream: Arc<dyn Upstream> = pool.clone();
+        tier.attach(Arc::downgrade(&upstream));
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|id| {
+                let tier = tier.clone();
+                spawn("client", move || client(&tier, id, 250))
+            })
+            .collect();
+        clients.into_iter().for_each(|client| client.join());
+        tier.close().unwrap();
+        assert!(tier.fetch(PageId(0), &mut vec![0; PAGE]).is_err(), "a closed tier serves nothing");
+        tier.metrics()
+    })
+}
+
+#[test]
+fn every_policy_and_mode_serves_the_newest_version() {
+    for policy in PolicyKind::ALL {
+        for mode in Mode::ALL {
+            for seed in 0..2 {
+                let metrics = serve(policy, mode, seed);
+                let at = format!("{} {} seed {seed}: {metrics:?}", policy.name(), mode.name());
+                assert!(metrics.flash_hits > 0 && metrics.disk_reads > 0 && metrics.disk_writes > 0, "{at}");
+                if policy == PolicyKind::FaceGsc {
+                    assert!(metrics.second_chances > 0, "{at}");
+                    assert_eq!(metrics.pulled > 0, mode == Mode::WriteBack, "{at}");
+                }
+                assert_eq!(metrics, serve(policy, mode, seed), "{at}: one seed gives one run");
+            }
+        }
+    }
+}

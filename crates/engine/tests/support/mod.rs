@@ -1,0 +1,76 @@
+//! What the engine's tests share: pages with a version in them, small caches, and simulated runs.
+#![allow(dead_code)]
+
+use entresol_core::{Lsn, PageId, PolicyKind};
+use entresol_device::{Device, MemoryDevice};
+use entresol_engine::{DiskLayer, Layer, TierOptions, Victim, disk_offset, flash_bytes};
+use entresol_format::page;
+use entresol_runtime::sim::{SimConfig, Simulation};
+use std::sync::Arc;
+
+pub const PAGE: usize = 4096;
+
+/// Page `id` at `version`, unsealed.
+pub fn build(id: PageId, version: u64) -> Vec<u8> {
+    let mut bytes = vec![0u8; PAGE];
+    let head = page::header_mut(&mut bytes);
+    head.page.set(id.0);
+    head.lsn.set(version);
+    for chunk in bytes[32..].chunks_exact_mut(8) {
+        chunk.copy_from_slice(&version.to_le_bytes());
+    }
+    bytes
+}
+
+/// The version in a page; all of it must be of one version.
+pub fn version(id: PageId, bytes: &[u8]) -> u64 {
+    page::verify(bytes, id, None).unwrap_or_else(|fault| panic!("page {id}: {fault}"));
+    let version = page::lsn(bytes).0;
+    assert!(
+        bytes[32..].chunks_exact(8).all(|chunk| chunk == version.to_le_bytes()),
+        "page {id} is mixed of several versions"
+    );
+    version
+}
+
+pub fn victim(page: PageId, version: u64, dirty: bool, fdirty: bool) -> Victim {
+    Victim { page, lsn: Lsn(version), dirty, fdirty }
+}
+
+/// A cache of a few small groups.
+pub fn small(policy: PolicyKind, slots: u32) -> TierOptions {
+    TierOptions {
+        group_pages: 4,
+        staging_groups: 2,
+        segment_entries: 64,
+        slots,
+        history: if policy == PolicyKind::Lc { slots } else { 0 },
+        write_workers: 2,
+        background_workers: 3,
+        ..TierOptions::new(policy, slots)
+    }
+}
+
+pub fn disk_bytes(pages: u64) -> u64 {
+    disk_offset(PageId(pages), PAGE as u32)
+}
+
+/// Writes pages `0 .. pages` at version 1 to a new disk.
+pub fn load(disk: Arc<dyn Device>, pages: u64) {
+    let layer = DiskLayer::create(disk, PAGE as u32).unwrap();
+    for number in 0..pages {
+        let id = PageId(number);
+        layer.evict(victim(id, 1, true, true), &build(id, 1)).unwrap();
+    }
+    layer.close().unwrap();
+}
+
+pub fn memory(options: &TierOptions, pages: u64) -> (Arc<MemoryDevice>, Arc<MemoryDevice>) {
+    let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(options)));
+    let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(pages)));
+    (flash, disk)
+}
+
+pub fn simulate<T: Send>(seed: u64, main: impl FnOnce() -> T + Send) -> T {
+    Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() }).run(main).unwrap()
+}
