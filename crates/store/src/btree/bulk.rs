@@ -1,0 +1,238 @@
+//! Building a tree bottom-up from rows in order.
+//!
+//! The pages lie behind all that were ever allocated, and go straight to the layer, unlogged. When the layer has made them
+//! durable, one record allocates them all and puts the topmost into the root: a crash before that leaves the table empty
+//! and the pages unallocated.
+
+use super::split::separator;
+use crate::core::{Core, Work};
+use crate::page::node::{self, NODE_HEADER_BYTES, Node, NodeMut, SLOT_BYTES, max_key, max_row};
+use crate::page::op::PageOp;
+use crate::page::{bitmap, meta};
+use crate::wal::RecordKind;
+use crate::{PageNumber, StoreError, TxnId};
+use entresol_core::Lsn;
+use entresol_engine::Victim;
+use entresol_format::page::header_mut;
+use zerocopy::little_endian::U64;
+
+/// LSN of loaded pages: older than every record.
+const LOADED_LSN: Lsn = Lsn(1);
+
+/// One level of the tree under construction: its rightmost page, not yet handed down.
+struct Level {
+    page: Vec<u8>,
+    /// Least key of the page.
+    first: Vec<u8>,
+    /// The page's number, if it had to be known already.
+    number: PageNumber,
+}
+
+struct Loader<'a> {
+    core: &'a Core,
+    root: PageNumber,
+    levels: Vec<Level>,
+    /// Last key of the leaf handed down last.
+    last_key: Option<Vec<u8>>,
+    /// Next page to take.
+    next: u32,
+    capacity: usize,
+}
+
+impl Core {
+    /// Fills the empty tree at `root`; `rows` puts the next key and value into its arguments, or returns false.
+    pub(crate) fn bulk_load(
+        &self,
+        work: &mut Work,
+        root: PageNumber,
+        fill: f64,
+        rows: &mut dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> bool,
+    ) -> Result<u64, StoreError> {
+        let refuse = |reason: String| StoreError::BulkLoad { table: root.0, reason };
+        if !(0.5..=1.0).contains(&fill) {
+            return Err(refuse(format!("fill is {fill}; allowed is 0.5 ..= 1.0")));
+        }
+        let _lock = self.modification.lock();
+        {
+            let page = self.pool.fix_shared(root)?;
+            super::descend::check_node(&page, root)?;
+            if Node(&page).level() > 0 || Node(&page).count() > 0 {
+                return Err(refuse("the table is not empty".into()));
+            }
+        }
+        let first_new = self.space.end();
+        let mut loader = Loader {
+            core: self,
+            root,
+            levels: Vec::new(),
+            last_key: None,
+            next: first_new,
+            capacity: ((self.page_bytes() - NODE_HEADER_BYTES) as f64 * fill) as usize,
+        };
+        loader.add_level();
+        let (max_key, max_row) = (max_key(self.page_bytes()), max_row(self.page_bytes()));
+        let (mut key, mut value, mut before) = (Vec::new(), Vec::new(), Vec::new());
+        let mut count = 0;
+        loop {
+            key.clear();
+            value.clear();
+            if !rows(&mut key, &mut value) {
+                break;
+            }
+            if key.len() > max_key || key.len() + value.len() > max_row {
+                return Err(StoreError::RowTooLarge { key: key.len(), value: value.len(), max_key, max_row });
+            }
+            if count > 0 && key <= before {
+                return Err(refuse(format!(
+                    "row {count} has key {key:02x?}, not above {before:02x?} before it"
+                )));
+            }
+            loader.add(0, &key, &value)?;
+            std::mem::swap(&mut key, &mut before);
+            count += 1;
+        }
+        if count > 0 {
+            loader.finish(work)?;
+        }
+        Ok(count)
+    }
+}
+
+impl Loader<'_> {
+    fn add_level(&mut self) {
+        let mut page = vec![0; self.core.page_bytes()];
+        node::format(&mut page, self.levels.len() as u16, self.root);
+        self.levels.push(Level { page, first: Vec::new(), number: PageNumber::NONE });
+    }
+
+    /// A page number that is not a bitmap's.
+    fn take_number(&mut self) -> PageNumber {
+        let (group, _) = bitmap::place(PageNumber(self.next), self.core.page_bytes());
+        if bitmap::bitmap_of_group(group, self.core.page_bytes()).0 == self.next {
+            self.next += 1;
+        }
+        self.next += 1;
+        PageNumber(self.next - 1)
+    }
+
+    /// Adds a cell at the right end of a level.
+    fn add(&mut self, level: usize, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        let need = key.len() + value.len() + SLOT_BYTES;
+        let node = Node(&self.levels[level].page);
+        let count = node.count();
+        // At least two cells in a page, so that levels shrink.
+        if count >= 2 && (node.used() + need > self.capacity || need > node.free()) {
+            self.turn_page(level)?;
+            return self.add(level, key, value);
+        }
+        let at = &mut self.levels[level];
+        if count == 0 {
+            let least = match (&self.last_key, level) {
+                (Some(last), 0) => separator(last, key),
+                _ => key,
+            };
+            at.first.clear();
+            at.first.extend_from_slice(least);
+        }
+        let key = if level > 0 && count == 0 { b"".as_slice() } else { key };
+        NodeMut(&mut at.page).insert(count, key, value);
+        Ok(())
+    }
+
+    /// Hands the level's page down and begins the next.
+    fn turn_page(&mut self, level: usize) -> Result<(), StoreError> {
+        let number = self.number_of(level);
+        let next = if level == 0 { self.take_number() } else { PageNumber::NONE };
+        if level == 0 {
+            let leaf = &mut self.levels[0].page;
+            NodeMut(leaf).set_right(next);
+            let last = Node(leaf).key(Node(leaf).count() - 1);
+            let kept = self.last_key.get_or_insert_default();
+            kept.clear();
+            kept.extend_from_slice(last);
+        }
+        self.close_page(level, number)?;
+        let at = &mut self.levels[level];
+        node::format(&mut at.page, level as u16, self.root);
+        at.number = next;
+        if level == 0 {
+            NodeMut(&mut at.page).set_left(number);
+        }
+        Ok(())
+    }
+
+    fn number_of(&mut self, level: usize) -> PageNumber {
+        let number = self.levels[level].number;
+        if number.is_some() { number } else { self.take_number() }
+    }
+
+    /// Hands the level's page down and enters it in the level above.
+    fn close_page(&mut self, level: usize, number: PageNumber) -> Result<(), StoreError> {
+        NodeMut(&mut self.levels[level].page).forget_run();
+        hand_down(self.core, number, &mut self.levels[level].page)?;
+        if self.levels.len() == level + 1 {
+            self.add_level();
+        }
+        let first = std::mem::take(&mut self.levels[level].first);
+        self.add(level + 1, &first, &number.0.to_le_bytes())?;
+        self.levels[level].first = first;
+        Ok(())
+    }
+
+    /// Closes all levels but the topmost, which goes into the root, and allocates the pages.
+    fn finish(mut self, work: &mut Work) -> Result<(), StoreError> {
+        let mut level = 0;
+        while level + 1 < self.levels.len() {
+            let number = self.number_of(level);
+            self.close_page(level, number)?;
+            level += 1;
+        }
+        let core = self.core;
+        let page_bytes = core.page_bytes();
+        let group_pages = bitmap::group_pages(page_bytes);
+        let old_groups = core.space.groups();
+        let new_groups = self.next.div_ceil(group_pages).max(old_groups);
+        // The last group's bitmap counts, though no page behind it may have been taken.
+        self.next = self.next.max(bitmap::bitmap_of_group(new_groups - 1, page_bytes).0 + 1);
+        let first_new = core.space.end();
+        for group in old_groups..new_groups {
+            let mut page = vec![0; page_bytes];
+            bitmap::format(&mut page, group);
+            let end = (self.next - group * group_pages).min(group_pages);
+            for bit in 0..end {
+                bitmap::set(&mut page, bit, true);
+            }
+            hand_down(core, bitmap::bitmap_of_group(group, page_bytes), &mut page)?;
+        }
+        core.pool.layer().checkpoint()?;
+
+        let mut root = core.pool.fix_exclusive(self.root)?;
+        let top = &self.levels[level].page;
+        let behind = entresol_format::page::PAGE_HEADER_BYTES;
+        node::format(root.change(), level as u16, self.root);
+        root.change()[behind..].copy_from_slice(&top[behind..]);
+        NodeMut(root.change()).forget_run();
+        let meta = core.pool.fix_exclusive(meta::META_PAGE)?;
+        let last = old_groups - 1;
+        let bits = core.pool.fix_exclusive(bitmap::bitmap_of_group(last, page_bytes))?;
+        let first = first_new - last * group_pages;
+        let count = (self.next - last * group_pages).min(group_pages).saturating_sub(first);
+        let mut mtr = core.system_mtr(&mut work.record);
+        mtr.replaced(root);
+        mtr.change(meta, &[PageOp::Word { at: meta::GROUPS_OFFSET as u16, value: new_groups }]);
+        mtr.change(bits, &[PageOp::Bits { first, count, allocated: true }]);
+        let (lsn, _) = mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
+        core.space.grown(new_groups, self.next);
+        core.wal.flush(lsn)
+    }
+}
+
+/// Gives a page that was never in the pool to the layer.
+fn hand_down(core: &Core, number: PageNumber, page: &mut [u8]) -> Result<(), StoreError> {
+    let head = header_mut(page);
+    head.page = U64::new(number.id().0);
+    head.lsn = U64::new(LOADED_LSN.0);
+    let victim = Victim { page: number.id(), lsn: LOADED_LSN, dirty: true, fdirty: true };
+    core.pool.layer().evict(victim, page)?;
+    Ok(())
+}

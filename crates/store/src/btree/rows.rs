@@ -1,0 +1,198 @@
+//! Reading, inserting, changing and deleting a row.
+
+use super::descend::Target;
+use crate::core::{Core, Work};
+use crate::page::bytes::put_u64;
+use crate::page::node::{Node, SLOT_BYTES, max_key, max_row};
+use crate::page::op::PageOp;
+use crate::pool::PageWrite;
+use crate::txn::active::TxnState;
+use crate::txn::undo::{Undo, UndoLog};
+use crate::wal::RecordKind;
+use crate::wal::record::{self, RECORD_HEADER_BYTES};
+use crate::{PageNumber, StoreError};
+use entresol_core::Lsn;
+use std::sync::Arc;
+
+/// On whose behalf a row changes, which decides what is logged.
+pub(crate) enum Author<'a> {
+    /// A transaction going forward: the record tells how to undo it, and so does the transaction's undo log.
+    Forward(&'a Arc<TxnState>, &'a mut UndoLog),
+    /// A transaction being rolled back: the record tells what is to be undone next.
+    Rollback(&'a Arc<TxnState>, Lsn),
+}
+
+impl Core {
+    /// Shows the row to `visit`; `None` if there is none.
+    pub(crate) fn row_get<T>(
+        &self,
+        work: &mut Work,
+        root: PageNumber,
+        key: &[u8],
+        visit: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        let _permit = self.pool.enter();
+        let leaf = self.leaf_shared(work, root, Target::Key(key))?;
+        let node = Node(&leaf);
+        Ok(node.find(key).ok().map(|slot| visit(node.value(slot))))
+    }
+
+    /// Adds a row.
+    pub(crate) fn row_insert(
+        &self,
+        work: &mut Work,
+        mut author: Author<'_>,
+        root: PageNumber,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), StoreError> {
+        self.check_row(key, value)?;
+        let _permit = self.pool.enter();
+        let need = key.len() + value.len() + SLOT_BYTES;
+        loop {
+            let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
+            let node = Node(&leaf);
+            let Err(slot) = node.find(key) else { return Err(StoreError::DuplicateKey) };
+            if need <= node.free() {
+                self.begin_change(work, &author, &Undo::Insert { root, key });
+                let op = PageOp::Insert { slot: slot as u16, key, value };
+                self.finish_change(work, &mut author, leaf, op);
+                return Ok(());
+            }
+            drop(leaf);
+            self.make_room(work, root, key, need)?;
+        }
+    }
+
+    /// Replaces a row's value. False if there is no such row.
+    pub(crate) fn row_update(
+        &self,
+        work: &mut Work,
+        mut author: Author<'_>,
+        root: PageNumber,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, StoreError> {
+        self.check_row(key, value)?;
+        let _permit = self.pool.enter();
+        loop {
+            let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
+            let node = Node(&leaf);
+            let Ok(slot) = node.find(key) else { return Ok(false) };
+            let old = node.value(slot);
+            if old.len() == value.len() {
+                let Some((at, end)) = difference(old, value) else { return Ok(true) };
+                let undo = Undo::Patch { root, key, at: at as u16, bytes: &old[at..end] };
+                self.begin_change(work, &author, &undo);
+                let op = PageOp::Patch { slot: slot as u16, at: at as u16, bytes: &value[at..end] };
+                self.finish_change(work, &mut author, leaf, op);
+                return Ok(true);
+            }
+            let need = value.len().saturating_sub(old.len());
+            if need <= node.free() {
+                self.begin_change(work, &author, &Undo::Update { root, key, value: old });
+                self.finish_change(work, &mut author, leaf, PageOp::SetValue { slot: slot as u16, value });
+                return Ok(true);
+            }
+            drop(leaf);
+            self.make_room(work, root, key, need)?;
+        }
+    }
+
+    /// Replaces bytes of a row's value. False if there is no such row, or it is too short.
+    pub(crate) fn row_patch(
+        &self,
+        work: &mut Work,
+        mut author: Author<'_>,
+        root: PageNumber,
+        key: &[u8],
+        at: u16,
+        bytes: &[u8],
+    ) -> Result<bool, StoreError> {
+        let _permit = self.pool.enter();
+        let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
+        let Ok(slot) = Node(&leaf).find(key) else { return Ok(false) };
+        let end = at as usize + bytes.len();
+        if end > Node(&leaf).value(slot).len() {
+            return Ok(false);
+        }
+        let old = &Node(&leaf).value(slot)[at as usize..end];
+        self.begin_change(work, &author, &Undo::Patch { root, key, at, bytes: old });
+        self.finish_change(work, &mut author, leaf, PageOp::Patch { slot: slot as u16, at, bytes });
+        Ok(true)
+    }
+
+    /// Removes a row. False if there is none.
+    pub(crate) fn row_delete(
+        &self,
+        work: &mut Work,
+        mut author: Author<'_>,
+        root: PageNumber,
+        key: &[u8],
+    ) -> Result<bool, StoreError> {
+        let _permit = self.pool.enter();
+        let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
+        let Ok(slot) = Node(&leaf).find(key) else { return Ok(false) };
+        let empties = Node(&leaf).count() == 1 && leaf.number() != root;
+        self.begin_change(work, &author, &Undo::Delete { root, key, value: Node(&leaf).value(slot) });
+        self.finish_change(work, &mut author, leaf, PageOp::Remove { slot: slot as u16 });
+        if empties {
+            self.unlink_empty(work, root, key)?;
+        }
+        Ok(true)
+    }
+
+    /// Starts the record of a row's change: how to undo it, or what is to be undone next.
+    fn begin_change(&self, work: &mut Work, author: &Author<'_>, undo: &Undo<'_>) {
+        record::start(&mut work.record);
+        match author {
+            Author::Forward(..) => undo.encode(&mut work.record),
+            Author::Rollback(_, next) => put_u64(&mut work.record, next.0),
+        }
+    }
+
+    /// Makes and logs a row's change.
+    fn finish_change(&self, work: &mut Work, author: &mut Author<'_>, leaf: PageWrite<'_>, op: PageOp<'_>) {
+        let (kind, txn) = match author {
+            Author::Forward(txn, log) => {
+                log.draft(&work.record[RECORD_HEADER_BYTES..]);
+                self.active.enter(txn, &self.wal);
+                (RecordKind::Update, *txn)
+            }
+            Author::Rollback(txn, _) => (RecordKind::Compensation, *txn),
+        };
+        let mut mtr = self.mtr(&mut work.record);
+        mtr.change(leaf, &[op]);
+        let (lsn, _) = mtr.commit(kind, txn.id(), Some(txn.last()));
+        if let Author::Forward(_, log) = author {
+            log.seal(lsn);
+        }
+    }
+
+    fn check_row(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        let (max_key, max_row) = (max_key(self.page_bytes()), max_row(self.page_bytes()));
+        if key.len() > max_key || key.len() + value.len() > max_row {
+            return Err(StoreError::RowTooLarge { key: key.len(), value: value.len(), max_key, max_row });
+        }
+        Ok(())
+    }
+}
+
+/// The bytes in which two values of equal length differ, from the first to behind the last; `None` if in none.
+fn difference(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
+    let first = old.iter().zip(new).position(|(a, b)| a != b)?;
+    let same = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
+    Some((first, old.len() - same))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn difference_is_the_smallest_range() {
+        assert_eq!(difference(b"abcdef", b"abcdef"), None);
+        assert_eq!(difference(b"abcdef", b"aXcdYf"), Some((1, 5)));
+        assert_eq!(difference(b"a", b"b"), Some((0, 1)));
+    }
+}

@@ -1,0 +1,221 @@
+//! Making room in a leaf: splits, from the lowest page whose parent has room, and growth at the root.
+//!
+//! Where a page is split: a leaf that receives ascending keys, at its right end or at a point within, is split at that
+//! point, so that what lies left of it stays full; any other page is split in the middle of its bytes. (TPC-C inserts
+//! orders at a hundred such points, one per district.)
+
+use crate::core::{Core, Work};
+use crate::page::node::{self, CHILD_BYTES, Node, NodeMut, SLOT_BYTES};
+use crate::page::op::PageOp;
+use crate::pool::Pin;
+use crate::wal::RecordKind;
+use crate::{PageNumber, StoreError, TxnId};
+
+/// Inserts in a row that tell of an ascending run within a page.
+const RUN_WITHIN: u16 = 2;
+/// At a page's right end less is enough.
+const RUN_AT_END: u16 = 1;
+
+impl Core {
+    /// Splits until the leaf for `key` has `need` bytes free. The caller holds no latches, and must look again.
+    #[cold]
+    pub(crate) fn make_room(
+        &self,
+        work: &mut Work,
+        root: PageNumber,
+        key: &[u8],
+        need: usize,
+    ) -> Result<(), StoreError> {
+        let _lock = self.modification.lock();
+        loop {
+            let path = self.path(work, root, key)?;
+            let leaf = path.len() - 1;
+            if Node(&self.pool.fix_shared(path[leaf].0)?).free() >= need {
+                return Ok(());
+            }
+            self.split_or_prepare(work, root, &path, leaf, key)?;
+        }
+    }
+
+    /// Does one step of splitting page `index` of `path`: the split itself if its parent has room, else one of the parent.
+    fn split_or_prepare(
+        &self,
+        work: &mut Work,
+        root: PageNumber,
+        path: &[(PageNumber, usize)],
+        index: usize,
+        key: &[u8],
+    ) -> Result<(), StoreError> {
+        let Some(above) = index.checked_sub(1) else { return self.grow_root(work, root) };
+        let longest = {
+            let page = self.pool.fix_shared(path[index].0)?;
+            let node = Node(&page);
+            (0..node.count()).map(|slot| node.key(slot).len()).max().unwrap_or(0).max(key.len())
+        };
+        if Node(&self.pool.fix_shared(path[above].0)?).free() < longest + CHILD_BYTES + SLOT_BYTES {
+            return self.split_or_prepare(work, root, path, above, key);
+        }
+        self.split(work, root, path[above], path[index], key)
+    }
+
+    /// Moves the root's content to a new page, its only child.
+    fn grow_root(&self, work: &mut Work, root: PageNumber) -> Result<(), StoreError> {
+        let allocation = self.allocate(&mut work.record)?;
+        let bit = allocation.op();
+        let mut new = self.pool.fix_new(allocation.page)?;
+        work.fixes += 3;
+        let mut page = self.pool.fix_exclusive(root)?;
+        let level = Node(&page).level();
+        let behind = entresol_format::page::PAGE_HEADER_BYTES;
+        node::format(new.change(), level, root);
+        new.change()[behind..].copy_from_slice(&page[behind..]);
+        node::format(page.change(), level + 1, root);
+        NodeMut(page.change()).insert(0, b"", &allocation.page.0.to_le_bytes());
+        let bitmap = write_pinned(allocation.bitmap)?;
+        let mut mtr = self.system_mtr(&mut work.record);
+        mtr.replaced(page);
+        mtr.replaced(new);
+        mtr.change(bitmap, &[bit]);
+        mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
+        self.allocated(allocation.page);
+        Ok(())
+    }
+
+    /// Splits `child`, whose parent has room for another separator.
+    fn split(
+        &self,
+        work: &mut Work,
+        root: PageNumber,
+        (parent, parent_slot): (PageNumber, usize),
+        (child, child_slot): (PageNumber, usize),
+        key: &[u8],
+    ) -> Result<(), StoreError> {
+        // All pages into DRAM first, so that nothing waits for I/O under the latches.
+        let allocation = self.allocate(&mut work.record)?;
+        let bit = allocation.op();
+        let mut new = self.pool.fix_new(allocation.page)?;
+        let parent = self.pool.fix_shared(parent)?.unlatch();
+        let (child, right) = {
+            let page = self.pool.fix_shared(child)?;
+            let right = Node(&page).right();
+            (page.unlatch(), right)
+        };
+        let right = if right.is_some() { Some(self.pool.fix_shared(right)?.unlatch()) } else { None };
+        work.fixes += 5;
+
+        let parent = write_pinned(parent)?;
+        let child = write_pinned(child)?;
+        let right = right.map(write_pinned).transpose()?;
+        let node = Node(&child);
+        let (at, separator) = if node.level() == 0 {
+            split_leaf_at(node, key)
+        } else {
+            let at = split_inner_at(node, child_slot + 1);
+            (at, node.key(at).to_vec())
+        };
+        let number = allocation.page;
+        let bytes = new.change();
+        node::format(bytes, node.level(), root);
+        let mut half = NodeMut(bytes);
+        for slot in at..node.count() {
+            let (key, value) = node.cell(slot);
+            let key = if node.level() > 0 && slot == at { b"".as_slice() } else { key };
+            half.insert(slot - at, key, value);
+        }
+        half.forget_run();
+        let leaf = node.level() == 0;
+        if leaf {
+            half.set_left(child.number());
+            half.set_right(node.right());
+        }
+        let bitmap = write_pinned(allocation.bitmap)?;
+        let mut mtr = self.system_mtr(&mut work.record);
+        let link = number.0.to_le_bytes();
+        mtr.change(parent, &[PageOp::Insert { slot: parent_slot as u16 + 1, key: &separator, value: &link }]);
+        let truncate = PageOp::Truncate { slot: at as u16 };
+        if leaf {
+            mtr.change(child, &[truncate, PageOp::Right(number)]);
+        } else {
+            mtr.change(child, &[truncate]);
+        }
+        mtr.replaced(new);
+        if let Some(right) = right {
+            mtr.change(right, &[PageOp::Left(number)]);
+        }
+        mtr.change(bitmap, &[bit]);
+        mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
+        self.allocated(number);
+        Ok(())
+    }
+}
+
+/// Latches a pinned page exclusively. Its fetch has succeeded before, so it is there.
+pub(crate) fn write_pinned(pin: Pin<'_>) -> Result<crate::pool::PageWrite<'_>, StoreError> {
+    pin.write().ok_or_else(|| StoreError::Other("a pinned page has left its frame".into()))
+}
+
+/// First slot that moves right, and the separator: above all that stays, not above what moves or is to come.
+fn split_leaf_at(node: Node<'_>, key: &[u8]) -> (usize, Vec<u8>) {
+    let count = node.count();
+    let at = match node.find(key) {
+        Err(slot) if slot == count && count > 0 => {
+            if !node.right().is_some() || node.continues_run(slot, RUN_AT_END) {
+                return (count, separator(node.key(count - 1), key).to_vec());
+            }
+            middle(node)
+        }
+        Err(slot) if slot > 0 && node.continues_run(slot, RUN_WITHIN) => slot,
+        _ => middle(node),
+    };
+    (at, separator(node.key(at - 1), node.key(at)).to_vec())
+}
+
+/// First slot that moves right when a separator is to come at `slot`.
+fn split_inner_at(node: Node<'_>, slot: usize) -> usize {
+    let count = node.count();
+    if slot == count && node.continues_run(slot, RUN_AT_END) {
+        count - 1
+    } else if slot < count && node.continues_run(slot, RUN_WITHIN) {
+        slot
+    } else {
+        middle(node)
+    }
+}
+
+/// The slot, neither the first nor behind the last, that halves the bytes best.
+fn middle(node: Node<'_>) -> usize {
+    let half = node.used() / 2;
+    let mut bytes = 0;
+    for slot in 0..node.count() - 1 {
+        bytes += node.cell_bytes(slot);
+        if bytes >= half {
+            return slot + 1;
+        }
+    }
+    node.count() - 1
+}
+
+/// The shortest prefix of `high` that is above `low`.
+pub(crate) fn separator<'k>(low: &[u8], high: &'k [u8]) -> &'k [u8] {
+    let common = low.iter().zip(high).take_while(|(a, b)| a == b).count();
+    &high[..common + 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_are_short_and_separate() {
+        for (low, high, expected) in [
+            (b"abc".as_slice(), b"abd".as_slice(), b"abd".as_slice()),
+            (b"ab", b"abzzz", b"abz"),
+            (b"", b"q", b"q"),
+            (b"a1", b"b9", b"b"),
+        ] {
+            let found = separator(low, high);
+            assert_eq!(found, expected);
+            assert!(low < found && found <= high);
+        }
+    }
+}

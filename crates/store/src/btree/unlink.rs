@@ -1,0 +1,119 @@
+//! Giving a leaf that has become empty back, with the inner pages that it leaves without children.
+//!
+//! A queue-like table, filled at one end and emptied at the other, thus keeps its size. Half-full pages are not merged.
+
+use super::split::write_pinned;
+use crate::core::{Core, Work};
+use crate::mtr::MTR_PAGES_MAX;
+use crate::page::node::{self, Node};
+use crate::page::op::PageOp;
+use crate::page::{PageKind, bitmap, clear};
+use crate::pool::Pin;
+use crate::wal::RecordKind;
+use crate::{PageNumber, StoreError, TxnId};
+
+impl Core {
+    /// Unlinks the leaf for `key` if it is empty, still, and not the root.
+    #[cold]
+    pub(crate) fn unlink_empty(
+        &self,
+        work: &mut Work,
+        root: PageNumber,
+        key: &[u8],
+    ) -> Result<(), StoreError> {
+        let _lock = self.modification.lock();
+        let path = self.path(work, root, key)?;
+        let (links, leaf_number) = {
+            let leaf = self.pool.fix_shared(path[path.len() - 1].0)?;
+            if path.len() == 1 || Node(&leaf).count() > 0 {
+                return Ok(());
+            }
+            ([Node(&leaf).left(), Node(&leaf).right()], leaf.number())
+        };
+        // The lowest ancestor that keeps another child, else the root, which becomes an empty leaf.
+        let mut above = path.len() - 2;
+        while above > 0 && Node(&self.pool.fix_shared(path[above].0)?).count() == 1 {
+            above -= 1;
+        }
+        let freed: Vec<PageNumber> = path[above + 1..].iter().map(|(page, _)| *page).collect();
+        if 2 * freed.len() + 3 > MTR_PAGES_MAX {
+            return Ok(());
+        }
+
+        // All pages into DRAM first, then the latches: top down, left to right, bitmaps last.
+        let pin =
+            |page: PageNumber| -> Result<Pin<'_>, StoreError> { Ok(self.pool.fix_shared(page)?.unlatch()) };
+        let top = pin(path[above].0)?;
+        let chain = freed.iter().map(|page| pin(*page)).collect::<Result<Vec<_>, _>>()?;
+        let siblings = links
+            .iter()
+            .map(|page| page.is_some().then(|| pin(*page)).transpose())
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
+        for page in &freed {
+            let (group, bit) = bitmap::place(*page, self.page_bytes());
+            match groups.iter_mut().find(|(other, _)| *other == group) {
+                Some((_, bits)) => bits.push(bit),
+                None => groups.push((group, vec![bit])),
+            }
+        }
+        groups.sort_unstable();
+        let bitmaps = groups
+            .iter()
+            .map(|(group, _)| self.bitmap_for(bitmap::bitmap_of_group(*group, self.page_bytes())))
+            .collect::<Result<Vec<_>, _>>()?;
+        work.fixes += (3 + chain.len() + bitmaps.len()) as u64;
+
+        let mut top = write_pinned(top)?;
+        let mut pages = Vec::with_capacity(freed.len());
+        let mut siblings = siblings.into_iter();
+        let (mut left, mut right) = (None, None);
+        for pin in chain {
+            let page = {
+                let last = pages.len() + 1 == freed.len();
+                if last {
+                    left = siblings.next().flatten().map(write_pinned).transpose()?;
+                }
+                let page = write_pinned(pin)?;
+                if last {
+                    right = siblings.next().flatten().map(write_pinned).transpose()?;
+                }
+                page
+            };
+            pages.push(page);
+        }
+        let Some(leaf) = pages.last() else { return Ok(()) };
+        if Node(leaf).count() > 0 || leaf.number() != leaf_number {
+            return Ok(());
+        }
+        let bitmaps = bitmaps.into_iter().map(write_pinned).collect::<Result<Vec<_>, _>>()?;
+
+        let mut mtr = self.system_mtr(&mut work.record);
+        if Node(&top).count() == 1 {
+            node::format(top.change(), 0, root);
+            mtr.replaced(top);
+        } else {
+            mtr.change(top, &[PageOp::Remove { slot: path[above].1 as u16 }]);
+        }
+        if let Some(left) = left {
+            mtr.change(left, &[PageOp::Right(links[1])]);
+        }
+        if let Some(right) = right {
+            mtr.change(right, &[PageOp::Left(links[0])]);
+        }
+        for mut page in pages {
+            clear(page.change(), PageKind::Free);
+            mtr.replaced(page);
+        }
+        for (page, (_, bits)) in bitmaps.into_iter().zip(&groups) {
+            let ops: Vec<PageOp<'_>> =
+                bits.iter().map(|bit| PageOp::Bits { first: *bit, count: 1, allocated: false }).collect();
+            mtr.change(page, &ops);
+        }
+        mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
+        for page in freed {
+            self.freed(page);
+        }
+        Ok(())
+    }
+}

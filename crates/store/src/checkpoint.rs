@@ -1,0 +1,145 @@
+//! Fuzzy checkpoints: clients go on meanwhile (FaCE §2.3: dirty frames go to the layer, its flash if it has one).
+//!
+//! Invariant: every change older than the redo point is, when the checkpoint record is durable, in pages that the layer has
+//! made durable. For the frames that were dirty at the redo point are handed down before the layer's own checkpoint, and
+//! a frame is marked dirty before its change gets an LSN.
+//!
+//! A checkpoint record's payload: redo point (8), next transaction (8), number of active transactions (4), and of each:
+//! number (8), no later than its first record (8), its newest record before the redo point (8).
+
+use crate::core::Core;
+use crate::page::bytes::{Reader, put_u32, put_u64};
+use crate::txn::active::ActiveTxn;
+use crate::wal::log::Draft;
+use crate::wal::{RecordKind, record};
+use crate::{StoreError, TxnId};
+use entresol_core::Lsn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What a checkpoint record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CheckpointRecord {
+    pub redo_point: Lsn,
+    pub next_txn: u64,
+    pub active: Vec<ActiveTxn>,
+}
+
+impl CheckpointRecord {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_u64(out, self.redo_point.0);
+        put_u64(out, self.next_txn);
+        put_u32(out, self.active.len() as u32);
+        for txn in &self.active {
+            put_u64(out, txn.id.0);
+            put_u64(out, txn.first.0);
+            put_u64(out, txn.last.0);
+        }
+    }
+
+    pub(crate) fn decode(payload: &[u8]) -> Option<CheckpointRecord> {
+        let mut reader = Reader(payload);
+        let (redo_point, next_txn, count) = (Lsn(reader.u64()?), reader.u64()?, reader.u32()?);
+        let mut active = Vec::new();
+        for _ in 0..count {
+            let (id, first, last) = (TxnId(reader.u64()?), Lsn(reader.u64()?), Lsn(reader.u64()?));
+            active.push(ActiveTxn { id, first, last });
+        }
+        Some(CheckpointRecord { redo_point, next_txn, active })
+    }
+
+    /// Oldest LSN that a restart from this checkpoint may read.
+    pub(crate) fn oldest(&self) -> Lsn {
+        self.active
+            .iter()
+            .map(|txn| txn.first)
+            .min()
+            .map_or(self.redo_point, |first| first.min(self.redo_point))
+    }
+}
+
+impl Core {
+    /// Makes a checkpoint; returns the LSN of its record. One at a time: a second caller waits, then makes his own.
+    pub(crate) fn make_checkpoint(&self) -> Result<Lsn, StoreError> {
+        let _lock = self.checkpoint.lock();
+        let (redo_point, next_txn, active) = self.active.snapshot(&self.wal);
+        // Every frame's change before the redo point: one flush instead of one for each frame.
+        self.wal.flush(Lsn(redo_point.0 - 1))?;
+        let mut buffer = vec![0; self.page_bytes()];
+        for index in 0..self.pool.frames().len() {
+            self.pool.clean_frame(index, &mut buffer)?;
+        }
+        self.pool.layer().checkpoint()?;
+
+        let checkpoint = CheckpointRecord { redo_point, next_txn, active };
+        let mut bytes = Vec::new();
+        record::start(&mut bytes);
+        checkpoint.encode(&mut bytes);
+        let draft = Draft { kind: RecordKind::Checkpoint, txn: TxnId::SYSTEM, chain: None, redo_point: None };
+        let lsn =
+            self.wal.append(&mut bytes, draft).expect("an append without a redo point is never refused");
+        self.wal.flush(lsn)?;
+        self.wal.set_checkpoint(lsn, checkpoint.oldest())?;
+        self.counters.checkpoints.fetch_add(1, Relaxed);
+        Ok(lsn)
+    }
+
+    /// Called before a change, with no latch held: keeps the log from running full. From a third on a checkpoint is made
+    /// in the background; from half on the caller waits for one, so that the other half is left for rolling back.
+    pub(crate) fn make_log_room(self: &Arc<Self>) -> Result<(), StoreError> {
+        let area = self.wal.area();
+        if self.wal.used() < area / 3 {
+            return Ok(());
+        }
+        if self.wal.used() >= area / 2 {
+            self.make_checkpoint()?;
+            let used = self.wal.used();
+            return if used >= area / 2 { Err(self.wal.full(used)) } else { Ok(()) };
+        }
+        if !self.checkpoint_wanted.swap(true, Relaxed) {
+            let core = self.clone();
+            entresol_runtime::spawn("checkpoint for log space", move || {
+                // An error is sticky in the log or the layer: the next client sees it.
+                let _ = core.make_checkpoint();
+                core.checkpoint_wanted.store(false, Relaxed);
+            });
+        }
+        Ok(())
+    }
+
+    /// Starts periodic checkpoints, if the options ask for them; they end with the store.
+    pub(crate) fn start_checkpoints(self: &Arc<Self>) {
+        let Some(interval) = self.options.checkpoint_interval else { return };
+        let core = Arc::downgrade(self);
+        entresol_runtime::spawn("checkpointer", move || {
+            loop {
+                entresol_runtime::sleep(interval);
+                let Some(core) = core.upgrade() else { return };
+                if core.closed.load(Relaxed) || core.make_checkpoint().is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_survives_encoding_and_knows_the_oldest_lsn() {
+        let txn = |id, first, last| ActiveTxn { id: TxnId(id), first: Lsn(first), last: Lsn(last) };
+        let record = CheckpointRecord {
+            redo_point: Lsn(500),
+            next_txn: 9,
+            active: vec![txn(3, 400, 480), txn(5, 700, 0)],
+        };
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        assert_eq!(CheckpointRecord::decode(&bytes).as_ref(), Some(&record));
+        assert_eq!(record.oldest(), Lsn(400));
+        assert_eq!(CheckpointRecord { active: vec![], ..record }.oldest(), Lsn(500));
+        assert!((0..bytes.len()).all(|cut| CheckpointRecord::decode(&bytes[..cut]).is_none()));
+    }
+}

@@ -1,0 +1,87 @@
+//! What all parts of an open store share.
+//!
+//! Lock order: checkpoint lock → (row locks, waited for without anything else held) → modification lock → page latches,
+//! from a tree's root down and from left to right, then the meta page, then bitmap pages in ascending order → the active
+//! table → the log's tail. Page latches may be held while the log is flushed or the layer takes a page, since neither
+//! ever waits for a page latch.
+
+use crate::Options;
+use crate::mtr::Mtr;
+use crate::pool::Pool;
+use crate::space::Space;
+use crate::txn::active::ActiveTable;
+use crate::txn::locks::LockTable;
+use crate::wal::{Wal, record};
+use entresol_runtime::sync::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// See the module's header.
+pub(crate) struct Core {
+    pub(crate) options: Options,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) wal: Arc<Wal>,
+    pub(crate) space: Space,
+    pub(crate) active: ActiveTable,
+    pub(crate) locks: LockTable,
+    /// Structure modifications, and allocation, are made one at a time.
+    pub(crate) modification: Mutex<()>,
+    /// Checkpoints are made one at a time.
+    pub(crate) checkpoint: Mutex<()>,
+    /// A checkpoint was asked for because the log fills up.
+    pub(crate) checkpoint_wanted: AtomicBool,
+    /// No more background work.
+    pub(crate) closed: AtomicBool,
+    pub(crate) counters: Counters,
+}
+
+/// Counters of [`crate::StoreMetrics`].
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) commits: AtomicU64,
+    pub(crate) aborts: AtomicU64,
+    pub(crate) deadlocks: AtomicU64,
+    pub(crate) checkpoints: AtomicU64,
+}
+
+impl Core {
+    pub(crate) fn new(options: Options, pool: Arc<Pool>, wal: Arc<Wal>, space: Space, next_txn: u64) -> Core {
+        Core {
+            options,
+            pool,
+            wal,
+            space,
+            active: ActiveTable::new(next_txn),
+            locks: LockTable::new(),
+            modification: Mutex::new(()),
+            checkpoint: Mutex::new(()),
+            checkpoint_wanted: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            counters: Counters::default(),
+        }
+    }
+
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.options.page_bytes as usize
+    }
+
+    /// Begins a mini-transaction in a record that was started.
+    pub(crate) fn mtr<'w, 'p>(&'w self, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
+        Mtr::new(&self.wal, self.options.full_page_writes, record)
+    }
+
+    /// Begins a mini-transaction of the system in the buffer `record`.
+    pub(crate) fn system_mtr<'w, 'p>(&'w self, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
+        record::start(record);
+        self.mtr(record)
+    }
+}
+
+/// Buffers and counts of one client's operations.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// Log record under construction.
+    pub(crate) record: Vec<u8>,
+    /// Page accesses so far.
+    pub(crate) fixes: u64,
+}

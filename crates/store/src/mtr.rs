@@ -1,0 +1,124 @@
+//! Mini-transactions: changes of several pages that become one log record.
+//!
+//! Invariant: a page is changed under its exclusive latch, after its frame was marked dirty, and the latch is let go only
+//! after the record is in the log and its LSN in the page. So a checkpoint that finds a frame clean under its latch has
+//! not missed a change older than its redo point.
+//!
+//! With `full_page_writes`, the first change of a page after the redo point is logged as the page's whole image. The redo
+//! point may move between that decision and the append; then the append refuses, and all pages are logged as images.
+
+use crate::page::bytes::{Reader, put_u32, set_u32};
+use crate::page::op::PageOp;
+use crate::pool::PageWrite;
+use crate::wal::log::Draft;
+use crate::wal::{RecordKind, Wal};
+use crate::{PageNumber, TxnId};
+use arrayvec::ArrayVec;
+use entresol_core::Lsn;
+use std::sync::atomic::AtomicU64;
+
+/// Most pages of one mini-transaction.
+pub(crate) const MTR_PAGES_MAX: usize = 16;
+
+/// A mini-transaction that is being put together.
+pub(crate) struct Mtr<'w, 'p> {
+    wal: &'w Wal,
+    record: &'w mut Vec<u8>,
+    pages_start: usize,
+    /// With `full_page_writes`: pages with older LSNs get images.
+    redo_point: Option<Lsn>,
+    pages: ArrayVec<PageWrite<'p>, MTR_PAGES_MAX>,
+}
+
+impl<'w, 'p> Mtr<'w, 'p> {
+    /// Begins one in the buffer `record`, which was started and holds what comes before the pages' changes.
+    pub(crate) fn new(wal: &'w Wal, full_page_writes: bool, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
+        Mtr {
+            pages_start: record.len(),
+            redo_point: full_page_writes.then(|| wal.redo_point()),
+            wal,
+            record,
+            pages: ArrayVec::new(),
+        }
+    }
+
+    /// Changes a page. Each page comes once.
+    pub(crate) fn change(&mut self, mut page: PageWrite<'p>, ops: &[PageOp<'_>]) {
+        let image = self.redo_point.is_some_and(|point| page.lsn() < point);
+        let length_at = self.begin_page(page.number());
+        let bytes = page.change();
+        for op in ops {
+            op.apply(bytes);
+            if !image {
+                op.encode(self.record);
+            }
+        }
+        if image {
+            PageOp::image(bytes).encode(self.record);
+        }
+        self.end_page(length_at);
+        self.pages.push(page);
+    }
+
+    /// Takes a page whose content the caller has written as a whole.
+    pub(crate) fn replaced(&mut self, page: PageWrite<'p>) {
+        let length_at = self.begin_page(page.number());
+        PageOp::image(&page).encode(self.record);
+        self.end_page(length_at);
+        self.pages.push(page);
+    }
+
+    /// Logs the record. `chain` is the transaction's newest LSN. Returns the record's LSN and the pages, still latched.
+    pub(crate) fn commit(
+        mut self,
+        kind: RecordKind,
+        txn: TxnId,
+        chain: Option<&AtomicU64>,
+    ) -> (Lsn, ArrayVec<PageWrite<'p>, MTR_PAGES_MAX>) {
+        let lsn = loop {
+            let draft = Draft { kind, txn, chain, redo_point: self.redo_point };
+            match self.wal.append(self.record, draft) {
+                Some(lsn) => break lsn,
+                None => self.encode_images(),
+            }
+        };
+        for page in &mut self.pages {
+            page.changed(lsn);
+        }
+        (lsn, self.pages)
+    }
+
+    fn begin_page(&mut self, page: PageNumber) -> usize {
+        put_u32(self.record, page.0);
+        put_u32(self.record, 0);
+        self.record.len()
+    }
+
+    fn end_page(&mut self, start: usize) {
+        let length = self.record.len() - start;
+        set_u32(self.record, start - 4, length as u32);
+    }
+
+    fn encode_images(&mut self) {
+        self.redo_point = Some(self.wal.redo_point());
+        self.record.truncate(self.pages_start);
+        for index in 0..self.pages.len() {
+            let start = self.begin_page(self.pages[index].number());
+            PageOp::image(&self.pages[index]).encode(self.record);
+            self.end_page(start);
+        }
+    }
+}
+
+/// Visits the pages of a logged mini-transaction: number and encoded changes. `None` if there is no sense in it.
+pub(crate) fn for_each_page<E>(
+    mut pages: Reader<'_>,
+    mut visit: impl FnMut(PageNumber, &[u8]) -> Result<(), E>,
+) -> Result<Option<()>, E> {
+    while !pages.is_empty() {
+        let (Some(page), Some(length)) = (pages.u32(), pages.u32()) else { return Ok(None) };
+        let Some(ops) = pages.take(length as usize) else { return Ok(None) };
+        visit(PageNumber(page), ops)?;
+    }
+    Ok(Some(()))
+}

@@ -1,0 +1,81 @@
+//! What a store is made of and how it behaves.
+
+use crate::StoreError;
+use entresol_device::Device;
+use entresol_engine::Layer;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which DRAM frame goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// The least recently fixed.
+    Lru,
+    /// Second chance on a rotating hand, as PostgreSQL's buffer manager.
+    Clock,
+}
+
+/// How a store behaves. [`Options::default`] gives 4 KiB pages and 8,192 frames.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of a page: a power of two, 4 KiB ..= 32 KiB.
+    pub page_bytes: u32,
+    /// DRAM frames, at least 64.
+    pub frames: usize,
+    /// Which frame goes first.
+    pub replacement: Replacement,
+    /// Time between fuzzy checkpoints; `None`: only when asked, or when the log runs full.
+    pub checkpoint_interval: Option<Duration>,
+    /// Log a full image at a page's first change after a checkpoint (torn-page protection for a layer that writes pages
+    /// in place; redo then rebuilds such a page without reading it).
+    pub full_page_writes: bool,
+    /// Modelled processor time of one page access (simulated runtime only).
+    pub cpu_per_fix: Duration,
+    /// Modelled processor time of one transaction beside its page accesses (simulated runtime only).
+    pub cpu_per_transaction: Duration,
+}
+
+/// Fewest frames: what structure changes, one checkpoint and a few clients pin at once.
+pub const MIN_FRAMES: usize = 64;
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            page_bytes: 4096,
+            frames: 8192,
+            replacement: Replacement::Lru,
+            checkpoint_interval: None,
+            full_page_writes: true,
+            cpu_per_fix: Duration::ZERO,
+            cpu_per_transaction: Duration::ZERO,
+        }
+    }
+}
+
+impl Options {
+    /// Refuses settings that cannot work.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        if !self.page_bytes.is_power_of_two() || !(4096..=32768).contains(&self.page_bytes) {
+            return Err(StoreError::Config(format!(
+                "page_bytes is {}; allowed are 4096, 8192, 16384 and 32768",
+                self.page_bytes
+            )));
+        }
+        if self.frames < MIN_FRAMES || self.frames > u32::MAX as usize / 2 {
+            return Err(StoreError::Config(format!(
+                "frames is {}; at least {MIN_FRAMES} are needed",
+                self.frames
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What a store stands on.
+#[derive(Clone)]
+pub struct Parts {
+    /// Pages: `entresol_engine`'s flash tier or its disk layer.
+    pub layer: Arc<dyn Layer>,
+    /// The write-ahead log's own device.
+    pub log: Arc<dyn Device>,
+}

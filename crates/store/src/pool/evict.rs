@@ -1,0 +1,152 @@
+//! Handing pages down: eviction, victims that the layer pulls, and the checkpoint's copies.
+
+use super::{FrameId, Pool};
+use crate::{PageNumber, StoreError};
+use entresol_core::{Lsn, PageId};
+use entresol_engine::{Upstream, Victim};
+
+/// At most this share of the frames lies free because the layer pulled their pages.
+const RESERVE_SHARE: usize = 8;
+
+impl Pool {
+    /// Evicts the coldest unpinned frame and returns it, free; `None` if all are pinned.
+    pub(super) fn evict_one(&self) -> Result<Option<FrameId>, StoreError> {
+        loop {
+            let Some(id) = self.replacer.pick(&self.frames, |frame| frame.try_pin_first()) else {
+                return Ok(None);
+            };
+            let result = self.hand_down(id);
+            if result.is_err() {
+                self.unpin(id);
+            }
+            result?;
+            if self.detach(id) {
+                return Ok(Some(id));
+            }
+        }
+    }
+
+    /// Gives a frame's page to the layer, waiting as long as that takes. The frame is pinned.
+    fn hand_down(&self, id: FrameId) -> Result<(), StoreError> {
+        let frame = self.frame(id);
+        let data = frame.data.read();
+        let page = frame.page().expect("a frame that the replacer knows holds a page");
+        let state = frame.state();
+        if state.fdirty {
+            self.flush_log(state.lsn)?;
+        }
+        let victim = Victim { page: page.id(), lsn: state.lsn, dirty: state.dirty, fdirty: state.fdirty };
+        let handed = self.layer.evict(victim, &data)?;
+        frame.handed_down(state.lsn, handed.dirty);
+        Ok(())
+    }
+
+    /// Frees a pinned frame whose page the layer holds, unless somebody came for the page meanwhile; drops the pin.
+    fn detach(&self, id: FrameId) -> bool {
+        let frame = self.frame(id);
+        let page = frame.page().expect("a frame that the replacer knows holds a page");
+        if !self.table.remove_if(page, || frame.pins() == 1 && !frame.state().fdirty) {
+            self.unpin(id);
+            return false;
+        }
+        self.replacer.remove(id);
+        frame.forget_page();
+        frame.clear_pins();
+        true
+    }
+
+    fn flush_log(&self, lsn: Lsn) -> Result<(), StoreError> {
+        match self.wal.get() {
+            Some(wal) => wal.flush(lsn),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the page in frame `index` to the layer if the layer has an older version; the page stays. Latches the page
+    /// only while it is copied to `buffer`.
+    pub(crate) fn clean_frame(&self, index: usize, buffer: &mut [u8]) -> Result<bool, StoreError> {
+        let frame = &self.frames[index];
+        if !frame.state().fdirty {
+            return Ok(false);
+        }
+        let Some(page) = frame.page() else { return Ok(false) };
+        let here = FrameId(index as u32);
+        let pinned = self.table.peek_and(page, |id| {
+            let same = id == here;
+            if same {
+                frame.pin();
+            }
+            same
+        });
+        if pinned != Some(true) {
+            // Evicted since, so the layer holds it.
+            return Ok(false);
+        }
+        let pin = super::Pin::new(self, here, page);
+        let state = {
+            // Exclusively, in order to wait for an evictor that is handing this very page down.
+            let data = frame.data.write();
+            let state = frame.state();
+            if !state.fdirty {
+                return Ok(false);
+            }
+            buffer.copy_from_slice(&data);
+            state
+        };
+        self.flush_log(state.lsn)?;
+        let victim = Victim { page: page.id(), lsn: state.lsn, dirty: state.dirty, fdirty: state.fdirty };
+        let handed = self.layer.evict(victim, buffer)?;
+        frame.handed_down(state.lsn, handed.dirty);
+        drop(pin);
+        Ok(true)
+    }
+
+    fn pull_one(&self) -> Option<bool> {
+        let id = self.replacer.pick(&self.frames, |frame| {
+            let state = frame.state();
+            let durable = !state.fdirty || self.wal.get().is_none_or(|wal| wal.is_durable(state.lsn));
+            durable && frame.try_pin_first()
+        })?;
+        let frame = self.frame(id);
+        let handed = 'handed: {
+            let Some(data) = frame.data.try_read() else { break 'handed None };
+            let state = frame.state();
+            if state.fdirty && self.wal.get().is_some_and(|wal| !wal.is_durable(state.lsn)) {
+                break 'handed None;
+            }
+            let page = frame.page().expect("a frame that the replacer knows holds a page");
+            let victim = Victim { page: page.id(), lsn: state.lsn, dirty: state.dirty, fdirty: state.fdirty };
+            match self.layer.try_evict(victim, &data) {
+                Ok(Some(handed)) => {
+                    frame.handed_down(state.lsn, handed.dirty);
+                    Some(())
+                }
+                // An error comes back to whoever evicts next, who can report it.
+                Ok(None) | Err(_) => None,
+            }
+        };
+        if handed.is_none() {
+            self.unpin(id);
+            return Some(false);
+        }
+        if self.detach(id) {
+            self.give_back(id);
+        }
+        Some(true)
+    }
+}
+
+impl Upstream for Pool {
+    fn pull_victims(&self, pages: usize) -> usize {
+        let room = (self.frames.len() / RESERVE_SHARE).saturating_sub(self.free.lock().len());
+        let mut pulled = 0;
+        while pulled < pages.min(room) && self.pull_one() == Some(true) {
+            pulled += 1;
+        }
+        pulled
+    }
+
+    fn destaged(&self, page: PageId, lsn: Lsn) {
+        self.table.peek_and(PageNumber(page.number()), |id| self.frame(id).destaged(lsn));
+    }
+}

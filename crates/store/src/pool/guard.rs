@@ -1,0 +1,134 @@
+//! Pinned pages, and pages latched shared or exclusively.
+//!
+//! Invariant: a latch is let go before the pin under it.
+
+use super::frame::Frame;
+use super::{FrameId, Pool};
+use crate::PageNumber;
+use entresol_core::Lsn;
+use entresol_format::page::{header, header_mut};
+use entresol_runtime::sync::{RwLockReadGuard, RwLockWriteGuard};
+use zerocopy::little_endian::U64;
+
+/// Keeps a page in its frame.
+pub(crate) struct Pin<'a> {
+    pool: &'a Pool,
+    frame: FrameId,
+    page: PageNumber,
+}
+
+impl<'a> Pin<'a> {
+    pub(super) fn new(pool: &'a Pool, frame: FrameId, page: PageNumber) -> Pin<'a> {
+        Pin { pool, frame, page }
+    }
+
+    pub(super) fn frame_id(&self) -> FrameId {
+        self.frame
+    }
+
+    pub(crate) fn frame(&self) -> &'a Frame {
+        &self.pool.frames[self.frame.0 as usize]
+    }
+
+    /// Latches the page shared; `None` if its fetch has failed.
+    pub(crate) fn read(self) -> Option<PageRead<'a>> {
+        let frame = self.frame();
+        let data = frame.data.read();
+        frame.holds(self.page).then_some(PageRead { data, pin: self })
+    }
+
+    /// As [`Pin::read`], but gives the pin back instead of waiting.
+    pub(crate) fn try_read(self) -> Result<PageRead<'a>, Pin<'a>> {
+        let frame = self.frame();
+        match frame.data.try_read() {
+            Some(data) if frame.holds(self.page) => Ok(PageRead { data, pin: self }),
+            _ => Err(self),
+        }
+    }
+
+    /// Latches the page exclusively; `None` if its fetch has failed.
+    pub(crate) fn write(self) -> Option<PageWrite<'a>> {
+        let frame = self.frame();
+        let data = frame.data.write();
+        frame.holds(self.page).then_some(PageWrite { data, pin: self })
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.pool.unpin(self.frame);
+    }
+}
+
+/// A page latched shared.
+pub(crate) struct PageRead<'a> {
+    data: RwLockReadGuard<'a, Box<[u8]>>,
+    pin: Pin<'a>,
+}
+
+impl<'a> PageRead<'a> {
+    pub(crate) fn number(&self) -> PageNumber {
+        self.pin.page
+    }
+
+    /// LSN of the page's newest change.
+    pub(crate) fn lsn(&self) -> Lsn {
+        Lsn(header(&self.data).lsn.get())
+    }
+
+    /// Lets the latch go, keeps the pin.
+    pub(crate) fn unlatch(self) -> Pin<'a> {
+        drop(self.data);
+        self.pin
+    }
+}
+
+impl std::ops::Deref for PageRead<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+/// A page latched exclusively.
+pub(crate) struct PageWrite<'a> {
+    data: RwLockWriteGuard<'a, Box<[u8]>>,
+    pin: Pin<'a>,
+}
+
+impl<'a> PageWrite<'a> {
+    pub(super) fn new(data: RwLockWriteGuard<'a, Box<[u8]>>, pin: Pin<'a>) -> PageWrite<'a> {
+        PageWrite { data, pin }
+    }
+
+    pub(crate) fn number(&self) -> PageNumber {
+        self.pin.page
+    }
+
+    /// LSN of the page's newest change.
+    pub(crate) fn lsn(&self) -> Lsn {
+        Lsn(header(&self.data).lsn.get())
+    }
+
+    /// The page's bytes, to be changed: marks the frame dirty first.
+    pub(crate) fn change(&mut self) -> &mut [u8] {
+        self.pin.frame().mark_dirty();
+        &mut self.data
+    }
+
+    /// The changes made were logged at `lsn`.
+    pub(crate) fn changed(&mut self, lsn: Lsn) {
+        let id = self.pin.page.id();
+        let head = header_mut(&mut self.data);
+        head.lsn = U64::new(lsn.0);
+        head.page = U64::new(id.0);
+        self.pin.frame().changed(lsn);
+    }
+}
+
+impl std::ops::Deref for PageWrite<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.data
+    }
+}

@@ -1,0 +1,300 @@
+//! The buffer pool: page frames in DRAM over a [`Layer`].
+//!
+//! * [`frame`]: a frame's state word, pins and latch.
+//! * [`table`]: page number → frame.
+//! * [`replace`]: which frame goes first.
+//! * [`guard`]: pinned and latched pages.
+//! * [`evict`]: handing pages down; what the layer asks of the pool.
+//!
+//! Rules:
+//! 1. A frame's page changes only while the frame is unpinned, under the table shard's lock; whoever pins a frame does so
+//!    under that lock, or takes the pin count from 0 to 1 under the replacer's.
+//! 2. A page is changed only under its exclusive latch, after the frame was marked dirty.
+//! 3. The log is durable up to a page's LSN before the page is handed to the layer.
+//! 4. A page stays in the table until the layer holds its newest version, so a fetch never finds an older one.
+//! 5. A pinned frame is handed down by one task at a time: an evictor starts only on unpinned frames, and a checkpoint
+//!    pins the frame and waits for an evictor by latching the page.
+//! 6. No I/O is done, and nothing waits, under a shard's or the replacer's lock.
+
+pub(crate) mod evict;
+pub(crate) mod frame;
+pub(crate) mod guard;
+pub(crate) mod replace;
+pub(crate) mod table;
+
+pub(crate) use guard::{PageRead, PageWrite, Pin};
+
+use crate::wal::Wal;
+use crate::{Options, PageNumber, StoreError};
+use entresol_engine::{Layer, Source, Upstream};
+use entresol_format::page;
+use entresol_runtime::Task;
+use entresol_runtime::sync::{RwLockWriteGuard, Semaphore, SemaphorePermit};
+use frame::Frame;
+use parking_lot::Mutex as TinyMutex;
+use replace::Replacer;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, OnceLock};
+use table::PageTable;
+
+/// A frame's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameId(pub u32);
+
+/// Pins that one page operation may hold while it waits for a frame.
+const PINS_PER_OPERATION: usize = 2;
+/// Pins beyond that: one structure modification at a time, the checkpoint, a pulled victim.
+const PINS_RESERVED: usize = 24;
+
+/// The buffer pool.
+pub(crate) struct Pool {
+    layer: Arc<dyn Layer>,
+    /// Absent during redo, when everything in the log is durable.
+    wal: OnceLock<Arc<Wal>>,
+    frames: Box<[Frame]>,
+    table: PageTable,
+    replacer: Replacer,
+    free: TinyMutex<Vec<FrameId>>,
+    /// Tasks that found every frame pinned.
+    starved: TinyMutex<Vec<Task>>,
+    starving: AtomicUsize,
+    operations: Semaphore,
+    fetched: AtomicU64,
+    fetched_from_flash: AtomicU64,
+}
+
+impl Pool {
+    /// A pool of empty frames; tells the layer of itself.
+    pub(crate) fn new(layer: Arc<dyn Layer>, options: &Options) -> Arc<Pool> {
+        let count = options.frames;
+        let pool = Arc::new(Pool {
+            layer,
+            wal: OnceLock::new(),
+            frames: (0..count).map(|_| Frame::new(options.page_bytes as usize)).collect(),
+            table: PageTable::new(count),
+            replacer: Replacer::new(options.replacement, count),
+            free: TinyMutex::new((0..count as u32).rev().map(FrameId).collect()),
+            starved: TinyMutex::new(Vec::new()),
+            starving: AtomicUsize::new(0),
+            operations: Semaphore::new((count - PINS_RESERVED) / PINS_PER_OPERATION),
+            fetched: AtomicU64::new(0),
+            fetched_from_flash: AtomicU64::new(0),
+        });
+        let upstream: Arc<dyn Upstream> = pool.clone();
+        pool.layer.attach(Arc::downgrade(&upstream));
+        pool
+    }
+
+    /// From now on pages are handed down only when `wal` is durable up to their LSN.
+    pub(crate) fn set_wal(&self, wal: Arc<Wal>) {
+        assert!(self.wal.set(wal).is_ok(), "a pool gets its log once");
+    }
+
+    /// The layer below.
+    pub(crate) fn layer(&self) -> &Arc<dyn Layer> {
+        &self.layer
+    }
+
+    /// Permission to work on pages: bounds the pins held at once, so that a task that waits for a frame always gets one.
+    /// Held during one operation, never while waiting for a row lock.
+    pub(crate) fn enter(&self) -> SemaphorePermit<'_> {
+        self.operations.acquire(1)
+    }
+
+    /// Page accesses, and how many found the page in DRAM.
+    pub(crate) fn access_counts(&self) -> (u64, u64) {
+        self.table.access_counts()
+    }
+
+    /// Pages fetched from the layer, and how many came from flash or staging.
+    pub(crate) fn fetch_counts(&self) -> (u64, u64) {
+        (self.fetched.load(Relaxed), self.fetched_from_flash.load(Relaxed))
+    }
+
+    pub(crate) fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    fn frame(&self, id: FrameId) -> &Frame {
+        &self.frames[id.0 as usize]
+    }
+
+    /// Pins a page, fetching it if need be.
+    pub(crate) fn pin(&self, page: PageNumber) -> Result<Pin<'_>, StoreError> {
+        if let Some(pin) = self.pin_hit(page) {
+            return Ok(pin);
+        }
+        self.pin_miss(page)
+    }
+
+    /// Pins a page that is in DRAM and not being fetched; never waits, counts only when it succeeds.
+    pub(crate) fn try_pin(&self, page: PageNumber) -> Option<Pin<'_>> {
+        let id = self.table.find_and(page, |id| {
+            let frame = self.frame(id);
+            if frame.is_loading() {
+                return false;
+            }
+            frame.pin();
+            true
+        })?;
+        self.replacer.touch(id, self.frame(id));
+        Some(Pin::new(self, id, page))
+    }
+
+    fn pin_hit(&self, page: PageNumber) -> Option<Pin<'_>> {
+        let id = self.table.find_and(page, |id| {
+            self.frame(id).pin();
+            true
+        })?;
+        self.replacer.touch(id, self.frame(id));
+        Some(Pin::new(self, id, page))
+    }
+
+    fn pin_miss(&self, page: PageNumber) -> Result<Pin<'_>, StoreError> {
+        let free = self.take_frame()?;
+        let (pin, mut data) = match self.claim(free, page) {
+            Claim::Lost(pin) => return Ok(pin),
+            Claim::Won(pin, data) => (pin, data),
+        };
+        let frame = self.frame(pin.frame_id());
+        match self.layer.fetch(page.id(), &mut data) {
+            Ok(fetched) => {
+                frame.loaded(page::lsn(&data), fetched.dirty);
+                self.fetched.fetch_add(1, Relaxed);
+                if fetched.source != Source::Disk {
+                    self.fetched_from_flash.fetch_add(1, Relaxed);
+                }
+                drop(data);
+                Ok(pin)
+            }
+            Err(error) => {
+                // Those who wait for the latch find the frame without their page, and try themselves.
+                self.table.remove(page);
+                frame.forget_page();
+                drop(data);
+                self.replacer.remove(pin.frame_id());
+                let id = pin.frame_id();
+                self.release_when_unpinned(pin, id);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Latches a page exclusively without fetching it: its content will be replaced as a whole.
+    pub(crate) fn fix_new(&self, page: PageNumber) -> Result<PageWrite<'_>, StoreError> {
+        loop {
+            if let Some(pin) = self.pin_hit(page) {
+                if let Some(write) = pin.write() {
+                    return Ok(write);
+                }
+                continue;
+            }
+            let free = self.take_frame()?;
+            if let Claim::Won(pin, mut data) = self.claim(free, page) {
+                data.fill(0);
+                self.frame(pin.frame_id()).loaded(entresol_core::Lsn(0), false);
+                return Ok(PageWrite::new(data, pin));
+            }
+        }
+    }
+
+    /// Latches a page shared.
+    pub(crate) fn fix_shared(&self, page: PageNumber) -> Result<PageRead<'_>, StoreError> {
+        loop {
+            if let Some(read) = self.pin(page)?.read() {
+                return Ok(read);
+            }
+        }
+    }
+
+    /// Latches a page exclusively.
+    pub(crate) fn fix_exclusive(&self, page: PageNumber) -> Result<PageWrite<'_>, StoreError> {
+        loop {
+            if let Some(write) = self.pin(page)?.write() {
+                return Ok(write);
+            }
+        }
+    }
+
+    /// Gives a free frame to `page`, pinned and exclusively latched, unless another task was first.
+    fn claim(&self, free: FrameId, page: PageNumber) -> Claim<'_> {
+        let frame = self.frame(free);
+        let data = frame.data.try_write().expect("nobody latches a frame that he has not pinned");
+        frame.begin_load(page);
+        match self.table.insert_or(page, free, |other| self.frame(other).pin()) {
+            Ok(()) => {
+                self.replacer.insert(free, frame);
+                Claim::Won(Pin::new(self, free, page), data)
+            }
+            Err(other) => {
+                drop(data);
+                frame.forget_page();
+                frame.clear_pins();
+                self.give_back(free);
+                Claim::Lost(Pin::new(self, other, page))
+            }
+        }
+    }
+
+    /// A free frame: from the reserve, or by eviction; waits while all frames are pinned.
+    fn take_frame(&self) -> Result<FrameId, StoreError> {
+        loop {
+            let reserve = self.free.lock().pop();
+            if let Some(id) = reserve {
+                return Ok(id);
+            }
+            if let Some(id) = self.evict_one()? {
+                return Ok(id);
+            }
+            self.wait_for_frame();
+        }
+    }
+
+    /// Parks until a frame may have become free or unpinned.
+    fn wait_for_frame(&self) {
+        self.starved.lock().push(entresol_runtime::current());
+        self.starving.fetch_add(1, SeqCst);
+        // Whoever unpins from here on sees that somebody starves.
+        let hope = !self.free.lock().is_empty() || self.frames.iter().any(|frame| frame.pins() == 0);
+        if !hope {
+            entresol_runtime::park();
+        }
+        self.starving.fetch_sub(1, SeqCst);
+    }
+
+    fn give_back(&self, id: FrameId) {
+        self.free.lock().push(id);
+        self.wake_starved();
+    }
+
+    fn wake_starved(&self) {
+        if self.starving.load(SeqCst) > 0 {
+            for task in self.starved.lock().drain(..) {
+                task.unpark();
+            }
+        }
+    }
+
+    fn unpin(&self, id: FrameId) {
+        let frame = self.frame(id);
+        if frame.unpin() {
+            if frame.is_orphan() && frame.adopt() {
+                self.give_back(id);
+            } else {
+                self.wake_starved();
+            }
+        }
+    }
+
+    /// The frame's fetch has failed; it becomes free when the last who waited for it has let go.
+    fn release_when_unpinned(&self, pin: Pin<'_>, id: FrameId) {
+        self.frame(id).make_orphan();
+        drop(pin);
+    }
+}
+
+enum Claim<'a> {
+    Won(Pin<'a>, RwLockWriteGuard<'a, Box<[u8]>>),
+    Lost(Pin<'a>),
+}

@@ -1,0 +1,219 @@
+//! Restart after a crash, as in ARIES: find the newest checkpoint, redo history from its redo point, roll the losers back,
+//! make a checkpoint.
+//!
+//! Invariants:
+//! 1. Redo repeats every change whose page is older, in log order; it appends nothing to the log, so it may be interrupted
+//!    and begun again at will. Pages evicted meanwhile are legal versions: the log up to its end is durable.
+//! 2. Undo appends compensations (see [`crate::txn::rollback`]); a restart from within undo redoes these and goes on with
+//!    what is left.
+//! 3. A change that replaces the whole page is redone without reading the page.
+//!
+//! Analysis and redo share one pass over the log: since all history is repeated, redo needs nothing from analysis.
+
+use crate::checkpoint::CheckpointRecord;
+use crate::core::{Core, Work};
+use crate::mtr::for_each_page;
+use crate::page::bytes::Reader;
+use crate::page::op::PageOp;
+use crate::page::{bitmap, meta};
+use crate::pool::{PageWrite, Pool};
+use crate::space::{Space, check_bitmap};
+use crate::txn::active::ActiveTxn;
+use crate::txn::undo::Undo;
+use crate::wal::master::Master;
+use crate::wal::scan::LogScan;
+use crate::wal::{RecordHeader, RecordKind, Wal};
+use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId};
+use entresol_core::Lsn;
+use entresol_device::Device;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What the pass over the log has found.
+struct History {
+    /// Where the next record goes.
+    end: Lsn,
+    records: u64,
+    losers: BTreeMap<TxnId, ActiveTxn>,
+    next_txn: u64,
+}
+
+/// Opens the store that lies on `parts`.
+pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, RestartReport), StoreError> {
+    let start = entresol_runtime::now();
+    let device = &*parts.log;
+    let master = Master::read(device)?.ok_or_else(|| {
+        StoreError::Config("the log device holds no log of a store; create the store first".into())
+    })?;
+    if master.page_bytes != options.page_bytes {
+        return Err(StoreError::Config(format!(
+            "the store was created with pages of {} bytes, and is opened with {}",
+            master.page_bytes, options.page_bytes
+        )));
+    }
+    let mut scan = LogScan::new(device, &master);
+    let checkpoint = read_checkpoint(&mut scan, master.checkpoint)?;
+    let pool = Pool::new(parts.layer.clone(), &options);
+    let analysed = entresol_runtime::now();
+
+    let history = redo(&pool, &mut scan, &checkpoint)?;
+    let wal = Arc::new(Wal::resume(parts.log.clone(), master, history.end, checkpoint.oldest())?);
+    pool.set_wal(wal.clone());
+    let redone = entresol_runtime::now();
+
+    let space = find_space(&pool, options.page_bytes as usize)?;
+    let core = Arc::new(Core::new(options, pool, wal, space, history.next_txn));
+    let losers = history.losers.len() as u64;
+    undo(&core, device, &master, history.losers)?;
+    let undone = entresol_runtime::now();
+    let (pages_fetched, pages_from_flash) = core.pool.fetch_counts();
+    core.make_checkpoint()?;
+    let report = RestartReport {
+        duration: entresol_runtime::now().since(start),
+        analysis: analysed.since(start),
+        redo: redone.since(analysed),
+        undo: undone.since(redone),
+        log_bytes: history.end.0 - checkpoint.redo_point.0,
+        records: history.records,
+        pages_fetched,
+        pages_from_flash,
+        losers,
+    };
+    Ok((core, report))
+}
+
+fn read_checkpoint(scan: &mut LogScan<'_>, lsn: Lsn) -> Result<CheckpointRecord, StoreError> {
+    let (header, payload) = scan.at(lsn)?;
+    match CheckpointRecord::decode(payload) {
+        Some(checkpoint) if header.kind == RecordKind::Checkpoint => Ok(checkpoint),
+        _ => Err(StoreError::Corrupt {
+            place: format!("log at LSN {}", lsn.0),
+            expected: "a checkpoint record, as the master record says".into(),
+            found: format!("{:?}", header.kind),
+        }),
+    }
+}
+
+/// Repeats history from the redo point to the end of the log.
+fn redo(pool: &Pool, scan: &mut LogScan<'_>, checkpoint: &CheckpointRecord) -> Result<History, StoreError> {
+    let mut history = History {
+        end: checkpoint.redo_point,
+        records: 0,
+        losers: checkpoint.active.iter().map(|txn| (txn.id, *txn)).collect(),
+        next_txn: checkpoint.next_txn,
+    };
+    let mut epoch = 0;
+    while let Some((header, payload)) = scan.next(history.end, epoch)? {
+        epoch = header.epoch;
+        history.end = Lsn((header.lsn.0 + header.length as u64).next_multiple_of(8));
+        history.records += 1;
+        history.note(&header);
+        let nonsense = || nonsense(&header);
+        let mut reader = Reader(payload);
+        match header.kind {
+            RecordKind::Update => drop(Undo::decode(&mut reader).ok_or_else(nonsense)?),
+            RecordKind::Compensation => drop(reader.u64().ok_or_else(nonsense)?),
+            RecordKind::System => {}
+            RecordKind::Commit | RecordKind::End | RecordKind::Checkpoint => continue,
+        }
+        for_each_page(reader, |page, ops| redo_page(pool, &header, page, ops))?.ok_or_else(nonsense)?;
+    }
+    Ok(history)
+}
+
+impl History {
+    fn note(&mut self, header: &RecordHeader) {
+        if header.txn == TxnId::SYSTEM {
+            return;
+        }
+        self.next_txn = self.next_txn.max(header.txn.0 + 1);
+        match header.kind {
+            RecordKind::Commit | RecordKind::End => {
+                self.losers.remove(&header.txn);
+            }
+            _ => {
+                let new = ActiveTxn { id: header.txn, first: header.lsn, last: header.lsn };
+                self.losers.entry(header.txn).or_insert(new).last = header.lsn;
+            }
+        }
+    }
+}
+
+/// Repeats one record's changes of one page, unless the page has them.
+fn redo_page(pool: &Pool, header: &RecordHeader, number: PageNumber, ops: &[u8]) -> Result<(), StoreError> {
+    let mut reader = Reader(ops);
+    let mut op = PageOp::decode(&mut reader).ok_or_else(|| nonsense(header))?;
+    let mut page: PageWrite<'_> =
+        if op.is_blind() { pool.fix_new(number)? } else { pool.fix_exclusive(number)? };
+    if page.lsn() >= header.lsn {
+        return Ok(());
+    }
+    loop {
+        if !op.fits(&page) {
+            return Err(StoreError::Corrupt {
+                place: format!("page {number} at LSN {}, log record {}", page.lsn().0, header.lsn.0),
+                expected: "a page that the logged change fits".into(),
+                found: format!("a page of kind {} that it does not fit", crate::page::kind(&page)),
+            });
+        }
+        op.apply(page.change());
+        if reader.is_empty() {
+            break;
+        }
+        op = PageOp::decode(&mut reader).ok_or_else(|| nonsense(header))?;
+    }
+    page.changed(header.lsn);
+    Ok(())
+}
+
+fn nonsense(header: &RecordHeader) -> StoreError {
+    StoreError::Corrupt {
+        place: format!("log at LSN {}", header.lsn.0),
+        expected: format!("the content of a record of kind {:?}", header.kind),
+        found: "bytes that make no sense although their checksum is right".into(),
+    }
+}
+
+/// Reads from the meta page and the last bitmap where the store ends.
+fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
+    let groups = {
+        let page = pool.fix_shared(meta::META_PAGE)?;
+        meta::check(&page)?;
+        meta::groups(&page)
+    };
+    let last = groups.saturating_sub(1);
+    let number = bitmap::bitmap_of_group(last, page_bytes);
+    let page = pool.fix_shared(number)?;
+    check_bitmap(&page, number)?;
+    Ok(Space::new(groups, last * bitmap::group_pages(page_bytes) + bitmap::end(&page)))
+}
+
+/// Rolls back the transactions that have neither committed nor ended.
+fn undo(
+    core: &Arc<Core>,
+    device: &dyn Device,
+    master: &Master,
+    losers: BTreeMap<TxnId, ActiveTxn>,
+) -> Result<(), StoreError> {
+    let mut scan = LogScan::new(device, master);
+    let mut work = Work::default();
+    for loser in losers.into_values() {
+        let txn = core.active.restore(loser);
+        let mut at = loser.last;
+        while at.0 != 0 {
+            let (header, payload) = scan.at(at)?;
+            let mut reader = Reader(payload);
+            at = match header.kind {
+                RecordKind::Update => {
+                    let undo = Undo::decode(&mut reader).ok_or_else(|| nonsense(&header))?;
+                    core.undo_one(&mut work, &txn, undo, header.previous)?;
+                    header.previous
+                }
+                RecordKind::Compensation => Lsn(reader.u64().ok_or_else(|| nonsense(&header))?),
+                _ => header.previous,
+            };
+        }
+        core.log_end(&mut work, &txn, RecordKind::End);
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Which pages are free: allocation from the bitmap pages.
+//!
+//! Invariant: pages are allocated and freed only by structure modifications, which hold the core's modification lock, and
+//! in the same log record that links or unlinks them. The hints here are guesses: the bitmap decides.
+
+use crate::core::Core;
+use crate::page::meta::{GROUPS_OFFSET, META_PAGE};
+use crate::page::op::PageOp;
+use crate::page::{PageKind, bitmap, kind};
+use crate::pool::Pin;
+use crate::wal::RecordKind;
+use crate::{PageNumber, StoreError, TxnId};
+use parking_lot::Mutex as TinyMutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// See the module's header.
+pub(crate) struct Space {
+    /// Groups that may have free pages, each with a bit below which there is none.
+    hints: TinyMutex<BTreeMap<u32, u32>>,
+    groups: AtomicU32,
+    /// One more than the highest page ever allocated, as far as known.
+    end: AtomicU32,
+}
+
+/// A free page, chosen to be allocated: its bit must be set in the record that links it. Nobody else can choose it while
+/// the modification lock is held.
+pub(crate) struct Allocation<'a> {
+    pub page: PageNumber,
+    /// The bitmap page, to be latched last.
+    pub bitmap: Pin<'a>,
+    /// The bit.
+    pub bit: u32,
+}
+
+impl Allocation<'_> {
+    /// The change of the bitmap page.
+    pub(crate) fn op(&self) -> PageOp<'static> {
+        PageOp::Bits { first: self.bit, count: 1, allocated: true }
+    }
+}
+
+impl Space {
+    /// `groups` are in use, `end` is one more than the highest allocated page.
+    pub(crate) fn new(groups: u32, end: u32) -> Space {
+        Space {
+            hints: TinyMutex::new((0..groups).map(|group| (group, 0)).collect()),
+            groups: AtomicU32::new(groups),
+            end: AtomicU32::new(end),
+        }
+    }
+
+    pub(crate) fn groups(&self) -> u32 {
+        self.groups.load(Relaxed)
+    }
+
+    /// One more than the highest page ever allocated.
+    pub(crate) fn end(&self) -> u32 {
+        self.end.load(Relaxed)
+    }
+
+    /// After a bulk load that took the pages up to `end`.
+    pub(crate) fn grown(&self, groups: u32, end: u32) {
+        let before = self.groups.swap(groups, Relaxed);
+        self.hints.lock().extend((before..groups).map(|group| (group, 0)));
+        self.end.fetch_max(end, Relaxed);
+    }
+
+    fn hint(&self) -> Option<(u32, u32)> {
+        self.hints.lock().first_key_value().map(|(group, bit)| (*group, *bit))
+    }
+}
+
+impl Core {
+    /// Chooses a free page and pins its bitmap page. The caller holds the modification lock and no latches.
+    pub(crate) fn allocate(&self, record: &mut Vec<u8>) -> Result<Allocation<'_>, StoreError> {
+        let page_bytes = self.page_bytes();
+        loop {
+            let Some((group, from)) = self.space.hint() else {
+                self.add_group(record)?;
+                continue;
+            };
+            let number = bitmap::bitmap_of_group(group, page_bytes);
+            let bitmap = self.pool.fix_shared(number)?;
+            check_bitmap(&bitmap, number)?;
+            match bitmap::first_free(&bitmap, from) {
+                Some(bit) => {
+                    let page = PageNumber(group * bitmap::group_pages(page_bytes) + bit);
+                    return Ok(Allocation { page, bitmap: bitmap.unlatch(), bit });
+                }
+                None => {
+                    self.space.hints.lock().remove(&group);
+                }
+            }
+        }
+    }
+
+    /// Pins the bitmap page of `page`, which is to be freed.
+    pub(crate) fn bitmap_for(&self, page: PageNumber) -> Result<Pin<'_>, StoreError> {
+        let (group, _) = bitmap::place(page, self.page_bytes());
+        let number = bitmap::bitmap_of_group(group, self.page_bytes());
+        let bitmap = self.pool.fix_shared(number)?;
+        check_bitmap(&bitmap, number)?;
+        Ok(bitmap.unlatch())
+    }
+
+    /// After the record that allocated a page is logged.
+    pub(crate) fn allocated(&self, page: PageNumber) {
+        let (group, bit) = bitmap::place(page, self.page_bytes());
+        self.space.hints.lock().insert(group, bit + 1);
+        self.space.end.fetch_max(page.0 + 1, Relaxed);
+    }
+
+    /// After the record that freed `page` is logged.
+    pub(crate) fn freed(&self, page: PageNumber) {
+        let (group, bit) = bitmap::place(page, self.page_bytes());
+        let mut hints = self.space.hints.lock();
+        let hint = hints.entry(group).or_insert(bit);
+        *hint = (*hint).min(bit);
+    }
+
+    fn add_group(&self, record: &mut Vec<u8>) -> Result<(), StoreError> {
+        let group = self.space.groups();
+        let number = bitmap::bitmap_of_group(group, self.page_bytes());
+        let meta = self.pool.fix_exclusive(META_PAGE)?;
+        let mut page = self.pool.fix_new(number)?;
+        bitmap::format(page.change(), group);
+        let mut mtr = self.system_mtr(record);
+        mtr.change(meta, &[PageOp::Word { at: GROUPS_OFFSET as u16, value: group + 1 }]);
+        mtr.replaced(page);
+        mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
+        self.space.grown(group + 1, number.0 + 1);
+        Ok(())
+    }
+}
+
+/// Refuses a page that is not a bitmap page.
+pub(crate) fn check_bitmap(page: &[u8], number: PageNumber) -> Result<(), StoreError> {
+    if kind(page) != PageKind::Bitmap as u16 {
+        return Err(StoreError::WrongKind { page: number, expected: "a bitmap page", found: kind(page) });
+    }
+    Ok(())
+}

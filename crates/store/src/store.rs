@@ -1,0 +1,212 @@
+//! Creating, opening and closing stores; tables.
+
+use crate::btree::descend::Target;
+use crate::btree::verify::VerifyReport;
+use crate::core::{Core, Work};
+use crate::page::meta::{CATALOG_ROOT, META_PAGE};
+use crate::page::node::{self, Node, SLOT_BYTES};
+use crate::page::op::PageOp;
+use crate::page::{bitmap, bytes::u32_at, meta};
+use crate::pool::Pool;
+use crate::space::Space;
+use crate::wal::{RecordKind, Wal};
+use crate::{Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Txn, TxnId, recovery};
+use entresol_core::Lsn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Longest name of a table, in bytes.
+pub const TABLE_NAME_MAX: usize = 64;
+
+/// A B+-tree of byte-string keys and values; cheap to copy. Its number is that of its root page, which never moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Table {
+    /// Number of the table's root page.
+    pub id: u32,
+}
+
+impl Table {
+    pub(crate) fn root(self) -> PageNumber {
+        PageNumber(self.id)
+    }
+}
+
+/// An open store. Cheap to clone; all clones are the same store. Dropping the last without [`Store::shutdown`] is a crash:
+/// the next open recovers.
+#[derive(Clone)]
+pub struct Store {
+    core: Arc<Core>,
+}
+
+impl Store {
+    /// A new, empty store; the layer and the log device are overwritten.
+    pub fn create(parts: Parts, options: Options) -> Result<Store, StoreError> {
+        options.check()?;
+        let wal = Arc::new(Wal::create(parts.log, options.page_bytes)?);
+        let pool = Pool::new(parts.layer, &options);
+        pool.set_wal(wal.clone());
+        let core = Arc::new(Core::new(options, pool, wal, Space::new(1, CATALOG_ROOT.0 + 1), 1));
+        core.format()?;
+        core.make_checkpoint()?;
+        core.start_checkpoints();
+        Ok(Store { core })
+    }
+
+    /// Opens an existing store: ARIES restart, which is short if it was shut down cleanly.
+    pub fn open(parts: Parts, options: Options) -> Result<(Store, RestartReport), StoreError> {
+        options.check()?;
+        let (core, report) = recovery::restart(&parts, options)?;
+        core.start_checkpoints();
+        Ok((Store { core }, report))
+    }
+
+    /// A new, empty table; durable when it returns.
+    pub fn create_table(&self, name: &str) -> Result<Table, StoreError> {
+        if name.is_empty() || name.len() > TABLE_NAME_MAX {
+            return Err(StoreError::Config(format!(
+                "a table's name has 1 to {TABLE_NAME_MAX} bytes; {name:?} has {}",
+                name.len()
+            )));
+        }
+        self.core.create_table(name)
+    }
+
+    /// The table of that name.
+    pub fn table(&self, name: &str) -> Result<Option<Table>, StoreError> {
+        let mut work = Work::default();
+        self.core.row_get(&mut work, CATALOG_ROOT, name.as_bytes(), |row| Table { id: u32_at(row, 0) })
+    }
+
+    /// All tables with their names, in the names' order.
+    pub fn tables(&self) -> Result<Vec<(String, Table)>, StoreError> {
+        let mut tables = Vec::new();
+        let catalog = Table { id: CATALOG_ROOT.0 };
+        self.begin().scan(
+            catalog,
+            &[],
+            &[0xff],
+            crate::Direction::Forward,
+            crate::Lock::None,
+            &mut |name, row| {
+                tables.push((String::from_utf8_lossy(name).into_owned(), Table { id: u32_at(row, 0) }));
+                true
+            },
+        )?;
+        Ok(tables)
+    }
+
+    /// Fills an empty table bottom-up from rows in strictly ascending key order. `rows` puts the next key and value into
+    /// its arguments (cleared before), or returns false. `fill`, 0.5 ..= 1.0, is the share of a page to fill. Not logged
+    /// row by row, but durable when it returns; if it fails, or the store crashes meanwhile, the table is empty. Returns
+    /// the number of rows. Splits of other tables wait meanwhile.
+    pub fn bulk_load(
+        &self,
+        table: Table,
+        fill: f64,
+        rows: &mut dyn FnMut(&mut Vec<u8>, &mut Vec<u8>) -> bool,
+    ) -> Result<u64, StoreError> {
+        self.core.bulk_load(&mut Work::default(), table.root(), fill, rows)
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&self) -> Txn {
+        Txn::begin(&self.core)
+    }
+
+    /// Makes a fuzzy checkpoint; clients go on meanwhile. Returns the LSN of its record.
+    pub fn checkpoint(&self) -> Result<Lsn, StoreError> {
+        self.core.make_checkpoint()
+    }
+
+    /// Pages allocated on the disk, free ones below the highest included.
+    pub fn pages(&self) -> u64 {
+        u64::from(self.core.space.end())
+    }
+
+    /// Counters since the store was opened.
+    pub fn metrics(&self) -> StoreMetrics {
+        let core = &self.core;
+        let (fixes, hits) = core.pool.access_counts();
+        let (log_bytes, log_syncs) = core.wal.counters();
+        StoreMetrics {
+            fixes,
+            hits,
+            commits: core.counters.commits.load(Relaxed),
+            aborts: core.counters.aborts.load(Relaxed),
+            deadlocks: core.counters.deadlocks.load(Relaxed),
+            log_bytes,
+            log_syncs,
+            checkpoints: core.counters.checkpoints.load(Relaxed),
+            tier: core.pool.layer().metrics(),
+        }
+    }
+
+    /// Checks every page of every tree and the free space. Nobody may change anything meanwhile.
+    pub fn verify(&self) -> Result<VerifyReport, StoreError> {
+        let mut roots = vec![CATALOG_ROOT];
+        roots.extend(self.tables()?.iter().map(|(_, table)| table.root()));
+        self.core.verify(&roots)
+    }
+
+    /// Checkpoints, drains the layer and ends background work. No transaction may be open.
+    pub fn shutdown(self) -> Result<(), StoreError> {
+        self.core.closed.store(true, Relaxed);
+        self.core.make_checkpoint()?;
+        self.core.pool.layer().close()?;
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Writes the first pages: meta, bitmap, catalog.
+    fn format(&self) -> Result<(), StoreError> {
+        let mut record = Vec::new();
+        let mut meta_page = self.pool.fix_new(META_PAGE)?;
+        let mut bitmap_page = self.pool.fix_new(bitmap::bitmap_of_group(0, self.page_bytes()))?;
+        let mut catalog = self.pool.fix_new(CATALOG_ROOT)?;
+        meta::format(meta_page.change());
+        bitmap::format(bitmap_page.change(), 0);
+        bitmap::set(bitmap_page.change(), CATALOG_ROOT.0, true);
+        node::format(catalog.change(), 0, CATALOG_ROOT);
+        let mut mtr = self.system_mtr(&mut record);
+        mtr.replaced(meta_page);
+        mtr.replaced(bitmap_page);
+        mtr.replaced(catalog);
+        mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
+        Ok(())
+    }
+
+    /// One record allocates the root, formats it and enters it in the catalog.
+    fn create_table(&self, name: &str) -> Result<Table, StoreError> {
+        let _permit = self.pool.enter();
+        let mut work = Work::default();
+        let key = name.as_bytes();
+        loop {
+            {
+                let _lock = self.modification.lock();
+                let allocation = self.allocate(&mut work.record)?;
+                let bit = allocation.op();
+                let root = allocation.page;
+                let mut page = self.pool.fix_new(root)?;
+                let leaf = self.leaf_exclusive(&mut work, CATALOG_ROOT, Target::Key(key))?;
+                let value = root.0.to_le_bytes();
+                let Err(slot) = Node(&leaf).find(key) else {
+                    return Err(StoreError::TableExists(name.to_owned()));
+                };
+                if key.len() + value.len() + SLOT_BYTES <= Node(&leaf).free() {
+                    node::format(page.change(), 0, root);
+                    let bitmap_page = crate::btree::split::write_pinned(allocation.bitmap)?;
+                    let mut mtr = self.system_mtr(&mut work.record);
+                    mtr.change(leaf, &[PageOp::Insert { slot: slot as u16, key, value: &value }]);
+                    mtr.replaced(page);
+                    mtr.change(bitmap_page, &[bit]);
+                    let (lsn, _) = mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
+                    self.allocated(root);
+                    self.wal.flush(lsn)?;
+                    return Ok(Table { id: root.0 });
+                }
+            }
+            self.make_room(&mut work, CATALOG_ROOT, key, key.len() + 4 + SLOT_BYTES)?;
+        }
+    }
+}

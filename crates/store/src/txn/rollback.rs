@@ -1,0 +1,80 @@
+//! Undoing a transaction's changes, live or at restart, with compensation records.
+//!
+//! Invariant: each compensation names the next change to undo, so however often a restart is interrupted, no change is
+//! undone twice.
+
+use super::active::TxnState;
+use super::undo::{Undo, UndoLog};
+use crate::btree::rows::Author;
+use crate::core::{Core, Work};
+use crate::page::bytes::Reader;
+use crate::wal::log::Draft;
+use crate::wal::{RecordKind, record};
+use crate::{StoreError, TxnId};
+use entresol_core::Lsn;
+use std::sync::Arc;
+
+impl Core {
+    /// Undoes one change of `txn`; `next` is the change to undo after it.
+    pub(crate) fn undo_one(
+        &self,
+        work: &mut Work,
+        txn: &Arc<TxnState>,
+        undo: Undo<'_>,
+        next: Lsn,
+    ) -> Result<(), StoreError> {
+        let author = Author::Rollback(txn, next);
+        let (done, root, key) = match undo {
+            Undo::Insert { root, key } => (self.row_delete(work, author, root, key)?, root, key),
+            Undo::Delete { root, key, value } => {
+                let inserted = match self.row_insert(work, author, root, key, value) {
+                    Err(StoreError::DuplicateKey) => false,
+                    other => other.map(|()| true)?,
+                };
+                (inserted, root, key)
+            }
+            Undo::Update { root, key, value } => {
+                (self.row_update(work, author, root, key, value)?, root, key)
+            }
+            Undo::Patch { root, key, at, bytes } => {
+                (self.row_patch(work, author, root, key, at, bytes)?, root, key)
+            }
+        };
+        if done {
+            return Ok(());
+        }
+        Err(StoreError::Corrupt {
+            place: format!("table {root}, key {key:02x?}"),
+            expected: format!("the row as transaction {} left it", txn.id()),
+            found: "a row that cannot be changed back".into(),
+        })
+    }
+
+    /// Undoes all of `log` and ends the transaction.
+    pub(crate) fn roll_back(
+        &self,
+        work: &mut Work,
+        txn: &Arc<TxnState>,
+        log: &UndoLog,
+    ) -> Result<(), StoreError> {
+        for index in (0..log.len()).rev() {
+            let (bytes, next) = log.entry(index);
+            let undo = Undo::decode(&mut Reader(bytes)).expect("an undo log holds what was encoded into it");
+            self.undo_one(work, txn, undo, next)?;
+        }
+        self.log_end(work, txn, RecordKind::End);
+        Ok(())
+    }
+
+    /// Appends the transaction's last record, and takes it out of the active table.
+    pub(crate) fn log_end(&self, work: &mut Work, txn: &TxnState, kind: RecordKind) -> Lsn {
+        record::start(&mut work.record);
+        self.active.leave(txn, || self.append(&mut work.record, kind, txn))
+    }
+
+    fn append(&self, bytes: &mut Vec<u8>, kind: RecordKind, txn: &TxnState) -> Lsn {
+        debug_assert!(txn.id() != TxnId::SYSTEM);
+        let draft = Draft { kind, txn: txn.id(), chain: Some(txn.last()), redo_point: None };
+        self.wal.append(bytes, draft).expect("an append without a redo point is never refused")
+    }
+}

@@ -1,0 +1,198 @@
+//! Transactions as clients see them.
+
+use super::active::TxnState;
+use super::locks::LockName;
+use super::undo::UndoLog;
+use crate::btree::rows::Author;
+use crate::btree::scan::Range;
+use crate::core::{Core, Work};
+use crate::wal::RecordKind;
+use crate::{StoreError, Table};
+use entresol_core::Lsn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How a read locks the rows that it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Read the newest version whoever wrote it (no lock).
+    None,
+    /// With other readers, until the transaction ends.
+    Shared,
+    /// Alone, until the transaction ends: for rows that will be changed.
+    Exclusive,
+}
+
+/// Order of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Ascending keys.
+    Forward,
+    /// Descending keys.
+    Backward,
+}
+
+/// A transaction: strict two-phase row locks, released when its commit is durable or its changes are undone. Dropping it
+/// aborts it.
+///
+/// Row locks protect rows, not gaps: a scan may miss a row that another transaction has deleted and not yet committed, and
+/// does not keep others from inserting rows into its range (no protection from phantoms).
+///
+/// After any error but [`StoreError::DuplicateKey`] and [`StoreError::RowTooLarge`] the transaction must be aborted.
+pub struct Txn {
+    core: Arc<Core>,
+    state: Arc<TxnState>,
+    locks: Vec<LockName>,
+    undo: UndoLog,
+    work: Work,
+    ended: bool,
+}
+
+impl Txn {
+    pub(crate) fn begin(core: &Arc<Core>) -> Txn {
+        Txn {
+            state: core.active.begin(),
+            core: core.clone(),
+            locks: Vec::new(),
+            undo: UndoLog::default(),
+            work: Work::default(),
+            ended: false,
+        }
+    }
+
+    /// Copies the row into `value` (cleared first); false if there is none. The lock is taken even then.
+    pub fn get(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        lock: Lock,
+        value: &mut Vec<u8>,
+    ) -> Result<bool, StoreError> {
+        value.clear();
+        self.lock(table, key, lock)?;
+        let found =
+            self.core.row_get(&mut self.work, table.root(), key, |row| value.extend_from_slice(row))?;
+        Ok(found.is_some())
+    }
+
+    /// Adds a row; [`StoreError::DuplicateKey`] if there is one with this key. Takes the exclusive lock.
+    pub fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.core.make_log_room()?;
+        self.lock(table, key, Lock::Exclusive)?;
+        let author = Author::Forward(&self.state, &mut self.undo);
+        self.core.row_insert(&mut self.work, author, table.root(), key, value)
+    }
+
+    /// Replaces the row's value (any length); false if there is none. Takes the exclusive lock.
+    pub fn update(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
+        self.core.make_log_room()?;
+        self.lock(table, key, Lock::Exclusive)?;
+        let author = Author::Forward(&self.state, &mut self.undo);
+        self.core.row_update(&mut self.work, author, table.root(), key, value)
+    }
+
+    /// Removes the row; false if there is none. Takes the exclusive lock.
+    pub fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, StoreError> {
+        self.core.make_log_room()?;
+        self.lock(table, key, Lock::Exclusive)?;
+        let author = Author::Forward(&self.state, &mut self.undo);
+        self.core.row_delete(&mut self.work, author, table.root(), key)
+    }
+
+    /// Visits the rows with `from <= key < to` in the direction's order, each under `lock`, until `visit` returns false.
+    /// `visit` runs with the page latched: it must not call the store or wait for anything.
+    pub fn scan(
+        &mut self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        direction: Direction,
+        lock: Lock,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StoreError> {
+        let range = Range { root: table.root(), from, to, direction, lock };
+        self.core.scan(&mut self.work, &range, self.state.id(), &mut self.locks, visit)
+    }
+
+    /// Durable when it returns (group commit). Returns the LSN of the commit record, `Lsn(0)` if nothing was changed. After
+    /// an error it is unknown until the next restart whether the transaction is committed.
+    pub fn commit(mut self) -> Result<Lsn, StoreError> {
+        self.consume_cpu();
+        self.ended = true;
+        let mut lsn = Lsn(0);
+        if self.state.has_records() {
+            lsn = self.core.log_end(&mut self.work, &self.state, RecordKind::Commit);
+            let durable = self.core.wal.flush(lsn);
+            self.release_locks();
+            durable?;
+        } else {
+            self.release_locks();
+        }
+        self.core.counters.commits.fetch_add(1, Relaxed);
+        Ok(lsn)
+    }
+
+    /// Undoes everything the transaction has done.
+    pub fn abort(mut self) -> Result<(), StoreError> {
+        self.end_by_abort()
+    }
+
+    /// Page accesses so far.
+    pub fn fixes(&self) -> u64 {
+        self.work.fixes
+    }
+
+    fn end_by_abort(&mut self) -> Result<(), StoreError> {
+        self.ended = true;
+        if self.state.has_records() {
+            // If this fails the rows stay locked: they hold changes that only a restart can undo.
+            self.core.roll_back(&mut self.work, &self.state, &self.undo)?;
+        }
+        self.consume_cpu();
+        self.release_locks();
+        self.core.counters.aborts.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn lock(&mut self, table: Table, key: &[u8], lock: Lock) -> Result<(), StoreError> {
+        if lock == Lock::None {
+            return Ok(());
+        }
+        let name = LockName::new(table.root(), key);
+        match self.core.locks.lock(self.state.id(), name, lock) {
+            Ok(true) => self.locks.push(name),
+            Ok(false) => {}
+            Err(error) => {
+                self.core.counters.deadlocks.fetch_add(1, Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn release_locks(&mut self) {
+        for name in self.locks.drain(..) {
+            self.core.locks.release(self.state.id(), name);
+        }
+    }
+
+    fn consume_cpu(&self) {
+        let options = &self.core.options;
+        let fixes = u32::try_from(self.work.fixes).unwrap_or(u32::MAX);
+        let time = options.cpu_per_transaction + options.cpu_per_fix * fixes;
+        if !time.is_zero() {
+            entresol_runtime::consume_cpu(time);
+        }
+    }
+}
+
+impl Drop for Txn {
+    fn drop(&mut self) {
+        // A task that unwinds may be part of a simulation that is over: it must not touch devices any more. Its rows stay
+        // locked until the next restart rolls it back.
+        if !self.ended && !std::thread::panicking() && !entresol_runtime::sim::is_halted() {
+            // The error is the log's or the layer's; whoever uses these next sees it.
+            let _ = self.end_by_abort();
+        }
+    }
+}

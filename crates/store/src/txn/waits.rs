@@ -1,0 +1,60 @@
+//! Who waits for whom: the waits-for graph, searched for a cycle when a transaction is about to wait.
+//!
+//! Invariant: an edge leads from a waiting transaction to each that stood in its way when it began to wait. Under strict
+//! two-phase locking those stay in its way until they end or, having waited themselves, get the lock and then end; so no
+//! edge is missing, and one that is left over points to a transaction that will go.
+
+use crate::TxnId;
+use parking_lot::Mutex as TinyMutex;
+use std::collections::BTreeMap;
+
+/// See the module's header.
+#[derive(Default)]
+pub(crate) struct WaitsFor {
+    edges: TinyMutex<BTreeMap<TxnId, Vec<TxnId>>>,
+}
+
+impl WaitsFor {
+    /// Enters that `waiter` waits for `blockers`, unless that would close a cycle; then returns false.
+    pub(crate) fn try_wait(&self, waiter: TxnId, blockers: Vec<TxnId>) -> bool {
+        let mut edges = self.edges.lock();
+        let mut seen = Vec::new();
+        let mut stack = blockers.clone();
+        while let Some(txn) = stack.pop() {
+            if txn == waiter {
+                return false;
+            }
+            if !seen.contains(&txn) {
+                seen.push(txn);
+                if let Some(next) = edges.get(&txn) {
+                    stack.extend_from_slice(next);
+                }
+            }
+        }
+        edges.insert(waiter, blockers);
+        true
+    }
+
+    /// `waiter` waits no longer.
+    pub(crate) fn done(&self, waiter: TxnId) {
+        self.edges.lock().remove(&waiter);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_exactly_what_closes_a_cycle() {
+        let waits = WaitsFor::default();
+        let [a, b, c, d] = [1, 2, 3, 4].map(TxnId);
+        assert!(waits.try_wait(a, vec![b]));
+        assert!(waits.try_wait(b, vec![c, d]));
+        assert!(!waits.try_wait(c, vec![a]));
+        waits.done(b);
+        assert!(waits.try_wait(c, vec![a]));
+        assert!(!waits.try_wait(b, vec![c]));
+        assert!(waits.try_wait(b, vec![d]));
+    }
+}

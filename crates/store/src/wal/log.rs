@@ -1,0 +1,281 @@
+//! Appending records, and making them durable in groups.
+//!
+//! Appending copies the record into a buffer in memory and never waits, so that it may be done under page latches. The
+//! first that needs durability takes the whole buffer and writes it; those that come meanwhile wait for that flush, and
+//! one of them does the next (group commit).
+
+use super::master::Master;
+use super::record::{RECORD_HEADER_BYTES, payload_sum};
+use super::{FIRST_LSN, LOG_START, RecordHeader, RecordKind, pieces};
+use crate::{StoreError, TxnId};
+use entresol_core::Lsn;
+use entresol_device::{Device, Io};
+use entresol_runtime::sync::{Condvar, Mutex};
+use parking_lot::Mutex as TinyMutex;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Smallest circular area.
+const AREA_MIN: u64 = 1 << 20;
+
+/// The log. See the folder's header for its invariants.
+pub(crate) struct Wal {
+    device: Arc<dyn Device>,
+    sector: u64,
+    area: u64,
+    id: u32,
+    tail: TinyMutex<Tail>,
+    /// All bytes before this position are durable.
+    durable: AtomicU64,
+    /// Copy of the tail's, to read without the lock.
+    redo_point: AtomicU64,
+    oldest: AtomicU64,
+    flusher: Mutex<Flusher>,
+    flushed: Condvar,
+    written_bytes: AtomicU64,
+    syncs: AtomicU64,
+}
+
+/// What is not yet on the device.
+struct Tail {
+    buffer: Vec<u8>,
+    /// LSN of the buffer's first byte; a sector boundary.
+    start: u64,
+    epoch: u32,
+    redo_point: Lsn,
+}
+
+impl Tail {
+    fn end(&self) -> u64 {
+        self.start + self.buffer.len() as u64
+    }
+}
+
+struct Flusher {
+    running: bool,
+    spare: Vec<u8>,
+    master: Master,
+    failed: Option<StoreError>,
+}
+
+/// A record to append; the payload lies behind the header's place in `bytes`.
+pub(crate) struct Draft<'a> {
+    pub kind: RecordKind,
+    pub txn: TxnId,
+    /// The transaction's newest LSN: becomes the record's `previous`, and is set to the record's own.
+    pub chain: Option<&'a AtomicU64>,
+    /// The redo point under which it was decided which pages need full images.
+    pub redo_point: Option<Lsn>,
+}
+
+impl Wal {
+    /// A new log on the whole device.
+    pub(crate) fn create(device: Arc<dyn Device>, page_bytes: u32) -> Result<Wal, StoreError> {
+        let geometry = device.geometry();
+        let sector = u64::from(geometry.sector_bytes.max(512));
+        let area = geometry.capacity_bytes.saturating_sub(LOG_START) / sector * sector;
+        if area < AREA_MIN || sector > FIRST_LSN {
+            return Err(StoreError::Config(format!(
+                "the log device has {} bytes in sectors of {sector}; needed are at least {} in sectors of at most {FIRST_LSN}",
+                geometry.capacity_bytes,
+                AREA_MIN + LOG_START
+            )));
+        }
+        let master = Master {
+            sequence: 0,
+            checkpoint: Lsn(FIRST_LSN),
+            area,
+            epoch: 1,
+            id: entresol_runtime::random() as u32,
+            page_bytes,
+        };
+        Ok(Wal::new(device, master, FIRST_LSN, Vec::new(), Lsn(FIRST_LSN)))
+    }
+
+    /// Opens a log whose last record ends at `end`, in a new epoch. `oldest` is the oldest LSN that is needed.
+    pub(crate) fn resume(
+        device: Arc<dyn Device>,
+        mut master: Master,
+        end: Lsn,
+        oldest: Lsn,
+    ) -> Result<Wal, StoreError> {
+        master.sequence += 1;
+        master.epoch += 1;
+        master.write(&*device)?;
+        let sector = u64::from(device.geometry().sector_bytes.max(512));
+        let start = end.0 / sector * sector;
+        let mut rest = vec![0; sector as usize];
+        if end.0 > start {
+            let [(offset, _), _] = pieces(start, sector, master.area);
+            device.read(offset, &mut rest)?;
+        }
+        rest.truncate((end.0 - start) as usize);
+        Ok(Wal::new(device, master, start, rest, oldest))
+    }
+
+    fn new(device: Arc<dyn Device>, master: Master, start: u64, buffer: Vec<u8>, oldest: Lsn) -> Wal {
+        let sector = u64::from(device.geometry().sector_bytes.max(512));
+        Wal {
+            sector,
+            area: master.area,
+            id: master.id,
+            durable: AtomicU64::new(start + buffer.len() as u64),
+            redo_point: AtomicU64::new(oldest.0),
+            oldest: AtomicU64::new(oldest.0),
+            tail: TinyMutex::new(Tail { buffer, start, epoch: master.epoch, redo_point: oldest }),
+            flusher: Mutex::new(Flusher { running: false, spare: Vec::new(), master, failed: None }),
+            flushed: Condvar::new(),
+            written_bytes: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+            device,
+        }
+    }
+
+    /// Appends a record and returns its LSN; `None` if the redo point has moved since the caller looked.
+    pub(crate) fn append(&self, record: &mut Vec<u8>, draft: Draft<'_>) -> Option<Lsn> {
+        let length = record.len();
+        record.resize(length.next_multiple_of(8), 0);
+        let sum = payload_sum(self.id, &record[RECORD_HEADER_BYTES..length]);
+        let mut tail = self.tail.lock();
+        if draft.redo_point.is_some_and(|seen| seen != tail.redo_point) {
+            drop(tail);
+            record.truncate(length);
+            return None;
+        }
+        let lsn = Lsn(tail.end());
+        let previous = Lsn(draft.chain.map_or(0, |chain| chain.swap(lsn.0, Relaxed)));
+        let header =
+            RecordHeader { length, lsn, txn: draft.txn, previous, epoch: tail.epoch, kind: draft.kind };
+        header.seal(record, sum);
+        tail.buffer.extend_from_slice(record);
+        Some(lsn)
+    }
+
+    /// LSN that the next record gets at least.
+    pub(crate) fn end(&self) -> Lsn {
+        Lsn(self.tail.lock().end())
+    }
+
+    /// Makes the end of the log the redo point, and runs `snapshot` while no record can be appended.
+    pub(crate) fn set_redo_point<T>(&self, snapshot: impl FnOnce() -> T) -> (Lsn, T) {
+        let mut tail = self.tail.lock();
+        let point = Lsn(tail.end());
+        tail.redo_point = point;
+        self.redo_point.store(point.0, Release);
+        (point, snapshot())
+    }
+
+    /// A page whose LSN is older needs a full image at its next change.
+    pub(crate) fn redo_point(&self) -> Lsn {
+        Lsn(self.redo_point.load(Acquire))
+    }
+
+    /// Whether the record at `lsn` is durable.
+    pub(crate) fn is_durable(&self, lsn: Lsn) -> bool {
+        self.durable.load(Acquire) > lsn.0
+    }
+
+    /// Makes the record at `lsn`, and all before it, durable.
+    pub(crate) fn flush(&self, lsn: Lsn) -> Result<(), StoreError> {
+        if self.is_durable(lsn) {
+            return Ok(());
+        }
+        let mut flusher = self.flusher.lock();
+        loop {
+            if self.is_durable(lsn) {
+                return Ok(());
+            }
+            if let Some(failed) = &flusher.failed {
+                return Err(failed.clone());
+            }
+            if flusher.running {
+                self.flushed.wait(&mut flusher);
+                continue;
+            }
+            flusher.running = true;
+            let mut buffer = std::mem::take(&mut flusher.spare);
+            drop(flusher);
+            let result = self.write_out(&mut buffer);
+            flusher = self.flusher.lock();
+            flusher.running = false;
+            buffer.clear();
+            flusher.spare = buffer;
+            self.flushed.notify_all();
+            if let Err(error) = result {
+                flusher.failed.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Takes the tail's buffer, leaving `buffer` in its place, and makes it durable.
+    fn write_out(&self, buffer: &mut Vec<u8>) -> Result<(), StoreError> {
+        let start = {
+            let mut tail = self.tail.lock();
+            let padded = tail.buffer.len().next_multiple_of(self.sector as usize);
+            let used = tail.start + padded as u64 - self.oldest.load(Acquire);
+            if used > self.area {
+                return Err(self.full(used));
+            }
+            tail.buffer.resize(padded, 0);
+            std::mem::swap(buffer, &mut tail.buffer);
+            let start = tail.start;
+            tail.start += padded as u64;
+            start
+        };
+        let [(first_offset, first), (second_offset, second)] = pieces(start, buffer.len() as u64, self.area);
+        let (head, rest) = buffer.split_at(first as usize);
+        if second == 0 {
+            self.device.write(first_offset, head)?;
+        } else {
+            self.device.run(&mut [
+                Io::Write { offset: first_offset, data: head },
+                Io::Write { offset: second_offset, data: rest },
+            ])?;
+        }
+        self.device.sync()?;
+        self.syncs.fetch_add(1, Relaxed);
+        self.written_bytes.fetch_add(buffer.len() as u64, Relaxed);
+        self.durable.store(start + buffer.len() as u64, Release);
+        Ok(())
+    }
+
+    /// Writes the master record for a durable checkpoint record, and gives back the log before `oldest`.
+    pub(crate) fn set_checkpoint(&self, checkpoint: Lsn, oldest: Lsn) -> Result<(), StoreError> {
+        let master = {
+            let mut flusher = self.flusher.lock();
+            if let Some(failed) = &flusher.failed {
+                return Err(failed.clone());
+            }
+            flusher.master.sequence += 1;
+            flusher.master.checkpoint = checkpoint;
+            flusher.master
+        };
+        if let Err(error) = master.write(&*self.device) {
+            self.flusher.lock().failed.get_or_insert(error.clone());
+            return Err(error);
+        }
+        self.oldest.store(oldest.0, Release);
+        Ok(())
+    }
+
+    /// Bytes of the circular area.
+    pub(crate) fn area(&self) -> u64 {
+        self.area
+    }
+
+    /// Bytes that cannot be overwritten yet.
+    pub(crate) fn used(&self) -> u64 {
+        self.end().0 - self.oldest.load(Acquire)
+    }
+
+    /// Bytes written, and syncs.
+    pub(crate) fn counters(&self) -> (u64, u64) {
+        (self.written_bytes.load(Relaxed), self.syncs.load(Relaxed))
+    }
+
+    /// The error for a log of which `used` bytes are needed.
+    pub(crate) fn full(&self, used: u64) -> StoreError {
+        StoreError::LogFull { used, capacity: self.area, oldest: Lsn(self.oldest.load(Acquire)) }
+    }
+}

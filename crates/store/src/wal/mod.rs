@@ -1,0 +1,35 @@
+//! The write-ahead log: a circular area on its own device.
+//!
+//! * [`record`]: what a record looks like.
+//! * [`log`]: appending to memory, and making it durable in groups.
+//! * [`scan`]: reading records back.
+//! * [`master`]: the two blocks at the device's start that name the newest checkpoint.
+//!
+//! Invariants:
+//! 1. A record's LSN is its byte position in the endless stream of log bytes; it lies at `LOG_START + lsn mod area`.
+//! 2. One flush is under way at a time and each starts on a sector boundary, the rest of the last sector being zeros. So a
+//!    sector that holds durable records is never written again (except at a restart, with the same bytes and more), and
+//!    no torn write can harm them.
+//! 3. The end of the log is the first place where no record with the right LSN, checksum and epoch is found. The epoch
+//!    grows with each restart, so that leftovers behind the end are never taken for records.
+//! 4. Nothing at or behind the oldest LSN that is needed is overwritten.
+
+pub(crate) mod log;
+pub(crate) mod master;
+pub(crate) mod record;
+pub(crate) mod scan;
+
+pub(crate) use log::Wal;
+pub(crate) use record::{RecordHeader, RecordKind};
+
+/// Where the circular area begins on the device.
+pub(crate) const LOG_START: u64 = 8192;
+/// LSN of a new log's first record: a page that was never changed has LSN 0.
+pub(crate) const FIRST_LSN: u64 = 4096;
+
+/// Splits `[lsn, lsn + length)` where it wraps: device offset and length of one or two pieces.
+pub(crate) fn pieces(lsn: u64, length: u64, area: u64) -> [(u64, u64); 2] {
+    let at = lsn % area;
+    let first = length.min(area - at);
+    [(LOG_START + at, first), (LOG_START, length - first)]
+}
