@@ -3,16 +3,25 @@
 //! Everything takes a device as `Arc<dyn Device>`; what is behind it is chosen where the system is put together.
 #![deny(unsafe_code)]
 
+mod bounce;
+mod busy;
 mod check;
+pub mod conformance;
 mod error;
+mod faulty;
+mod file;
 pub mod memory;
 pub mod model;
 mod profile;
 mod shared;
 mod traits;
+mod uring;
 
 pub use error::DeviceError;
+pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Survival};
+pub use file::{FileDevice, FileOptions};
 pub use memory::{BaseImage, MemoryDevice};
 pub use model::ModelDevice;
 pub use profile::{Model, Profile, Scale, UnknownProfile};
 pub use traits::{Counters, Device, Geometry, Io};
+pub use uring::UringDevice;

@@ -36,6 +36,7 @@ pub struct Reference {
 }
 
 /// One page of a device.
+#[derive(Clone)]
 enum Slot {
     /// As in the base image; zeros without one.
     Base,
@@ -97,6 +98,19 @@ impl MemoryDevice {
     pub fn with_reference(mut self, reference: Reference) -> Self {
         self.reference = Some(reference);
         self
+    }
+
+    /// A device with the same content, independent from now on. Whole pages are shared until one side writes them.
+    pub fn fork(&self, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            geometry: self.geometry,
+            base: self.base.clone(),
+            reference: self.reference.clone(),
+            leaves: self.leaves.iter().map(|leaf| Mutex::new(leaf.lock().clone())).collect(),
+            resident: AtomicU64::new(self.resident_bytes()),
+            counters: SharedCounters::default(),
+        }
     }
 
     /// Bytes of memory that this device's own pages take, without the base image.

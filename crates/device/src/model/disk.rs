@@ -95,7 +95,8 @@ impl Disk {
             completion =
                 completion.max(self.part((unit % spindles) as usize, start as f64, at, bytes, is_write));
         }
-        completion as u64
+        // Rounded up, so that a request submitted at this time finds it done.
+        completion.ceil() as u64
     }
 
     fn part(&mut self, spindle: usize, start: f64, at: u64, bytes: u64, is_write: bool) -> f64 {

@@ -44,11 +44,12 @@ pub(super) struct Die {
 }
 
 impl Die {
-    /// An erased die with room for `logical_pages` and a spare share of them on top. The two open blocks and one that is
-    /// kept free do not count as spare.
+    /// An erased die with room for `logical_pages` and a spare share of them on top. Of the two open blocks and the one
+    /// that is kept free, half do not count as spare.
     pub fn new(logical_pages: u32, block_pages: u32, spare_share: f64) -> Self {
         let physical = f64::from(logical_pages) * (1.0 + spare_share);
-        let blocks = (physical / f64::from(block_pages)).ceil() as u32 + 3;
+        let blocks = (physical / f64::from(block_pages) + 1.5).round() as u32;
+        let blocks = blocks.max(logical_pages.div_ceil(block_pages) + 3);
         let mut is_free = vec![true; blocks as usize];
         is_free[..2].fill(false);
         Self {

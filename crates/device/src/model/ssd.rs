@@ -24,7 +24,7 @@
 //! blocks and few of them amplify writes a little differently; copying time is corrected by the ratio of the nominal
 //! amplification to the one measured while the device is preconditioned.
 //!
-//! **State at the start**: full, written in random order and overwritten at random twice (steady state).
+//! **State at the start**: full, written in random order and overwritten at random five times (steady state).
 //!
 //! Invariant: every page programmed (by the host, by copying, by the map) is paid for in die time exactly once.
 
@@ -33,12 +33,15 @@ use super::ftl::{Collected, Die};
 use super::mapcache::{Lookup, MapCache};
 use entresol_runtime::rng::Rng;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Mapping unit, in bytes.
 const PAGE_BYTES: u64 = 4096;
 /// Entries of a translation page at full scale: 4 bytes each.
-const MAP_ENTRIES: f64 = 1024.0;
+const MAP_ENTRIES: u64 = 1024;
+
+/// Random overwrites of the whole device before it is used; greedy collection with little spare settles slowly.
+const PRECONDITION_PASSES: u32 = 5;
 
 /// Parameters of an SSD. Times in nanoseconds; pages are 4 KiB.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +56,7 @@ pub struct SsdParameters {
     pub command_ns: u64,
     /// Bus time of a page.
     pub transfer_ns: u64,
-    /// Die time of reading a page.
+    /// Die time of a read, of one page or of the pages of one program.
     pub read_ns: u64,
     /// Die time of a program of `program_pages`.
     pub program_ns: u64,
@@ -81,9 +84,26 @@ pub struct SsdParameters {
     pub sync_ns: u64,
 }
 
+/// How a page of a request is looked up in the map.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MapAccess {
+    /// A translation page that the request has not used yet.
+    Charged,
+    /// A translation page that exists only because of the scale.
+    Free,
+    /// The translation page of the page before.
+    Same,
+}
+
 #[derive(Default)]
 struct DieTime {
+    /// Work that has reached the die lasts until then.
     free_at: u64,
+    /// Programs whose pages enter the buffer later than now, because it is full: (from when, duration). Reads may still
+    /// go before them.
+    ahead: VecDeque<(u64, u64)>,
+    /// Work including `ahead` lasts until then.
+    booked_until: u64,
     /// Copying done in the books but not yet in time.
     gc_owed_ns: u64,
     /// Erases of blocks with nothing to copy, not yet in time.
@@ -106,8 +126,38 @@ pub(crate) struct Ssd {
     buffered: u32,
     map: MapCache,
     map_entries: u64,
+    /// Where the last read and the last write ended.
+    read_end: u64,
+    write_end: u64,
     programmed_pages: u64,
     erases: u64,
+}
+
+impl DieTime {
+    /// Lets the booked programs that have reached the die by `now` take their time.
+    fn advance(&mut self, now: u64) {
+        while let Some(&(from, duration)) = self.ahead.front()
+            && from <= now
+        {
+            self.free_at = self.free_at.max(from) + duration;
+            self.ahead.pop_front();
+        }
+    }
+
+    /// Work that reaches the die now; returns its end.
+    fn work(&mut self, now: u64, duration: u64) -> u64 {
+        self.advance(now);
+        self.free_at = self.free_at.max(now) + duration;
+        self.booked_until = self.booked_until.max(self.free_at);
+        self.free_at
+    }
+
+    /// A program that reaches the die at `from`, not before now; returns its end as it looks now.
+    fn book(&mut self, from: u64, duration: u64) -> u64 {
+        self.booked_until = self.booked_until.max(from) + duration;
+        self.ahead.push_back((from, duration));
+        self.booked_until
+    }
 }
 
 impl Ssd {
@@ -121,7 +171,7 @@ impl Ssd {
         let unit = program_pages.min(block_pages);
         let program_ns = parameters.program_ns * u64::from(unit) / u64::from(program_pages);
         let erase_ns = parameters.erase_ns * u64::from(block_pages) / u64::from(block_pages_real);
-        let map_entries = ((MAP_ENTRIES / scale) as u64).max(1);
+        let map_entries = ((MAP_ENTRIES as f64 / scale) as u64).max(1);
         let map_pages = pages.div_ceil(map_entries) as usize;
         let map_cached = (parameters.map_cache_bytes as f64 / scale) as u64 / (PAGE_BYTES * map_entries);
         let mut ssd = Self {
@@ -141,11 +191,13 @@ impl Ssd {
             buffered: 0,
             map: MapCache::new(map_pages, map_cached as usize),
             map_entries,
+            read_end: u64::MAX,
+            write_end: u64::MAX,
             programmed_pages: 0,
             erases: 0,
         };
         let correction = ssd.precondition(die_pages);
-        ssd.copy_ns = (program_ns as f64 / f64::from(unit) + parameters.read_ns as f64) * correction;
+        ssd.copy_ns = (program_ns + parameters.read_ns) as f64 / f64::from(unit) * correction;
         ssd
     }
 
@@ -161,10 +213,10 @@ impl Ssd {
             order.iter().for_each(|&page| {
                 die.write(page);
             });
-            for pass in 0..2 {
+            for pass in 0..PRECONDITION_PASSES {
                 for _ in 0..die_pages {
                     let collected = die.write(rng.below(u64::from(die_pages)) as u32);
-                    copied += if pass == 1 { u64::from(collected.copied) } else { 0 };
+                    copied += if pass == PRECONDITION_PASSES - 1 { u64::from(collected.copied) } else { 0 };
                 }
             }
         }
@@ -179,42 +231,62 @@ impl Ssd {
         self.bus_free
     }
 
-    fn read_die(&mut self, die: usize, start: u64) -> u64 {
-        let read_ns = self.parameters.read_ns;
+    /// Reads a page of a die for a command issued at `issued`; the read itself cannot begin before `ready`.
+    fn read_die(&mut self, die: usize, issued: u64, ready: u64) -> u64 {
+        let SsdParameters { read_ns, suspend_ns, .. } = self.parameters;
         let time = &mut self.times[die];
-        let wait = time.free_at.saturating_sub(start);
-        if wait > self.parameters.suspend_ns {
-            time.free_at += read_ns;
-            return start + self.parameters.suspend_ns + read_ns;
-        }
-        time.free_at = time.free_at.max(start) + read_ns;
-        time.free_at
+        let wait_max = issued.saturating_add(suspend_ns).saturating_add(read_ns);
+        time.work(issued, read_ns).min(wait_max).max(ready + read_ns)
     }
 
     /// Looks the page up in the mapping table; returns when the answer is there.
-    fn look_up(&mut self, page: u64, start: u64, is_write: bool) -> u64 {
+    fn look_up(&mut self, page: u64, issued: u64, access: MapAccess, is_write: bool) -> u64 {
         let translation = (page / self.map_entries) as u32;
+        match access {
+            MapAccess::Same => return issued,
+            MapAccess::Free => {
+                self.map.access(translation, false);
+                return issued;
+            }
+            MapAccess::Charged => {}
+        }
         match self.map.access(translation, is_write) {
-            Lookup::Hit => start,
+            Lookup::Hit => issued,
             Lookup::Miss { evicted } => {
                 let dies = self.times.len();
                 if let Some(evicted) = evicted {
                     // Written back together with others: its share of a program.
-                    let die = &mut self.times[evicted as usize % dies];
-                    die.free_at = die.free_at.max(start) + self.program_ns / u64::from(self.program_pages);
+                    let share = self.program_ns / u64::from(self.program_pages);
+                    self.times[evicted as usize % dies].work(issued, share);
                     self.programmed_pages += 1;
                 }
-                self.read_die(translation as usize % dies, start)
+                self.read_die(translation as usize % dies, issued, issued)
             }
         }
     }
 
-    /// Calls `each` page of a range with whether its mapping entry must be looked up: once per translation page.
-    fn pages(&self, offset: u64, length: u64) -> impl Iterator<Item = (u64, bool)> + use<> {
+    /// The pages of a range, each with how it is looked up in the map. Scaled down, a translation page has fewer entries,
+    /// so that random accesses miss as often as on the real region; sequential ones then meet more of them than they
+    /// would, of which only every real one is charged.
+    fn pages(
+        &self,
+        offset: u64,
+        length: u64,
+        follows: bool,
+    ) -> impl Iterator<Item = (u64, MapAccess)> + use<> {
         let first = offset / PAGE_BYTES;
         let end = (offset + length).div_ceil(PAGE_BYTES);
         let entries = self.map_entries;
-        (first..end).map(move |page| (page, page == first || page % entries == 0))
+        (first..end).map(move |page| {
+            let access = if page % MAP_ENTRIES == 0 || (page == first && !follows) {
+                MapAccess::Charged
+            } else if page % entries == 0 {
+                MapAccess::Free
+            } else {
+                MapAccess::Same
+            };
+            (page, access)
+        })
     }
 
     /// Frees a place in the write buffer; returns when the page can enter.
@@ -247,20 +319,19 @@ impl Ssd {
     }
 
     /// Starts the program of the pages gathered for a die, after the garbage collection that is due.
-    fn program(&mut self, die: usize, at: u64) -> u64 {
+    fn program(&mut self, die: usize, at: u64) {
         let episode = self.parameters.gc_episode_ns;
         let time = &mut self.times[die];
-        let mut begin = time.free_at.max(at) + std::mem::take(&mut time.erase_owed_ns);
+        let mut duration = self.program_ns + std::mem::take(&mut time.erase_owed_ns);
         if time.gc_owed_ns >= episode {
             // Never much less than what comes in, so that the debt stays bounded however short the episode.
             let worked_off = episode.max(time.gc_owed_ns / 4);
             time.gc_owed_ns -= worked_off;
-            begin += worked_off;
+            duration += worked_off;
         }
-        time.free_at = begin + self.program_ns;
-        self.programs.push(Reverse((time.free_at, time.gathered)));
+        let end = time.book(at, duration);
+        self.programs.push(Reverse((end, time.gathered)));
         time.gathered = 0;
-        time.free_at
     }
 }
 
@@ -270,27 +341,26 @@ impl Timing for Ssd {
         let mut completion = self.transfer(start, length.div_ceil(PAGE_BYTES));
         let issued = completion;
         let mut looked_up = issued;
-        for (page, is_lookup) in self.pages(offset, length) {
-            if is_lookup {
-                looked_up = self.look_up(page, issued, false);
-                completion = completion.max(looked_up);
-            }
+        let follows = std::mem::replace(&mut self.read_end, offset + length) == offset;
+        for (page, access) in self.pages(offset, length, follows) {
+            looked_up = looked_up.max(self.look_up(page, issued, access, false));
+            completion = completion.max(looked_up);
             let die = (page % dies) as usize;
             if self.dies[die].is_mapped((page / dies) as u32) {
-                completion = completion.max(self.read_die(die, looked_up));
+                completion = completion.max(self.read_die(die, issued, looked_up));
             }
         }
         completion
     }
 
     fn write(&mut self, start: u64, offset: u64, length: u64) -> u64 {
-        let mut at = self.transfer(start, length.div_ceil(PAGE_BYTES));
-        for (page, is_lookup) in self.pages(offset, length) {
+        let issued = self.transfer(start, length.div_ceil(PAGE_BYTES));
+        let mut at = issued;
+        let follows = std::mem::replace(&mut self.write_end, offset + length) == offset;
+        for (page, access) in self.pages(offset, length, follows) {
             at = self.make_room(at);
-            if is_lookup {
-                // The buffer takes the page meanwhile: the lookup takes die time, not the host's.
-                self.look_up(page, at, true);
-            }
+            // The buffer takes the page meanwhile: the lookup takes die time, not the host's.
+            self.look_up(page, issued, access, true);
             self.write_page(page, at);
         }
         at

@@ -1,0 +1,248 @@
+//! A device in memory that loses, tears, misplaces and damages what a real one may, by plan.
+//!
+//! It keeps two images: the *durable* one, and above it the sectors written since the last sync. Reads see both. After a
+//! crash, [`FaultyDevice::after_crash`] gives the durable image with any subset of the unsynced sectors: the same crash
+//! can be looked at with many survivals.
+//!
+//! Invariant: without a fault the device reads as if every write had been carried out; and a write that a successful sync
+//! followed is in every image after a crash (unless [`Fault::SyncLies`]).
+
+mod pending;
+mod plan;
+
+pub use pending::Survival;
+pub use plan::{Fault, FaultPlan, Injection};
+
+use crate::check::{self, SharedCounters};
+use crate::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
+use entresol_runtime::{is_simulated, sim};
+use parking_lot::Mutex;
+use pending::{Pending, SECTOR_BYTES};
+use plan::Operation;
+use std::sync::Arc;
+
+#[derive(Debug)]
+struct State {
+    pending: Pending,
+    dead: Option<String>,
+}
+
+/// A device that fails as its [`FaultPlan`] says. Writes are atomic per 512-byte sector only.
+#[derive(Debug)]
+pub struct FaultyDevice {
+    name: String,
+    plan: Arc<FaultPlan>,
+    durable: MemoryDevice,
+    state: Mutex<State>,
+    counters: SharedCounters,
+}
+
+/// How a request that was let through ends.
+enum Verdict {
+    Done,
+    Fail(DeviceError),
+    Crash,
+}
+
+impl FaultyDevice {
+    /// A device whose durable content is that of `durable`.
+    pub fn new(name: &str, durable: MemoryDevice, plan: Arc<FaultPlan>) -> Self {
+        let state = Mutex::new(State { pending: Pending::default(), dead: None });
+        Self { name: name.to_owned(), plan, durable, state, counters: SharedCounters::default() }
+    }
+
+    /// The name that [`Injection::device`] means.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of unsynced writes, and of their sectors: the lengths that [`Survival::Writes`] and [`Survival::Sectors`]
+    /// can use up.
+    pub fn unsynced(&self) -> (usize, usize) {
+        self.state.lock().pending.len()
+    }
+
+    /// What would be found after a power failure now. Leaves this device as it is.
+    pub fn after_crash(&self, survival: &Survival) -> MemoryDevice {
+        let survivor = self.durable.fork(&self.name);
+        self.state.lock().pending.survivors(survival, |offset, data| write_within(&survivor, offset, data));
+        survivor
+    }
+
+    /// Flips one bit of the durable content, for good. `bit` counts from the start of the device.
+    pub fn flip_bit(&self, bit: u64) {
+        let sector = bit / 8 / SECTOR_BYTES as u64 * SECTOR_BYTES as u64;
+        let mut data = [0; SECTOR_BYTES];
+        let mut state = self.state.lock();
+        read_within(&self.durable, sector, &mut data);
+        state.pending.overlay(sector, &mut data);
+        data[(bit / 8 - sector) as usize] ^= 1 << (bit % 8);
+        state.pending.discard(sector, SECTOR_BYTES as u64);
+        write_within(&self.durable, sector, &data);
+    }
+
+    fn error(&self, operation: &'static str, offset: u64, length: u64, reason: &str) -> DeviceError {
+        DeviceError::Io { device: self.name.clone(), operation, offset, length, reason: reason.to_owned() }
+    }
+
+    fn dead(&self, reason: &str) -> DeviceError {
+        DeviceError::Dead { device: self.name.clone(), reason: reason.to_owned() }
+    }
+
+    /// Refuses requests of a device that is gone or without power.
+    fn check_alive(&self) -> Result<(), DeviceError> {
+        if self.plan.has_crashed() {
+            return Err(self.dead("power has failed"));
+        }
+        match &self.state.lock().dead {
+            Some(reason) => Err(self.dead(reason)),
+            None => Ok(()),
+        }
+    }
+
+    fn die(&self) -> DeviceError {
+        let reason = "it died, as the fault plan says";
+        self.state.lock().dead = Some(reason.to_owned());
+        self.dead(reason)
+    }
+
+    /// Where else a write of this length can land.
+    fn elsewhere(&self, offset: u64, length: u64) -> u64 {
+        let places = (self.geometry().capacity_bytes - length) / SECTOR_BYTES as u64;
+        if places == 0 {
+            return offset;
+        }
+        // One of the other places: the own one is skipped.
+        let sector = self.plan.below(places);
+        let own = offset / SECTOR_BYTES as u64;
+        (if sector < own { sector } else { sector + 1 }) * SECTOR_BYTES as u64
+    }
+
+    fn read_one(&self, offset: u64, buffer: &mut [u8]) -> Verdict {
+        let length = buffer.len() as u64;
+        match self.plan.next(&self.name, Operation::Read) {
+            Some(Fault::Crash) => return Verdict::Crash,
+            Some(Fault::Death) => return Verdict::Fail(self.die()),
+            Some(Fault::BitRot) if length > 0 => self.flip_bit(offset * 8 + self.plan.below(length * 8)),
+            Some(Fault::ReadError) => {
+                return Verdict::Fail(self.error("read", offset, length, "input/output error (injected)"));
+            }
+            _ => {}
+        }
+        read_within(&self.durable, offset, buffer);
+        self.state.lock().pending.overlay(offset, buffer);
+        Verdict::Done
+    }
+
+    fn write_one(&self, offset: u64, data: &[u8]) -> Verdict {
+        let length = data.len() as u64;
+        let fault = self.plan.next(&self.name, Operation::Write);
+        let place = match fault {
+            Some(Fault::LostWrite) => return Verdict::Done,
+            Some(Fault::Death) => return Verdict::Fail(self.die()),
+            Some(Fault::WriteError) => {
+                return Verdict::Fail(self.error("write", offset, length, "input/output error (injected)"));
+            }
+            Some(Fault::NoSpace) => {
+                return Verdict::Fail(self.error(
+                    "write",
+                    offset,
+                    length,
+                    "no space left on device (injected)",
+                ));
+            }
+            Some(Fault::MisdirectedWrite) => self.elsewhere(offset, length),
+            _ => offset,
+        };
+        self.state.lock().pending.write(place, data);
+        match fault {
+            // The write was under way: it may survive, whole or in part.
+            Some(Fault::Crash) => Verdict::Crash,
+            Some(Fault::DuplicatedWrite) => {
+                let place = self.elsewhere(offset, length);
+                self.state.lock().pending.write(place, data);
+                Verdict::Done
+            }
+            _ => Verdict::Done,
+        }
+    }
+
+    /// Power fails.
+    fn crash(&self) -> DeviceError {
+        if is_simulated() && !sim::is_halted() {
+            sim::halt();
+        }
+        self.dead("power has failed")
+    }
+}
+
+fn read_within(device: &MemoryDevice, offset: u64, buffer: &mut [u8]) {
+    device.read(offset, buffer).expect("the range was checked, and memory does not fail");
+}
+
+fn write_within(device: &MemoryDevice, offset: u64, data: &[u8]) {
+    device.write(offset, data).expect("the range was checked, and memory does not fail");
+}
+
+impl Device for FaultyDevice {
+    fn geometry(&self) -> Geometry {
+        Geometry { sector_bytes: SECTOR_BYTES as u32, ..self.durable.geometry() }
+    }
+
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        check::batch(&self.name, self.geometry(), batch)?;
+        self.check_alive()?;
+        self.counters.count(batch);
+        let mut result = Ok(());
+        let mut crashes = false;
+        for io in batch {
+            let verdict = match io {
+                Io::Read { offset, buffer } => self.read_one(*offset, buffer),
+                Io::Write { offset, data } => self.write_one(*offset, data),
+            };
+            match verdict {
+                Verdict::Done => {}
+                Verdict::Fail(error) => result = result.and(Err(error)),
+                Verdict::Crash => crashes = true,
+            }
+        }
+        if crashes { Err(self.crash()) } else { result }
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.check_alive()?;
+        self.counters.count_sync();
+        let failed =
+            || Err(self.error("sync", 0, self.geometry().capacity_bytes, "input/output error (injected)"));
+        match self.plan.next(&self.name, Operation::Sync) {
+            Some(Fault::Crash) => return Err(self.crash()),
+            Some(Fault::Death) => return Err(self.die()),
+            Some(Fault::SyncLies) => return Ok(()),
+            Some(Fault::SyncError) => return failed(),
+            Some(Fault::SyncErrorLosingWrites) => {
+                self.state.lock().pending.clear();
+                return failed();
+            }
+            _ => {}
+        }
+        self.state.lock().pending.drain(|offset, data| write_within(&self.durable, offset, data));
+        Ok(())
+    }
+
+    /// Takes effect durably at once: a crash does not bring the content back.
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        check::range(&self.name, self.geometry(), "discard", offset, length)?;
+        self.check_alive()?;
+        match self.plan.next(&self.name, Operation::Discard) {
+            Some(Fault::Crash) => return Err(self.crash()),
+            Some(Fault::Death) => return Err(self.die()),
+            _ => {}
+        }
+        self.state.lock().pending.discard(offset, length);
+        self.durable.discard(offset, length)
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters.snapshot()
+    }
+}

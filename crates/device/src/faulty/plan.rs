@@ -1,0 +1,171 @@
+//! When which device does what wrong.
+//!
+//! Invariant: what happens depends on the plan and on the order of operations alone. Operations are counted over all
+//! devices of a plan, from 1: each request of a batch, each sync and each discard is one.
+
+use entresol_runtime::rng::Rng;
+use parking_lot::Mutex;
+
+/// What a device does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Power fails at a write, sync or read: the simulation is halted ([`entresol_runtime::sim::halt`]) with the
+    /// operation and the rest of its batch under way. Outside a simulation, all devices of the plan refuse everything from
+    /// then on.
+    Crash,
+    /// A read fails.
+    ReadError,
+    /// A write fails; nothing is written.
+    WriteError,
+    /// A write fails because the medium is full; nothing is written.
+    NoSpace,
+    /// A sync fails; nothing is lost yet, nothing is durable either.
+    SyncError,
+    /// A sync fails, and what was written since the last one is lost (as Linux drops dirty pages).
+    SyncErrorLosingWrites,
+    /// A sync succeeds without making anything durable.
+    SyncLies,
+    /// A write is acknowledged and forgotten.
+    LostWrite,
+    /// A write lands elsewhere on the device.
+    MisdirectedWrite,
+    /// A write lands where it should, and elsewhere too.
+    DuplicatedWrite,
+    /// One bit of what a read covers is flipped on the medium, for good.
+    BitRot,
+    /// The device is gone: it refuses everything from then on.
+    Death,
+}
+
+/// The kinds of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Read,
+    Write,
+    Sync,
+    Discard,
+}
+
+impl Fault {
+    fn suits(self, operation: Operation) -> bool {
+        match self {
+            Fault::Crash | Fault::Death => true,
+            Fault::ReadError | Fault::BitRot => operation == Operation::Read,
+            Fault::SyncError | Fault::SyncErrorLosingWrites | Fault::SyncLies => operation == Operation::Sync,
+            Fault::WriteError
+            | Fault::NoSpace
+            | Fault::LostWrite
+            | Fault::MisdirectedWrite
+            | Fault::DuplicatedWrite => operation == Operation::Write,
+        }
+    }
+}
+
+/// A fault to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Injection {
+    /// It strikes at the first operation with at least this number that it suits (a sync error at a sync, …).
+    pub at: u64,
+    /// Only on the device of this name; on any if `None`.
+    pub device: Option<String>,
+    /// What goes wrong.
+    pub fault: Fault,
+    /// Every time from then on, instead of once.
+    pub forever: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    operations: u64,
+    injections: Vec<Injection>,
+    struck: u64,
+    crashed: bool,
+    rng: Rng,
+}
+
+/// The faults of one world; shared by all its devices.
+#[derive(Debug)]
+pub struct FaultPlan(Mutex<State>);
+
+impl FaultPlan {
+    /// A plan with these faults. `seed` decides where misdirected writes land and which bits rot.
+    pub fn new(seed: u64, injections: Vec<Injection>) -> Self {
+        let rng = Rng::new(seed);
+        Self(Mutex::new(State { operations: 0, injections, struck: 0, crashed: false, rng }))
+    }
+
+    /// Nothing goes wrong; operations are counted.
+    pub fn none() -> Self {
+        Self::new(0, Vec::new())
+    }
+
+    /// Power fails at the operation with this number, counted from 1.
+    pub fn crash_at(operation: u64) -> Self {
+        Self::new(
+            operation,
+            vec![Injection { at: operation, device: None, fault: Fault::Crash, forever: false }],
+        )
+    }
+
+    /// One of each of `faults`, each once, at operations that the seed picks from `1 ..= operations`.
+    pub fn random(seed: u64, operations: u64, faults: &[Fault]) -> Self {
+        let mut rng = Rng::new(seed);
+        let injections = faults
+            .iter()
+            .map(|&fault| Injection {
+                at: 1 + rng.below(operations.max(1)),
+                device: None,
+                fault,
+                forever: false,
+            })
+            .collect();
+        Self::new(rng.next_u64(), injections)
+    }
+
+    /// Adds a fault.
+    pub fn inject(&self, injection: Injection) {
+        self.0.lock().injections.push(injection);
+    }
+
+    /// Operations so far, over all devices.
+    pub fn operations(&self) -> u64 {
+        self.0.lock().operations
+    }
+
+    /// How often a fault has struck.
+    pub fn struck(&self) -> u64 {
+        self.0.lock().struck
+    }
+
+    /// Whether power has failed.
+    pub fn has_crashed(&self) -> bool {
+        self.0.lock().crashed
+    }
+
+    /// Counts an operation; tells what goes wrong with it.
+    pub(super) fn next(&self, device: &str, operation: Operation) -> Option<Fault> {
+        let mut state = self.0.lock();
+        state.operations += 1;
+        if state.injections.is_empty() {
+            return None;
+        }
+        let number = state.operations;
+        let index = state.injections.iter().position(|injection| {
+            injection.at <= number
+                && injection.fault.suits(operation)
+                && injection.device.as_deref().is_none_or(|name| name == device)
+        })?;
+        state.struck += 1;
+        let Injection { fault, forever, .. } = state.injections[index];
+        if !forever {
+            state.injections.remove(index);
+        }
+        state.crashed |= fault == Fault::Crash;
+        Some(fault)
+    }
+
+    /// A random number below `bound` for a fault's details.
+    pub(super) fn below(&self, bound: u64) -> u64 {
+        self.0.lock().rng.below(bound)
+    }
+}

@@ -1,0 +1,67 @@
+//! A regular file or block device, one blocking system call after the other.
+//!
+//! Invariant: when `run` returns, each request of the batch has been carried out in full, or an error says which was not.
+
+mod open;
+mod options;
+
+pub(crate) use open::OpenFile;
+pub use options::FileOptions;
+
+use crate::check;
+use crate::{Counters, Device, DeviceError, Geometry, Io};
+use std::path::Path;
+
+/// A device over `pread` and `pwrite`. See [`crate::UringDevice`] for batches at queue depth.
+///
+/// Opening takes an exclusive lock on the file. A sync is `fdatasync`; after a failed one the device refuses all further
+/// requests, because what was written before may be lost. A discard punches a hole where the file system can.
+#[derive(Debug)]
+pub struct FileDevice(OpenFile);
+
+impl FileDevice {
+    /// Opens `path`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] if the file cannot be opened, is in use, or its space cannot be reserved.
+    pub fn open(path: impl AsRef<Path>, options: FileOptions) -> Result<Self, DeviceError> {
+        OpenFile::open(path.as_ref(), options).map(Self)
+    }
+
+    /// What the owner should know about how the file was opened, if anything.
+    pub fn notice(&self) -> Option<&str> {
+        self.0.notice.as_deref()
+    }
+}
+
+impl Device for FileDevice {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry
+    }
+
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        self.0.check_alive()?;
+        check::batch(&self.0.name, self.0.geometry, batch)?;
+        let _busy = self.0.busy.start();
+        self.0.counters.count(batch);
+        for io in batch {
+            match io {
+                Io::Read { offset, buffer } => self.0.read_at(*offset, buffer)?,
+                Io::Write { offset, data } => self.0.write_at(*offset, data)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.0.sync()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.0.discard(offset, length)
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+}

@@ -1,0 +1,191 @@
+//! Opening a file or block device for direct I/O; shared by the file and the io_uring device.
+//!
+//! Invariant: an open device is locked against other processes, its space is allocated where the file system can do so,
+//! and every part of its range can be written.
+
+use super::options::FileOptions;
+use crate::bounce;
+use crate::busy::BusyClock;
+use crate::check::{self, SharedCounters};
+use crate::{Counters, DeviceError, Geometry};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, ftruncate};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// What both devices over a file have in common.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub name: String,
+    pub file: File,
+    pub geometry: Geometry,
+    /// Direct I/O: memory must be aligned.
+    pub is_direct: bool,
+    pub notice: Option<String>,
+    pub counters: SharedCounters,
+    pub busy: BusyClock,
+    /// Set by the first failed sync: what was written before it may be lost, and a later sync would not tell.
+    dead: OnceLock<String>,
+}
+
+impl OpenFile {
+    pub fn open(path: &Path, options: FileOptions) -> Result<Self, DeviceError> {
+        let name = path.display().to_string();
+        let failed = |reason: String| DeviceError::Io {
+            device: name.clone(),
+            operation: "open",
+            offset: 0,
+            length: options.capacity_bytes.unwrap_or(0),
+            reason,
+        };
+        let (file, is_direct) = open_file(path, options).map_err(|error| failed(error.to_string()))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+            failed(match error {
+                Errno::WOULDBLOCK => "another process (or this one) has it open; close it first".to_owned(),
+                error => error.to_string(),
+            })
+        })?;
+        let size = size_of_file(&file).map_err(|error| failed(error.to_string()))?;
+        let capacity_bytes = options.capacity_bytes.unwrap_or(size);
+        let is_block_device =
+            file.metadata().map_err(|error| failed(error.to_string()))?.file_type().is_block_device();
+        if capacity_bytes > size {
+            if is_block_device {
+                return Err(failed(format!("the block device has only {size} bytes")));
+            }
+            allocate(&file, capacity_bytes).map_err(|error| failed(error.to_string()))?;
+        }
+        let sector_bytes = if is_direct { direct_sector_bytes(&file) } else { 512 };
+        if capacity_bytes == 0 || !capacity_bytes.is_multiple_of(sector_bytes.into()) {
+            return Err(failed(format!(
+                "its capacity must be a multiple of the sector size of {sector_bytes} bytes and not 0, but is \
+                 {capacity_bytes}"
+            )));
+        }
+        let notice = (options.is_direct_wanted && !is_direct).then(|| {
+            format!("{name}: the file system refuses direct I/O; reads and writes go through the page cache")
+        });
+        Ok(Self {
+            name,
+            file,
+            geometry: Geometry { capacity_bytes, sector_bytes },
+            is_direct,
+            notice,
+            counters: SharedCounters::default(),
+            busy: BusyClock::default(),
+            dead: OnceLock::new(),
+        })
+    }
+
+    pub fn error(
+        &self,
+        operation: &'static str,
+        offset: u64,
+        length: u64,
+        reason: impl ToString,
+    ) -> DeviceError {
+        DeviceError::Io { device: self.name.clone(), operation, offset, length, reason: reason.to_string() }
+    }
+
+    /// Refuses everything once a sync has failed.
+    pub fn check_alive(&self) -> Result<(), DeviceError> {
+        match self.dead.get() {
+            None => Ok(()),
+            Some(reason) => Err(DeviceError::Dead { device: self.name.clone(), reason: reason.clone() }),
+        }
+    }
+
+    pub fn needs_bounce(&self, buffer: &[u8]) -> bool {
+        self.is_direct && !bounce::is_aligned(buffer)
+    }
+
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        let length = buffer.len();
+        let result = if self.needs_bounce(buffer) {
+            bounce::with(length, |aligned| {
+                self.file.read_exact_at(aligned, offset)?;
+                buffer.copy_from_slice(aligned);
+                Ok(())
+            })
+        } else {
+            self.file.read_exact_at(buffer, offset)
+        };
+        result.map_err(|error: std::io::Error| self.error("read", offset, length as u64, error))
+    }
+
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        let result = if self.needs_bounce(data) {
+            bounce::with(data.len(), |aligned| {
+                aligned.copy_from_slice(data);
+                self.file.write_all_at(aligned, offset)
+            })
+        } else {
+            self.file.write_all_at(data, offset)
+        };
+        result.map_err(|error| self.error("write", offset, data.len() as u64, error))
+    }
+
+    pub fn sync(&self) -> Result<(), DeviceError> {
+        self.check_alive()?;
+        let _busy = self.busy.start();
+        self.counters.count_sync();
+        fdatasync(&self.file).map_err(|error| {
+            let error = self.error("sync", 0, self.geometry.capacity_bytes, error);
+            let _already_dead = self.dead.set(error.to_string());
+            error
+        })
+    }
+
+    pub fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.check_alive()?;
+        check::range(&self.name, self.geometry, "discard", offset, length)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(&self.file, flags, offset, length) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(self.error("discard", offset, length, error)),
+        }
+    }
+
+    pub fn counters(&self) -> Counters {
+        Counters { busy: self.busy.total(), ..self.counters.snapshot() }
+    }
+}
+
+/// The file, and whether it is open for direct I/O.
+fn open_file(path: &Path, options: FileOptions) -> std::io::Result<(File, bool)> {
+    let mut open = OpenOptions::new();
+    open.read(true).write(true).create(options.create);
+    if options.is_direct_wanted {
+        match open.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path) {
+            Ok(file) => return Ok((file, true)),
+            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((open.open(path)?, false))
+}
+
+/// Size of a regular file or block device in bytes.
+fn size_of_file(mut file: &File) -> std::io::Result<u64> {
+    use std::io::{Seek, SeekFrom};
+    file.seek(SeekFrom::End(0))
+}
+
+/// Grows a regular file and reserves its space, so that a full file system is met now and not by a later write.
+fn allocate(file: &File, capacity_bytes: u64) -> Result<(), Errno> {
+    match fallocate(file, FallocateFlags::empty(), 0, capacity_bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => ftruncate(file, capacity_bytes),
+        result => result,
+    }
+}
+
+/// The smallest unit that direct reads accept: 512 bytes, or 4096 on drives with such sectors.
+fn direct_sector_bytes(file: &File) -> u32 {
+    let accepts_512 = bounce::with(512, |buffer| file.read_at(buffer, 0)).is_ok();
+    if accepts_512 { 512 } else { 4096 }
+}

@@ -1,0 +1,24 @@
+//! How a file or block device is to be opened.
+
+/// Options of [`crate::FileDevice::open`] and [`crate::UringDevice::open`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileOptions {
+    /// Capacity in bytes. A smaller regular file is grown and its space reserved; `None` takes the size as it is.
+    pub capacity_bytes: Option<u64>,
+    /// Create the file if it does not exist.
+    pub create: bool,
+    /// Bypass the page cache (O_DIRECT) if the file system takes it.
+    pub is_direct_wanted: bool,
+}
+
+impl FileOptions {
+    /// An existing file or block device, as large as it is, with direct I/O.
+    pub fn existing() -> Self {
+        Self { capacity_bytes: None, create: false, is_direct_wanted: true }
+    }
+
+    /// A file of this capacity, created or grown if need be, with direct I/O.
+    pub fn create(capacity_bytes: u64) -> Self {
+        Self { capacity_bytes: Some(capacity_bytes), create: true, is_direct_wanted: true }
+    }
+}

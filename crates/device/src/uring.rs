@@ -1,0 +1,271 @@
+//! A regular file or block device over io_uring: a batch is submitted at once and runs at the device's queue depth.
+//!
+//! Each thread has its own ring, shared by all devices that it uses.
+//!
+//! Invariant: when a batch's submission returns, no request of it is in flight any more, whatever happened; so its
+//! buffers are not touched by the kernel afterwards.
+#![allow(unsafe_code)]
+
+use crate::file::{FileOptions, OpenFile};
+use crate::{Counters, Device, DeviceError, Geometry, Io, bounce, check};
+use io_uring::{IoUring, opcode, types};
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// Requests in flight at once per thread.
+const RING_ENTRIES: u32 = 256;
+/// The kernel transfers at most this much per request; larger ones are finished with system calls.
+const REQUEST_BYTES_MAX: usize = 1 << 30;
+
+thread_local! {
+    static RING: RefCell<Option<IoUring>> = const { RefCell::new(None) };
+}
+
+/// A device over io_uring. Opens, locks, syncs and discards as [`crate::FileDevice`] does.
+#[derive(Debug)]
+pub struct UringDevice(OpenFile);
+
+impl UringDevice {
+    /// Opens `path`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] if the file cannot be opened, is in use, or its space cannot be reserved; or if the kernel does
+    /// not permit io_uring (then use [`crate::FileDevice`]).
+    pub fn open(path: impl AsRef<Path>, options: FileOptions) -> Result<Self, DeviceError> {
+        let path = path.as_ref();
+        with_ring(|_| ()).map_err(|error| DeviceError::Io {
+            device: path.display().to_string(),
+            operation: "open",
+            offset: 0,
+            length: 0,
+            reason: format!("io_uring is not available ({error}); use the file device instead"),
+        })?;
+        OpenFile::open(path, options).map(Self)
+    }
+
+    /// What the owner should know about how the file was opened, if anything.
+    pub fn notice(&self) -> Option<&str> {
+        self.0.notice.as_deref()
+    }
+
+    /// Runs requests whose buffers are all usable as they are.
+    fn run_chunk(&self, ring: &mut IoUring, requests: &mut [Request<'_>]) -> Result<(), DeviceError> {
+        let descriptor = types::Fd(self.0.file.as_raw_fd());
+        for (index, request) in requests.iter_mut().enumerate() {
+            let length = request.length().min(REQUEST_BYTES_MAX) as u32;
+            let entry = match &mut request.io {
+                Io::Read { offset, buffer } => {
+                    opcode::Read::new(descriptor, buffer.as_mut_ptr(), length).offset(*offset).build()
+                }
+                Io::Write { offset, data } => {
+                    opcode::Write::new(descriptor, data.as_ptr(), length).offset(*offset).build()
+                }
+            };
+            let entry = entry.user_data(index as u64);
+            // SAFETY: the entry points to `request`'s buffer, which `requests` borrows until this function returns, and
+            // `drain` below does not return before the kernel is done with it. The descriptor is open as long as `self`.
+            let pushed = unsafe { ring.submission().push(&entry) };
+            pushed.expect("a chunk is no larger than the ring, which is empty between chunks");
+        }
+        drain(ring, requests);
+        requests.iter_mut().try_for_each(|request| self.finish(request))
+    }
+
+    /// Turns a completion into a result; does the rest of a short transfer with system calls.
+    fn finish(&self, request: &mut Request<'_>) -> Result<(), DeviceError> {
+        let length = request.length();
+        let done = match request.result {
+            result if result >= 0 => result as usize,
+            // Not an answer of the device: do it again, all of it.
+            result if [Errno::AGAIN, Errno::INTR].iter().any(|errno| errno.raw_os_error() == -result) => 0,
+            result => {
+                let error = std::io::Error::from_raw_os_error(-result);
+                return Err(self.0.error(request.operation(), request.offset(), length as u64, error));
+            }
+        };
+        if done >= length {
+            return Ok(());
+        }
+        match &mut request.io {
+            Io::Read { offset, buffer } => self.0.read_at(*offset + done as u64, &mut buffer[done..]),
+            Io::Write { offset, data } => self.0.write_at(*offset + done as u64, &data[done..]),
+        }
+    }
+
+    /// Runs a batch of which some buffers are not aligned: through one aligned buffer for all of those.
+    fn run_bounced(&self, ring: &mut IoUring, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        let unaligned = |io: &Io<'_>| match io {
+            Io::Read { buffer, .. } => self.0.needs_bounce(buffer).then_some(buffer.len()),
+            Io::Write { data, .. } => self.0.needs_bounce(data).then_some(data.len()),
+        };
+        let total: usize =
+            batch.iter().filter_map(unaligned).map(|length| length.next_multiple_of(4096)).sum();
+        if total == 0 {
+            let mut requests: Vec<_> = batch.iter_mut().map(Request::borrowed).collect();
+            return self.run_requests(ring, &mut requests);
+        }
+        // Taken out of the thread's pool for the time of the batch: finishing a short transfer may use the pool itself.
+        let mut own = POOL.take();
+        if own.len() < total + bounce::ALIGNMENT {
+            own.resize(total + bounce::ALIGNMENT, 0);
+        }
+        let skip = own.as_ptr().align_offset(bounce::ALIGNMENT);
+        let result = {
+            let mut rest = &mut own[skip..skip + total];
+            let mut requests = Vec::with_capacity(batch.len());
+            for io in batch.iter_mut() {
+                match unaligned(io) {
+                    None => requests.push(Request::borrowed(io)),
+                    Some(length) => {
+                        let (part, others) = rest.split_at_mut(length.next_multiple_of(4096));
+                        rest = others;
+                        requests.push(Request::bounced(io, &mut part[..length]));
+                    }
+                }
+            }
+            let result = self.run_requests(ring, &mut requests);
+            requests.iter_mut().for_each(Request::copy_back);
+            result
+        };
+        POOL.set(own);
+        result
+    }
+
+    fn run_requests(&self, ring: &mut IoUring, requests: &mut [Request<'_>]) -> Result<(), DeviceError> {
+        let mut first_error = Ok(());
+        for chunk in requests.chunks_mut(RING_ENTRIES as usize) {
+            first_error = first_error.and(self.run_chunk(ring, chunk));
+        }
+        first_error
+    }
+}
+
+thread_local! {
+    static POOL: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A request with the memory that the kernel sees, and its result.
+struct Request<'a> {
+    io: Io<'a>,
+    /// Where a bounced read belongs.
+    target: Option<&'a mut [u8]>,
+    result: i32,
+}
+
+impl<'a> Request<'a> {
+    fn borrowed(io: &'a mut Io<'_>) -> Self {
+        let io = match io {
+            Io::Read { offset, buffer } => Io::Read { offset: *offset, buffer },
+            Io::Write { offset, data } => Io::Write { offset: *offset, data },
+        };
+        Self { io, target: None, result: 0 }
+    }
+
+    fn bounced(io: &'a mut Io<'_>, aligned: &'a mut [u8]) -> Self {
+        match io {
+            Io::Read { offset, buffer } => {
+                Self { io: Io::Read { offset: *offset, buffer: aligned }, target: Some(buffer), result: 0 }
+            }
+            Io::Write { offset, data } => {
+                aligned.copy_from_slice(data);
+                Self { io: Io::Write { offset: *offset, data: aligned }, target: None, result: 0 }
+            }
+        }
+    }
+
+    fn copy_back(&mut self) {
+        if let (Some(target), Io::Read { buffer, .. }) = (&mut self.target, &self.io) {
+            target.copy_from_slice(buffer);
+        }
+    }
+
+    fn length(&self) -> usize {
+        match &self.io {
+            Io::Read { buffer, .. } => buffer.len(),
+            Io::Write { data, .. } => data.len(),
+        }
+    }
+
+    fn offset(&self) -> u64 {
+        match &self.io {
+            Io::Read { offset, .. } | Io::Write { offset, .. } => *offset,
+        }
+    }
+
+    fn operation(&self) -> &'static str {
+        match &self.io {
+            Io::Read { .. } => "read",
+            Io::Write { .. } => "write",
+        }
+    }
+}
+
+/// Submits what is queued and waits for all of it. Does not return, nor unwind, while anything is in flight.
+fn drain(ring: &mut IoUring, requests: &mut [Request<'_>]) {
+    let mut completed = 0;
+    while completed < requests.len() {
+        if let Err(error) = ring.submit_and_wait(requests.len() - completed) {
+            let code = error.raw_os_error();
+            let is_temporary = [Errno::INTR, Errno::AGAIN, Errno::BUSY]
+                .iter()
+                .any(|errno| Some(errno.raw_os_error()) == code);
+            if !is_temporary {
+                // Requests may be in flight into memory that the caller would free: there is no way back.
+                eprintln!("io_uring cannot be waited for ({error}) while requests are in flight: aborting");
+                std::process::abort();
+            }
+        }
+        for completion in ring.completion() {
+            if let Some(request) = requests.get_mut(completion.user_data() as usize) {
+                request.result = completion.result();
+                completed += 1;
+            }
+        }
+    }
+}
+
+fn with_ring<R>(f: impl FnOnce(&mut IoUring) -> R) -> std::io::Result<R> {
+    RING.with_borrow_mut(|ring| {
+        if ring.is_none() {
+            *ring = Some(IoUring::new(RING_ENTRIES)?);
+        }
+        Ok(f(ring.as_mut().expect("the ring was made just now")))
+    })
+}
+
+impl Device for UringDevice {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry
+    }
+
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        self.0.check_alive()?;
+        check::batch(&self.0.name, self.0.geometry, batch)?;
+        let _busy = self.0.busy.start();
+        self.0.counters.count(batch);
+        match batch {
+            // Alone, a request is cheaper as a system call.
+            [Io::Read { offset, buffer }] => return self.0.read_at(*offset, buffer),
+            [Io::Write { offset, data }] => return self.0.write_at(*offset, data),
+            _ => {}
+        }
+        match with_ring(|ring| self.run_bounced(ring, batch)) {
+            Ok(result) => result,
+            Err(error) => Err(self.0.error("open", 0, 0, format!("no ring for this thread: {error}"))),
+        }
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.0.sync()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.0.discard(offset, length)
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+}
