@@ -114,7 +114,7 @@ impl Config {
         if self.staging_groups < 2 || self.staging_groups > 64 {
             return Err(ConfigError::StagingGroups { found: self.staging_groups });
         }
-        let behind = self.staging_pages().max(crate::policy::lc::LISTS as u32);
+        let behind = self.staging_pages().max(crate::policy::lc::lists::LISTS as u32);
         let slots_max = crate::slot::LINK_MAX - behind - 1;
         if self.slots < self.slots_min() || self.slots > slots_max {
             return Err(ConfigError::Slots { found: self.slots, min: self.slots_min(), max: slots_max });

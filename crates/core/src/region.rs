@@ -14,7 +14,8 @@
 
 use crate::config::{Config, ConfigError, PolicyKind};
 use crate::placement::UNITS;
-use crate::policy::lc::{LISTS, Note, Remembered};
+use crate::policy::lc::history::Remembered;
+use crate::policy::lc::lists::{LISTS, Note};
 use crate::slot::{NIL, Slot};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -46,7 +47,7 @@ pub(crate) struct Staged {
 }
 
 /// A staging group (log placement).
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Group {
     /// Frames whose copy is complete.
@@ -107,8 +108,12 @@ pub(crate) struct Header {
     pub dequeuing: u32,
     /// LC: logical clock, one tick an access.
     pub clock: u32,
-    /// LC: oldest bucket of the ring of lists, as a bucket number.
-    pub bucket_oldest: u32,
+    /// LC: oldest interval that has a list of its own.
+    pub interval_oldest: u32,
+    /// LC: the present interval.
+    pub interval_newest: u32,
+    /// LC: the time at which the next interval begins.
+    pub interval_end: u32,
     /// LC: where the cleaner goes on; NIL: at the cold end.
     pub clean_cursor: u32,
     /// LC: next history entry to overwrite.

@@ -23,9 +23,9 @@ use crate::slot::{DIRTY, HELD, REFERENCED, VALID};
 use crate::staging::{DONE, PADDING, READY, WRITING};
 use crate::{Lsn, PageId, Position, SlotId};
 
-const UNIT_FREE: u32 = 0;
-const UNIT_OPEN: u32 = 1;
-const UNIT_DONE: u32 = 2;
+pub(crate) const UNIT_FREE: u32 = 0;
+pub(crate) const UNIT_OPEN: u32 = 1;
+pub(crate) const UNIT_DONE: u32 = 2;
 
 /// Groups kept free or becoming free, so that dequeues run ahead of evictions.
 const GROUPS_AHEAD: u64 = 4;

@@ -1,0 +1,87 @@
+//! Retained information (O'Neil et al.: The LRU-K page replacement algorithm, SIGMOD 1993, §2.1.2): the last references
+//! of the `history` pages that left flash most recently. A ring with a hash index; the oldest entry is overwritten.
+//!
+//! Invariant: an entry is in use if its time is not 0; entries in use are in the chain of their bucket, others in none.
+
+use crate::PageId;
+use crate::index::bucket_of;
+use crate::region::Partition;
+use crate::slot::NIL;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// A departed page.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Remembered {
+    page_low: u32,
+    page_high: u32,
+    /// Time of the last reference; 0: unused.
+    pub last: u32,
+    /// Next in the chain of its bucket.
+    pub next: u32,
+}
+
+const _: () = assert!(size_of::<Remembered>() == 16);
+
+impl Remembered {
+    const UNUSED: Self = Self { page_low: 0, page_high: 0, last: 0, next: NIL };
+
+    pub(crate) fn page(&self) -> PageId {
+        PageId((self.page_high as u64) << 32 | self.page_low as u64)
+    }
+}
+
+impl Partition<'_> {
+    pub(crate) fn history_bucket(&self, page: PageId) -> usize {
+        bucket_of(page.0, self.history_buckets.len())
+    }
+
+    /// `page` leaves; it was last referenced at `last`, which is not 0.
+    pub(super) fn remember(&mut self, page: PageId, last: u32) {
+        if self.history.is_empty() {
+            return;
+        }
+        let at = self.head.history_next;
+        self.head.history_next = if at + 1 == self.history.len() as u32 { 0 } else { at + 1 };
+        if self.history[at as usize].last != 0 {
+            self.forget_departed(at);
+        }
+        let bucket = self.history_bucket(page);
+        let next = std::mem::replace(&mut self.history_buckets[bucket], at);
+        let (page_low, page_high) = (page.0 as u32, (page.0 >> 32) as u32);
+        self.history[at as usize] = Remembered { page_low, page_high, last, next };
+    }
+
+    /// Takes entry `at`, which is in use, out of its chain.
+    fn forget_departed(&mut self, at: u32) {
+        let Remembered { next, .. } = self.history[at as usize];
+        let bucket = self.history_bucket(self.history[at as usize].page());
+        let mut before = self.history_buckets[bucket];
+        if before == at {
+            self.history_buckets[bucket] = next;
+        } else {
+            while self.history[before as usize].next != at {
+                before = self.history[before as usize].next;
+            }
+            self.history[before as usize].next = next;
+        }
+        self.history[at as usize] = Remembered::UNUSED;
+    }
+
+    /// Last reference of a page that left, if it is remembered; forgets it.
+    pub(super) fn recall(&mut self, page: PageId) -> Option<u32> {
+        if self.history.is_empty() {
+            return None;
+        }
+        let mut at = self.history_buckets[self.history_bucket(page)];
+        while at != NIL {
+            let entry = self.history[at as usize];
+            if entry.page() == page {
+                self.forget_departed(at);
+                return Some(entry.last);
+            }
+            at = entry.next;
+        }
+        None
+    }
+}
