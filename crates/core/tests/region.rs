@@ -1,0 +1,156 @@
+//! Regions: sizes, what is refused, and that damage is noticed and never trips the check.
+
+mod harness;
+
+use entresol_core::{Config, ConfigError, Partition, PolicyKind, bytes_per_slot, region_bytes, sections};
+use harness::{Choices, World, small};
+use proptest::prelude::*;
+use zerocopy::IntoBytes;
+
+fn formatted(config: &Config) -> Vec<u64> {
+    let mut region = vec![0u64; region_bytes(config) / 8];
+    Partition::format(region.as_mut_bytes(), config).expect("a valid configuration");
+    region
+}
+
+#[test]
+fn a_slot_costs_what_the_design_allows() {
+    for policy in PolicyKind::ALL {
+        let most = if policy == PolicyKind::Lc { 28 } else { 16 };
+        assert!(bytes_per_slot(policy) <= most, "{}: {} bytes a slot", policy.name(), bytes_per_slot(policy));
+
+        // What is fixed (header, staging, list heads) fades in a cache of a million pages.
+        let config = Config { history: 0, ..Config::new(policy, 1 << 20) };
+        let each = region_bytes(&config) as f64 / config.slots as f64;
+        assert!(each >= bytes_per_slot(policy) as f64, "{}: {each} bytes", policy.name());
+        assert!(each < bytes_per_slot(policy) as f64 + 0.05, "{}: {each} bytes", policy.name());
+
+        // One slot more costs exactly that.
+        let more = Config { slots: config.slots + 128, ..config };
+        assert_eq!(region_bytes(&more) - region_bytes(&config), 128 * bytes_per_slot(policy));
+    }
+}
+
+#[test]
+fn the_sections_make_up_the_region_history_included() {
+    for policy in PolicyKind::ALL {
+        let config = Config::new(policy, 10_000);
+        let sum: usize = sections(&config).iter().map(|s| s.entries * s.entry_bytes).sum();
+        assert_eq!(region_bytes(&config), sum.next_multiple_of(8), "{}", policy.name());
+    }
+    let with = Config { history: 1000, ..Config::new(PolicyKind::Lc, 10_000) };
+    let without = Config { history: 0, ..with };
+    assert_eq!(
+        region_bytes(&with) - region_bytes(&without),
+        1000 * 20,
+        "16 bytes and a 4-byte bucket a page"
+    );
+}
+
+#[test]
+fn what_is_not_a_region_is_refused() {
+    let config = Config::new(PolicyKind::FaceGsc, 4096);
+    let region = formatted(&config);
+
+    let mut short = region.clone();
+    short.pop();
+    let refused = Partition::attach(short.as_mut_bytes()).map(|_| ());
+    let (expected, found) = (region_bytes(&config), region_bytes(&config) - 8);
+    assert_eq!(refused, Err(ConfigError::RegionSize { expected, found }));
+    assert!(matches!(
+        Partition::attach([0u64; 2].as_mut_bytes()),
+        Err(ConfigError::RegionSize { found: 16, .. })
+    ));
+
+    let mut foreign = region.clone();
+    foreign[0] ^= 1;
+    assert!(matches!(Partition::attach(foreign.as_mut_bytes()), Err(ConfigError::Magic { .. })));
+
+    let mut shifted = vec![0u64; region.len() + 1];
+    let shifted = &mut shifted.as_mut_bytes()[4..][..region_bytes(&config)];
+    shifted.copy_from_slice(region.as_bytes());
+    assert!(matches!(Partition::attach(shifted), Err(ConfigError::Alignment { expected: 8 })));
+    assert!(matches!(Partition::format(shifted, &config), Err(ConfigError::Alignment { expected: 8 })));
+}
+
+#[test]
+fn impossible_configurations_are_refused() {
+    let good = Config::new(PolicyKind::Lc, 100_000);
+    let refused = |config: Config| config.validate().expect_err("out of range");
+    assert_eq!(good.validate(), Ok(()));
+    assert!(matches!(refused(Config { group_pages: 1, ..good }), ConfigError::GroupPages { found: 1 }));
+    assert!(matches!(refused(Config { group_pages: u32::MAX, ..good }), ConfigError::GroupPages { .. }));
+    assert!(matches!(refused(Config { staging_groups: 1, ..good }), ConfigError::StagingGroups { found: 1 }));
+    assert!(matches!(
+        refused(Config { staging_groups: u32::MAX, ..good }),
+        ConfigError::StagingGroups { .. }
+    ));
+    assert!(matches!(refused(Config { slots: good.slots_min() - 1, ..good }), ConfigError::Slots { .. }));
+    assert!(matches!(refused(Config { slots: u32::MAX, ..good }), ConfigError::Slots { .. }));
+    assert!(matches!(refused(Config { dirty_permille_max: 1001, ..good }), ConfigError::DirtyShare { .. }));
+    assert!(matches!(refused(Config { history: u32::MAX, ..good }), ConfigError::History { .. }));
+    let face = Config { policy: PolicyKind::Face, ..good };
+    assert!(matches!(refused(Config { slots: face.slots + 1, ..face }), ConfigError::PartialGroup { .. }));
+    // Links have 28 bits; LC has list heads behind the slots.
+    let ConfigError::Slots { max, .. } = refused(Config { slots: u32::MAX, ..good }) else { unreachable!() };
+    assert!(max + 1026 < 1 << 28);
+}
+
+/// A used region of each policy.
+fn used(policy: PolicyKind, seed: u64) -> Vec<u64> {
+    let mut world = World::new(small(policy, 4, 2, 2), 90, 8);
+    let mut choices = Choices::from_seed(seed);
+    for _ in 0..600 {
+        world.step(&mut choices);
+        world.verify();
+    }
+    world.region
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever happens to a region, attaching and checking it end, without a panic.
+    #[test]
+    fn damage_is_judged_without_a_panic(
+        policy in prop::sample::select(PolicyKind::ALL.to_vec()),
+        seed in 0u64..8,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u32>(), any::<bool>()), 1..8),
+    ) {
+        let mut region = used(policy, seed);
+        let words = region.as_mut_slice().as_mut_bytes();
+        for (at, value, in_header) in damage {
+            let end = if in_header { 256 } else { words.len() };
+            let at = at.index(end / 4) * 4;
+            // Small numbers look like indices, which is worse than noise.
+            let value = if value & 1 == 0 { value >> 24 } else { value };
+            words[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        if let Ok(partition) = Partition::attach(words) {
+            let _ = partition.check();
+        }
+    }
+}
+
+/// The check notices what matters: of single flipped bits in the directory proper, most.
+#[test]
+fn damage_is_noticed() {
+    for policy in PolicyKind::ALL {
+        let mut region = used(policy, 3);
+        let config = Partition::attach(region.as_mut_bytes()).expect("intact").config();
+        Partition::attach(region.as_mut_bytes()).expect("intact").check().expect("intact");
+        let sections = sections(&config);
+        let begin: usize = sections[..3].iter().map(|s| s.entries * s.entry_bytes).sum();
+        let length =
+            sections[3].entries * sections[3].entry_bytes + sections[4].entries * sections[4].entry_bytes;
+        let (mut noticed, mut flipped) = (0, 0);
+        for at in (begin..begin + length).step_by(5) {
+            let mut damaged = region.clone();
+            damaged.as_mut_bytes()[at] ^= 1 << (at % 8);
+            let mut partition = Partition::attach(damaged.as_mut_bytes());
+            flipped += 1;
+            noticed += usize::from(partition.as_mut().map_or(true, |p| p.check().is_err()));
+        }
+        assert!(noticed * 10 > flipped * 6, "{}: {noticed} of {flipped}", policy.name());
+    }
+}

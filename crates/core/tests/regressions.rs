@@ -1,0 +1,272 @@
+//! Short histories that once went wrong, or that a rule exists for.
+
+mod harness;
+
+use entresol_core::{
+    Admission, Config, Fate, FrameId, Generation, Job, Lookup, Lsn, PageId, Partition, PolicyKind, Position,
+    SlotId, region_bytes,
+};
+use harness::{Choices, World, crash, small};
+use zerocopy::IntoBytes;
+
+const DIRTY: bool = true;
+const CLEAN: bool = false;
+
+fn page(number: u32) -> PageId {
+    PageId::new(1, number)
+}
+
+fn region(config: &Config) -> Vec<u64> {
+    vec![0; region_bytes(config) / 8]
+}
+
+/// Stages a new version of a page.
+fn stage(partition: &mut Partition<'_>, number: u32, dirty: bool) -> (FrameId, Position) {
+    match partition.evict(page(number), Lsn(1), dirty, true) {
+        Admission::Stage { frame, position } => {
+            partition.staged(frame);
+            (frame, position)
+        }
+        other => panic!("page {number}: {other:?}"),
+    }
+}
+
+/// Does all that is to be done.
+fn settle(partition: &mut Partition<'_>) {
+    while let Some(job) = partition.next_job() {
+        match job {
+            Job::Write { ticket, pages, .. } => partition.written(ticket, &pages),
+            Job::Dequeue { ticket, pages, .. } => {
+                for page in pages.iter().filter(|page| page.fate == Fate::SecondChance) {
+                    match partition.restage(ticket, page, Lsn(1)) {
+                        Admission::Stage { frame, .. } => partition.staged(frame),
+                        Admission::AlreadyThere => {}
+                        Admission::Full => panic!("nothing else is in staging"),
+                    }
+                }
+                partition.dequeued(ticket);
+            }
+            Job::Clean { pages } => partition.cleaned(&pages),
+            Job::PullVictims(_) => {}
+        }
+        partition.check().expect("no invariant is broken");
+    }
+}
+
+fn writes(partition: &mut Partition<'_>, count: usize) -> Vec<Job> {
+    (0..count).map(|_| partition.next_write().expect("a group is full")).collect()
+}
+
+fn complete(partition: &mut Partition<'_>, job: &Job) {
+    let Job::Write { ticket, pages, .. } = job else { panic!("{job:?}") };
+    partition.written(*ticket, pages);
+    partition.check().expect("no invariant is broken");
+}
+
+/// Groups are written out of order: the older version arrives last and must not be served once the newer one is gone.
+#[test]
+fn a_version_that_arrives_late_is_superseded_already() {
+    let config = small(PolicyKind::FaceGr, 2, 4, 0);
+    let mut region = region(&config);
+    let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
+    stage(&mut partition, 1, DIRTY);
+    stage(&mut partition, 2, DIRTY);
+    let (_, newer) = stage(&mut partition, 1, DIRTY);
+    stage(&mut partition, 3, DIRTY);
+    let jobs = writes(&mut partition, 2);
+    complete(&mut partition, &jobs[1]);
+    complete(&mut partition, &jobs[0]);
+    assert_eq!(partition.occupancy().valid, 3);
+    assert_eq!(partition.occupancy().superseded, 1);
+    let Lookup::Flash { generation, .. } = partition.peek(page(1)) else { panic!("page 1 is on flash") };
+    assert_eq!(generation, Generation::Exact(newer));
+    // Let both leave.
+    for number in 100..100 + 2 * config.slots {
+        stage(&mut partition, number, CLEAN);
+        settle(&mut partition);
+    }
+    assert_eq!(partition.peek(page(1)), Lookup::Absent);
+}
+
+/// LC: while the first version of a new page is being written, the next one waits; it would get a slot of its own.
+#[test]
+fn one_page_never_has_two_slots() {
+    let config = small(PolicyKind::Lc, 2, 4, 0);
+    let mut region = region(&config);
+    let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
+    stage(&mut partition, 1, DIRTY);
+    let first = writes(&mut partition, 1).remove(0);
+    stage(&mut partition, 1, DIRTY);
+    assert!(partition.next_write().is_none(), "the slot is busy");
+    complete(&mut partition, &first);
+    let second = writes(&mut partition, 1).remove(0);
+    complete(&mut partition, &second);
+    assert_eq!((partition.occupancy().valid, partition.occupancy().dirty), (1, 1));
+}
+
+/// Fills the ring with referenced pages.
+fn full_of_referenced<'r>(config: &Config, region: &'r mut [u8]) -> Partition<'r> {
+    let mut partition = Partition::format(region, config).expect("valid");
+    let mut number = 0;
+    loop {
+        let free = config.slots as u64 - partition.window().1.0;
+        if free < 3 * config.group_pages as u64 {
+            return partition;
+        }
+        stage(&mut partition, number, DIRTY);
+        while let Some(job) = partition.next_write() {
+            complete(&mut partition, &job);
+        }
+        let _ = partition.fetch(page(number));
+        number += 1;
+    }
+}
+
+/// Closing a group must leave the positions that second chances under way may need.
+#[test]
+fn a_group_is_not_closed_over_second_chances() {
+    let config = small(PolicyKind::FaceGsc, 4, 4, 0);
+    let mut region = region(&config);
+    let mut partition = full_of_referenced(&config, region.as_mut_bytes());
+    while !partition.window().1.0.is_multiple_of(4) {
+        let fresh = 9000 + partition.window().1.0 as u32;
+        stage(&mut partition, fresh, CLEAN);
+    }
+    while let Some(job) = partition.next_write() {
+        complete(&mut partition, &job);
+    }
+    let mut dequeues = Vec::new();
+    while let Some(job) = partition.next_job() {
+        let Job::Dequeue { ticket, pages, .. } = job else { continue };
+        dequeues.push((ticket, pages));
+    }
+    assert!(dequeues.len() > 1, "several are under way at once: {}", dequeues.len());
+    // After every page that returns, someone wants the group closed.
+    for (ticket, pages) in dequeues {
+        for page in pages.iter().filter(|page| page.fate == Fate::SecondChance) {
+            let Admission::Stage { frame, .. } = partition.restage(ticket, page, Lsn(1)) else {
+                panic!("positions are held back for second chances")
+            };
+            partition.staged(frame);
+            partition.close_group();
+            partition.check().expect("no invariant is broken");
+        }
+        partition.dequeued(ticket);
+    }
+    assert_eq!(partition.window().1.0 % 4, 0, "now it is closed");
+    settle(&mut partition);
+}
+
+/// A restart may find the ring full to the last slot. GSC then has no positions for second chances, and must begin.
+#[test]
+fn a_ring_restored_full_gets_going() {
+    for policy in crash::survivors() {
+        let config = small(policy, 4, 2, 0);
+        let mut region = region(&config);
+        let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
+        let front = 5 * config.slots as u64 / 4 * 4;
+        partition.restore_begin(Position(front));
+        for at in 0..config.slots {
+            partition.restore_entry(Position(front + at as u64), page(at), DIRTY);
+        }
+        partition.restore_end(Position(front + config.slots as u64));
+        partition.check().expect("no invariant is broken");
+        for at in 0..config.slots {
+            assert!(matches!(partition.fetch(page(at)), Lookup::Flash { dirty: true, .. }));
+        }
+        let dirty: Vec<_> = partition.dirty_slots().collect();
+        assert_eq!(dirty.len(), config.slots as usize);
+        for number in 0..3 * config.slots {
+            settle(&mut partition);
+            stage(&mut partition, 10_000 + number, CLEAN);
+        }
+    }
+}
+
+#[test]
+fn an_invalidated_page_is_not_restored() {
+    let config = small(PolicyKind::Face, 2, 2, 0);
+    let mut region = region(&config);
+    let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
+    partition.restore_begin(Position(0));
+    partition.restore_entry(Position(0), page(1), DIRTY);
+    partition.restore_entry(Position(1), page(2), CLEAN);
+    partition.restore_invalidate(page(1));
+    partition.restore_entry(Position(2), page(2), DIRTY);
+    partition.restore_invalidate(page(77));
+    partition.restore_end(Position(4));
+    partition.check().expect("no invariant is broken");
+    assert_eq!(partition.peek(page(1)), Lookup::Absent);
+    let expected = Lookup::Flash { slot: SlotId(2), generation: Generation::Exact(Position(2)), dirty: true };
+    assert_eq!(partition.peek(page(2)), expected);
+    let held: Vec<_> =
+        (0..4).filter_map(|slot| partition.slot(SlotId(slot))).map(|v| (v.page, v.valid)).collect();
+    assert_eq!(held, [(page(1), false), (page(2), false), (page(2), true)]);
+    assert_eq!((partition.occupancy().valid, partition.occupancy().superseded), (1, 2));
+}
+
+#[test]
+#[should_panic(expected = "was restored before")]
+fn a_position_is_restored_once() {
+    let config = small(PolicyKind::Face, 2, 2, 0);
+    let mut region = region(&config);
+    let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
+    partition.restore_begin(Position(0));
+    partition.restore_entry(Position(0), page(1), DIRTY);
+    partition.restore_entry(Position(0), page(2), DIRTY);
+}
+
+#[test]
+#[should_panic(expected = "is not in the ring")]
+fn a_position_outside_the_ring_is_not_restored() {
+    let config = small(PolicyKind::Face, 2, 2, 0);
+    let mut region = region(&config);
+    let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
+    partition.restore_begin(Position(64));
+    partition.restore_entry(Position(64 + config.slots as u64), page(1), DIRTY);
+}
+
+/// LRU-2's retained information: a page that comes back soon after it left is not the next to go again.
+#[test]
+fn a_page_that_comes_back_is_remembered() {
+    let departed_again = |history: u32| {
+        let config = Config { history, ..small(PolicyKind::Lc, 2, 2, 10) };
+        let mut region = region(&config);
+        let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
+        let mut number = 1000;
+        let mut scan = |partition: &mut Partition<'_>, pages: u32| {
+            for _ in 0..pages {
+                stage(partition, number, CLEAN);
+                settle(partition);
+                number += 1;
+            }
+        };
+        // Page 1 leaves in a long scan, returns, and meets another scan.
+        stage(&mut partition, 1, CLEAN);
+        scan(&mut partition, config.slots + 4);
+        assert_eq!(partition.peek(page(1)), Lookup::Absent);
+        stage(&mut partition, 1, CLEAN);
+        scan(&mut partition, config.slots + 4);
+        partition.peek(page(1)) == Lookup::Absent
+    };
+    assert!(departed_again(0), "without history it is one more page referenced once");
+    assert!(!departed_again(100), "with history it has two references, and the scan's pages one");
+}
+
+/// The rule on which front to choose (`restore.rs`) is needed: recovery without it brings older pages back.
+#[test]
+fn recovery_that_trusts_the_oldest_slots_serves_old_pages() {
+    let mut stale = 0;
+    for seed in 0..16 {
+        let mut choices = Choices::from_seed(seed);
+        let mut world = World::new(small(PolicyKind::Face, 4, 3, 0), 80, 4);
+        for step in 0..4000 {
+            world.step(&mut choices);
+            world.verify(); // with the rule, nothing is lost
+            let recovered = crash::recover(&world, &mut Choices::from_seed(step), true);
+            let newest = recovered.newest();
+            stale += newest.values().filter(|c| c.version < world.durable[c.page as usize]).count();
+        }
+    }
+    assert!(stale > 0, "the runs never came into danger");
+}
