@@ -10,6 +10,7 @@ mod disk;
 mod error;
 mod metrics;
 mod options;
+mod recover;
 mod signal;
 mod tier;
 

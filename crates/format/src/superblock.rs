@@ -211,16 +211,22 @@ impl Superblock {
         }
         // Positions stay far below 2^63, so that sums of them cannot overflow.
         let positions = [found.front, found.rear, found.durable, found.synced, found.session_rear];
-        if let Some(position) = positions.into_iter().find(|position| position.0 >= 1 << 62) {
+        if let Some(position) = positions.into_iter().find(|position| *position >= Position::MAX) {
             return impossible("position", position.0);
         }
         let (front, rear, group) = (found.front.0, found.rear.0, u64::from(found.group_pages));
-        if front > rear || rear - front > u64::from(found.slots) || found.durable.0 > rear || !front.is_multiple_of(group) {
+        if front > found.durable.0 || front > rear || rear - front > u64::from(found.slots) {
             return impossible("front", front);
         }
-        if found.segment_first > found.segment_next
-            || found.segment_next.saturating_mul(u64::from(found.segment_entries)) > rear
-        {
+        if found.durable.0 > rear || found.session_rear.0 > found.durable.0 {
+            return impossible("durable", found.durable.0);
+        }
+        let whole = [found.front, found.durable, found.session_rear];
+        if let Some(position) = whole.into_iter().find(|position| !position.0.is_multiple_of(group)) {
+            return impossible("position", position.0);
+        }
+        let covered = found.segment_next.checked_mul(u64::from(found.segment_entries));
+        if found.segment_first > found.segment_next || covered.is_none_or(|covered| covered > found.durable.0) {
             return impossible("segments", found.segment_next);
         }
         Ok(found)

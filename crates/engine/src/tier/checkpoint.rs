@@ -36,7 +36,7 @@ impl Shared {
     }
 
     /// Waits until everything staged so far is on flash. Returns the rear at the time of the call.
-    fn drain(&self) -> Result<Position, TierError> {
+    pub(crate) fn drain(&self) -> Result<Position, TierError> {
         let rear = self.with(|partition| {
             partition.close_group();
             let occupancy = partition.occupancy();
@@ -75,6 +75,7 @@ impl Shared {
         self.state.stop();
         self.writes.notify_all();
         self.chores.notify_all();
+        self.segments.notify_all();
         self.progress.notify_all();
     }
 }

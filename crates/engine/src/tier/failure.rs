@@ -99,11 +99,12 @@ impl Shared {
         }
         self.writes.notify_all();
         self.chores.notify_all();
+        self.segments.notify_all();
         self.progress.notify_all();
     }
 
     /// Makes the disk independent of the flash: from here on what lies there is history.
-    fn unbind(&self) -> Result<(), TierError> {
+    pub(crate) fn unbind(&self) -> Result<(), TierError> {
         let LabelState::Valid(mut label) = read_label(&*self.disk.device)? else {
             return Err(TierError::Refused("the disk's label has become unreadable".to_owned()));
         };

@@ -9,7 +9,8 @@
 //! | `write` | staging → flash |
 //! | `chores`, `dequeue`, `clean` | flash → disk, second chances, pulls |
 //! | `checkpoint` | making all of it durable; closing |
-//! | `superblock` | writing superblocks |
+//! | `superblock`, `segment` | writing superblocks and directory segments |
+//! | `detach` | releasing the disk from the cache |
 //! | `failure` | what happens when a device fails |
 //!
 //! Invariant: the partition's latch is never held across an I/O, a wait or another latch.
@@ -19,10 +20,12 @@ mod chores;
 mod clean;
 mod dequeue;
 mod destaged;
+mod detach;
 mod evict;
 mod failure;
 mod fetch;
 mod open;
+mod segment;
 mod shared;
 mod staging;
 mod superblock;
@@ -39,6 +42,7 @@ use std::sync::{Arc, Weak};
 
 pub use open::OpenReport;
 pub(crate) use open::{expect_label, new_label};
+pub(crate) use shared::flash_error;
 
 /// A flash tier between a buffer pool and a disk.
 ///
@@ -62,6 +66,34 @@ impl FlashTier {
         Ok(Self::start(open::create(flash, disk, options)?))
     }
 
+    /// Opens the cache on `flash` for the disk it belongs to, after a shutdown or a crash. With log placement it is warm.
+    ///
+    /// # Errors
+    /// [`TierError::Refused`] if flash and disk do not belong together and one of them needs the other, or if what lies on
+    /// flash does not fit `options`; [`TierError::Config`] for impossible options.
+    pub fn open(
+        flash: Arc<dyn Device>,
+        disk: Arc<dyn Device>,
+        options: TierOptions,
+    ) -> Result<(Arc<Self>, OpenReport), TierError> {
+        let (shared, report) = open::open(flash, disk, options)?;
+        Ok((Self::start(shared), report))
+    }
+
+    /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and ends. From then
+    /// on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
+    pub fn detach(&self) -> Result<(), TierError> {
+        let result = self.shared.detach();
+        self.end();
+        result
+    }
+
+    fn end(&self) {
+        self.shared.stop();
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.into_iter().for_each(JoinHandle::join);
+    }
+
     /// Why the tier switched itself off and goes on from disk alone, if it did.
     pub fn notice(&self) -> Option<String> {
         self.shared.state.notice()
@@ -77,6 +109,10 @@ impl FlashTier {
         for at in 0..shared.options.background_workers {
             let shared = shared.clone();
             tasks.push(spawn(&format!("flash chores {at}"), move || shared.chores_task()));
+        }
+        if shared.is_log() {
+            let shared = shared.clone();
+            tasks.push(spawn("flash directory", move || shared.segment_task()));
         }
         Arc::new(Self { shared, tasks: Mutex::new(tasks) })
     }
@@ -109,9 +145,7 @@ impl Layer for FlashTier {
 
     fn close(&self) -> Result<(), TierError> {
         let result = self.shared.finish();
-        self.shared.stop();
-        let tasks = std::mem::take(&mut *self.tasks.lock());
-        tasks.into_iter().for_each(JoinHandle::join);
+        self.end();
         result
     }
 }

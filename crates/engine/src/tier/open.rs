@@ -7,18 +7,18 @@ use super::destaged::Destaged;
 use super::failure::State;
 use super::shared::Shared;
 use super::staging::Staging;
-use super::superblock::{Superblocks, write_superblock};
+use super::superblock::{Superblocks, read_newest, write_superblock};
 use crate::buffer::PageBuffers;
 use crate::disk::{DiskPages, LabelState, read_label, write_label};
 use crate::metrics::Tallies;
 use crate::signal::Signal;
-use crate::{TierError, TierOptions};
-use entresol_core::{Partition, Position, region_bytes};
+use crate::{TierError, TierOptions, recover};
+use entresol_core::{Partition, Placement, Position, region_bytes};
 use entresol_device::Device;
 use entresol_format::label::Label;
-use entresol_format::superblock::{COPIES, Superblock};
+use entresol_format::superblock::{COPIES, Mode, Superblock};
 use entresol_format::{Layout, Uuid};
-use entresol_runtime::random;
+use entresol_runtime::{now, random};
 use entresol_runtime::sync::Semaphore;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ pub(crate) fn create(
             label.disk, label.cache
         )));
     }
-    let old = super::superblock::read_newest(&*flash)?.0;
+    let old = read_newest(&*flash)?.0;
     if let Some(old) = old
         && old.disk != label.disk
         && old.may_hold_dirty()
@@ -171,9 +171,7 @@ pub(crate) fn format(
         write_superblock(&*flash, &superblock)?;
     }
     write_label(&*disk, &mut label)?;
-    let mut region = vec![0u64; region_bytes(&options.config()).div_ceil(8)];
-    Partition::format(region.as_mut_bytes(), &options.config())
-        .map_err(|error| TierError::Config(error.to_string()))?;
+    let region = empty_region(&options)?;
     Ok(assemble(flash, disk, options, superblock, region))
 }
 
@@ -201,10 +199,181 @@ pub(crate) fn assemble(
         upstream: Mutex::new(None),
         writes: Signal::default(),
         chores: Signal::default(),
+        segments: Signal::default(),
         progress: Signal::default(),
         waiting: AtomicUsize::new(0),
         turn: Semaphore::new(1),
         config,
         options,
     }
+}
+
+/// Opens the cache on `flash` for `disk`.
+pub(crate) fn open(
+    flash: Arc<dyn Device>,
+    disk: Arc<dyn Device>,
+    options: TierOptions,
+) -> Result<(Shared, OpenReport), TierError> {
+    let started = now();
+    options.validate()?;
+    let label = expect_label(&*disk, options.page_bytes)?;
+    let mut report = OpenReport::default();
+    let (newest, faults) = read_newest(&*flash)?;
+    report.notices.extend(faults.iter().cloned());
+    let shared = match newest {
+        None => open_blank(flash, disk, options, label, &mut report)?,
+        Some(superblock) => open_cache(flash, disk, options, label, superblock, &mut report)?,
+    };
+    report.duration = now().since(started);
+    Ok((shared, report))
+}
+
+fn open_blank(
+    flash: Arc<dyn Device>,
+    disk: Arc<dyn Device>,
+    options: TierOptions,
+    label: Label,
+    report: &mut OpenReport,
+) -> Result<Shared, TierError> {
+    if label.dirty_possible {
+        let why = if report.notices.is_empty() { "it is blank".to_owned() } else { report.notices.join("; ") };
+        return Err(TierError::Refused(format!(
+            "the flash device holds no superblock that can be read ({why}), but disk {} needs the pages on its cache {}; \
+             attach that device, or restore the database from a backup",
+            label.disk, label.cache
+        )));
+    }
+    check_size(&*flash, &options.layout())?;
+    report.notices.push("the flash device held no cache: a new, empty one was made".to_owned());
+    format(flash, disk, options, label, 0)
+}
+
+fn open_cache(
+    flash: Arc<dyn Device>,
+    disk: Arc<dyn Device>,
+    options: TierOptions,
+    mut label: Label,
+    superblock: Superblock,
+    report: &mut OpenReport,
+) -> Result<Shared, TierError> {
+    let foreign = foreign(&superblock, &label);
+    if let Some(why) = &foreign
+        && label.dirty_possible
+    {
+        return Err(TierError::Refused(format!(
+            "{why}; the disk needs the newer pages on its own cache {} as of epoch {}: attach that flash device",
+            label.cache, label.epoch
+        )));
+    }
+    if foreign.is_none() || superblock.may_hold_dirty() {
+        check_shape(&superblock, &options)?;
+    }
+    check_size(&*flash, &options.layout())?;
+    let worth_reading = superblock.policy.placement() == Placement::Log
+        && (foreign.is_none() || superblock.may_hold_dirty());
+    let restored = match worth_reading {
+        true => Some(recover::restore(&*flash, &superblock, &options, report)?),
+        false => None,
+    };
+    if let Some(why) = foreign {
+        if report.dirty > 0 && superblock.mode == Mode::WriteBack {
+            return Err(TierError::Refused(format!(
+                "{why}, and it holds {} pages newer than the disk it belongs to; open it with that disk and detach it, or \
+                 wipe the flash device if these pages are not wanted any more",
+                report.dirty
+            )));
+        }
+        let kept = std::mem::take(&mut report.notices);
+        *report = OpenReport { notices: kept, bytes_read: report.bytes_read, ..OpenReport::default() };
+        report.notices.push(format!("{why}; it held nothing newer than disk and was emptied"));
+        return format(flash, disk, options, label, superblock.sequence);
+    }
+    let mut next = Superblock {
+        // Also if the open before this one came no further than the flash.
+        epoch: label.epoch + 1,
+        staging_groups: options.staging_groups,
+        policy: options.policy,
+        mode: options.mode,
+        clean: false,
+        ..superblock
+    };
+    let region = match restored {
+        Some(restored) => {
+            restored.repair(&*flash, &superblock, &options.layout())?;
+            (next.front, next.rear) = (restored.front, restored.rear);
+            (next.durable, next.session_rear) = (restored.rear, restored.rear);
+            restored.region
+        }
+        None => empty_region(&options)?,
+    };
+    // All four copies, so that whichever survives is of this epoch.
+    for _ in 0..COPIES {
+        next.sequence += 1;
+        write_superblock(&*flash, &next)?;
+    }
+    label.epoch = next.epoch;
+    label.dirty_possible = options.dirty_possible() || report.dirty > 0;
+    write_label(&*disk, &mut label)?;
+    Ok(assemble(flash, disk, options, next, region))
+}
+
+/// Why the cache does not belong to the disk, if so.
+fn foreign(superblock: &Superblock, label: &Label) -> Option<String> {
+    let cache = superblock.cache;
+    if superblock.disk != label.disk {
+        return Some(format!(
+            "the flash device holds cache {cache} of disk {}, this disk is {}",
+            superblock.disk, label.disk
+        ));
+    }
+    if cache != label.cache {
+        return Some(format!("the disk was detached from cache {cache}, which the flash device holds"));
+    }
+    if superblock.epoch < label.epoch {
+        return Some(format!(
+            "cache {cache} on the flash device is of epoch {}, its disk of epoch {}: the disk was written without it",
+            superblock.epoch, label.epoch
+        ));
+    }
+    if superblock.epoch > label.epoch + 1 {
+        return Some(format!(
+            "cache {cache} on the flash device is of epoch {}, its disk of epoch {}: the disk is an older state",
+            superblock.epoch, label.epoch
+        ));
+    }
+    None
+}
+
+fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), TierError> {
+    let shape = [
+        ("page size", superblock.page_bytes, options.page_bytes),
+        ("number of slots", superblock.slots, options.slots),
+        ("group size", superblock.group_pages, options.group_pages),
+        ("segment size", superblock.segment_entries, options.segment_entries),
+    ];
+    for (what, found, wanted) in shape {
+        if found != wanted {
+            return Err(TierError::Refused(format!(
+                "the {what} of cache {} on the flash device is {found}, {wanted} was asked for; open it with {found}",
+                superblock.cache
+            )));
+        }
+    }
+    if superblock.policy.placement() != options.policy.placement() {
+        return Err(TierError::Refused(format!(
+            "cache {} on the flash device was made for policy {}, which places pages differently from {}; detach it and \
+             create a new one",
+            superblock.cache,
+            superblock.policy.name(),
+            options.policy.name()
+        )));
+    }
+    Ok(())
+}
+
+fn empty_region(options: &TierOptions) -> Result<Vec<u64>, TierError> {
+    let mut region = vec![0u64; region_bytes(&options.config()).div_ceil(8)];
+    Partition::format(region.as_mut_bytes(), &options.config())
+        .map_err(|error| TierError::Config(error.to_string()))?;
+    Ok(region)
 }

@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     pub writes: Signal,
     /// For the chores' tasks: another job may be there.
     pub chores: Signal,
+    /// For the directory's task: a segment may be complete.
+    pub segments: Signal,
     /// For whoever waits for room, or for something to become durable: a job is complete.
     pub progress: Signal,
     /// Evictors that wait for room.

@@ -3,6 +3,9 @@
 //! Invariant (the *recorded front*): a slot is overwritten only when a durable record, superblock or group summary, says
 //! that the position it held is dequeued for good. So whatever recovery finds at or above the recorded front is still
 //! whole, and no entry that it brings back points into a group that was being written when the power failed.
+//!
+//! Second invariant: no group is written more than half a ring beyond the durable position of the last superblock. So a
+//! scan that starts there finds the rear without meeting groups of another round.
 
 use super::shared::{Shared, flash_error};
 use crate::TierError;
@@ -18,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 pub(crate) struct Superblocks {
     last: Mutex<(Superblock, AlignedBuffer)>,
     recorded_front: AtomicU64,
+    recorded_durable: AtomicU64,
     first_segment_missing: AtomicU64,
     pub cache: entresol_format::Uuid,
     pub epoch: u64,
@@ -27,6 +31,7 @@ impl Superblocks {
     pub(crate) fn new(last: Superblock) -> Self {
         Self {
             recorded_front: AtomicU64::new(last.front.0),
+            recorded_durable: AtomicU64::new(last.durable.0),
             first_segment_missing: AtomicU64::new(last.segment_next),
             cache: last.cache,
             epoch: last.epoch,
@@ -45,7 +50,6 @@ impl Superblocks {
     }
 
     /// The number of the next directory segment to write.
-    #[allow(dead_code)]
     pub(crate) fn segment_next(&self) -> u64 {
         self.first_segment_missing.load(SeqCst)
     }
@@ -97,16 +101,20 @@ impl Shared {
         self.flash.sync().map_err(flash_error)?;
         *superblock = next;
         self.superblocks.front_is_recorded(next.front);
+        self.superblocks.recorded_durable.store(next.durable.0, SeqCst);
         self.superblocks.first_segment_missing.store(next.segment_next, SeqCst);
         Ok(())
     }
 
-    /// Sees to it that the slots of all positions below `end` may be overwritten.
-    pub(crate) fn record_front_for(&self, end: Position) -> Result<(), TierError> {
-        let needed = end.0.saturating_sub(self.config.slots.into());
-        if self.superblocks.recorded_front().0 >= needed {
-            return Ok(());
-        }
-        self.write_superblock(|_| ())
+    /// Sees to it that groups up to the position `end` may be written.
+    pub(crate) fn allow_writes_to(&self, end: Position) -> Result<(), TierError> {
+        let slots = u64::from(self.config.slots);
+        let front_needed = end.0.saturating_sub(slots);
+        let durable_needed = end.0.saturating_sub(slots / 2);
+        let allowed = || {
+            self.superblocks.recorded_front().0 >= front_needed
+                && self.superblocks.recorded_durable.load(SeqCst) >= durable_needed
+        };
+        if allowed() { Ok(()) } else { self.write_superblock(|_| ()) }
     }
 }

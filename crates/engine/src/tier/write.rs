@@ -39,7 +39,13 @@ impl Shared {
                 self.fail(error);
                 return;
             }
-            self.with(|partition| partition.written(ticket, &pages));
+            let published = self.with(|partition| {
+                partition.written(ticket, &pages);
+                partition.published()
+            });
+            if self.segment_is_complete(published) {
+                self.segments.notify_one();
+            }
             self.tallies.flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
             self.job_is_done();
         }
@@ -55,7 +61,7 @@ impl Shared {
     /// A whole group with its summary: one sequential write.
     fn write_group(&self, pages: &[JobPage]) -> Result<(), TierError> {
         let (first, frame) = (pages[0].position, pages[0].frame);
-        self.record_front_for(Position(first.0 + pages.len() as u64))?;
+        self.allow_writes_to(Position(first.0 + pages.len() as u64))?;
         let front = self.compose_summary(first, frame);
         let group = self.staging.group(frame);
         self.flash.write(self.layout.group_offset(self.group_number(first)), group.all()).map_err(flash_error)?;
@@ -88,7 +94,7 @@ impl Shared {
     /// Some pages of a group, one write each, and the summary when the group is complete with them.
     fn write_run(&self, pages: &[JobPage], completes: bool, scratch: &mut [u8]) -> Result<(), TierError> {
         let last = pages[pages.len() - 1].position;
-        self.record_front_for(Position(last.0 + 1))?;
+        self.allow_writes_to(Position(last.0 + 1))?;
         let number = self.group_number(last);
         let first = Position(number * u64::from(self.config.group_pages));
         let frame = pages[0].frame;

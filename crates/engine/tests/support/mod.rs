@@ -74,3 +74,36 @@ pub fn memory(options: &TierOptions, pages: u64) -> (Arc<MemoryDevice>, Arc<Memo
 pub fn simulate<T: Send>(seed: u64, main: impl FnOnce() -> T + Send) -> T {
     Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() }).run(main).unwrap()
 }
+
+/// Makes the requests of a device take a random time before and after they happen, so that tasks interleave.
+pub struct Delayed<D>(pub D);
+
+impl<D: Device> Delayed<D> {
+    fn wait(&self) {
+        entresol_runtime::sleep(std::time::Duration::from_nanos(entresol_runtime::random() % 40_000));
+    }
+}
+
+impl<D: Device> Device for Delayed<D> {
+    fn geometry(&self) -> entresol_device::Geometry {
+        self.0.geometry()
+    }
+    fn run(&self, batch: &mut [entresol_device::Io<'_>]) -> Result<(), entresol_device::DeviceError> {
+        self.wait();
+        let result = self.0.run(batch);
+        self.wait();
+        result
+    }
+    fn sync(&self) -> Result<(), entresol_device::DeviceError> {
+        self.wait();
+        let result = self.0.sync();
+        self.wait();
+        result
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), entresol_device::DeviceError> {
+        self.0.discard(offset, length)
+    }
+    fn counters(&self) -> entresol_device::Counters {
+        self.0.counters()
+    }
+}

@@ -1,0 +1,83 @@
+//! Filling the core's directory in ascending order of position: segments, then the groups behind them that the superblock
+//! knows to be durable, then the tail. The newest version
+//! of each page wins.
+
+use super::scan::{Reader, Scan, ScannedGroup};
+use super::{is_dirty, read_segment};
+use crate::TierError;
+use entresol_core::{Partition, Position};
+
+pub(crate) fn fill(
+    reader: &mut Reader<'_>,
+    scan: &Scan,
+    partition: &mut Partition<'_>,
+) -> Result<(), TierError> {
+    let superblock = reader.superblock;
+    let entries = u64::from(superblock.segment_entries);
+    partition.restore_begin(scan.front);
+    // Positions before the first segment, if the front did not pass them.
+    let before = (superblock.segment_first * entries).min(superblock.durable.0);
+    fill_from_groups(reader, scan, scan.front.0, before, partition)?;
+    for number in superblock.segment_first..superblock.segment_next {
+        let (start, end) = (number * entries, (number + 1) * entries);
+        if end <= scan.front.0 {
+            continue;
+        }
+        match read_segment(reader, number)? {
+            Ok(views) => {
+                for (at, view) in views.into_iter().enumerate() {
+                    let position = Position(start + at as u64);
+                    let Some(view) = view.filter(|_| position >= scan.front) else { continue };
+                    partition.restore_entry(position, view.page, is_dirty(superblock, position, view.dirty));
+                    if !view.valid {
+                        partition.restore_invalidate(view.page);
+                    }
+                }
+            }
+            Err(why) => {
+                reader.notices.push(format!(
+                    "directory segment {number} cannot be used ({why}); the summaries of its groups are read instead"
+                ));
+                fill_from_groups(reader, scan, start, end, partition)?;
+            }
+        }
+    }
+    let covered = scan.front.0.max(superblock.segment_next * entries);
+    fill_from_groups(reader, scan, covered, superblock.durable.0, partition)?;
+    for group in &scan.groups {
+        enter(reader, group, scan.front, partition);
+    }
+    partition.restore_end(scan.rear);
+    Ok(())
+}
+
+fn fill_from_groups(
+    reader: &mut Reader<'_>,
+    scan: &Scan,
+    start: u64,
+    end: u64,
+    partition: &mut Partition<'_>,
+) -> Result<(), TierError> {
+    let first = start.max(scan.front.0) / reader.group_pages();
+    for group in reader.durable_groups(first, end / reader.group_pages())? {
+        enter(reader, &group, scan.front, partition);
+        if group.repair {
+            reader.rebuilt.push(group);
+        }
+    }
+    Ok(())
+}
+
+fn enter(reader: &Reader<'_>, group: &ScannedGroup, front: Position, partition: &mut Partition<'_>) {
+    let start = reader.position(group.number);
+    if start < front {
+        return;
+    }
+    group.invalidations.iter().for_each(|page| partition.restore_invalidate(*page));
+    for (at, entry) in group.entries.iter().enumerate() {
+        if let Some(entry) = entry {
+            let position = Position(start.0 + at as u64);
+            partition.restore_entry(position, entry.page, is_dirty(reader.superblock, position, entry.dirty));
+        }
+    }
+}

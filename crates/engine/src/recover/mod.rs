@@ -1,0 +1,119 @@
+//! Bringing the directory back from flash (FaCE §4.2): newest superblock, directory segments, then the summaries of the
+//! groups written after the newest complete segment. Page contents are not read, but for the few groups that may have
+//! been in the middle of being written.
+//!
+//! Positions: `F` the front, `D` the newest known durable position, `R` the rear, all in whole groups.
+//!
+//! - `D` is the largest one recorded in the superblock or in any summary. Every group below it was complete and synced
+//!   before that record was made: its summary is trusted. Groups from `D` on (never more than two stagings full) are
+//!   trusted only as far as their pages match their checksums; a torn group is as if never written. Page by page (`face`),
+//!   a page is the unit of a write: those that are whole count, and without a summary yet their own headers tell.
+//! - The scan starts at the superblock's own durable position, which is never more than half a ring behind
+//!   (`tier/superblock.rs`), so it does not meet groups of another round.
+//! - `R` ends the last group of which something is left. Beyond it, `staging groups` groups in a row hold nothing of this
+//!   cache; no write was ever under way farther out.
+//! - `F` is the largest front recorded anywhere, but at least `R - slots`. The true front may have been farther on. What is
+//!   brought back of the positions between was destaged or superseded; that is harmless: (1) a slot is overwritten only
+//!   when a durable record says that its old position is below the front (`tier/superblock.rs`), so these slots still
+//!   hold what their entries say; (2) all later positions are brought back too, so a newer version on flash wins; (3) a
+//!   newer version on disk alone cannot be: every version passes through flash at a later position, or leaves an
+//!   invalidation there.
+//! - A group that counts as never written while later ones are there gets a summary that says so, and an incomplete one a
+//!   summary of what is left of it, before anything else is written: otherwise, once `D` has passed it, it would be
+//!   trusted. And summaries at or beyond the rear of an earlier open that are older than that open are ignored: what was
+//!   dropped once stays dropped.
+
+mod directory;
+mod scan;
+mod segments;
+
+use crate::buffer::AlignedBuffer;
+use crate::tier::flash_error;
+use crate::{OpenReport, TierError, TierOptions};
+use entresol_core::{Partition, Position, region_bytes};
+use entresol_device::Device;
+use entresol_format::summary::{self, Entry};
+use entresol_format::superblock::{Mode, Superblock};
+use entresol_format::{BLOCK_BYTES, Layout};
+use zerocopy::IntoBytes;
+
+pub(crate) use scan::{Reader, Scan, ScannedGroup};
+pub(crate) use segments::read_segment;
+
+/// A directory that was brought back.
+pub(crate) struct Restored {
+    /// The core's region.
+    pub region: Vec<u64>,
+    /// All positions below are gone.
+    pub front: Position,
+    /// The next position.
+    pub rear: Position,
+    /// Summaries to write before anything else.
+    repairs: Vec<ScannedGroup>,
+    durable: Position,
+}
+
+/// Brings back the directory that `superblock` leads to, for a tier with `options`, which fit it.
+pub(crate) fn restore(
+    flash: &dyn Device,
+    superblock: &Superblock,
+    options: &TierOptions,
+    report: &mut OpenReport,
+) -> Result<Restored, TierError> {
+    let layout = options.layout();
+    let mut reader = Reader::new(flash, superblock, layout);
+    let scan = Scan::of_tail(&mut reader)?;
+    let mut region = vec![0u64; region_bytes(&options.config()).div_ceil(8)];
+    let mut partition = Partition::format(region.as_mut_bytes(), &options.config())
+        .map_err(|error| TierError::Config(error.to_string()))?;
+    directory::fill(&mut reader, &scan, &mut partition)?;
+    let occupancy = partition.occupancy();
+    if cfg!(debug_assertions) {
+        partition.check().expect("a restored directory keeps the invariants");
+    }
+    report.entries = occupancy.valid.into();
+    report.dirty = occupancy.dirty.into();
+    report.warm = occupancy.valid > 0;
+    report.torn = scan.torn;
+    reader.report(report);
+    let mut repairs = std::mem::take(&mut reader.rebuilt);
+    repairs.extend(scan.groups.into_iter().filter(|group| group.repair));
+    Ok(Restored { region, front: scan.front, rear: scan.rear, repairs, durable: scan.durable })
+}
+
+impl Restored {
+    /// Writes the summaries that are missing or wrong, durably.
+    pub(crate) fn repair(
+        &self,
+        flash: &dyn Device,
+        superblock: &Superblock,
+        layout: &Layout,
+    ) -> Result<(), TierError> {
+        let mut block = AlignedBuffer::new(BLOCK_BYTES);
+        for group in &self.repairs {
+            let head = summary::Head {
+                group: group.number,
+                cache: superblock.cache,
+                epoch: superblock.epoch,
+                durable: self.durable,
+                front: self.front,
+            };
+            let entries = group.entries.iter().copied();
+            summary::encode(&mut block, &head, entries, &group.invalidations);
+            flash.write(layout.summary_offset(group.number), &block).map_err(flash_error)?;
+        }
+        if self.repairs.is_empty() { Ok(()) } else { flash.sync().map_err(flash_error) }
+    }
+}
+
+/// Whether a page that entered at `position` must be taken for newer than disk.
+fn is_dirty(superblock: &Superblock, position: Position, recorded: bool) -> bool {
+    // Write-through: its disk copy was perhaps not durable yet when the power failed.
+    recorded || superblock.mode == Mode::WriteThrough && position >= superblock.synced
+}
+
+/// A page whose own header tells of it: nothing says whether disk has it.
+fn from_header(page: &[u8], id: entresol_core::PageId) -> Entry {
+    let head = entresol_format::page::header(page);
+    Entry { page: id, lsn: entresol_format::page::lsn(page), checksum: head.checksum.get(), dirty: true }
+}

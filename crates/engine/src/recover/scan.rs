@@ -1,0 +1,304 @@
+//! Finding out which groups are on flash behind the newest complete segment, and which of them can be trusted.
+
+use super::from_header;
+use crate::buffer::AlignedBuffer;
+use crate::tier::flash_error;
+use crate::{OpenReport, TierError};
+use arrayvec::ArrayVec;
+use entresol_core::{PageId, Position};
+use entresol_device::{Device, Io};
+use entresol_format::page;
+use entresol_format::summary::{Entry, Summary};
+use entresol_format::superblock::Superblock;
+use entresol_format::{BLOCK_BYTES, Layout};
+
+/// Summaries read at once.
+const BATCH: usize = 32;
+
+/// Reads from flash and counts.
+pub(crate) struct Reader<'a> {
+    pub flash: &'a dyn Device,
+    pub superblock: &'a Superblock,
+    pub layout: Layout,
+    blocks: AlignedBuffer,
+    pages: AlignedBuffer,
+    pub summaries_read: u64,
+    pub segments_read: u64,
+    pub pages_verified: u64,
+    pub bytes_read: u64,
+    pub notices: Vec<String>,
+    /// Durable groups whose summaries were damaged.
+    pub rebuilt: Vec<ScannedGroup>,
+}
+
+/// What is known of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct ScannedGroup {
+    /// Counted from the first ever.
+    pub number: u64,
+    /// A page for each position, where there is one.
+    pub entries: Vec<Option<Entry>>,
+    /// Pages whose older copies are stale.
+    pub invalidations: Vec<PageId>,
+    /// Its summary on flash says something else, or there is none.
+    pub repair: bool,
+}
+
+/// What the scan found.
+pub(crate) struct Scan {
+    /// Groups in ascending order; those missing between hold nothing.
+    pub groups: Vec<ScannedGroup>,
+    pub front: Position,
+    pub durable: Position,
+    pub rear: Position,
+    /// Groups (or pages, page by page) that were not written completely.
+    pub torn: u64,
+}
+
+/// A group's summary as it lies on flash.
+struct Raw {
+    group: ScannedGroup,
+    durable: Position,
+    front: Position,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(flash: &'a dyn Device, superblock: &'a Superblock, layout: Layout) -> Self {
+        let group = superblock.group_pages as usize * superblock.page_bytes as usize;
+        Self {
+            flash,
+            superblock,
+            layout,
+            blocks: AlignedBuffer::new(BATCH * BLOCK_BYTES),
+            pages: AlignedBuffer::new(group),
+            summaries_read: 0,
+            segments_read: 0,
+            pages_verified: 0,
+            bytes_read: 0,
+            notices: Vec::new(),
+            rebuilt: Vec::new(),
+        }
+    }
+
+    pub(crate) fn report(&mut self, report: &mut OpenReport) {
+        report.summaries_read = self.summaries_read;
+        report.segments_read = self.segments_read;
+        report.pages_verified = self.pages_verified;
+        report.bytes_read = self.bytes_read;
+        report.notices.append(&mut self.notices);
+    }
+
+    pub(crate) fn group_pages(&self) -> u64 {
+        self.superblock.group_pages.into()
+    }
+
+    pub(crate) fn position(&self, group: u64) -> Position {
+        Position(group * self.group_pages())
+    }
+
+    /// Reads the summaries of `count` groups from `first` on, at most [`BATCH`]. `None`: no summary of this cache and
+    /// that group is there.
+    fn summaries(&mut self, first: u64, count: usize) -> Result<Vec<Option<Raw>>, TierError> {
+        let mut batch = ArrayVec::<Io<'_>, BATCH>::new();
+        for (at, buffer) in self.blocks.chunks_exact_mut(BLOCK_BYTES).take(count).enumerate() {
+            batch.push(Io::Read { offset: self.layout.summary_offset(first + at as u64), buffer });
+        }
+        self.flash.run(&mut batch).map_err(flash_error)?;
+        drop(batch);
+        self.summaries_read += count as u64;
+        self.bytes_read += (count * BLOCK_BYTES) as u64;
+        let blocks = self.blocks.chunks_exact(BLOCK_BYTES).take(count).enumerate();
+        Ok(blocks.map(|(at, block)| self.accept(first + at as u64, block)).collect())
+    }
+
+    fn accept(&self, number: u64, block: &[u8]) -> Option<Raw> {
+        let summary = Summary::decode(block, self.superblock.group_pages).ok()?;
+        let head = summary.head;
+        let left_over = self.position(number) >= self.superblock.session_rear && head.epoch < self.superblock.epoch;
+        if head.group != number || head.cache != self.superblock.cache || left_over {
+            return None;
+        }
+        let whole = |position: Position| position.0.is_multiple_of(self.group_pages());
+        if !whole(head.durable) || !whole(head.front) || head.front > head.durable {
+            return None;
+        }
+        if head.durable > self.position(number) {
+            return None;
+        }
+        let group = ScannedGroup {
+            number,
+            entries: summary.entries().collect(),
+            invalidations: summary.invalidations().collect(),
+            repair: false,
+        };
+        Some(Raw { group, durable: head.durable, front: head.front })
+    }
+
+    /// Reads the pages of a group.
+    fn read_pages(&mut self, number: u64) -> Result<(), TierError> {
+        self.flash.read(self.layout.group_offset(number), &mut self.pages).map_err(flash_error)?;
+        self.pages_verified += self.group_pages();
+        self.bytes_read += self.pages.len() as u64;
+        Ok(())
+    }
+
+    fn page(&self, at: usize) -> &[u8] {
+        let page_bytes = self.superblock.page_bytes as usize;
+        &self.pages[at * page_bytes..(at + 1) * page_bytes]
+    }
+
+    fn is_at(&self, page: &[u8], position: Position) -> bool {
+        page::header(page).generation.get() == position.0.wrapping_add(self.superblock.salt())
+    }
+
+    /// Takes out the entries of `group` whose pages are not whole. Returns how many these were.
+    fn verify(&mut self, group: &mut ScannedGroup) -> Result<u64, TierError> {
+        self.read_pages(group.number)?;
+        let first = self.position(group.number).0;
+        let mut torn = 0;
+        for at in 0..group.entries.len() {
+            let Some(entry) = group.entries[at] else { continue };
+            let page = self.page(at);
+            let whole = page::verify(page, entry.page, None).is_ok()
+                && page::header(page).checksum.get() == entry.checksum
+                && self.is_at(page, Position(first + at as u64));
+            if !whole {
+                group.entries[at] = None;
+                torn += 1;
+            }
+        }
+        Ok(torn)
+    }
+
+    /// A group without a summary: what the headers of its pages tell. Returns the places of pages that are damaged, too.
+    fn from_headers(&mut self, number: u64) -> Result<(ScannedGroup, Vec<usize>), TierError> {
+        self.read_pages(number)?;
+        let first = self.position(number).0;
+        let mut damaged = Vec::new();
+        let entries = (0..self.superblock.group_pages as usize).map(|at| {
+            let page = self.page(at);
+            let id = PageId(page::header(page).page.get());
+            let sound = page::verify(page, id, None).is_ok();
+            if !sound && page.iter().any(|byte| *byte != 0) {
+                damaged.push(at);
+            }
+            (sound && self.is_at(page, Position(first + at as u64))).then(|| from_header(page, id))
+        });
+        let entries = entries.collect();
+        Ok((ScannedGroup { number, entries, invalidations: Vec::new(), repair: true }, damaged))
+    }
+
+    /// The groups from `first` to before `end`, all of which are durable.
+    pub(crate) fn durable_groups(&mut self, first: u64, end: u64) -> Result<Vec<ScannedGroup>, TierError> {
+        let mut groups = Vec::new();
+        let mut at = first;
+        while at < end {
+            let count = ((end - at) as usize).min(BATCH);
+            for (place, raw) in self.summaries(at, count)?.into_iter().enumerate() {
+                groups.push(match raw {
+                    Some(raw) => raw.group,
+                    None => self.rebuild(at + place as u64)?,
+                });
+            }
+            at += count as u64;
+        }
+        Ok(groups)
+    }
+
+    /// A durable group whose summary is damaged: its pages' headers tell, if all of them can be read.
+    fn rebuild(&mut self, number: u64) -> Result<ScannedGroup, TierError> {
+        let (group, damaged) = self.from_headers(number)?;
+        if let Some(at) = damaged.first() {
+            return Err(TierError::Refused(format!(
+                "the summary of group {number} on flash is damaged, and so is the page at place {at} of it: a page newer \
+                 than disk may be lost; restore the flash device, or wipe it and recover the database from a backup"
+            )));
+        }
+        let found = group.entries.iter().flatten().count();
+        self.notices.push(format!(
+            "the summary of group {number} was damaged; {found} pages were found by their headers"
+        ));
+        Ok(group)
+    }
+}
+
+impl Scan {
+    /// Looks at the groups from the superblock's durable position up to the rear.
+    pub(crate) fn of_tail(reader: &mut Reader<'_>) -> Result<Scan, TierError> {
+        let superblock = reader.superblock;
+        let group_pages = reader.group_pages();
+        let staging = superblock.staging_groups as usize;
+        let first = superblock.durable.0 / group_pages;
+        let mut raws: Vec<Option<Raw>> = Vec::new();
+        let (mut durable, mut front) = (superblock.durable, superblock.front);
+        let mut valid = 0;
+        // The superblock is never more than half a ring behind, so the tail does not meet itself.
+        while (raws.len() - valid < staging || reader.position(first + valid as u64) < durable)
+            && (raws.len() as u64) < reader.layout.groups()
+        {
+            for raw in reader.summaries(first + raws.len() as u64, BATCH)? {
+                if let Some(raw) = &raw {
+                    durable = durable.max(raw.durable);
+                    front = front.max(raw.front);
+                    valid = raws.len() + 1;
+                }
+                raws.push(raw);
+            }
+        }
+        raws.truncate(valid + staging);
+        let rear = durable.max(superblock.session_rear);
+        let mut scan = Scan { groups: Vec::new(), front, durable, rear, torn: 0 };
+        let known_durable = ((durable.0 / group_pages).saturating_sub(first) as usize).min(raws.len());
+        let unsure = raws.split_off(known_durable);
+        for (number, raw) in (first + known_durable as u64..).zip(unsure) {
+            scan.judge(reader, number, raw)?;
+        }
+        let oldest = scan.rear.0.saturating_sub(superblock.slots.into());
+        scan.front = Position(scan.front.0.max(oldest));
+        // What lies beyond the rear is as if never written.
+        let rear = scan.rear;
+        scan.groups.retain(|group| Position(group.number * group_pages) < rear);
+        let mut groups = Vec::with_capacity(known_durable + scan.groups.len());
+        for (number, raw) in (first..).zip(raws) {
+            match raw {
+                Some(raw) => groups.push(raw.group),
+                None if reader.position(number) >= scan.front => groups.push(reader.rebuild(number)?),
+                None => {}
+            }
+        }
+        groups.append(&mut scan.groups);
+        scan.groups = groups;
+        Ok(scan)
+    }
+
+    /// Looks into a group that may have been in the middle of being written.
+    fn judge(&mut self, reader: &mut Reader<'_>, number: u64, raw: Option<Raw>) -> Result<(), TierError> {
+        let by_group = reader.superblock.policy.by_group();
+        let group = match raw {
+            Some(Raw { mut group, .. }) => {
+                let torn = reader.verify(&mut group)?;
+                if torn > 0 {
+                    group.repair = true;
+                    if by_group {
+                        group.entries.fill(None);
+                        group.invalidations.clear();
+                    }
+                }
+                self.torn += if by_group { u64::from(torn > 0) } else { torn };
+                group
+            }
+            None if by_group => ScannedGroup {
+                number,
+                entries: vec![None; reader.group_pages() as usize],
+                invalidations: Vec::new(),
+                repair: true,
+            },
+            None => reader.from_headers(number)?.0,
+        };
+        if !group.repair || group.entries.iter().any(Option::is_some) {
+            self.rear = self.rear.max(reader.position(number + 1));
+        }
+        self.groups.push(group);
+        Ok(())
+    }
+}

@@ -1,0 +1,214 @@
+//! Power failures: after any of them, at any I/O, with any subset of unsynced sectors surviving, each page comes back in a
+//! version at least as new as the last completed checkpoint promised, and whole.
+
+mod support;
+
+use entresol_core::{PageId, PolicyKind};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_engine::{FlashTier, Layer, Mode, TierError, TierOptions, flash_bytes};
+use entresol_runtime::rng::Rng;
+use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
+use entresol_runtime::{random, spawn};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use support::{Delayed, PAGE, build, disk_bytes, load, small, version, victim};
+
+const PAGES: u64 = 240;
+const CLIENTS: u64 = 5;
+
+/// Which versions of a page may be seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Legal {
+    /// Promised by a checkpoint.
+    durable: u64,
+    /// Handed down: the call has returned.
+    returned: u64,
+    /// Handed down: the call has begun.
+    begun: u64,
+}
+
+#[derive(Default)]
+struct Oracle {
+    pages: Vec<Legal>,
+}
+
+struct World {
+    options: TierOptions,
+    oracle: Arc<Mutex<Oracle>>,
+}
+
+fn client(tier: &Arc<dyn Layer>, oracle: &Mutex<Oracle>, id: u64, rounds: u64) {
+    let mut rng = Rng::new(random());
+    let mut buffer = vec![0; PAGE];
+    for _ in 0..rounds {
+        let number = rng.below(PAGES / CLIENTS).min(rng.below(PAGES / CLIENTS)) * CLIENTS + id;
+        let page = PageId(number);
+        let fetched = tier.fetch(page, &mut buffer).unwrap();
+        let found = version(page, &buffer);
+        let expected = oracle.lock().pages[number as usize].returned;
+        assert_eq!(found, expected, "page {page} from {:?}", fetched.source);
+        if rng.below(3) > 0 {
+            let next = found + 1;
+            oracle.lock().pages[number as usize].begun = next;
+            tier.evict(victim(page, next, true, true), &build(page, next)).unwrap();
+            oracle.lock().pages[number as usize].returned = next;
+        } else {
+            tier.evict(victim(page, found, fetched.dirty, false), &buffer).unwrap();
+        }
+        if rng.below(40) == 0 {
+            let promised: Vec<u64> = oracle.lock().pages.iter().map(|legal| legal.returned).collect();
+            tier.checkpoint().unwrap();
+            for (legal, promised) in oracle.lock().pages.iter_mut().zip(promised) {
+                legal.durable = legal.durable.max(promised);
+            }
+        }
+    }
+}
+
+impl World {
+    /// After a crash: every page is there in a legal version. Then what redo would do: pages changed since the last
+    /// checkpoint are written again, unless the policy promises that what was found stays.
+    fn recover(&self, tier: &dyn Layer, redo: bool) {
+        let mut buffer = vec![0; PAGE];
+        for number in 0..PAGES {
+            let page = PageId(number);
+            let legal = self.oracle.lock().pages[number as usize];
+            let found = match tier.fetch(page, &mut buffer) {
+                Ok(_) => version(page, &buffer),
+                // A torn write to disk since the last checkpoint: redo has the page's full image.
+                Err(TierError::Damaged { place, .. })
+                    if redo && place.starts_with("disk") && legal.begun > legal.durable =>
+                {
+                    legal.durable
+                }
+                Err(error) => panic!("page {page}, legal {legal:?}: {error}"),
+            };
+            let range = legal.durable..=legal.begun;
+            assert!(range.contains(&found), "page {page}: version {found} found, {range:?} are legal");
+            let changed = redo && legal.begun > legal.durable;
+            let next = if changed { legal.begun + 1 } else { found };
+            let mut oracle = self.oracle.lock();
+            oracle.pages[number as usize] = Legal { durable: found, returned: next, begun: next };
+            drop(oracle);
+            if changed {
+                tier.evict(victim(page, next, true, true), &build(page, next)).unwrap();
+            }
+        }
+    }
+
+    /// One life of the machine. Returns what is left of the media, and whether power failed.
+    fn live(
+        &self,
+        seed: u64,
+        media: (MemoryDevice, MemoryDevice),
+        first: bool,
+        crash_at: Option<u64>,
+    ) -> ((MemoryDevice, MemoryDevice), bool) {
+        let crash = crash_at.map(|at| Injection { at, device: None, fault: Fault::Crash, forever: false });
+        let plan = Arc::new(FaultPlan::new(seed, crash.into_iter().collect()));
+        let flash = Arc::new(FaultyDevice::new("flash", media.0, plan.clone()));
+        let disk = Arc::new(FaultyDevice::new("disk", media.1, plan.clone()));
+        let config = SimConfig { seed, random_order: true, ..SimConfig::default() };
+        let redo = self.options.policy == PolicyKind::Lc || self.options.mode == Mode::WriteThrough;
+        let outcome = Simulation::new(config).run(|| {
+            let flash: Arc<dyn Device> = Arc::new(Delayed(flash.clone()));
+            let disk: Arc<dyn Device> = Arc::new(Delayed(disk.clone()));
+            let tier: Arc<dyn Layer> = if first {
+                FlashTier::create(flash, disk, self.options.clone()).unwrap()
+            } else {
+                let (tier, report) = FlashTier::open(flash, disk, self.options.clone()).unwrap();
+                assert!(report.notices.is_empty(), "{:?}", report.notices);
+                tier
+            };
+            if !first {
+                self.recover(&*tier, redo);
+            }
+            let clients: Vec<_> = (0..CLIENTS)
+                .map(|id| {
+                    let (tier, oracle) = (tier.clone(), self.oracle.clone());
+                    spawn("client", move || client(&tier, &oracle, id, 120))
+                })
+                .collect();
+            clients.into_iter().for_each(|client| client.join());
+            tier.close().unwrap();
+            for legal in &mut self.oracle.lock().pages {
+                *legal = Legal { durable: legal.returned, ..*legal };
+            }
+        });
+        match outcome {
+            Outcome::Finished(()) => assert!(crash_at.is_none_or(|at| at > plan.operations())),
+            Outcome::Halted => assert!(plan.has_crashed()),
+            other => panic!("seed {seed}: {other:?}"),
+        }
+        let survival = match seed % 5 {
+            0 => Survival::None,
+            1 => Survival::All,
+            _ => Survival::Seed(seed),
+        };
+        ((flash.after_crash(&survival), disk.after_crash(&survival)), plan.has_crashed())
+    }
+}
+
+/// Several lives one after the other; returns how many ended by a power failure.
+fn lives(policy: PolicyKind, mode: Mode, seed: u64, lives: u64) -> u64 {
+    let mut options = small(policy, 96);
+    options.mode = mode;
+    let mut rng = Rng::new(seed);
+    let pages = vec![Legal { durable: 1, returned: 1, begun: 1 }; PAGES as usize];
+    let world = World { options, oracle: Arc::new(Mutex::new(Oracle { pages })) };
+    let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));
+    load(disk.clone(), PAGES);
+    let disk = Arc::into_inner(disk).expect("the loader is through with it");
+    let mut media = (MemoryDevice::new("flash", flash_bytes(&world.options)), disk);
+    let mut failures = 0;
+    let mut born = false;
+    for life in 0..lives {
+        // Now and then soon after the start, in the middle of recovery.
+        let at = if rng.below(3) == 0 { 1 + rng.below(120) } else { 1 + rng.below(2500) };
+        let (left, failed) = world.live(seed * 100 + life, media, !born, (life > 0 || at > 200).then_some(at));
+        media = left;
+        failures += u64::from(failed);
+        born = true;
+    }
+    // And at last a life without failure: everything is as it was left.
+    world.live(seed * 100 + 99, media, !born, None);
+    failures
+}
+
+fn seeds() -> u64 {
+    std::env::var("ENTRESOL_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(8)
+}
+
+fn survive(policy: PolicyKind, mode: Mode) {
+    let mut failures = 0;
+    for seed in 0..seeds() {
+        failures += lives(policy, mode, seed, 5);
+    }
+    assert!(failures > seeds(), "power failed only {failures} times");
+}
+
+#[test]
+fn face_survives_power_failures() {
+    survive(PolicyKind::Face, Mode::WriteBack);
+}
+
+#[test]
+fn face_gr_survives_power_failures() {
+    survive(PolicyKind::FaceGr, Mode::WriteBack);
+}
+
+#[test]
+fn face_gsc_survives_power_failures() {
+    survive(PolicyKind::FaceGsc, Mode::WriteBack);
+}
+
+#[test]
+fn lc_survives_power_failures() {
+    survive(PolicyKind::Lc, Mode::WriteBack);
+}
+
+#[test]
+fn write_through_survives_power_failures() {
+    survive(PolicyKind::FaceGsc, Mode::WriteThrough);
+    survive(PolicyKind::Face, Mode::WriteThrough);
+}
