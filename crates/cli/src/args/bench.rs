@@ -28,16 +28,19 @@ pub enum Bench {
 
 const TPCC_EXAMPLES: &str = "\
 Systems:
-  disk-only   the database on the disk device, no flash        flash-only  the database on the flash device
-  lc          flash cache, Lazy Cleaning (LRU-2)               face        flash cache, multi-version FIFO
-  face-gr     face with Group Replacement                      face-gsc    face with Group Second Chance
+  disk-only   the database on the disk device, no flash
+  flash-only  the database on the flash device
+  lc          flash cache, Lazy Cleaning (LRU-2, in place)
+  face        flash cache, multi-version FIFO, page by page
+  face-gr     face with Group Replacement
+  face-gsc    face with Group Second Chance
 
 Examples:
   entresol bench tpcc
   entresol bench tpcc --flash-percent 4,8,12,16,20 --html figures.html     the paper's whole tables
   entresol bench tpcc --flash-device slc --system lc,face-gsc              figure 4b
   entresol bench tpcc --flash-device nvme --json today.json                on a drive of today
-  entresol bench tpcc --real --flash /dev/nvme0n1 --disk /srv/disk.img --log /srv/log.img --minutes 10";
+  entresol bench tpcc --real --flash flash.img --disk disk.img --log log.img --minutes 10";
 
 const RESTART_EXAMPLES: &str = "\
 Examples:

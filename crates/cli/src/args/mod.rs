@@ -26,7 +26,7 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  entresol bench tpcc                     all six systems, FaCE's tables 3 and 4 and figure 4 beside ours
+  entresol bench tpcc                     all six systems beside FaCE's tables 3, 4, figure 4
   entresol bench tpcc --html result.html  the same, also as a page with plots
   entresol bench restart                  kill and restart: FaCE's table 6 and figure 6
   entresol devices                        the modelled devices

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::output;
 use entresol_core::{Config, Placement, PolicyKind, bytes_per_slot, region_bytes, sections};
-use entresol_lab::report::{Column, Table, terminal};
+use entresol_lab::report::{Column, Table, terminal, whole};
 use std::fmt::Write;
 
 /// Most bytes of DRAM for each flash slot (DESIGN §3).
@@ -16,7 +16,10 @@ fn budget(policy: PolicyKind) -> usize {
 
 /// Prints the layout for `slots` flash slots.
 pub fn run(slots: u32) -> Result<(), Failure> {
-    let mut text = format!("DRAM of the flash directory, index included, for {slots} slots of 4 KiB\n\n");
+    let mut text = format!(
+        "DRAM of the flash directory, index included, for {} slots of 4 KiB\n\n",
+        whole(f64::from(slots))
+    );
     let columns = vec![
         Column::words("policy"),
         Column::numbers("bytes a slot"),
@@ -30,7 +33,7 @@ pub fn run(slots: u32) -> Result<(), Failure> {
             policy.name().to_owned(),
             bytes_per_slot(policy).to_string(),
             budget(policy).to_string(),
-            bytes.to_string(),
+            whole(bytes as f64),
             format!("{:.2}", bytes as f64 / (f64::from(slots) * 4096.0) * 100.0),
         ]
     };
@@ -57,7 +60,7 @@ fn sections_table(config: &Config) -> Table {
     let used = sections(config).into_iter().filter(|section| section.entries > 0);
     let rows = used
         .map(|s| {
-            let numbers = [s.entries, s.entry_bytes, s.entries * s.entry_bytes].map(|n| n.to_string());
+            let numbers = [s.entries, s.entry_bytes, s.entries * s.entry_bytes].map(|n| whole(n as f64));
             std::iter::once(s.name.to_owned()).chain(numbers).collect()
         })
         .collect();

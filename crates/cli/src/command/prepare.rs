@@ -109,10 +109,20 @@ pub fn sizes(config: &BenchConfig, runs: &[Run]) -> Result<(), Failure> {
     for run in runs {
         let System::Cached(policy) = run.system else { continue };
         let slots = (pages_max * run.flash_percent / 100.0).min(f64::from(u32::MAX)) as u32;
-        if let Err(error) = Config::new(policy, slots).validate() {
+        let cache = Config::new(policy, slots);
+        let share = format!(
+            "--flash-percent {}: of {} warehouses that is about",
+            run.flash_percent, config.warehouses
+        );
+        if cache.slots < cache.slots_min() {
             return Err(Failure::input(format!(
-                "--flash-percent {}: of {} warehouses that is at most {slots} pages ({error}); give another share, or other --warehouses",
-                run.flash_percent, config.warehouses
+                "{share} {slots} pages, and a flash cache has at least {}; choose a larger share or more --warehouses",
+                cache.slots_min()
+            )));
+        }
+        if let Err(error) = cache.validate() {
+            return Err(Failure::input(format!(
+                "{share} {slots} pages ({error}); choose another share or other --warehouses"
             )));
         }
     }

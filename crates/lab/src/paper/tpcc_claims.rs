@@ -17,8 +17,8 @@ const FACE_FAMILY: [System; 3] = [FACE, GR, GSC];
 
 /// Share by which a trend may step back and still count.
 const TREND_SLACK: f64 = 0.01;
-/// Rates closer than this count as about equal (the paper's differ by at most 0.6 points).
-const ABOUT_EQUAL: f64 = 0.01;
+/// Rates this close count as about equal (the paper's differ by at most 0.2 points): one point, and a hair for rounding.
+const ABOUT_EQUAL: f64 = 0.01 + 1e-9;
 
 type Value = fn(&TpccResult) -> f64;
 

@@ -13,6 +13,7 @@ mod tpcc;
 
 pub use model::{Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Report, Section, Table};
 pub use restart::restart_report;
+pub use text::whole;
 pub use tpcc::tpcc_report;
 
 use serde::Serialize;

@@ -93,7 +93,7 @@ fn figure_6(results: &[RestartResult]) -> Section {
             Some(Line { series: name.into(), paper: false, points })
         };
         blocks.push(Block::Chart(Chart::Lines(LineChart {
-            title: format!("Figure 6: throughput after the kill, checkpoint every {interval} s"),
+            title: format!("Throughput after the kill, checkpoint every {interval} s"),
             x_label: "seconds since the kill".into(),
             y_label: format!("tpmC, means of {WINDOW_S:.0} s"),
             lines: systems(results).into_iter().filter_map(line).collect(),

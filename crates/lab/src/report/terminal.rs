@@ -67,7 +67,7 @@ fn render_section(out: &mut String, section: &Section, paint: &Paint) {
         match block {
             Block::Text(text) => wrapped(out, text),
             Block::Table(table) => out.push_str(&render_table(table)),
-            Block::Verdicts(verdicts) => verdicts.iter().for_each(|v| render_verdict(out, v, paint)),
+            Block::Verdicts(verdicts) => render_verdicts(out, verdicts, paint),
             Block::Chart(Chart::Bars(chart)) => render_bars(out, chart),
             Block::Chart(Chart::Lines(chart)) if chart.in_terminal => render_sparklines(out, chart),
             Block::Chart(Chart::Lines(_)) => {}
@@ -75,14 +75,35 @@ fn render_section(out: &mut String, section: &Section, paint: &Paint) {
     }
 }
 
-fn render_verdict(out: &mut String, verdict: &Verdict, paint: &Paint) {
-    let head = match verdict.outcome {
-        Outcome::Holds => paint.green("✓ holds        "),
-        Outcome::DoesNotHold => paint.red("✗ does not hold"),
-        Outcome::NotTested => paint.dim("– not tested   "),
-    };
-    line(out, &format!("{head}  {}: {}", verdict.source, verdict.claim));
-    line(out, &paint.dim(&format!("                 {}", verdict.numbers)));
+/// Claims that were judged, each with its numbers; then in short what the others need.
+fn render_verdicts(out: &mut String, verdicts: &[Verdict], paint: &Paint) {
+    let mut untested = 0;
+    let mut needs: Vec<&str> = Vec::new();
+    for verdict in verdicts {
+        let head = match verdict.outcome {
+            Outcome::Holds => paint.green("✓ holds        "),
+            Outcome::DoesNotHold => paint.red("✗ does not hold"),
+            Outcome::NotTested => {
+                untested += 1;
+                if !needs.contains(&verdict.numbers.as_str()) {
+                    needs.push(&verdict.numbers);
+                }
+                continue;
+            }
+        };
+        line(out, &format!("{head}  {}: {}", verdict.source, verdict.claim));
+        line(out, &paint.dim(&format!("                 {}", verdict.numbers)));
+    }
+    if untested > 0 {
+        line(
+            out,
+            &paint.dim(&format!(
+                "{untested} of the paper's {} claims are not tested by these runs:",
+                verdicts.len()
+            )),
+        );
+        needs.iter().for_each(|need| line(out, &paint.dim(&format!("  {need}"))));
+    }
 }
 
 fn render_bars(out: &mut String, chart: &BarChart) {

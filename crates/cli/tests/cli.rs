@@ -1,0 +1,190 @@
+//! The command as its users meet it: exit status, one sentence on stderr, nothing left behind.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn entresol(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_entresol"))
+        .args(arguments)
+        .env_remove("RUST_BACKTRACE")
+        .output()
+        .expect("the command was built for this test")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
+}
+
+/// Exit status 2, nothing on stdout, and one line on stderr with every one of `parts`.
+fn refused(arguments: &[&str], parts: &[&str]) {
+    let output = entresol(arguments);
+    let sentence = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {sentence}");
+    assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    assert_eq!(sentence.lines().count(), 1, "{arguments:?}: {sentence}");
+    assert!(sentence.starts_with("entresol: "), "{arguments:?}: {sentence}");
+    for part in parts {
+        assert!(sentence.contains(part), "{arguments:?}: no {part:?} in {sentence}");
+    }
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").file_name());
+    names.map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn numbers_out_of_range_are_refused_with_what_is_allowed() {
+    for value in ["0", "-3", "nan", "101", "1e400", "some", ""] {
+        for option in ["--flash-percent", "--dram-percent"] {
+            refused(&["bench", "tpcc", option, value], &[option, "per"]);
+        }
+    }
+    for value in ["0", "-1", "100001", "99999999999999999999999", "2.5"] {
+        refused(&["bench", "tpcc", "--warehouses", value], &["--warehouses", value, "1 to 100000"]);
+    }
+    refused(&["bench", "tpcc", "--clients", "0"], &["--clients", "1 to 10000"]);
+    refused(&["bench", "tpcc", "--minutes", "-1"], &["--minutes", "at least"]);
+    refused(&["bench", "tpcc", "--minutes", "inf"], &["--minutes", "not a number"]);
+    refused(&["bench", "tpcc", "--warmup", "soon"], &["--warmup", "auto"]);
+    refused(&["bench", "tpcc", "--seed", "-1"], &["--seed", "whole number"]);
+    refused(&["bench", "tpcc", "--think-ms", "-1"], &["--think-ms", "0 to 600000"]);
+    refused(&["bench", "restart", "--checkpoint-interval", "60,0"], &["--checkpoint-interval", "1 to 86400"]);
+    refused(&["inspect", "layout", "--slots", "1"], &["--slots", "2048"]);
+}
+
+#[test]
+fn unknown_names_are_refused_with_the_known_ones() {
+    let systems = "disk-only, flash-only, lc, face, face-gr, face-gsc";
+    refused(&["bench", "tpcc", "--system", "lc,tac"], &["--system", "\"tac\"", systems]);
+    refused(&["bench", "restart", "--system", ""], &["--system", systems]);
+    refused(&["bench", "tpcc", "--flash-device", "floppy"], &["--flash-device", "\"floppy\"", "mlc", "nvme"]);
+    refused(&["bench", "tpcc", "--flash-device", "raid0-8"], &["--flash-device", "mlc"]);
+    refused(&["bench", "tpcc", "--disk-device", "tape"], &["--disk-device", "raid0-8", "cloud"]);
+    refused(&["bench", "tpcc", "--replacement", "mru"], &["--replacement", "lru, clock"]);
+    refused(&["bench", "tpcc", "--flash-percen", "8"], &["--flash-percen", "--flash-percent"]);
+    refused(&["bench", "tpch"], &["tpch", "tpcc"]);
+}
+
+#[test]
+fn the_same_thing_is_not_run_twice() {
+    refused(&["bench", "tpcc", "--system", "lc,face,lc"], &["--system", "lc is named twice"]);
+    refused(&["bench", "tpcc", "--flash-percent", "8,8.0"], &["--flash-percent", "8 is named twice"]);
+    refused(
+        &["bench", "restart", "--checkpoint-interval", "60,60"],
+        &["--checkpoint-interval", "60 is named twice"],
+    );
+}
+
+#[test]
+fn sizes_that_cannot_work_are_refused_before_loading() {
+    refused(
+        &["bench", "tpcc", "--warehouses", "1", "--flash-percent", "0.1"],
+        &["--flash-percent 0.1", "1 warehouses", "at least", "larger share"],
+    );
+    refused(&["bench", "tpcc", "--warehouses", "100000", "--flash-percent", "1"], &["--warehouses 100000"]);
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_refused_before_loading() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("a UTF-8 path").to_owned();
+    refused(&["bench", "tpcc", "--json", &at("no/result.json")], &["--json", "does not exist"]);
+    refused(&["bench", "tpcc", "--html", &at("")], &["--html", "is a folder"]);
+    refused(&["bench", "restart", "--json", "/dev/null"], &["--json", "/dev/null", "not a regular file"]);
+    refused(
+        &["bench", "tpcc", "--json", &at("one"), "--html", &at("one")],
+        &["--html", "same file as --json"],
+    );
+    assert_eq!(entries(folder.path()), [""; 0], "nothing is left behind");
+}
+
+#[test]
+fn real_paths_come_together_and_are_not_mixed_up() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("a UTF-8 path").to_owned();
+    let (flash, disk, log) = (at("flash"), at("disk"), at("log"));
+    refused(&["bench", "tpcc", "--real"], &["--flash", "--disk", "--log"]);
+    refused(&["bench", "tpcc", "--flash", &flash], &["--real"]);
+    refused(
+        &[
+            "bench",
+            "tpcc",
+            "--real",
+            "--flash",
+            &flash,
+            "--disk",
+            &disk,
+            "--log",
+            &log,
+            "--flash-device",
+            "mlc",
+        ],
+        &["--real", "--flash-device"],
+    );
+    refused(
+        &["bench", "tpcc", "--real", "--flash", &flash, "--disk", &flash, "--log", &log],
+        &["--disk", "is the same as --flash"],
+    );
+    std::fs::write(&disk, "not Entresol's").expect("a writable folder");
+    refused(
+        &["bench", "restart", "--real", "--flash", &flash, "--disk", &disk, "--log", &log],
+        &["--disk", "holds something that is not Entresol's", "--overwrite"],
+    );
+    assert_eq!(std::fs::read(&disk).expect("still there"), b"not Entresol's");
+    assert_eq!(entries(folder.path()), ["disk"]);
+}
+
+#[test]
+fn flash_caches_that_are_none_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let missing = folder.path().join("missing").to_str().expect("a UTF-8 path").to_owned();
+    refused(&["check", &missing], &["missing"]);
+    refused(&["inspect", &missing], &["missing"]);
+    refused(&["check"], &["<FLASH>"]);
+}
+
+#[test]
+fn help_teaches() {
+    let output = entresol(&["bench", "tpcc", "--help"]);
+    assert_eq!(output.status.code(), Some(0));
+    let help = text(&output.stdout);
+    for part in ["face-gsc", "[default: 0.4]", "--html <FILE>", "Examples:", "not a TPC result"] {
+        assert!(help.contains(part), "{part} in {help}");
+    }
+    assert!(!help.contains('\x1b'), "no colour without a terminal");
+    let output = entresol(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("entresol bench tpcc"));
+}
+
+#[test]
+fn devices_lists_every_profile() {
+    let output = entresol(&["devices"]);
+    assert_eq!(output.status.code(), Some(0));
+    let shown = text(&output.stdout);
+    for profile in entresol_device::Profile::all() {
+        assert!(shown.contains(profile.description), "{} in {shown}", profile.name);
+    }
+    assert!(shown.contains("28495"), "the rates of FaCE's table 1: {shown}");
+}
+
+#[test]
+fn layout_counts_from_the_types() {
+    let output = entresol(&["inspect", "layout", "--slots", "2048"]);
+    assert_eq!(output.status.code(), Some(0));
+    let shown = text(&output.stdout);
+    for policy in entresol_core::PolicyKind::ALL {
+        let bytes = entresol_core::bytes_per_slot(policy).to_string();
+        let row = shown.lines().find(|line| line.trim_start().starts_with(&format!("{} ", policy.name())));
+        let row = row.unwrap_or_else(|| panic!("a row for {} in {shown}", policy.name()));
+        assert_eq!(row.split_whitespace().nth(1), Some(bytes.as_str()), "{row}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let script = format!("'{}' devices | true; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_entresol"));
+    let output = Command::new("bash").args(["-c", &script]).output().expect("bash");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
