@@ -2,7 +2,7 @@
 
 mod support;
 
-use entresol_store::Lock;
+use entresol_store::{Lock, Txn};
 use entresol_tpcc::consistency::{Depth, check, digest};
 use entresol_tpcc::driver::{Effect, Home, Mix, Pace};
 use entresol_tpcc::schema::*;
@@ -153,34 +153,49 @@ fn standard_pace_is_slow() {
 fn victims_of_deadlocks_run_again() {
     simulate(1, || {
         let database = load_tiny(&new_store(), 1, 1);
-        // Somebody who takes a warehouse's rows in the wrong order, again and again.
-        let intruder = {
+        // One intruder holds a district, so that payments there wait with their customers locked. The other holds the
+        // warehouse and then wants these customers. When the first lets go, a payment that asks for the warehouse
+        // closes the cycle.
+        let intruders = [true, false].map(|first| {
             let database = database.clone();
             entresol_runtime::spawn("intruder", move || {
-                let mut row = Vec::new();
-                let warehouse = WarehouseId::new(1);
-                for round in 0..200 {
-                    let district = DistrictId::new(round % 10 + 1);
+                for round in 0..60 {
+                    entresol_runtime::sleep_until(entresol_runtime::Time(round * 400_000));
                     let mut txn = database.store().begin();
-                    let tables = database.tables();
-                    tables
-                        .warehouses
-                        .get(&mut txn, &WarehouseKey { warehouse }, Lock::Exclusive, &mut row)
-                        .unwrap();
-                    entresol_runtime::sleep(Duration::from_micros(200));
-                    let key = DistrictKey { warehouse, district };
-                    let _ = tables.districts.get(&mut txn, &key, Lock::Exclusive, &mut row);
+                    let _ = intrude(&database, &mut txn, DistrictId::new(round as u8 % 10 + 1), first);
                     txn.abort().unwrap();
                 }
             })
-        };
+        });
         let (config, record) = recorded(8, 46);
+        let config = RunConfig { pace: Pace::Think(Duration::from_micros(300)), ..config };
         let statistics = run(&database, &config, None).unwrap();
-        intruder.join();
+        for intruder in intruders {
+            intruder.join();
+        }
         assert!(statistics.of(Kind::Payment).deadlocks > 0, "{statistics}");
         assert_eq!(record.lock().unwrap().len() as u64, statistics.committed());
         assert_consistent(&database);
     });
+}
+
+/// Takes locks in the wrong order; fails if it becomes a deadlock's victim itself.
+fn intrude(database: &Database, txn: &mut Txn, district: DistrictId, first: bool) -> Result<(), TpccError> {
+    let mut row = Vec::new();
+    let warehouse = WarehouseId::new(1);
+    let tables = database.tables();
+    if first {
+        tables.districts.get(txn, &DistrictKey { warehouse, district }, Lock::Exclusive, &mut row)?;
+        entresol_runtime::sleep(Duration::from_micros(200));
+        return Ok(());
+    }
+    tables.warehouses.get(txn, &WarehouseKey { warehouse }, Lock::Exclusive, &mut row)?;
+    entresol_runtime::sleep(Duration::from_micros(100));
+    for customer in (1..=60).map(CustomerId::new) {
+        let key = CustomerKey { warehouse, district, customer };
+        tables.customers.get(txn, &key, Lock::Exclusive, &mut row)?;
+    }
+    Ok(())
 }
 
 #[test]

@@ -3,7 +3,8 @@
 
 mod store;
 
-pub use store::new_store;
+#[allow(unused_imports, reason = "each test uses a part of it")]
+pub use store::{Devices, few_frames, new_store};
 
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_store::{Direction, Lock, Store, Table};
