@@ -5,29 +5,39 @@ use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::{now, sleep, spawn};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const MB: u64 = 1_000_000;
 
-/// Requests a second of 50 tasks in a closed loop on a region that stands for one 50 times as large.
-fn mixed(name: &'static str, region_mb: u64, read_percent: u64) -> f64 {
+/// Page I/Os a second of 50 tasks in a closed loop on a region that stands for one 50 times as large. Writes are single
+/// pages at random, or `group` pages that follow each other on the device.
+fn mixed_in_groups(name: &'static str, region_mb: u64, read_percent: u64, group: u64) -> f64 {
     let profile = Profile::named(name).expect("the profile is known");
     Simulation::new(SimConfig::default())
         .run(move || {
             let memory = MemoryDevice::new("data", region_mb * MB);
             let pages = memory.geometry().capacity_bytes / 4096;
             let device = Arc::new(profile.build(memory, Scale::of(50, 1)));
+            let staged = Arc::new(AtomicU64::new(0));
             for task in 0..50 {
-                let device = device.clone();
+                let (device, staged) = (device.clone(), staged.clone());
                 spawn("client", move || {
                     let mut rng = Rng::new(task);
                     let mut page = [0; 4096];
+                    let pages_of_group = vec![0; group as usize * 4096];
                     loop {
                         let offset = rng.below(pages) * 4096;
                         if rng.below(100) < read_percent {
                             device.read(offset, &mut page).expect("the model does not fail");
-                        } else {
+                        } else if group == 1 {
                             device.write(offset, &page).expect("the model does not fail");
+                        } else {
+                            let number = staged.fetch_add(1, Ordering::Relaxed);
+                            if number % group == group - 1 {
+                                let offset = number / group % (pages / group) * group * 4096;
+                                device.write(offset, &pages_of_group).expect("the model does not fail");
+                            }
                         }
                     }
                 });
@@ -38,10 +48,23 @@ fn mixed(name: &'static str, region_mb: u64, read_percent: u64) -> f64 {
             let (before, start) = (device.counters(), now());
             sleep(10 * unit);
             let after = device.counters();
-            (after.reads + after.writes - before.reads - before.writes) as f64
-                / now().since(start).as_secs_f64()
+            let bytes = after.read_bytes + after.written_bytes - before.read_bytes - before.written_bytes;
+            (bytes / 4096) as f64 / now().since(start).as_secs_f64()
         })
         .unwrap()
+}
+
+fn mixed(name: &'static str, region_mb: u64, read_percent: u64) -> f64 {
+    mixed_in_groups(name, region_mb, read_percent, 1)
+}
+
+#[test]
+fn writing_in_groups_frees_the_reads() {
+    for (name, factor) in [("mlc", 3.0), ("slc", 2.0)] {
+        let (single, grouped) = (mixed(name, 40, 57), mixed_in_groups(name, 40, 57, 64));
+        println!("{name}: 57/43 in single pages {single:.0}, in groups {grouped:.0}");
+        assert!(grouped > factor * single, "{name}: {grouped:.0} against {single:.0}");
+    }
 }
 
 #[test]

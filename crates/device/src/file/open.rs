@@ -8,7 +8,7 @@ use crate::bounce;
 use crate::busy::BusyClock;
 use crate::check::{self, SharedCounters};
 use crate::{Counters, DeviceError, Geometry};
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, ftruncate};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fstatvfs, ftruncate};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
@@ -54,6 +54,15 @@ impl OpenFile {
         if capacity_bytes > size {
             if is_block_device {
                 return Err(failed(format!("the block device has only {size} bytes")));
+            }
+            let free = fstatvfs(&file).map_err(|error| failed(error.to_string()))?;
+            // Asked first: a reservation that fails halfway would fill the file system meanwhile.
+            if capacity_bytes - size > free.f_bavail * free.f_frsize {
+                return Err(failed(format!(
+                    "no space: the file must grow by {} bytes, but only {} are free on its file system",
+                    capacity_bytes - size,
+                    free.f_bavail * free.f_frsize
+                )));
             }
             allocate(&file, capacity_bytes).map_err(|error| failed(error.to_string()))?;
         }

@@ -25,6 +25,9 @@ pub(super) struct Encoder {
 impl Encoder {
     /// The difference of `page` from `base` (zeros if none), or `None` if it takes half a page or more.
     pub fn encode(base: Option<&Page>, page: &Page) -> Option<Self> {
+        if changed_words(base, page) * WORD > DELTA_BYTES_MAX - 8 {
+            return None;
+        }
         let mut encoder = Self { bytes: [0; DELTA_BYTES_MAX], length: 0 };
         // Head of the open run, its first word, and the word after its last.
         let mut run: Option<(usize, usize, usize)> = None;
@@ -78,6 +81,15 @@ impl Encoder {
 
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
+    }
+}
+
+/// How many words differ; much faster than encoding.
+fn changed_words(base: Option<&Page>, page: &Page) -> usize {
+    let words = page.as_chunks::<WORD>().0;
+    match base {
+        Some(base) => base.as_chunks::<WORD>().0.iter().zip(words).filter(|(old, new)| old != new).count(),
+        None => words.iter().filter(|word| **word != [0; WORD]).count(),
     }
 }
 

@@ -14,6 +14,9 @@
 //! 5. A waiter that is unwound (a simulation that is halted) leaves the queue, and passes on what it had been granted.
 //!
 //! No poisoning. A task that takes a lock it already holds waits for ever.
+//!
+//! Locks of other libraries (`std`, `parking_lot`) may be used between parks, never across one: a simulated task that
+//! parks while it holds one blocks the OS thread of all others.
 
 mod condvar;
 mod latch;

@@ -1,0 +1,72 @@
+//! What is particular to files: locking, growing, space, reopening, memory across devices.
+
+use entresol_device::{Device, DeviceError, FileDevice, FileOptions, UringDevice};
+
+const CAPACITY: u64 = 1 << 20;
+
+#[test]
+fn a_file_is_open_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("flash");
+    let first = FileDevice::open(&path, FileOptions::create(CAPACITY)).expect("the file can be made");
+    let error = FileDevice::open(&path, FileOptions::existing()).expect_err("the file is locked");
+    assert!(error.to_string().contains("has it open"), "{error}");
+    drop(first);
+    FileDevice::open(&path, FileOptions::existing()).expect("the lock ends with its owner");
+}
+
+#[test]
+fn content_and_capacity_outlive_the_device() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("flash");
+    let device = FileDevice::open(&path, FileOptions::create(CAPACITY)).expect("the file can be made");
+    device.write(4096, &[7; 4096]).expect("a write in range succeeds");
+    device.sync().expect("a sync succeeds");
+    drop(device);
+    let device = FileDevice::open(&path, FileOptions::create(2 * CAPACITY)).expect("the file can be grown");
+    assert_eq!(device.geometry().capacity_bytes, 2 * CAPACITY);
+    let mut page = [0; 4096];
+    device.read(4096, &mut page).expect("a read in range succeeds");
+    assert_eq!(page, [7; 4096]);
+    device.read(2 * CAPACITY - 4096, &mut page).expect("a read in range succeeds");
+    assert_eq!(page, [0; 4096]);
+    drop(device);
+    let device = FileDevice::open(&path, FileOptions::existing()).expect("the file exists");
+    assert_eq!(device.geometry().capacity_bytes, 2 * CAPACITY);
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("flash");
+    let reason =
+        |options| FileDevice::open(&path, options).expect_err("the file cannot be opened").to_string();
+    let missing = reason(FileOptions::existing());
+    assert!(missing.contains("flash: open") && missing.contains("No such file"), "{missing}");
+    let odd = reason(FileOptions::create(CAPACITY + 1));
+    assert!(odd.contains("multiple of the sector size") && odd.contains("1048577"), "{odd}");
+    let huge = reason(FileOptions::create(1 << 60));
+    assert!(huge.contains("no space") && huge.contains("are free"), "{huge}");
+}
+
+#[test]
+fn both_devices_see_one_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("flash");
+    let device = FileDevice::open(&path, FileOptions::create(CAPACITY)).expect("the file can be made");
+    let pattern: Vec<u8> = (0..8192u32).map(|index| (index / 7) as u8).collect();
+    device.write(512, &pattern).expect("a write in range succeeds");
+    drop(device);
+    let device = match UringDevice::open(&path, FileOptions::existing()) {
+        Ok(device) => device,
+        Err(DeviceError::Io { reason, .. }) if reason.contains("not available") => {
+            println!("skipped: {reason}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let mut found = vec![0; 8192];
+    device.read(512, &mut found).expect("a read in range succeeds");
+    assert!(found == pattern);
+    assert!(device.counters().busy > std::time::Duration::ZERO);
+}
