@@ -6,6 +6,7 @@ use entresol_store::{Lock, Txn};
 use entresol_tpcc::consistency::{Depth, check, digest};
 use entresol_tpcc::driver::{Effect, Home, Mix, Pace};
 use entresol_tpcc::schema::*;
+use entresol_tpcc::transactions::{Buffers, DeliveryInput, delivery};
 use entresol_tpcc::{
     Acknowledged, Database, Kind, RunConfig, Seed, Statistics, TpccError, run, start, verify_acknowledged,
 };
@@ -211,6 +212,54 @@ fn a_failing_client_ends_the_run() {
         assert!(matches!(error, TpccError::MissingRow { table: "district", .. }), "{error}");
         assert!(entresol_runtime::now().0 < 60_000_000_000, "the others went on");
     });
+}
+
+#[test]
+fn deliveries_of_a_warehouse_wait_for_each_other() {
+    simulate(1, || {
+        let database = load_tiny(&new_store(), 2, 1);
+        let mut txn = database.store().begin();
+        let lock = NewOrderKey::delivery_lock(WarehouseId::new(1));
+        assert!(
+            database
+                .tables()
+                .new_orders
+                .get(&mut txn, &lock, Lock::Exclusive, &mut Vec::new())
+                .unwrap()
+                .is_none()
+        );
+        let ends = [1, 1, 2].map(|warehouse| {
+            let (database, end) = (database.clone(), Arc::new(Mutex::new(None)));
+            let note = end.clone();
+            entresol_runtime::spawn("delivery", move || {
+                let input =
+                    DeliveryInput { warehouse: WarehouseId::new(warehouse), carrier: CarrierId::new(1) };
+                let output = delivery(&database, &mut Buffers::default(), &input).unwrap();
+                *note.lock().unwrap() = output.orders[0];
+            });
+            end
+        });
+        entresol_runtime::sleep(Duration::from_millis(1));
+        let [first, second, other] = ends.each_ref().map(|end| end.lock().unwrap().is_some());
+        assert!(!first && !second && other, "only the other warehouse is free to deliver");
+        txn.commit().unwrap();
+        entresol_runtime::sleep(Duration::from_millis(1));
+        let mut delivered: Vec<_> = ends[..2].iter().map(|end| end.lock().unwrap().unwrap().get()).collect();
+        delivered.sort_unstable();
+        assert_eq!(delivered, [43, 44], "the oldest two");
+        assert_consistent(&database);
+    });
+}
+
+#[test]
+fn threads_do_as_well() {
+    let database = load_tiny(&new_store(), 2, 1);
+    let (config, record) = recorded(6, 46);
+    let statistics = run(&database, &config, None).unwrap();
+    assert_eq!(statistics.committed(), record.lock().unwrap().len() as u64);
+    assert_consistent(&database);
+    let verification = verify_acknowledged(&database, &*record.lock().unwrap()).unwrap();
+    assert_eq!(verification.lost, 0, "{verification}");
 }
 
 #[test]
