@@ -5,7 +5,7 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
-use entresol_engine::{FlashTier, Layer, Mode, TierError, TierOptions, flash_bytes};
+use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, TierError, TierOptions, flash_bytes};
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::{random, spawn};
@@ -33,7 +33,8 @@ struct Oracle {
 }
 
 struct World {
-    options: TierOptions,
+    /// `None`: the disk alone.
+    options: Option<TierOptions>,
     oracle: Arc<Mutex<Oracle>>,
 }
 
@@ -96,6 +97,19 @@ impl World {
         }
     }
 
+    fn start(&self, flash: Arc<dyn Device>, disk: Arc<dyn Device>, first: bool) -> Arc<dyn Layer> {
+        let Some(options) = self.options.clone() else {
+            return DiskLayer::open(disk, PAGE as u32).unwrap();
+        };
+        if first {
+            return FlashTier::create(flash, disk, options).unwrap();
+        }
+        let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
+        let odd = report.notices.iter().any(|notice| !notice.contains("copied there first"));
+        assert!(!odd, "{:?}", report.notices);
+        tier
+    }
+
     /// One life of the machine. Returns what is left of the media, and whether power failed.
     fn live(
         &self,
@@ -109,17 +123,12 @@ impl World {
         let flash = Arc::new(FaultyDevice::new("flash", media.0, plan.clone()));
         let disk = Arc::new(FaultyDevice::new("disk", media.1, plan.clone()));
         let config = SimConfig { seed, random_order: true, ..SimConfig::default() };
-        let redo = self.options.policy == PolicyKind::Lc || self.options.mode == Mode::WriteThrough;
+        let keeps = |options: &TierOptions| options.policy != PolicyKind::Lc && options.mode == Mode::WriteBack;
+        let redo = !self.options.as_ref().is_some_and(keeps);
         let outcome = Simulation::new(config).run(|| {
             let flash: Arc<dyn Device> = Arc::new(Delayed(flash.clone()));
             let disk: Arc<dyn Device> = Arc::new(Delayed(disk.clone()));
-            let tier: Arc<dyn Layer> = if first {
-                FlashTier::create(flash, disk, self.options.clone()).unwrap()
-            } else {
-                let (tier, report) = FlashTier::open(flash, disk, self.options.clone()).unwrap();
-                assert!(report.notices.is_empty(), "{:?}", report.notices);
-                tier
-            };
+            let tier = self.start(flash, disk, first);
             if !first {
                 self.recover(&*tier, redo);
             }
@@ -150,16 +159,15 @@ impl World {
 }
 
 /// Several lives one after the other; returns how many ended by a power failure.
-fn lives(policy: PolicyKind, mode: Mode, seed: u64, lives: u64) -> u64 {
-    let mut options = small(policy, 96);
-    options.mode = mode;
+fn lives(options: Option<TierOptions>, seed: u64, lives: u64) -> u64 {
     let mut rng = Rng::new(seed);
     let pages = vec![Legal { durable: 1, returned: 1, begun: 1 }; PAGES as usize];
     let world = World { options, oracle: Arc::new(Mutex::new(Oracle { pages })) };
     let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));
     load(disk.clone(), PAGES);
     let disk = Arc::into_inner(disk).expect("the loader is through with it");
-    let mut media = (MemoryDevice::new("flash", flash_bytes(&world.options)), disk);
+    let flash_bytes = world.options.as_ref().map_or(0, flash_bytes);
+    let mut media = (MemoryDevice::new("flash", flash_bytes), disk);
     let mut failures = 0;
     let mut born = false;
     for life in 0..lives {
@@ -180,11 +188,22 @@ fn seeds() -> u64 {
 }
 
 fn survive(policy: PolicyKind, mode: Mode) {
+    let mut options = small(policy, 96);
+    options.mode = mode;
+    survive_with(Some(options));
+}
+
+fn survive_with(options: Option<TierOptions>) {
     let mut failures = 0;
     for seed in 0..seeds() {
-        failures += lives(policy, mode, seed, 5);
+        failures += lives(options.clone(), seed, 5);
     }
     assert!(failures > seeds(), "power failed only {failures} times");
+}
+
+#[test]
+fn the_disk_alone_survives_power_failures() {
+    survive_with(None);
 }
 
 #[test]

@@ -3,14 +3,15 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_engine::{FlashTier, Layer, Mode, Upstream};
+use entresol_device::{Device, MemoryDevice};
+use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Upstream};
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sync::Mutex;
 use entresol_runtime::{random, sleep, spawn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use support::{PAGE, build, load, memory, simulate, small, version, victim};
+use support::{Delayed, PAGE, build, disk_bytes, load, memory, simulate, small, version, victim};
 
 const PAGES: u64 = 300;
 const CLIENTS: u64 = 6;
@@ -70,12 +71,41 @@ fn client(tier: &Arc<dyn Layer>, id: u64, rounds: u64) {
     }
 }
 
+#[test]
+fn the_disk_alone_serves_the_newest_version() {
+    let run = |seed| {
+        let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));
+        simulate(seed, move || {
+            load(disk.clone(), PAGES);
+            let disk: Arc<dyn Device> = Arc::new(Delayed(disk));
+            let layer: Arc<dyn Layer> = DiskLayer::open(disk, PAGE as u32).unwrap();
+            let clients: Vec<_> = (0..CLIENTS)
+                .map(|id| {
+                    let layer = layer.clone();
+                    spawn("client", move || client(&layer, id, 400))
+                })
+                .collect();
+            clients.into_iter().for_each(|client| client.join());
+            layer.close().unwrap();
+            assert!(layer.fetch(PageId(0), &mut vec![0; PAGE]).is_err(), "a closed layer serves nothing");
+            layer.metrics()
+        })
+    };
+    for seed in 0..4 {
+        let metrics = run(seed);
+        assert!(metrics.staging_hits > 0 && metrics.disk_reads > 0 && metrics.disk_writes > 0, "{metrics:?}");
+        assert!(metrics.disk_writes <= metrics.dirty_evictions, "{metrics:?}");
+        assert_eq!(metrics, run(seed), "one seed gives one run");
+    }
+}
+
 fn serve(policy: PolicyKind, mode: Mode, seed: u64) -> entresol_engine::TierMetrics {
     let mut options = small(policy, 96);
     options.mode = mode;
     let (flash, disk) = memory(&options, PAGES + 64);
     simulate(seed, move || {
         load(disk.clone(), PAGES + 64);
+        let (flash, disk) = (Arc::new(Delayed(flash)), Arc::new(Delayed(disk)));
         let tier: Arc<dyn Layer> = FlashTier::create(flash, disk, options).unwrap();
         let frames = Arc::new(Mutex::new(Frames::new()));
         let pool = Arc::new(Pool { tier: tier.clone(), frames, told: Mutex::new(0) });

@@ -17,11 +17,12 @@
 //! | 104 | 8 | front: all positions below are dequeued for good |
 //! | 112 | 8 | rear: the next position |
 //! | 120 | 8 | durable: all positions below are durable on flash |
-//! | 128 | 8 | synced: what is clean on flash below this position is durable on disk |
-//! | 136 | 8 | session rear: the rear when this epoch began |
-//! | 144 | 8 | first complete directory segment |
-//! | 152 | 8 | one past the last complete directory segment |
-//! | 160 | 3936 | zero |
+//! | 128 | 8 | unsure from: from this position on … |
+//! | 136 | 8 | unsure to: … to before this one, what is clean on flash may not be durable on disk yet (write-through) |
+//! | 144 | 8 | session rear: the rear when this epoch began |
+//! | 152 | 8 | first complete directory segment |
+//! | 160 | 8 | one past the last complete directory segment |
+//! | 168 | 3928 | zero |
 //!
 //! Four copies lie at 0, 16, 32 and 48 KiB and are written in rotation (copy = sequence mod 4), each followed by a sync.
 //! Invariant: at any crash at least three of them are whole, and the newest whole one is one of the last two written.
@@ -87,11 +88,12 @@ pub struct RawSuperblock {
     front: U64,
     rear: U64,
     durable: U64,
-    synced: U64,
+    unsure_from: U64,
+    unsure_to: U64,
     session_rear: U64,
     segment_first: U64,
     segment_next: U64,
-    zero: [u8; 3936],
+    zero: [u8; 3928],
 }
 
 const _: () = assert!(size_of::<RawSuperblock>() == BLOCK_BYTES);
@@ -129,8 +131,10 @@ pub struct Superblock {
     pub rear: Position,
     /// All positions below are durable on flash.
     pub durable: Position,
-    /// What is clean on flash below this position is durable on disk.
-    pub synced: Position,
+    /// From this position on …
+    pub unsure_from: Position,
+    /// … to before this one, what is clean on flash may not be durable on disk yet (write-through).
+    pub unsure_to: Position,
     /// The rear when this epoch began: what lies at or behind it and is of an older epoch is a leftover.
     pub session_rear: Position,
     /// First complete directory segment.
@@ -162,7 +166,8 @@ impl Superblock {
         raw.front.set(self.front.0);
         raw.rear.set(self.rear.0);
         raw.durable.set(self.durable.0);
-        raw.synced.set(self.synced.0);
+        raw.unsure_from.set(self.unsure_from.0);
+        raw.unsure_to.set(self.unsure_to.0);
         raw.session_rear.set(self.session_rear.0);
         raw.segment_first.set(self.segment_first);
         raw.segment_next.set(self.segment_next);
@@ -195,7 +200,8 @@ impl Superblock {
             front: Position(raw.front.get()),
             rear: Position(raw.rear.get()),
             durable: Position(raw.durable.get()),
-            synced: Position(raw.synced.get()),
+            unsure_from: Position(raw.unsure_from.get()),
+            unsure_to: Position(raw.unsure_to.get()),
             session_rear: Position(raw.session_rear.get()),
             segment_first: raw.segment_first.get(),
             segment_next: raw.segment_next.get(),
@@ -210,7 +216,7 @@ impl Superblock {
             return impossible("segment entries", found.segment_entries.into());
         }
         // Positions stay far below 2^63, so that sums of them cannot overflow.
-        let positions = [found.front, found.rear, found.durable, found.synced, found.session_rear];
+        let positions = [found.front, found.rear, found.durable, found.session_rear];
         if let Some(position) = positions.into_iter().find(|position| *position >= Position::MAX) {
             return impossible("position", position.0);
         }
@@ -230,6 +236,11 @@ impl Superblock {
             return impossible("segments", found.segment_next);
         }
         Ok(found)
+    }
+
+    /// Whether what is clean on flash at `position` may not be durable on disk yet.
+    pub fn is_unsure(&self, position: Position) -> bool {
+        self.unsure_from <= position && position < self.unsure_to
     }
 
     /// Added to positions before they are stamped into pages as their generation: a page that an older cache left on the

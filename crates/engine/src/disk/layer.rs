@@ -1,32 +1,50 @@
 //! The layer without flash: the two-layer baseline.
 //!
-//! Invariant: when [`Layer::evict`] of a dirty page returns, the disk holds it; [`Layer::checkpoint`] makes it durable.
+//! Invariant: when [`Layer::evict`] of a dirty page returns, the page is staged for the disk, and every fetch gives that
+//! version or a newer one; [`Layer::checkpoint`] makes it durable.
 
+use super::staging::{DiskStaging, WRITERS};
 use super::{DiskPages, LabelState, read_label, write_label};
 use crate::api::{Fetched, HandedDown, Layer, Source, TierMetrics, Upstream, Victim};
-use crate::buffer::PageBuffers;
 use crate::metrics::Tallies;
 use crate::{TierError, tier};
-use entresol_core::{PageId, Position};
+use entresol_core::PageId;
 use entresol_device::Device;
 use entresol_format::layout::page_bytes_possible;
-use entresol_format::{Uuid, label::Label, page};
+use entresol_format::{Uuid, label::Label};
+use entresol_runtime::{JoinHandle, spawn};
+use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
-/// A disk without a flash tier.
-pub struct DiskLayer {
+struct Shared {
     disk: DiskPages,
-    buffers: PageBuffers,
+    staging: DiskStaging,
     tallies: Tallies,
+}
+
+/// A disk without a flash tier.
+///
+/// Dropped without [`Layer::close`], it stops its tasks and leaves the disk as after a crash.
+pub struct DiskLayer {
+    shared: Arc<Shared>,
+    tasks: Mutex<Vec<JoinHandle>>,
 }
 
 impl DiskLayer {
     fn new(device: Arc<dyn Device>, page_bytes: u32) -> Arc<Self> {
-        Arc::new(Self {
+        let shared = Arc::new(Shared {
             disk: DiskPages { device, page_bytes },
-            buffers: PageBuffers::new(page_bytes),
+            staging: DiskStaging::new(page_bytes),
             tallies: Tallies::default(),
-        })
+        });
+        let tasks = (0..WRITERS).map(|at| {
+            let shared = shared.clone();
+            spawn(&format!("disk writer {at}"), move || {
+                shared.staging.writer_task(&shared.disk, |pages| shared.tallies.disk_writes.add(pages));
+            })
+        });
+        let tasks = Mutex::new(tasks.collect());
+        Arc::new(Self { shared, tasks })
     }
 
     /// Labels `disk` as new, with pages of `page_bytes`. What was on it is lost.
@@ -79,42 +97,62 @@ fn refuse_if_bound(label: &Label) -> Result<(), TierError> {
 
 impl Layer for DiskLayer {
     fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
-        self.disk.check_length(buffer)?;
-        self.disk.read(page, buffer)?;
-        self.tallies.disk_reads.add(1);
+        let Shared { disk, staging, tallies } = &*self.shared;
+        disk.check_length(buffer)?;
+        if staging.fetch(page, buffer)? {
+            tallies.staging_hits.add(1);
+            return Ok(Fetched { source: Source::Staging, dirty: false });
+        }
+        disk.read(page, buffer)?;
+        tallies.disk_reads.add(1);
         Ok(Fetched { source: Source::Disk, dirty: false })
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
-        self.disk.check_length(data)?;
-        self.tallies.handed_down(victim.dirty, victim.fdirty);
+        let Shared { disk, staging, tallies } = &*self.shared;
+        disk.check_length(data)?;
         if victim.dirty {
-            let mut buffer = self.buffers.take();
-            buffer.copy_from_slice(data);
-            page::seal(&mut buffer, victim.page, Position(0));
-            let written = self.disk.write(victim.page, &buffer);
-            self.buffers.give_back(buffer);
-            written?;
-            self.tallies.disk_writes.add(1);
+            staging.stage(victim.page, data)?;
         }
+        tallies.handed_down(victim.dirty, victim.dirty);
         Ok(HandedDown { dirty: false })
     }
 
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
-        if victim.dirty { Ok(None) } else { self.evict(victim, data).map(Some) }
+        let Shared { disk, staging, tallies } = &*self.shared;
+        disk.check_length(data)?;
+        if victim.dirty && !staging.try_stage(victim.page, data)? {
+            return Ok(None);
+        }
+        tallies.handed_down(victim.dirty, victim.dirty);
+        Ok(Some(HandedDown { dirty: false }))
     }
 
     fn checkpoint(&self) -> Result<(), TierError> {
-        self.disk.sync()
+        self.shared.staging.drain()?;
+        self.shared.disk.sync()
     }
 
     fn attach(&self, _upstream: Weak<dyn Upstream>) {}
 
     fn metrics(&self) -> TierMetrics {
-        self.tallies.read()
+        self.shared.tallies.read()
     }
 
     fn close(&self) -> Result<(), TierError> {
-        self.disk.sync()
+        if self.tasks.lock().is_empty() {
+            return Ok(());
+        }
+        let result = self.checkpoint();
+        self.shared.staging.stop();
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.into_iter().for_each(JoinHandle::join);
+        result
+    }
+}
+
+impl Drop for DiskLayer {
+    fn drop(&mut self) {
+        self.shared.staging.stop();
     }
 }

@@ -3,6 +3,7 @@
 mod label;
 mod layer;
 mod pages;
+mod staging;
 
 pub(crate) use label::{LabelState, read_label, write_label};
 pub use layer::DiskLayer;

@@ -3,7 +3,7 @@
 //! of each page wins.
 
 use super::scan::{Reader, Scan, ScannedGroup};
-use super::{is_dirty, read_segment};
+use super::{Dirtiness, is_dirty, read_segment};
 use crate::TierError;
 use entresol_core::{Partition, Position};
 
@@ -11,13 +11,15 @@ pub(crate) fn fill(
     reader: &mut Reader<'_>,
     scan: &Scan,
     partition: &mut Partition<'_>,
+    dirtiness: Dirtiness,
 ) -> Result<(), TierError> {
+    let keep = |dirty| dirty && dirtiness == Dirtiness::AsRecorded;
     let superblock = reader.superblock;
     let entries = u64::from(superblock.segment_entries);
     partition.restore_begin(scan.front);
     // Positions before the first segment, if the front did not pass them.
     let before = (superblock.segment_first * entries).min(superblock.durable.0);
-    fill_from_groups(reader, scan, scan.front.0, before, partition)?;
+    fill_from_groups(reader, scan, scan.front.0..before, partition, dirtiness)?;
     for number in superblock.segment_first..superblock.segment_next {
         let (start, end) = (number * entries, (number + 1) * entries);
         if end <= scan.front.0 {
@@ -28,7 +30,8 @@ pub(crate) fn fill(
                 for (at, view) in views.into_iter().enumerate() {
                     let position = Position(start + at as u64);
                     let Some(view) = view.filter(|_| position >= scan.front) else { continue };
-                    partition.restore_entry(position, view.page, is_dirty(superblock, position, view.dirty));
+                    let dirty = keep(is_dirty(superblock, position, view.dirty));
+                    partition.restore_entry(position, view.page, dirty);
                     if !view.valid {
                         partition.restore_invalidate(view.page);
                     }
@@ -38,14 +41,14 @@ pub(crate) fn fill(
                 reader.notices.push(format!(
                     "directory segment {number} cannot be used ({why}); the summaries of its groups are read instead"
                 ));
-                fill_from_groups(reader, scan, start, end, partition)?;
+                fill_from_groups(reader, scan, start..end, partition, dirtiness)?;
             }
         }
     }
     let covered = scan.front.0.max(superblock.segment_next * entries);
-    fill_from_groups(reader, scan, covered, superblock.durable.0, partition)?;
+    fill_from_groups(reader, scan, covered..superblock.durable.0, partition, dirtiness)?;
     for group in &scan.groups {
-        enter(reader, group, scan.front, partition);
+        enter(reader, group, scan.front, partition, dirtiness);
     }
     partition.restore_end(scan.rear);
     Ok(())
@@ -54,13 +57,13 @@ pub(crate) fn fill(
 fn fill_from_groups(
     reader: &mut Reader<'_>,
     scan: &Scan,
-    start: u64,
-    end: u64,
+    positions: std::ops::Range<u64>,
     partition: &mut Partition<'_>,
+    dirtiness: Dirtiness,
 ) -> Result<(), TierError> {
-    let first = start.max(scan.front.0) / reader.group_pages();
-    for group in reader.durable_groups(first, end / reader.group_pages())? {
-        enter(reader, &group, scan.front, partition);
+    let first = positions.start.max(scan.front.0) / reader.group_pages();
+    for group in reader.durable_groups(first, positions.end / reader.group_pages())? {
+        enter(reader, &group, scan.front, partition, dirtiness);
         if group.repair {
             reader.rebuilt.push(group);
         }
@@ -68,7 +71,13 @@ fn fill_from_groups(
     Ok(())
 }
 
-fn enter(reader: &Reader<'_>, group: &ScannedGroup, front: Position, partition: &mut Partition<'_>) {
+fn enter(
+    reader: &Reader<'_>,
+    group: &ScannedGroup,
+    front: Position,
+    partition: &mut Partition<'_>,
+    dirtiness: Dirtiness,
+) {
     let start = reader.position(group.number);
     if start < front {
         return;
@@ -77,7 +86,8 @@ fn enter(reader: &Reader<'_>, group: &ScannedGroup, front: Position, partition: 
     for (at, entry) in group.entries.iter().enumerate() {
         if let Some(entry) = entry {
             let position = Position(start.0 + at as u64);
-            partition.restore_entry(position, entry.page, is_dirty(reader.superblock, position, entry.dirty));
+            let dirty = is_dirty(reader.superblock, position, entry.dirty);
+            partition.restore_entry(position, entry.page, dirty && dirtiness == Dirtiness::AsRecorded);
         }
     }
 }

@@ -23,6 +23,7 @@
 //!   trusted. And summaries at or beyond the rear of an earlier open that are older than that open are ignored: what was
 //!   dropped once stays dropped.
 
+mod destage;
 mod directory;
 mod scan;
 mod segments;
@@ -33,7 +34,7 @@ use crate::{OpenReport, TierError, TierOptions};
 use entresol_core::{Partition, Position, region_bytes};
 use entresol_device::Device;
 use entresol_format::summary::{self, Entry};
-use entresol_format::superblock::{Mode, Superblock};
+use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, Layout};
 use zerocopy::IntoBytes;
 
@@ -66,7 +67,7 @@ pub(crate) fn restore(
     let mut region = vec![0u64; region_bytes(&options.config()).div_ceil(8)];
     let mut partition = Partition::format(region.as_mut_bytes(), &options.config())
         .map_err(|error| TierError::Config(error.to_string()))?;
-    directory::fill(&mut reader, &scan, &mut partition)?;
+    directory::fill(&mut reader, &scan, &mut partition, Dirtiness::AsRecorded)?;
     let occupancy = partition.occupancy();
     if cfg!(debug_assertions) {
         partition.check().expect("a restored directory keeps the invariants");
@@ -106,10 +107,18 @@ impl Restored {
     }
 }
 
+/// What entries are taken for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dirtiness {
+    /// Newer than disk where flash says so.
+    AsRecorded,
+    /// Everything has just been copied to disk.
+    AllClean,
+}
+
 /// Whether a page that entered at `position` must be taken for newer than disk.
 fn is_dirty(superblock: &Superblock, position: Position, recorded: bool) -> bool {
-    // Write-through: its disk copy was perhaps not durable yet when the power failed.
-    recorded || superblock.mode == Mode::WriteThrough && position >= superblock.synced
+    recorded || superblock.is_unsure(position)
 }
 
 /// A page whose own header tells of it: nothing says whether disk has it.

@@ -8,6 +8,7 @@ use super::shared::Shared;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use entresol_core::Position;
+use entresol_format::superblock::Mode;
 
 /// Pages that one checkpoint of slot placement copies at a time.
 const SWEEP_PAGES: usize = 32;
@@ -19,20 +20,18 @@ impl Shared {
         }
         let rear = self.drain()?;
         if self.is_log() {
-            self.disk_is_synced()?;
-            return self.write_superblock(|superblock| superblock.synced = superblock.synced.max(rear));
+            if self.options.mode == Mode::WriteThrough {
+                self.disk.sync()?;
+            }
+            return self.write_superblock(|superblock| {
+                if self.options.mode == Mode::WriteThrough {
+                    superblock.unsure_from = superblock.unsure_from.max(rear);
+                }
+            });
         }
         let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.page_bytes());
         self.sweep_all(&mut scratch)?;
         self.disk.sync()
-    }
-
-    /// Pages that are clean on flash because the disk got them must be durable there (write-through).
-    fn disk_is_synced(&self) -> Result<(), TierError> {
-        match self.options.mode {
-            entresol_format::superblock::Mode::WriteBack => Ok(()),
-            entresol_format::superblock::Mode::WriteThrough => self.disk.sync(),
-        }
     }
 
     /// Waits until everything staged so far is on flash. Returns the rear at the time of the call.

@@ -160,7 +160,8 @@ pub(crate) fn format(
         front: Position(0),
         rear: Position(0),
         durable: Position(0),
-        synced: Position(0),
+        unsure_from: Position(0),
+        unsure_to: if options.mode == Mode::WriteThrough { Position::MAX } else { Position(0) },
         session_rear: Position(0),
         segment_first: 0,
         segment_next: 0,
@@ -298,10 +299,16 @@ fn open_cache(
         ..superblock
     };
     let region = match restored {
-        Some(restored) => {
+        Some(mut restored) => {
+            if options.mode == Mode::WriteThrough && report.dirty > 0 {
+                restored.destage_all(&*flash, &disk, &superblock, &options)?;
+                report.notices.push(format!("{} pages newer than disk were copied there first", report.dirty));
+                report.dirty = 0;
+            }
             restored.repair(&*flash, &superblock, &options.layout())?;
             (next.front, next.rear) = (restored.front, restored.rear);
             (next.durable, next.session_rear) = (restored.rear, restored.rear);
+            (next.unsure_from, next.unsure_to) = unsure(&superblock, restored.rear, options.mode);
             restored.region
         }
         None => empty_region(&options)?,
@@ -312,9 +319,18 @@ fn open_cache(
         write_superblock(&*flash, &next)?;
     }
     label.epoch = next.epoch;
-    label.dirty_possible = options.dirty_possible() || report.dirty > 0;
+    label.dirty_possible = options.dirty_possible();
     write_label(&*disk, &mut label)?;
     Ok(assemble(flash, disk, options, next, region))
+}
+
+/// The positions that are unsure after an open. In write-through mode what was unsure has just been destaged, and all to
+/// come is unsure until the next checkpoint; otherwise it stays so until it is dequeued.
+fn unsure(superblock: &Superblock, rear: Position, mode: Mode) -> (Position, Position) {
+    match mode {
+        Mode::WriteThrough => (rear, Position::MAX),
+        Mode::WriteBack => (superblock.unsure_from, superblock.unsure_to.min(rear)),
+    }
 }
 
 /// Why the cache does not belong to the disk, if so.

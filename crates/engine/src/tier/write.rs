@@ -118,8 +118,8 @@ impl Shared {
             return Ok(());
         }
         self.flash.run(&mut batch).map_err(flash_error)?;
-        self.flash.sync().map_err(flash_error)?;
         if let Some(front) = front {
+            self.flash.sync().map_err(flash_error)?;
             self.superblocks.front_is_recorded(front);
         }
         Ok(())

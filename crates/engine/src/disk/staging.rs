@@ -1,0 +1,276 @@
+//! Pages on their way to the disk: an evictor leaves a copy and goes on; background tasks write many at once, in the
+//! order of their places on disk.
+//!
+//! Invariants: a page is in at most one frame, the newest version handed down; its frame is not changed while it is being
+//! written; a fetch looks here first. So the disk never gets an older version last, and no fetch sees one.
+
+use super::pages::{DiskPages, disk_error};
+use crate::TierError;
+use crate::buffer::AlignedBuffer;
+use crate::signal::Signal;
+use arrayvec::ArrayVec;
+use entresol_core::{PageId, Position};
+use entresol_device::Io;
+use entresol_format::page;
+use entresol_runtime::sync::{RwLock, RwLockReadGuard, Semaphore};
+use entresol_runtime::yield_now;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+/// Frames.
+const FRAMES: usize = 128;
+/// Most pages of one batch of writes.
+const BATCH: usize = 16;
+/// Tasks that write.
+pub(super) const WRITERS: usize = 4;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    /// Being copied in.
+    Filling,
+    /// Complete, waiting to be written.
+    Ready,
+    Writing,
+}
+
+struct Frames {
+    pages: [PageId; FRAMES],
+    states: [State; FRAMES],
+    /// When it was staged, counted.
+    order: [u64; FRAMES],
+    next_order: u64,
+    /// Staged and not written.
+    used: usize,
+}
+
+impl Frames {
+    fn find(&self, page: PageId) -> Option<usize> {
+        (0..FRAMES).find(|at| self.pages[*at] == page && self.states[*at] != State::Free)
+    }
+}
+
+/// See the module's header.
+pub(super) struct DiskStaging {
+    frames: Mutex<Frames>,
+    buffers: Vec<RwLock<AlignedBuffer>>,
+    writes: Signal,
+    progress: Signal,
+    turn: Semaphore,
+    waiting: AtomicUsize,
+    stopped: AtomicBool,
+    failure: Mutex<Option<TierError>>,
+}
+
+/// What became of an offer.
+enum Offer {
+    Taken,
+    /// No frame is free, or the page's own is being written.
+    Full,
+}
+
+impl DiskStaging {
+    pub(super) fn new(page_bytes: u32) -> Self {
+        let buffer = || RwLock::new(AlignedBuffer::new(page_bytes as usize));
+        Self {
+            frames: Mutex::new(Frames {
+                pages: [PageId(0); FRAMES],
+                states: [State::Free; FRAMES],
+                order: [0; FRAMES],
+                next_order: 0,
+                used: 0,
+            }),
+            buffers: (0..FRAMES).map(|_| buffer()).collect(),
+            writes: Signal::default(),
+            progress: Signal::default(),
+            turn: Semaphore::new(1),
+            waiting: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        }
+    }
+
+    fn check(&self) -> Result<(), TierError> {
+        if let Some(failure) = self.failure.lock().clone() {
+            return Err(failure);
+        }
+        if self.stopped.load(SeqCst) {
+            return Err(TierError::Refused("the disk layer is closed; open it again".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Copies a page out, if it is here.
+    pub(super) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<bool, TierError> {
+        self.check()?;
+        loop {
+            let frame = {
+                let frames = self.frames.lock();
+                if frames.used == 0 {
+                    return Ok(false);
+                }
+                match frames.find(page) {
+                    None => return Ok(false),
+                    Some(at) if frames.states[at] == State::Filling => None,
+                    Some(at) => Some((at, frames.order[at])),
+                }
+            };
+            if let Some((at, order)) = frame {
+                let bytes = self.buffers[at].read();
+                // Written and reused meanwhile?
+                let frames = self.frames.lock();
+                let same = frames.order[at] == order && frames.states[at] != State::Filling;
+                drop(frames);
+                if same {
+                    buffer.copy_from_slice(&bytes);
+                    return Ok(true);
+                }
+            }
+            yield_now();
+        }
+    }
+
+    /// Takes a copy of a dirty page; waits while there is no room.
+    pub(super) fn stage(&self, page: PageId, data: &[u8]) -> Result<(), TierError> {
+        if self.waiting.load(SeqCst) == 0
+            && let Offer::Taken = self.offer(page, data)?
+        {
+            return Ok(());
+        }
+        self.waiting.fetch_add(1, SeqCst);
+        let result = self.wait_and_stage(page, data);
+        self.waiting.fetch_sub(1, SeqCst);
+        result
+    }
+
+    fn wait_and_stage(&self, page: PageId, data: &[u8]) -> Result<(), TierError> {
+        let _turn = self.turn.acquire(1);
+        loop {
+            let seen = self.progress.epoch();
+            match self.offer(page, data)? {
+                Offer::Taken => return Ok(()),
+                Offer::Full => self.progress.wait(seen),
+            }
+        }
+    }
+
+    /// As [`DiskStaging::stage`], but says false instead of waiting.
+    pub(super) fn try_stage(&self, page: PageId, data: &[u8]) -> Result<bool, TierError> {
+        if self.waiting.load(SeqCst) > 0 {
+            return Ok(false);
+        }
+        Ok(matches!(self.offer(page, data)?, Offer::Taken))
+    }
+
+    fn offer(&self, page: PageId, data: &[u8]) -> Result<Offer, TierError> {
+        self.check()?;
+        let at = {
+            let mut frames = self.frames.lock();
+            let at = match frames.find(page) {
+                Some(at) if frames.states[at] == State::Ready => at,
+                Some(_) => return Ok(Offer::Full),
+                None => {
+                    let free = frames.states.iter().position(|state| *state == State::Free);
+                    let Some(at) = free else { return Ok(Offer::Full) };
+                    frames.used += 1;
+                    at
+                }
+            };
+            frames.pages[at] = page;
+            frames.states[at] = State::Filling;
+            frames.order[at] = frames.next_order;
+            frames.next_order += 1;
+            at
+        };
+        {
+            let mut bytes = self.buffers[at].write();
+            bytes.copy_from_slice(data);
+            page::seal(&mut bytes, page, Position(0));
+        }
+        self.frames.lock().states[at] = State::Ready;
+        self.writes.notify_one();
+        Ok(Offer::Taken)
+    }
+
+    /// Waits until everything staged so far is written.
+    pub(super) fn drain(&self) -> Result<(), TierError> {
+        let end = self.frames.lock().next_order;
+        loop {
+            let seen = self.progress.epoch();
+            self.check()?;
+            let done = {
+                let frames = self.frames.lock();
+                (0..FRAMES).all(|at| frames.states[at] == State::Free || frames.order[at] >= end)
+            };
+            if done {
+                return Ok(());
+            }
+            self.writes.notify_one();
+            self.progress.wait(seen);
+        }
+    }
+
+    /// Ends the writers.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, SeqCst);
+        self.writes.notify_all();
+        self.progress.notify_all();
+    }
+
+    /// Writes what is staged until stopped. `written` is told how many pages went to disk.
+    pub(super) fn writer_task(&self, disk: &DiskPages, written: impl Fn(usize)) {
+        loop {
+            let seen = self.writes.epoch();
+            if self.stopped.load(SeqCst) || self.failure.lock().is_some() {
+                return;
+            }
+            let batch = self.take_batch();
+            if batch.is_empty() {
+                self.writes.wait(seen);
+                continue;
+            }
+            self.writes.notify_one();
+            if let Err(error) = self.write(disk, &batch) {
+                self.failure.lock().get_or_insert(error);
+                self.writes.notify_all();
+            } else {
+                let mut frames = self.frames.lock();
+                for (_, at) in &batch {
+                    frames.states[*at] = State::Free;
+                }
+                frames.used -= batch.len();
+                drop(frames);
+                written(batch.len());
+            }
+            self.progress.notify_all();
+        }
+    }
+
+    /// The pages staged first, in the order of their places on disk.
+    fn take_batch(&self) -> ArrayVec<(PageId, usize), BATCH> {
+        let mut frames = self.frames.lock();
+        let mut ready: ArrayVec<(u64, usize), FRAMES> = ArrayVec::new();
+        if frames.used > 0 {
+            let of_interest = (0..FRAMES).filter(|at| frames.states[*at] == State::Ready);
+            ready.extend(of_interest.map(|at| (frames.order[at], at)));
+            ready.sort_unstable();
+        }
+        let mut batch: ArrayVec<(PageId, usize), BATCH> =
+            ready.iter().take(BATCH).map(|(_, at)| (frames.pages[*at], *at)).collect();
+        for (_, at) in &batch {
+            frames.states[*at] = State::Writing;
+        }
+        batch.sort_unstable();
+        batch
+    }
+
+    fn write(&self, disk: &DiskPages, batch: &[(PageId, usize)]) -> Result<(), TierError> {
+        let guards: ArrayVec<RwLockReadGuard<'_, AlignedBuffer>, BATCH> =
+            batch.iter().map(|(_, at)| self.buffers[*at].read()).collect();
+        let mut ios = ArrayVec::<Io<'_>, BATCH>::new();
+        for ((page, _), bytes) in batch.iter().zip(&guards) {
+            ios.push(Io::Write { offset: disk.offset(*page), data: bytes });
+        }
+        disk.device.run(&mut ios).map_err(disk_error)
+    }
+}

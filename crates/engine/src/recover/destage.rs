@@ -1,0 +1,71 @@
+//! Write-through: before such a tier starts, what flash holds newer than disk (from a life in write-back mode, or written
+//! to disk without a sync before the power failed) is copied there. So in this mode nothing on flash is ever newer than
+//! disk, and no destage of an older version can overtake a write to disk.
+
+use super::directory;
+use super::{Dirtiness, Reader, Restored, Scan};
+use crate::buffer::AlignedBuffer;
+use crate::disk::{DiskPages, disk_error};
+use crate::tier::flash_error;
+use crate::{OpenReport, TierError, TierOptions};
+use arrayvec::ArrayVec;
+use entresol_core::{Lookup, PageId, Partition, SlotId};
+use entresol_device::{Device, Io};
+use entresol_format::page;
+use entresol_format::superblock::Superblock;
+use zerocopy::IntoBytes;
+
+/// Pages copied at once.
+const BATCH: usize = 32;
+
+impl Restored {
+    /// Copies every page that is newer than disk there, durably, and marks all as clean.
+    pub(crate) fn destage_all(
+        &mut self,
+        flash: &dyn Device,
+        disk: &std::sync::Arc<dyn Device>,
+        superblock: &Superblock,
+        options: &TierOptions,
+    ) -> Result<(), TierError> {
+        let partition = Partition::attach(self.region.as_mut_bytes())
+            .map_err(|error| TierError::Config(error.to_string()))?;
+        let mut dirty: Vec<(PageId, SlotId)> =
+            partition.dirty_slots().map(|(slot, page)| (page, slot)).collect();
+        dirty.sort_unstable();
+        let layout = options.layout();
+        let disk = DiskPages { device: disk.clone(), page_bytes: options.page_bytes };
+        let page_bytes = options.page_bytes as usize;
+        let mut buffer = AlignedBuffer::new(BATCH * page_bytes);
+        for pages in dirty.chunks(BATCH) {
+            let mut batch = ArrayVec::<Io<'_>, BATCH>::new();
+            for ((_, slot), buffer) in pages.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
+                batch.push(Io::Read { offset: layout.slot_offset(*slot), buffer });
+            }
+            flash.run(&mut batch).map_err(flash_error)?;
+            drop(batch);
+            let mut batch = ArrayVec::<Io<'_>, BATCH>::new();
+            for ((id, slot), data) in pages.iter().zip(buffer.chunks_exact(page_bytes)) {
+                let generation = match partition.peek(*id) {
+                    Lookup::Flash { generation: entresol_core::Generation::Exact(position), .. } => position,
+                    other => unreachable!("a restored page is on flash, {other:?} found"),
+                };
+                let stamp = entresol_core::Position(generation.0.wrapping_add(superblock.salt()));
+                page::verify(data, *id, Some(stamp)).map_err(|fault| TierError::Damaged {
+                    page: *id,
+                    place: format!("flash slot {}", slot.0),
+                    fault: fault.to_string(),
+                })?;
+                batch.push(Io::Write { offset: disk.offset(*id), data });
+            }
+            disk.device.run(&mut batch).map_err(disk_error)?;
+        }
+        disk.sync()?;
+        let mut reader = Reader::new(flash, superblock, layout);
+        let scan = Scan::of_tail(&mut reader)?;
+        let mut partition = Partition::format(self.region.as_mut_bytes(), &options.config())
+            .map_err(|error| TierError::Config(error.to_string()))?;
+        directory::fill(&mut reader, &scan, &mut partition, Dirtiness::AllClean)?;
+        reader.report(&mut OpenReport::default());
+        Ok(())
+    }
+}
