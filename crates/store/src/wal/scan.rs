@@ -31,7 +31,7 @@ impl<'a> LogScan<'a> {
     /// The record at or, past padding, behind `at`; `None` at the end of the log. `epoch` is the newest seen so far.
     pub(crate) fn next(&mut self, at: Lsn, epoch: u32) -> Result<Option<(RecordHeader, &[u8])>, StoreError> {
         let mut lsn = at.0.next_multiple_of(8);
-        if lsn % self.sector != 0 && self.bytes(lsn, 4, WINDOW_FORWARD, 0)? == [0; 4] {
+        if !lsn.is_multiple_of(self.sector) && self.bytes(lsn, 4, WINDOW_FORWARD, 0)? == [0; 4] {
             lsn = lsn.next_multiple_of(self.sector);
         }
         let Some(header) = self.header(Lsn(lsn), WINDOW_FORWARD, 0)? else { return Ok(None) };
