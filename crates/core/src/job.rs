@@ -111,8 +111,8 @@ pub type JobPages = ArrayVec<JobPage, GROUP_PAGES_MAX>;
 /// Work for the driver.
 #[derive(Clone, Debug)]
 pub enum Job {
-    /// Write these staged pages to their slots, make them durable (log placement), then call
-    /// [`crate::Partition::written`]. With `one_io`, slots and frames are adjacent: one sequential write.
+    /// Write these staged pages to their slots, then call [`crate::Partition::written`]. With log placement a write that
+    /// completes a group is reported only when all of the group is durable; its pages are served from flash from then on. With `one_io`, slots and frames are adjacent: one sequential write.
     Write {
         /// For the report.
         ticket: Ticket,

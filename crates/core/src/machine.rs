@@ -140,7 +140,8 @@ impl Partition<'_> {
         }
     }
 
-    /// A write job is complete (with log placement: durable). Its pages are now served from flash.
+    /// A write job is complete; with log placement, if it completes a group, all of the group is durable. The pages are
+    /// now served from flash (log placement: when their group is complete).
     pub fn written(&mut self, ticket: Ticket, pages: &[JobPage]) {
         match self.placement() {
             Placement::Log => self.log_written(ticket, pages),

@@ -16,8 +16,10 @@ pub(crate) const FILLING: u32 = 1;
 pub(crate) const READY: u32 = 2;
 /// In a write job.
 pub(crate) const WRITING: u32 = 3;
+/// Written, while others of its group are not (log placement).
+pub(crate) const WRITTEN: u32 = 4;
 /// Written (or overtaken by a newer version); waits for the frames before it.
-pub(crate) const DONE: u32 = 4;
+pub(crate) const DONE: u32 = 5;
 
 /// In `unit`: the frame holds no page, it only closes a group.
 pub(crate) const PADDING: u32 = u32::MAX;

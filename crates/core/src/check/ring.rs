@@ -6,7 +6,7 @@ use crate::placement::UNITS;
 use crate::placement::log::{UNIT_DONE, UNIT_FREE, UNIT_OPEN};
 use crate::region::{Group, Partition};
 use crate::slot::{HELD, VALID};
-use crate::staging::{DONE, FREE, PADDING, READY, WRITING};
+use crate::staging::{DONE, FREE, PADDING, READY, WRITING, WRITTEN};
 
 impl Partition<'_> {
     /// The positions that everything else is counted from. After this, positions of the window have slots and frames.
@@ -88,11 +88,11 @@ impl Partition<'_> {
             let counted = Group {
                 ready: count(READY),
                 issued: count(WRITING),
-                written: count(DONE),
+                written: count(WRITTEN),
                 writing: u32::from(writing),
             };
             // The counters of a group that is written begin anew, though its frames may wait for those before.
-            let over = counted.written as usize == group_pages;
+            let over = frames.iter().all(|s| s.state == DONE);
             let counted = if over { Group { ready: 0, issued: 0, written: 0, writing: 0 } } else { counted };
             same(|| format!("counters of staging group {at}"), counted, *group)?;
         }

@@ -12,6 +12,8 @@
 //!   while their own slots are not yet released.
 //! - A group of slots is released when its destages are durable on disk and the newer copies of its pages (second
 //!   chances, and versions that were in staging when it was dequeued) are durable on flash. Groups release in order.
+//! - A group's pages become the valid versions together, when the write that completes it is durable. Page by page
+//!   (mvFIFO without GR) only that last write needs a sync; until then its pages are served from staging.
 //! - In-flight dequeues span at most [`UNITS`] groups, and the ring is much longer, so that two versions of one page are
 //!   never being destaged at the same time.
 
@@ -20,7 +22,7 @@ use crate::placement::UNITS;
 use crate::policy::{Policy, with_policy};
 use crate::region::{Partition, Unit};
 use crate::slot::{DIRTY, HELD, REFERENCED, VALID};
-use crate::staging::{DONE, PADDING, READY, WRITING};
+use crate::staging::{DONE, PADDING, READY, WRITING, WRITTEN};
 use crate::{Lsn, PageId, Position, SlotId};
 
 pub(crate) const UNIT_FREE: u32 = 0;
@@ -288,23 +290,28 @@ impl Partition<'_> {
     }
 
     pub(crate) fn log_written(&mut self, ticket: Ticket, pages: &[JobPage]) {
-        for page in pages {
-            self.publish(page);
-        }
         let group_pages = self.head.group_pages;
+        for page in pages {
+            self.staged[page.frame.0 as usize].state = WRITTEN;
+        }
         let group = &mut self.groups[ticket.0 as usize];
         group.written += pages.len() as u32;
         group.writing = 0;
-        if group.written == group_pages {
-            *group = crate::region::Group { ready: 0, issued: 0, written: 0, writing: 0 };
+        if group.written < group_pages {
+            return; // written, but not durable before the group is complete
+        }
+        *group = crate::region::Group { ready: 0, issued: 0, written: 0, writing: 0 };
+        let first = pages[0].position.0 / self.group() * self.group();
+        for position in first..first + self.group() {
+            self.publish(position);
         }
         self.retire(group_pages as u64);
         self.release();
     }
 
     /// Makes a page that is now durable on flash the one that is served from there.
-    fn publish(&mut self, page: &JobPage) {
-        let frame = page.frame.0;
+    fn publish(&mut self, position: u64) {
+        let frame = self.frame_of(position);
         let staged = &mut self.staged[frame as usize];
         staged.state = DONE;
         let unit = std::mem::take(&mut staged.unit);
@@ -315,11 +322,11 @@ impl Partition<'_> {
             self.head.units[unit as usize - 1].pending -= 1;
         }
         let entry = self.entry_of(frame);
-        let slot = page.slot.0;
+        let slot = self.slot_of(position);
         let id = self.slots[entry as usize].page();
         let flags = if self.slots[entry as usize].has(DIRTY) { DIRTY } else { 0 };
         let on_flash = self.find_on_flash(id);
-        if on_flash.is_some_and(|at| self.position_of(at) > page.position.0) {
+        if on_flash.is_some_and(|at| self.position_of(at) > position) {
             // A newer version was written by a job that ended earlier: this one is superseded before it arrives.
             self.unlink(entry);
             self.slots[slot as usize].set(id, HELD | flags);

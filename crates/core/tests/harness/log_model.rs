@@ -189,10 +189,12 @@ impl Model for LogModel {
     fn staged(&mut self, _frame: u32) {}
 
     fn written(&mut self, pages: &[JobPage]) {
-        for page in pages {
-            if let Some(version) = self.versions.get_mut(&page.position.0) {
-                version.published = true;
-            }
+        // A group's pages are published together, when its last is written.
+        let end = pages[pages.len() - 1].position.0 + 1;
+        if end.is_multiple_of(self.group()) {
+            self.versions
+                .range_mut(end - self.group()..end)
+                .for_each(|(_, version)| version.published = true);
         }
     }
 

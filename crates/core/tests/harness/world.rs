@@ -395,12 +395,11 @@ impl World {
     }
 
     fn complete_write(&mut self, ticket: Ticket, pages: &[JobPage]) {
-        for page in pages.iter().filter(|page| page.page.is_some()) {
-            let cell = &mut self.flash[page.slot.0 as usize];
-            cell.content = cell.writing.take();
-            let content = cell.content.expect("it was being written");
-            let same = self.staging[page.frame.0 as usize];
-            assert_eq!(same, Some(content), "a frame keeps its page until it is written");
+        for (slot, frame) in self.made_durable(pages) {
+            let cell = &mut self.flash[slot];
+            let Some(content) = cell.writing.take() else { continue };
+            cell.content = Some(content);
+            assert_eq!(self.staging[frame], Some(content), "a frame keeps its page until it is written");
             if self.config.policy.placement() == Placement::Log {
                 let durable = &mut self.durable[content.page as usize];
                 *durable = content.version.max(*durable);
@@ -409,6 +408,22 @@ impl World {
         }
         self.model.written(pages);
         partition!(self).written(ticket, pages);
+    }
+
+    /// Slots and frames whose content is durable with this write: with log placement none before the group is complete,
+    /// then all of the group.
+    fn made_durable(&self, pages: &[JobPage]) -> Vec<(usize, usize)> {
+        if self.config.policy.placement() == Placement::Slots {
+            return pages.iter().map(|page| (page.slot.0 as usize, page.frame.0 as usize)).collect();
+        }
+        let end = pages[pages.len() - 1].position.0 + 1;
+        let group = self.config.group_pages as u64;
+        let first = if end.is_multiple_of(group) { end - group } else { end };
+        let place = |position: u64| {
+            let frame = position % self.config.staging_pages() as u64;
+            ((position % self.config.slots as u64) as usize, frame as usize)
+        };
+        (first..end).map(place).collect()
     }
 
     /// True when the destages are durable.
