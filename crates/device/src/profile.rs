@@ -167,7 +167,7 @@ const fn array(spindles: u32) -> Model {
     Model::Disk(DiskParameters {
         spindles,
         read_deep_ns: 2_000_000.0,
-        write_deep_ns: 3_150_000.0,
+        write_deep_ns: 3_000_000.0,
         read_bandwidth: 106e6,
         write_bandwidth: 105.4e6,
         write_cache_bytes: 512 << 20,

@@ -227,3 +227,25 @@ fn a_modelled_device_can_be_faulty() {
     assert_eq!(outcome, Outcome::Halted);
     assert_eq!(inside.unsynced().0, 20);
 }
+
+/// In a dying world a sleep returns at once: that must not make a write of a destructor happen.
+#[test]
+fn a_dying_task_writes_nothing_to_a_modelled_device() {
+    struct Flushes(Arc<ModelDevice<Arc<MemoryDevice>>>);
+    impl Drop for Flushes {
+        fn drop(&mut self) {
+            assert!(matches!(self.0.write(0, &[1; 4096]), Err(DeviceError::Dead { .. })));
+            assert!(matches!(self.0.sync(), Err(DeviceError::Dead { .. })));
+            assert!(matches!(self.0.discard(4096, 4096), Err(DeviceError::Dead { .. })));
+        }
+    }
+    let memory = Arc::new(MemoryDevice::new("memory", CAPACITY));
+    memory.write(4096, &[2; 4096]).unwrap();
+    let device = Arc::new(Profile::named("mlc").unwrap().build(memory.clone(), Scale::FULL));
+    let outcome: Outcome<()> = Simulation::new(SimConfig::default()).run(move || {
+        let _flushes = Flushes(device);
+        entresol_runtime::sim::halt()
+    });
+    assert_eq!(outcome, Outcome::Halted);
+    assert_eq!((sector(memory.as_ref(), 0)[0], sector(memory.as_ref(), 8)[0]), (0, 2));
+}

@@ -134,10 +134,9 @@ impl<D: Device> Device for ModelDevice<D> {
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         check::batch(&self.name, self.geometry(), batch)?;
-        if !self.instant.load(Relaxed) {
-            let completion = self.state.lock().submit(now().0, batch);
-            self.wait("batch", completion)?;
-        }
+        let completion =
+            if self.instant.load(Relaxed) { 0 } else { self.state.lock().submit(now().0, batch) };
+        self.wait("batch", completion)?;
         self.inner.run(batch)
     }
 
@@ -159,6 +158,7 @@ impl<D: Device> Device for ModelDevice<D> {
 
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         check::range(&self.name, self.geometry(), "discard", offset, length)?;
+        self.wait("discard", 0)?;
         self.state.lock().timing.discard(offset, length);
         self.inner.discard(offset, length)
     }
