@@ -1,13 +1,15 @@
 //! The core with devices: a working, crash-safe flash tier between a buffer pool and a disk.
 //!
 //! [`FlashTier`] and [`DiskLayer`] have one interface, [`Layer`]. The folder `tier` holds the flash tier, one file for
-//! each thing it does; `disk` the disk below it, its label and the layer without flash; `recover` what an open does.
+//! each thing it does; `disk` the disk below it, its label and the layer without flash; `recover` what an open
+//! does; `examine` looks at flash without opening it.
 #![forbid(unsafe_code)]
 
 mod api;
 mod buffer;
 mod disk;
 mod error;
+mod examine;
 mod metrics;
 mod options;
 mod recover;
@@ -19,5 +21,6 @@ pub use disk::DiskLayer;
 pub use entresol_format::layout::disk_offset;
 pub use entresol_format::superblock::Mode;
 pub use error::TierError;
+pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
 pub use options::{TierOptions, flash_bytes};
 pub use tier::{FlashTier, OpenReport};

@@ -4,7 +4,7 @@ use crate::TierError;
 use entresol_core::{Config, Placement, PolicyKind};
 use entresol_format::Layout;
 use entresol_format::layout::page_bytes_possible;
-use entresol_format::superblock::Mode;
+use entresol_format::superblock::{Mode, Superblock};
 
 /// Most tasks of one kind.
 const WORKERS_MAX: usize = 64;
@@ -74,6 +74,19 @@ impl TierOptions {
             step /= 2;
         }
         Self::new(policy, (fits * u64::from(options.group_pages)).min(u64::from(u32::MAX)) as u32)
+    }
+
+    /// Those that an existing cache was last opened with; what lies in memory only is at its usual values.
+    pub fn of(superblock: &Superblock) -> Self {
+        Self {
+            page_bytes: superblock.page_bytes,
+            slots: superblock.slots,
+            group_pages: superblock.group_pages,
+            staging_groups: superblock.staging_groups,
+            segment_entries: superblock.segment_entries,
+            mode: superblock.mode,
+            ..Self::new(superblock.policy, superblock.slots)
+        }
     }
 
     /// The core's view of them.

@@ -97,6 +97,25 @@ impl World {
         }
     }
 
+    /// What lies on the media after a power failure breaks no invariant.
+    fn check(&self, media: &(MemoryDevice, MemoryDevice), at: &str) -> (MemoryDevice, MemoryDevice) {
+        let copy = |device: &MemoryDevice| {
+            let mut bytes = vec![0; device.geometry().capacity_bytes as usize];
+            device.read(0, &mut bytes).unwrap();
+            let copy = MemoryDevice::new("copy", bytes.len() as u64);
+            copy.write(0, &bytes).unwrap();
+            copy
+        };
+        let (flash, disk) = (copy(&media.0), copy(&media.1));
+        if self.options.is_some() {
+            let report = entresol_engine::check(&media.0, Some(Arc::new(copy(&media.1)))).unwrap();
+            assert!(report.is_sound(), "{at}: {report}");
+            let report = entresol_engine::inspect(&media.0).unwrap();
+            assert!(report.to_string().contains(self.options.as_ref().unwrap().policy.name()));
+        }
+        (flash, disk)
+    }
+
     fn start(&self, flash: Arc<dyn Device>, disk: Arc<dyn Device>, first: bool) -> Arc<dyn Layer> {
         let Some(options) = self.options.clone() else {
             return DiskLayer::open(disk, PAGE as u32).unwrap();
@@ -174,7 +193,7 @@ fn lives(options: Option<TierOptions>, seed: u64, lives: u64) -> u64 {
         // Now and then soon after the start, in the middle of recovery.
         let at = if rng.below(3) == 0 { 1 + rng.below(120) } else { 1 + rng.below(2500) };
         let (left, failed) = world.live(seed * 100 + life, media, !born, (life > 0 || at > 200).then_some(at));
-        media = left;
+        media = world.check(&left, &format!("seed {seed} life {life}"));
         failures += u64::from(failed);
         born = true;
     }

@@ -287,7 +287,7 @@ impl Scan {
                 self.torn += if by_group { u64::from(torn > 0) } else { torn };
                 group
             }
-            None if by_group => ScannedGroup {
+            None if by_group || reader.superblock.clean => ScannedGroup {
                 number,
                 entries: vec![None; reader.group_pages() as usize],
                 invalidations: Vec::new(),

@@ -16,7 +16,7 @@ impl Shared {
             if self.state.is_stopped() {
                 return;
             }
-            let Some(job) = self.with(|partition| partition.next_chore()) else {
+            let Some(job) = self.next_chore() else {
                 self.chores.wait(seen);
                 continue;
             };
@@ -41,6 +41,18 @@ impl Shared {
         }
     }
 
+    /// The next job. Looking for one may already make room, where clean pages are dropped: then the writers are told.
+    fn next_chore(&self) -> Option<Job> {
+        let (job, made_room) = self.with(|partition| {
+            let valid = partition.occupancy().valid;
+            (partition.next_chore(), partition.occupancy().valid < valid)
+        });
+        if made_room {
+            self.writes.notify_one();
+        }
+        job
+    }
+
     fn pull(&self, pages: u32) {
         if let Some(upstream) = self.upstream() {
             self.tallies.pulled.add(upstream.pull_victims(pages as usize));
@@ -52,7 +64,7 @@ impl Shared {
         let mut copies = Copies::new(scratch.len() / self.page_bytes());
         copies.add(first);
         while copies.has_room() {
-            match self.with(|partition| partition.next_chore()) {
+            match self.next_chore() {
                 Some(job) => copies.add(job),
                 None => break,
             }

@@ -1,5 +1,5 @@
-//! Staging → flash. With log placement a write is durable before it is reported: from then on the page is served from
-//! flash, and older versions may go.
+//! Staging → flash. With log placement the write that completes a group is durable before it is reported: from then on
+//! the group's pages are served from flash, and older versions may go.
 
 use super::shared::{Shared, flash_error};
 use crate::TierError;
@@ -21,7 +21,7 @@ impl Shared {
             if self.state.is_stopped() {
                 return;
             }
-            let Some(job) = self.with(|partition| partition.next_write()) else {
+            let Some(job) = self.next_write() else {
                 self.writes.wait(seen);
                 continue;
             };
@@ -49,6 +49,19 @@ impl Shared {
             self.tallies.flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
             self.job_is_done();
         }
+    }
+
+    /// The next write. Looking for one may already free frames, where newer versions have overtaken what was in them: then
+    /// those who wait are told.
+    fn next_write(&self) -> Option<Job> {
+        let (job, made_room) = self.with(|partition| {
+            let published = partition.published();
+            (partition.next_write(), partition.published() > published)
+        });
+        if made_room {
+            self.progress.notify_all();
+        }
+        job
     }
 
     /// Tells everybody that a job is complete: there may be room, new jobs, and news for those who wait.

@@ -1,0 +1,300 @@
+//! Whether everything on a flash device is sound: superblocks, binding, summaries against segments, and every page that
+//! counts, by its content. With the disk, whether flash and disk agree on who is newer.
+
+use super::{newest, superblocks};
+use crate::buffer::AlignedBuffer;
+use crate::disk::{DiskPages, LabelState, read_label};
+use crate::recover::{Reader, Scan, ScannedGroup, read_segment};
+use crate::tier::flash_error;
+use crate::{OpenReport, TierError, TierOptions, recover};
+use entresol_core::{Lookup, PageId, Partition, Placement, Position};
+use entresol_device::Device;
+use entresol_format::superblock::{Mode, Superblock};
+use entresol_format::{BlockFault, page, summary};
+use std::fmt;
+use std::sync::Arc;
+use zerocopy::IntoBytes;
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Broken invariants, in sentences.
+    pub faults: Vec<String>,
+    /// What is worth knowing but allowed, e.g. what a crash leaves.
+    pub notices: Vec<String>,
+    /// Groups whose summaries were compared.
+    pub groups: u64,
+    /// Segments that were compared with the summaries.
+    pub segments: u64,
+    /// Pages on flash that were read.
+    pub pages: u64,
+    /// Pages on disk that were compared.
+    pub disk_pages: u64,
+}
+
+impl CheckReport {
+    /// No invariant is broken.
+    pub fn is_sound(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    fn fault(&mut self, sentence: String) {
+        self.faults.push(sentence);
+    }
+}
+
+impl fmt::Display for CheckReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { groups, segments, pages, disk_pages, .. } = self;
+        writeln!(
+            f,
+            "checked {groups} groups, {segments} segments, {pages} pages on flash, {disk_pages} pages on disk"
+        )?;
+        self.notices.iter().try_for_each(|notice| writeln!(f, "notice: {notice}"))?;
+        self.faults.iter().try_for_each(|fault| writeln!(f, "fault: {fault}"))?;
+        writeln!(f, "{}", if self.is_sound() { "sound" } else { "NOT sound" })
+    }
+}
+
+/// Checks the cache on `flash`, and with `disk` what both say of each other. The cache is not open meanwhile.
+///
+/// # Errors
+/// [`TierError::Device`] if a device cannot be read. Everything else is in the report.
+pub fn check(flash: &dyn Device, disk: Option<Arc<dyn Device>>) -> Result<CheckReport, TierError> {
+    let mut report = CheckReport::default();
+    match examine(flash, disk, &mut report) {
+        Err(error @ TierError::Device { .. }) => Err(error),
+        Err(error) => {
+            report.fault(error.to_string());
+            Ok(report)
+        }
+        Ok(()) => Ok(report),
+    }
+}
+
+fn examine(
+    flash: &dyn Device,
+    disk: Option<Arc<dyn Device>>,
+    report: &mut CheckReport,
+) -> Result<(), TierError> {
+    let copies = superblocks(flash)?;
+    let superblock = newest(&copies)?;
+    check_copies(&copies, report);
+    if let Some(disk) = &disk {
+        check_binding(&**disk, &superblock, report)?;
+    }
+    let options = TierOptions::of(&superblock);
+    let (needed, found) = (crate::flash_bytes(&options), flash.geometry().capacity_bytes);
+    if found < needed {
+        report.fault(format!("the flash device has {found} bytes, its cache takes {needed}: it is truncated"));
+        return Ok(());
+    }
+    if superblock.policy.placement() == Placement::Slots {
+        report.notices.push("the directory of this policy does not survive: pages cannot be checked".to_owned());
+        return Ok(());
+    }
+    let mut open = OpenReport::default();
+    let mut restored = recover::restore(flash, &superblock, &options, &mut open)?;
+    // What recovery had to work around is damage, but for what a crash may leave.
+    report.faults.append(&mut open.notices);
+    if open.torn > 0 {
+        report.notices.push(format!("{} groups or pages were being written at the crash", open.torn));
+    }
+    let partition = Partition::attach(restored.region.as_mut_bytes())
+        .map_err(|error| TierError::Config(error.to_string()))?;
+    if let Err(violation) = partition.check() {
+        report.fault(format!("the directory brought back breaks an invariant: {violation}"));
+    }
+    let mut reader = Reader::new(flash, &superblock, options.layout());
+    let groups = all_groups(&mut reader, restored.front)?;
+    report.groups = groups.len() as u64;
+    check_segments(&mut reader, &groups, restored.front, report)?;
+    let mut disk = disk.map(|device| DiskPages { device, page_bytes: superblock.page_bytes });
+    if superblock.mode == Mode::WriteThrough && !superblock.clean && disk.take().is_some() {
+        report.notices.push(
+            "write-through and not shut down cleanly: pages on disk were not compared, redo decides".to_owned(),
+        );
+    }
+    Pages { reader, partition: &partition, disk, report }.check(&groups)
+}
+
+fn check_copies(copies: &[Result<Superblock, BlockFault>], report: &mut CheckReport) {
+    let mut damaged = Vec::new();
+    for (at, copy) in copies.iter().enumerate() {
+        if let Err(fault) = copy {
+            damaged.push(format!("superblock copy {at} cannot be used: {fault}"));
+        }
+    }
+    // A crash tears at most the one being written.
+    let list = if damaged.len() > 1 { &mut report.faults } else { &mut report.notices };
+    list.append(&mut damaged);
+    let caches = copies.iter().flatten().map(|superblock| (superblock.cache, superblock.disk));
+    if caches.clone().any(|cache| Some(cache) != caches.clone().next()) {
+        report.fault("the copies of the superblock are of different caches".to_owned());
+    }
+}
+
+fn check_binding(disk: &dyn Device, superblock: &Superblock, report: &mut CheckReport) -> Result<(), TierError> {
+    let label = match read_label(disk)? {
+        LabelState::Valid(label) => label,
+        LabelState::Blank => {
+            report.fault("the disk has no label: it is blank".to_owned());
+            return Ok(());
+        }
+        LabelState::Unreadable(why) => {
+            report.fault(format!("the disk's label cannot be read: {why}"));
+            return Ok(());
+        }
+    };
+    let pairs = [
+        ("disk", superblock.disk.to_string(), label.disk.to_string()),
+        ("cache", superblock.cache.to_string(), label.cache.to_string()),
+        ("page size", superblock.page_bytes.to_string(), label.page_bytes.to_string()),
+    ];
+    for (what, on_flash, on_disk) in pairs {
+        if on_flash != on_disk {
+            report.fault(format!("flash and disk do not belong together: {what} {on_flash} on flash, {on_disk} on disk"));
+        }
+    }
+    if superblock.epoch < label.epoch || superblock.epoch > label.epoch + 1 {
+        report.fault(format!("the flash is of epoch {}, the disk of epoch {}", superblock.epoch, label.epoch));
+    }
+    Ok(())
+}
+
+/// Every group from the front to the rear.
+fn all_groups(reader: &mut Reader<'_>, front: Position) -> Result<Vec<ScannedGroup>, TierError> {
+    let group_pages = reader.group_pages();
+    let durable = reader.superblock.durable.0;
+    let mut groups = reader.durable_groups(front.0 / group_pages, durable / group_pages)?;
+    let scan = Scan::of_tail(reader)?;
+    groups.extend(scan.groups.into_iter().filter(|group| group.number * group_pages >= front.0));
+    Ok(groups)
+}
+
+/// Each entry of a segment is the page that the group's summary names.
+fn check_segments(
+    reader: &mut Reader<'_>,
+    groups: &[ScannedGroup],
+    front: Position,
+    report: &mut CheckReport,
+) -> Result<(), TierError> {
+    let (superblock, group_pages) = (reader.superblock, reader.group_pages());
+    let entries = u64::from(superblock.segment_entries);
+    for number in superblock.segment_first..superblock.segment_next {
+        if (number + 1) * entries <= front.0 {
+            continue;
+        }
+        let views = match read_segment(reader, number)? {
+            Ok(views) => views,
+            Err(why) => {
+                report.fault(format!("directory segment {number}: {why}"));
+                continue;
+            }
+        };
+        report.segments += 1;
+        for (at, view) in views.into_iter().enumerate() {
+            let position = number * entries + at as u64;
+            let Some(group) = (position >= front.0)
+                .then(|| groups.binary_search_by_key(&(position / group_pages), |group| group.number).ok())
+                .flatten()
+            else {
+                continue;
+            };
+            let entry: Option<summary::Entry> = groups[group].entries[(position % group_pages) as usize];
+            // Whether it is newer than disk may have changed since the group was written (write-through).
+            let (listed, written) = (view.map(|view| view.page), entry.map(|entry| entry.page));
+            if listed != written {
+                report.fault(format!(
+                    "position {position}: directory segment {number} says {listed:?}, the group's summary {written:?}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Pages<'a, 'r> {
+    reader: Reader<'a>,
+    partition: &'a Partition<'r>,
+    disk: Option<DiskPages>,
+    report: &'a mut CheckReport,
+}
+
+impl Pages<'_, '_> {
+    fn check(&mut self, groups: &[ScannedGroup]) -> Result<(), TierError> {
+        let superblock = self.reader.superblock;
+        let page_bytes = superblock.page_bytes as usize;
+        let mut buffer = AlignedBuffer::new(superblock.group_pages as usize * page_bytes);
+        let mut disk_page = AlignedBuffer::new(page_bytes);
+        for group in groups {
+            let offset = self.reader.layout.group_offset(group.number);
+            self.reader.flash.read(offset, &mut buffer).map_err(flash_error)?;
+            let first = self.reader.position(group.number).0;
+            for (at, entry) in group.entries.iter().enumerate() {
+                let Some(entry) = entry else { continue };
+                let position = Position(first + at as u64);
+                let bytes = &buffer[at * page_bytes..(at + 1) * page_bytes];
+                self.check_page(position, entry, bytes, &mut disk_page)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_page(
+        &mut self,
+        position: Position,
+        entry: &summary::Entry,
+        bytes: &[u8],
+        disk_page: &mut [u8],
+    ) -> Result<(), TierError> {
+        let newest = match self.partition.peek(entry.page) {
+            Lookup::Flash { generation, dirty, .. } => generation.matches(position).then_some(dirty),
+            Lookup::Staged { .. } | Lookup::Absent => None,
+        };
+        // A superseded version is of no use to anybody.
+        let Some(dirty) = newest else { return Ok(()) };
+        self.report.pages += 1;
+        let stamp = Position(position.0.wrapping_add(self.reader.superblock.salt()));
+        let found = page::verify(bytes, entry.page, Some(stamp)).map_err(|fault| fault.to_string());
+        let sound = found.and_then(|()| {
+            let (sum, lsn) = (page::header(bytes).checksum.get(), page::lsn(bytes));
+            let same = sum == entry.checksum && lsn == entry.lsn;
+            if same { Ok(()) } else { Err("its checksum or LSN is not the one in the group's summary".to_owned()) }
+        });
+        if let Err(fault) = sound {
+            let age = if dirty { "newer than disk" } else { "the disk has it, too" };
+            self.report.fault(format!("page {} at position {} ({age}): {fault}", entry.page, position.0));
+            return Ok(());
+        }
+        self.check_against_disk(entry.page, dirty, bytes, disk_page)
+    }
+
+    fn check_against_disk(
+        &mut self,
+        id: PageId,
+        dirty: bool,
+        bytes: &[u8],
+        disk_page: &mut [u8],
+    ) -> Result<(), TierError> {
+        let Some(disk) = &self.disk else { return Ok(()) };
+        self.report.disk_pages += 1;
+        let on_flash = page::lsn(bytes).0;
+        match disk.read(id, disk_page) {
+            Err(error @ TierError::Device { .. }) => return Err(error),
+            // The newer version on flash repairs it.
+            Err(_) if dirty => {}
+            Err(error) => self.report.fault(format!("page {id} is clean on flash, but {error}")),
+            Ok(()) => {
+                let on_disk = page::lsn(disk_page).0;
+                if on_disk > on_flash || (!dirty && on_disk != on_flash) {
+                    let state = if dirty { "newer than disk" } else { "the same as on disk" };
+                    self.report.fault(format!(
+                        "page {id} on flash counts as {state}, but its LSN is {on_flash} there and {on_disk} on disk"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! What is on a flash device.
+
+use super::{newest, superblocks};
+use crate::{OpenReport, TierError, TierOptions, recover};
+use entresol_core::{Occupancy, Partition, Placement, Position};
+use entresol_device::Device;
+use entresol_format::superblock::Superblock;
+use std::fmt;
+use zerocopy::IntoBytes;
+
+/// What the directory would be if the cache were opened now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryReport {
+    /// All positions below are gone.
+    pub front: Position,
+    /// The next position.
+    pub rear: Position,
+    /// How full it is.
+    pub occupancy: Occupancy,
+    /// What bringing it back took.
+    pub open: OpenReport,
+}
+
+/// What is on a flash device. Printed as a table of lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InspectReport {
+    /// The copies of the superblock, in place order: sequence, or why it cannot be used.
+    pub copies: Vec<Result<u64, String>>,
+    /// The newest.
+    pub superblock: Superblock,
+    /// Bytes the cache takes.
+    pub device_bytes: u64,
+    /// Its directory; `None` with slot placement, whose directory does not survive.
+    pub directory: Option<DirectoryReport>,
+}
+
+/// Says what is on `flash`.
+///
+/// # Errors
+/// [`TierError::Refused`] if there is no cache, if it is truncated, or if its directory cannot be brought back.
+pub fn inspect(flash: &dyn Device) -> Result<InspectReport, TierError> {
+    let copies = superblocks(flash)?;
+    let superblock = newest(&copies)?;
+    let options = TierOptions::of(&superblock);
+    let device_bytes = crate::flash_bytes(&options);
+    let capacity = flash.geometry().capacity_bytes;
+    if capacity < device_bytes {
+        return Err(TierError::Refused(format!(
+            "the flash device has {capacity} bytes, its cache takes {device_bytes}: it is truncated"
+        )));
+    }
+    let directory = match superblock.policy.placement() {
+        Placement::Slots => None,
+        Placement::Log => {
+            let mut open = OpenReport::default();
+            let mut restored = recover::restore(flash, &superblock, &options, &mut open)?;
+            let partition = Partition::attach(restored.region.as_mut_bytes())
+                .map_err(|error| TierError::Config(error.to_string()))?;
+            let occupancy = partition.occupancy();
+            Some(DirectoryReport { front: restored.front, rear: restored.rear, occupancy, open })
+        }
+    };
+    let copies = copies.into_iter().map(|copy| copy.map(|s| s.sequence).map_err(|fault| fault.to_string()));
+    Ok(InspectReport { copies: copies.collect(), superblock, device_bytes, directory })
+}
+
+impl fmt::Display for InspectReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let superblock = &self.superblock;
+        let mut line = |name: &str, value: String| writeln!(f, "{name:<22}{value}");
+        line("cache", superblock.cache.to_string())?;
+        line("disk", format!("{} at epoch {}", superblock.disk, superblock.epoch))?;
+        line("policy", format!("{}, {}", superblock.policy.name(), superblock.mode.name()))?;
+        let (slots, page_bytes) = (superblock.slots, superblock.page_bytes);
+        line("slots", format!("{slots} of {page_bytes} bytes, in groups of {}", superblock.group_pages))?;
+        line("bytes on the device", self.device_bytes.to_string())?;
+        line("shut down", if superblock.clean { "cleanly" } else { "not cleanly, or open now" }.to_owned())?;
+        for (at, copy) in self.copies.iter().enumerate() {
+            let state = copy.as_ref().map_or_else(Clone::clone, |sequence| format!("sequence {sequence}"));
+            line(&format!("superblock copy {at}"), state)?;
+        }
+        let Some(directory) = &self.directory else {
+            return line("directory", "does not survive a restart with this policy".to_owned());
+        };
+        let (occupancy, open) = (&directory.occupancy, &directory.open);
+        line("positions", format!("{} to {}", directory.front.0, directory.rear.0))?;
+        line("segments", format!("{} to {}", superblock.segment_first, superblock.segment_next))?;
+        line("pages", occupancy.valid.to_string())?;
+        line("newer than disk", occupancy.dirty.to_string())?;
+        line("superseded versions", occupancy.superseded.to_string())?;
+        let reads = format!(
+            "{} bytes: {} segments, {} summaries, {} pages",
+            open.bytes_read, open.segments_read, open.summaries_read, open.pages_verified
+        );
+        line("read to find out", reads)?;
+        open.notices.iter().try_for_each(|notice| line("notice", notice.clone()))
+    }
+}

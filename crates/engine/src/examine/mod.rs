@@ -1,0 +1,43 @@
+//! Looking at a flash device without opening it: what is on it (`inspect`), and whether all of it is sound (`check`).
+//!
+//! Invariant: nothing here writes.
+
+mod check;
+mod inspect;
+
+pub use check::{CheckReport, check};
+pub use inspect::{DirectoryReport, InspectReport, inspect};
+
+use crate::TierError;
+use crate::buffer::AlignedBuffer;
+use crate::tier::flash_error;
+use entresol_device::Device;
+use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
+use entresol_format::{BLOCK_BYTES, BlockFault};
+
+/// All copies of the superblock, as they are.
+fn superblocks(flash: &dyn Device) -> Result<Vec<Result<Superblock, BlockFault>>, TierError> {
+    let capacity = flash.geometry().capacity_bytes;
+    let needed = (COPIES - 1) * COPY_STRIDE + BLOCK_BYTES as u64;
+    if capacity < needed {
+        return Err(TierError::Refused(format!(
+            "the flash device has {capacity} bytes, the superblocks alone take {needed}; is it truncated?"
+        )));
+    }
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    (0..COPIES)
+        .map(|copy| {
+            flash.read(copy * COPY_STRIDE, &mut block).map_err(flash_error)?;
+            Ok(Superblock::decode(&block))
+        })
+        .collect()
+}
+
+/// The newest copy; an error says why there is none.
+fn newest(copies: &[Result<Superblock, BlockFault>]) -> Result<Superblock, TierError> {
+    let newest = copies.iter().flatten().max_by_key(|superblock| superblock.sequence);
+    newest.copied().ok_or_else(|| {
+        let faults: Vec<String> = copies.iter().flat_map(|copy| copy.err()).map(|f| f.to_string()).collect();
+        TierError::Refused(format!("the flash device holds no cache: {}", faults.join("; ")))
+    })
+}

@@ -1,0 +1,236 @@
+//! Which flash goes with which disk: the rules of DESIGN §4, and what is said when they are broken.
+
+mod support;
+
+use entresol_core::{PageId, PolicyKind};
+use entresol_device::{Device, MemoryDevice};
+use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Source, TierError, TierOptions, check, flash_bytes};
+use std::sync::Arc;
+use support::{PAGE, build, disk_bytes, load, memory, simulate, small, version, victim};
+
+const PAGES: u64 = 120;
+
+fn copy(device: &dyn Device) -> Arc<MemoryDevice> {
+    let mut bytes = vec![0; device.geometry().capacity_bytes as usize];
+    device.read(0, &mut bytes).unwrap();
+    let copy = MemoryDevice::new("copy", bytes.len() as u64);
+    copy.write(0, &bytes).unwrap();
+    Arc::new(copy)
+}
+
+fn write_all(layer: &dyn Layer, number: u64) {
+    for page in 0..PAGES {
+        let page = PageId(page);
+        layer.evict(victim(page, number, true, true), &build(page, number)).unwrap();
+    }
+}
+
+fn expect_all(layer: &dyn Layer, number: u64) -> Vec<Source> {
+    let mut buffer = vec![0; PAGE];
+    (0..PAGES)
+        .map(|page| {
+            let page = PageId(page);
+            let fetched = layer.fetch(page, &mut buffer).unwrap();
+            assert_eq!(version(page, &buffer), number, "page {page} from {fetched:?}");
+            fetched.source
+        })
+        .collect()
+}
+
+fn refusal(result: Result<impl Sized, TierError>) -> String {
+    match result {
+        Err(TierError::Refused(sentence)) => sentence,
+        Err(other) => panic!("refused in another way: {other}"),
+        Ok(_) => panic!("not refused"),
+    }
+}
+
+fn open(flash: &Arc<MemoryDevice>, disk: &Arc<MemoryDevice>, options: &TierOptions) -> Arc<FlashTier> {
+    FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap().0
+}
+
+/// A closed cache with all pages at version 2, and its disk.
+fn used(options: &TierOptions) -> (Arc<MemoryDevice>, Arc<MemoryDevice>) {
+    let (flash, disk) = memory(options, PAGES);
+    load(disk.clone(), PAGES);
+    let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+    write_all(&*tier, 2);
+    tier.close().unwrap();
+    (flash, disk)
+}
+
+#[test]
+fn after_a_shutdown_the_cache_is_warm_under_any_policy_of_its_placement() {
+    let policies = [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc];
+    for (was, is) in policies.into_iter().flat_map(|was| policies.map(|is| (was, is))) {
+        simulate(1, move || {
+            let (flash, disk) = used(&small(was, 96));
+            let (tier, report) = FlashTier::open(flash.clone(), disk.clone(), small(is, 96)).unwrap();
+            assert!(report.warm && report.entries > 60 && report.dirty > 60, "{report:?}");
+            assert!(report.notices.is_empty() && report.pages_verified == 0, "{report:?}");
+            let sources = expect_all(&*tier, 2);
+            let warm = sources.iter().filter(|source| **source == Source::Flash).count() as u64;
+            assert_eq!(warm, report.entries);
+            write_all(&*tier, 3);
+            tier.close().unwrap();
+            let report = check(&*flash, Some(disk.clone())).unwrap();
+            assert!(report.is_sound() && report.pages > 0 && report.disk_pages > 0, "{report}");
+            expect_all(&*open(&flash, &disk, &small(was, 96)), 3);
+        });
+    }
+}
+
+#[test]
+fn lazy_cleaning_comes_back_cold_with_everything_on_disk() {
+    simulate(1, || {
+        let options = small(PolicyKind::Lc, 96);
+        let (flash, disk) = used(&options);
+        let (tier, report) = FlashTier::open(flash, disk.clone(), options).unwrap();
+        assert!(!report.warm && report.entries == 0, "{report:?}");
+        assert!(expect_all(&*tier, 2).iter().all(|source| *source == Source::Disk));
+        tier.close().unwrap();
+        // Nothing on flash is ever needed: the disk alone will do.
+        expect_all(&*DiskLayer::open(disk, PAGE as u32).unwrap(), 2);
+    });
+}
+
+#[test]
+fn a_disk_with_newer_pages_on_flash_is_not_opened_without_it() {
+    simulate(1, || {
+        let options = small(PolicyKind::FaceGsc, 96);
+        let (flash, disk) = used(&options);
+        let page_bytes = PAGE as u32;
+        assert!(refusal(DiskLayer::open(disk.clone(), page_bytes)).contains("open it with that flash device"));
+        assert!(refusal(DiskLayer::create(disk.clone(), page_bytes)).contains("detach"));
+        let other = Arc::new(MemoryDevice::new("other", flash_bytes(&options)));
+        assert!(refusal(FlashTier::create(other.clone(), disk.clone(), options.clone())).contains("detach"));
+        let sentence = refusal(FlashTier::open(other, disk.clone(), options.clone()));
+        assert!(sentence.contains("it is blank"), "{sentence}");
+        // Detached, it is whole by itself; and the old cache is known to be empty.
+        open(&flash, &disk, &options).detach().unwrap();
+        let layer = DiskLayer::open(disk.clone(), page_bytes).unwrap();
+        expect_all(&*layer, 2);
+        write_all(&*layer, 3);
+        layer.close().unwrap();
+        let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
+        assert!(!report.warm && report.notices[0].contains("emptied"), "{report:?}");
+        assert!(expect_all(&*tier, 3).iter().all(|source| *source == Source::Disk));
+    });
+}
+
+#[test]
+fn a_cache_of_another_disk_is_refused_or_emptied() {
+    for mode in Mode::ALL {
+        simulate(1, move || {
+            let mut options = small(PolicyKind::FaceGsc, 96);
+            options.mode = mode;
+            let (flash, _) = used(&options);
+            let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));
+            load(disk.clone(), PAGES);
+            let opened = FlashTier::open(flash.clone(), disk.clone(), options.clone());
+            if mode == Mode::WriteBack {
+                let sentence = refusal(opened);
+                assert!(sentence.contains("newer than the disk it belongs to"), "{sentence}");
+                let sentence = refusal(FlashTier::create(flash, disk, options));
+                assert!(sentence.contains("of another disk"), "{sentence}");
+            } else {
+                let (tier, report) = opened.unwrap();
+                assert!(!report.warm && report.notices[0].contains("emptied"), "{report:?}");
+                expect_all(&*tier, 1);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_cache_whose_epoch_is_behind_is_refused_or_emptied() {
+    for mode in Mode::ALL {
+        simulate(1, move || {
+            let mut options = small(PolicyKind::Face, 96);
+            options.mode = mode;
+            let (flash, disk) = used(&options);
+            let old = copy(&*flash);
+            let tier = open(&flash, &disk, &options);
+            write_all(&*tier, 3);
+            tier.close().unwrap();
+            let opened = FlashTier::open(old, disk.clone(), options.clone());
+            if mode == Mode::WriteBack {
+                let sentence = refusal(opened);
+                assert!(sentence.contains("the disk was written without it"), "{sentence}");
+                expect_all(&*open(&flash, &disk, &options), 3);
+            } else {
+                let (tier, report) = opened.unwrap();
+                assert!(report.notices[0].contains("emptied"), "{report:?}");
+                expect_all(&*tier, 3);
+            }
+        });
+    }
+}
+
+#[test]
+fn an_older_state_of_the_disk_is_refused() {
+    simulate(1, || {
+        let options = small(PolicyKind::FaceGr, 96);
+        let (flash, disk) = used(&options);
+        let old = copy(&*disk);
+        for _ in 0..2 {
+            open(&flash, &disk, &options).close().unwrap();
+        }
+        let sentence = refusal(FlashTier::open(flash, old, options));
+        assert!(sentence.contains("the disk is an older state"), "{sentence}");
+    });
+}
+
+#[test]
+fn another_shape_is_refused_with_the_right_one() {
+    simulate(1, || {
+        let (flash, disk) = used(&small(PolicyKind::FaceGsc, 96));
+        let open = |options: TierOptions| refusal(FlashTier::open(flash.clone(), disk.clone(), options));
+        assert!(open(small(PolicyKind::FaceGsc, 80)).contains("open it with 96"));
+        assert!(open(TierOptions { segment_entries: 128, ..small(PolicyKind::FaceGsc, 96) }).contains("with 64"));
+        assert!(open(small(PolicyKind::Lc, 96)).contains("places pages differently"));
+        let error = FlashTier::open(flash.clone(), disk.clone(), TierOptions {
+            page_bytes: 8192,
+            ..small(PolicyKind::FaceGsc, 96)
+        });
+        assert!(refusal(error).contains("pages of 4096 bytes"));
+    });
+}
+
+#[test]
+fn write_back_pages_are_destaged_when_the_mode_becomes_write_through() {
+    simulate(1, || {
+        let options = small(PolicyKind::FaceGsc, 96);
+        let (flash, disk) = used(&options);
+        let through = TierOptions { mode: Mode::WriteThrough, ..options };
+        let (tier, report) = FlashTier::open(flash, disk.clone(), through).unwrap();
+        assert!(report.warm && report.dirty == 0 && report.notices[0].contains("copied there first"), "{report:?}");
+        assert_eq!(tier.metrics().slots_dirty, 0);
+        expect_all(&*tier, 2);
+        drop(tier);
+        // Losing the flash loses nothing.
+        expect_all(&*DiskLayer::open(disk, PAGE as u32).unwrap(), 2);
+    });
+}
+
+#[test]
+fn bad_options_and_small_devices_are_refused_with_a_sentence() {
+    simulate(1, || {
+        let good = small(PolicyKind::FaceGsc, 96);
+        let try_with = |options: TierOptions| {
+            let (flash, disk) = memory(&good, PAGES);
+            load(disk.clone(), PAGES);
+            match FlashTier::create(flash, disk, options) {
+                Err(TierError::Config(sentence)) => sentence,
+                Err(other) => panic!("{other}"),
+                Ok(_) => panic!("accepted"),
+            }
+        };
+        assert!(try_with(small(PolicyKind::FaceGsc, 960)).contains("choose fewer slots"));
+        assert!(try_with(TierOptions { page_bytes: 5000, ..good.clone() }).contains("choose 4096"));
+        assert!(try_with(TierOptions { slots: 8, ..good.clone() }).contains("it takes"));
+        assert!(try_with(TierOptions { segment_entries: 3, ..good.clone() }).contains("whole number of groups"));
+        assert!(try_with(TierOptions { write_workers: 0, ..good.clone() }).contains("choose 1 to"));
+        assert_eq!(TierOptions::for_device(PolicyKind::FaceGsc, flash_bytes(&TierOptions::new(PolicyKind::FaceGsc, 65_536))).slots, 65_536);
+    });
+}

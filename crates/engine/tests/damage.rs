@@ -1,0 +1,325 @@
+//! Damage: what is served is proved; a damaged clean page costs a disk read, a damaged dirty one is an error that names
+//! it, and a failing flash device never loses a page silently.
+
+mod support;
+
+use entresol_core::{PageId, PolicyKind};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
+use entresol_engine::{FlashTier, Layer, Mode, Source, TierError, TierOptions, check, inspect};
+use std::sync::Arc;
+use support::{PAGE, build, disk_bytes, load, memory, simulate, small, version, victim};
+
+const PAGES: u64 = 120;
+/// Where the superblock's copies lie.
+const COPIES: [u64; 4] = [0, 16 << 10, 32 << 10, 48 << 10];
+
+fn flip(device: &MemoryDevice, offset: u64) {
+    let mut sector = vec![0; 512];
+    let start = offset / 512 * 512;
+    device.read(start, &mut sector).unwrap();
+    sector[(offset - start) as usize] ^= 0x10;
+    device.write(start, &sector).unwrap();
+}
+
+/// Byte offsets on `flash` of everything that starts with a page header of `page`.
+fn copies_of(flash: &MemoryDevice, page: PageId) -> Vec<u64> {
+    let mut bytes = vec![0; flash.geometry().capacity_bytes as usize];
+    flash.read(0, &mut bytes).unwrap();
+    let is_page = |offset: &u64| {
+        let page_bytes = &bytes[*offset as usize..*offset as usize + PAGE];
+        entresol_format::page::verify(page_bytes, page, None).is_ok()
+    };
+    (0..bytes.len() as u64 / 4096).map(|block| block * 4096).filter(is_page).collect()
+}
+
+fn write(tier: &dyn Layer, pages: std::ops::Range<u64>, number: u64, dirty: bool) {
+    for page in pages.map(PageId) {
+        tier.evict(victim(page, number, dirty, dirty), &build(page, number)).unwrap();
+    }
+}
+
+#[test]
+fn a_damaged_clean_page_is_read_from_disk_and_counted() {
+    for policy in PolicyKind::ALL {
+        simulate(1, move || {
+            let options = small(policy, 96);
+            let (flash, disk) = memory(&options, PAGES);
+            load(disk.clone(), PAGES);
+            let tier = FlashTier::create(flash.clone(), disk, options).unwrap();
+            write(&*tier, 0..20, 1, false);
+            tier.checkpoint().unwrap();
+            let page = PageId(7);
+            for offset in copies_of(&flash, page) {
+                flip(&flash, offset + 1000);
+            }
+            let mut buffer = vec![0; PAGE];
+            assert_eq!(tier.fetch(page, &mut buffer).unwrap().source, Source::Disk, "{policy:?}");
+            assert_eq!(version(page, &buffer), 1);
+            assert_eq!(tier.metrics().damaged_clean, 1);
+            assert_eq!(tier.fetch(PageId(8), &mut buffer).unwrap().source, Source::Flash);
+            // Dropped silently when its turn comes.
+            write(&*tier, 20..PAGES, 2, true);
+            write(&*tier, 20..PAGES, 3, true);
+            tier.close().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_damaged_dirty_page_is_an_error_that_names_it_and_stops_the_tier_before_it_is_lost() {
+    for policy in PolicyKind::ALL {
+        simulate(1, move || {
+            let options = small(policy, 96);
+            let (flash, disk) = memory(&options, PAGES);
+            load(disk.clone(), PAGES);
+            let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+            write(&*tier, 0..20, 2, true);
+            if policy == PolicyKind::Lc {
+                // A checkpoint would clean it; wait until staging is written.
+                while copies_of(&flash, PageId(19)).is_empty() {
+                    entresol_runtime::sleep(std::time::Duration::from_micros(10));
+                }
+            } else {
+                tier.checkpoint().unwrap();
+            }
+            let page = PageId(7);
+            copies_of(&flash, page).into_iter().for_each(|offset| flip(&flash, offset + 1000));
+            let mut buffer = vec![0; PAGE];
+            match tier.fetch(page, &mut buffer) {
+                Err(TierError::Damaged { page: named, place, .. }) => {
+                    assert_eq!(named, page);
+                    assert!(place.starts_with("flash slot"), "{place}");
+                }
+                other => panic!("{policy:?}: {other:?}"),
+            }
+            if policy != PolicyKind::Lc {
+                let report = check(&*flash, Some(disk)).unwrap();
+                assert!(report.faults.len() == 1 && report.faults[0].contains("page 0:7"), "{report}");
+            }
+            let failure = (0..500u64).find_map(|round| {
+                let page = PageId(20 + round % (PAGES - 20));
+                tier.evict(victim(page, 3, true, true), &build(page, 3)).err()
+            });
+            match failure {
+                Some(TierError::Poisoned { reason, dirty_pages, .. }) => {
+                    assert!(reason.contains("page 0:7") && dirty_pages > 0, "{reason}, {dirty_pages}");
+                }
+                other => panic!("{policy:?}: {other:?}"),
+            }
+            assert!(matches!(tier.fetch(page, &mut buffer), Err(TierError::Poisoned { .. })));
+            assert!(matches!(tier.close(), Err(TierError::Poisoned { .. })));
+        });
+    }
+}
+
+#[test]
+fn one_whole_superblock_is_enough() {
+    for survivor in 0..COPIES.len() {
+        simulate(1, move || {
+            let options = small(PolicyKind::FaceGsc, 96);
+            let (flash, disk) = memory(&options, PAGES);
+            load(disk.clone(), PAGES);
+            let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+            for number in 2..6 {
+                write(&*tier, 0..PAGES, number, true);
+                tier.checkpoint().unwrap();
+            }
+            drop(tier);
+            for (at, offset) in COPIES.into_iter().enumerate() {
+                if at != survivor {
+                    flip(&flash, offset + 100);
+                }
+            }
+            assert_eq!(inspect(&*flash).unwrap().copies.iter().filter(|copy| copy.is_err()).count(), 3);
+            assert!(!check(&*flash, None).unwrap().is_sound());
+            let (tier, report) = FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap();
+            assert!(report.warm && report.notices.len() == 3, "{report:?}");
+            let mut buffer = vec![0; PAGE];
+            for page in (0..PAGES).map(PageId) {
+                tier.fetch(page, &mut buffer).unwrap();
+                assert_eq!(version(page, &buffer), 5);
+            }
+            drop(tier);
+            COPIES.into_iter().for_each(|offset| flip(&flash, offset + 101));
+            match FlashTier::open(flash.clone(), disk, options) {
+                Err(TierError::Refused(sentence)) => {
+                    assert!(sentence.contains("no superblock that can be read"), "{sentence}");
+                }
+                Err(other) => panic!("{other}"),
+                Ok(_) => panic!("opened without a superblock"),
+            }
+            assert!(matches!(inspect(&*flash), Err(TierError::Refused(_))));
+        });
+    }
+}
+
+#[test]
+fn damaged_summaries_and_segments_are_worked_around() {
+    simulate(1, || {
+        let options = small(PolicyKind::FaceGr, 96);
+        let (flash, disk) = memory(&options, PAGES);
+        load(disk.clone(), PAGES);
+        let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+        write(&*tier, 0..PAGES, 2, true);
+        tier.close().unwrap();
+        let found = inspect(&*flash).unwrap();
+        assert!(found.superblock.segment_next > 0, "{found}");
+        // Both directory segments and every summary: what is left is the pages themselves.
+        let mut bytes = vec![0; flash.geometry().capacity_bytes as usize];
+        flash.read(0, &mut bytes).unwrap();
+        let mut hit = 0;
+        for block in 0..bytes.len() / 4096 {
+            if [&b"ENTRSEGM"[..], b"ENTRGRUP"].contains(&&bytes[block * 4096..block * 4096 + 8]) {
+                flip(&flash, block as u64 * 4096 + 50);
+                hit += 1;
+            }
+        }
+        assert!(hit > 10);
+        let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
+        assert!(report.warm && report.notices.len() > 10, "{report:?}");
+        let mut buffer = vec![0; PAGE];
+        for page in (0..PAGES).map(PageId) {
+            tier.fetch(page, &mut buffer).unwrap();
+            assert_eq!(version(page, &buffer), 2);
+        }
+        tier.close().unwrap();
+    });
+}
+
+struct Failing {
+    tier: Arc<FlashTier>,
+    plan: Arc<FaultPlan>,
+    disk: Arc<MemoryDevice>,
+    flash: Arc<FaultyDevice>,
+    options: TierOptions,
+}
+
+fn failing(policy: PolicyKind, mode: Mode) -> Failing {
+    let mut options = small(policy, 96);
+    options.mode = mode;
+    let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));
+    load(disk.clone(), PAGES);
+    let plan = Arc::new(FaultPlan::none());
+    let medium = MemoryDevice::new("medium", entresol_engine::flash_bytes(&options));
+    let flash = Arc::new(FaultyDevice::new("flash", medium, plan.clone()));
+    let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+    Failing { tier, plan, disk, flash, options }
+}
+
+impl Failing {
+    fn fail(&self, fault: Fault) {
+        let at = self.plan.operations() + 1;
+        self.plan.inject(Injection { at, device: Some("flash".to_owned()), fault, forever: true });
+    }
+}
+
+#[test]
+fn a_failing_flash_without_newer_pages_is_switched_off_and_the_disk_goes_on() {
+    for fault in [Fault::WriteError, Fault::SyncErrorLosingWrites, Fault::Death] {
+        simulate(1, move || {
+            let world = failing(PolicyKind::FaceGsc, Mode::WriteThrough);
+            write(&*world.tier, 0..60, 2, true);
+            world.fail(fault);
+            for number in 3..8 {
+                write(&*world.tier, 0..PAGES, number, true);
+            }
+            let notice = world.tier.notice().expect("it has switched itself off");
+            assert!(notice.contains("goes on from disk"), "{notice}");
+            world.tier.checkpoint().unwrap();
+            let mut buffer = vec![0; PAGE];
+            for page in (0..PAGES).map(PageId) {
+                assert_eq!(world.tier.fetch(page, &mut buffer).unwrap().source, Source::Disk);
+                assert_eq!(version(page, &buffer), 7);
+            }
+            world.tier.close().unwrap();
+            // The flash, come back to life, is history.
+            let medium = world.flash.after_crash(&entresol_device::Survival::All);
+            let (tier, report) =
+                FlashTier::open(Arc::new(medium), world.disk.clone(), world.options.clone()).unwrap();
+            assert!(!report.warm && report.notices.iter().any(|n| n.contains("emptied")), "{report:?}");
+            for page in (0..PAGES).map(PageId) {
+                tier.fetch(page, &mut buffer).unwrap();
+                assert_eq!(version(page, &buffer), 7);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_failing_flash_with_newer_pages_stops_everything_and_says_what_is_on_it() {
+    for policy in PolicyKind::ALL {
+        for fault in [Fault::WriteError, Fault::NoSpace, Fault::Death] {
+            simulate(1, move || {
+                let world = failing(policy, Mode::WriteBack);
+                write(&*world.tier, 0..60, 2, true);
+                world.fail(fault);
+                let failure = (0..500u64).find_map(|round| {
+                    let page = PageId(round % PAGES);
+                    world.tier.evict(victim(page, 3, true, true), &build(page, 3)).err()
+                });
+                let Some(TierError::Poisoned { dirty_pages, oldest_lsn, reason }) = failure else {
+                    panic!("{policy:?} {fault:?}: {failure:?}");
+                };
+                assert!(dirty_pages > 0 && reason.starts_with("flash"), "{dirty_pages} {reason}");
+                assert!([0, 2, 3].contains(&oldest_lsn.0));
+                let mut buffer = vec![0; PAGE];
+                assert!(matches!(world.tier.fetch(PageId(1), &mut buffer), Err(TierError::Poisoned { .. })));
+                assert!(matches!(world.tier.checkpoint(), Err(TierError::Poisoned { .. })));
+                assert!(world.tier.notice().is_none());
+            });
+        }
+    }
+}
+
+#[test]
+fn lost_and_misdirected_writes_are_never_served() {
+    // Whatever the flash does, a fetch gives the version wanted or an error.
+    for seed in 0..40 {
+        let fault = [Fault::LostWrite, Fault::MisdirectedWrite, Fault::DuplicatedWrite, Fault::BitRot][seed as usize % 4];
+        let policy = PolicyKind::ALL[seed as usize / 4 % 4];
+        let struck = simulate(seed, move || {
+            let world = failing(policy, Mode::WriteThrough);
+            let at = world.plan.operations() + 20 + seed * 7 % 200;
+            world.plan.inject(Injection { at, device: Some("flash".to_owned()), fault, forever: false });
+            let mut buffer = vec![0; PAGE];
+            for number in 2..8 {
+                write(&*world.tier, 0..PAGES, number, true);
+                for page in (0..PAGES).map(PageId) {
+                    match world.tier.fetch(page, &mut buffer) {
+                        Ok(_) => assert_eq!(version(page, &buffer), number, "seed {seed} page {page}"),
+                        Err(error) => panic!("write-through always has the disk: {error}"),
+                    }
+                }
+            }
+            world.plan.struck()
+        });
+        assert_eq!(struck, 1, "seed {seed}: the fault did not strike");
+    }
+}
+
+#[test]
+fn truncated_and_foreign_devices_are_refused_with_a_sentence() {
+    simulate(1, || {
+        let options = small(PolicyKind::Face, 96);
+        let (flash, disk) = memory(&options, PAGES);
+        load(disk.clone(), PAGES);
+        let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+        write(&*tier, 0..PAGES, 2, true);
+        tier.close().unwrap();
+        let mut bytes = vec![0; flash.geometry().capacity_bytes as usize / 2 / 4096 * 4096];
+        flash.read(0, &mut bytes).unwrap();
+        let half = MemoryDevice::new("half", bytes.len() as u64);
+        half.write(0, &bytes).unwrap();
+        assert!(check(&half, None).unwrap().faults[0].contains("truncated"));
+        assert!(inspect(&half).unwrap_err().to_string().contains("truncated"));
+        let tiny = MemoryDevice::new("tiny", 8192);
+        assert!(inspect(&tiny).unwrap_err().to_string().contains("truncated"));
+        let noise = MemoryDevice::new("noise", 1 << 20);
+        let mut rng = entresol_runtime::rng::Rng::new(3);
+        let noisy: Vec<u8> = (0..1 << 20).map(|_| rng.next_u64() as u8).collect();
+        noise.write(0, &noisy).unwrap();
+        assert!(inspect(&noise).unwrap_err().to_string().contains("holds no cache"));
+        let opened = FlashTier::open(flash, Arc::new(noise), options);
+        assert!(opened.err().unwrap().to_string().contains("is it the right disk?"));
+    });
+}
