@@ -16,14 +16,14 @@ pub enum Bench {
     /// digit on every machine. Prints the paper's numbers beside ours and judges the paper's claims. A TPC-C workload,
     /// not a TPC result.
     #[command(after_help = TPCC_EXAMPLES)]
-    Tpcc(TpccArgs),
+    Tpcc(Box<TpccArgs>),
     /// Kill and restart: FaCE's table 6 and figure 6
     ///
     /// Runs TPC-C until warm, kills the system in the middle of a checkpoint interval, restarts it and goes on, for each
     /// system and interval. Prints how long the restart took, where recovery found its pages, and the throughput
     /// afterwards.
     #[command(after_help = RESTART_EXAMPLES)]
-    Restart(RestartArgs),
+    Restart(Box<RestartArgs>),
 }
 
 const TPCC_EXAMPLES: &str = "\

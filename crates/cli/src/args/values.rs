@@ -55,7 +55,7 @@ pub fn minutes(text: &str) -> Result<Duration, String> {
     let value =
         number(text).map_err(|_| format!("{text:?} is not a number of minutes; give e.g. 10 or 0.5"))?;
     // Shorter than a second, rates mean nothing.
-    if value >= 1.0 / 60.0 && value <= MINUTES_MAX {
+    if (1.0 / 60.0..=MINUTES_MAX).contains(&value) {
         return Ok(Duration::from_secs_f64(value * 60.0));
     }
     Err(format!("{text} minutes are not possible; at least 0.017 (a second) and at most {MINUTES_MAX} are"))

@@ -1,9 +1,14 @@
 //! `entresol inspect FLASH`.
 
+use super::storage;
 use crate::failure::Failure;
+use crate::output;
+use anyhow::Context;
 use std::path::Path;
 
 /// Shows what is on a flash cache.
 pub fn run(flash: &Path) -> Result<(), Failure> {
-    Err(Failure::input(format!("inspect {}: not available yet in this build", flash.display())))
+    let device = storage::open("flash cache", flash)?;
+    let report = entresol_engine::inspect(&*device).with_context(|| flash.display().to_string())?;
+    output::print(&report.to_string())
 }

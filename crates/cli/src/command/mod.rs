@@ -7,4 +7,5 @@ pub mod layout;
 mod prepare;
 pub mod restart;
 mod runner;
+mod storage;
 pub mod tpcc;
