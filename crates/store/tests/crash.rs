@@ -325,3 +325,24 @@ fn a_life_without_crash_ends_as_the_oracle_says() {
         .unwrap();
     }
 }
+
+#[test]
+fn threads_end_as_the_oracle_says() {
+    for seed in 0..6 {
+        let oracle = Arc::new(Oracle { clients: (0..CLIENTS).map(|_| Mutex::default()).collect() });
+        let world = World::new(if seed % 2 == 0 { Kind::Disk } else { Kind::Flash }, 64 << 20, 1);
+        let store = Store::create(world.parts(), options(seed)).unwrap();
+        create(&store);
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|id| {
+                let (store, oracle) = (store.clone(), oracle.clone());
+                std::thread::spawn(move || client(store, oracle, id, seed, 60))
+            })
+            .collect();
+        for client in clients {
+            client.join().unwrap();
+        }
+        check(&store, &oracle);
+        store.shutdown().unwrap();
+    }
+}

@@ -90,7 +90,7 @@ impl Wal {
             id: entresol_runtime::random() as u32,
             page_bytes,
         };
-        Ok(Wal::new(device, master, FIRST_LSN, Vec::new(), Lsn(FIRST_LSN)))
+        Ok(Wal::new(device, master, FIRST_LSN, Lsn(FIRST_LSN)))
     }
 
     /// Opens a log whose last record ends at `end`, in a new epoch. `oldest` is the oldest LSN that is needed.
@@ -100,30 +100,27 @@ impl Wal {
         end: Lsn,
         oldest: Lsn,
     ) -> Result<Wal, StoreError> {
+        let sector = u64::from(device.geometry().sector_bytes.max(512));
+        let start = end.0.next_multiple_of(sector);
+        if end.0 < start {
+            pad_last_sector(&*device, end, sector, master.area)?;
+        }
         master.sequence += 1;
         master.epoch += 1;
         master.write(&*device)?;
-        let sector = u64::from(device.geometry().sector_bytes.max(512));
-        let start = end.0 / sector * sector;
-        let mut rest = vec![0; sector as usize];
-        if end.0 > start {
-            let [(offset, _), _] = pieces(start, sector, master.area);
-            device.read(offset, &mut rest)?;
-        }
-        rest.truncate((end.0 - start) as usize);
-        Ok(Wal::new(device, master, start, rest, oldest))
+        Ok(Wal::new(device, master, start, oldest))
     }
 
-    fn new(device: Arc<dyn Device>, master: Master, start: u64, buffer: Vec<u8>, oldest: Lsn) -> Wal {
+    fn new(device: Arc<dyn Device>, master: Master, start: u64, oldest: Lsn) -> Wal {
         let sector = u64::from(device.geometry().sector_bytes.max(512));
         Wal {
             sector,
             area: master.area,
             id: master.id,
-            durable: AtomicU64::new(start + buffer.len() as u64),
+            durable: AtomicU64::new(start),
             redo_point: AtomicU64::new(oldest.0),
             oldest: AtomicU64::new(oldest.0),
-            tail: TinyMutex::new(Tail { buffer, start, epoch: master.epoch, redo_point: oldest }),
+            tail: TinyMutex::new(Tail { buffer: Vec::new(), start, epoch: master.epoch, redo_point: oldest }),
             flusher: Mutex::new(Flusher { running: false, spare: Vec::new(), master, failed: None }),
             flushed: Condvar::new(),
             written_bytes: AtomicU64::new(0),
@@ -278,4 +275,20 @@ impl Wal {
     pub(crate) fn full(&self, used: u64) -> StoreError {
         StoreError::LogFull { used, capacity: self.area, oldest: Lsn(self.oldest.load(Acquire)) }
     }
+}
+
+/// Makes what lies behind `end` in its sector zeros, i.e. padding, durably and before anything is appended behind it: a
+/// torn flush may have left part of a record there. Appending to this sector instead would be wrong: if a crash kept its
+/// old content and the next sector's new one, the records in between would be lost without a trace.
+fn pad_last_sector(device: &dyn Device, end: Lsn, sector: u64, area: u64) -> Result<(), StoreError> {
+    let [(offset, _), _] = pieces(end.0 / sector * sector, sector, area);
+    let mut bytes = vec![0; sector as usize];
+    device.read(offset, &mut bytes)?;
+    let rest = &mut bytes[(end.0 % sector) as usize..];
+    if rest.iter().any(|byte| *byte != 0) {
+        rest.fill(0);
+        device.write(offset, &bytes)?;
+        device.sync()?;
+    }
+    Ok(())
 }

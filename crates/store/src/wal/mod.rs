@@ -8,8 +8,8 @@
 //! Invariants:
 //! 1. A record's LSN is its byte position in the endless stream of log bytes; it lies at `LOG_START + lsn mod area`.
 //! 2. One flush is under way at a time and each starts on a sector boundary, the rest of the last sector being zeros. So a
-//!    sector that holds durable records is never written again (except at a restart, with the same bytes and more), and
-//!    no torn write can harm them.
+//!    sector that holds durable records is never written again (except at a restart, which may clear what lies behind the
+//!    last record), and no torn write can harm them.
 //! 3. The end of the log is the first place where no record with the right LSN, checksum and epoch is found. The epoch
 //!    grows with each restart, so that leftovers behind the end are never taken for records.
 //! 4. Nothing at or behind the oldest LSN that is needed is overwritten.
