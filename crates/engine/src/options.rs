@@ -123,7 +123,9 @@ impl TierOptions {
         }
         for (what, workers) in [("write", self.write_workers), ("background", self.background_workers)] {
             if workers == 0 || workers > WORKERS_MAX {
-                return refuse(format!("{workers} {what} workers are not possible; choose 1 to {WORKERS_MAX}"));
+                return refuse(format!(
+                    "{workers} {what} workers are not possible; choose 1 to {WORKERS_MAX}"
+                ));
             }
         }
         Ok(())

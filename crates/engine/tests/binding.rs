@@ -4,7 +4,9 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
-use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Source, TierError, TierOptions, check, flash_bytes};
+use entresol_engine::{
+    DiskLayer, FlashTier, Layer, Mode, Source, TierError, TierOptions, check, flash_bytes,
+};
 use std::sync::Arc;
 use support::{PAGE, build, disk_bytes, load, memory, simulate, small, version, victim};
 
@@ -100,7 +102,9 @@ fn a_disk_with_newer_pages_on_flash_is_not_opened_without_it() {
         let options = small(PolicyKind::FaceGsc, 96);
         let (flash, disk) = used(&options);
         let page_bytes = PAGE as u32;
-        assert!(refusal(DiskLayer::open(disk.clone(), page_bytes)).contains("open it with that flash device"));
+        assert!(
+            refusal(DiskLayer::open(disk.clone(), page_bytes)).contains("open it with that flash device")
+        );
         assert!(refusal(DiskLayer::create(disk.clone(), page_bytes)).contains("detach"));
         let other = Arc::new(MemoryDevice::new("other", flash_bytes(&options)));
         assert!(refusal(FlashTier::create(other.clone(), disk.clone(), options.clone())).contains("detach"));
@@ -187,12 +191,15 @@ fn another_shape_is_refused_with_the_right_one() {
         let (flash, disk) = used(&small(PolicyKind::FaceGsc, 96));
         let open = |options: TierOptions| refusal(FlashTier::open(flash.clone(), disk.clone(), options));
         assert!(open(small(PolicyKind::FaceGsc, 80)).contains("open it with 96"));
-        assert!(open(TierOptions { segment_entries: 128, ..small(PolicyKind::FaceGsc, 96) }).contains("with 64"));
+        assert!(
+            open(TierOptions { segment_entries: 128, ..small(PolicyKind::FaceGsc, 96) }).contains("with 64")
+        );
         assert!(open(small(PolicyKind::Lc, 96)).contains("places pages differently"));
-        let error = FlashTier::open(flash.clone(), disk.clone(), TierOptions {
-            page_bytes: 8192,
-            ..small(PolicyKind::FaceGsc, 96)
-        });
+        let error = FlashTier::open(
+            flash.clone(),
+            disk.clone(),
+            TierOptions { page_bytes: 8192, ..small(PolicyKind::FaceGsc, 96) },
+        );
         assert!(refusal(error).contains("pages of 4096 bytes"));
     });
 }
@@ -204,7 +211,10 @@ fn write_back_pages_are_destaged_when_the_mode_becomes_write_through() {
         let (flash, disk) = used(&options);
         let through = TierOptions { mode: Mode::WriteThrough, ..options };
         let (tier, report) = FlashTier::open(flash, disk.clone(), through).unwrap();
-        assert!(report.warm && report.dirty == 0 && report.notices[0].contains("copied there first"), "{report:?}");
+        assert!(
+            report.warm && report.dirty == 0 && report.notices[0].contains("copied there first"),
+            "{report:?}"
+        );
         assert_eq!(tier.metrics().slots_dirty, 0);
         expect_all(&*tier, 2);
         drop(tier);
@@ -229,8 +239,17 @@ fn bad_options_and_small_devices_are_refused_with_a_sentence() {
         assert!(try_with(small(PolicyKind::FaceGsc, 960)).contains("choose fewer slots"));
         assert!(try_with(TierOptions { page_bytes: 5000, ..good.clone() }).contains("choose 4096"));
         assert!(try_with(TierOptions { slots: 8, ..good.clone() }).contains("it takes"));
-        assert!(try_with(TierOptions { segment_entries: 3, ..good.clone() }).contains("whole number of groups"));
+        assert!(
+            try_with(TierOptions { segment_entries: 3, ..good.clone() }).contains("whole number of groups")
+        );
         assert!(try_with(TierOptions { write_workers: 0, ..good.clone() }).contains("choose 1 to"));
-        assert_eq!(TierOptions::for_device(PolicyKind::FaceGsc, flash_bytes(&TierOptions::new(PolicyKind::FaceGsc, 65_536))).slots, 65_536);
+        assert_eq!(
+            TierOptions::for_device(
+                PolicyKind::FaceGsc,
+                flash_bytes(&TierOptions::new(PolicyKind::FaceGsc, 65_536))
+            )
+            .slots,
+            65_536
+        );
     });
 }

@@ -142,7 +142,8 @@ impl World {
         let flash = Arc::new(FaultyDevice::new("flash", media.0, plan.clone()));
         let disk = Arc::new(FaultyDevice::new("disk", media.1, plan.clone()));
         let config = SimConfig { seed, random_order: true, ..SimConfig::default() };
-        let keeps = |options: &TierOptions| options.policy != PolicyKind::Lc && options.mode == Mode::WriteBack;
+        let keeps =
+            |options: &TierOptions| options.policy != PolicyKind::Lc && options.mode == Mode::WriteBack;
         let redo = !self.options.as_ref().is_some_and(keeps);
         let outcome = Simulation::new(config).run(|| {
             let flash: Arc<dyn Device> = Arc::new(Delayed(flash.clone()));
@@ -192,7 +193,8 @@ fn lives(options: Option<TierOptions>, seed: u64, lives: u64) -> u64 {
     for life in 0..lives {
         // Now and then soon after the start, in the middle of recovery.
         let at = if rng.below(3) == 0 { 1 + rng.below(120) } else { 1 + rng.below(2500) };
-        let (left, failed) = world.live(seed * 100 + life, media, !born, (life > 0 || at > 200).then_some(at));
+        let (left, failed) =
+            world.live(seed * 100 + life, media, !born, (life > 0 || at > 200).then_some(at));
         media = world.check(&left, &format!("seed {seed} life {life}"));
         failures += u64::from(failed);
         born = true;

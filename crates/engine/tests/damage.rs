@@ -275,7 +275,8 @@ fn a_failing_flash_with_newer_pages_stops_everything_and_says_what_is_on_it() {
 fn lost_and_misdirected_writes_are_never_served() {
     // Whatever the flash does, a fetch gives the version wanted or an error.
     for seed in 0..40 {
-        let fault = [Fault::LostWrite, Fault::MisdirectedWrite, Fault::DuplicatedWrite, Fault::BitRot][seed as usize % 4];
+        let fault = [Fault::LostWrite, Fault::MisdirectedWrite, Fault::DuplicatedWrite, Fault::BitRot]
+            [seed as usize % 4];
         let policy = PolicyKind::ALL[seed as usize / 4 % 4];
         let struck = simulate(seed, move || {
             let world = failing(policy, Mode::WriteThrough);

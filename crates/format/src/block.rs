@@ -1,13 +1,4 @@
-//! The header that all structures share, and how a block is sealed and opened.
-//!
-//! | offset | bytes | field |
-//! |---|---|---|
-//! | 0 | 8 | magic, ASCII |
-//! | 8 | 4 | format version |
-//! | 12 | 4 | length of the structure in bytes: what the checksum covers |
-//! | 16 | 8 | sequence: newer structures of a kind have larger ones |
-//! | 24 | 4 | CRC32C of the structure with this field zero |
-//! | 28 | 4 | zero |
+//! The header that all structures share, and how a block is sealed and opened (docs/FORMAT.md has the table).
 //!
 //! Invariant: a block that [`open`] accepts is complete, undamaged, of the kind asked for and of a known version.
 
@@ -22,7 +13,20 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// Names a cache or a disk: 128 random bits.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
 )]
 #[repr(transparent)]
 pub struct Uuid(pub [u8; 16]);
@@ -61,7 +65,7 @@ impl std::fmt::Display for Uuid {
     }
 }
 
-/// See the module's table.
+/// As it lies there.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockHeader {
@@ -158,7 +162,11 @@ pub fn open(block: &[u8], magic: [u8; 8]) -> Result<BlockHeader, BlockFault> {
     };
     if header.magic != magic {
         let blank = block.iter().all(|byte| *byte == 0);
-        return Err(if blank { BlockFault::Blank } else { BlockFault::Magic { expected: magic, found: header.magic } });
+        return Err(if blank {
+            BlockFault::Blank
+        } else {
+            BlockFault::Magic { expected: magic, found: header.magic }
+        });
     }
     if header.version.get() != FORMAT_VERSION {
         return Err(BlockFault::Version { expected: FORMAT_VERSION, found: header.version.get() });

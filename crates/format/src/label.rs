@@ -1,14 +1,4 @@
-//! The label of a disk: which disk it is, and which cache belongs to it.
-//!
-//! | offset | bytes | field |
-//! |---|---|---|
-//! | 0 | 32 | block header, magic `ENTRDISK` |
-//! | 32 | 16 | UUID of the disk |
-//! | 48 | 16 | UUID of the cache bound to it; zero: none |
-//! | 64 | 8 | epoch: grows whenever the disk is opened for writing |
-//! | 72 | 4 | page size in bytes |
-//! | 76 | 4 | flags (1: the cache may hold pages newer than this disk) |
-//! | 80 | 4016 | zero |
+//! The label of a disk: which disk it is, and which cache belongs to it (docs/FORMAT.md has the table).
 //!
 //! Two copies lie at 0 and 32 KiB and are written in turn (copy = sequence mod 2), each followed by a sync. Page `n`
 //! follows at 64 KiB + `n` pages. Invariant: at any crash one copy is whole.
@@ -28,17 +18,17 @@ pub const LABEL_AREA_BYTES: u64 = 64 << 10;
 
 const DIRTY_POSSIBLE: u32 = 1;
 
-/// See the module's table.
+/// As it lies there.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawLabel {
-    header: BlockHeader,
-    disk: Uuid,
-    cache: Uuid,
-    epoch: U64,
-    page_bytes: U32,
-    flags: U32,
-    zero: [u8; 4016],
+    pub(crate) header: BlockHeader,
+    pub(crate) disk: Uuid,
+    pub(crate) cache: Uuid,
+    pub(crate) epoch: U64,
+    pub(crate) page_bytes: U32,
+    pub(crate) flags: U32,
+    pub(crate) zero: [u8; 4016],
 }
 
 const _: () = assert!(size_of::<RawLabel>() == BLOCK_BYTES);

@@ -1,7 +1,7 @@
-//! What lies on flash and disk, byte for byte (docs/FORMAT.md).
+//! The on-flash and on-disk format: types, their encoding, and how each proves to be what it claims to be. What follows is
+//! docs/FORMAT.md.
 //!
-//! Every structure starts with a [`block::BlockHeader`]; all integers are little-endian; a block is 4 KiB. Each module
-//! holds one structure, its fields with their offsets, and how it is proved to be what it claims to be.
+#![doc = include_str!("../../../docs/FORMAT.md")]
 #![forbid(unsafe_code)]
 
 pub mod block;
@@ -11,6 +11,7 @@ pub mod page;
 pub mod segment;
 pub mod summary;
 pub mod superblock;
+pub mod tables;
 
 pub use block::{BLOCK_BYTES, BlockFault, FORMAT_VERSION, Uuid};
 pub use layout::Layout;

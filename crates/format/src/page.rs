@@ -1,26 +1,17 @@
-//! The header of every page of a store: 32 bytes, little-endian.
-//!
-//! | offset | bytes | field |
-//! |---|---|---|
-//! | 0 | 4 | CRC32C of bytes 4 .. page size |
-//! | 4 | 2 | kind (owned by the store) |
-//! | 6 | 2 | flags (owned by the store) |
-//! | 8 | 8 | page id |
-//! | 16 | 8 | LSN of the newest change |
-//! | 24 | 8 | generation: the flash position the page was last written to plus the cache's salt (so that versions of different caches differ); 0 on disk before it ever was on flash |
+//! The header of every page of a store: 32 bytes, little-endian (docs/FORMAT.md has the table).
 //!
 //! The generation and the checksum are stamped by the flash tier when it copies the page into staging, or by the disk
 //! layer when it writes the page, so DRAM frames carry stale values of both.
 
 use entresol_core::{Lsn, PageId, Position};
-use zerocopy::little_endian::{U16, U32, U64};
 use thiserror::Error;
+use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of [`PageHeader`].
 pub const PAGE_HEADER_BYTES: usize = 32;
 
-/// See the module's table.
+/// As it lies there.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct PageHeader {

@@ -1,22 +1,5 @@
 //! A directory segment (FaCE §4.1): the entries of a fixed number of consecutive positions (64,000 as in the paper),
-//! written in the background when the last of them is durable, while new entries go on entering.
-//!
-//! The header, one block:
-//!
-//! | offset | bytes | field |
-//! |---|---|---|
-//! | 0 | 32 | block header, magic `ENTRSEGM`; sequence = number of the segment, counted from the first ever |
-//! | 32 | 16 | UUID of the cache |
-//! | 48 | 4 | entries |
-//! | 52 | 4 | CRC32C of the entries |
-//! | 56 | 4040 | zero |
-//!
-//! then the entries, 12 bytes each, padded with zeros to whole blocks:
-//!
-//! | offset | bytes | field |
-//! |---|---|---|
-//! | 0 | 8 | page id |
-//! | 8 | 4 | flags (1: there is a page; 2: it is the newest version; 4: newer than disk) |
+//! written in the background when the last of them is durable, while new entries go on entering (docs/FORMAT.md has the tables).
 //!
 //! Entry `i` of segment `k` describes position `k × entries + i`. Segment `k` lies at place `k mod places` of a ring.
 
@@ -34,23 +17,23 @@ const PRESENT: u32 = 1;
 const VALID: u32 = 2;
 const DIRTY: u32 = 4;
 
-/// See the module's first table.
+/// The header as it lies there.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawHeader {
-    header: BlockHeader,
-    cache: Uuid,
-    entries: U32,
-    checksum: U32,
-    zero: [u8; 4040],
+    pub(crate) header: BlockHeader,
+    pub(crate) cache: Uuid,
+    pub(crate) entries: U32,
+    pub(crate) checksum: U32,
+    pub(crate) zero: [u8; 4040],
 }
 
-/// See the module's second table.
+/// An entry as it lies there.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawEntry {
-    page: U64,
-    flags: U32,
+    pub(crate) page: U64,
+    pub(crate) flags: U32,
 }
 
 const _: () = assert!(size_of::<RawHeader>() == BLOCK_BYTES && ENTRY_BYTES == 12);

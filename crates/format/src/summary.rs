@@ -1,27 +1,5 @@
 //! The summary of a group: what lies in it. One block, right behind the group's pages, so that pages and summary are one
-//! sequential write.
-//!
-//! | offset | bytes | field |
-//! |---|---|---|
-//! | 0 | 32 | block header, magic `ENTRGRUP`; sequence = number of the group, counted from the first ever |
-//! | 32 | 16 | UUID of the cache |
-//! | 48 | 8 | epoch it was written in |
-//! | 56 | 8 | durable: all positions below were durable when this was written |
-//! | 64 | 8 | front: all positions below were dequeued for good when this was written |
-//! | 72 | 4 | entries (pages of a group) |
-//! | 76 | 4 | invalidations |
-//! | 80 | 24 × entries | entries |
-//! | … | 8 × invalidations | page ids whose copies at positions before this group are stale |
-//! | … | | zero |
-//!
-//! An entry:
-//!
-//! | offset | bytes | field |
-//! |---|---|---|
-//! | 0 | 8 | page id |
-//! | 8 | 8 | LSN of its newest change |
-//! | 16 | 4 | the page's checksum, as in its header |
-//! | 20 | 4 | flags (1: there is a page; 2: newer than disk) |
+//! sequential write (docs/FORMAT.md has the tables).
 //!
 //! Entry `i` of group `g` describes position `g × group pages + i`.
 
@@ -36,27 +14,27 @@ pub const MAGIC: [u8; 8] = *b"ENTRGRUP";
 const PRESENT: u32 = 1;
 const DIRTY: u32 = 2;
 
-/// The fixed part; see the module's table.
+/// The fixed part as it lies there.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawSummary {
-    header: BlockHeader,
-    cache: Uuid,
-    epoch: U64,
-    durable: U64,
-    front: U64,
-    entries: U32,
-    invalidations: U32,
+    pub(crate) header: BlockHeader,
+    pub(crate) cache: Uuid,
+    pub(crate) epoch: U64,
+    pub(crate) durable: U64,
+    pub(crate) front: U64,
+    pub(crate) entries: U32,
+    pub(crate) invalidations: U32,
 }
 
-/// One entry; see the module's table.
+/// An entry as it lies there.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawEntry {
-    page: U64,
-    lsn: U64,
-    checksum: U32,
-    flags: U32,
+    pub(crate) page: U64,
+    pub(crate) lsn: U64,
+    pub(crate) checksum: U32,
+    pub(crate) flags: U32,
 }
 
 const FIXED: usize = size_of::<RawSummary>();
@@ -155,7 +133,8 @@ impl<'a> Summary<'a> {
         if block.len() != BLOCK_BYTES {
             return Err(BlockFault::Length { expected: BLOCK_BYTES as u32, found: block.len() as u32 });
         }
-        let (raw, rest) = RawSummary::ref_from_prefix(block).expect("a block is longer than a summary's fixed part");
+        let (raw, rest) =
+            RawSummary::ref_from_prefix(block).expect("a block is longer than a summary's fixed part");
         if raw.entries.get() != group_pages {
             return Err(BlockFault::Field { field: "entries", found: raw.entries.get().into() });
         }

@@ -1,28 +1,4 @@
-//! The superblock of a flash device: what the cache is, whose it is, and where recovery starts.
-//!
-//! | offset | bytes | field |
-//! |---|---|---|
-//! | 0 | 32 | block header, magic `ENTRSUPR` |
-//! | 32 | 16 | UUID of the cache |
-//! | 48 | 16 | UUID of the disk it belongs to |
-//! | 64 | 8 | epoch of that disk |
-//! | 72 | 4 | page size in bytes |
-//! | 76 | 4 | slots |
-//! | 80 | 4 | pages of a group |
-//! | 84 | 4 | staging groups |
-//! | 88 | 4 | entries of a directory segment |
-//! | 92 | 4 | policy (1 face, 2 face-gr, 3 face-gsc, 4 lc) |
-//! | 96 | 4 | mode (1 write-back, 2 write-through) |
-//! | 100 | 4 | flags (1: shut down cleanly) |
-//! | 104 | 8 | front: all positions below are dequeued for good |
-//! | 112 | 8 | rear: the next position |
-//! | 120 | 8 | durable: all positions below are durable on flash |
-//! | 128 | 8 | unsure from: from this position on … |
-//! | 136 | 8 | unsure to: … to before this one, what is clean on flash may not be durable on disk yet (write-through) |
-//! | 144 | 8 | session rear: the rear when this epoch began |
-//! | 152 | 8 | first complete directory segment |
-//! | 160 | 8 | one past the last complete directory segment |
-//! | 168 | 3928 | zero |
+//! The superblock of a flash device: what the cache is, whose it is, and where recovery starts (docs/FORMAT.md has the table).
 //!
 //! Four copies lie at 0, 16, 32 and 48 KiB and are written in rotation (copy = sequence mod 4), each followed by a sync.
 //! Invariant: at any crash at least three of them are whole, and the newest whole one is one of the last two written.
@@ -69,31 +45,31 @@ impl Mode {
     }
 }
 
-/// See the module's table.
+/// As it lies there.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawSuperblock {
-    header: BlockHeader,
-    cache: Uuid,
-    disk: Uuid,
-    epoch: U64,
-    page_bytes: U32,
-    slots: U32,
-    group_pages: U32,
-    staging_groups: U32,
-    segment_entries: U32,
-    policy: U32,
-    mode: U32,
-    flags: U32,
-    front: U64,
-    rear: U64,
-    durable: U64,
-    unsure_from: U64,
-    unsure_to: U64,
-    session_rear: U64,
-    segment_first: U64,
-    segment_next: U64,
-    zero: [u8; 3928],
+    pub(crate) header: BlockHeader,
+    pub(crate) cache: Uuid,
+    pub(crate) disk: Uuid,
+    pub(crate) epoch: U64,
+    pub(crate) page_bytes: U32,
+    pub(crate) slots: U32,
+    pub(crate) group_pages: U32,
+    pub(crate) staging_groups: U32,
+    pub(crate) segment_entries: U32,
+    pub(crate) policy: U32,
+    pub(crate) mode: U32,
+    pub(crate) flags: U32,
+    pub(crate) front: U64,
+    pub(crate) rear: U64,
+    pub(crate) durable: U64,
+    pub(crate) unsure_from: U64,
+    pub(crate) unsure_to: U64,
+    pub(crate) session_rear: U64,
+    pub(crate) segment_first: U64,
+    pub(crate) segment_next: U64,
+    pub(crate) zero: [u8; 3928],
 }
 
 const _: () = assert!(size_of::<RawSuperblock>() == BLOCK_BYTES);
@@ -183,7 +159,9 @@ impl Superblock {
         let Some(policy) = PolicyKind::from_code(raw.policy.get()) else {
             return impossible("policy", raw.policy.get().into());
         };
-        let Some(mode) = Mode::from_code(raw.mode.get()) else { return impossible("mode", raw.mode.get().into()) };
+        let Some(mode) = Mode::from_code(raw.mode.get()) else {
+            return impossible("mode", raw.mode.get().into());
+        };
         let found = Self {
             sequence: header.sequence.get(),
             cache: raw.cache,
@@ -232,7 +210,8 @@ impl Superblock {
             return impossible("position", position.0);
         }
         let covered = found.segment_next.checked_mul(u64::from(found.segment_entries));
-        if found.segment_first > found.segment_next || covered.is_none_or(|covered| covered > found.durable.0) {
+        if found.segment_first > found.segment_next || covered.is_none_or(|covered| covered > found.durable.0)
+        {
             return impossible("segments", found.segment_next);
         }
         Ok(found)

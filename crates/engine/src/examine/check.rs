@@ -86,11 +86,14 @@ fn examine(
     let options = TierOptions::of(&superblock);
     let (needed, found) = (crate::flash_bytes(&options), flash.geometry().capacity_bytes);
     if found < needed {
-        report.fault(format!("the flash device has {found} bytes, its cache takes {needed}: it is truncated"));
+        report
+            .fault(format!("the flash device has {found} bytes, its cache takes {needed}: it is truncated"));
         return Ok(());
     }
     if superblock.policy.placement() == Placement::Slots {
-        report.notices.push("the directory of this policy does not survive: pages cannot be checked".to_owned());
+        report
+            .notices
+            .push("the directory of this policy does not survive: pages cannot be checked".to_owned());
         return Ok(());
     }
     let mut open = OpenReport::default();
@@ -112,7 +115,8 @@ fn examine(
     let mut disk = disk.map(|device| DiskPages { device, page_bytes: superblock.page_bytes });
     if superblock.mode == Mode::WriteThrough && !superblock.clean && disk.take().is_some() {
         report.notices.push(
-            "write-through and not shut down cleanly: pages on disk were not compared, redo decides".to_owned(),
+            "write-through and not shut down cleanly: pages on disk were not compared, redo decides"
+                .to_owned(),
         );
     }
     Pages { reader, partition: &partition, disk, report }.check(&groups)
@@ -134,7 +138,11 @@ fn check_copies(copies: &[Result<Superblock, BlockFault>], report: &mut CheckRep
     }
 }
 
-fn check_binding(disk: &dyn Device, superblock: &Superblock, report: &mut CheckReport) -> Result<(), TierError> {
+fn check_binding(
+    disk: &dyn Device,
+    superblock: &Superblock,
+    report: &mut CheckReport,
+) -> Result<(), TierError> {
     let label = match read_label(disk)? {
         LabelState::Valid(label) => label,
         LabelState::Blank => {
@@ -153,11 +161,14 @@ fn check_binding(disk: &dyn Device, superblock: &Superblock, report: &mut CheckR
     ];
     for (what, on_flash, on_disk) in pairs {
         if on_flash != on_disk {
-            report.fault(format!("flash and disk do not belong together: {what} {on_flash} on flash, {on_disk} on disk"));
+            report.fault(format!(
+                "flash and disk do not belong together: {what} {on_flash} on flash, {on_disk} on disk"
+            ));
         }
     }
     if superblock.epoch < label.epoch || superblock.epoch > label.epoch + 1 {
-        report.fault(format!("the flash is of epoch {}, the disk of epoch {}", superblock.epoch, label.epoch));
+        report
+            .fault(format!("the flash is of epoch {}, the disk of epoch {}", superblock.epoch, label.epoch));
     }
     Ok(())
 }
@@ -260,7 +271,11 @@ impl Pages<'_, '_> {
         let sound = found.and_then(|()| {
             let (sum, lsn) = (page::header(bytes).checksum.get(), page::lsn(bytes));
             let same = sum == entry.checksum && lsn == entry.lsn;
-            if same { Ok(()) } else { Err("its checksum or LSN is not the one in the group's summary".to_owned()) }
+            if same {
+                Ok(())
+            } else {
+                Err("its checksum or LSN is not the one in the group's summary".to_owned())
+            }
         });
         if let Err(fault) = sound {
             let age = if dirty { "newer than disk" } else { "the disk has it, too" };

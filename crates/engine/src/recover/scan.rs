@@ -114,7 +114,8 @@ impl<'a> Reader<'a> {
     fn accept(&self, number: u64, block: &[u8]) -> Option<Raw> {
         let summary = Summary::decode(block, self.superblock.group_pages).ok()?;
         let head = summary.head;
-        let left_over = self.position(number) >= self.superblock.session_rear && head.epoch < self.superblock.epoch;
+        let left_over =
+            self.position(number) >= self.superblock.session_rear && head.epoch < self.superblock.epoch;
         if head.group != number || head.cache != self.superblock.cache || left_over {
             return None;
         }
@@ -171,7 +172,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A group without a summary: what the headers of its pages tell. Returns the places of pages that are damaged, too.
-    fn from_headers(&mut self, number: u64) -> Result<(ScannedGroup, Vec<usize>), TierError> {
+    fn read_headers(&mut self, number: u64) -> Result<(ScannedGroup, Vec<usize>), TierError> {
         self.read_pages(number)?;
         let first = self.position(number).0;
         let mut damaged = Vec::new();
@@ -207,7 +208,7 @@ impl<'a> Reader<'a> {
 
     /// A durable group whose summary is damaged: its pages' headers tell, if all of them can be read.
     fn rebuild(&mut self, number: u64) -> Result<ScannedGroup, TierError> {
-        let (group, damaged) = self.from_headers(number)?;
+        let (group, damaged) = self.read_headers(number)?;
         if let Some(at) = damaged.first() {
             return Err(TierError::Refused(format!(
                 "the summary of group {number} on flash is damaged, and so is the page at place {at} of it: a page newer \
@@ -293,7 +294,7 @@ impl Scan {
                 invalidations: Vec::new(),
                 repair: true,
             },
-            None => reader.from_headers(number)?.0,
+            None => reader.read_headers(number)?.0,
         };
         if !group.repair || group.entries.iter().any(Option::is_some) {
             self.rear = self.rear.max(reader.position(number + 1));

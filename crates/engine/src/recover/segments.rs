@@ -29,7 +29,8 @@ pub(crate) fn read_segment(
         Ok(head) => head,
         Err(fault) => return Ok(Err(format!("its header: {fault}"))),
     };
-    if head.segment != number || head.cache != superblock.cache || head.entries != superblock.segment_entries {
+    if head.segment != number || head.cache != superblock.cache || head.entries != superblock.segment_entries
+    {
         return Ok(Err(format!("segment {} of cache {} lies in its place", head.segment, head.cache)));
     }
     let entries = &rest[..head.entries as usize * ENTRY_BYTES];

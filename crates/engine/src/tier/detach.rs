@@ -38,7 +38,8 @@ impl Shared {
 
     fn destage_one(&self, page: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
         // Dequeues go on in the background: what is not on flash any more, or clean there, is on disk.
-        let Lookup::Flash { slot, generation, dirty: true } = self.with(|partition| partition.peek(page)) else {
+        let Lookup::Flash { slot, generation, dirty: true } = self.with(|partition| partition.peek(page))
+        else {
             return Ok(());
         };
         self.flash.read(self.layout.slot_offset(slot), buffer).map_err(flash_error)?;

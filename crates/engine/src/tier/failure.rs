@@ -87,7 +87,8 @@ impl Shared {
         if self.state.code.load(SeqCst) == LEAVING && flash_failed && unsaved.pages == 0 {
             match self.unbind() {
                 Ok(()) => {
-                    let notice = format!("the flash tier is switched off, the database goes on from disk: {error}");
+                    let notice =
+                        format!("the flash tier is switched off, the database goes on from disk: {error}");
                     *self.state.notice.lock() = Some(notice);
                     self.state.code.store(OFF, SeqCst);
                 }

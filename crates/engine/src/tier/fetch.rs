@@ -50,7 +50,11 @@ impl Shared {
                         continue;
                     }
                     if dirty {
-                        return Err(TierError::Damaged { page, place: format!("flash slot {}", slot.0), fault });
+                        return Err(TierError::Damaged {
+                            page,
+                            place: format!("flash slot {}", slot.0),
+                            fault,
+                        });
                     }
                     self.tallies.damaged_clean.add(1);
                     return self.fetch_from_disk(page, buffer);

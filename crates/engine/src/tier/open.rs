@@ -18,8 +18,8 @@ use entresol_device::Device;
 use entresol_format::label::Label;
 use entresol_format::superblock::{COPIES, Mode, Superblock};
 use entresol_format::{Layout, Uuid};
-use entresol_runtime::{now, random};
 use entresol_runtime::sync::Semaphore;
+use entresol_runtime::{now, random};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -53,14 +53,7 @@ pub struct OpenReport {
 
 /// A label for a new disk; its sequence is 0.
 pub(crate) fn new_label(page_bytes: u32) -> Label {
-    Label {
-        sequence: 0,
-        disk: new_uuid(),
-        cache: Uuid::NIL,
-        epoch: 1,
-        page_bytes,
-        dirty_possible: false,
-    }
+    Label { sequence: 0, disk: new_uuid(), cache: Uuid::NIL, epoch: 1, page_bytes, dirty_possible: false }
 }
 
 fn new_uuid() -> Uuid {
@@ -237,7 +230,8 @@ fn open_blank(
     report: &mut OpenReport,
 ) -> Result<Shared, TierError> {
     if label.dirty_possible {
-        let why = if report.notices.is_empty() { "it is blank".to_owned() } else { report.notices.join("; ") };
+        let why =
+            if report.notices.is_empty() { "it is blank".to_owned() } else { report.notices.join("; ") };
         return Err(TierError::Refused(format!(
             "the flash device holds no superblock that can be read ({why}), but disk {} needs the pages on its cache {}; \
              attach that device, or restore the database from a backup",
@@ -270,8 +264,8 @@ fn open_cache(
         check_shape(&superblock, &options)?;
     }
     check_size(&*flash, &options.layout())?;
-    let worth_reading = superblock.policy.placement() == Placement::Log
-        && (foreign.is_none() || superblock.may_hold_dirty());
+    let worth_reading =
+        superblock.policy.placement() == Placement::Log && (foreign.is_none() || superblock.may_hold_dirty());
     let restored = match worth_reading {
         true => Some(recover::restore(&*flash, &superblock, &options, report)?),
         false => None,
@@ -302,7 +296,9 @@ fn open_cache(
         Some(mut restored) => {
             if options.mode == Mode::WriteThrough && report.dirty > 0 {
                 restored.destage_all(&*flash, &disk, &superblock, &options)?;
-                report.notices.push(format!("{} pages newer than disk were copied there first", report.dirty));
+                report
+                    .notices
+                    .push(format!("{} pages newer than disk were copied there first", report.dirty));
                 report.dirty = 0;
             }
             restored.repair(&*flash, &superblock, &options.layout())?;

@@ -59,8 +59,7 @@ impl Shared {
             at += STEP;
         }
         let checksum = segment::checksum(0, used);
-        let head =
-            Head { segment: number, cache: self.superblocks.cache, entries: entries as u32, checksum };
+        let head = Head { segment: number, cache: self.superblocks.cache, entries: entries as u32, checksum };
         head.encode(block);
         let offset = self.layout.segment_offset(number);
         for (at, chunk) in scratch.chunks(CHUNK).enumerate() {
@@ -70,7 +69,8 @@ impl Shared {
         debug_assert!(self.with(|partition| partition.published()).0 >= end);
         self.write_superblock(|superblock| {
             superblock.segment_next = number + 1;
-            superblock.segment_first = (superblock.front.0 / entries).clamp(superblock.segment_first, number + 1);
+            superblock.segment_first =
+                (superblock.front.0 / entries).clamp(superblock.segment_first, number + 1);
         })
     }
 

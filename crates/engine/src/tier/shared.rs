@@ -59,7 +59,8 @@ impl Shared {
     /// One step of the core, under the latch.
     pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> R {
         let mut region = self.region.lock();
-        let mut partition = Partition::attach(region.as_mut_bytes()).expect("the region holds this tier's partition");
+        let mut partition =
+            Partition::attach(region.as_mut_bytes()).expect("the region holds this tier's partition");
         let result = step(&mut partition);
         if cfg!(debug_assertions) && self.config.slots <= CHECKED_SLOTS_MAX {
             partition.check().expect("the directory's invariants hold after every step");
@@ -99,7 +100,8 @@ impl Shared {
     }
 
     pub(crate) fn metrics(&self) -> TierMetrics {
-        let (occupancy, decision_hash) = self.with(|partition| (partition.occupancy(), partition.decision_hash()));
+        let (occupancy, decision_hash) =
+            self.with(|partition| (partition.occupancy(), partition.decision_hash()));
         TierMetrics {
             slots: occupancy.slots.into(),
             slots_valid: occupancy.valid.into(),

@@ -77,7 +77,9 @@ impl Shared {
         self.allow_writes_to(Position(first.0 + pages.len() as u64))?;
         let front = self.compose_summary(first, frame);
         let group = self.staging.group(frame);
-        self.flash.write(self.layout.group_offset(self.group_number(first)), group.all()).map_err(flash_error)?;
+        self.flash
+            .write(self.layout.group_offset(self.group_number(first)), group.all())
+            .map_err(flash_error)?;
         drop(group);
         self.flash.sync().map_err(flash_error)?;
         self.superblocks.front_is_recorded(front);
