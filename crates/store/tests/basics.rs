@@ -4,6 +4,7 @@ mod support;
 
 use entresol_store::{Direction, Lock, Options, Store, StoreError, Table};
 use std::collections::BTreeMap;
+use support::bank::Site;
 use support::{Kind, Rng, World, plain_store, small};
 
 fn all(store: &Store, table: Table, direction: Direction) -> Vec<(Vec<u8>, Vec<u8>)> {

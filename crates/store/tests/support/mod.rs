@@ -1,6 +1,8 @@
 //! A log device and a page layer in memory that forget, at a crash, what was not made durable.
 #![allow(dead_code)]
 
+pub mod bank;
+
 use entresol_core::{Lsn, PageId};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
 use entresol_engine::{Fetched, HandedDown, Layer, Source, TierError, TierMetrics, Upstream, Victim};
@@ -374,9 +376,19 @@ impl World {
     pub fn parts(&self) -> Parts {
         Parts { layer: self.layer.clone(), log: self.log.clone() }
     }
+}
 
-    /// The world after a power failure.
-    pub fn after_crash(&self, rng: &mut Rng) -> World {
+impl bank::Site for World {
+    fn create(&self) -> Parts {
+        self.parts()
+    }
+    fn open(&self) -> Parts {
+        self.parts()
+    }
+    fn halt_at(&self, operation: u64) {
+        self.fuse.halt_at(operation);
+    }
+    fn after_crash(&self, rng: &mut Rng) -> World {
         let fuse = Arc::new(Fuse::default());
         let log = self.log.after_crash(rng, fuse.clone());
         let layer = self.layer.after_crash(rng, fuse.clone(), log.clone());
