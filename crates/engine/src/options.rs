@@ -57,7 +57,7 @@ impl TierOptions {
             history: config.history,
             mode: Mode::WriteBack,
             write_workers,
-            background_workers: 4,
+            background_workers: 8,
         }
     }
 

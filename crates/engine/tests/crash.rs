@@ -67,8 +67,8 @@ fn client(tier: &Arc<dyn Layer>, oracle: &Mutex<Oracle>, id: u64, rounds: u64) {
 }
 
 impl World {
-    /// After a crash: every page is there in a legal version. Then what redo would do: pages changed since the last
-    /// checkpoint are written again, unless the policy promises that what was found stays.
+    /// After a crash: every page is there in a legal version. Then what redo would do: pages that are older than they were
+    /// before are written again, unless the policy promises that what was found stays.
     fn recover(&self, tier: &dyn Layer, redo: bool) {
         let mut buffer = vec![0; PAGE];
         for number in 0..PAGES {
@@ -86,7 +86,7 @@ impl World {
             };
             let range = legal.durable..=legal.begun;
             assert!(range.contains(&found), "page {page}: version {found} found, {range:?} are legal");
-            let changed = redo && legal.begun > legal.durable;
+            let changed = redo && legal.begun > found;
             let next = if changed { legal.begun + 1 } else { found };
             let mut oracle = self.oracle.lock();
             oracle.pages[number as usize] = Legal { durable: found, returned: next, begun: next };
@@ -107,11 +107,11 @@ impl World {
             copy
         };
         let (flash, disk) = (copy(&media.0), copy(&media.1));
-        if self.options.is_some() {
+        if let Some(options) = &self.options {
             let report = entresol_engine::check(&media.0, Some(Arc::new(copy(&media.1)))).unwrap();
             assert!(report.is_sound(), "{at}: {report}");
             let report = entresol_engine::inspect(&media.0).unwrap();
-            assert!(report.to_string().contains(self.options.as_ref().unwrap().policy.name()));
+            assert!(report.to_string().contains(options.policy.name()));
         }
         (flash, disk)
     }

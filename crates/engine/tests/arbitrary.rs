@@ -1,0 +1,207 @@
+//! Recovery from anything: structures with right checksums and wrong content, and plain noise. It opens or is refused; it
+//! does not panic, hang, or serve a page that does not prove itself.
+
+mod support;
+
+use entresol_core::{PageId, PolicyKind};
+use entresol_device::{Device, MemoryDevice};
+use entresol_engine::{FlashTier, Layer, Mode, TierError, check, flash_bytes, inspect};
+use entresol_format::{block, page};
+use entresol_runtime::rng::Rng;
+use std::sync::Arc;
+use support::{PAGE, build, disk_bytes, load, memory, simulate, small, version, victim};
+
+const PAGES: u64 = 120;
+const BLOCK: usize = 4096;
+
+fn image(device: &dyn Device) -> Vec<u8> {
+    let mut bytes = vec![0; device.geometry().capacity_bytes as usize];
+    device.read(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn device(bytes: &[u8]) -> Arc<MemoryDevice> {
+    let device = MemoryDevice::new("image", bytes.len() as u64);
+    device.write(0, bytes).unwrap();
+    Arc::new(device)
+}
+
+/// A cache that has been around its ring twice, and was not shut down; and its disk.
+fn used(policy: PolicyKind, mode: Mode) -> (Vec<u8>, Vec<u8>) {
+    simulate(3, move || {
+        let mut options = small(policy, 96);
+        options.mode = mode;
+        let (flash, disk) = memory(&options, PAGES);
+        load(disk.clone(), PAGES);
+        let tier = FlashTier::create(flash.clone(), disk.clone(), options).unwrap();
+        for number in 2..5 {
+            for page in (0..PAGES).map(PageId) {
+                tier.evict(victim(page, number, page.0 % 3 > 0, true), &build(page, number)).unwrap();
+            }
+            tier.checkpoint().unwrap();
+        }
+        (image(&*flash), image(&*disk))
+    })
+}
+
+/// Changes a few bytes of some structure and seals it again.
+fn distort(flash: &mut [u8], rng: &mut Rng) {
+    let blocks: Vec<usize> = (0..flash.len() / BLOCK)
+        .filter(|at| flash[at * BLOCK..].starts_with(b"ENTR"))
+        .map(|at| at * BLOCK)
+        .collect();
+    let at = blocks[rng.below(blocks.len() as u64) as usize];
+    let bytes = &mut flash[at..at + BLOCK];
+    let magic = <[u8; 8]>::try_from(&bytes[..8]).unwrap();
+    let sequence = u64::from_le_bytes(bytes[16..24].try_into().unwrap());
+    for _ in 0..1 + rng.below(3) {
+        let field = if magic == *b"ENTRGRUP" { 48 + rng.below(32) } else { 32 + rng.below(136) } as usize;
+        let near = u64::from(bytes[field]).wrapping_add(rng.below(5)).wrapping_sub(2) as u8;
+        bytes[field] = if rng.below(2) == 0 { near } else { rng.next_u64() as u8 };
+    }
+    let sequence =
+        if rng.below(4) == 0 { sequence.wrapping_add(rng.below(9)).wrapping_sub(4) } else { sequence };
+    block::seal(bytes, magic, sequence);
+}
+
+fn try_open(flash: &[u8], disk: &[u8], policy: PolicyKind, mode: Mode, seed: u64) -> bool {
+    let mut options = small(policy, 96);
+    options.mode = mode;
+    let (flash, disk) = (device(flash), device(disk));
+    simulate(seed, move || {
+        let _ = inspect(&*flash);
+        let _ = check(&*flash, Some(disk.clone()));
+        let tier = match FlashTier::open(flash, disk, options) {
+            Ok((tier, _)) => tier,
+            Err(TierError::Refused(_) | TierError::Damaged { .. } | TierError::Device { .. }) => {
+                return false;
+            }
+            Err(other) => panic!("{other}"),
+        };
+        let mut buffer = vec![0; PAGE];
+        for page in (0..PAGES).map(PageId) {
+            if tier.fetch(page, &mut buffer).is_ok() {
+                assert!((1..5).contains(&version(page, &buffer)));
+            }
+        }
+        for page in (0..PAGES).map(PageId) {
+            if tier.evict(victim(page, 9, true, true), &build(page, 9)).is_err() {
+                return true;
+            }
+        }
+        true
+    })
+}
+
+#[test]
+fn distorted_structures_are_opened_or_refused() {
+    let mut opened = 0;
+    let rounds = 400;
+    for policy in [PolicyKind::Face, PolicyKind::FaceGsc] {
+        for mode in Mode::ALL {
+            let (flash, disk) = used(policy, mode);
+            assert!(try_open(&flash, &disk, policy, mode, 0), "undistorted, it opens");
+            for seed in 0..rounds / 4 {
+                let mut rng = Rng::new(seed);
+                let mut distorted = flash.clone();
+                for _ in 0..1 + rng.below(4) {
+                    distort(&mut distorted, &mut rng);
+                }
+                opened += u64::from(try_open(&distorted, &disk, policy, mode, seed));
+            }
+        }
+    }
+    assert!((rounds / 10..rounds).contains(&opened), "{opened} of {rounds} opened");
+}
+
+#[test]
+fn noise_is_refused_and_blank_flash_is_not_mistaken() {
+    let (flash, disk) = used(PolicyKind::FaceGr, Mode::WriteBack);
+    let mut rng = Rng::new(8);
+    for _ in 0..10 {
+        let noise: Vec<u8> = (0..flash.len()).map(|_| rng.next_u64() as u8).collect();
+        assert!(!try_open(&noise, &disk, PolicyKind::FaceGr, Mode::WriteBack, 1));
+    }
+    assert!(!try_open(&vec![0; flash.len()], &disk, PolicyKind::FaceGr, Mode::WriteBack, 1));
+    // Every single sector lost, one after the other, where structures lie.
+    for sector in (0..flash.len() / 512).filter(|sector| flash[sector * 512..].starts_with(b"ENTR")) {
+        let mut torn = flash.clone();
+        torn[sector * 512..(sector + 1) * 512].fill(0);
+        try_open(&torn, &disk, PolicyKind::FaceGr, Mode::WriteBack, 1);
+    }
+}
+
+#[test]
+fn pages_of_an_older_cache_on_the_same_device_are_not_taken_for_pages_of_this_one() {
+    for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
+        simulate(5, move || {
+            let mut options = small(policy, 96);
+            options.mode = Mode::WriteThrough;
+            let (flash, disk) = memory(&options, PAGES);
+            load(disk.clone(), PAGES);
+            let old = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+            for page in (0..90).map(PageId) {
+                old.evict(victim(page, 2, true, true), &build(page, 2)).unwrap();
+            }
+            old.close().unwrap();
+            // The same places, positions and group numbers, by another cache that gets less far.
+            let new = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+            for page in (0..90).map(PageId) {
+                new.evict(victim(page, 3, true, true), &build(page, 3)).unwrap();
+                if page.0 == 21 {
+                    new.checkpoint().unwrap();
+                    break;
+                }
+            }
+            drop(new);
+            let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
+            assert!(report.entries <= 22, "{report:?}");
+            let mut buffer = vec![0; PAGE];
+            for page in (0..PAGES).map(PageId) {
+                tier.fetch(page, &mut buffer).unwrap();
+                let expected = if page.0 < 22 {
+                    3
+                } else if page.0 < 90 {
+                    2
+                } else {
+                    1
+                };
+                assert_eq!(version(page, &buffer), expected);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_page_in_the_wrong_place_is_not_served() {
+    let (flash, disk) = used(PolicyKind::FaceGsc, Mode::WriteBack);
+    // Swap two whole pages on flash: each proves itself, but not as the version meant there.
+    let mut swapped = flash.clone();
+    let pages: Vec<usize> = (0..flash.len() / BLOCK)
+        .map(|at| at * BLOCK)
+        .filter(|at| *at >= 1 << 20 && page::header(&flash[*at..]).lsn.get() == 4)
+        .filter(|at| {
+            page::verify(&flash[*at..*at + PAGE], PageId(page::header(&flash[*at..]).page.get()), None)
+                .is_ok()
+        })
+        .collect();
+    let (one, two) = (pages[0], pages[1]);
+    swapped.copy_within(one..one + PAGE, two);
+    swapped[one..one + PAGE].copy_from_slice(&flash[two..two + PAGE]);
+    let named = [one, two].map(|at| PageId(page::header(&flash[at..]).page.get()));
+    simulate(1, move || {
+        let report = check(&*device(&swapped), None).unwrap();
+        assert!(!report.is_sound(), "{report}");
+        let options = small(PolicyKind::FaceGsc, 96);
+        assert_eq!(swapped.len() as u64, flash_bytes(&options));
+        assert_eq!(disk.len() as u64, disk_bytes(PAGES));
+        let (tier, _) = FlashTier::open(device(&swapped), device(&disk), options).unwrap();
+        for page in named {
+            let fetched = tier.fetch(page, &mut vec![0; PAGE]);
+            assert!(matches!(fetched, Err(TierError::Damaged { .. }) | Ok(_)), "{fetched:?}");
+            if let Ok(fetched) = fetched {
+                assert!(!fetched.dirty, "a clean page comes from disk");
+            }
+        }
+    });
+}

@@ -1,0 +1,84 @@
+//! The same code on OS threads: clients, background tasks and destages run truly at once.
+
+mod support;
+
+use entresol_core::{PageId, PolicyKind};
+use entresol_engine::{DiskLayer, FlashTier, Layer};
+use entresol_runtime::rng::Rng;
+use std::sync::Arc;
+use support::{PAGE, build, load, memory, small, version, victim};
+
+const PAGES: u64 = 600;
+const CLIENTS: u64 = 4;
+
+/// Each client changes its own pages; returns their versions.
+fn client(layer: &dyn Layer, id: u64) -> Vec<u64> {
+    let mut rng = Rng::new(id);
+    let mut versions = vec![1; (PAGES / CLIENTS) as usize];
+    let mut buffer = vec![0; PAGE];
+    for _ in 0..3000 {
+        let at = rng.below(PAGES / CLIENTS);
+        let page = PageId(at * CLIENTS + id);
+        let fetched = layer.fetch(page, &mut buffer).unwrap();
+        let newest = &mut versions[at as usize];
+        assert_eq!(version(page, &buffer), *newest, "page {page} from {fetched:?}");
+        if rng.below(2) == 0 {
+            *newest += 1;
+            layer.evict(victim(page, *newest, true, true), &build(page, *newest)).unwrap();
+        } else {
+            layer.evict(victim(page, *newest, fetched.dirty, false), &buffer).unwrap();
+        }
+        if rng.below(500) == 0 {
+            layer.checkpoint().unwrap();
+        }
+    }
+    versions
+}
+
+fn run(layer: Arc<dyn Layer>) -> Vec<Vec<u64>> {
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|id| {
+            let layer = layer.clone();
+            std::thread::spawn(move || client(&*layer, id))
+        })
+        .collect();
+    let versions = clients.into_iter().map(|client| client.join().unwrap()).collect();
+    layer.close().unwrap();
+    versions
+}
+
+fn expect(layer: &dyn Layer, versions: &[Vec<u64>]) {
+    let mut buffer = vec![0; PAGE];
+    for (id, versions) in versions.iter().enumerate() {
+        for (at, expected) in versions.iter().enumerate() {
+            let page = PageId(at as u64 * CLIENTS + id as u64);
+            layer.fetch(page, &mut buffer).unwrap();
+            assert_eq!(version(page, &buffer), *expected);
+        }
+    }
+}
+
+#[test]
+fn every_policy_works_on_threads_and_comes_back() {
+    for policy in PolicyKind::ALL {
+        let options = small(policy, 160);
+        let (flash, disk) = memory(&options, PAGES);
+        load(disk.clone(), PAGES);
+        let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+        let versions = run(tier.clone());
+        assert!(tier.metrics().flash_writes > 1000, "{policy:?}");
+        drop(tier);
+        let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
+        assert_eq!(report.warm, policy != PolicyKind::Lc);
+        expect(&*tier, &versions);
+        tier.close().unwrap();
+    }
+}
+
+#[test]
+fn the_disk_alone_works_on_threads() {
+    let (_, disk) = memory(&small(PolicyKind::Face, 96), PAGES);
+    load(disk.clone(), PAGES);
+    let versions = run(DiskLayer::open(disk.clone(), PAGE as u32).unwrap());
+    expect(&*DiskLayer::open(disk, PAGE as u32).unwrap(), &versions);
+}
