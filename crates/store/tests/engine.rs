@@ -8,15 +8,15 @@ use entresol_engine::{DiskLayer, FlashTier, Layer, TierOptions, flash_bytes};
 use entresol_store::{Options, Parts};
 use std::sync::Arc;
 use std::time::Duration;
-use support::Rng;
 use support::bank::{Site, lives, seeds};
+use support::{Rng, Slow};
 
 struct Devices {
     policy: Option<PolicyKind>,
     plan: Arc<FaultPlan>,
-    flash: Arc<FaultyDevice>,
-    disk: Arc<FaultyDevice>,
-    log: Arc<FaultyDevice>,
+    flash: Arc<Slow<FaultyDevice>>,
+    disk: Arc<Slow<FaultyDevice>>,
+    log: Arc<Slow<FaultyDevice>>,
 }
 
 fn tier_options(policy: PolicyKind) -> TierOptions {
@@ -39,7 +39,9 @@ impl Devices {
 
     fn over(policy: Option<PolicyKind>, [flash, disk, log]: [MemoryDevice; 3]) -> Devices {
         let plan = Arc::new(FaultPlan::none());
-        let device = |name, memory| Arc::new(FaultyDevice::new(name, memory, plan.clone()));
+        let device = |name, memory| {
+            Arc::new(Slow { device: FaultyDevice::new(name, memory, plan.clone()), nanos: 2000 })
+        };
         let (flash, disk, log) = (device("flash", flash), device("disk", disk), device("log", log));
         Devices { policy, plan, flash, disk, log }
     }
@@ -72,7 +74,7 @@ impl Site for Devices {
     }
 
     fn after_crash(&self, rng: &mut Rng) -> Devices {
-        let mut survivor = |device: &FaultyDevice| device.after_crash(&Survival::Seed(rng.next()));
+        let mut survivor = |slow: &Slow<FaultyDevice>| slow.device.after_crash(&Survival::Seed(rng.next()));
         Devices::over(self.policy, [survivor(&self.flash), survivor(&self.disk), survivor(&self.log)])
     }
 }

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const ACCOUNTS: u64 = 200;
+/// With their values a few times what the smallest pool holds.
+const ACCOUNTS: u64 = 600;
 pub const CLIENTS: u64 = 12;
 const OPENING: i64 = 1000;
 
@@ -97,7 +98,7 @@ fn account_key(account: u64) -> Vec<u8> {
 /// Values grow and shrink, so that leaves split.
 fn account_value(balance: i64, salt: u64) -> Vec<u8> {
     let mut value = balance.to_le_bytes().to_vec();
-    value.resize(8 + (salt % 160) as usize, salt as u8);
+    value.resize(8 + (salt % 900) as usize, salt as u8);
     value
 }
 
@@ -119,6 +120,11 @@ pub fn create(store: &Store) {
     txn.commit().unwrap();
     // Last: if it is there, all is.
     store.create_table("markers").unwrap();
+}
+
+/// Often one of a few, so that clients meet.
+fn some_account(rng: &mut Rng) -> u64 {
+    if rng.below(2) == 0 { rng.below(20) } else { rng.below(ACCOUNTS) }
 }
 
 /// Does `deed` in a transaction, not yet committed.
@@ -155,8 +161,10 @@ fn client(store: Store, oracle: Arc<Oracle>, id: u64, seed: u64, transactions: u
         let state = oracle.clients[id as usize].lock().unwrap().clone();
         let mut deed = Deed::default();
         let amount = rng.below(50) as i64;
-        deed.transfers = vec![(rng.below(ACCOUNTS), -amount), (rng.below(ACCOUNTS), amount)];
-        for _ in 0..rng.below(6) {
+        deed.transfers = vec![(some_account(&mut rng), -amount), (some_account(&mut rng), amount)];
+        // Now and then a long one, so that crashes fall into long rollbacks too.
+        let items = if rng.below(20) == 0 { 60 } else { rng.below(6) };
+        for _ in 0..items {
             // Keys of all clients mix; some ascend, some are random.
             let high = if rng.below(2) == 0 { rng.below(64) } else { state.next };
             let key =
@@ -171,7 +179,7 @@ fn client(store: Store, oracle: Arc<Oracle>, id: u64, seed: u64, transactions: u
         loop {
             let mut txn = store.begin();
             match perform(&mut txn, tables, &mut rng, &marker_key(id, state.next), &mut deed) {
-                Ok(()) if rng.below(8) == 0 => txn.abort().unwrap(),
+                Ok(()) if rng.below(if deed.items.len() > 20 { 2 } else { 8 }) == 0 => txn.abort().unwrap(),
                 Ok(()) => {
                     oracle.clients[id as usize].lock().unwrap().in_flight = Some(deed);
                     txn.commit().unwrap();
@@ -183,7 +191,7 @@ fn client(store: Store, oracle: Arc<Oracle>, id: u64, seed: u64, transactions: u
             }
             entresol_runtime::sleep(Duration::from_micros(1 + rng.below(20)));
         }
-        if rng.below(10) == 0 {
+        if rng.below(40) == 0 {
             audit(&store, tables, &mut rng);
         }
     }

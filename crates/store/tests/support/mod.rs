@@ -60,6 +60,36 @@ fn pause(nanos: u64) {
     }
 }
 
+/// A device that takes a random time, so that clients overlap.
+pub struct Slow<D> {
+    pub device: D,
+    pub nanos: u64,
+}
+
+impl<D: Device> Device for Slow<D> {
+    fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        pause(self.nanos);
+        self.device.run(batch)?;
+        pause(self.nanos);
+        Ok(())
+    }
+    fn sync(&self) -> Result<(), DeviceError> {
+        pause(self.nanos);
+        self.device.sync()?;
+        pause(self.nanos);
+        Ok(())
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.device.discard(offset, length)
+    }
+    fn counters(&self) -> Counters {
+        self.device.counters()
+    }
+}
+
 const SECTOR: usize = 512;
 
 struct LogState {
