@@ -1,1 +1,31 @@
+//! Worlds to crash (DESIGN §10): the real store on the real engine, on devices that lose power, tear writes and forget what
+//! was not synced, in simulation, from a seed.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`system`] | the systems under test |
+//! | [`machine`], [`watched`] | three devices that fail together, and what a power failure leaves of them |
+//! | [`workload`] | what clients do, and the oracle kept outside |
+//! | [`bank`], [`tpcc`] | two workloads |
+//! | [`life`] | one life of a machine: restart, verification, work |
+//! | [`campaign`] | a crash at every operation, restarts, crashes of restarts |
+//! | [`report`] | what was found, with seeds and commands that replay it |
 #![forbid(unsafe_code)]
+
+pub mod bank;
+pub mod campaign;
+pub mod life;
+pub mod machine;
+pub mod report;
+pub mod system;
+pub mod tpcc;
+pub mod watched;
+pub mod workload;
+
+pub use bank::Bank;
+pub use campaign::Campaign;
+pub use machine::{Machine, Media};
+pub use report::{Failure, Report};
+pub use system::System;
+pub use tpcc::Tpcc;
+pub use workload::Workload;

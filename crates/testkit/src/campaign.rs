@@ -1,0 +1,246 @@
+//! A crash at every operation of one life, each followed by restarts, some of which are cut off again.
+//!
+//! The life is lived once. At each operation the state that a power failure would leave is copied, with what the oracle
+//! knows at that moment, and handed to other threads, which restart from it. So the cost grows with the number of
+//! crashes, not with its square; and that the copy is what a crash leaves is itself tested.
+//!
+//! Invariant: what happens to the crash at operation `n` depends on the seed and on `n` only, not on other crashes or on
+//! threads. So it can be replayed alone.
+
+use crate::life::{Life, Lived, prepare};
+use crate::machine::{Devices, FrozenMedia, Machine, Media};
+use crate::report::{Failure, Report};
+use crate::system::System;
+use crate::workload::Workload;
+use entresol_device::{Device, Fault, FaultPlan, Injection};
+use entresol_runtime::rng::Rng;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// States that wait for a thread.
+const BACKLOG: usize = 8;
+
+/// What to crash, and where.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// On what.
+    pub system: System,
+    /// Of everything that happens by chance.
+    pub seed: u64,
+    /// Transactions of each client in the first life.
+    pub transactions: u64,
+    /// Every so many operations a crash; 1: at each.
+    pub stride: u64,
+    /// Only the crash at this operation.
+    pub only: Option<u64>,
+    /// One of so many crashes is followed by a crash of the next life, and so on.
+    pub again: u64,
+    /// The device of this name pretends to sync. For testing the tests.
+    pub liar: Option<&'static str>,
+    /// Threads that restart.
+    pub threads: usize,
+}
+
+/// What a power failure left.
+struct State<O> {
+    at: u64,
+    media: Media,
+    oracle: O,
+}
+
+impl Campaign {
+    /// A crash at every operation, a third of them followed by another.
+    pub fn new(system: System, seed: u64, transactions: u64) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8));
+        Self { system, seed, transactions, stride: 1, only: None, again: 3, liar: None, threads }
+    }
+
+    /// Carries it out.
+    pub fn run<W: Workload>(&self, workload: &W) -> Report {
+        match prepare(workload, self.system, self.seed) {
+            Ok((media, oracle)) => self.crash_everywhere(workload, &media.freeze(), oracle),
+            Err(message) => {
+                Report { failures: vec![self.failure(workload, 0, message)], ..Report::default() }
+            }
+        }
+    }
+
+    fn failure<W: Workload>(&self, workload: &W, at: u64, message: String) -> Failure {
+        Failure { workload: workload.name(), system: self.system, seed: self.seed, at, message }
+    }
+
+    fn is_chosen(&self, at: u64) -> bool {
+        match self.only {
+            Some(only) => at == only,
+            None => (at + self.seed).is_multiple_of(self.stride),
+        }
+    }
+
+    /// Of everything about the crash at `at`.
+    fn rng(&self, at: u64) -> Rng {
+        Rng::new(Rng::new(self.seed ^ at << 20).next_u64())
+    }
+
+    fn plan(&self) -> FaultPlan {
+        let plan = FaultPlan::none();
+        if let Some(liar) = self.liar {
+            let device = Some(liar.to_owned());
+            plan.inject(Injection { at: 0, device, fault: Fault::SyncLies, forever: true });
+        }
+        plan
+    }
+
+    fn first_life(&self) -> Life {
+        Life { seed: self.seed, verify: false, transactions: self.transactions }
+    }
+
+    fn crash_everywhere<W: Workload>(&self, workload: &W, start: &FrozenMedia, oracle: W::Oracle) -> Report {
+        let (sender, receiver) = sync_channel(BACKLOG);
+        let receiver = Mutex::new(receiver);
+        let mut report = Report::default();
+        std::thread::scope(|scope| {
+            let workers: Vec<_> =
+                (0..self.threads.max(1)).map(|_| scope.spawn(|| self.worker(workload, &receiver))).collect();
+            match self.observed_life(workload, start, oracle, sender) {
+                Ok(lived) => {
+                    report.operations = lived.operations;
+                    report.checkpoints = lived.metrics.checkpoints;
+                    let tier = lived.metrics.tier;
+                    (report.flash_hits, report.disk_writes) = (tier.flash_hits, tier.disk_writes);
+                    report.second_chances = tier.second_chances;
+                }
+                Err(message) => report.failures.push(self.failure(workload, 0, message)),
+            }
+            for worker in workers {
+                report.add(worker.join().expect("what a world panics with is caught in it"));
+            }
+        });
+        report.failures.sort_by_key(|failure| failure.at);
+        report
+    }
+
+    /// The first life, without a crash: `sender` gets the state at each chosen operation.
+    fn observed_life<W: Workload>(
+        &self,
+        workload: &W,
+        start: &FrozenMedia,
+        oracle: W::Oracle,
+        sender: SyncSender<State<W::Oracle>>,
+    ) -> Result<Lived, String> {
+        let mut machine = Machine::new(start.thaw(), self.plan(), workload.flash_groups());
+        let oracle = Arc::new(Mutex::new(oracle));
+        // Tasks that are never woken keep the machine alive: the channel must be closed from here.
+        let sender = Arc::new(Mutex::new(Some(sender)));
+        let (campaign, known, states) = (self.clone(), oracle.clone(), sender.clone());
+        machine.observe(move |devices: &Devices, at| {
+            if !campaign.is_chosen(at) {
+                return;
+            }
+            let media = devices.after_crash(campaign.rng(at).next_u64());
+            let state = State { at, media, oracle: known.lock().clone() };
+            if let Some(sender) = &*states.lock() {
+                sender.send(state).expect("the workers wait until the sender is gone");
+            }
+        });
+        let lived = self.first_life().live(workload, self.system, &machine, &oracle);
+        sender.lock().take();
+        lived?.ok_or_else(|| "power failed though no crash was planned".to_owned())
+    }
+
+    fn worker<W: Workload>(&self, workload: &W, states: &Mutex<Receiver<State<W::Oracle>>>) -> Report {
+        let mut report = Report::default();
+        loop {
+            let state = states.lock().recv();
+            let Ok(state) = state else { return report };
+            let at = state.at;
+            report.crashes += 1;
+            if let Err(message) = self.survive(workload, state, &mut report) {
+                report.failures.push(self.failure(workload, at, message));
+            }
+        }
+    }
+
+    /// What is left after the crash is sound; a restart from it gives back what was committed; so it does after further
+    /// crashes.
+    fn survive<W: Workload>(
+        &self,
+        workload: &W,
+        state: State<W::Oracle>,
+        report: &mut Report,
+    ) -> Result<(), String> {
+        let State { at, mut media, oracle } = state;
+        let mut rng = self.rng(at);
+        rng.next_u64();
+        let oracle = Arc::new(Mutex::new(oracle));
+        let groups = workload.flash_groups();
+        self.check(&media, "after the crash")?;
+        for life in 1.. {
+            let seed = rng.next_u64();
+            let transactions = if rng.below(4) == 0 { 2 } else { 0 };
+            let life_of = Life { seed, verify: true, transactions };
+            let machine = Machine::new(media.fork(), FaultPlan::none(), groups);
+            let copy = Arc::new(Mutex::new(oracle.lock().clone()));
+            let lived = life_of
+                .live(workload, self.system, &machine, &copy)
+                .and_then(|lived| lived.ok_or_else(|| "power failed though no crash was planned".to_owned()))
+                .map_err(|message| format!("life {life} after the crash: {message}"))?;
+            report.restarts += 1;
+            report.losers += lived.restart.losers;
+            report.warm += u64::from(lived.restart.pages_from_flash > 0);
+            self.check(&machine.after_crash(0), "after a restart and a shutdown")?;
+            if rng.below(self.again.max(1)) != 0 || self.again == 0 {
+                return Ok(());
+            }
+            // The same life once more, but it is cut off.
+            let end = if rng.below(4) == 0 { lived.operations } else { lived.restart_operations };
+            let cut = 1 + rng.below(end);
+            let machine = Machine::new(media, FaultPlan::crash_at(cut), groups);
+            let told =
+                |message| format!("life {life} after the crash, to be cut off at operation {cut}: {message}");
+            if life_of.live(workload, self.system, &machine, &oracle).map_err(told)?.is_some() {
+                return Err(told(format!("it ended after {} operations", machine.plan.operations())));
+            }
+            report.crashes_again += 1;
+            report.crashes_in_restart += u64::from(cut <= lived.restart_operations);
+            media = machine.after_crash(rng.next_u64());
+            self.check(&media, "after a crash of a later life")?;
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    /// Flash and disk break no invariant, and agree on who is newer.
+    fn check(&self, media: &Media, when: &str) -> Result<(), String> {
+        if self.system == System::DiskOnly {
+            return Ok(());
+        }
+        let disk: Arc<dyn Device> = Arc::new(media.disk.fork("disk"));
+        let report = entresol_engine::check(&media.flash, Some(disk))
+            .map_err(|error| format!("checking the flash {when}: {error}"))?;
+        if report.is_sound() { Ok(()) } else { Err(format!("the flash is not sound {when}: {report}")) }
+    }
+
+    /// What a crash at operation `at` leaves, by living the first life up to it: the slow way, to test the copies.
+    pub fn crash_at<W: Workload>(&self, workload: &W, at: u64) -> Result<(Media, W::Oracle), String> {
+        let (media, oracle) = prepare(workload, self.system, self.seed)?;
+        let oracle = Arc::new(Mutex::new(oracle));
+        let plan = self.plan();
+        plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
+        let machine = Machine::new(media.freeze().thaw(), plan, workload.flash_groups());
+        match self.first_life().live(workload, self.system, &machine, &oracle)? {
+            Some(lived) => Err(format!("the life ended after {} operations", lived.operations)),
+            None => {
+                let known = oracle.lock().clone();
+                Ok((machine.after_crash(self.rng(at).next_u64()), known))
+            }
+        }
+    }
+
+    /// What the copies hold at the chosen operations, in order.
+    pub fn copies<W: Workload>(&self, workload: &W) -> Result<Vec<(u64, Media, W::Oracle)>, String> {
+        let (media, oracle) = prepare(workload, self.system, self.seed)?;
+        let (sender, receiver) = sync_channel(usize::MAX >> 16);
+        self.observed_life(workload, &media.freeze(), oracle, sender)?;
+        Ok(receiver.into_iter().map(|State { at, media, oracle }| (at, media, oracle)).collect())
+    }
+}

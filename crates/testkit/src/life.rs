@@ -1,0 +1,115 @@
+//! One life of a machine: switched on, restarted, verified, put to work, and switched off or cut off.
+
+use crate::machine::{Machine, Media};
+use crate::system::System;
+use crate::workload::Workload;
+use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
+use entresol_store::{Parts, RestartReport, Store, StoreMetrics};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest time that a request takes on either side, while delays are on.
+const LATENCY_MAX: Duration = Duration::from_micros(40);
+
+/// What a life consists of.
+#[derive(Clone, Copy, Debug)]
+pub struct Life {
+    /// Of everything that happens by chance.
+    pub seed: u64,
+    /// Whether the content is compared with the oracle after the restart.
+    pub verify: bool,
+    /// Transactions of each client afterwards.
+    pub transactions: u64,
+}
+
+/// What happened in a life that was not cut off.
+#[derive(Clone, Debug)]
+pub struct Lived {
+    /// Device operations until the restart was through.
+    pub restart_operations: u64,
+    /// Device operations until the shutdown.
+    pub operations: u64,
+    /// What the restart did.
+    pub restart: RestartReport,
+    /// What the store did.
+    pub metrics: StoreMetrics,
+}
+
+fn simulation(seed: u64) -> Simulation {
+    Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() })
+}
+
+/// Loads `workload` into a new store and shuts it down. Returns the media and the record of what is on them.
+pub fn prepare<W: Workload>(workload: &W, system: System, seed: u64) -> Result<(Media, W::Oracle), String> {
+    let (disk, log) = workload.device_bytes();
+    let media = Media::blank(disk, log, system.flash_bytes(workload.flash_groups()));
+    let machine = Machine::new(media, entresol_device::FaultPlan::none(), workload.flash_groups());
+    let outcome: Outcome<Result<_, String>> = simulation(seed).run(|| {
+        let layer = system.create(&machine).map_err(|error| format!("creating the layer: {error}"))?;
+        let parts = Parts { layer, log: machine.log() };
+        let store = Store::create(parts, workload.options()).map_err(|error| error.to_string())?;
+        let oracle = workload.load(&store)?;
+        store.shutdown().map_err(|error| format!("shutting down: {error}"))?;
+        Ok(oracle)
+    });
+    let oracle = finished(outcome)?.ok_or("the simulation was halted though no crash was planned")??;
+    Ok((machine.after_crash(seed), oracle))
+}
+
+/// `None`: power failed.
+fn finished<T>(outcome: Outcome<T>) -> Result<Option<T>, String> {
+    match outcome {
+        Outcome::Finished(result) => Ok(Some(result)),
+        Outcome::Halted => Ok(None),
+        Outcome::Deadlock { parked } => Err(format!("nothing goes on: {parked:?} wait for ever")),
+        Outcome::Panicked(message) => Err(message),
+    }
+}
+
+impl Life {
+    /// Lives it. `None`: power failed. An error says what the store did wrong.
+    pub fn live<W: Workload>(
+        &self,
+        workload: &W,
+        system: System,
+        machine: &Machine,
+        oracle: &Arc<Mutex<W::Oracle>>,
+    ) -> Result<Option<Lived>, String> {
+        let outcome = simulation(self.seed).run(|| self.body(workload, system, machine, oracle));
+        let lived = finished(outcome)?.transpose()?;
+        if lived.is_none() && !machine.plan.has_crashed() {
+            return Err("the simulation was halted though no crash was planned".to_owned());
+        }
+        Ok(lived)
+    }
+
+    fn body<W: Workload>(
+        &self,
+        workload: &W,
+        system: System,
+        machine: &Machine,
+        oracle: &Arc<Mutex<W::Oracle>>,
+    ) -> Result<Lived, String> {
+        machine.pace.set(LATENCY_MAX);
+        let layer = system.open(machine).map_err(|error| format!("opening the layer: {error}"))?;
+        let parts = Parts { layer, log: machine.log() };
+        let (store, restart) =
+            Store::open(parts, workload.options()).map_err(|error| format!("restarting: {error}"))?;
+        let restart_operations = machine.plan.operations();
+        if self.verify {
+            machine.pace.set(Duration::ZERO);
+            store.verify().map_err(|error| format!("verifying the trees after the restart: {error}"))?;
+            let mut known = oracle.lock().clone();
+            workload.verify(&store, &mut known)?;
+            *oracle.lock() = known;
+            machine.pace.set(LATENCY_MAX);
+        }
+        if self.transactions > 0 {
+            workload.work(&store, oracle, self.seed, self.transactions)?;
+        }
+        let metrics = store.metrics();
+        store.shutdown().map_err(|error| format!("shutting down: {error}"))?;
+        Ok(Lived { restart_operations, operations: machine.plan.operations(), restart, metrics })
+    }
+}

@@ -1,0 +1,145 @@
+//! A machine that loses its power: three devices that forget what was not synced, and what is left of them.
+//!
+//! Invariant: what a power failure leaves depends on the requests so far and on the seed alone.
+
+use crate::watched::{Observer, Pace, Watched};
+use entresol_device::{BaseImage, Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
+use entresol_runtime::rng::Rng;
+use std::sync::Arc;
+
+/// What lies on the devices while the machine is off.
+#[derive(Debug)]
+pub struct Media {
+    /// Under the pages.
+    pub disk: MemoryDevice,
+    /// Under the log.
+    pub log: MemoryDevice,
+    /// Under the cache; of no bytes without one.
+    pub flash: MemoryDevice,
+}
+
+/// Media that many machines start from.
+#[derive(Clone, Debug)]
+pub struct FrozenMedia {
+    disk: Arc<BaseImage>,
+    log: Arc<BaseImage>,
+    flash: Arc<BaseImage>,
+}
+
+impl Media {
+    /// Blank media of these sizes, in bytes.
+    pub fn blank(disk: u64, log: u64, flash: u64) -> Self {
+        let new = MemoryDevice::new;
+        Self { disk: new("disk", disk), log: new("log", log), flash: new("flash", flash) }
+    }
+
+    /// Independent copies.
+    pub fn fork(&self) -> Self {
+        Self { disk: self.disk.fork("disk"), log: self.log.fork("log"), flash: self.flash.fork("flash") }
+    }
+
+    /// Makes them the start of many.
+    pub fn freeze(self) -> FrozenMedia {
+        FrozenMedia { disk: self.disk.freeze(), log: self.log.freeze(), flash: self.flash.freeze() }
+    }
+}
+
+impl FrozenMedia {
+    /// A copy to write to.
+    pub fn thaw(&self) -> Media {
+        let over = |name: &str, image: &Arc<BaseImage>| MemoryDevice::over(name, image.clone());
+        Media {
+            disk: over("disk", &self.disk),
+            log: over("log", &self.log),
+            flash: over("flash", &self.flash),
+        }
+    }
+}
+
+/// The machine, switched on.
+pub struct Machine {
+    /// Counts operations over all devices, and cuts the power off.
+    pub plan: Arc<FaultPlan>,
+    /// How long requests take; shared by the devices.
+    pub pace: Arc<Pace>,
+    /// Size of the cache, see [`crate::System::tier_options`].
+    pub flash_groups: u32,
+    devices: Arc<Devices>,
+    observer: Option<Observer>,
+}
+
+/// The devices of a machine, without their timing.
+pub struct Devices {
+    disk: Arc<FaultyDevice>,
+    log: Arc<FaultyDevice>,
+    flash: Arc<FaultyDevice>,
+}
+
+impl Machine {
+    /// A machine with these media, whose power fails as `plan` says.
+    pub fn new(media: Media, plan: FaultPlan, flash_groups: u32) -> Self {
+        let plan = Arc::new(plan);
+        let device = |name, media| Arc::new(FaultyDevice::new(name, media, plan.clone()));
+        let devices = Devices {
+            disk: device("disk", media.disk),
+            log: device("log", media.log),
+            flash: device("flash", media.flash),
+        };
+        Self {
+            pace: Arc::new(Pace::default()),
+            flash_groups,
+            devices: Arc::new(devices),
+            observer: None,
+            plan,
+        }
+    }
+
+    /// Calls `observe` at every operation, at the moment when a crash at it would strike.
+    pub fn observe(&mut self, observe: impl Fn(&Devices, u64) + Send + Sync + 'static) {
+        let (devices, plan) = (self.devices.clone(), self.plan.clone());
+        self.observer = Some(Arc::new(move |ahead| observe(&devices, plan.operations() + ahead)));
+    }
+
+    fn watched(&self, device: &Arc<FaultyDevice>) -> Arc<dyn Device> {
+        Arc::new(Watched { inner: device.clone(), pace: self.pace.clone(), observer: self.observer.clone() })
+    }
+
+    /// The disk under the pages.
+    pub fn disk(&self) -> Arc<dyn Device> {
+        self.watched(&self.devices.disk)
+    }
+
+    /// The log device.
+    pub fn log(&self) -> Arc<dyn Device> {
+        self.watched(&self.devices.log)
+    }
+
+    /// The flash device.
+    pub fn flash(&self) -> Arc<dyn Device> {
+        self.watched(&self.devices.flash)
+    }
+
+    /// What is left after a power failure now; `seed` decides which unsynced sectors.
+    pub fn after_crash(&self, seed: u64) -> Media {
+        self.devices.after_crash(seed)
+    }
+}
+
+impl Devices {
+    /// What is left after a power failure now; `seed` decides which unsynced sectors of which device.
+    pub fn after_crash(&self, seed: u64) -> Media {
+        let mut rng = Rng::new(seed);
+        let mut survivors = |device: &FaultyDevice| device.after_crash(&survival(&mut rng, device));
+        Media { disk: survivors(&self.disk), log: survivors(&self.log), flash: survivors(&self.flash) }
+    }
+}
+
+/// Nothing, everything, whole writes, or sectors: torn writes in any order.
+fn survival(rng: &mut Rng, device: &FaultyDevice) -> Survival {
+    match rng.below(6) {
+        0 => Survival::None,
+        1 => Survival::All,
+        2 => Survival::Writes((0..device.unsynced().0).map(|_| rng.below(2) == 0).collect()),
+        _ => Survival::Seed(rng.next_u64()),
+    }
+}

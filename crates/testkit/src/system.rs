@@ -1,0 +1,110 @@
+//! The systems under test: the disk alone, and a small flash cache under each policy.
+//!
+//! Invariant: all are as small as they may be, so that a short run fills and wraps everything there is.
+
+use crate::machine::Machine;
+use entresol_core::PolicyKind;
+use entresol_engine::{DiskLayer, FlashTier, Layer, TierError, TierOptions, flash_bytes};
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes of a page, in all systems.
+pub const PAGE_BYTES: u32 = 4096;
+
+/// What stands below the buffer pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// The two-layer baseline.
+    DiskOnly,
+    /// A flash cache under this policy.
+    Cached(PolicyKind),
+}
+
+impl System {
+    /// All systems.
+    pub const ALL: [System; 5] = [
+        System::DiskOnly,
+        System::Cached(PolicyKind::Lc),
+        System::Cached(PolicyKind::Face),
+        System::Cached(PolicyKind::FaceGr),
+        System::Cached(PolicyKind::FaceGsc),
+    ];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            System::DiskOnly => "disk-only",
+            System::Cached(policy) => policy.name(),
+        }
+    }
+
+    /// The system of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|system| system.name() == name)
+    }
+
+    /// A flash cache of `groups` groups of 4 pages (as few as the core allows, if fewer are asked for); `None` without
+    /// flash.
+    pub fn tier_options(self, groups: u32) -> Option<TierOptions> {
+        let System::Cached(policy) = self else { return None };
+        let group_pages = 4;
+        let slots = (groups * group_pages).max(SLOTS_MIN);
+        Some(TierOptions {
+            page_bytes: PAGE_BYTES,
+            group_pages,
+            staging_groups: 2,
+            segment_entries: 32,
+            history: if policy == PolicyKind::Lc { slots } else { 0 },
+            slots,
+            write_workers: 2,
+            background_workers: 2,
+            ..TierOptions::new(policy, slots)
+        })
+    }
+
+    /// Bytes of flash that such a cache takes; 0 without flash.
+    pub fn flash_bytes(self, groups: u32) -> u64 {
+        self.tier_options(groups).as_ref().map_or(0, flash_bytes)
+    }
+
+    /// A new layer on blank devices.
+    pub fn create(self, machine: &Machine) -> Result<Arc<dyn Layer>, TierError> {
+        Ok(match self.tier_options(machine.flash_groups) {
+            None => DiskLayer::create(machine.disk(), PAGE_BYTES)?,
+            Some(options) => FlashTier::create(machine.flash(), machine.disk(), options)?,
+        })
+    }
+
+    /// The layer that lies on the devices, after a shutdown or a crash.
+    pub fn open(self, machine: &Machine) -> Result<Arc<dyn Layer>, TierError> {
+        Ok(match self.tier_options(machine.flash_groups) {
+            None => DiskLayer::open(machine.disk(), PAGE_BYTES)?,
+            Some(options) => FlashTier::open(machine.flash(), machine.disk(), options)?.0,
+        })
+    }
+}
+
+/// Fewest slots that the core allows with groups of 4 pages and two of them in staging.
+const SLOTS_MIN: u32 = 96;
+
+impl fmt::Display for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_caches_are_possible_and_none_is_smaller() {
+        for system in System::ALL {
+            assert_eq!(System::from_name(system.name()), Some(system));
+            let Some(options) = system.tier_options(0) else { continue };
+            options.validate().expect("the smallest cache is possible");
+            let smaller = TierOptions { slots: options.slots - options.group_pages, ..options };
+            assert!(smaller.validate().is_err(), "{system} could be smaller");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! A device whose requests take a random time, so that tasks interleave, and whose every operation can be watched.
+//!
+//! Invariant: the observer is called when a power failure at this very operation would strike: the writes of a batch are
+//! under way (any of their sectors may survive), a sync has not taken effect.
+
+use entresol_device::{Counters, Device, DeviceError, FaultyDevice, Geometry, Io};
+use entresol_runtime::{is_simulated, random, sleep};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Called with the number of operations that follow those counted so far: 0 when the operation has been counted, 1 when
+/// it comes next.
+pub(crate) type Observer = Arc<dyn Fn(u64) + Send + Sync>;
+
+/// How long requests take.
+#[derive(Debug, Default)]
+pub struct Pace {
+    latency_max_nanos: AtomicU64,
+}
+
+impl Pace {
+    /// Requests take up to `latency_max` on either side of the moment at which they happen; zero: no time at all.
+    pub fn set(&self, latency_max: Duration) {
+        self.latency_max_nanos.store(u64::try_from(latency_max.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    fn wait(&self) {
+        let latency_max = self.latency_max_nanos.load(Relaxed);
+        if latency_max > 0 && is_simulated() {
+            sleep(Duration::from_nanos(random() % latency_max));
+        }
+    }
+}
+
+pub(crate) struct Watched {
+    pub inner: Arc<FaultyDevice>,
+    pub pace: Arc<Pace>,
+    pub observer: Option<Observer>,
+}
+
+impl Watched {
+    fn observe(&self, ahead: u64) {
+        if let Some(observer) = &self.observer {
+            observer(ahead);
+        }
+    }
+}
+
+impl Device for Watched {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        self.pace.wait();
+        let result = self.inner.run(batch);
+        self.observe(0);
+        self.pace.wait();
+        result
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.pace.wait();
+        self.observe(1);
+        let result = self.inner.sync();
+        self.pace.wait();
+        result
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.inner.discard(offset, length)
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
