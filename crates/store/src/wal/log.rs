@@ -118,9 +118,17 @@ impl Wal {
             area: master.area,
             id: master.id,
             durable: AtomicU64::new(start),
-            redo_point: AtomicU64::new(oldest.0),
+            // Not `oldest`, which may be older than what the next redo reads: a page whose image lies between would be
+            // changed without a new one, and a torn write of it could not be repaired. So after a restart the first
+            // change of every page is an image.
+            redo_point: AtomicU64::new(start),
             oldest: AtomicU64::new(oldest.0),
-            tail: TinyMutex::new(Tail { buffer: Vec::new(), start, epoch: master.epoch, redo_point: oldest }),
+            tail: TinyMutex::new(Tail {
+                buffer: Vec::new(),
+                start,
+                epoch: master.epoch,
+                redo_point: Lsn(start),
+            }),
             flusher: Mutex::new(Flusher { running: false, spare: Vec::new(), master, failed: None }),
             flushed: Condvar::new(),
             written_bytes: AtomicU64::new(0),
