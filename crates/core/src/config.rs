@@ -103,7 +103,7 @@ impl Config {
     /// Fewest slots this configuration works with: in-flight dequeues and staging must never meet (see
     /// [`crate::placement`]).
     pub const fn slots_min(&self) -> u32 {
-        2 * self.group_pages * (crate::placement::UNITS as u32 + 2) + 2 * self.staging_pages()
+        2 * self.group_pages * (crate::placement::log::GROUPS_AHEAD_MIN as u32 + 2) + 2 * self.staging_pages()
     }
 
     /// Says whether a partition can be built from this.

@@ -108,6 +108,32 @@ pub struct Ticket(pub(crate) u32);
 /// Pages of a job, never more than a group.
 pub type JobPages = ArrayVec<JobPage, GROUP_PAGES_MAX>;
 
+/// What a job is, without its pages. They are filled in where the caller has room for them: a [`Job`] is 8 KiB, and is
+/// copied once only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    Write { ticket: Ticket, one_io: bool, completes_group: bool },
+    Dequeue { ticket: Ticket, one_io: bool },
+    Clean,
+    PullVictims(u32),
+}
+
+impl Work {
+    /// The job that `start` finds, with the pages that it fills in.
+    #[inline(always)]
+    pub(crate) fn job(start: impl FnOnce(&mut JobPages) -> Option<Work>) -> Option<Job> {
+        let mut pages = JobPages::new();
+        Some(match start(&mut pages)? {
+            Work::Write { ticket, one_io, completes_group } => {
+                Job::Write { ticket, pages, one_io, completes_group }
+            }
+            Work::Dequeue { ticket, one_io } => Job::Dequeue { ticket, pages, one_io },
+            Work::Clean => Job::Clean { pages },
+            Work::PullVictims(count) => Job::PullVictims(count),
+        })
+    }
+}
+
 /// Work for the driver.
 #[derive(Clone, Debug)]
 pub enum Job {

@@ -4,7 +4,7 @@
 //! and in the background takes jobs with [`Partition::next_job`], does their I/O without the latch, and reports back.
 
 use crate::config::Placement;
-use crate::job::{Admission, Fate, FrameId, Generation, Job, JobPage, Lookup, Ticket};
+use crate::job::{Admission, Fate, FrameId, Generation, Job, JobPage, Lookup, Ticket, Work};
 use crate::policy::{Offer, Policy, with_policy};
 use crate::region::Partition;
 use crate::slot::{DIRTY, VALID};
@@ -109,27 +109,27 @@ impl Partition<'_> {
 
     /// The next thing to do in the background, if there is one now. Several may be under way at once.
     pub fn next_job(&mut self) -> Option<Job> {
-        match self.placement() {
-            Placement::Log => self.log_next_job(),
-            Placement::Slots => self.slots_next_job(),
-        }
+        Work::job(|pages| match self.placement() {
+            Placement::Log => self.write_job(pages).or_else(|| self.log_next_chore(pages)),
+            Placement::Slots => self.write_one(pages).or_else(|| self.slots_next_chore(pages)),
+        })
     }
 
     /// As [`Partition::next_job`], but write jobs only: for a worker that must stay free for them while others wait for
     /// room in staging.
     pub fn next_write(&mut self) -> Option<Job> {
-        match self.placement() {
-            Placement::Log => self.write_job(),
-            Placement::Slots => self.write_one(),
-        }
+        Work::job(|pages| match self.placement() {
+            Placement::Log => self.write_job(pages),
+            Placement::Slots => self.write_one(pages),
+        })
     }
 
     /// As [`Partition::next_job`], all but write jobs.
     pub fn next_chore(&mut self) -> Option<Job> {
-        match self.placement() {
-            Placement::Log => self.log_next_chore(),
-            Placement::Slots => self.slots_next_chore(),
-        }
+        Work::job(|pages| match self.placement() {
+            Placement::Log => self.log_next_chore(pages),
+            Placement::Slots => self.slots_next_chore(pages),
+        })
     }
 
     /// Whether [`Partition::staged`] of `frame` has made a write job possible.
@@ -170,10 +170,12 @@ impl Partition<'_> {
         }
     }
 
-    /// Closes the open group, so that all of staging can be written (log placement).
+    /// For a checkpoint: sees to it that everything staged so far can be written, and is (log placement: closes the open
+    /// group; slot placement: also what newer versions overtake from now on).
     pub fn close_group(&mut self) {
-        if self.placement() == Placement::Log {
-            self.log_close_group();
+        match self.placement() {
+            Placement::Log => self.log_close_group(),
+            Placement::Slots => self.head.close_at = self.head.rear,
         }
     }
 
@@ -191,7 +193,14 @@ impl Partition<'_> {
     /// when the work under way on it is done. `None`: no dirty slot is left. For the checkpoint of a policy whose
     /// directory does not survive a crash.
     pub fn sweep(&mut self, from: SlotId) -> Option<Result<Job, SlotId>> {
-        Some(self.slots_sweep(from.0)?.map_err(SlotId))
+        match self.slots_sweep(from.0)? {
+            Ok(slot) => Work::job(|pages| {
+                pages.push(self.start_copy(slot));
+                Some(Work::Clean)
+            })
+            .map(Ok),
+            Err(busy) => Some(Err(SlotId(busy))),
+        }
     }
 
     /// What would be lost without the flash and the staging memory: versions newer than disk that lie there, and the

@@ -77,7 +77,8 @@ pub(crate) struct Header {
     pub unit_first: u64,
     /// Units ever started.
     pub unit_next: u64,
-    /// Log placement: the open group is to be closed up to this position as soon as second chances allow.
+    /// Log placement: the open group is to be closed up to this position as soon as second chances allow. Slot placement:
+    /// versions before this position are written even if they are overtaken.
     pub close_at: u64,
     /// Hash of all decisions, in order.
     pub decisions: u64,

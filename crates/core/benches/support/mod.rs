@@ -15,7 +15,7 @@ impl Noise {
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z >> 32) * bound as u64 >> 32) as u32
+        (((z >> 32) * bound as u64) >> 32) as u32
     }
 }
 

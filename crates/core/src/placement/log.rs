@@ -17,7 +17,7 @@
 //! - In-flight dequeues span at most [`UNITS`] groups, and the ring is much longer, so that two versions of one page are
 //!   never being destaged at the same time.
 
-use crate::job::{Admission, Fate, FrameId, Generation, Job, JobPage, JobPages, Ticket};
+use crate::job::{Admission, Fate, FrameId, Generation, JobPage, JobPages, Ticket, Work};
 use crate::placement::UNITS;
 use crate::policy::{Policy, with_policy};
 use crate::region::{Partition, Unit};
@@ -29,8 +29,14 @@ pub(crate) const UNIT_FREE: u32 = 0;
 pub(crate) const UNIT_OPEN: u32 = 1;
 pub(crate) const UNIT_DONE: u32 = 2;
 
-/// Groups kept free or becoming free, so that dequeues run ahead of evictions.
-const GROUPS_AHEAD: u64 = 4;
+/// Groups kept free or becoming free, so that dequeues run ahead of evictions: a sixteenth of the ring, within bounds. A
+/// dequeue takes as long as the slowest of its destages, so a few must be under way at once to keep a disk array busy.
+fn groups_ahead(groups: u64) -> u64 {
+    (groups / 16).clamp(GROUPS_AHEAD_MIN, UNITS as u64)
+}
+
+/// Fewest groups kept free or becoming free.
+pub(crate) const GROUPS_AHEAD_MIN: u64 = 4;
 
 impl Partition<'_> {
     fn group(&self) -> u64 {
@@ -116,15 +122,11 @@ impl Partition<'_> {
         }
     }
 
-    pub(crate) fn log_next_job(&mut self) -> Option<Job> {
-        self.write_job().or_else(|| self.log_next_chore())
-    }
-
-    pub(crate) fn log_next_chore(&mut self) -> Option<Job> {
+    pub(crate) fn log_next_chore(&mut self, pages: &mut JobPages) -> Option<Work> {
         if std::mem::take(&mut self.head.pull) != 0 && self.group_is_open() {
-            return Some(Job::PullVictims(self.open_positions() as u32));
+            return Some(Work::PullVictims(self.open_positions() as u32));
         }
-        self.dequeue_job()
+        self.dequeue_job(pages)
     }
 
     /// Whether the group of `frame` is full, or may be written page by page.
@@ -133,7 +135,7 @@ impl Partition<'_> {
         !self.policy().by_group() || group.ready == self.head.group_pages
     }
 
-    pub(crate) fn write_job(&mut self) -> Option<Job> {
+    pub(crate) fn write_job(&mut self, pages: &mut JobPages) -> Option<Work> {
         let group_pages = self.head.group_pages;
         let one_io = self.policy().by_group();
         let mut first = self.head.staged_front;
@@ -147,15 +149,14 @@ impl Partition<'_> {
                 let end = (from..first + group_pages as u64)
                     .find(|p| !ready(*p))
                     .unwrap_or(first + group_pages as u64);
-                return Some(self.write_run(at, from, end, one_io));
+                return Some(self.write_run(at, from, end, pages));
             }
             first += group_pages as u64;
         }
         None
     }
 
-    fn write_run(&mut self, at: usize, from: u64, end: u64, one_io: bool) -> Job {
-        let mut pages = JobPages::new();
+    fn write_run(&mut self, at: usize, from: u64, end: u64, pages: &mut JobPages) -> Work {
         for position in from..end {
             let frame = self.frame_of(position);
             let padding = self.is_padding(frame);
@@ -178,7 +179,7 @@ impl Partition<'_> {
         group.issued += pages.len() as u32;
         group.writing = 1;
         let completes_group = group.issued == self.head.group_pages;
-        Job::Write { ticket: Ticket(at as u32), pages, one_io, completes_group }
+        Work::Write { ticket: Ticket(at as u32), one_io: self.policy().by_group(), completes_group }
     }
 
     fn second_chances(&self) -> bool {
@@ -186,7 +187,7 @@ impl Partition<'_> {
     }
 
     /// A dequeue must make room: if every page of the group is to stay, the one at the very front goes (FaCE §3.3).
-    fn limit_second_chances(&self, pages: &mut JobPages, allowed: bool) {
+    fn limit_second_chances(&self, pages: &mut [JobPage], allowed: bool) {
         let going = match (allowed, pages.iter().all(|page| page.fate == Fate::SecondChance)) {
             (false, _) => pages.len(),
             (true, true) => 1,
@@ -198,14 +199,14 @@ impl Partition<'_> {
     }
 
     /// Starts the dequeue of the group at the front, when room is getting scarce.
-    fn dequeue_job(&mut self) -> Option<Job> {
+    fn dequeue_job(&mut self, pages: &mut JobPages) -> Option<Work> {
         let group = self.group();
         let in_flight = (self.head.scan - self.head.released) / group;
         let free = self.free_groups();
         // Without a group to spare (after a restart with a full ring), the first one goes without second chances.
         let second_chances = self.second_chances() && free > self.head.undecided as u64;
         let units = self.head.unit_next - self.head.unit_first;
-        if free + in_flight >= GROUPS_AHEAD
+        if free + in_flight >= groups_ahead(self.head.slots as u64 / group)
             || (self.second_chances() && !second_chances && in_flight > 0)
             || units == UNITS as u64
             || self.head.scan + group > self.head.staged_front
@@ -214,18 +215,17 @@ impl Partition<'_> {
         }
         let unit = (self.head.unit_next % UNITS as u64) as u32;
         self.head.units[unit as usize] = Unit { first: self.head.scan, pending: 0, state: UNIT_OPEN };
-        let mut pages = JobPages::new();
         for position in self.head.scan..self.head.scan + group {
             pages.push(self.decide(position, unit));
         }
-        self.limit_second_chances(&mut pages, second_chances);
-        for page in &pages {
+        self.limit_second_chances(pages, second_chances);
+        for page in pages.iter() {
             self.note_decision(page.position.0 << 2 | page.fate as u64);
         }
         self.head.scan += group;
         self.head.unit_next += 1;
         self.head.undecided += 1;
-        Some(Job::Dequeue { ticket: Ticket(unit), pages, one_io: self.policy().by_group() })
+        Some(Work::Dequeue { ticket: Ticket(unit), one_io: self.policy().by_group() })
     }
 
     fn decide(&mut self, position: u64, unit: u32) -> JobPage {

@@ -8,4 +8,4 @@ pub(crate) mod log;
 pub(crate) mod slots;
 
 /// Dequeues that may be under way at once.
-pub(crate) const UNITS: usize = 4;
+pub(crate) const UNITS: usize = 8;

@@ -3,9 +3,10 @@
 //!
 //! - A page that is in a slot already is written to the same slot; a new one takes a free slot.
 //! - `BUSY` marks a slot with a write, a destage or a cleaning under way; nothing else is started on it.
-//! - A staged version that is overtaken by a newer one before its write began is not written at all.
+//! - A staged version that is overtaken by a newer one before its write began is not written at all, unless a checkpoint
+//!   began in between (`close_at`): it waits for this version's position only.
 
-use crate::job::{Admission, Fate, FrameId, Generation, Job, JobPage, JobPages, Ticket};
+use crate::job::{Admission, Fate, FrameId, Generation, JobPage, JobPages, Ticket, Work};
 use crate::policy::{Policy, with_policy};
 use crate::region::Partition;
 use crate::slot::{BUSY, DIRTY, NIL, VALID};
@@ -77,26 +78,24 @@ impl Partition<'_> {
         self.find(self.slots[entry as usize].page()) != Some(entry)
     }
 
-    pub(crate) fn slots_next_job(&mut self) -> Option<Job> {
-        self.write_one().or_else(|| self.slots_next_chore())
-    }
-
-    pub(crate) fn slots_next_chore(&mut self) -> Option<Job> {
-        if let Some(job) = self.empty_one() {
-            return Some(job);
+    pub(crate) fn slots_next_chore(&mut self, pages: &mut JobPages) -> Option<Work> {
+        if let Some(work) = self.empty_one(pages) {
+            return Some(work);
         }
         let slot = with_policy!(self.policy(), P => P::clean(self))?;
-        Some(Job::Clean { pages: self.start_copy(slot) })
+        pages.push(self.start_copy(slot));
+        Some(Work::Clean)
     }
 
-    pub(crate) fn write_one(&mut self) -> Option<Job> {
+    pub(crate) fn write_one(&mut self, pages: &mut JobPages) -> Option<Work> {
         for position in self.head.staged_front..self.head.rear {
             let frame = self.frame_of(position);
             if self.staged[frame as usize].state != READY {
                 continue;
             }
             let entry = self.entry_of(frame);
-            if self.overtaken(entry) {
+            // A checkpoint waits for the positions below `close_at`: what they promise must not move on with newer versions.
+            if self.overtaken(entry) && position >= self.head.close_at {
                 self.finish_frame(entry, frame);
                 continue;
             }
@@ -110,7 +109,6 @@ impl Partition<'_> {
             };
             self.slots[slot as usize].raise(BUSY);
             self.staged[frame as usize].state = WRITING;
-            let mut pages = JobPages::new();
             pages.push(JobPage {
                 page: Some(self.slots[entry as usize].page()),
                 slot: SlotId(slot),
@@ -122,7 +120,7 @@ impl Partition<'_> {
                 generation: Generation::LowByte(position as u8),
             });
             self.retire(1);
-            return Some(Job::Write { ticket: Ticket(slot), pages, one_io: false, completes_group: false });
+            return Some(Work::Write { ticket: Ticket(slot), one_io: false, completes_group: false });
         }
         self.retire(1);
         None
@@ -162,7 +160,7 @@ impl Partition<'_> {
     }
 
     /// Empties the policy's victim, when free slots are getting scarce. Clean victims cost no I/O.
-    fn empty_one(&mut self) -> Option<Job> {
+    fn empty_one(&mut self, pages: &mut JobPages) -> Option<Work> {
         let ahead = FREE_AHEAD_MAX.min(self.head.slots / 8);
         while self.head.free + self.head.dequeuing < ahead {
             let slot = with_policy!(self.policy(), P => P::victim(self))?;
@@ -173,9 +171,8 @@ impl Partition<'_> {
                 continue;
             }
             self.head.dequeuing += 1;
-            let mut pages = self.start_copy(slot);
-            pages[0].fate = fate;
-            return Some(Job::Dequeue { ticket: Ticket(slot), pages, one_io: false });
+            pages.push(JobPage { fate, ..self.start_copy(slot) });
+            return Some(Work::Dequeue { ticket: Ticket(slot), one_io: false });
         }
         None
     }
@@ -194,13 +191,12 @@ impl Partition<'_> {
     }
 
     /// Describes the copying of `slot` to disk and marks it busy.
-    fn start_copy(&mut self, slot: u32) -> JobPages {
+    pub(crate) fn start_copy(&mut self, slot: u32) -> JobPage {
         let entry = &mut self.slots[slot as usize];
         entry.raise(BUSY);
         let (page, dirty) = (entry.page(), entry.has(DIRTY));
         let byte = self.generation_byte(slot);
-        let mut pages = JobPages::new();
-        pages.push(JobPage {
+        JobPage {
             page: Some(page),
             slot: SlotId(slot),
             position: Position(0),
@@ -209,8 +205,7 @@ impl Partition<'_> {
             lsn: Lsn(0),
             fate: Fate::Destage,
             generation: Generation::LowByte(byte),
-        });
-        pages
+        }
     }
 
     pub(crate) fn slots_cleaned(&mut self, slot: u32) {
@@ -218,13 +213,12 @@ impl Partition<'_> {
         self.head.dirty -= 1;
     }
 
-    /// The next dirty slot at or after `from`, to copy to disk whatever its heat: a checkpoint of a policy whose
-    /// directory does not survive. `Err(slot)`: that slot is dirty and busy; ask again from it later.
-    pub(crate) fn slots_sweep(&mut self, from: u32) -> Option<Result<Job, u32>> {
+    /// The next dirty slot at or after `from`. `Err(slot)`: that slot is dirty and busy.
+    pub(crate) fn slots_sweep(&self, from: u32) -> Option<Result<u32, u32>> {
         let slot = (from..self.head.slots).find(|s| self.slots[*s as usize].has(DIRTY))?;
         if self.slots[slot as usize].has(BUSY) {
             return Some(Err(slot));
         }
-        Some(Ok(Job::Clean { pages: self.start_copy(slot) }))
+        Some(Ok(slot))
     }
 }

@@ -43,6 +43,8 @@ pub struct LcModel {
     staged: BTreeMap<u64, Staged>,
     staged_front: u64,
     rear: u64,
+    /// Before this position even overtaken versions are written.
+    close_at: u64,
     resident: BTreeMap<PageId, Resident>,
     lists: BTreeMap<Class, Vec<PageId>>,
     clock: u64,
@@ -61,6 +63,7 @@ impl LcModel {
             staged: BTreeMap::new(),
             staged_front: 0,
             rear: 0,
+            close_at: 0,
             resident: BTreeMap::new(),
             lists: BTreeMap::new(),
             clock: 0,
@@ -159,7 +162,7 @@ impl LcModel {
             if staged.state != State::Ready {
                 continue;
             }
-            if self.newest_staged(staged.page) != Some(*position) || dead.contains(position) {
+            if self.newest_staged(staged.page) != Some(*position) && *position >= self.close_at {
                 dead.push(*position);
                 continue;
             }
@@ -220,6 +223,10 @@ impl LcModel {
 }
 
 impl Model for LcModel {
+    fn close_group(&mut self) {
+        self.close_at = self.rear;
+    }
+
     fn fetch(&mut self, page: PageId, found: &Lookup) {
         if let Some(position) = self.newest_staged(page) {
             let Lookup::Staged { position: p, dirty, .. } = found else { panic!("page {page} is staged") };

@@ -161,7 +161,8 @@ impl Model for LogModel {
                 assert_eq!(pages[0].position.0, self.scan, "groups are dequeued in order");
                 assert_eq!(pages.len() as u64, self.group());
                 assert_eq!(*one_io, self.config.policy != PolicyKind::Face);
-                let early = self.config.slots as u64 - 4 * self.group();
+                let ahead = (self.config.slots as u64 / self.group() / 16).clamp(4, 8);
+                let early = self.config.slots as u64 - ahead * self.group();
                 assert!(self.rear - self.scan > early, "a dequeue before room gets scarce");
                 let fates = self.fates(self.scan);
                 assert!(fates.iter().any(|f| *f != Fate::SecondChance), "a dequeue makes room");

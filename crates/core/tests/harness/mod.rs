@@ -18,6 +18,8 @@ use entresol_core::{
 
 /// What a naive model of a policy is told, and asserts.
 pub trait Model {
+    /// A checkpoint begins.
+    fn close_group(&mut self) {}
     fn fetch(&mut self, page: PageId, found: &Lookup);
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission);
     /// Called with what `next_job` gave, `None` included.

@@ -474,6 +474,7 @@ impl World {
 
     fn close_group(&mut self) {
         partition!(self).close_group();
+        self.model.close_group();
     }
 
     fn sweep_one(&mut self) {

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Instructions that the core's hot paths take, counted by valgrind (callgrind): the same on every run and machine of one
+# kind. "jobs" is the bookkeeping of writes and dequeues for each page that enters.
+#
+# usage: benches/instructions.sh [policy ...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+command -v valgrind >/dev/null || { echo "benches/instructions.sh needs valgrind; install it and try again" >&2; exit 2; }
+calls=4096
+policies=("$@")
+[ ${#policies[@]} -gt 0 ] || policies=(face face-gr face-gsc lc)
+
+cargo build --release --quiet --package entresol-core --example hot_path_counts
+program="${CARGO_TARGET_DIR:-target}/release/examples/hot_path_counts"
+# A "rep movsb" would be counted once for each byte.
+export GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=1073741824
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+printf '%-10s %12s %12s %12s %12s %12s\n' policy fetch-hit fetch-miss evict jobs attach
+for policy in "${policies[@]}"; do
+  printf '%-10s' "$policy"
+  for path in fetch-hit fetch-miss evict jobs attach; do
+    valgrind --quiet --tool=callgrind --callgrind-out-file="$out/counts" --collect-atstart=no \
+      --toggle-collect='*counted_*' "$program" "$policy" "$path" "$calls" >"$out/log" 2>&1 \
+      || { cat "$out/log" >&2; exit 1; }
+    total=$(awk '/^(totals|summary):/ { print $2; exit }' "$out/counts")
+    printf ' %12s' "$(awk -v total="$total" -v calls="$calls" 'BEGIN { printf "%.1f", total / calls }')"
+  done
+  printf '\n'
+done
