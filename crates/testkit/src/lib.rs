@@ -9,14 +9,16 @@
 //! | [`bank`], [`tpcc`] | two workloads |
 //! | [`life`] | one life of a machine: restart, verification, work |
 //! | [`campaign`] | a crash at every operation, restarts, crashes of restarts |
+//! | [`shared`] | memory that processes share, and survive each other in |
 //! | [`report`] | what was found, with seeds and commands that replay it |
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // but for `shared`, which maps memory
 
 pub mod bank;
 pub mod campaign;
 pub mod life;
 pub mod machine;
 pub mod report;
+pub mod shared;
 pub mod system;
 pub mod tpcc;
 pub mod watched;
