@@ -50,6 +50,10 @@ pub struct HandedDown {
 pub trait Layer: Send + Sync {
     /// Fills `buffer` (one page) with the newest version of `page`, proved by checksum, id and generation.
     fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError>;
+    /// Whether `page` can be had without the disk: a hint for recovery, without I/O.
+    fn is_on_flash(&self, _page: PageId) -> bool {
+        false
+    }
     /// Takes a page. Returns when the layer holds it (a memory copy in staging, or a completed disk write): from then on
     /// `fetch` serves this version. Waits when staging is full; never drops a page that is dirty.
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError>;
@@ -73,6 +77,9 @@ pub trait Upstream: Send + Sync {
     fn pull_victims(&self, pages: usize) -> usize;
     /// The version of `page` with `lsn` is now on disk: a frame holding it unchanged is no longer `dirty`.
     fn destaged(&self, page: PageId, lsn: Lsn);
+    /// These versions, newer than disk when they were handed down, will survive a crash: a restart need not redo what is
+    /// in them. May be told late or not at all. Must not wait for the layer.
+    fn durable(&self, _pages: &[(PageId, Lsn)]) {}
 }
 
 /// Counters of a layer since it was opened. All in pages unless said otherwise.

@@ -42,9 +42,10 @@ impl TierOptions {
     /// The usual settings for about `slots` pages of 4 KiB (rounded down to whole groups).
     pub fn new(policy: PolicyKind, slots: u32) -> Self {
         let config = Config::new(policy, slots);
-        let write_workers = match policy.placement() {
-            Placement::Log => 2,
-            Placement::Slots => 8,
+        // One for each dequeue that may be under way; slot placement copies many pages a task.
+        let (write_workers, background_workers) = match policy.placement() {
+            Placement::Log => (2, 8),
+            Placement::Slots => (8, 4),
         };
         Self {
             policy,

@@ -15,10 +15,17 @@ const BLOCK: usize = 4096;
 /// Pages kept: more than can be in the middle of being written.
 const KEPT: usize = 4096;
 
+#[derive(Default)]
+struct Memory {
+    blocks: BTreeMap<u64, Box<[u8]>>,
+    /// Blocks that hold pages, oldest first.
+    pages: VecDeque<u64>,
+}
+
 /// Flash that remembers everything but the pages written long ago, which recovery must not need.
 struct Forgetful {
     capacity: u64,
-    blocks: Mutex<(BTreeMap<u64, Box<[u8]>>, VecDeque<u64>)>,
+    memory: Mutex<Memory>,
     read_bytes: Mutex<u64>,
 }
 
@@ -27,8 +34,8 @@ impl Device for Forgetful {
         Geometry { capacity_bytes: self.capacity, sector_bytes: 512 }
     }
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
-        let mut blocks = self.blocks.lock();
-        let (blocks, pages) = &mut *blocks;
+        let mut memory = self.memory.lock();
+        let Memory { blocks, pages } = &mut *memory;
         for io in batch {
             match io {
                 Io::Read { offset, buffer } => {
@@ -74,7 +81,7 @@ fn a_cache_of_four_gibibytes_comes_back_for_less_than_three_percent_of_it() {
         let options = TierOptions { write_workers: 1, ..TierOptions::new(PolicyKind::FaceGr, SLOTS) };
         let flash = Arc::new(Forgetful {
             capacity: flash_bytes(&options),
-            blocks: Mutex::new((BTreeMap::new(), VecDeque::new())),
+            memory: Mutex::default(),
             read_bytes: Mutex::new(0),
         });
         let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(1)));

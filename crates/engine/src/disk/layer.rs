@@ -4,11 +4,11 @@
 //! version or a newer one; [`Layer::checkpoint`] makes it durable.
 
 use super::staging::{DiskStaging, WRITERS};
-use super::{DiskPages, LabelState, read_label, write_label};
+use super::{DiskPages, DurableNotes, LabelState, binding, read_label, write_label};
+use crate::TierError;
 use crate::api::{Fetched, HandedDown, Layer, Source, TierMetrics, Upstream, Victim};
 use crate::metrics::Tallies;
-use crate::{TierError, tier};
-use entresol_core::PageId;
+use entresol_core::{Lsn, PageId};
 use entresol_device::Device;
 use entresol_format::layout::page_bytes_possible;
 use entresol_format::{Uuid, label::Label};
@@ -20,6 +20,16 @@ struct Shared {
     disk: DiskPages,
     staging: DiskStaging,
     tallies: Tallies,
+    notes: DurableNotes,
+    upstream: Mutex<Option<Weak<dyn Upstream>>>,
+}
+
+impl Shared {
+    fn written(&self, pages: &[(PageId, Lsn)]) -> Result<(), TierError> {
+        self.tallies.disk_writes.add(pages.len());
+        let upstream = self.upstream.lock().as_ref().and_then(Weak::upgrade);
+        self.notes.add(&self.disk, upstream.as_deref(), pages.iter().copied())
+    }
 }
 
 /// A disk without a flash tier.
@@ -36,11 +46,13 @@ impl DiskLayer {
             disk: DiskPages { device, page_bytes },
             staging: DiskStaging::new(page_bytes),
             tallies: Tallies::default(),
+            notes: DurableNotes::default(),
+            upstream: Mutex::new(None),
         });
         let tasks = (0..WRITERS).map(|at| {
             let shared = shared.clone();
             spawn(&format!("disk writer {at}"), move || {
-                shared.staging.writer_task(&shared.disk, |pages| shared.tallies.disk_writes.add(pages));
+                shared.staging.writer_task(&shared.disk, |pages| shared.written(pages));
             })
         });
         let tasks = Mutex::new(tasks.collect());
@@ -50,20 +62,26 @@ impl DiskLayer {
     /// Labels `disk` as new, with pages of `page_bytes`. What was on it is lost.
     ///
     /// # Errors
-    /// [`TierError::Refused`] if a flash cache may hold newer pages of what is on it.
+    /// [`TierError::Refused`] if a flash cache may hold newer pages of what is on it, or if it holds something unknown.
     pub fn create(disk: Arc<dyn Device>, page_bytes: u32) -> Result<Arc<Self>, TierError> {
         if !page_bytes_possible(page_bytes) {
             return Err(TierError::Config(format!(
                 "a page of {page_bytes} bytes is not possible; choose 4096, 8192, 16384 or 32768"
             )));
         }
-        let old = read_label(&*disk)?;
-        if let LabelState::Valid(label) = &old {
-            refuse_if_bound(label)?;
-        }
-        let mut label = tier::new_label(page_bytes);
-        if let LabelState::Valid(old) = old {
-            label.sequence = old.sequence;
+        let mut label = binding::new_label(page_bytes);
+        match read_label(&*disk)? {
+            LabelState::Blank => {}
+            LabelState::Valid(old) => {
+                refuse_if_bound(&old)?;
+                label.sequence = old.sequence;
+            }
+            LabelState::Unreadable(why) => {
+                return Err(TierError::Refused(format!(
+                    "the disk holds something that is no label that can be read ({why}); overwrite its first 64 KiB with \
+                     zeros if it is not wanted any more"
+                )));
+            }
         }
         write_label(&*disk, &mut label)?;
         Ok(Self::new(disk, page_bytes))
@@ -75,7 +93,7 @@ impl DiskLayer {
     /// # Errors
     /// [`TierError::Refused`] if there is no label, if the page size differs, or if a flash cache may hold newer pages.
     pub fn open(disk: Arc<dyn Device>, page_bytes: u32) -> Result<Arc<Self>, TierError> {
-        let mut label = tier::expect_label(&*disk, page_bytes)?;
+        let mut label = binding::expect_label(&*disk, page_bytes)?;
         refuse_if_bound(&label)?;
         label.epoch += 1;
         label.cache = Uuid::NIL;
@@ -97,7 +115,7 @@ fn refuse_if_bound(label: &Label) -> Result<(), TierError> {
 
 impl Layer for DiskLayer {
     fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
-        let Shared { disk, staging, tallies } = &*self.shared;
+        let Shared { disk, staging, tallies, .. } = &*self.shared;
         disk.check_length(buffer)?;
         if staging.fetch(page, buffer)? {
             tallies.staging_hits.add(1);
@@ -109,7 +127,7 @@ impl Layer for DiskLayer {
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
-        let Shared { disk, staging, tallies } = &*self.shared;
+        let Shared { disk, staging, tallies, .. } = &*self.shared;
         disk.check_length(data)?;
         if victim.dirty {
             staging.stage(victim.page, data)?;
@@ -119,7 +137,7 @@ impl Layer for DiskLayer {
     }
 
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
-        let Shared { disk, staging, tallies } = &*self.shared;
+        let Shared { disk, staging, tallies, .. } = &*self.shared;
         disk.check_length(data)?;
         if victim.dirty && !staging.try_stage(victim.page, data)? {
             return Ok(None);
@@ -133,7 +151,9 @@ impl Layer for DiskLayer {
         self.shared.disk.sync()
     }
 
-    fn attach(&self, _upstream: Weak<dyn Upstream>) {}
+    fn attach(&self, upstream: Weak<dyn Upstream>) {
+        *self.shared.upstream.lock() = Some(upstream);
+    }
 
     fn metrics(&self) -> TierMetrics {
         self.shared.tallies.read()

@@ -9,7 +9,7 @@ use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::signal::Signal;
 use arrayvec::ArrayVec;
-use entresol_core::{PageId, Position};
+use entresol_core::{Lsn, PageId, Position};
 use entresol_device::Io;
 use entresol_format::page;
 use entresol_runtime::sync::{RwLock, RwLockReadGuard, Semaphore};
@@ -217,8 +217,12 @@ impl DiskStaging {
         self.progress.notify_all();
     }
 
-    /// Writes what is staged until stopped. `written` is told how many pages went to disk.
-    pub(super) fn writer_task(&self, disk: &DiskPages, written: impl Fn(usize)) {
+    /// Writes what is staged until stopped. `written` is told which pages went to disk, with their LSNs.
+    pub(super) fn writer_task(
+        &self,
+        disk: &DiskPages,
+        written: impl Fn(&[(PageId, Lsn)]) -> Result<(), TierError>,
+    ) {
         loop {
             let seen = self.writes.epoch();
             if self.stopped.load(SeqCst) || self.failure.lock().is_some() {
@@ -230,19 +234,21 @@ impl DiskStaging {
                 continue;
             }
             self.writes.notify_one();
-            if let Err(error) = self.write(disk, &batch) {
-                self.failure.lock().get_or_insert(error);
-                self.writes.notify_all();
-            } else {
+            let done = self.write(disk, &batch).and_then(|pages| {
                 let mut frames = self.frames.lock();
                 for (_, at) in &batch {
                     frames.states[*at] = State::Free;
                 }
                 frames.used -= batch.len();
                 drop(frames);
-                written(batch.len());
+                self.progress.notify_all();
+                written(&pages)
+            });
+            if let Err(error) = done {
+                self.failure.lock().get_or_insert(error);
+                self.writes.notify_all();
+                self.progress.notify_all();
             }
-            self.progress.notify_all();
         }
     }
 
@@ -264,13 +270,20 @@ impl DiskStaging {
         batch
     }
 
-    fn write(&self, disk: &DiskPages, batch: &[(PageId, usize)]) -> Result<(), TierError> {
+    /// Writes the batch; returns the LSNs of its pages.
+    fn write(
+        &self,
+        disk: &DiskPages,
+        batch: &[(PageId, usize)],
+    ) -> Result<ArrayVec<(PageId, Lsn), BATCH>, TierError> {
         let guards: ArrayVec<RwLockReadGuard<'_, AlignedBuffer>, BATCH> =
             batch.iter().map(|(_, at)| self.buffers[*at].read()).collect();
         let mut ios = ArrayVec::<Io<'_>, BATCH>::new();
         for ((page, _), bytes) in batch.iter().zip(&guards) {
             ios.push(Io::Write { offset: disk.offset(*page), data: bytes });
         }
-        disk.device.run(&mut ios).map_err(disk_error)
+        disk.device.run(&mut ios).map_err(disk_error)?;
+        drop(ios);
+        Ok(batch.iter().zip(&guards).map(|((id, _), bytes)| (*id, page::lsn(bytes))).collect())
     }
 }

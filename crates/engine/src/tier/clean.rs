@@ -9,6 +9,7 @@ use crate::TierError;
 use arrayvec::ArrayVec;
 use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, SlotId, Ticket};
 use entresol_device::Io;
+use entresol_format::page;
 
 /// Most pages copied at once.
 const COPIES_MAX: usize = 32;
@@ -70,7 +71,10 @@ impl Shared {
             }
         });
         self.tell_destaged(&destages);
-        Ok(())
+        let written = destages
+            .iter()
+            .map(|(page, data)| (page.page.expect("a dirty slot holds a page"), page::lsn(data)));
+        self.notes.add(&self.disk, self.upstream().as_deref(), written)
     }
 
     /// Copies every page that is dirty now to disk. Pages that become dirty meanwhile may be copied, too.

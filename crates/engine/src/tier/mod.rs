@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `open` | creating, opening, binding flash and disk |
+//! | `open` | creating and opening |
 //! | `shared` | the state that all tasks share, and the partition's latch |
 //! | `staging` | the memory between DRAM and flash |
 //! | `fetch`, `evict` | the buffer pool's side |
@@ -33,7 +33,7 @@ mod write;
 
 use crate::api::{Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
 use crate::{TierError, TierOptions};
-use entresol_core::PageId;
+use entresol_core::{Lookup, PageId};
 use entresol_device::Device;
 use entresol_runtime::{JoinHandle, spawn};
 use parking_lot::Mutex;
@@ -41,7 +41,6 @@ use shared::Shared;
 use std::sync::{Arc, Weak};
 
 pub use open::OpenReport;
-pub(crate) use open::{expect_label, new_label};
 pub(crate) use shared::flash_error;
 
 /// A flash tier between a buffer pool and a disk.
@@ -121,6 +120,10 @@ impl FlashTier {
 impl Layer for FlashTier {
     fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
         self.shared.fetch(page, buffer)
+    }
+
+    fn is_on_flash(&self, page: PageId) -> bool {
+        self.shared.with(|partition| partition.peek(page)) != Lookup::Absent
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {

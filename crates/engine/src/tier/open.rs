@@ -1,7 +1,4 @@
-//! Creating and opening: which flash belongs to which disk (DESIGN §4, binding).
-//!
-//! The disk's label names the cache bound to it and an epoch that grows at each open. Opening writes the new epoch to flash
-//! first, then to the disk: so a flash whose epoch is behind has missed writes to its disk.
+//! Creating and opening. Nothing is written before everything that could be refused has been looked at.
 
 use super::destaged::Destaged;
 use super::failure::State;
@@ -9,17 +6,18 @@ use super::shared::Shared;
 use super::staging::Staging;
 use super::superblock::{Superblocks, read_newest, write_superblock};
 use crate::buffer::PageBuffers;
-use crate::disk::{DiskPages, LabelState, read_label, write_label};
+use crate::disk::binding::{expect_label, foreign, new_label, new_uuid};
+use crate::disk::{DiskPages, DurableNotes, LabelState, read_label, write_label};
 use crate::metrics::Tallies;
 use crate::signal::Signal;
 use crate::{TierError, TierOptions, recover};
 use entresol_core::{Partition, Placement, Position, region_bytes};
 use entresol_device::Device;
+use entresol_format::Layout;
 use entresol_format::label::Label;
 use entresol_format::superblock::{COPIES, Mode, Superblock};
-use entresol_format::{Layout, Uuid};
+use entresol_runtime::now;
 use entresol_runtime::sync::Semaphore;
-use entresol_runtime::{now, random};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -49,39 +47,6 @@ pub struct OpenReport {
     pub duration: Duration,
     /// What the owner should know, in sentences.
     pub notices: Vec<String>,
-}
-
-/// A label for a new disk; its sequence is 0.
-pub(crate) fn new_label(page_bytes: u32) -> Label {
-    Label { sequence: 0, disk: new_uuid(), cache: Uuid::NIL, epoch: 1, page_bytes, dirty_possible: false }
-}
-
-fn new_uuid() -> Uuid {
-    Uuid::from_random(random(), random())
-}
-
-/// The label of `disk`, whose pages must have `page_bytes`.
-pub(crate) fn expect_label(disk: &dyn Device, page_bytes: u32) -> Result<Label, TierError> {
-    let label = match read_label(disk)? {
-        LabelState::Valid(label) => label,
-        LabelState::Blank => {
-            return Err(TierError::Refused(
-                "the disk has no label: it is blank; create a database on it first".to_owned(),
-            ));
-        }
-        LabelState::Unreadable(why) => {
-            return Err(TierError::Refused(format!(
-                "the disk holds no label that can be read ({why}); is it the right disk?"
-            )));
-        }
-    };
-    if label.page_bytes != page_bytes {
-        return Err(TierError::Refused(format!(
-            "the disk has pages of {} bytes, {page_bytes} were asked for; open it with its own page size",
-            label.page_bytes
-        )));
-    }
-    Ok(label)
 }
 
 fn check_size(flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
@@ -190,6 +155,8 @@ pub(crate) fn assemble(
         state: State::default(),
         tallies: Tallies::default(),
         destaged: Destaged::default(),
+        notes: DurableNotes::default(),
+        unpublished: Mutex::new(Vec::new()),
         upstream: Mutex::new(None),
         writes: Signal::default(),
         chores: Signal::default(),
@@ -327,33 +294,6 @@ fn unsure(superblock: &Superblock, rear: Position, mode: Mode) -> (Position, Pos
         Mode::WriteThrough => (rear, Position::MAX),
         Mode::WriteBack => (superblock.unsure_from, superblock.unsure_to.min(rear)),
     }
-}
-
-/// Why the cache does not belong to the disk, if so.
-fn foreign(superblock: &Superblock, label: &Label) -> Option<String> {
-    let cache = superblock.cache;
-    if superblock.disk != label.disk {
-        return Some(format!(
-            "the flash device holds cache {cache} of disk {}, this disk is {}",
-            superblock.disk, label.disk
-        ));
-    }
-    if cache != label.cache {
-        return Some(format!("the disk was detached from cache {cache}, which the flash device holds"));
-    }
-    if superblock.epoch < label.epoch {
-        return Some(format!(
-            "cache {cache} on the flash device is of epoch {}, its disk of epoch {}: the disk was written without it",
-            superblock.epoch, label.epoch
-        ));
-    }
-    if superblock.epoch > label.epoch + 1 {
-        return Some(format!(
-            "cache {cache} on the flash device is of epoch {}, its disk of epoch {}: the disk is an older state",
-            superblock.epoch, label.epoch
-        ));
-    }
-    None
 }
 
 fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), TierError> {

@@ -6,11 +6,11 @@ use super::staging::Staging;
 use super::superblock::Superblocks;
 use crate::api::{TierMetrics, Upstream};
 use crate::buffer::PageBuffers;
-use crate::disk::DiskPages;
+use crate::disk::{DiskPages, DurableNotes};
 use crate::metrics::Tallies;
 use crate::signal::Signal;
 use crate::{TierError, TierOptions};
-use entresol_core::{Config, Generation, PageId, Partition, Placement, Position};
+use entresol_core::{Config, Generation, Lsn, PageId, Partition, Placement, Position};
 use entresol_device::{Device, DeviceError};
 use entresol_format::Layout;
 use entresol_format::page::{self, PageFault};
@@ -40,6 +40,10 @@ pub(crate) struct Shared {
     pub state: State,
     pub tallies: Tallies,
     pub destaged: Destaged,
+    /// Slot placement: pages written to disk, for the buffer pool's log.
+    pub notes: DurableNotes,
+    /// Pages written page by page to groups that are not complete, with their groups' numbers.
+    pub unpublished: Mutex<Vec<(u64, PageId, Lsn)>>,
     pub upstream: Mutex<Option<Weak<dyn Upstream>>>,
     /// For the writers: a write job may be there.
     pub writes: Signal,

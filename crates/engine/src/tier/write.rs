@@ -5,7 +5,7 @@ use super::shared::{Shared, flash_error};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use arrayvec::ArrayVec;
-use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, Position};
+use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, Lsn, PageId, Position};
 use entresol_device::Io;
 use entresol_format::summary;
 
@@ -46,9 +46,31 @@ impl Shared {
             if self.segment_is_complete(published) {
                 self.segments.notify_one();
             }
+            if self.is_log() {
+                self.tell_durable(&pages, completes_group);
+            }
             self.tallies.flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
             self.job_is_done();
         }
+    }
+
+    /// Tells the buffer pool which dirty pages are durable with the group that `pages` complete.
+    fn tell_durable(&self, pages: &[JobPage], completes_group: bool) {
+        let Some(upstream) = self.upstream() else { return };
+        let group = self.group_number(pages[0].position);
+        let dirty = pages.iter().filter(|page| page.dirty).filter_map(|page| Some((page.page?, page.lsn)));
+        if !completes_group {
+            self.unpublished.lock().extend(dirty.map(|(page, lsn)| (group, page, lsn)));
+            return;
+        }
+        let mut durable: ArrayVec<(PageId, Lsn), GROUP_PAGES_MAX> = dirty.collect();
+        self.unpublished.lock().retain(|(of, page, lsn)| {
+            if *of == group {
+                durable.push((*page, *lsn));
+            }
+            *of != group
+        });
+        upstream.durable(&durable);
     }
 
     /// The next write. Looking for one may already free frames, where newer versions have overtaken what was in them: then

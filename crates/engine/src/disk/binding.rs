@@ -1,0 +1,72 @@
+//! Which flash goes with which disk (DESIGN §4): the disk's label names the cache bound to it and an epoch that grows at
+//! each open. Opening writes the new epoch to flash first, then to the disk: so a flash whose epoch is behind has missed
+//! writes to its disk, and one that is more than one ahead has met an older state of it.
+
+use super::{LabelState, read_label};
+use crate::TierError;
+use entresol_device::Device;
+use entresol_format::Uuid;
+use entresol_format::label::Label;
+use entresol_format::superblock::Superblock;
+use entresol_runtime::random;
+
+/// A label for a new disk; its sequence is 0.
+pub(crate) fn new_label(page_bytes: u32) -> Label {
+    Label { sequence: 0, disk: new_uuid(), cache: Uuid::NIL, epoch: 1, page_bytes, dirty_possible: false }
+}
+
+/// A new name.
+pub(crate) fn new_uuid() -> Uuid {
+    Uuid::from_random(random(), random())
+}
+
+/// The label of `disk`, whose pages must have `page_bytes`.
+pub(crate) fn expect_label(disk: &dyn Device, page_bytes: u32) -> Result<Label, TierError> {
+    let label = match read_label(disk)? {
+        LabelState::Valid(label) => label,
+        LabelState::Blank => {
+            return Err(TierError::Refused(
+                "the disk has no label: it is blank; create a database on it first".to_owned(),
+            ));
+        }
+        LabelState::Unreadable(why) => {
+            return Err(TierError::Refused(format!(
+                "the disk holds no label that can be read ({why}); is it the right disk?"
+            )));
+        }
+    };
+    if label.page_bytes != page_bytes {
+        return Err(TierError::Refused(format!(
+            "the disk has pages of {} bytes, {page_bytes} were asked for; open it with its own page size",
+            label.page_bytes
+        )));
+    }
+    Ok(label)
+}
+
+/// Why the cache does not belong to the disk, if so.
+pub(crate) fn foreign(superblock: &Superblock, label: &Label) -> Option<String> {
+    let cache = superblock.cache;
+    if superblock.disk != label.disk {
+        return Some(format!(
+            "the flash device holds cache {cache} of disk {}, this disk is {}",
+            superblock.disk, label.disk
+        ));
+    }
+    if cache != label.cache {
+        return Some(format!("the disk was detached from cache {cache}, which the flash device holds"));
+    }
+    if superblock.epoch < label.epoch {
+        return Some(format!(
+            "cache {cache} on the flash device is of epoch {}, its disk of epoch {}: the disk was written without it",
+            superblock.epoch, label.epoch
+        ));
+    }
+    if superblock.epoch > label.epoch + 1 {
+        return Some(format!(
+            "cache {cache} on the flash device is of epoch {}, its disk of epoch {}: the disk is an older state",
+            superblock.epoch, label.epoch
+        ));
+    }
+    None
+}

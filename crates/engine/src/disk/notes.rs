@@ -1,0 +1,41 @@
+//! Which pages written to disk are durable, for the buffer pool's log: a restart need not redo them.
+//!
+//! Invariant: a page is told of only after a sync that began when its write had completed.
+
+use super::DiskPages;
+use crate::TierError;
+use crate::api::Upstream;
+use entresol_core::{Lsn, PageId};
+use parking_lot::Mutex;
+
+/// Pages written between two syncs made for this purpose.
+const PAGES_PER_SYNC: usize = 256;
+
+/// Pages written and not told of.
+#[derive(Default)]
+pub(crate) struct DurableNotes {
+    written: Mutex<Vec<(PageId, Lsn)>>,
+}
+
+impl DurableNotes {
+    /// These pages have been written. Now and then syncs the disk and tells `upstream` of all there are.
+    pub(crate) fn add(
+        &self,
+        disk: &DiskPages,
+        upstream: Option<&dyn Upstream>,
+        pages: impl Iterator<Item = (PageId, Lsn)>,
+    ) -> Result<(), TierError> {
+        let Some(upstream) = upstream else { return Ok(()) };
+        let full = {
+            let mut written = self.written.lock();
+            written.extend(pages);
+            if written.len() < PAGES_PER_SYNC {
+                return Ok(());
+            }
+            std::mem::replace(&mut *written, Vec::with_capacity(PAGES_PER_SYNC + 64))
+        };
+        disk.sync()?;
+        upstream.durable(&full);
+        Ok(())
+    }
+}
