@@ -105,6 +105,18 @@ pub struct JobPage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub(crate) u32);
 
+impl Ticket {
+    /// The ticket as a number, to be kept in shared memory: so that a process can finish the job of one that died.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The ticket with that [`Ticket::number`].
+    pub const fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+}
+
 /// Pages of a job, never more than a group.
 pub type JobPages = ArrayVec<JobPage, GROUP_PAGES_MAX>;
 
