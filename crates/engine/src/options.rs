@@ -58,7 +58,7 @@ impl TierOptions {
             history: config.history,
             mode: Mode::WriteBack,
             write_workers,
-            background_workers: 8,
+            background_workers,
         }
     }
 

@@ -5,7 +5,8 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
-use entresol_engine::{FlashTier, Layer, Mode, TierError, check, flash_bytes, inspect};
+use entresol_engine::{FlashTier, Layer, Mode, Source, TierError, check, flash_bytes, inspect};
+use entresol_format::summary::{self, Summary};
 use entresol_format::{block, page};
 use entresol_runtime::rng::Rng;
 use std::sync::Arc;
@@ -204,4 +205,41 @@ fn a_page_in_the_wrong_place_is_not_served() {
             }
         }
     });
+}
+
+#[test]
+fn an_invalidation_in_a_summary_makes_older_copies_stale() {
+    let (mut flash, disk) = used(PolicyKind::FaceGr, Mode::WriteThrough);
+    let mut options = small(PolicyKind::FaceGr, 96);
+    options.mode = Mode::WriteThrough;
+    let sources = |flash: &[u8]| -> Vec<Source> {
+        let (flash, disk, options) = (device(flash), device(&disk), options.clone());
+        simulate(1, move || {
+            let (tier, _) = FlashTier::open(flash, disk, options).unwrap();
+            let mut buffer = vec![0; PAGE];
+            (0..PAGES).map(|page| tier.fetch(PageId(page), &mut buffer).unwrap().source).collect()
+        })
+    };
+    let before = sources(&flash);
+    let (stale, last) = (PageId(100), PageId(PAGES - 1));
+    assert!(before[stale.0 as usize] == Source::Flash && before[last.0 as usize] == Source::Flash);
+    // The newest summary: it names `stale`, whose copy lies in an older group, and its own last page.
+    let newest = (0..flash.len() / BLOCK)
+        .filter_map(|at| {
+            Some((Summary::decode(&flash[at * BLOCK..(at + 1) * BLOCK], 4).ok()?.head.group, at))
+        })
+        .max()
+        .map(|(_, at)| at * BLOCK)
+        .unwrap();
+    let mut block = vec![0; BLOCK];
+    let summary = Summary::decode(&flash[newest..newest + BLOCK], 4).unwrap();
+    summary::encode(&mut block, &summary.head, summary.entries(), &[stale, last]);
+    flash[newest..newest + BLOCK].copy_from_slice(&block);
+    let after = sources(&flash);
+    assert_eq!(after[stale.0 as usize], Source::Disk);
+    assert_eq!(
+        after[last.0 as usize],
+        Source::Flash,
+        "what lies in the group itself is newer than its invalidations"
+    );
 }

@@ -2,9 +2,9 @@
 
 mod support;
 
-use entresol_core::{PageId, PolicyKind};
+use entresol_core::{Config, PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
-use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Upstream};
+use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, TierOptions, Upstream};
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sync::Mutex;
 use entresol_runtime::{random, sleep, spawn};
@@ -99,9 +99,30 @@ fn the_disk_alone_serves_the_newest_version() {
     }
 }
 
+#[test]
+fn the_smallest_cache_never_gets_stuck() {
+    for policy in PolicyKind::ALL {
+        for (seed, (group_pages, staging_groups)) in [(2, 2), (3, 2), (5, 3), (8, 2)].into_iter().enumerate()
+        {
+            let mut options = TierOptions { group_pages, staging_groups, ..small(policy, 96) };
+            options.segment_entries = 12 * group_pages;
+            options.slots = Config { group_pages, staging_groups, ..Config::new(policy, 96) }.slots_min();
+            for workers in [1, 4] {
+                let options =
+                    TierOptions { write_workers: workers, background_workers: workers, ..options.clone() };
+                serve_with(options, seed as u64);
+            }
+        }
+    }
+}
+
 fn serve(policy: PolicyKind, mode: Mode, seed: u64) -> entresol_engine::TierMetrics {
     let mut options = small(policy, 96);
     options.mode = mode;
+    serve_with(options, seed)
+}
+
+fn serve_with(options: TierOptions, seed: u64) -> entresol_engine::TierMetrics {
     let (flash, disk) = memory(&options, PAGES + 64);
     simulate(seed, move || {
         load(disk.clone(), PAGES + 64);

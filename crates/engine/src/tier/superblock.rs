@@ -87,8 +87,14 @@ pub(crate) fn read_newest(flash: &dyn Device) -> Result<(Option<Superblock>, Vec
 impl Shared {
     /// Writes a superblock with the present positions and whatever `change` sets, durably.
     pub(crate) fn write_superblock(&self, change: impl FnOnce(&mut Superblock)) -> Result<(), TierError> {
-        let mut last = self.superblocks.last.lock();
-        let (superblock, block) = &mut *last;
+        self.write_next(&mut self.superblocks.last.lock(), change)
+    }
+
+    fn write_next(
+        &self,
+        (superblock, block): &mut (Superblock, AlignedBuffer),
+        change: impl FnOnce(&mut Superblock),
+    ) -> Result<(), TierError> {
         let mut next = *superblock;
         if self.is_log() {
             let ((front, rear), durable) = self.with(|partition| (partition.window(), partition.published()));
@@ -115,6 +121,11 @@ impl Shared {
             self.superblocks.recorded_front().0 >= front_needed
                 && self.superblocks.recorded_durable.load(SeqCst) >= durable_needed
         };
-        if allowed() { Ok(()) } else { self.write_superblock(|_| ()) }
+        if allowed() {
+            return Ok(());
+        }
+        let mut last = self.superblocks.last.lock();
+        // Another writer may have done it meanwhile.
+        if allowed() { Ok(()) } else { self.write_next(&mut last, |_| ()) }
     }
 }
