@@ -80,14 +80,16 @@ impl Site for Devices {
 }
 
 fn crashes(policy: Option<PolicyKind>) {
-    for seed in seeds(12) {
+    let (mut commits, seeds) = (0, seeds(12));
+    for seed in seeds.clone() {
         let options = Options {
             frames: [64, 100, 400][seed as usize % 3],
             checkpoint_interval: (seed / 3 % 2 == 0).then_some(Duration::from_millis(1)),
             ..Options::default()
         };
-        lives(Devices::new(policy), &options, seed, 8);
+        commits += lives(Devices::new(policy), &options, seed, 8);
     }
+    assert!(commits > 50 * (seeds.end - seeds.start), "only {commits} commits");
 }
 
 #[test]

@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A row's lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LockName(u64);
 
 impl LockName {
     /// The lock of the row `key` of the tree at `root`.
     pub(crate) fn new(root: PageNumber, key: &[u8]) -> LockName {
-        let mut state = u64::from(root.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key.len() as u64;
+        let mut state = mix(u64::from(root.0) << 32 | key.len() as u64);
         for chunk in key.chunks(8) {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);

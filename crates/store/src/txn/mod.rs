@@ -6,6 +6,8 @@
 //! * [`transaction`]: the public face.
 
 pub(crate) mod active;
+#[cfg(test)]
+mod lock_tests;
 pub(crate) mod locks;
 pub(crate) mod rollback;
 pub(crate) mod transaction;

@@ -18,6 +18,8 @@ pub(crate) mod log;
 pub(crate) mod master;
 pub(crate) mod record;
 pub(crate) mod scan;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use log::Wal;
 pub(crate) use record::{RecordHeader, RecordKind};

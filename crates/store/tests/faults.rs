@@ -1,0 +1,250 @@
+//! Devices that fail without a crash: what clients see, what stays usable, and what a restart finds.
+
+mod support;
+
+use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_engine::DiskLayer;
+use entresol_runtime::spawn;
+use entresol_store::{Direction, Lock, Options, Parts, Store, StoreError, Table};
+use std::sync::Arc;
+use support::{Slow, simulate};
+
+const ROWS: u32 = 4000;
+
+struct Devices {
+    plan: Arc<FaultPlan>,
+    disk: Arc<Slow<FaultyDevice>>,
+    log: Arc<Slow<FaultyDevice>>,
+}
+
+impl Devices {
+    fn new() -> Devices {
+        Self::over(MemoryDevice::new("disk", 64 << 20), MemoryDevice::new("log", 8 << 20))
+    }
+
+    fn over(disk: MemoryDevice, log: MemoryDevice) -> Devices {
+        let plan = Arc::new(FaultPlan::none());
+        let device = |name, memory| {
+            Arc::new(Slow { device: FaultyDevice::new(name, memory, plan.clone()), nanos: 2000 })
+        };
+        Devices { disk: device("disk", disk), log: device("log", log), plan }
+    }
+
+    fn after_crash(&self) -> Devices {
+        let survival = Survival::None;
+        Self::over(self.disk.device.after_crash(&survival), self.log.device.after_crash(&survival))
+    }
+
+    fn inject(&self, device: &str, fault: Fault, forever: bool) {
+        let at = self.plan.operations() + 1;
+        self.plan.inject(Injection { at, device: Some(device.into()), fault, forever });
+    }
+
+    fn create(&self) -> Store {
+        let layer = DiskLayer::create(self.disk.clone(), 4096).unwrap();
+        Store::create(Parts { layer, log: self.log.clone() }, options()).unwrap()
+    }
+
+    fn open(&self) -> Store {
+        let layer = DiskLayer::open(self.disk.clone(), 4096).unwrap();
+        Store::open(Parts { layer, log: self.log.clone() }, options()).unwrap().0
+    }
+}
+
+fn options() -> Options {
+    Options { frames: 64, ..Options::default() }
+}
+
+/// A table of several times the pool.
+fn load(store: &Store) -> Table {
+    let table = store.create_table("t").unwrap();
+    let mut row = 0u32;
+    store
+        .bulk_load(table, 0.9, &mut |key, value| {
+            key.extend_from_slice(&row.to_be_bytes());
+            value.extend_from_slice(&[row as u8; 200]);
+            row += 1;
+            row <= ROWS
+        })
+        .unwrap();
+    table
+}
+
+fn read_all(store: &Store, table: Table) -> Result<u32, StoreError> {
+    let mut count = 0;
+    let mut txn = store.begin();
+    txn.scan(table, &[], &[0xff], Direction::Forward, Lock::None, &mut |_, value| {
+        assert_eq!(value.len(), 200);
+        count += 1;
+        true
+    })?;
+    txn.commit()?;
+    Ok(count)
+}
+
+#[test]
+fn a_failed_read_fails_its_readers_and_nobody_else() {
+    simulate(1, || {
+        let devices = Devices::new();
+        let store = devices.create();
+        let table = load(&store);
+        for _ in 0..20 {
+            devices.inject("disk", Fault::ReadError, false);
+            // Several clients want the same pages.
+            let readers: Vec<_> = (0..8)
+                .map(|_| {
+                    let store = store.clone();
+                    spawn("reader", move || match read_all(&store, table) {
+                        Ok(count) => assert_eq!(count, ROWS),
+                        Err(StoreError::Layer(_)) => {}
+                        Err(error) => panic!("{error}"),
+                    })
+                })
+                .collect();
+            readers.into_iter().for_each(|reader| reader.join());
+        }
+        assert_eq!(devices.plan.struck(), 20);
+        // No frame is lost: all of the pool can still be used.
+        assert_eq!(read_all(&store, table).unwrap(), ROWS);
+        store.verify().unwrap();
+    })
+    .unwrap();
+}
+
+#[test]
+fn after_a_failed_log_sync_no_commit_succeeds_until_a_restart() {
+    let devices = Devices::new();
+    let table = simulate(2, || {
+        let store = devices.create();
+        let table = load(&store);
+        let mut txn = store.begin();
+        txn.update(table, &1u32.to_be_bytes(), &[1; 200]).unwrap();
+        txn.commit().unwrap();
+        devices.inject("log", Fault::SyncErrorLosingWrites, false);
+        let mut txn = store.begin();
+        txn.update(table, &1u32.to_be_bytes(), &[2; 200]).unwrap();
+        assert!(matches!(txn.commit(), Err(StoreError::Log(_))));
+        // The device works again, but the log has a hole: nothing may become durable behind it.
+        let mut txn = store.begin();
+        txn.update(table, &2u32.to_be_bytes(), &[3; 200]).unwrap();
+        assert!(matches!(txn.commit(), Err(StoreError::Log(_))));
+        assert!(store.checkpoint().is_err());
+        table
+    })
+    .unwrap();
+    let devices = devices.after_crash();
+    simulate(3, || {
+        let store = devices.open();
+        let (mut txn, mut value) = (store.begin(), Vec::new());
+        for (row, expected) in [(1u32, 1), (2, 2)] {
+            assert!(txn.get(table, &row.to_be_bytes(), Lock::Shared, &mut value).unwrap());
+            assert_eq!(value, [expected; 200]);
+        }
+        txn.commit().unwrap();
+        assert_eq!(read_all(&store, table).unwrap(), ROWS);
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_failed_write_of_a_page_is_reported_and_a_restart_loses_nothing() {
+    let devices = Devices::new();
+    let (table, committed) = simulate(4, || {
+        let store = devices.create();
+        let table = load(&store);
+        // All rows of a transaction get its number.
+        for round in 0..200u8 {
+            if round == 5 {
+                devices.inject("disk", Fault::WriteError, false);
+            }
+            let mut txn = store.begin();
+            for row in (0..ROWS).step_by(40) {
+                match txn.update(table, &row.to_be_bytes(), &[round; 200]) {
+                    Ok(found) => assert!(found),
+                    Err(StoreError::Layer(_)) => return (table, round - 1),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            txn.commit().unwrap();
+        }
+        panic!("no client was told");
+    })
+    .unwrap();
+    let devices = devices.after_crash();
+    simulate(5, || {
+        let store = devices.open();
+        let (mut txn, mut value) = (store.begin(), Vec::new());
+        for row in (0..ROWS).step_by(40) {
+            assert!(txn.get(table, &row.to_be_bytes(), Lock::Shared, &mut value).unwrap());
+            assert_eq!(value, [committed; 200]);
+        }
+        txn.commit().unwrap();
+        assert_eq!(read_all(&store, table).unwrap(), ROWS);
+        store.verify().unwrap();
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_transaction_too_long_for_the_log_is_told_so_and_can_be_undone() {
+    let devices = Devices::new();
+    simulate(5, || {
+        let store = devices.create();
+        let table = load(&store);
+        let mut long = store.begin();
+        let refused = (0..200_000u32).find_map(|step| {
+            long.update(table, &(step % ROWS).to_be_bytes(), &[step as u8 ^ 0x55; 200]).err()
+        });
+        assert!(matches!(refused, Some(StoreError::LogFull { .. })));
+        long.abort().unwrap();
+        // With the long transaction gone, there is room again.
+        for step in 0..40_000u32 {
+            let mut txn = store.begin();
+            txn.update(table, &(step % ROWS).to_be_bytes(), &[(step % ROWS) as u8; 200]).unwrap();
+            txn.commit().unwrap();
+        }
+        assert!(store.metrics().checkpoints > 2);
+    })
+    .unwrap();
+    let devices = devices.after_crash();
+    simulate(6, || {
+        let store = devices.open();
+        let table = store.table("t").unwrap().unwrap();
+        let mut rows = 0u32;
+        let mut txn = store.begin();
+        txn.scan(table, &[], &[0xff], Direction::Forward, Lock::None, &mut |key, value| {
+            assert_eq!(key, rows.to_be_bytes());
+            assert_eq!(value, [rows as u8; 200]);
+            rows += 1;
+            true
+        })
+        .unwrap();
+        assert_eq!(rows, ROWS);
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_is_not_a_store_is_refused_with_what_to_do() {
+    let devices = Devices::new();
+    simulate(7, || {
+        let layer = DiskLayer::create(devices.disk.clone(), 4096).unwrap();
+        let parts = Parts { layer, log: devices.log.clone() };
+        let refused = Store::open(parts.clone(), options()).err().unwrap().to_string();
+        assert!(refused.contains("create the store first"), "{refused}");
+        for options in [
+            Options { frames: 63, ..options() },
+            Options { page_bytes: 2048, ..options() },
+            Options { page_bytes: 5000, ..options() },
+        ] {
+            assert!(matches!(Store::create(parts.clone(), options), Err(StoreError::Config(_))));
+        }
+        drop(devices.create());
+        let layer = DiskLayer::open(devices.disk.clone(), 4096).unwrap();
+        let parts = Parts { layer, log: devices.log.clone() };
+        let refused =
+            Store::open(parts, Options { page_bytes: 8192, ..options() }).err().unwrap().to_string();
+        assert!(refused.contains("4096") && refused.contains("8192"), "{refused}");
+    })
+    .unwrap();
+}
