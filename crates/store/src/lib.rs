@@ -17,7 +17,9 @@
 mod btree;
 mod checkpoint;
 mod core;
+mod durable;
 mod error;
+mod files;
 mod id;
 mod metrics;
 mod mtr;
@@ -32,6 +34,7 @@ mod wal;
 
 pub use btree::verify::VerifyReport;
 pub use error::StoreError;
+pub use files::{Files, OpenFiles};
 pub use id::{PageNumber, TxnId};
 pub use metrics::{RestartReport, StoreMetrics};
 pub use options::{MIN_FRAMES, Options, Parts, Replacement};

@@ -8,9 +8,9 @@ use std::time::Duration;
 pub struct RestartReport {
     /// All of it: from reading the master record to the end of the final checkpoint.
     pub duration: Duration,
-    /// Finding and reading the newest checkpoint.
+    /// Reading the log once: who is a loser, what is durable, where the end is.
     pub analysis: Duration,
-    /// The pass over the log that redoes changes and finds the losers.
+    /// Reading it again and redoing what is not durable.
     pub redo: Duration,
     /// Rolling the losers back.
     pub undo: Duration,
@@ -18,6 +18,10 @@ pub struct RestartReport {
     pub log_bytes: u64,
     /// Log records that redo read.
     pub records: u64,
+    /// Pages that redo fetched from the layer.
+    pub redo_fetched: u64,
+    /// Of these, from flash or staging.
+    pub redo_from_flash: u64,
     /// Pages fetched from the layer by redo and undo.
     pub pages_fetched: u64,
     /// How many of these came from flash or staging.

@@ -29,6 +29,9 @@ pub struct Options {
     /// Log a full image at a page's first change after a checkpoint (torn-page protection for a layer that writes pages
     /// in place; redo then rebuilds such a page without reading it).
     pub full_page_writes: bool,
+    /// Note in the log which pages the layer has made durable, so that a restart redoes only what was lost with DRAM (end-write
+    /// records; 16 bytes each). PostgreSQL has nothing of the kind.
+    pub durable_notes: bool,
     /// Modelled processor time of one page access (simulated runtime only).
     pub cpu_per_fix: Duration,
     /// Modelled processor time of one transaction beside its page accesses (simulated runtime only).
@@ -46,6 +49,7 @@ impl Default for Options {
             replacement: Replacement::Lru,
             checkpoint_interval: None,
             full_page_writes: true,
+            durable_notes: true,
             cpu_per_fix: Duration::ZERO,
             cpu_per_transaction: Duration::ZERO,
         }

@@ -8,10 +8,13 @@
 //!    what is left.
 //! 3. A change that replaces the whole page is redone without reading the page.
 //!
-//! Analysis and redo share one pass over the log: since all history is repeated, redo needs nothing from analysis.
+//! 4. A change that is in a durable version of its page is not redone, and the page not fetched for it ([`crate::durable`]).
+//!    Should the page turn out to be damaged (a later write of it was torn), redo begins again without trusting its notes:
+//!    with full page writes the log then has an image of it.
 
 use crate::checkpoint::CheckpointRecord;
 use crate::core::{Core, Work};
+use crate::durable::{DurablePages, PageHistory};
 use crate::mtr::for_each_page;
 use crate::page::bytes::Reader;
 use crate::page::op::PageOp;
@@ -26,6 +29,7 @@ use crate::wal::{RecordHeader, RecordKind, Wal};
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_device::Device;
+use entresol_engine::{Layer, TierError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -36,6 +40,7 @@ struct History {
     records: u64,
     losers: BTreeMap<TxnId, ActiveTxn>,
     next_txn: u64,
+    durable: DurablePages,
 }
 
 /// Opens the store that lies on `parts`.
@@ -54,12 +59,14 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     let mut scan = LogScan::new(device, &master);
     let checkpoint = read_checkpoint(&mut scan, master.checkpoint)?;
     let pool = Pool::new(parts.layer.clone(), &options);
+    let mut history = analyse(&mut scan, &checkpoint, &*parts.layer)?;
     let analysed = entresol_runtime::now();
 
-    let history = redo(&pool, &mut scan, &checkpoint)?;
+    redo(&pool, &mut scan, &checkpoint, &mut history)?;
     let wal = Arc::new(Wal::resume(parts.log.clone(), master, history.end, checkpoint.oldest())?);
     pool.set_wal(wal.clone());
     let redone = entresol_runtime::now();
+    let (redo_fetched, redo_from_flash) = pool.fetch_counts();
 
     let space = find_space(&pool, options.page_bytes as usize)?;
     let core = Arc::new(Core::new(options, pool, wal, space, history.next_txn));
@@ -75,6 +82,8 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
         undo: undone.since(redone),
         log_bytes: history.end.0 - checkpoint.redo_point.0,
         records: history.records,
+        redo_fetched,
+        redo_from_flash,
         pages_fetched,
         pages_from_flash,
         losers,
@@ -94,31 +103,109 @@ fn read_checkpoint(scan: &mut LogScan<'_>, lsn: Lsn) -> Result<CheckpointRecord,
     }
 }
 
-/// Repeats history from the redo point to the end of the log.
-fn redo(pool: &Pool, scan: &mut LogScan<'_>, checkpoint: &CheckpointRecord) -> Result<History, StoreError> {
+/// Reads the log from the redo point to its end: who is a loser, and what is durable.
+fn analyse(
+    scan: &mut LogScan<'_>,
+    checkpoint: &CheckpointRecord,
+    layer: &dyn Layer,
+) -> Result<History, StoreError> {
     let mut history = History {
         end: checkpoint.redo_point,
         records: 0,
         losers: checkpoint.active.iter().map(|txn| (txn.id, *txn)).collect(),
         next_txn: checkpoint.next_txn,
+        durable: DurablePages::default(),
     };
     let mut epoch = 0;
+    let mut pages = BTreeMap::new();
     while let Some((header, payload)) = scan.next(history.end, epoch)? {
         epoch = header.epoch;
         history.end = Lsn((header.lsn.0 + header.length as u64).next_multiple_of(8));
         history.records += 1;
         history.note(&header);
-        let nonsense = || nonsense(&header);
-        let mut reader = Reader(payload);
-        match header.kind {
-            RecordKind::Update => drop(Undo::decode(&mut reader).ok_or_else(nonsense)?),
-            RecordKind::Compensation => drop(reader.u64().ok_or_else(nonsense)?),
-            RecordKind::System => {}
-            RecordKind::Commit | RecordKind::End | RecordKind::Checkpoint => continue,
+        if header.kind == RecordKind::Durable {
+            history.durable.note(payload).ok_or_else(|| nonsense(&header))?;
         }
-        for_each_page(reader, |page, ops| redo_page(pool, &header, page, ops))?.ok_or_else(nonsense)?;
+        for_each_change(&header, payload, |page, ops| {
+            let first = PageOp::decode(&mut Reader(ops)).ok_or_else(|| nonsense(&header))?;
+            let new = PageHistory { newest: header.lsn, begins_whole: first.is_blind() };
+            pages.entry(page).or_insert(new).newest = header.lsn;
+            Ok::<(), StoreError>(())
+        })?;
     }
+    history.durable.prefer_images(&pages, layer);
     Ok(history)
+}
+
+/// Visits the pages that a record changes, with their encoded changes.
+fn for_each_change<E: From<StoreError>>(
+    header: &RecordHeader,
+    payload: &[u8],
+    visit: impl FnMut(PageNumber, &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let nonsense = || nonsense(header);
+    let mut reader = Reader(payload);
+    match header.kind {
+        RecordKind::Update => drop(Undo::decode(&mut reader).ok_or_else(nonsense)?),
+        RecordKind::Compensation => drop(reader.u64().ok_or_else(nonsense)?),
+        RecordKind::System => {}
+        RecordKind::Commit | RecordKind::End | RecordKind::Checkpoint | RecordKind::Durable => return Ok(()),
+    }
+    Ok(for_each_page(reader, visit)?.ok_or_else(nonsense)?)
+}
+
+/// Why a pass of redo ended early.
+enum Stop {
+    /// What the layer has of this page is damaged, or older than its note says: not to be trusted.
+    Distrust(PageNumber),
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Layer(TierError::Damaged { page, .. }) => Stop::Distrust(PageNumber(page.number())),
+            error => Stop::Failed(error),
+        }
+    }
+}
+
+/// Repeats history, but for what is durable.
+fn redo(
+    pool: &Pool,
+    scan: &mut LogScan<'_>,
+    checkpoint: &CheckpointRecord,
+    history: &mut History,
+) -> Result<(), StoreError> {
+    loop {
+        match redo_once(pool, scan, checkpoint, history) {
+            Ok(()) => return Ok(()),
+            Err(Stop::Failed(error)) => return Err(error),
+            // From its image in the log. A page without a note is read and reported by the layer itself.
+            Err(Stop::Distrust(page)) if history.durable.forget(page.id()) => {}
+            Err(Stop::Distrust(page)) => {
+                pool.fix_shared(page)?;
+            }
+        }
+    }
+}
+
+fn redo_once(
+    pool: &Pool,
+    scan: &mut LogScan<'_>,
+    checkpoint: &CheckpointRecord,
+    history: &History,
+) -> Result<(), Stop> {
+    let mut at = checkpoint.redo_point;
+    while at < history.end {
+        let Some((header, payload)) = scan.next(at, 0)? else { break };
+        at = Lsn((header.lsn.0 + header.length as u64).next_multiple_of(8));
+        for_each_change(&header, payload, |page, ops| match history.durable.has(page, header.lsn) {
+            true => Ok(()),
+            false => redo_page(pool, &header, page, ops, history.durable.least(page)),
+        })?;
+    }
+    Ok(())
 }
 
 impl History {
@@ -139,22 +226,32 @@ impl History {
     }
 }
 
-/// Repeats one record's changes of one page, unless the page has them.
-fn redo_page(pool: &Pool, header: &RecordHeader, number: PageNumber, ops: &[u8]) -> Result<(), StoreError> {
+/// Repeats one record's changes of one page, unless the page has them. A page that is read must be at least as new as
+/// `least`.
+fn redo_page(
+    pool: &Pool,
+    header: &RecordHeader,
+    number: PageNumber,
+    ops: &[u8],
+    least: Lsn,
+) -> Result<(), Stop> {
     let mut reader = Reader(ops);
     let mut op = PageOp::decode(&mut reader).ok_or_else(|| nonsense(header))?;
     let mut page: PageWrite<'_> =
         if op.is_blind() { pool.fix_new(number)? } else { pool.fix_exclusive(number)? };
+    if !op.is_blind() && page.lsn() < least {
+        return Err(Stop::Distrust(number));
+    }
     if page.lsn() >= header.lsn {
         return Ok(());
     }
     loop {
         if !op.fits(&page) {
-            return Err(StoreError::Corrupt {
+            return Err(Stop::Failed(StoreError::Corrupt {
                 place: format!("page {number} at LSN {}, log record {}", page.lsn().0, header.lsn.0),
                 expected: "a page that the logged change fits".into(),
                 found: format!("a page of kind {} that it does not fit", crate::page::kind(&page)),
-            });
+            }));
         }
         op.apply(page.change());
         if reader.is_empty() {

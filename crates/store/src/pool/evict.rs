@@ -146,6 +146,13 @@ impl Upstream for Pool {
         pulled
     }
 
+    fn durable(&self, pages: &[(PageId, Lsn)]) {
+        // During redo there is nothing to append to.
+        if let Some(wal) = self.wal.get().filter(|_| self.notes) {
+            crate::durable::append_note(wal, pages);
+        }
+    }
+
     fn destaged(&self, page: PageId, lsn: Lsn) {
         self.table.peek_and(PageNumber(page.number()), |id| self.frame(id).destaged(lsn));
     }

@@ -60,6 +60,8 @@ pub(crate) struct Pool {
     starved: TinyMutex<Vec<Task>>,
     starving: AtomicUsize,
     operations: Semaphore,
+    /// [`Options::durable_notes`].
+    notes: bool,
     fetched: AtomicU64,
     fetched_from_flash: AtomicU64,
 }
@@ -78,6 +80,7 @@ impl Pool {
             starved: TinyMutex::new(Vec::new()),
             starving: AtomicUsize::new(0),
             operations: Semaphore::new((count - PINS_RESERVED) / PINS_PER_OPERATION),
+            notes: options.durable_notes,
             fetched: AtomicU64::new(0),
             fetched_from_flash: AtomicU64::new(0),
         });

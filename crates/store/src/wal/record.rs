@@ -39,6 +39,8 @@ pub(crate) enum RecordKind {
     System = 5,
     /// A checkpoint.
     Checkpoint = 6,
+    /// Versions of pages that are durable in the layer below (see [`crate::durable`]).
+    Durable = 7,
 }
 
 impl RecordKind {
@@ -50,6 +52,7 @@ impl RecordKind {
             4 => RecordKind::End,
             5 => RecordKind::System,
             6 => RecordKind::Checkpoint,
+            7 => RecordKind::Durable,
             _ => return None,
         })
     }

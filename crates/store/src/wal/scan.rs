@@ -8,9 +8,9 @@ use entresol_core::Lsn;
 use entresol_device::{Device, Io};
 
 /// Bytes read at once going forward.
-const WINDOW_FORWARD: u64 = 1 << 20;
+const WINDOW_FORWARD: u64 = 8 << 20;
 /// Bytes read at once going backward.
-const WINDOW_BACKWARD: u64 = 1 << 16;
+const WINDOW_BACKWARD: u64 = 8 << 20;
 
 /// A window on the log, moved as needed.
 pub(crate) struct LogScan<'a> {
@@ -70,7 +70,7 @@ impl<'a> LogScan<'a> {
     fn bytes(&mut self, at: u64, length: u64, window: u64, back: u64) -> Result<&[u8], StoreError> {
         let end = self.window_start + self.window.len() as u64;
         if at < self.window_start || at + length > end {
-            let start = at.saturating_sub(back) / self.sector * self.sector;
+            let start = at.saturating_sub(back.min(self.area / 4)) / self.sector * self.sector;
             let size = (at + length - start).max(window).next_multiple_of(self.sector).min(self.area);
             self.window.resize(size as usize, 0);
             self.window_start = start;

@@ -1,0 +1,109 @@
+//! A store on files or block devices: the short way from paths to an open store.
+
+use crate::{Options, Parts, RestartReport, Store, StoreError};
+use entresol_core::PolicyKind;
+use entresol_device::{Device, FileOptions, OpenDevice, open_device};
+use entresol_engine::{DiskLayer, FlashTier, Layer, TierError, TierOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a store lies, and how many bytes of each file or block device it uses. Files are created and grown to that size.
+///
+/// An existing store is opened with the sizes and the policy it was created with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    disk: (PathBuf, u64),
+    log: (PathBuf, u64),
+    flash: Option<(PathBuf, u64, PolicyKind)>,
+}
+
+/// An open store, and what its owner should know.
+pub struct OpenFiles {
+    /// The store.
+    pub store: Store,
+    /// What the restart did; empty for a new store.
+    pub restart: RestartReport,
+    /// For example that a file system refuses direct I/O, or that a flash cache was found to be of no use and emptied.
+    pub notices: Vec<String>,
+}
+
+impl Files {
+    /// A database and its log, without a flash cache.
+    pub fn new(disk: impl Into<PathBuf>, disk_bytes: u64, log: impl Into<PathBuf>, log_bytes: u64) -> Self {
+        Self { disk: (disk.into(), disk_bytes), log: (log.into(), log_bytes), flash: None }
+    }
+
+    /// With a flash cache between memory and the disk.
+    pub fn with_flash(self, flash: impl Into<PathBuf>, bytes: u64, policy: PolicyKind) -> Self {
+        Self { flash: Some((flash.into(), bytes, policy)), ..self }
+    }
+
+    /// A new, empty store. What was on these files is lost.
+    ///
+    /// # Errors
+    /// If a file cannot be opened, is in use or cannot grow; if a flash cache holds the only copy of something that would
+    /// be lost with it; if options are out of range.
+    pub fn create(&self, options: Options) -> Result<OpenFiles, StoreError> {
+        let Devices { disk, log, flash, notices } = self.devices()?;
+        let layer: Arc<dyn Layer> = match flash {
+            Some((flash, tier)) => FlashTier::create(flash, disk, with_page_bytes(tier, &options))?,
+            None => DiskLayer::create(disk, options.page_bytes)?,
+        };
+        let store = Store::create(Parts { layer, log }, options)?;
+        Ok(OpenFiles { store, restart: RestartReport::default(), notices })
+    }
+
+    /// The store on these files, after a shutdown or a crash.
+    ///
+    /// # Errors
+    /// As [`Files::create`]; if there is no store, or the files do not belong together; if a page that is needed is damaged.
+    pub fn open(&self, options: Options) -> Result<OpenFiles, StoreError> {
+        let Devices { disk, log, flash, mut notices } = self.devices()?;
+        let layer: Arc<dyn Layer> = match flash {
+            Some((flash, tier)) => {
+                let (tier, report) = FlashTier::open(flash, disk, with_page_bytes(tier, &options))?;
+                notices.extend(report.notices);
+                tier
+            }
+            None => DiskLayer::open(disk, options.page_bytes)?,
+        };
+        let (store, restart) = Store::open(Parts { layer, log }, options)?;
+        Ok(OpenFiles { store, restart, notices })
+    }
+
+    fn devices(&self) -> Result<Devices, StoreError> {
+        let mut notices = Vec::new();
+        let mut device = |path: &Path, bytes| {
+            let OpenDevice { device, notices: told } = open_device(path, FileOptions::create(bytes))?;
+            notices.extend(told);
+            Ok(device)
+        };
+        let layer = |role| move |source| StoreError::Layer(TierError::Device { role, source });
+        let disk = device(&self.disk.0, self.disk.1).map_err(layer("disk"))?;
+        let log = device(&self.log.0, self.log.1)?;
+        let flash = match &self.flash {
+            None => None,
+            Some((path, bytes, policy)) => {
+                let device = device(path, *bytes).map_err(layer("flash"))?;
+                Some((device, TierOptions::for_device(*policy, *bytes)))
+            }
+        };
+        Ok(Devices { disk, log, flash, notices })
+    }
+}
+
+struct Devices {
+    disk: Arc<dyn Device>,
+    log: Arc<dyn Device>,
+    flash: Option<(Arc<dyn Device>, TierOptions)>,
+    notices: Vec<String>,
+}
+
+/// The largest cache of the store's page size.
+fn with_page_bytes(tier: TierOptions, options: &Options) -> TierOptions {
+    // `for_device` counts in pages of 4 KiB: of larger ones fewer fit.
+    let slots = u64::from(tier.slots) * 4096 / u64::from(options.page_bytes.max(4096));
+    let groups = slots as u32 / tier.group_pages;
+    let slots = groups * tier.group_pages;
+    TierOptions { page_bytes: options.page_bytes, slots, history: tier.history.min(slots), ..tier }
+}
