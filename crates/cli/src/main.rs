@@ -41,5 +41,6 @@ fn run(command: Command) -> Result<(), Failure> {
         },
         Command::Check { flash, disk } => command::check::run(&flash, disk.as_deref()),
         Command::Devices => command::devices::run(),
+        Command::Worker(worker) => command::worker::run(*worker),
     }
 }

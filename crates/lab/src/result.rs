@@ -98,7 +98,7 @@ pub struct RestartResult {
     pub directory_restore_s: f64,
     /// Log bytes read.
     pub log_bytes: u64,
-    /// Pages that redo and undo fetched from the layers below DRAM.
+    /// Pages that redo fetched from the layers below DRAM.
     pub redo_pages: u64,
     /// Of these, from flash.
     pub redo_from_flash_share: f64,

@@ -3,9 +3,11 @@
 mod bench;
 mod machine;
 mod values;
+mod worker;
 
 pub use bench::{Bench, RestartArgs, TpccArgs};
 pub use machine::MachineArgs;
+pub use worker::WorkerArgs;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -60,6 +62,9 @@ pub enum Command {
     },
     /// List the modelled devices with their parameters
     Devices,
+    /// Run TPC-C on real files until killed (for crash experiments)
+    #[command(hide = true)]
+    Worker(Box<WorkerArgs>),
 }
 
 /// `entresol inspect`.

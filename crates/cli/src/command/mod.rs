@@ -9,3 +9,4 @@ pub mod restart;
 mod runner;
 mod storage;
 pub mod tpcc;
+pub mod worker;

@@ -1,22 +1,30 @@
-//! Where the experiments are run.
+//! Where the experiments are run: on modelled devices, or on real ones as the configuration says.
 
-use entresol_lab::config::{BenchConfig, Run, Stage};
+use entresol_lab::bench::{self, Progress};
+use entresol_lab::config::{BenchConfig, Run};
 use entresol_lab::result::{RestartResult, TpccResult};
 use std::time::Duration;
 
-/// Told how far things are: which run (`usize::MAX`: the load) and its stage.
-pub type Progress<'a> = &'a (dyn Fn(usize, Stage) + Sync);
-
-/// Runs TPC-C, on modelled or real devices as the configuration says.
-pub fn run_tpcc(_: &BenchConfig, _: &[Run], _: Progress<'_>) -> anyhow::Result<Vec<TpccResult>> {
-    anyhow::bail!("the experiments are not available yet in this build")
+/// Runs TPC-C.
+pub fn run_tpcc(
+    config: &BenchConfig,
+    runs: &[Run],
+    progress: Progress<'_>,
+) -> anyhow::Result<Vec<TpccResult>> {
+    match config.real {
+        None => bench::run_tpcc(config, runs, progress),
+        Some(_) => bench::run_tpcc_real(config, runs, progress),
+    }
 }
 
-/// Kills and restarts, on modelled or real devices as the configuration says.
+/// Kills and restarts.
 pub fn run_restart(
-    _: &BenchConfig,
-    _: &[(Run, Duration)],
-    _: Progress<'_>,
+    config: &BenchConfig,
+    runs: &[(Run, Duration)],
+    progress: Progress<'_>,
 ) -> anyhow::Result<Vec<RestartResult>> {
-    anyhow::bail!("the experiments are not available yet in this build")
+    match config.real {
+        None => bench::run_restart(config, runs, progress),
+        Some(_) => bench::restart_real(config, runs, progress),
+    }
 }

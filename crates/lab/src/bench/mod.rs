@@ -1,0 +1,56 @@
+//! Running TPC-C on the six systems: simulated, side by side on the cores, or on real files.
+//!
+//! A database is loaded once ([`image`]); each simulated run works on a copy-on-write view of it, under its own virtual
+//! clock ([`rig`]). Results depend on the configuration and the seed alone; their digests say so.
+
+mod digest;
+mod image;
+mod parallel;
+mod real;
+mod real_record;
+mod real_store;
+mod real_worker;
+mod restart;
+mod rig;
+mod tpcc;
+mod verify;
+
+use crate::config::{BenchConfig, Run, Stage};
+use crate::result::{RestartResult, TpccResult};
+use std::time::Duration;
+
+/// Told how far things are: which run (`usize::MAX`: the load, common to all) and its stage.
+pub type Progress<'a> = &'a (dyn Fn(usize, Stage) + Sync);
+
+/// Runs TPC-C on each of `runs`, as many at a time as there are cores, and returns their results in the same order.
+pub fn run_tpcc(
+    config: &BenchConfig,
+    runs: &[Run],
+    progress: Progress<'_>,
+) -> anyhow::Result<Vec<TpccResult>> {
+    let image = image::load(config, progress)?;
+    parallel::map(runs, |index, run| {
+        let result = tpcc::simulate(config, &image, *run, &|stage| progress(index, stage))?;
+        progress(index, Stage::Done);
+        Ok(result)
+    })
+}
+
+/// For each system and checkpoint interval: runs until warm, kills in the middle of an interval, restarts, and goes on.
+pub fn run_restart(
+    config: &BenchConfig,
+    runs: &[(Run, Duration)],
+    progress: Progress<'_>,
+) -> anyhow::Result<Vec<RestartResult>> {
+    let image = image::load(config, progress)?;
+    parallel::map(runs, |index, (run, interval)| {
+        let result = restart::simulate(config, &image, *run, *interval, &|stage| progress(index, stage))?;
+        progress(index, Stage::Done);
+        Ok(result)
+    })
+}
+
+pub use real::{restart_real, run_tpcc_real};
+pub use real_record::{Line, read_record};
+pub use real_store::RealStore;
+pub use real_worker::{Worker, work};

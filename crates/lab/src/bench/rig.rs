@@ -1,0 +1,171 @@
+//! One system on its devices: what a run stands on.
+
+use crate::bench::image::{Image, PAGE_BYTES, store_options};
+use crate::config::{BenchConfig, Run, System};
+use anyhow::Context;
+use entresol_core::{PageId, Placement};
+use entresol_device::memory::Reference;
+use entresol_device::{Device, MemoryDevice, ModelDevice, Profile, Scale};
+use entresol_engine::{DiskLayer, FlashTier, Layer, TierOptions, disk_offset, flash_bytes};
+use entresol_format::page::header;
+use entresol_store::{Options, Parts};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of the paper's database, to which it relates its flash sizes (FaCE §5.2, tables 3 and 4): what a scaled-down
+/// one stands for.
+const PAPER_DATABASE_BYTES: u64 = 50_000_000_000;
+/// Fewest DRAM frames: each client pins a few at once.
+const FRAMES_PER_CLIENT: u64 = 4;
+
+/// The stores of bytes behind the modelled devices. They outlive a simulated crash.
+#[derive(Clone)]
+pub struct Media {
+    disk: Arc<MemoryDevice>,
+    log: Arc<MemoryDevice>,
+    flash: Option<Arc<MemoryDevice>>,
+}
+
+/// A device with its timing; `set_instant` makes it take no time.
+pub type Modelled = Arc<ModelDevice<Arc<MemoryDevice>>>;
+
+/// The devices of one machine, simulated or real, and how the store is to be set up on them.
+pub struct Rig {
+    /// Under the database.
+    pub disk: Arc<dyn Device>,
+    /// Under the log.
+    pub log: Arc<dyn Device>,
+    /// Under the flash cache.
+    pub flash: Option<Arc<dyn Device>>,
+    /// The shape of the flash cache.
+    pub tier: Option<TierOptions>,
+    /// The store's.
+    pub options: Options,
+    /// Those of the devices that are modelled.
+    pub modelled: Vec<Modelled>,
+}
+
+/// Pages on flash are versions of pages of the loaded database: kept as differences from these, they take little memory.
+fn similar_pages(image: &Image) -> Reference {
+    let locate = |page: &[u8]| Some(disk_offset(PageId(header(page).page.get()), PAGE_BYTES));
+    Reference { image: image.disk.clone(), locate: Arc::new(locate) }
+}
+
+/// DRAM frames and flash slots of a run on a database of so many pages.
+pub fn sizes(config: &BenchConfig, database_pages: u64, run: Run) -> (u64, u64) {
+    let share = |percent: f64| (database_pages as f64 * percent / 100.0).round() as u64;
+    let frames = share(config.dram_percent).max(FRAMES_PER_CLIENT * u64::from(config.clients));
+    let slots = match run.system {
+        System::Cached(_) => share(run.flash_percent),
+        System::DiskOnly | System::FlashOnly => 0,
+    };
+    (frames, slots)
+}
+
+/// The shape of a run's flash cache, if it has one.
+pub fn tier_options(run: Run, slots: u64) -> anyhow::Result<Option<TierOptions>> {
+    let System::Cached(policy) = run.system else { return Ok(None) };
+    let slots = u32::try_from(slots).context("the flash cache is too large: at most 2^28 pages")?;
+    Ok(Some(TierOptions::new(policy, slots)))
+}
+
+impl Media {
+    /// Copy-on-write media over the loaded database, and empty flash.
+    pub fn over(image: &Image, config: &BenchConfig, run: Run) -> anyhow::Result<Self> {
+        let (_, slots) = sizes(config, image.pages, run);
+        let flash = tier_options(run, slots)?.map(|tier| {
+            Arc::new(MemoryDevice::new("flash", flash_bytes(&tier)).with_reference(similar_pages(image)))
+        });
+        Ok(Self {
+            disk: Arc::new(MemoryDevice::over("disk", image.disk.clone())),
+            log: Arc::new(MemoryDevice::over("log", image.log.clone())),
+            flash,
+        })
+    }
+
+    /// A machine with these media, just switched on: devices idle, SSDs in steady state.
+    pub fn machine(
+        &self,
+        image: &Image,
+        config: &BenchConfig,
+        run: Run,
+        checkpoint_interval: Duration,
+    ) -> anyhow::Result<Rig> {
+        let (frames, slots) = sizes(config, image.pages, run);
+        let scale = Scale::of(PAPER_DATABASE_BYTES, image.pages * u64::from(PAGE_BYTES));
+        let build = |name: &str, media: &Arc<MemoryDevice>| -> anyhow::Result<Modelled> {
+            Ok(Arc::new(Profile::named(name)?.build(media.clone(), scale)))
+        };
+        let under_database =
+            if run.system == System::FlashOnly { &config.flash_device } else { &config.disk_device };
+        let disk = build(under_database, &self.disk)?;
+        let log = build(log_device(&config.flash_device), &self.log)?;
+        let flash = self.flash.as_ref().map(|media| build(&config.flash_device, media)).transpose()?;
+        let tier = tier_options(run, slots)?;
+        Ok(Rig {
+            modelled: [Some(&disk), Some(&log), flash.as_ref()].into_iter().flatten().cloned().collect(),
+            disk,
+            log,
+            flash: flash.map(|device| device as Arc<dyn Device>),
+            options: Options {
+                replacement: config.replacement,
+                durable_notes: knows_what_is_durable(tier.as_ref()),
+                ..store_options(frames as usize, Some(checkpoint_interval))
+            },
+            tier,
+        })
+    }
+}
+
+/// FaCE's groups are durable when they are published, so the log can note at no cost what a restart need not redo. A disk
+/// or LC would have to sync for that; the paper's baseline, PostgreSQL, has no such notes.
+pub fn knows_what_is_durable(tier: Option<&TierOptions>) -> bool {
+    tier.is_some_and(|tier| tier.policy.placement() == Placement::Log)
+}
+
+/// The log has a device of its own, of the same time as the flash device: four spindles of the paper's array with their
+/// battery-backed cache, or an NVMe drive.
+pub fn log_device(flash_device: &str) -> &'static str {
+    if flash_device == "nvme" { "nvme" } else { "raid0-4" }
+}
+
+impl Rig {
+    /// A new flash cache on the database, or the database alone.
+    pub fn create_layer(&self) -> anyhow::Result<Arc<dyn Layer>> {
+        Ok(match (&self.flash, &self.tier) {
+            (Some(flash), Some(tier)) => FlashTier::create(flash.clone(), self.disk.clone(), tier.clone())?,
+            _ => DiskLayer::open(self.disk.clone(), PAGE_BYTES)?,
+        })
+    }
+
+    /// The same layer after a crash.
+    pub fn reopen_layer(&self) -> anyhow::Result<(Arc<dyn Layer>, Duration)> {
+        Ok(match (&self.flash, &self.tier) {
+            (Some(flash), Some(tier)) => {
+                let (layer, report) = FlashTier::open(flash.clone(), self.disk.clone(), tier.clone())?;
+                (layer, report.duration)
+            }
+            _ => (DiskLayer::open(self.disk.clone(), PAGE_BYTES)?, Duration::ZERO),
+        })
+    }
+
+    /// The store's parts and options on `layer`.
+    pub fn parts(&self, layer: Arc<dyn Layer>) -> (Parts, Options) {
+        (Parts { layer, log: self.log.clone() }, self.options.clone())
+    }
+
+    /// From here on modelled devices take no time: for verifying after the measurement.
+    pub fn stop_the_clock(&self) {
+        self.modelled.iter().for_each(|device| device.set_instant(true));
+    }
+
+    /// Counters of the device under the cache (or under the database of flash-only), and of the disk.
+    pub fn counters(&self, run: Run) -> (entresol_device::Counters, entresol_device::Counters) {
+        let disk = self.disk.counters();
+        match (&self.flash, run.system) {
+            (Some(flash), _) => (flash.counters(), disk),
+            (None, System::FlashOnly) => (disk, entresol_device::Counters::default()),
+            (None, _) => (entresol_device::Counters::default(), disk),
+        }
+    }
+}
