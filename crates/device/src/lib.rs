@@ -3,6 +3,7 @@
 //! Everything takes a device as `Arc<dyn Device>`; what is behind it is chosen where the system is put together.
 #![deny(unsafe_code)]
 
+mod best;
 mod bounce;
 mod busy;
 mod check;
@@ -17,6 +18,7 @@ mod shared;
 mod traits;
 mod uring;
 
+pub use best::{OpenDevice, open_device};
 pub use error::DeviceError;
 pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Survival};
 pub use file::{FileDevice, FileOptions};

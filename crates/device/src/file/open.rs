@@ -8,12 +8,19 @@ use crate::bounce;
 use crate::busy::BusyClock;
 use crate::check::{self, SharedCounters};
 use crate::{Counters, DeviceError, Geometry};
+use entresol_runtime::{now, sleep};
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fstatvfs, ftruncate};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
+
+/// How long to wait for the lock of a file. A process that was killed keeps its files until its last request is done,
+/// and a child of a process that closes a file keeps it from its fork to its exec.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_RETRY: Duration = Duration::from_millis(5);
 
 /// What both devices over a file have in common.
 #[derive(Debug)]
@@ -41,7 +48,7 @@ impl OpenFile {
             reason,
         };
         let (file, is_direct) = open_file(path, options).map_err(|error| failed(error.to_string()))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+        lock(&file).map_err(|error| {
             failed(match error {
                 Errno::WOULDBLOCK => "another process (or this one) has it open; close it first".to_owned(),
                 error => error.to_string(),
@@ -162,6 +169,17 @@ impl OpenFile {
 
     pub fn counters(&self) -> Counters {
         Counters { busy: self.busy.total(), ..self.counters.snapshot() }
+    }
+}
+
+/// Locks the file against everybody else.
+fn lock(file: &File) -> Result<(), Errno> {
+    let began = now();
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if now().since(began) < LOCK_PATIENCE => sleep(LOCK_RETRY),
+            result => return result,
+        }
     }
 }
 
