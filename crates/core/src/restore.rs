@@ -9,10 +9,15 @@
 //!
 //! But writes that were under way in the crash may have destroyed slots just behind the rear (in the ring: the oldest
 //! positions), in any order. If such a slot held the newest version on flash of a page, an older one before it would
-//! come back and hide the newer copy on disk. So recovery reads the pages at the oldest `staging_pages` positions (no
-//! write reaches farther) and begins after the last one that does not hold what the directory says. Nothing is lost by
-//! that: a position is given out only when its slot is released, and slots are released in order, so everything up to
-//! a destroyed slot had been destaged or superseded durably.
+//! come back and hide the newer copy on disk. So recovery must begin after the last slot that may have been destroyed.
+//! There are two ways to know it, and either will do:
+//!
+//! - before a slot is overwritten, a front beyond its old position is recorded durably (the engine does so);
+//! - recovery reads the pages at the oldest `staging_pages` positions (no write reaches farther) and begins after the
+//!   last one that does not hold what the directory says.
+//!
+//! Nothing is lost by either: a position is given out only when its slot is released, and slots are released in order,
+//! so everything up to an overwritten slot had been destaged or superseded durably.
 
 use crate::config::Placement;
 use crate::region::Partition;

@@ -25,7 +25,7 @@ fn seeded(policy: PolicyKind, seeds: std::ops::Range<u64>, steps: usize) -> Vec<
 }
 
 fn seeded_and_busy(policy: PolicyKind) {
-    let worlds = seeded(policy, 0..24, 4000);
+    let worlds = seeded(policy, 0..12, 4000);
     let sum = |count: fn(&World) -> u64| worlds.iter().map(count).sum::<u64>();
     // A driver that never gets there tests nothing.
     assert!(sum(|w| w.crashes) > 20, "crashes");
@@ -51,6 +51,18 @@ fn face_gsc_agrees_with_its_model() {
 #[test]
 fn lc_agrees_with_its_model() {
     seeded_and_busy(PolicyKind::Lc);
+}
+
+/// On longer rings more dequeues are under way at once.
+#[test]
+fn longer_rings_agree_with_their_models() {
+    for policy in harness::crash::survivors() {
+        let config = small(policy, 2, 3, 120);
+        let mut world = World::new(config, 400, 60);
+        world.run(&mut Choices::from_seed(policy as u64), 8000);
+        assert!(world.destages > 200, "{}: {} destages", policy.name(), world.destages);
+        assert!(world.dequeues_at_once > 4, "{}: {} at once", policy.name(), world.dequeues_at_once);
+    }
 }
 
 proptest! {

@@ -6,7 +6,8 @@ use entresol_core::{
     Admission, Config, Fate, FrameId, Generation, Job, Lookup, Lsn, PageId, Partition, PolicyKind, Position,
     SlotId, region_bytes,
 };
-use harness::{Choices, World, crash, small};
+use harness::crash::{self, Front};
+use harness::{Choices, World, small};
 use zerocopy::IntoBytes;
 
 const DIRTY: bool = true;
@@ -263,7 +264,7 @@ fn recovery_that_trusts_the_oldest_slots_serves_old_pages() {
         for step in 0..4000 {
             world.step(&mut choices);
             world.verify(); // with the rule, nothing is lost
-            let recovered = crash::recover(&world, &mut Choices::from_seed(step), true);
+            let recovered = crash::recover(&world, &mut Choices::from_seed(step), Front::Trusted);
             let newest = recovered.newest();
             stale += newest.values().filter(|c| c.version < world.durable[c.page as usize]).count();
         }

@@ -5,6 +5,17 @@ use super::world::{Cell, Content, World};
 use entresol_core::{Placement, PolicyKind, Position};
 use std::collections::BTreeMap;
 
+/// How recovery chooses the front (see `restore.rs`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Front {
+    /// From what was recorded before slots were overwritten.
+    Recorded,
+    /// By reading the slots that writes may have destroyed.
+    Verified,
+    /// As if all were intact. A test shows that this would lose pages.
+    Trusted,
+}
+
 /// What recovery finds.
 pub struct Recovered {
     pub front: u64,
@@ -66,9 +77,8 @@ fn disk_after(world: &World, choices: &mut Choices) -> Vec<u64> {
     disk
 }
 
-/// Recovery as `restore.rs` prescribes it. `trusting` leaves out its rule on damaged slots; a test shows that this
-/// would lose pages.
-pub fn recover(world: &World, choices: &mut Choices, trusting: bool) -> Recovered {
+/// Recovery as `restore.rs` prescribes it.
+pub fn recover(world: &World, choices: &mut Choices, rule: Front) -> Recovered {
     let disk = disk_after(world, choices);
     let flash = flash_after(world, choices);
     if world.config.policy.placement() == Placement::Slots {
@@ -93,8 +103,13 @@ pub fn recover(world: &World, choices: &mut Choices, trusting: bool) -> Recovere
         let found = flash[(position % slots) as usize];
         written && found.is_none_or(|content| content.position != *position)
     };
-    if let Some(last) = exposed.rev().find(damaged).filter(|_| !trusting) {
-        front = (last + 1).next_multiple_of(group);
+    match rule {
+        Front::Recorded => front = front.max(world.recorded_front).min(rear),
+        Front::Verified => {
+            let last = exposed.rev().find(damaged);
+            front = last.map_or(front, |last| (last + 1).next_multiple_of(group));
+        }
+        Front::Trusted => {}
     }
     let entry =
         |position: u64| flash[(position % slots) as usize].filter(|content| content.position == position);
@@ -107,7 +122,12 @@ pub fn assert_nothing_is_lost(world: &World, seed: u64) {
     if world.config.policy.placement() == Placement::Slots {
         return; // its flash does not survive: the database's log redoes what no checkpoint has brought to disk
     }
-    let recovered = recover(world, &mut Choices::from_seed(seed), false);
+    for rule in [Front::Recorded, Front::Verified] {
+        assert_all_recovered(world, &recover(world, &mut Choices::from_seed(seed), rule));
+    }
+}
+
+fn assert_all_recovered(world: &World, recovered: &Recovered) {
     let newest = recovered.newest();
     for (page, durable) in world.durable.iter().enumerate() {
         let disk = recovered.disk[page];

@@ -4,7 +4,7 @@ use super::Model;
 use entresol_core::{
     Admission, Config, Fate, Job, JobPage, Lookup, Occupancy, PageId, PolicyKind, Position, SlotId,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 struct Version {
     page: PageId,
@@ -263,11 +263,11 @@ impl Model for LogModel {
             published.0
         );
 
-        let pages: BTreeSet<PageId> =
-            self.versions.values().filter(|v| v.published).map(|v| v.page).collect();
-        let held = self.versions.values().filter(|v| v.published).count();
-        let newest = pages.iter().map(|page| self.newest_published(*page).expect("it has one"));
-        let dirty = newest.filter(|position| self.versions[position].dirty).count();
+        let published = self.versions.values().filter(|v| v.published);
+        let held = published.clone().count();
+        // In ascending position: the newest is what remains.
+        let pages: BTreeMap<PageId, bool> = published.map(|v| (v.page, v.dirty)).collect();
+        let dirty = pages.values().filter(|dirty| **dirty).count();
         assert_eq!(occupancy.valid as usize, pages.len(), "valid");
         assert_eq!(occupancy.dirty as usize, dirty, "dirty");
         assert_eq!(occupancy.superseded as usize, held - pages.len(), "superseded");

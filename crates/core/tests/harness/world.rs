@@ -1,6 +1,6 @@
 //! The driver.
 
-use super::crash::{self, Recovered};
+use super::crash::{self, Front, Recovered};
 use super::{Choices, Model, model_of};
 use entresol_core::{
     Admission, Config, Fate, Job, JobPage, JobPages, Lookup, Lsn, PageId, Partition, Placement, Position,
@@ -82,6 +82,8 @@ pub struct World {
     /// Every position that was ever written, as segments and summaries on flash know it.
     pub directory: BTreeMap<u64, u32>,
     pub restored_front: u64,
+    /// The front that is recorded durably before slots are overwritten.
+    pub recorded_front: u64,
     pub restored_rear: u64,
     next_version: u64,
     jobs: Vec<InFlight>,
@@ -92,6 +94,8 @@ pub struct World {
     pub destages: u64,
     pub redundant_destages: u64,
     pub second_chances: u64,
+    /// Most dequeues that were under way at once.
+    pub dequeues_at_once: usize,
 }
 
 macro_rules! partition {
@@ -119,6 +123,7 @@ impl World {
             durable: vec![0; pages as usize],
             directory: BTreeMap::new(),
             restored_front: 0,
+            recorded_front: 0,
             restored_rear: 0,
             next_version: 1,
             jobs: Vec::new(),
@@ -128,6 +133,7 @@ impl World {
             destages: 0,
             redundant_destages: 0,
             second_chances: 0,
+            dequeues_at_once: 0,
         }
     }
 
@@ -286,6 +292,7 @@ impl World {
         let Some(job) = job else { return false };
         match job {
             Job::Write { ticket, pages, .. } => {
+                self.recorded_front = partition!(self).window().0.0;
                 for page in pages.iter().filter(|page| page.page.is_some()) {
                     let content =
                         self.staging[page.frame.0 as usize].expect("only complete copies are written");
@@ -299,6 +306,8 @@ impl World {
             }
             Job::Dequeue { ticket, pages, .. } => {
                 self.jobs.push(InFlight::Dequeue { ticket, pages, read: Vec::new(), step: Step::Read });
+                let dequeues = self.jobs.iter().filter(|job| matches!(job, InFlight::Dequeue { .. })).count();
+                self.dequeues_at_once = self.dequeues_at_once.max(dequeues);
             }
             Job::Clean { pages } => {
                 self.jobs.push(InFlight::Clean { pages, read: Vec::new(), step: Step::Read })
@@ -585,7 +594,8 @@ impl World {
     /// The machine crashes and the tier is opened again.
     pub fn crash(&mut self, choices: &mut Choices) {
         self.crashes += 1;
-        let recovered = crash::recover(self, choices, false);
+        let rule = if choices.once_in(2) { Front::Recorded } else { Front::Verified };
+        let recovered = crash::recover(self, choices, rule);
         let (front, rear) = crash::positions(&recovered);
         self.region.fill(!0);
         let mut partition =
@@ -620,6 +630,7 @@ impl World {
         self.jobs.clear();
         self.sweep = 0;
         (self.restored_front, self.restored_rear) = (recovered.front, recovered.rear);
+        self.recorded_front = recovered.front;
     }
 
     fn assert_restored(&mut self, recovered: &Recovered) {
