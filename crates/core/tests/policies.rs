@@ -61,7 +61,9 @@ fn longer_rings_agree_with_their_models() {
         let mut world = World::new(config, 400, 60);
         world.run(&mut Choices::from_seed(policy as u64), 8000);
         assert!(world.destages > 200, "{}: {} destages", policy.name(), world.destages);
-        assert!(world.dequeues_at_once > 4, "{}: {} at once", policy.name(), world.dequeues_at_once);
+        // Short rings allow four; with a group held back for each, two.
+        let few = if policy == PolicyKind::FaceGsc { 2 } else { 4 };
+        assert!(world.dequeues_at_once > few, "{}: {} at once", policy.name(), world.dequeues_at_once);
     }
 }
 
