@@ -11,7 +11,9 @@ use std::time::Instant;
 fn main() -> anyhow::Result<()> {
     let mut words = std::env::args().skip(1);
     let workload = words.next().context("which workload: bank, bank-no-images or tpcc?")?;
-    let system = words.next().context("which system: all, disk-only, lc, face, face-gr or face-gsc?")?;
+    let system = words
+        .next()
+        .context("which system: all, disk-only, lc, face, face-gr, face-gsc or write-through?")?;
     let (mut seed, mut seeds, mut at, mut stride, mut transactions) = (1, 1, None, 1, None);
     while let Some(option) = words.next() {
         let value: u64 = words.next().context("an option without its value")?.parse()?;

@@ -245,8 +245,13 @@ impl Campaign {
     /// What the copies hold at the chosen operations, in order.
     pub fn copies<W: Workload>(&self, workload: &W) -> Result<Vec<(u64, Media, W::Oracle)>, String> {
         let (media, oracle) = prepare(workload, self.system, self.seed)?;
-        let (sender, receiver) = sync_channel(usize::MAX >> 16);
-        self.observed_life(workload, &media.freeze(), oracle, sender)?;
-        Ok(receiver.into_iter().map(|State { at, media, oracle }| (at, media, oracle)).collect())
+        let (sender, receiver) = sync_channel(BACKLOG);
+        std::thread::scope(|scope| {
+            let copies = scope.spawn(|| {
+                receiver.into_iter().map(|State { at, media, oracle }| (at, media, oracle)).collect()
+            });
+            self.observed_life(workload, &media.freeze(), oracle, sender)?;
+            Ok(copies.join().expect("collecting does not panic"))
+        })
     }
 }

@@ -38,6 +38,18 @@ impl Media {
         Self { disk: self.disk.fork("disk"), log: self.log.fork("log"), flash: self.flash.fork("flash") }
     }
 
+    /// Everything on the disk, on the log device and on flash.
+    ///
+    /// # Panics
+    /// If they are larger than what memory can take.
+    pub fn bytes(&self) -> [Vec<u8>; 3] {
+        [&self.disk, &self.log, &self.flash].map(|device| {
+            let mut bytes = vec![0; device.geometry().capacity_bytes as usize];
+            device.read(0, &mut bytes).expect("the whole device is in range, and memory does not fail");
+            bytes
+        })
+    }
+
     /// Makes them the start of many.
     pub fn freeze(self) -> FrozenMedia {
         FrozenMedia { disk: self.disk.freeze(), log: self.log.freeze(), flash: self.flash.freeze() }

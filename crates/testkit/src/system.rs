@@ -1,10 +1,10 @@
-//! The systems under test: the disk alone, and a small flash cache under each policy.
+//! The systems under test: the disk alone, and a small flash cache under each policy and in each mode.
 //!
 //! Invariant: all are as small as they may be, so that a short run fills and wraps everything there is.
 
 use crate::machine::Machine;
 use entresol_core::PolicyKind;
-use entresol_engine::{DiskLayer, FlashTier, Layer, TierError, TierOptions, flash_bytes};
+use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, TierError, TierOptions, flash_bytes};
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,18 +16,21 @@ pub const PAGE_BYTES: u32 = 4096;
 pub enum System {
     /// The two-layer baseline.
     DiskOnly,
-    /// A flash cache under this policy.
+    /// A write-back flash cache under this policy.
     Cached(PolicyKind),
+    /// A write-through flash cache under this policy.
+    WriteThrough(PolicyKind),
 }
 
 impl System {
     /// All systems.
-    pub const ALL: [System; 5] = [
+    pub const ALL: [System; 6] = [
         System::DiskOnly,
         System::Cached(PolicyKind::Lc),
         System::Cached(PolicyKind::Face),
         System::Cached(PolicyKind::FaceGr),
         System::Cached(PolicyKind::FaceGsc),
+        System::WriteThrough(PolicyKind::FaceGsc),
     ];
 
     /// The name on the command line.
@@ -35,6 +38,8 @@ impl System {
         match self {
             System::DiskOnly => "disk-only",
             System::Cached(policy) => policy.name(),
+            // One is enough: how a page goes to disk does not depend on the policy.
+            System::WriteThrough(_) => "write-through",
         }
     }
 
@@ -46,7 +51,11 @@ impl System {
     /// A flash cache of `groups` groups of 4 pages (as few as the core allows, if fewer are asked for); `None` without
     /// flash.
     pub fn tier_options(self, groups: u32) -> Option<TierOptions> {
-        let System::Cached(policy) = self else { return None };
+        let (policy, mode) = match self {
+            System::DiskOnly => return None,
+            System::Cached(policy) => (policy, Mode::WriteBack),
+            System::WriteThrough(policy) => (policy, Mode::WriteThrough),
+        };
         let group_pages = 4;
         let slots = (groups * group_pages).max(SLOTS_MIN);
         Some(TierOptions {
@@ -56,6 +65,7 @@ impl System {
             segment_entries: 32,
             history: if policy == PolicyKind::Lc { slots } else { 0 },
             slots,
+            mode,
             write_workers: 2,
             background_workers: 2,
             ..TierOptions::new(policy, slots)

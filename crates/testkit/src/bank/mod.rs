@@ -25,7 +25,8 @@ pub struct Bank {
     pub clients: u32,
     /// Accounts, and as many possible items.
     pub accounts: u32,
-    /// Whether the log has images of whole pages.
+    /// Whether the log has images of whole pages, and the store replaces by clock (otherwise it does by LRU). Without
+    /// images, torn writes in place cannot be repaired: a write-back cache in log placement needs none.
     pub full_page_writes: bool,
 }
 
@@ -76,7 +77,7 @@ impl Workload for Bank {
         Options {
             page_bytes: PAGE_BYTES,
             frames: 64,
-            replacement: Replacement::Clock,
+            replacement: if self.full_page_writes { Replacement::Clock } else { Replacement::Lru },
             full_page_writes: self.full_page_writes,
             ..Options::default()
         }
