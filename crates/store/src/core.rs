@@ -10,9 +10,11 @@ use crate::mtr::Mtr;
 use crate::pool::Pool;
 use crate::space::Space;
 use crate::txn::active::ActiveTable;
-use crate::txn::locks::LockTable;
+use crate::txn::locks::{LockName, LockTable};
+use crate::txn::undo::UndoLog;
 use crate::wal::{Wal, record};
 use entresol_runtime::sync::Mutex;
+use parking_lot::Mutex as TinyMutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -33,7 +35,21 @@ pub(crate) struct Core {
     /// No more background work.
     pub(crate) closed: AtomicBool,
     pub(crate) counters: Counters,
+    buffers: TinyMutex<Vec<Buffers>>,
 }
+
+/// What a transaction needs while it runs; handed on to later ones, so that none grows its buffers anew.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    pub(crate) work: Work,
+    pub(crate) undo: UndoLog,
+    pub(crate) locks: Vec<LockName>,
+}
+
+/// Most [`Buffers`] that are kept.
+const BUFFERS_KEPT: usize = 256;
+/// Buffers of more bytes than this are not kept.
+const BUFFER_BYTES_KEPT: usize = 1 << 18;
 
 /// Counters of [`crate::StoreMetrics`].
 #[derive(Default)]
@@ -58,11 +74,30 @@ impl Core {
             checkpoint_wanted: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             counters: Counters::default(),
+            buffers: TinyMutex::new(Vec::new()),
         }
     }
 
     pub(crate) fn page_bytes(&self) -> usize {
         self.options.page_bytes as usize
+    }
+
+    /// Empty buffers for a transaction.
+    pub(crate) fn take_buffers(&self) -> Buffers {
+        self.buffers.lock().pop().unwrap_or_default()
+    }
+
+    /// The buffers of a transaction that has ended.
+    pub(crate) fn give_back(&self, mut buffers: Buffers) {
+        buffers.undo.clear();
+        buffers.locks.clear();
+        buffers.work.fixes = 0;
+        let mut kept = self.buffers.lock();
+        if kept.len() < BUFFERS_KEPT
+            && buffers.undo.capacity() + buffers.work.record.capacity() < BUFFER_BYTES_KEPT
+        {
+            kept.push(buffers);
+        }
     }
 
     /// Begins a mini-transaction in a record that was started.

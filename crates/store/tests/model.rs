@@ -6,6 +6,7 @@ use entresol_store::{Direction, Lock, Store, StoreError, Table};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use support::{plain_store, small};
 
 #[derive(Clone, Debug)]
@@ -95,9 +96,9 @@ fn run(steps: &[Step]) {
             }
             Step::Run(first, count) => {
                 for number in *first..first + u16::from(*count) {
-                    if !model.contains_key(&key(number)) {
+                    if let Entry::Vacant(place) = model.entry(key(number)) {
                         txn.insert(table, &key(number), &value(60)).unwrap();
-                        model.insert(key(number), value(60));
+                        place.insert(value(60));
                     }
                 }
             }

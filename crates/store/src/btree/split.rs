@@ -26,6 +26,13 @@ impl Core {
         key: &[u8],
         need: usize,
     ) -> Result<(), StoreError> {
+        // The split will change the right sibling's link, and that page is often a cold one: fetched before the lock is
+        // taken, it delays nobody else. Should it be another page by then, it is fetched again.
+        let right = {
+            let path = self.path(work, root, key)?;
+            Node(&self.pool.fix_shared(path[path.len() - 1].0)?).right()
+        };
+        let _right = if right.is_some() { Some(self.pool.fix_shared(right)?.unlatch()) } else { None };
         let _lock = self.modification.lock();
         loop {
             let path = self.path(work, root, key)?;

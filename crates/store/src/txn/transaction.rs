@@ -2,10 +2,9 @@
 
 use super::active::TxnState;
 use super::locks::LockName;
-use super::undo::UndoLog;
 use crate::btree::rows::Author;
 use crate::btree::scan::Range;
-use crate::core::{Core, Work};
+use crate::core::{Buffers, Core};
 use crate::wal::RecordKind;
 use crate::{StoreError, Table};
 use entresol_core::Lsn;
@@ -42,22 +41,13 @@ pub enum Direction {
 pub struct Txn {
     core: Arc<Core>,
     state: Arc<TxnState>,
-    locks: Vec<LockName>,
-    undo: UndoLog,
-    work: Work,
+    buffers: Buffers,
     ended: bool,
 }
 
 impl Txn {
     pub(crate) fn begin(core: &Arc<Core>) -> Txn {
-        Txn {
-            state: core.active.begin(),
-            core: core.clone(),
-            locks: Vec::new(),
-            undo: UndoLog::default(),
-            work: Work::default(),
-            ended: false,
-        }
+        Txn { state: core.active.begin(), buffers: core.take_buffers(), core: core.clone(), ended: false }
     }
 
     /// Copies the row into `value` (cleared first); false if there is none. The lock is taken even then.
@@ -70,8 +60,9 @@ impl Txn {
     ) -> Result<bool, StoreError> {
         value.clear();
         self.lock(table, key, lock)?;
-        let found =
-            self.core.row_get(&mut self.work, table.root(), key, |row| value.extend_from_slice(row))?;
+        let found = self
+            .core
+            .row_get(&mut self.buffers.work, table.root(), key, |row| value.extend_from_slice(row))?;
         Ok(found.is_some())
     }
 
@@ -79,24 +70,24 @@ impl Txn {
     pub fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         self.core.make_log_room()?;
         self.lock(table, key, Lock::Exclusive)?;
-        let author = Author::Forward(&self.state, &mut self.undo);
-        self.core.row_insert(&mut self.work, author, table.root(), key, value)
+        let author = Author::Forward(&self.state, &mut self.buffers.undo);
+        self.core.row_insert(&mut self.buffers.work, author, table.root(), key, value)
     }
 
     /// Replaces the row's value (any length); false if there is none. Takes the exclusive lock.
     pub fn update(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
         self.core.make_log_room()?;
         self.lock(table, key, Lock::Exclusive)?;
-        let author = Author::Forward(&self.state, &mut self.undo);
-        self.core.row_update(&mut self.work, author, table.root(), key, value)
+        let author = Author::Forward(&self.state, &mut self.buffers.undo);
+        self.core.row_update(&mut self.buffers.work, author, table.root(), key, value)
     }
 
     /// Removes the row; false if there is none. Takes the exclusive lock.
     pub fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, StoreError> {
         self.core.make_log_room()?;
         self.lock(table, key, Lock::Exclusive)?;
-        let author = Author::Forward(&self.state, &mut self.undo);
-        self.core.row_delete(&mut self.work, author, table.root(), key)
+        let author = Author::Forward(&self.state, &mut self.buffers.undo);
+        self.core.row_delete(&mut self.buffers.work, author, table.root(), key)
     }
 
     /// Visits the rows with `from <= key < to` in the direction's order, each under `lock`, until `visit` returns false.
@@ -111,7 +102,7 @@ impl Txn {
         visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), StoreError> {
         let range = Range { root: table.root(), from, to, direction, lock };
-        self.core.scan(&mut self.work, &range, self.state.id(), &mut self.locks, visit)
+        self.core.scan(&mut self.buffers.work, &range, self.state.id(), &mut self.buffers.locks, visit)
     }
 
     /// Durable when it returns (group commit). Returns the LSN of the commit record, `Lsn(0)` if nothing was changed. After
@@ -121,7 +112,7 @@ impl Txn {
         self.ended = true;
         let mut lsn = Lsn(0);
         if self.state.has_records() {
-            lsn = self.core.log_end(&mut self.work, &self.state, RecordKind::Commit);
+            lsn = self.core.log_end(&mut self.buffers.work, &self.state, RecordKind::Commit);
             let durable = self.core.wal.flush(lsn);
             self.release_locks();
             durable?;
@@ -139,14 +130,14 @@ impl Txn {
 
     /// Page accesses so far.
     pub fn fixes(&self) -> u64 {
-        self.work.fixes
+        self.buffers.work.fixes
     }
 
     fn end_by_abort(&mut self) -> Result<(), StoreError> {
         self.ended = true;
         if self.state.has_records() {
             // If this fails the rows stay locked: they hold changes that only a restart can undo.
-            self.core.roll_back(&mut self.work, &self.state, &self.undo)?;
+            self.core.roll_back(&mut self.buffers.work, &self.state, &self.buffers.undo)?;
         }
         self.consume_cpu();
         self.release_locks();
@@ -160,7 +151,7 @@ impl Txn {
         }
         let name = LockName::new(table.root(), key);
         match self.core.locks.lock(self.state.id(), name, lock) {
-            Ok(true) => self.locks.push(name),
+            Ok(true) => self.buffers.locks.push(name),
             Ok(false) => {}
             Err(error) => {
                 self.core.counters.deadlocks.fetch_add(1, Relaxed);
@@ -171,14 +162,14 @@ impl Txn {
     }
 
     fn release_locks(&mut self) {
-        for name in self.locks.drain(..) {
+        for name in self.buffers.locks.drain(..) {
             self.core.locks.release(self.state.id(), name);
         }
     }
 
     fn consume_cpu(&self) {
         let options = &self.core.options;
-        let fixes = u32::try_from(self.work.fixes).unwrap_or(u32::MAX);
+        let fixes = u32::try_from(self.buffers.work.fixes).unwrap_or(u32::MAX);
         let time = options.cpu_per_transaction + options.cpu_per_fix * fixes;
         if !time.is_zero() {
             entresol_runtime::consume_cpu(time);
@@ -188,9 +179,13 @@ impl Txn {
 
 impl Drop for Txn {
     fn drop(&mut self) {
+        if self.ended {
+            self.core.give_back(std::mem::take(&mut self.buffers));
+            return;
+        }
         // A task that unwinds may be part of a simulation that is over: it must not touch devices any more. Its rows stay
         // locked until the next restart rolls it back.
-        if !self.ended && !std::thread::panicking() && !entresol_runtime::sim::is_halted() {
+        if !std::thread::panicking() && !entresol_runtime::sim::is_halted() {
             // The error is the log's or the layer's; whoever uses these next sees it.
             let _ = self.end_by_abort();
         }

@@ -82,6 +82,17 @@ impl UndoLog {
         self.entries.push((self.bytes.len(), lsn));
     }
 
+    /// Forgets all entries.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+    }
+
+    /// Bytes of the buffer.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
