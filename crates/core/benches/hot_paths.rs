@@ -13,7 +13,7 @@ use support::{Filled, evict, settle};
 use zerocopy::IntoBytes;
 
 const SLOTS: u32 = 1 << 20;
-const SAMPLE: usize = 1 << 16;
+const SAMPLE: usize = 1 << 20;
 
 fn hot_paths(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("core");

@@ -97,13 +97,14 @@ impl Config {
 
     /// Pages that staging holds.
     pub const fn staging_pages(&self) -> u32 {
-        self.group_pages * self.staging_groups
+        self.group_pages.saturating_mul(self.staging_groups)
     }
 
     /// Fewest slots this configuration works with: in-flight dequeues and staging must never meet (see
     /// [`crate::placement`]).
     pub const fn slots_min(&self) -> u32 {
-        2 * self.group_pages * (crate::placement::log::GROUPS_AHEAD_MIN as u32 + 2) + 2 * self.staging_pages()
+        let groups = 2 * (crate::placement::log::GROUPS_AHEAD_MIN as u32 + 2);
+        self.group_pages.saturating_mul(groups).saturating_add(self.staging_pages().saturating_mul(2))
     }
 
     /// Says whether a partition can be built from this.

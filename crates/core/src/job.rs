@@ -12,7 +12,8 @@ pub struct FrameId(pub u32);
 /// Where a fetched page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// In staging.
+    /// In staging. Its copy may not be complete yet, and by the time it is read the frame may hold another page: the
+    /// stamp tells; if it is not as here, look again.
     Staged {
         /// Where in staging memory.
         frame: FrameId,
@@ -83,7 +84,7 @@ pub enum Fate {
 /// One page of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobPage {
-    /// The page; `None` where a group was closed before it was full.
+    /// The page; `None` where a group was closed before it was full, and for a superseded version in a dequeue.
     pub page: Option<PageId>,
     /// Its slot on flash.
     pub slot: SlotId,

@@ -259,7 +259,9 @@ impl Partition<'_> {
             self.head.units[unit as usize].pending += 1;
             return true;
         }
-        staged.unit == unit + 1
+        // One slot at a time holds the valid version of a page, so only the dequeue of that slot waits for newer ones.
+        assert_eq!(staged.unit, unit + 1, "two dequeues wait for one staged page");
+        true
     }
 
     /// Gives the page in `slot` of the dequeue `ticket` a place at the rear.
