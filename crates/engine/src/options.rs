@@ -42,8 +42,10 @@ impl TierOptions {
     /// The usual settings for about `slots` pages of 4 KiB (rounded down to whole groups).
     pub fn new(policy: PolicyKind, slots: u32) -> Self {
         let config = Config::new(policy, slots);
-        // One for each dequeue that may be under way; slot placement copies many pages a task.
+        // One for each dequeue that may be under way; slot placement copies many pages a task. Page by page, a second
+        // writer's sync would cut the first one's programs short.
         let (write_workers, background_workers) = match policy.placement() {
+            Placement::Log if !policy.by_group() => (1, 8),
             Placement::Log => (2, 8),
             Placement::Slots => (8, 4),
         };

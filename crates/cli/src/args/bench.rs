@@ -60,11 +60,11 @@ pub struct TpccArgs {
     #[arg(allow_negative_numbers = true, help_heading = "What to run")]
     pub flash_percent: Vec<f64>,
     /// Measured time in minutes (of virtual time; of real time with --real)
-    #[arg(long, value_name = "MINUTES", value_parser = values::minutes, default_value = "2")]
+    #[arg(long, value_name = "MINUTES", value_parser = values::minutes, default_value = "5")]
     #[arg(allow_negative_numbers = true, help_heading = "What to run")]
     pub minutes: Duration,
     /// Seconds between database checkpoints
-    #[arg(long, value_name = "SECONDS", value_parser = values::interval, default_value = "60")]
+    #[arg(long, value_name = "SECONDS", value_parser = values::interval, default_value = "180")]
     #[arg(allow_negative_numbers = true, help_heading = "What to run")]
     pub checkpoint_interval: Duration,
     /// The machine, the workload and where results go.

@@ -74,6 +74,7 @@ impl RealStore {
                 ..store_options(self.frames, Some(self.checkpoint_interval))
             },
             modelled: Vec::new(),
+            log_media: None,
         })
     }
 

@@ -8,13 +8,15 @@ use entresol_device::memory::Reference;
 use entresol_device::{Device, MemoryDevice, ModelDevice, Profile, Scale};
 use entresol_engine::{DiskLayer, FlashTier, Layer, TierOptions, disk_offset, flash_bytes};
 use entresol_format::page::header;
-use entresol_store::{Options, Parts};
+use entresol_store::{Options, Parts, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes of the paper's database, to which it relates its flash sizes (FaCE §5.2, tables 3 and 4): what a scaled-down
 /// one stands for.
 const PAPER_DATABASE_BYTES: u64 = 50_000_000_000;
+/// What [`Rig::forget_log`] keeps at least of the log's end, and of its beginning with the master record.
+const LOG_KEPT_BYTES: u64 = 8 << 20;
 /// Fewest DRAM frames: each client pins a few at once.
 const FRAMES_PER_CLIENT: u64 = 4;
 
@@ -41,6 +43,8 @@ pub struct Rig {
     pub tier: Option<TierOptions>,
     /// The store's.
     pub options: Options,
+    /// What a modelled log keeps its content in.
+    pub log_media: Option<Arc<MemoryDevice>>,
     /// Those of the devices that are modelled.
     pub modelled: Vec<Modelled>,
 }
@@ -106,6 +110,7 @@ impl Media {
             modelled: [Some(&disk), Some(&log), flash.as_ref()].into_iter().flatten().cloned().collect(),
             disk,
             log,
+            log_media: Some(self.log.clone()),
             flash: flash.map(|device| device as Arc<dyn Device>),
             options: Options {
                 replacement: config.replacement,
@@ -152,6 +157,14 @@ impl Rig {
     /// The store's parts and options on `layer`.
     pub fn parts(&self, layer: Arc<dyn Layer>) -> (Parts, Options) {
         (Parts { layer, log: self.log.clone() }, self.options.clone())
+    }
+
+    /// Gives back the memory of a modelled log's older part: a run that is not going to crash never reads it.
+    pub fn forget_log(&self, store: &Store) {
+        let Some(log) = &self.log_media else { return };
+        let end = store.metrics().log_bytes.min(log.geometry().capacity_bytes);
+        let old = end.saturating_sub(2 * LOG_KEPT_BYTES) / LOG_KEPT_BYTES * LOG_KEPT_BYTES;
+        log.discard(LOG_KEPT_BYTES, old).expect("the range lies within the device");
     }
 
     /// From here on modelled devices take no time: for verifying after the measurement.

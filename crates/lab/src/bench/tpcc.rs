@@ -152,9 +152,13 @@ fn measure(
 ) -> anyhow::Result<Window> {
     let database = Database::open(store)?;
     let driver = entresol_tpcc::start(&database, &clients(config))?;
-    let warmup = warm_up(config.warmup, &driver, store, progress)?;
+    let warmup = warm_up(config.warmup, &driver, store, &|stage| {
+        rig.forget_log(store);
+        progress(stage);
+    })?;
     let start = snapshot(&driver, store, rig, run);
     for step in 0..REPORTS {
+        rig.forget_log(store);
         progress(Stage::Measuring(f64::from(step) / f64::from(REPORTS)));
         driver.sleep(config.measured / REPORTS);
     }
