@@ -183,3 +183,29 @@ fn ascending_inserts_leave_full_pages() {
         assert!(fill > 0.85, "{points} points fill the leaves to {fill:.2}");
     }
 }
+
+#[test]
+fn a_new_store_takes_the_place_of_an_old_one() {
+    let mut rng = Rng(3);
+    let world = World::new(Kind::Disk, 8 << 20, 1);
+    let old = Store::create(world.parts(), small()).unwrap();
+    let table = old.create_table("old").unwrap();
+    for row in 0..50u8 {
+        let mut txn = old.begin();
+        txn.insert(table, &[row], &[row; 100]).unwrap();
+        txn.commit().unwrap();
+        old.checkpoint().unwrap();
+    }
+    old.shutdown().unwrap();
+    let world = world.after_crash(&mut rng);
+    let new = Store::create(world.parts(), small()).unwrap();
+    let table = new.create_table("new").unwrap();
+    let mut txn = new.begin();
+    txn.insert(table, b"key", b"value").unwrap();
+    txn.commit().unwrap();
+    let world = world.after_crash(&mut rng);
+    let (store, report) = Store::open(world.parts(), small()).unwrap();
+    assert_eq!((store.table("old").unwrap(), report.losers), (None, 0));
+    assert_eq!(all(&store, table, Direction::Forward), [(b"key".to_vec(), b"value".to_vec())]);
+    store.verify().unwrap();
+}

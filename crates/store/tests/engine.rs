@@ -5,10 +5,10 @@ mod support;
 use entresol_core::PolicyKind;
 use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{DiskLayer, FlashTier, Layer, TierOptions, flash_bytes};
-use entresol_store::{Options, Parts};
+use entresol_store::{Options, Parts, Store};
 use std::sync::Arc;
 use std::time::Duration;
-use support::bank::{Site, lives, seeds};
+use support::bank::{Oracle, Site, check, create, lives, run, seeds};
 use support::{Rng, Slow};
 
 struct Devices {
@@ -115,4 +115,21 @@ fn crashes_with_group_second_chance() {
 #[test]
 fn crashes_with_lazy_cleaning() {
     crashes(Some(PolicyKind::Lc));
+}
+
+#[test]
+fn threads_over_each_layer_end_as_the_oracle_says() {
+    for policy in [None].into_iter().chain(PolicyKind::ALL.map(Some)) {
+        let (site, oracle) = (Devices::new(policy), Oracle::new());
+        let options = Options { frames: 100, ..Options::default() };
+        let store = Store::create(site.create(), options.clone()).unwrap();
+        create(&store);
+        run(&store, &oracle, 1, 60);
+        check(&store, &oracle);
+        store.shutdown().unwrap();
+        let (store, report) = Store::open(site.open(), options).unwrap();
+        assert_eq!((report.losers, report.pages_fetched > 0), (0, true));
+        check(&store, &oracle);
+        store.shutdown().unwrap();
+    }
 }

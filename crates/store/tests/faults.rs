@@ -112,6 +112,39 @@ fn a_failed_read_fails_its_readers_and_nobody_else() {
 }
 
 #[test]
+fn a_failed_read_in_the_middle_of_a_split_leaves_no_trace() {
+    simulate(8, || {
+        let devices = Devices::new();
+        let store = devices.create();
+        let table = load(&store);
+        let (mut struck, mut rows) = (0, ROWS);
+        for step in 0..3000u32 {
+            // Full leaves in random places, each with cold neighbours.
+            let row = step.wrapping_mul(2_654_435_761) % ROWS;
+            if step % 3 == 0 && devices.plan.struck() == struck {
+                devices.inject("disk", Fault::ReadError, false);
+            }
+            struck = devices.plan.struck();
+            let mut txn = store.begin();
+            let key = [row.to_be_bytes().as_slice(), &step.to_be_bytes()].concat();
+            match txn.insert(table, &key, &[row as u8; 200]) {
+                Ok(()) => {
+                    txn.commit().unwrap();
+                    rows += 1;
+                }
+                Err(StoreError::Layer(_)) => drop(txn),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(struck > 300, "only {struck} reads failed");
+        let _ = read_all(&store, table);
+        assert_eq!(read_all(&store, table).unwrap(), rows);
+        assert_eq!(store.verify().unwrap().rows, u64::from(rows));
+    })
+    .unwrap();
+}
+
+#[test]
 fn after_a_failed_log_sync_no_commit_succeeds_until_a_restart() {
     let devices = Devices::new();
     let table = simulate(2, || {

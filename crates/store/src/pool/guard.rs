@@ -22,6 +22,10 @@ impl<'a> Pin<'a> {
         Pin { pool, frame, page }
     }
 
+    pub(super) fn page(&self) -> PageNumber {
+        self.page
+    }
+
     pub(super) fn frame_id(&self) -> FrameId {
         self.frame
     }
@@ -50,7 +54,7 @@ impl<'a> Pin<'a> {
     pub(crate) fn write(self) -> Option<PageWrite<'a>> {
         let frame = self.frame();
         let data = frame.data.write();
-        frame.holds(self.page).then_some(PageWrite { data, pin: self })
+        frame.holds(self.page).then_some(PageWrite { blank: false, data, pin: self })
     }
 }
 
@@ -92,13 +96,16 @@ impl std::ops::Deref for PageRead<'_> {
 
 /// A page latched exclusively.
 pub(crate) struct PageWrite<'a> {
+    /// The page was not fetched and has no content yet: nobody may ever see it like this.
+    blank: bool,
     data: RwLockWriteGuard<'a, Box<[u8]>>,
     pin: Pin<'a>,
 }
 
 impl<'a> PageWrite<'a> {
-    pub(super) fn new(data: RwLockWriteGuard<'a, Box<[u8]>>, pin: Pin<'a>) -> PageWrite<'a> {
-        PageWrite { data, pin }
+    /// A page that was not fetched. Unless it is changed, it leaves the pool when it is dropped.
+    pub(super) fn blank(data: RwLockWriteGuard<'a, Box<[u8]>>, pin: Pin<'a>) -> PageWrite<'a> {
+        PageWrite { blank: true, data, pin }
     }
 
     pub(crate) fn number(&self) -> PageNumber {
@@ -112,6 +119,7 @@ impl<'a> PageWrite<'a> {
 
     /// The page's bytes, to be changed: marks the frame dirty first.
     pub(crate) fn change(&mut self) -> &mut [u8] {
+        self.blank = false;
         self.pin.frame().mark_dirty();
         &mut self.data
     }
@@ -123,6 +131,15 @@ impl<'a> PageWrite<'a> {
         head.lsn = U64::new(lsn.0);
         head.page = U64::new(id.0);
         self.pin.frame().changed(lsn);
+    }
+}
+
+impl Drop for PageWrite<'_> {
+    fn drop(&mut self) {
+        if self.blank {
+            // Under the latch: those who wait for it find the frame without their page.
+            self.pin.pool.withdraw(&self.pin);
+        }
     }
 }
 

@@ -173,12 +173,8 @@ impl Pool {
             }
             Err(error) => {
                 // Those who wait for the latch find the frame without their page, and try themselves.
-                self.table.remove(page);
-                frame.forget_page();
+                self.withdraw(&pin);
                 drop(data);
-                self.replacer.remove(pin.frame_id());
-                let id = pin.frame_id();
-                self.release_when_unpinned(pin, id);
                 Err(error.into())
             }
         }
@@ -197,7 +193,7 @@ impl Pool {
             if let Claim::Won(pin, mut data) = self.claim(free, page) {
                 data.fill(0);
                 self.frame(pin.frame_id()).loaded(entresol_core::Lsn(0), false);
-                return Ok(PageWrite::new(data, pin));
+                return Ok(PageWrite::blank(data, pin));
             }
         }
     }
@@ -290,10 +286,14 @@ impl Pool {
         }
     }
 
-    /// The frame's fetch has failed; it becomes free when the last who waited for it has let go.
-    fn release_when_unpinned(&self, pin: Pin<'_>, id: FrameId) {
-        self.frame(id).make_orphan();
-        drop(pin);
+    /// Takes a page that has no content out of its frame, which the caller has latched exclusively. The frame becomes free
+    /// when the last who waited for it has let go.
+    fn withdraw(&self, pin: &Pin<'_>) {
+        let (id, frame) = (pin.frame_id(), self.frame(pin.frame_id()));
+        self.table.remove(pin.page());
+        frame.forget_page();
+        self.replacer.remove(id);
+        frame.make_orphan();
     }
 }
 

@@ -82,6 +82,7 @@ impl Wal {
                 AREA_MIN + LOG_START
             )));
         }
+        Master::erase(&*device)?;
         let master = Master {
             sequence: 0,
             checkpoint: Lsn(FIRST_LSN),

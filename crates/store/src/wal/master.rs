@@ -49,6 +49,17 @@ impl Master {
         Ok(found.into_iter().flatten().max_by_key(|master| master.sequence))
     }
 
+    /// Makes a device that may hold the log of another store one without a master record.
+    pub(crate) fn erase(device: &dyn Device) -> Result<(), StoreError> {
+        let block = vec![0; block_bytes(device)];
+        device.run(&mut [
+            Io::Write { offset: 0, data: &block },
+            Io::Write { offset: BLOCK_STEP, data: &block },
+        ])?;
+        device.sync()?;
+        Ok(())
+    }
+
     /// Writes it over the older block and makes it durable.
     pub(crate) fn write(&self, device: &dyn Device) -> Result<(), StoreError> {
         let mut block = vec![0; block_bytes(device)];
