@@ -14,23 +14,26 @@ flash=$folder/flash.img disk=$folder/disk.img
 trap 'rm -f "$flash" "$disk"' EXIT
 "$hit" fill "$flash" "$disk" "$mib"
 
-# Reads a second (field 8 of fio's terse output).
+# Reads a second (field 8 of fio's terse output): jobs, further options.
 bare() {
+    jobs=$1; shift
     fio --name=bare --filename="$flash" --size="${mib}m" --readonly --rw=randread --bs=4k --direct=1 --norandommap \
-        --ioengine=io_uring --iodepth=1 --numjobs="$1" --time_based --runtime="$seconds" --group_reporting \
-        --output-format=terse | cut -d';' -f8
+        --ioengine=io_uring --iodepth=1 --numjobs="$jobs" --time_based --runtime="$seconds" --group_reporting \
+        --output-format=terse "$@" | cut -d';' -f8
 }
 
-echo "random 4 KiB reads a second: fio (io_uring, depth 1 a job) and fetches that hit flash (one thread a job)"
+echo "random 4 KiB reads a second, depth 1 a job: fio (io_uring) with a process a job, fio with a thread a job,"
+echo "and verified fetches that hit flash with a thread a job; on $(nproc) cores with a load of $(cut -d' ' -f1 /proc/loadavg)"
 for jobs in 1 4 16; do
-    fio_all='' hit_all=''
+    rows=''
     for round in 1 2 3; do
-        fio_all="$fio_all $(bare $jobs)"
-        hit_all="$hit_all $("$hit" run "$flash" "$disk" $jobs "$seconds")"
+        rows="$rows $(bare $jobs) $(bare $jobs --thread) $("$hit" run "$flash" "$disk" $jobs "$seconds")"
     done
-    echo "$jobs;$fio_all;$hit_all" | awk -F';' '{
-        n = split($2, fio, " "); split($3, hit, " ")
-        for (i = 1; i <= n; i++) { printf "  %2d jobs: fio %7d, entresol %7d, ratio %5.1f %%\n", $1, fio[i], hit[i], 100 * hit[i] / fio[i]; f += fio[i]; h += hit[i] }
-        printf "  %2d jobs: ratio of the means %.1f %%\n", $1, 100 * h / f
+    echo "$jobs $rows" | awk '{
+        for (i = 2; i < NF; i += 3) {
+            printf "  %2d jobs: fio %7d, with threads %7d, entresol %7d: %5.1f %%, %5.1f %%\n", $1, $i, $(i + 1), $(i + 2), 100 * $(i + 2) / $i, 100 * $(i + 2) / $(i + 1)
+            processes += $i; threads += $(i + 1); hits += $(i + 2)
+        }
+        printf "  %2d jobs: %.1f %% of fio, %.1f %% of fio with threads\n", $1, 100 * hits / processes, 100 * hits / threads
     }'
 done

@@ -1,48 +1,126 @@
 //! How long a real device has had at least one request outstanding (iostat's %util).
 //!
-//! Invariant: `outstanding` is the number of live [`Busy`] guards.
+//! Without a lock, as every request of every thread passes here: one that lost its processor while holding it would stop
+//! them all. The price: what comes and goes while the last outstanding request ends may be left out, so the total is
+//! never too long, and exact where one thread at a time uses the device.
+//!
+//! Invariant: the word's count is the number of live [`Busy`] guards.
 
-use entresol_runtime::{Time, now};
-use parking_lot::Mutex;
+use entresol_runtime::now;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::Duration;
 
-#[derive(Debug, Default)]
-struct State {
-    outstanding: u64,
-    since: Time,
-    total: Duration,
-}
+/// Bits of the word that count outstanding requests; the others say since when there has been one.
+const COUNT_BITS: u32 = 16;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+/// Nanoseconds of a tick, as a power of two: 48 bits of them are two years.
+const TICK_SHIFT: u32 = 8;
+const TICKS_MASK: u64 = u64::MAX >> COUNT_BITS;
 
 /// The clock of one device.
 #[derive(Debug, Default)]
-pub(crate) struct BusyClock(Mutex<State>);
+pub(crate) struct BusyClock {
+    word: AtomicU64,
+    total_ticks: AtomicU64,
+}
 
 /// A request under way, until dropped.
 pub(crate) struct Busy<'a>(&'a BusyClock);
 
+fn ticks() -> u64 {
+    (now().0 >> TICK_SHIFT) & TICKS_MASK
+}
+
+/// Ticks since the word's beginning.
+fn passed(word: u64) -> u64 {
+    ticks().wrapping_sub(word >> COUNT_BITS) & TICKS_MASK
+}
+
 impl BusyClock {
     pub fn start(&self) -> Busy<'_> {
-        let mut state = self.0.lock();
-        if state.outstanding == 0 {
-            state.since = now();
-        }
-        state.outstanding += 1;
+        let began = |word| match word & COUNT_MASK {
+            0 => Some(ticks() << COUNT_BITS | 1),
+            count => {
+                assert!(count < COUNT_MASK, "no device has {count} requests outstanding");
+                Some(word + 1)
+            }
+        };
+        self.word.fetch_update(AcqRel, Acquire, began).expect("there is always a next word");
         Busy(self)
     }
 
     pub fn total(&self) -> Duration {
-        let state = self.0.lock();
-        state.total + if state.outstanding > 0 { now().since(state.since) } else { Duration::ZERO }
+        let word = self.word.load(Acquire);
+        let running = if word & COUNT_MASK > 0 { passed(word) } else { 0 };
+        Duration::from_nanos((self.total_ticks.load(Relaxed) + running) << TICK_SHIFT)
     }
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.0.lock();
-        state.outstanding -= 1;
-        if state.outstanding == 0 {
-            let busy = now().since(state.since);
-            state.total += busy;
+        let mut busy = 0;
+        let ended = |word| {
+            busy = if word & COUNT_MASK == 1 { passed(word) } else { 0 };
+            // The beginning stays, so that the next one differs from it.
+            Some(word - 1)
+        };
+        self.0.word.fetch_update(AcqRel, Acquire, ended).expect("there is always a next word");
+        if busy > 0 {
+            self.0.total_ticks.fetch_add(busy, Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use entresol_runtime::sim::{SimConfig, Simulation};
+    use entresol_runtime::{sleep, spawn};
+    use std::sync::Arc;
+
+    /// In a simulation, where time is exact.
+    fn simulate(main: impl FnOnce() + Send) {
+        Simulation::new(SimConfig::default()).run(main).unwrap();
+    }
+
+    #[test]
+    fn overlapping_requests_count_once_and_idle_time_not_at_all() {
+        simulate(|| {
+            let tick = Duration::from_nanos(1 << TICK_SHIFT);
+            let clock = Arc::new(BusyClock::default());
+            sleep(tick * 7);
+            let requests: Vec<_> = [(0, 10), (4, 10), (100, 3)]
+                .into_iter()
+                .map(|(at, length)| {
+                    let clock = clock.clone();
+                    spawn("request", move || {
+                        sleep(tick * at);
+                        let _busy = clock.start();
+                        sleep(tick * length);
+                    })
+                })
+                .collect();
+            sleep(tick * 8);
+            assert_eq!(clock.total(), tick * 8, "while one is outstanding");
+            requests.into_iter().for_each(|request| request.join());
+            assert_eq!(clock.total(), tick * 17);
+        });
+    }
+
+    #[test]
+    fn no_request_is_forgotten_whoever_ends_first() {
+        let clock = Arc::new(BusyClock::default());
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let clock = clock.clone();
+                std::thread::spawn(move || (0..10_000).for_each(|_| drop(clock.start())))
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        assert_eq!(clock.word.load(Acquire) & COUNT_MASK, 0);
+        let idle = clock.total();
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(clock.total(), idle);
     }
 }
