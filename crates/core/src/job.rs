@@ -136,14 +136,14 @@ impl Work {
     #[inline(always)]
     pub(crate) fn job(start: impl FnOnce(&mut JobPages) -> Option<Work>) -> Option<Job> {
         let mut pages = JobPages::new();
-        Some(match start(&mut pages)? {
+        match start(&mut pages)? {
             Work::Write { ticket, one_io, completes_group } => {
-                Job::Write { ticket, pages, one_io, completes_group }
+                Some(Job::Write { ticket, pages, one_io, completes_group })
             }
-            Work::Dequeue { ticket, one_io } => Job::Dequeue { ticket, pages, one_io },
-            Work::Clean => Job::Clean { pages },
-            Work::PullVictims(count) => Job::PullVictims(count),
-        })
+            Work::Dequeue { ticket, one_io } => Some(Job::Dequeue { ticket, pages, one_io }),
+            Work::Clean => Some(Job::Clean { pages }),
+            Work::PullVictims(count) => Some(Job::PullVictims(count)),
+        }
     }
 }
 
