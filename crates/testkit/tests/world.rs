@@ -62,7 +62,7 @@ fn failures_come_in_order_and_replay_alone() {
     assert!(report.failures.is_sorted_by_key(|failure| failure.at));
     for failure in report.failures.iter().take(3) {
         let alone = Campaign { liar: Some("flash"), only: Some(failure.at), ..few(GSC) };
-        assert_eq!(alone.run(&Bank::default()).failures, [failure.clone()]);
+        assert_eq!(alone.run(&Bank::default()).failures, std::slice::from_ref(failure));
         assert!(failure.to_string().contains(&format!("--at {}", failure.at)));
     }
 }
