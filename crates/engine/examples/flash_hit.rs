@@ -99,7 +99,10 @@ fn run(flash: &str, disk: &str, threads: u64, seconds: u64) -> Outcome<()> {
     let rate = fetches.into_inner() as f64 / began.elapsed().as_secs_f64();
     tier.close()?;
     match elsewhere.into_inner() {
-        0 => Ok(println!("{rate:.0}")),
+        0 => {
+            println!("{rate:.0}");
+            Ok(())
+        }
         missed => Err(format!("{missed} fetches did not hit flash; fill it first").into()),
     }
 }
