@@ -1,0 +1,88 @@
+//! A store on files: what was committed is there again, with and without a flash cache; what cannot be opened is refused.
+
+use entresol_core::PolicyKind;
+use entresol_store::{Files, Lock, OpenFiles, Options};
+use std::path::{Path, PathBuf};
+
+const MIB: u64 = 1 << 20;
+
+/// A folder that is removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("entresol-files-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn disk_only(folder: &Path) -> Files {
+    Files::new(folder.join("disk"), 16 * MIB, folder.join("log"), 8 * MIB)
+}
+
+fn options(page_bytes: u32) -> Options {
+    Options { frames: 64, page_bytes, ..Options::default() }
+}
+
+/// Writes, shuts down or not, and reads back.
+fn write_and_read(files: &Files, page_bytes: u32, shut_down: bool) {
+    let rows = 2_000u32;
+    let value = |row: u32| [row.to_le_bytes(); 40].concat();
+    {
+        let OpenFiles { store, .. } = files.create(options(page_bytes)).unwrap();
+        let table = store.create_table("rows").unwrap();
+        let mut txn = store.begin();
+        for row in 0..rows {
+            txn.insert(table, &row.to_be_bytes(), &value(row)).unwrap();
+        }
+        txn.commit().unwrap();
+        if shut_down {
+            store.shutdown().unwrap();
+        }
+    }
+    let OpenFiles { store, restart, .. } = files.open(options(page_bytes)).unwrap();
+    // All rows were inserted after the checkpoint of the create.
+    assert_eq!(restart.log_bytes > 160 * u64::from(rows), !shut_down, "{restart:?}");
+    let table = store.table("rows").unwrap().expect("the table is there");
+    let mut txn = store.begin();
+    let mut found = Vec::new();
+    for row in 0..rows {
+        assert!(txn.get(table, &row.to_be_bytes(), Lock::None, &mut found).unwrap(), "row {row}");
+        assert_eq!(found, value(row));
+    }
+    txn.commit().unwrap();
+    assert_eq!(store.metrics().tier.slots > 0, !format!("{files:?}").contains("flash: None"));
+    store.shutdown().unwrap();
+}
+
+#[test]
+fn rows_are_there_again() {
+    for shut_down in [true, false] {
+        let folder = Folder::new(&format!("disk-{shut_down}"));
+        write_and_read(&disk_only(&folder.0), 4096, shut_down);
+        for (policy, page_bytes) in
+            [(PolicyKind::FaceGsc, 4096), (PolicyKind::Lc, 4096), (PolicyKind::Face, 16384)]
+        {
+            let folder = Folder::new(&format!("{}-{shut_down}", policy.name()));
+            let files = disk_only(&folder.0).with_flash(folder.0.join("flash"), 32 * MIB, policy);
+            write_and_read(&files, page_bytes, shut_down);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_store_is_refused() {
+    let folder = Folder::new("none");
+    let Err(error) = disk_only(&folder.0).open(options(4096)) else { panic!("there is no store") };
+    assert!(error.to_string().contains("label"), "{error}");
+    let nowhere = Files::new("/nonexistent/disk", 16 * MIB, folder.0.join("log"), 8 * MIB);
+    let Err(error) = nowhere.create(options(4096)) else { panic!("there is no such folder") };
+    assert!(error.to_string().contains("/nonexistent/disk"), "{error}");
+}
