@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! crash <bank|bank-no-images|tpcc> <system|all> [--seed S] [--seeds N] [--at N] [--stride N] [--transactions N]
+//!       [--again N]
 //! ```
 
 use anyhow::{Context, bail};
@@ -14,7 +15,7 @@ fn main() -> anyhow::Result<()> {
     let system = words
         .next()
         .context("which system: all, disk-only, lc, face, face-gr, face-gsc or write-through?")?;
-    let (mut seed, mut seeds, mut at, mut stride, mut transactions) = (1, 1, None, 1, None);
+    let (mut seed, mut seeds, mut at, mut stride, mut transactions, mut again) = (1, 1, None, 1, None, 3);
     while let Some(option) = words.next() {
         let value: u64 = words.next().context("an option without its value")?.parse()?;
         match option.as_str() {
@@ -22,6 +23,7 @@ fn main() -> anyhow::Result<()> {
             "--seeds" => seeds = value,
             "--at" => at = Some(value),
             "--stride" => stride = value,
+            "--again" => again = value,
             "--transactions" => transactions = Some(value),
             other => bail!("there is no option {other}"),
         }
@@ -35,7 +37,7 @@ fn main() -> anyhow::Result<()> {
         for seed in seed..seed + seeds {
             let run = |usual: u64| {
                 let transactions = transactions.unwrap_or(usual);
-                Campaign { only: at, stride, ..Campaign::new(system, seed, transactions) }
+                Campaign { only: at, stride, again, ..Campaign::new(system, seed, transactions) }
             };
             let started = Instant::now();
             let report = match workload.as_str() {

@@ -21,6 +21,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 /// States that wait for a thread.
 const BACKLOG: usize = 8;
 
+/// Lives after the first crash, at most.
+const LIVES_MAX: u64 = 5;
+
 /// What to crash, and where.
 #[derive(Clone, Debug)]
 pub struct Campaign {
@@ -34,7 +37,7 @@ pub struct Campaign {
     pub stride: u64,
     /// Only the crash at this operation.
     pub only: Option<u64>,
-    /// One of so many crashes is followed by a crash of the next life, and so on.
+    /// One of so many crashes is followed by a crash of the next life, and so on; 0: none.
     pub again: u64,
     /// The device of this name pretends to sync. For testing the tests.
     pub liar: Option<&'static str>,
@@ -175,7 +178,7 @@ impl Campaign {
         let oracle = Arc::new(Mutex::new(oracle));
         let groups = workload.flash_groups();
         self.check(&media, "after the crash", false)?;
-        for life in 1.. {
+        for life in 1..=LIVES_MAX {
             let seed = rng.next_u64();
             let transactions = if rng.below(4) == 0 { 2 } else { 0 };
             let life_of = Life { seed, verify: true, transactions };
@@ -189,8 +192,8 @@ impl Campaign {
             report.losers += lived.restart.losers;
             report.warm += u64::from(lived.restart.pages_from_flash > 0);
             self.check(&machine.after_crash(0), "after a restart and a shutdown", false)?;
-            if rng.below(self.again.max(1)) != 0 || self.again == 0 {
-                return Ok(());
+            if self.again == 0 || rng.below(self.again) != 0 || life == LIVES_MAX {
+                break;
             }
             // The same life once more, but it is cut off.
             let end = if rng.below(4) == 0 { lived.operations } else { lived.restart_operations };
@@ -206,7 +209,7 @@ impl Campaign {
             media = machine.after_crash(rng.next_u64());
             self.check(&media, &format!("after life {life} was cut off at operation {cut}"), true)?;
         }
-        unreachable!("the loop ends by returning")
+        Ok(())
     }
 
     /// Flash and disk break no invariant, and agree on who is newer; after a restart that was cut off, redo decides on

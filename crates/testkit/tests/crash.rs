@@ -10,7 +10,7 @@ use entresol_core::PolicyKind;
 use entresol_testkit::{Bank, Campaign, Report, System};
 use support::{seed, stride};
 
-const TRANSACTIONS: u64 = 40;
+const TRANSACTIONS: u64 = 32;
 
 fn crash(system: System, bank: &Bank, usual_stride: u64) -> Report {
     let campaign = Campaign { stride: stride(usual_stride), ..Campaign::new(system, seed(), TRANSACTIONS) };
@@ -40,27 +40,27 @@ fn face_gsc_survives_a_crash_at_every_operation() {
 
 #[test]
 fn face_gr_survives_crashes() {
-    crash_cached(PolicyKind::FaceGr, &Bank::default(), 4);
+    crash_cached(PolicyKind::FaceGr, &Bank::default(), 5);
 }
 
 #[test]
 fn face_survives_crashes() {
-    crash_cached(PolicyKind::Face, &Bank::default(), 4);
+    crash_cached(PolicyKind::Face, &Bank::default(), 5);
 }
 
 #[test]
 fn lazy_cleaning_survives_crashes() {
-    crash_cached(PolicyKind::Lc, &Bank::default(), 4);
+    crash_cached(PolicyKind::Lc, &Bank::default(), 5);
 }
 
 #[test]
 fn write_through_survives_crashes() {
-    crash(System::WriteThrough(PolicyKind::FaceGsc), &Bank::default(), 4);
+    crash(System::WriteThrough(PolicyKind::FaceGsc), &Bank::default(), 5);
 }
 
 #[test]
 fn the_disk_alone_survives_crashes() {
-    crash(System::DiskOnly, &Bank::default(), 4);
+    crash(System::DiskOnly, &Bank::default(), 5);
 }
 
 /// A page that FaCE destages stays on flash until the disk has it: torn writes to disk need no images in the log.
