@@ -7,7 +7,8 @@ use entresol_engine::DiskLayer;
 use entresol_runtime::spawn;
 use entresol_store::{Direction, Lock, Options, Parts, Store, StoreError, Table};
 use std::sync::Arc;
-use support::{Slow, simulate};
+use std::sync::atomic::Ordering::SeqCst;
+use support::{Kind, Slow, World, simulate};
 
 const ROWS: u32 = 4000;
 
@@ -113,31 +114,32 @@ fn a_failed_read_fails_its_readers_and_nobody_else() {
 
 #[test]
 fn a_failed_read_in_the_middle_of_a_split_leaves_no_trace() {
+    let world = World::new(Kind::Flash, 64 << 20, 2000);
     simulate(8, || {
-        let devices = Devices::new();
-        let store = devices.create();
+        let store = Store::create(world.parts(), options()).unwrap();
         let table = load(&store);
-        let (mut struck, mut rows) = (0, ROWS);
-        for step in 0..3000u32 {
+        let (mut failures, mut rows) = (0, ROWS);
+        for step in 0..6000u32 {
+            world.layer.failing_fetch.store(3, SeqCst);
             // Full leaves in random places, each with cold neighbours.
             let row = step.wrapping_mul(2_654_435_761) % ROWS;
-            if step % 3 == 0 && devices.plan.struck() == struck {
-                devices.inject("disk", Fault::ReadError, false);
-            }
-            struck = devices.plan.struck();
             let mut txn = store.begin();
             let key = [row.to_be_bytes().as_slice(), &step.to_be_bytes()].concat();
-            match txn.insert(table, &key, &[row as u8; 200]) {
+            let inserted = txn.insert(table, &key, &[row as u8; 200]);
+            world.layer.failing_fetch.store(0, SeqCst);
+            match inserted {
                 Ok(()) => {
                     txn.commit().unwrap();
                     rows += 1;
                 }
-                Err(StoreError::Layer(_)) => drop(txn),
+                Err(StoreError::Layer(_)) => {
+                    failures += 1;
+                    txn.abort().unwrap();
+                }
                 Err(error) => panic!("{error}"),
             }
         }
-        assert!(struck > 300, "only {struck} reads failed");
-        let _ = read_all(&store, table);
+        assert!(failures > 1000, "only {failures} inserts failed");
         assert_eq!(read_all(&store, table).unwrap(), rows);
         assert_eq!(store.verify().unwrap().rows, u64::from(rows));
     })

@@ -211,6 +211,12 @@ impl Loader<'_> {
         core.pool.layer().checkpoint()?;
 
         let mut root = core.pool.fix_exclusive(self.root)?;
+        if Node(&root).level() > 0 || Node(&root).count() > 0 {
+            return Err(StoreError::BulkLoad {
+                table: self.root.0,
+                reason: "rows were inserted while it was being loaded".into(),
+            });
+        }
         let top = &self.levels[level].page;
         let behind = entresol_format::page::PAGE_HEADER_BYTES;
         node::format(root.change(), level as u16, self.root);

@@ -4,6 +4,7 @@
 //! point, so that what lies left of it stays full; any other page is split in the middle of its bytes. (TPC-C inserts
 //! orders at a hundred such points, one per district.)
 
+use super::descend::Target;
 use crate::core::{Core, Work};
 use crate::page::node::{self, CHILD_BYTES, Node, NodeMut, SLOT_BYTES};
 use crate::page::op::PageOp;
@@ -28,10 +29,7 @@ impl Core {
     ) -> Result<(), StoreError> {
         // The split will change the right sibling's link, and that page is often a cold one: fetched before the lock is
         // taken, it delays nobody else. Should it be another page by then, it is fetched again.
-        let right = {
-            let path = self.path(work, root, key)?;
-            Node(&self.pool.fix_shared(path[path.len() - 1].0)?).right()
-        };
+        let right = Node(&self.leaf_shared(work, root, Target::Key(key))?).right();
         let _right = if right.is_some() { Some(self.pool.fix_shared(right)?.unlatch()) } else { None };
         let _lock = self.modification.lock();
         loop {
@@ -40,29 +38,30 @@ impl Core {
             if Node(&self.pool.fix_shared(path[leaf].0)?).free() >= need {
                 return Ok(());
             }
-            self.split_or_prepare(work, root, &path, leaf, key)?;
+            self.split_or_prepare(work, root, &path, leaf, (key, need))?;
         }
     }
 
     /// Does one step of splitting page `index` of `path`: the split itself if its parent has room, else one of the parent.
+    /// `row`: the key, and the bytes that its leaf must have free.
     fn split_or_prepare(
         &self,
         work: &mut Work,
         root: PageNumber,
         path: &[(PageNumber, usize)],
         index: usize,
-        key: &[u8],
+        row: (&[u8], usize),
     ) -> Result<(), StoreError> {
         let Some(above) = index.checked_sub(1) else { return self.grow_root(work, root) };
         let longest = {
             let page = self.pool.fix_shared(path[index].0)?;
             let node = Node(&page);
-            (0..node.count()).map(|slot| node.key(slot).len()).max().unwrap_or(0).max(key.len())
+            (0..node.count()).map(|slot| node.key(slot).len()).max().unwrap_or(0).max(row.0.len())
         };
         if Node(&self.pool.fix_shared(path[above].0)?).free() < longest + CHILD_BYTES + SLOT_BYTES {
-            return self.split_or_prepare(work, root, path, above, key);
+            return self.split_or_prepare(work, root, path, above, row);
         }
-        self.split(work, root, path[above], path[index], key)
+        self.split(work, root, path[above], path[index], row)
     }
 
     /// Moves the root's content to a new page, its only child.
@@ -88,14 +87,15 @@ impl Core {
         Ok(())
     }
 
-    /// Splits `child`, whose parent has room for another separator.
+    /// Splits `child`, whose parent has room for another separator. Does nothing if rows that came or went meanwhile have
+    /// changed the need for it.
     fn split(
         &self,
         work: &mut Work,
         root: PageNumber,
         (parent, parent_slot): (PageNumber, usize),
         (child, child_slot): (PageNumber, usize),
-        key: &[u8],
+        (key, need): (&[u8], usize),
     ) -> Result<(), StoreError> {
         // All pages into DRAM first, so that nothing waits for I/O under the latches.
         let allocation = self.allocate(&mut work.record)?;
@@ -114,12 +114,18 @@ impl Core {
         let child = write_pinned(child)?;
         let right = right.map(write_pinned).transpose()?;
         let node = Node(&child);
+        if node.level() == 0 && node.free() >= need {
+            return Ok(());
+        }
         let (at, separator) = if node.level() == 0 {
             split_leaf_at(node, key)
         } else {
             let at = split_inner_at(node, child_slot + 1);
             (at, node.key(at).to_vec())
         };
+        if Node(&parent).free() < separator.len() + CHILD_BYTES + SLOT_BYTES {
+            return Ok(());
+        }
         let number = allocation.page;
         let bytes = new.change();
         node::format(bytes, node.level(), root);

@@ -21,6 +21,8 @@ pub(crate) mod frame;
 pub(crate) mod guard;
 pub(crate) mod replace;
 pub(crate) mod table;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use guard::{PageRead, PageWrite, Pin};
 

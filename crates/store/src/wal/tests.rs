@@ -103,6 +103,30 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
 }
 
 #[test]
+fn a_leftover_with_the_right_place_is_told_by_its_epoch() {
+    let (log, plan) = new_log();
+    let wal = Wal::create(log.clone(), 4096).unwrap();
+    let first = append(&wal, 1, b"checkpoint");
+    wal.flush(first).unwrap();
+    wal.set_checkpoint(first, first).unwrap();
+    // Three records of a sector each, of which the middle one is lost.
+    let sector = |byte| vec![byte; 512 - record::RECORD_HEADER_BYTES];
+    let [_, _, c] = [2, 3, 4].map(|txn| append(&wal, txn, &sector(txn as u8)));
+    let at = plan.operations() + 1;
+    plan.inject(Injection { at, device: None, fault: Fault::SyncError, forever: false });
+    assert!(wal.flush(c).is_err());
+    let log = device(log.after_crash(&Survival::Sectors(vec![true, false, true])), &plan);
+    let master = Master::read(&*log).unwrap().unwrap();
+    let (found, end) = read(&log, &master, first);
+    assert_eq!(found.iter().map(|(_, txn, _)| *txn).collect::<Vec<_>>(), [1, 2]);
+    // A new record exactly where the lost one was: what lies behind it is of another life.
+    let wal = Wal::resume(log.clone(), master, end, first).unwrap();
+    wal.flush(append(&wal, 5, &sector(5))).unwrap();
+    let (found, _) = read(&log, &Master::read(&*log).unwrap().unwrap(), first);
+    assert_eq!(found.iter().map(|(_, txn, _)| *txn).collect::<Vec<_>>(), [1, 2, 5]);
+}
+
+#[test]
 fn the_log_is_never_overwritten_where_it_is_needed() {
     let (log, _) = new_log();
     let wal = Wal::create(log.clone(), 4096).unwrap();

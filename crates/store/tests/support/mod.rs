@@ -234,6 +234,9 @@ pub struct TestLayer {
     latency_nanos: u64,
     log: Arc<TestLog>,
     evictions: AtomicU64,
+    /// Each so-and-so-many-th fetch fails; 0: none.
+    pub failing_fetch: AtomicU64,
+    fetches: AtomicU64,
 }
 
 impl TestLayer {
@@ -246,6 +249,8 @@ impl TestLayer {
             latency_nanos,
             log,
             evictions: AtomicU64::new(0),
+            failing_fetch: AtomicU64::new(0),
+            fetches: AtomicU64::new(0),
         })
     }
 
@@ -266,6 +271,8 @@ impl TestLayer {
             latency_nanos: self.latency_nanos,
             log,
             evictions: AtomicU64::new(0),
+            failing_fetch: AtomicU64::new(0),
+            fetches: AtomicU64::new(0),
         })
     }
 
@@ -337,6 +344,10 @@ impl Layer for TestLayer {
     fn fetch(&self, id: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
         self.fuse.burn();
         pause(self.latency_nanos);
+        let (fetch, failing) = (self.fetches.fetch_add(1, SeqCst), self.failing_fetch.load(SeqCst));
+        if failing > 0 && fetch % failing == 0 {
+            return Err(TierError::Refused("a test wants this fetch to fail".into()));
+        }
         let pages = self.pages.lock().unwrap();
         let (data, dirty) = match pages.volatile.get(&id) {
             Some((versions, dirty)) => (versions.last().unwrap(), *dirty),

@@ -1,0 +1,188 @@
+//! The pool over a layer that notes what it is asked.
+
+use super::Pool;
+use crate::{Options, PageNumber, Replacement};
+use entresol_core::{Lsn, PageId};
+use entresol_engine::{Fetched, HandedDown, Layer, Source, TierError, TierMetrics, Upstream, Victim};
+use entresol_runtime::sim::{SimConfig, Simulation};
+use entresol_runtime::{sleep, spawn};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+#[derive(Default)]
+struct Notes {
+    fetched: Mutex<Vec<u32>>,
+    evicted: Mutex<Vec<(u32, bool)>>,
+    upstream: OnceLock<Weak<dyn Upstream>>,
+}
+
+impl Layer for Notes {
+    fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+        self.fetched.lock().push(page.number());
+        sleep(Duration::from_millis(1));
+        buffer.fill(page.number() as u8);
+        Ok(Fetched { source: Source::Flash, dirty: page.number() % 2 == 1 })
+    }
+    fn evict(&self, victim: Victim, _: &[u8]) -> Result<HandedDown, TierError> {
+        sleep(Duration::from_millis(1));
+        self.evicted.lock().push((victim.page.number(), victim.dirty));
+        Ok(HandedDown { dirty: victim.dirty })
+    }
+    fn try_evict(&self, victim: Victim, _: &[u8]) -> Result<Option<HandedDown>, TierError> {
+        self.evicted.lock().push((victim.page.number(), victim.dirty));
+        Ok(Some(HandedDown { dirty: victim.dirty }))
+    }
+    fn checkpoint(&self) -> Result<(), TierError> {
+        Ok(())
+    }
+    fn attach(&self, upstream: Weak<dyn Upstream>) {
+        assert!(self.upstream.set(upstream).is_ok());
+    }
+    fn metrics(&self) -> TierMetrics {
+        TierMetrics::default()
+    }
+    fn close(&self) -> Result<(), TierError> {
+        Ok(())
+    }
+}
+
+const FRAMES: u32 = 64;
+
+fn simulate(replacement: Replacement, main: impl FnOnce(Arc<Pool>, Arc<Notes>) + Send) {
+    Simulation::new(SimConfig::default())
+        .run(move || {
+            let layer = Arc::new(Notes::default());
+            let options = Options { frames: FRAMES as usize, replacement, ..Options::default() };
+            main(Pool::new(layer.clone(), &options), layer)
+        })
+        .unwrap();
+}
+
+fn visit(pool: &Pool, page: u32) {
+    let read = pool.fix_shared(PageNumber(page)).unwrap();
+    assert!(read.iter().all(|byte| *byte == page as u8));
+}
+
+#[test]
+fn many_who_want_a_page_wait_for_one_fetch() {
+    simulate(Replacement::Lru, |pool, layer| {
+        let readers: Vec<_> = (0..20)
+            .map(|_| {
+                let pool = pool.clone();
+                spawn("reader", move || visit(&pool, 7))
+            })
+            .collect();
+        readers.into_iter().for_each(|reader| reader.join());
+        assert_eq!(*layer.fetched.lock(), [7]);
+        assert_eq!(pool.access_counts(), (20, 19));
+        assert_eq!(pool.fetch_counts(), (1, 1));
+    });
+}
+
+#[test]
+fn a_client_waits_while_every_frame_is_pinned() {
+    simulate(Replacement::Lru, |pool, layer| {
+        let mut pins: Vec<_> = (0..FRAMES).map(|page| pool.pin(PageNumber(page)).unwrap()).collect();
+        let other = {
+            let pool = pool.clone();
+            spawn("starved", move || visit(&pool, 100))
+        };
+        sleep(Duration::from_millis(50));
+        assert!(layer.evicted.lock().is_empty() && !layer.fetched.lock().contains(&100));
+        pins.remove(33);
+        other.join();
+        assert_eq!(*layer.evicted.lock(), [(33, true)], "dirty below, as the layer said when it was fetched");
+        assert!(layer.fetched.lock().contains(&100));
+    });
+}
+
+#[test]
+fn cold_pages_go_first_and_hot_ones_stay() {
+    for replacement in [Replacement::Lru, Replacement::Clock] {
+        simulate(replacement, |pool, layer| {
+            for page in 0..1000 {
+                visit(&pool, page);
+                visit(&pool, 0);
+                visit(&pool, 1);
+            }
+            let evicted: Vec<u32> = layer.evicted.lock().iter().map(|(page, _)| *page).collect();
+            let hot = evicted.iter().filter(|page| **page < 2).count();
+            assert_eq!(evicted.len() - hot, 1000 - FRAMES as usize);
+            match replacement {
+                Replacement::Lru => assert!(hot == 0 && evicted.is_sorted()),
+                // The hand's first round finds every page referenced.
+                Replacement::Clock => assert!(hot <= 2, "{hot} evictions of hot pages"),
+            }
+        });
+    }
+}
+
+#[test]
+fn pulled_victims_leave_free_frames_but_not_too_many() {
+    simulate(Replacement::Lru, |pool, layer| {
+        for page in 0..FRAMES {
+            visit(&pool, page);
+        }
+        let held = pool.pin(PageNumber(1)).unwrap();
+        let upstream = layer.upstream.get().unwrap().upgrade().unwrap();
+        assert_eq!(upstream.pull_victims(3), 3);
+        let pages = |evicted: &[(u32, bool)]| evicted.iter().map(|(page, _)| *page).collect::<Vec<_>>();
+        assert_eq!(pages(&layer.evicted.lock()), [0, 2, 3], "the coldest that are not pinned");
+        assert_eq!(upstream.pull_victims(1000), FRAMES as usize / 8 - 3);
+        drop(held);
+        let before = layer.evicted.lock().len();
+        for page in 200..200 + FRAMES / 8 {
+            visit(&pool, page);
+        }
+        assert_eq!(layer.evicted.lock().len(), before, "fetches take the free frames first");
+    });
+}
+
+#[test]
+fn a_destaged_page_is_clean_unless_it_has_changed() {
+    simulate(Replacement::Lru, |pool, layer| {
+        let upstream = layer.upstream.get().unwrap().upgrade().unwrap();
+        let dirty = |page| {
+            let pin = pool.pin(PageNumber(page)).unwrap();
+            (pin.frame().state().dirty, pin.frame().state().fdirty)
+        };
+        for page in [1, 3] {
+            let mut write = pool.fix_exclusive(PageNumber(page)).unwrap();
+            write.change()[100] = 1;
+            write.changed(Lsn(500));
+        }
+        assert_eq!(dirty(1), (true, true));
+        let mut buffer = vec![0; 4096];
+        for frame in 0..FRAMES as usize {
+            pool.clean_frame(frame, &mut buffer).unwrap();
+        }
+        assert_eq!((dirty(1), dirty(3)), ((true, false), (true, false)));
+        upstream.destaged(PageNumber(1).id(), Lsn(499));
+        assert_eq!(dirty(1), (true, false), "an older version was destaged");
+        upstream.destaged(PageNumber(1).id(), Lsn(500));
+        assert_eq!(dirty(1), (false, false));
+        // A change that is not logged yet: the LSN is still the old one.
+        let mut write = pool.fix_exclusive(PageNumber(3)).unwrap();
+        write.change()[100] = 2;
+        upstream.destaged(PageNumber(3).id(), Lsn(500));
+        assert_eq!(dirty(3), (true, true));
+        write.changed(Lsn(600));
+        drop(write);
+        assert_eq!(dirty(3), (true, true));
+    });
+}
+
+#[test]
+fn a_page_without_content_is_never_handed_down() {
+    simulate(Replacement::Lru, |pool, layer| {
+        drop(pool.fix_new(PageNumber(9)).unwrap());
+        assert!(pool.try_pin(PageNumber(9)).is_none());
+        for page in 100..100 + 2 * FRAMES {
+            visit(&pool, page);
+        }
+        assert_eq!(layer.evicted.lock().len() as u32, FRAMES, "all frames are in use");
+        assert!(layer.evicted.lock().iter().all(|(page, _)| *page != 9));
+        visit(&pool, 9);
+    });
+}
