@@ -53,6 +53,15 @@ fn lc_agrees_with_its_model() {
     seeded_and_busy(PolicyKind::Lc);
 }
 
+/// Long enough for LRU-2's intervals to be forgotten: 1,024 references.
+#[test]
+fn lc_agrees_with_its_model_for_a_long_time() {
+    let mut world = World::new(small(PolicyKind::Lc, 2, 2, 0), 48, 3);
+    world.crash_often = false; // a restart begins a new time
+    world.run(&mut Choices::from_seed(1), 24_000);
+    assert!(world.flash_hits > 1500, "{} references", world.flash_hits);
+}
+
 /// On longer rings more dequeues are under way at once.
 #[test]
 fn longer_rings_agree_with_their_models() {

@@ -94,6 +94,9 @@ pub struct World {
     pub destages: u64,
     pub redundant_destages: u64,
     pub second_chances: u64,
+    pub flash_hits: u64,
+    /// Whether the machine crashes now and then.
+    pub crash_often: bool,
     /// Most dequeues that were under way at once.
     pub dequeues_at_once: usize,
 }
@@ -133,6 +136,8 @@ impl World {
             destages: 0,
             redundant_destages: 0,
             second_chances: 0,
+            flash_hits: 0,
+            crash_often: true,
             dequeues_at_once: 0,
         }
     }
@@ -178,7 +183,7 @@ impl World {
             97 => self.sweep_one(),
             98 => self.region = self.region.clone(), // moves it
             _ => {
-                if choices.once_in(8) {
+                if self.crash_often && choices.once_in(8) {
                     self.crash(choices);
                 }
             }
@@ -199,6 +204,7 @@ impl World {
             }
             let found = partition!(self).fetch(id(page));
             self.model.fetch(id(page), &found);
+            self.flash_hits += u64::from(matches!(found, Lookup::Flash { .. }));
             let dirty = self.assert_served(page, found);
             self.dram.insert(page, Frame { version: self.current[page as usize], dirty, fdirty: false });
         }
