@@ -23,7 +23,7 @@ fn kind(seed: u64) -> Kind {
 
 #[test]
 fn crashes_lose_nothing_and_show_nothing_uncommitted() {
-    let (mut commits, seeds) = (0, seeds(48));
+    let (mut commits, seeds) = (0, seeds(32));
     for seed in seeds.clone() {
         let log_bytes = if seed / 2 % 2 == 0 { (1 << 20) + 8192 } else { 64 << 20 };
         commits += lives(World::new(kind(seed), log_bytes, 2000), &options(seed), seed, 8);

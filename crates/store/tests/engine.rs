@@ -80,7 +80,7 @@ impl Site for Devices {
 }
 
 fn crashes(policy: Option<PolicyKind>) {
-    let (mut commits, seeds) = (0, seeds(12));
+    let (mut commits, seeds) = (0, seeds(8));
     for seed in seeds.clone() {
         let options = Options {
             frames: [64, 100, 400][seed as usize % 3],

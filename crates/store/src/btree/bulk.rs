@@ -217,14 +217,15 @@ impl Loader<'_> {
                 reason: "rows were inserted while it was being loaded".into(),
             });
         }
+        // All that can fail comes before the first change.
+        let meta = core.pool.fix_exclusive(meta::META_PAGE)?;
+        let last = old_groups - 1;
+        let bits = core.pool.fix_exclusive(bitmap::bitmap_of_group(last, page_bytes))?;
         let top = &self.levels[level].page;
         let behind = entresol_format::page::PAGE_HEADER_BYTES;
         node::format(root.change(), level as u16, self.root);
         root.change()[behind..].copy_from_slice(&top[behind..]);
         NodeMut(root.change()).forget_run();
-        let meta = core.pool.fix_exclusive(meta::META_PAGE)?;
-        let last = old_groups - 1;
-        let bits = core.pool.fix_exclusive(bitmap::bitmap_of_group(last, page_bytes))?;
         let first = first_new - last * group_pages;
         let count = (self.next - last * group_pages).min(group_pages).saturating_sub(first);
         let mut mtr = core.system_mtr(&mut work.record);
