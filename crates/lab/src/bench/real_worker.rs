@@ -68,7 +68,11 @@ impl Worker {
     pub fn arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["worker".into()];
         let mut add = |option: &str, value: &dyn AsRef<OsStr>| {
-            arguments.extend([OsString::from(option), value.as_ref().to_owned()]);
+            // In one word, so that a value may begin with a hyphen.
+            let mut argument = OsString::from(option);
+            argument.push("=");
+            argument.push(value.as_ref());
+            arguments.push(argument);
         };
         let store = &self.store;
         add("--system", &store.system.name());
