@@ -56,20 +56,23 @@ impl System {
             System::Cached(policy) => (policy, Mode::WriteBack),
             System::WriteThrough(policy) => (policy, Mode::WriteThrough),
         };
-        let group_pages = 4;
-        let slots = (groups * group_pages).max(SLOTS_MIN);
-        Some(TierOptions {
-            page_bytes: PAGE_BYTES,
-            group_pages,
-            staging_groups: 2,
-            segment_entries: 32,
-            history: if policy == PolicyKind::Lc { slots } else { 0 },
-            slots,
-            mode,
-            write_workers: 2,
-            background_workers: 2,
-            ..TierOptions::new(policy, slots)
-        })
+        let of_groups = |groups: u32| {
+            let group_pages = 4;
+            let slots = groups * group_pages;
+            TierOptions {
+                page_bytes: PAGE_BYTES,
+                group_pages,
+                staging_groups: 2,
+                segment_entries: 32,
+                history: if policy == PolicyKind::Lc { slots } else { 0 },
+                slots,
+                mode,
+                write_workers: 2,
+                background_workers: 2,
+                ..TierOptions::new(policy, slots)
+            }
+        };
+        (groups.max(1)..GROUPS_MAX).map(of_groups).find(|options| options.validate().is_ok())
     }
 
     /// Bytes of flash that such a cache takes; 0 without flash.
@@ -94,8 +97,8 @@ impl System {
     }
 }
 
-/// Fewest slots that the core allows with groups of 4 pages and two of them in staging.
-const SLOTS_MIN: u32 = 96;
+/// More groups than a small cache has.
+const GROUPS_MAX: u32 = 1 << 16;
 
 impl fmt::Display for System {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
