@@ -62,7 +62,9 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     let mut history = analyse(&mut scan, &checkpoint, &*parts.layer)?;
     let analysed = entresol_runtime::now();
 
+    pool.set_redoing(true);
     redo(&pool, &mut scan, &checkpoint, &mut history)?;
+    pool.set_redoing(false);
     let wal = Arc::new(Wal::resume(parts.log.clone(), master, history.end, checkpoint.oldest())?);
     pool.set_wal(wal.clone());
     let redone = entresol_runtime::now();

@@ -4,6 +4,7 @@ use super::{FrameId, Pool};
 use crate::{PageNumber, StoreError};
 use entresol_core::{Lsn, PageId};
 use entresol_engine::{Upstream, Victim};
+use std::sync::atomic::Ordering::SeqCst;
 
 /// At most this share of the frames lies free because the layer pulled their pages.
 const RESERVE_SHARE: usize = 8;
@@ -156,7 +157,7 @@ impl Upstream for Pool {
     fn destaged(&self, page: PageId, lsn: Lsn) {
         // Redo may rebuild a page from an older image: then a frame reaches LSNs again that the layer knows already, and an
         // older version may be behind in its queue. A redundant write later is the price of not believing this news.
-        if self.wal.get().is_none() {
+        if self.redoing.load(SeqCst) {
             return;
         }
         self.table.peek_and(PageNumber(page.number()), |id| self.frame(id).destaged(lsn));

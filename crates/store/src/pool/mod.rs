@@ -36,7 +36,7 @@ use frame::Frame;
 use parking_lot::Mutex as TinyMutex;
 use replace::Replacer;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use table::PageTable;
 
@@ -62,6 +62,8 @@ pub(crate) struct Pool {
     starved: TinyMutex<Vec<Task>>,
     starving: AtomicUsize,
     operations: Semaphore,
+    /// A restart is repeating history.
+    redoing: AtomicBool,
     /// [`Options::durable_notes`].
     notes: bool,
     fetched: AtomicU64,
@@ -82,6 +84,7 @@ impl Pool {
             starved: TinyMutex::new(Vec::new()),
             starving: AtomicUsize::new(0),
             operations: Semaphore::new((count - PINS_RESERVED) / PINS_PER_OPERATION),
+            redoing: AtomicBool::new(false),
             notes: options.durable_notes,
             fetched: AtomicU64::new(0),
             fetched_from_flash: AtomicU64::new(0),
@@ -89,6 +92,11 @@ impl Pool {
         let upstream: Arc<dyn Upstream> = pool.clone();
         pool.layer.attach(Arc::downgrade(&upstream));
         pool
+    }
+
+    /// A restart begins to repeat history, or has done so.
+    pub(crate) fn set_redoing(&self, redoing: bool) {
+        self.redoing.store(redoing, SeqCst);
     }
 
     /// From now on pages are handed down only when `wal` is durable up to their LSN.
