@@ -95,6 +95,10 @@ pub struct World {
     pub redundant_destages: u64,
     pub second_chances: u64,
     pub flash_hits: u64,
+    /// Everything under way ends once in so many steps.
+    pub settle_every: usize,
+    /// Of all pages, the first that clients use.
+    pub pages_used: usize,
     /// Whether the machine crashes now and then.
     pub crash_often: bool,
     /// Most dequeues that were under way at once.
@@ -137,6 +141,8 @@ impl World {
             redundant_destages: 0,
             second_chances: 0,
             flash_hits: 0,
+            settle_every: usize::MAX,
+            pages_used: pages as usize,
             crash_often: true,
             dequeues_at_once: 0,
         }
@@ -144,12 +150,15 @@ impl World {
 
     /// Runs until the choices or the steps are over, then to rest.
     pub fn run(&mut self, choices: &mut Choices, steps: usize) {
-        for _ in 0..steps {
+        for step in 1..=steps {
             if choices.is_over() {
                 break;
             }
             self.step(choices);
             self.verify();
+            if step.is_multiple_of(self.settle_every) {
+                self.settle(true);
+            }
         }
         self.assert_evictors_get_on();
         self.drain();
@@ -158,7 +167,7 @@ impl World {
     /// One random step.
     pub fn step(&mut self, choices: &mut Choices) {
         self.steps += 1;
-        let pages = self.disk.len();
+        let pages = self.pages_used;
         match choices.below(100) {
             0..30 => {
                 // Skewed, so that some pages are fetched again soon.
