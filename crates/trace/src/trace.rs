@@ -1,0 +1,114 @@
+//! A whole trace in memory.
+//!
+//! Invariants: `requests` name pages below `pages.len()`; every page is named by a request; pages are numbered in the
+//! order of their first appearance; `times_us` is empty or has one entry for each request and never goes back.
+
+use crate::{Relations, Request, TraceError};
+use std::ops::Range;
+
+/// A trace: page references in order, and what is known of the pages.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// What it is called: the file's name, or what generated it.
+    pub name: String,
+    /// Size of a page in bytes.
+    pub page_bytes: u32,
+    /// The records, in order.
+    pub requests: Vec<Request>,
+    /// Microseconds since the start of the trace, for each request; empty if the source has no times.
+    pub times_us: Vec<u64>,
+    /// Dense page number → the number in the source: object in the upper 32 bits, page within it in the lower.
+    pub pages: Vec<u64>,
+    /// Which relation each page belongs to, where the source says.
+    pub relations: Option<Relations>,
+}
+
+impl Trace {
+    /// Number of page references: requests that are not mere news of a change.
+    pub fn references(&self) -> usize {
+        self.requests.iter().filter(|request| request.is_reference()).count()
+    }
+
+    /// Number of different pages.
+    pub fn unique_pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Bytes of all its pages.
+    pub fn footprint_bytes(&self) -> u64 {
+        self.pages.len() as u64 * u64::from(self.page_bytes)
+    }
+
+    /// Whether requests have times.
+    pub fn has_times(&self) -> bool {
+        !self.times_us.is_empty()
+    }
+
+    /// Seconds from the start of the trace to its last request; 0 without times.
+    pub fn seconds(&self) -> f64 {
+        self.times_us.last().map_or(0.0, |&last| last as f64 / 1e6)
+    }
+
+    /// The requests from `from_s` (inclusive) until `until_s` (exclusive) seconds after the start, as indices into
+    /// `requests`; infinity is the end. A host request of several pages is not cut through: they have one time.
+    ///
+    /// # Errors
+    /// [`TraceError::NoTimes`] if the trace has no times and the span is not all of it; [`TraceError::Option`] if the
+    /// span ends before it starts or is not a number.
+    pub fn between(&self, from_s: f64, until_s: f64) -> Result<Range<usize>, TraceError> {
+        if from_s.is_nan() || until_s.is_nan() || from_s < 0.0 || until_s < from_s {
+            return Err(TraceError::Option(format!(
+                "a span from {from_s} s until {until_s} s is not possible; give a start of at least 0 and an end after it"
+            )));
+        }
+        if !self.has_times() {
+            return match from_s == 0.0 && until_s == f64::INFINITY {
+                true => Ok(0..self.requests.len()),
+                false => Err(TraceError::NoTimes { name: self.name.clone() }),
+            };
+        }
+        let at = |seconds: f64| self.times_us.partition_point(|&time_us| (time_us as f64) < seconds * 1e6);
+        Ok(at(from_s)..at(until_s))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Op;
+
+    fn trace(times_us: Vec<u64>) -> Trace {
+        let requests = vec![
+            Request::new(0, Op::Read),
+            Request::new(0, Op::Dirty),
+            Request::new(1, Op::Write),
+            Request::new(0, Op::Read),
+        ];
+        Trace { requests, times_us, page_bytes: 4096, pages: vec![7, 9], ..Trace::default() }
+    }
+
+    #[test]
+    fn news_of_changes_are_no_references() {
+        assert_eq!((trace(vec![]).references(), trace(vec![]).unique_pages()), (3, 2));
+        assert_eq!(trace(vec![]).footprint_bytes(), 8192);
+    }
+
+    #[test]
+    fn spans_include_their_start_and_not_their_end() {
+        let trace = trace(vec![0, 1_000_000, 1_000_000, 2_500_000]);
+        assert_eq!(trace.between(0.0, f64::INFINITY).expect("a span"), 0..4);
+        assert_eq!(trace.between(1.0, 2.5).expect("a span"), 1..3);
+        assert_eq!(trace.between(3.0, 9.0).expect("a span"), 4..4);
+        assert_eq!(trace.seconds(), 2.5);
+    }
+
+    #[test]
+    fn impossible_spans_are_refused() {
+        assert!(matches!(trace(vec![]).between(1.0, f64::INFINITY), Err(TraceError::NoTimes { .. })));
+        assert_eq!(trace(vec![]).between(0.0, f64::INFINITY).expect("all of it"), 0..4);
+        for (from_s, until_s) in [(2.0, 1.0), (-1.0, 1.0), (f64::NAN, 1.0), (0.0, f64::NAN)] {
+            let refused = trace(vec![0, 0, 0, 0]).between(from_s, until_s);
+            assert!(matches!(refused, Err(TraceError::Option(_))), "{from_s} {until_s}");
+        }
+    }
+}
