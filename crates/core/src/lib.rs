@@ -10,6 +10,7 @@ mod id;
 mod index;
 mod job;
 mod machine;
+pub mod mutant;
 pub mod placement;
 mod policy;
 mod region;

@@ -63,9 +63,12 @@ impl Partition<'_> {
     /// If it is outside the ring or was restored before.
     pub fn restore_entry(&mut self, position: Position, page: PageId, dirty: bool) {
         self.assert_in_ring(position, self.head.slots as u64 - 1);
-        self.restore_invalidate(page);
+        if !crate::mutant!("older-version-restored-too") {
+            self.restore_invalidate(page);
+        }
         let slot = self.slot_of(position.0);
         assert!(!self.slots[slot as usize].has(HELD), "position {} was restored before", position.0);
+        let dirty = dirty && !crate::mutant!("dirty-forgotten-in-restore");
         self.slots[slot as usize].set(page, HELD | VALID | if dirty { DIRTY } else { 0 });
         self.link(slot);
         self.head.valid += 1;

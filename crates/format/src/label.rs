@@ -4,6 +4,7 @@
 //! follows at 64 KiB + `n` pages. Invariant: at any crash one copy is whole.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
+use entresol_core::mutant;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -53,6 +54,9 @@ pub struct Label {
 impl Label {
     /// Where this one goes on its disk, in bytes.
     pub fn offset(&self) -> u64 {
+        if mutant!("label-in-place") {
+            return 0;
+        }
         self.sequence % COPIES * COPY_STRIDE
     }
 

@@ -4,7 +4,7 @@
 //! Entry `i` of segment `k` describes position `k × entries + i`. Segment `k` lies at place `k mod places` of a ring.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
-use entresol_core::{PageId, SlotView};
+use entresol_core::{PageId, SlotView, mutant};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -81,7 +81,11 @@ impl Head {
 pub fn encode_entry(bytes: &mut [u8], view: Option<SlotView>) {
     let raw = view.map_or(RawEntry { page: U64::ZERO, flags: U32::ZERO }, |view| RawEntry {
         page: U64::new(view.page.0),
-        flags: U32::new(PRESENT | if view.valid { VALID } else { 0 } | if view.dirty { DIRTY } else { 0 }),
+        flags: U32::new(
+            PRESENT
+                | if view.valid { VALID } else { 0 }
+                | if view.dirty && !mutant!("segment-loses-dirty") { DIRTY } else { 0 },
+        ),
     });
     bytes.copy_from_slice(raw.as_bytes());
 }

@@ -4,7 +4,7 @@
 //! Entry `i` of group `g` describes position `g × group pages + i`.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
-use entresol_core::{GROUP_PAGES_MAX, Lsn, PageId, Position};
+use entresol_core::{GROUP_PAGES_MAX, Lsn, PageId, Position, mutant};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -104,7 +104,9 @@ pub fn encode(
                 page: U64::new(entry.page.0),
                 lsn: U64::new(entry.lsn.0),
                 checksum: U32::new(entry.checksum),
-                flags: U32::new(PRESENT | if entry.dirty { DIRTY } else { 0 }),
+                flags: U32::new(
+                    PRESENT | if entry.dirty && !mutant!("summary-loses-dirty") { DIRTY } else { 0 },
+                ),
             };
             block[at..at + ENTRY].copy_from_slice(raw.as_bytes());
         }

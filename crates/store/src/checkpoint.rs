@@ -11,9 +11,9 @@ use crate::core::Core;
 use crate::page::bytes::{Reader, put_u32, put_u64};
 use crate::txn::active::ActiveTxn;
 use crate::wal::log::Draft;
-use crate::wal::{RecordKind, record};
+use crate::wal::{FIRST_LSN, RecordKind, record};
 use crate::{StoreError, TxnId};
-use entresol_core::Lsn;
+use entresol_core::{Lsn, mutant};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -48,6 +48,14 @@ impl CheckpointRecord {
         Some(CheckpointRecord { redo_point, next_txn, active })
     }
 
+    /// Whether the record that lies at `at` can say this: it speaks of what is older than itself.
+    pub(crate) fn is_possible(&self, at: Lsn) -> bool {
+        let before = |lsn: Lsn| lsn < at;
+        (FIRST_LSN..=at.0).contains(&self.redo_point.0)
+            && self.redo_point.0.is_multiple_of(8)
+            && self.active.iter().all(|txn| before(txn.last) && before(txn.first) && txn.id != TxnId::SYSTEM)
+    }
+
     /// Oldest LSN that a restart from this checkpoint may read.
     pub(crate) fn oldest(&self) -> Lsn {
         self.active
@@ -69,8 +77,11 @@ impl Core {
         for index in 0..self.pool.frames().len() {
             self.pool.clean_frame(index, &mut buffer)?;
         }
-        self.pool.layer().checkpoint()?;
-
+        if !mutant!("checkpoint-record-before-flash") {
+            self.pool.layer().checkpoint()?;
+        }
+        let redo_point = if mutant!("redo-point-too-late") { self.wal.end() } else { redo_point };
+        let active = if mutant!("active-transactions-forgotten") { Vec::new() } else { active };
         let checkpoint = CheckpointRecord { redo_point, next_txn, active };
         let mut bytes = Vec::new();
         record::start(&mut bytes);
@@ -80,6 +91,9 @@ impl Core {
             self.wal.append(&mut bytes, draft).expect("an append without a redo point is never refused");
         self.wal.flush(lsn)?;
         self.wal.set_checkpoint(lsn, checkpoint.oldest())?;
+        if mutant!("checkpoint-record-before-flash") {
+            self.pool.layer().checkpoint()?;
+        }
         self.counters.checkpoints.fetch_add(1, Relaxed);
         Ok(lsn)
     }

@@ -19,6 +19,7 @@ mod checkpoint;
 mod core;
 mod durable;
 mod error;
+mod examine;
 mod files;
 mod id;
 mod metrics;
@@ -34,6 +35,7 @@ mod wal;
 
 pub use btree::verify::VerifyReport;
 pub use error::StoreError;
+pub use examine::{LogReport, examine_log};
 pub use files::{Files, OpenFiles};
 pub use id::{PageNumber, TxnId};
 pub use metrics::{RestartReport, StoreMetrics};

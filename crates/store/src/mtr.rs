@@ -14,7 +14,7 @@ use crate::wal::log::Draft;
 use crate::wal::{RecordKind, Wal};
 use crate::{PageNumber, TxnId};
 use arrayvec::ArrayVec;
-use entresol_core::Lsn;
+use entresol_core::{Lsn, mutant};
 use std::sync::atomic::AtomicU64;
 
 /// Most pages of one mini-transaction.
@@ -35,7 +35,7 @@ impl<'w, 'p> Mtr<'w, 'p> {
     pub(crate) fn new(wal: &'w Wal, full_page_writes: bool, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
         Mtr {
             pages_start: record.len(),
-            redo_point: full_page_writes.then(|| wal.redo_point()),
+            redo_point: (full_page_writes && !mutant!("page-image-not-logged")).then(|| wal.redo_point()),
             wal,
             record,
             pages: ArrayVec::new(),

@@ -27,7 +27,7 @@ use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
 use crate::wal::{RecordHeader, RecordKind, Wal};
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId};
-use entresol_core::Lsn;
+use entresol_core::{Lsn, mutant};
 use entresol_device::Device;
 use entresol_engine::{Layer, TierError};
 use std::collections::BTreeMap;
@@ -47,9 +47,7 @@ struct History {
 pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, RestartReport), StoreError> {
     let start = entresol_runtime::now();
     let device = &*parts.log;
-    let master = Master::read(device)?.ok_or_else(|| {
-        StoreError::Config("the log device holds no log of a store; create the store first".into())
-    })?;
+    let master = Master::find(device)?;
     if master.page_bytes != options.page_bytes {
         return Err(StoreError::Config(format!(
             "the store was created with pages of {} bytes, and is opened with {}",
@@ -93,10 +91,12 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     Ok((core, report))
 }
 
-fn read_checkpoint(scan: &mut LogScan<'_>, lsn: Lsn) -> Result<CheckpointRecord, StoreError> {
+pub(crate) fn read_checkpoint(scan: &mut LogScan<'_>, lsn: Lsn) -> Result<CheckpointRecord, StoreError> {
     let (header, payload) = scan.at(lsn)?;
     match CheckpointRecord::decode(payload) {
-        Some(checkpoint) if header.kind == RecordKind::Checkpoint => Ok(checkpoint),
+        Some(checkpoint) if header.kind == RecordKind::Checkpoint && checkpoint.is_possible(lsn) => {
+            Ok(checkpoint)
+        }
         _ => Err(StoreError::Corrupt {
             place: format!("log at LSN {}", lsn.0),
             expected: "a checkpoint record, as the master record says".into(),
@@ -122,7 +122,7 @@ fn analyse(
     let mut pages = BTreeMap::new();
     while let Some((header, payload)) = scan.next(history.end, epoch)? {
         epoch = header.epoch;
-        history.end = Lsn((header.lsn.0 + header.length as u64).next_multiple_of(8));
+        history.end = header.end();
         history.records += 1;
         history.note(&header);
         if header.kind == RecordKind::Durable {
@@ -140,7 +140,7 @@ fn analyse(
 }
 
 /// Visits the pages that a record changes, with their encoded changes.
-fn for_each_change<E: From<StoreError>>(
+pub(crate) fn for_each_change<E: From<StoreError>>(
     header: &RecordHeader,
     payload: &[u8],
     visit: impl FnMut(PageNumber, &[u8]) -> Result<(), E>,
@@ -201,7 +201,7 @@ fn redo_once(
     let mut at = checkpoint.redo_point;
     while at < history.end {
         let Some((header, payload)) = scan.next(at, 0)? else { break };
-        at = Lsn((header.lsn.0 + header.length as u64).next_multiple_of(8));
+        at = header.end();
         for_each_change(&header, payload, |page, ops| match history.durable.has(page, header.lsn) {
             true => Ok(()),
             false => redo_page(pool, &header, page, ops, history.durable.least(page)),
@@ -215,7 +215,7 @@ impl History {
         if header.txn == TxnId::SYSTEM {
             return;
         }
-        self.next_txn = self.next_txn.max(header.txn.0 + 1);
+        self.next_txn = self.next_txn.max(header.txn.0.saturating_add(1));
         match header.kind {
             RecordKind::Commit | RecordKind::End => {
                 self.losers.remove(&header.txn);
@@ -241,10 +241,10 @@ fn redo_page(
     let mut op = PageOp::decode(&mut reader).ok_or_else(|| nonsense(header))?;
     let mut page: PageWrite<'_> =
         if op.is_blind() { pool.fix_new(number)? } else { pool.fix_exclusive(number)? };
-    if !op.is_blind() && page.lsn() < least {
+    if !op.is_blind() && page.lsn() < least && !mutant!("durable-note-believed-blindly") {
         return Err(Stop::Distrust(number));
     }
-    if page.lsn() >= header.lsn {
+    if page.lsn() >= header.lsn && !mutant!("redo-ignores-page-lsn") {
         return Ok(());
     }
     loop {
@@ -265,7 +265,7 @@ fn redo_page(
     Ok(())
 }
 
-fn nonsense(header: &RecordHeader) -> StoreError {
+pub(crate) fn nonsense(header: &RecordHeader) -> StoreError {
     StoreError::Corrupt {
         place: format!("log at LSN {}", header.lsn.0),
         expected: format!("the content of a record of kind {:?}", header.kind),
@@ -280,7 +280,15 @@ fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
         meta::check(&page)?;
         meta::groups(&page)
     };
-    let last = groups.saturating_sub(1);
+    let most = u32::MAX / bitmap::group_pages(page_bytes);
+    if !(1..=most).contains(&groups) {
+        return Err(StoreError::Corrupt {
+            place: "meta page 0".into(),
+            expected: format!("1 to {most} groups of pages"),
+            found: groups.to_string(),
+        });
+    }
+    let last = groups - 1;
     let number = bitmap::bitmap_of_group(last, page_bytes);
     let page = pool.fix_shared(number)?;
     check_bitmap(&page, number)?;
@@ -302,7 +310,7 @@ fn undo(
         while at.0 != 0 {
             let (header, payload) = scan.at(at)?;
             let mut reader = Reader(payload);
-            at = match header.kind {
+            let before = match header.kind {
                 RecordKind::Update => {
                     let undo = Undo::decode(&mut reader).ok_or_else(|| nonsense(&header))?;
                     core.undo_one(&mut work, &txn, undo, header.previous)?;
@@ -311,6 +319,10 @@ fn undo(
                 RecordKind::Compensation => Lsn(reader.u64().ok_or_else(|| nonsense(&header))?),
                 _ => header.previous,
             };
+            if before >= at {
+                return Err(nonsense(&header));
+            }
+            at = before;
         }
         core.log_end(&mut work, &txn, RecordKind::End);
     }

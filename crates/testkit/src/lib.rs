@@ -9,6 +9,7 @@
 //! | [`bank`], [`tpcc`] | two workloads |
 //! | [`life`] | one life of a machine: restart, verification, work |
 //! | [`campaign`] | a crash at every operation, restarts, crashes of restarts |
+//! | [`mutants`] | named bugs, each of which must be noticed |
 //! | [`shared`] | memory that processes share, and survive each other in |
 //! | [`report`] | what was found, with seeds and commands that replay it |
 #![deny(unsafe_code)] // but for `shared`, which maps memory
@@ -17,6 +18,7 @@ pub mod bank;
 pub mod campaign;
 pub mod life;
 pub mod machine;
+pub mod mutants;
 pub mod report;
 pub mod shared;
 pub mod system;

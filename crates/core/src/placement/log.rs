@@ -194,7 +194,8 @@ impl Partition<'_> {
             (true, false) => 0,
         };
         for page in pages[..going].iter_mut().filter(|page| page.fate == Fate::SecondChance) {
-            page.fate = if page.dirty { Fate::Destage } else { Fate::Drop };
+            let destaged = page.dirty && !crate::mutant!("front-page-dropped-dirty");
+            page.fate = if destaged { Fate::Destage } else { Fate::Drop };
         }
     }
 
@@ -231,7 +232,8 @@ impl Partition<'_> {
     fn decide(&mut self, position: u64, unit: u32) -> JobPage {
         let slot = self.slot_of(position);
         let entry = self.slots[slot as usize];
-        let fate = if !entry.has(VALID) || self.adopt_newer(slot, unit) {
+        let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-destaged");
+        let fate = if superseded || self.adopt_newer(slot, unit) {
             Fate::Drop
         } else {
             with_policy!(self.policy(), P => P::fate(self, slot))
@@ -254,9 +256,12 @@ impl Partition<'_> {
         let newest = self.find(self.slots[slot as usize].page());
         let Some(newest) = newest.filter(|at| *at >= self.head.slots) else { return false };
         let staged = &mut self.staged[(newest - self.head.slots) as usize];
-        if staged.unit == 0 {
+        if staged.unit == 0 && !crate::mutant!("newer-copy-not-awaited") {
             staged.unit = unit + 1;
             self.head.units[unit as usize].pending += 1;
+            return true;
+        }
+        if crate::mutant!("newer-copy-not-awaited") {
             return true;
         }
         // One slot at a time holds the valid version of a page, so only the dequeue of that slot waits for newer ones.
@@ -269,7 +274,8 @@ impl Partition<'_> {
         let slot = page.slot.0;
         let entry = self.slots[slot as usize];
         let unit = ticket.0;
-        if !entry.has(VALID) || self.adopt_newer(slot, unit) {
+        let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-restaged");
+        if superseded || self.adopt_newer(slot, unit) {
             return Admission::AlreadyThere;
         }
         if !self.frame_available() {
@@ -279,7 +285,8 @@ impl Partition<'_> {
             self.head.rear < self.head.released + self.head.slots as u64,
             "second chances have groups held back for them"
         );
-        let admission = self.enter(entry.page(), page.lsn, entry.has(DIRTY), unit + 1);
+        let dirty = entry.has(DIRTY) && !crate::mutant!("second-chance-loses-dirty");
+        let admission = self.enter(entry.page(), page.lsn, dirty, unit + 1);
         self.head.units[unit as usize].pending += 1;
         admission
     }
@@ -328,7 +335,8 @@ impl Partition<'_> {
         let id = self.slots[entry as usize].page();
         let flags = if self.slots[entry as usize].has(DIRTY) { DIRTY } else { 0 };
         let on_flash = self.find_on_flash(id);
-        if on_flash.is_some_and(|at| self.position_of(at) > position) {
+        let in_order = crate::mutant!("older-version-published-last");
+        if !in_order && on_flash.is_some_and(|at| self.position_of(at) > position) {
             // A newer version was written by a job that ended earlier: this one is superseded before it arrives.
             self.unlink(entry);
             self.slots[slot as usize].set(id, HELD | flags);
@@ -360,7 +368,8 @@ impl Partition<'_> {
         while self.head.unit_first < self.head.unit_next {
             let at = (self.head.unit_first % UNITS as u64) as usize;
             let unit = self.head.units[at];
-            if unit.state != UNIT_DONE || unit.pending > 0 {
+            let pending = unit.pending > 0 && !crate::mutant!("release-ignores-second-chances");
+            if unit.state != UNIT_DONE || pending {
                 break;
             }
             for position in unit.first..unit.first + self.group() {

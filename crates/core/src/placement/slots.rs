@@ -64,7 +64,8 @@ impl Partition<'_> {
         let mut older = self.find_older(entry);
         while let Some(at) = older {
             if at < self.head.slots {
-                return if self.slots[at as usize].has(BUSY) { Target::Busy } else { Target::Slot(at) };
+                let busy = self.slots[at as usize].has(BUSY) && !crate::mutant!("lc-busy-slot-overwritten");
+                return if busy { Target::Busy } else { Target::Slot(at) };
             }
             if self.staged[(at - self.head.slots) as usize].state == WRITING {
                 return Target::Busy;
@@ -95,7 +96,9 @@ impl Partition<'_> {
             }
             let entry = self.entry_of(frame);
             // A checkpoint waits for the positions below `close_at`: what they promise must not move on with newer versions.
-            if self.overtaken(entry) && position >= self.head.close_at {
+            let after_checkpoint =
+                position >= self.head.close_at || crate::mutant!("lc-checkpoint-skips-overtaken");
+            if self.overtaken(entry) && after_checkpoint {
                 self.finish_frame(entry, frame);
                 continue;
             }
@@ -150,7 +153,7 @@ impl Partition<'_> {
             self.head.valid += 1;
             with_policy!(self.policy(), P => P::on_enter(self, slot));
         }
-        if page.dirty {
+        if page.dirty && !(there && crate::mutant!("lc-overwrite-loses-dirty")) {
             self.slots[slot as usize].raise(DIRTY);
             self.head.dirty += 1;
         }

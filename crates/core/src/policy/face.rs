@@ -28,7 +28,7 @@ pub(crate) struct FaceGsc;
 
 /// FaCE algorithm 1: conditional and unconditional enqueue.
 fn enqueue(partition: &Partition<'_>, offer: &Offer) -> bool {
-    offer.fdirty || partition.find(offer.page).is_none()
+    (offer.fdirty && !crate::mutant!("newer-version-not-enqueued")) || partition.find(offer.page).is_none()
 }
 
 fn refer(partition: &mut Partition<'_>, entry: u32) {

@@ -5,7 +5,7 @@ use crate::buffer::AlignedBuffer;
 use crate::tier::flash_error;
 use crate::{OpenReport, TierError};
 use arrayvec::ArrayVec;
-use entresol_core::{PageId, Position};
+use entresol_core::{PageId, Position, mutant};
 use entresol_device::{Device, Io};
 use entresol_format::page;
 use entresol_format::summary::{Entry, Summary};
@@ -116,6 +116,7 @@ impl<'a> Reader<'a> {
         let head = summary.head;
         let left_over =
             self.position(number) >= self.superblock.session_rear && head.epoch < self.superblock.epoch;
+        let left_over = left_over && !mutant!("leftover-of-older-epoch-accepted");
         if head.group != number || head.cache != self.superblock.cache || left_over {
             return None;
         }
@@ -163,7 +164,7 @@ impl<'a> Reader<'a> {
             let whole = page::verify(page, entry.page, None).is_ok()
                 && page::header(page).checksum.get() == entry.checksum
                 && self.is_at(page, Position(first + at as u64));
-            if !whole {
+            if !whole && !mutant!("torn-group-accepted") {
                 group.entries[at] = None;
                 torn += 1;
             }
@@ -240,7 +241,9 @@ impl Scan {
             for raw in reader.summaries(first + raws.len() as u64, BATCH)? {
                 if let Some(raw) = &raw {
                     durable = durable.max(raw.durable);
-                    front = front.max(raw.front);
+                    if !mutant!("front-in-summaries-ignored") {
+                        front = front.max(raw.front);
+                    }
                     valid = raws.len() + 1;
                 }
                 raws.push(raw);

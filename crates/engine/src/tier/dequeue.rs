@@ -8,7 +8,7 @@ use super::staging::Incoming;
 use crate::TierError;
 use crate::disk::disk_error;
 use arrayvec::ArrayVec;
-use entresol_core::{Admission, Fate, GROUP_PAGES_MAX, JobPage, Ticket};
+use entresol_core::{Admission, Fate, GROUP_PAGES_MAX, JobPage, Ticket, mutant};
 use entresol_device::Io;
 use entresol_format::page;
 
@@ -41,12 +41,20 @@ impl Shared {
         for (at, page) in whole.iter().filter(|(_, page)| page.fate == Fate::Destage) {
             destages.push((page, bytes(*at)));
         }
+        if mutant!("reuse-before-destage") {
+            self.with(|partition| partition.dequeued(ticket));
+            self.progress.notify_all();
+        }
         if !destages.is_empty() {
             self.destage(&mut destages)?;
-            self.disk.sync()?;
+            if !mutant!("destage-not-synced") {
+                self.disk.sync()?;
+            }
             self.tell_destaged(&destages);
         }
-        self.with(|partition| partition.dequeued(ticket));
+        if !mutant!("reuse-before-destage") {
+            self.with(|partition| partition.dequeued(ticket));
+        }
         Ok(())
     }
 
@@ -87,7 +95,7 @@ impl Shared {
             match self.prove(bytes, id, page.generation) {
                 Ok(()) => true,
                 Err(fault) => {
-                    if page.dirty {
+                    if page.dirty && !mutant!("damaged-dirty-page-dropped") {
                         failure.get_or_insert_with(|| TierError::Damaged {
                             page: id,
                             place: format!("flash slot {}", page.slot.0),
@@ -117,8 +125,8 @@ impl Shared {
                 Admission::Stage { frame, position } => {
                     let id = page.page.expect("only pages get second chances");
                     let stamp = self.stamp(position);
-                    self.staging
-                        .copy_in(frame, &Incoming { page: id, dirty: page.dirty, data, position, stamp });
+                    let dirty = page.dirty && !mutant!("second-chance-recorded-clean");
+                    self.staging.copy_in(frame, &Incoming { page: id, dirty, data, position, stamp });
                     let due = self.with(|partition| {
                         partition.staged(frame);
                         partition.write_due(frame)

@@ -6,7 +6,7 @@
 use super::shared::Shared;
 use crate::TierError;
 use crate::disk::{LabelState, read_label, write_label};
-use entresol_core::Lsn;
+use entresol_core::{Lsn, mutant};
 use entresol_format::Uuid;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
@@ -76,7 +76,7 @@ impl Shared {
         let unsaved = self.with(|partition| {
             let unsaved = partition.unsaved();
             if self.state.is_running() {
-                let leave = flash_failed && unsaved.pages == 0;
+                let leave = flash_failed && (unsaved.pages == 0 || mutant!("switched-off-while-dirty"));
                 self.state.code.store(if leave { LEAVING } else { POISONED }, SeqCst);
                 if !leave {
                     *self.state.failure.lock() = Some(poison(&error, unsaved));
@@ -84,7 +84,8 @@ impl Shared {
             }
             unsaved
         });
-        if self.state.code.load(SeqCst) == LEAVING && flash_failed && unsaved.pages == 0 {
+        let nothing_lost = unsaved.pages == 0 || mutant!("switched-off-while-dirty");
+        if self.state.code.load(SeqCst) == LEAVING && flash_failed && nothing_lost {
             match self.unbind() {
                 Ok(()) => {
                     let notice =
@@ -109,6 +110,9 @@ impl Shared {
         let LabelState::Valid(mut label) = read_label(&*self.disk.device)? else {
             return Err(TierError::Refused("the disk's label has become unreadable".to_owned()));
         };
+        if mutant!("switched-off-without-unbinding") {
+            return Ok(());
+        }
         label.epoch += 1;
         label.cache = Uuid::NIL;
         label.dirty_possible = false;

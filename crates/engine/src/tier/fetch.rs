@@ -5,7 +5,7 @@
 use super::shared::Shared;
 use crate::TierError;
 use crate::api::{Fetched, Source};
-use entresol_core::{Lookup, PageId};
+use entresol_core::{Lookup, PageId, mutant};
 use entresol_runtime::yield_now;
 
 /// Reads of a slot that give something else, with the directory unchanged, before the page is called damaged: a slot that
@@ -49,7 +49,7 @@ impl Shared {
                     if reads < READS_MAX {
                         continue;
                     }
-                    if dirty {
+                    if dirty && !mutant!("damaged-dirty-page-read-from-disk") {
                         return Err(TierError::Damaged {
                             page,
                             place: format!("flash slot {}", slot.0),

@@ -11,7 +11,7 @@ use crate::disk::{DiskPages, DurableNotes, LabelState, read_label, write_label};
 use crate::metrics::Tallies;
 use crate::signal::Signal;
 use crate::{TierError, TierOptions, recover};
-use entresol_core::{Partition, Placement, Position, region_bytes};
+use entresol_core::{Partition, Placement, Position, mutant, region_bytes};
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
@@ -252,7 +252,7 @@ fn open_cache(
     }
     let mut next = Superblock {
         // Also if the open before this one came no further than the flash.
-        epoch: label.epoch + 1,
+        epoch: label.epoch + u64::from(!mutant!("epoch-not-bumped")),
         staging_groups: options.staging_groups,
         policy: options.policy,
         mode: options.mode,
@@ -271,13 +271,17 @@ fn open_cache(
             restored.repair(&*flash, &superblock, &options.layout())?;
             (next.front, next.rear) = (restored.front, restored.rear);
             (next.durable, next.session_rear) = (restored.rear, restored.rear);
+            if mutant!("session-rear-not-recorded") {
+                next.session_rear = superblock.session_rear;
+            }
             (next.unsure_from, next.unsure_to) = unsure(&superblock, restored.rear, options.mode);
             restored.region
         }
         None => empty_region(&options)?,
     };
     // All four copies, so that whichever survives is of this epoch.
-    for _ in 0..COPIES {
+    let copies = if mutant!("one-superblock-copy-renewed") { 1 } else { COPIES };
+    for _ in 0..copies {
         next.sequence += 1;
         write_superblock(&*flash, &next)?;
     }

@@ -10,7 +10,7 @@
 use super::shared::{Shared, flash_error};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
-use entresol_core::Position;
+use entresol_core::{Position, mutant};
 use entresol_device::Device;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_format::{BLOCK_BYTES, BlockFault};
@@ -99,12 +99,18 @@ impl Shared {
         if self.is_log() {
             let ((front, rear), durable) = self.with(|partition| (partition.window(), partition.published()));
             (next.front, next.rear, next.durable) = (front, rear, durable);
+            if mutant!("durable-position-runs-ahead") {
+                let group = u64::from(self.config.group_pages);
+                next.durable = Position(rear.0 / group * group);
+            }
         }
         change(&mut next);
         next.sequence += 1;
         next.encode(block);
         self.flash.write(next.offset(), block).map_err(flash_error)?;
-        self.flash.sync().map_err(flash_error)?;
+        if !mutant!("superblock-not-synced") {
+            self.flash.sync().map_err(flash_error)?;
+        }
         *superblock = next;
         self.superblocks.front_is_recorded(next.front);
         self.superblocks.recorded_durable.store(next.durable.0, SeqCst);
@@ -118,7 +124,8 @@ impl Shared {
         let front_needed = end.0.saturating_sub(slots);
         let durable_needed = end.0.saturating_sub(slots / 2);
         let allowed = || {
-            self.superblocks.recorded_front().0 >= front_needed
+            (self.superblocks.recorded_front().0 >= front_needed
+                || mutant!("front-not-recorded-before-reuse"))
                 && self.superblocks.recorded_durable.load(SeqCst) >= durable_needed
         };
         if allowed() {

@@ -5,7 +5,7 @@ use super::shared::{Shared, flash_error};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use arrayvec::ArrayVec;
-use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, Lsn, PageId, Position};
+use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, Lsn, PageId, Position, mutant};
 use entresol_device::Io;
 use entresol_format::summary;
 
@@ -30,6 +30,12 @@ impl Shared {
             let Job::Write { ticket, pages, one_io, completes_group } = job else {
                 unreachable!("next_write gives write jobs only");
             };
+            if mutant!("valid-before-written") {
+                self.with(|partition| partition.written(ticket, &pages));
+            }
+            if mutant!("durable-told-before-written") && self.is_log() {
+                self.tell_durable(&pages, completes_group);
+            }
             let written = match (self.is_log(), one_io) {
                 (true, true) => self.write_group(&pages),
                 (true, false) => self.write_run(&pages, completes_group, &mut scratch),
@@ -40,7 +46,9 @@ impl Shared {
                 return;
             }
             let published = self.with(|partition| {
-                partition.written(ticket, &pages);
+                if !mutant!("valid-before-written") {
+                    partition.written(ticket, &pages);
+                }
                 partition.published()
             });
             if self.segment_is_complete(published) {
@@ -103,7 +111,9 @@ impl Shared {
             .write(self.layout.group_offset(self.group_number(first)), group.all())
             .map_err(flash_error)?;
         drop(group);
-        self.flash.sync().map_err(flash_error)?;
+        if !mutant!("group-not-synced") {
+            self.flash.sync().map_err(flash_error)?;
+        }
         self.superblocks.front_is_recorded(front);
         Ok(())
     }
@@ -156,7 +166,9 @@ impl Shared {
         }
         self.flash.run(&mut batch).map_err(flash_error)?;
         if let Some(front) = front {
-            self.flash.sync().map_err(flash_error)?;
+            if !mutant!("group-not-synced") {
+                self.flash.sync().map_err(flash_error)?;
+            }
             self.superblocks.front_is_recorded(front);
         }
         Ok(())

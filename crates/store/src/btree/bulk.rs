@@ -15,7 +15,7 @@ use crate::page::op::PageOp;
 use crate::page::{bitmap, meta};
 use crate::wal::RecordKind;
 use crate::{PageNumber, StoreError, TxnId};
-use entresol_core::Lsn;
+use entresol_core::{Lsn, mutant};
 use entresol_engine::Victim;
 use entresol_format::page::header_mut;
 use zerocopy::little_endian::U64;
@@ -208,8 +208,9 @@ impl Loader<'_> {
             }
             hand_down(core, bitmap::bitmap_of_group(group, page_bytes), &mut page)?;
         }
-        core.pool.layer().checkpoint()?;
-
+        if !mutant!("bulk-load-not-durable") {
+            core.pool.layer().checkpoint()?;
+        }
         let mut root = core.pool.fix_exclusive(self.root)?;
         if Node(&root).level() > 0 || Node(&root).count() > 0 {
             return Err(StoreError::BulkLoad {

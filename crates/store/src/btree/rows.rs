@@ -10,8 +10,8 @@ use crate::txn::active::TxnState;
 use crate::txn::undo::{Undo, UndoLog};
 use crate::wal::RecordKind;
 use crate::wal::record::{self, RECORD_HEADER_BYTES};
-use crate::{PageNumber, StoreError};
-use entresol_core::Lsn;
+use crate::{PageNumber, StoreError, TxnId};
+use entresol_core::{Lsn, mutant};
 use std::sync::Arc;
 
 /// On whose behalf a row changes, which decides what is logged.
@@ -147,7 +147,11 @@ impl Core {
         record::start(&mut work.record);
         match author {
             Author::Forward(..) => undo.encode(&mut work.record),
-            Author::Rollback(_, next) => put_u64(&mut work.record, next.0),
+            Author::Rollback(..) if mutant!("undo-without-compensation") => {}
+            Author::Rollback(_, next) => {
+                let next = if mutant!("compensation-names-no-next") { Lsn(0) } else { *next };
+                put_u64(&mut work.record, next.0);
+            }
         }
     }
 
@@ -163,6 +167,10 @@ impl Core {
         };
         let mut mtr = self.mtr(&mut work.record);
         mtr.change(leaf, &[op]);
+        if kind == RecordKind::Compensation && mutant!("undo-without-compensation") {
+            mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
+            return;
+        }
         let (lsn, _) = mtr.commit(kind, txn.id(), Some(txn.last()));
         if let Author::Forward(_, log) = author {
             log.seal(lsn);

@@ -2,7 +2,7 @@
 
 use super::{FrameId, Pool};
 use crate::{PageNumber, StoreError};
-use entresol_core::{Lsn, PageId};
+use entresol_core::{Lsn, PageId, mutant};
 use entresol_engine::{Upstream, Victim};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -33,7 +33,7 @@ impl Pool {
         let data = frame.data.read();
         let page = frame.page().expect("a frame that the replacer knows holds a page");
         let state = frame.state();
-        if state.fdirty {
+        if state.fdirty && !mutant!("wal-rule-skipped") {
             self.flush_log(state.lsn)?;
         }
         let victim = Victim { page: page.id(), lsn: state.lsn, dirty: state.dirty, fdirty: state.fdirty };
@@ -106,13 +106,14 @@ impl Pool {
         let id = self.replacer.pick(&self.frames, |frame| {
             let state = frame.state();
             let durable = !state.fdirty || self.wal.get().is_none_or(|wal| wal.is_durable(state.lsn));
-            durable && frame.try_pin_first()
+            (durable || mutant!("wal-rule-skipped-for-pulled")) && frame.try_pin_first()
         })?;
         let frame = self.frame(id);
         let handed = 'handed: {
             let Some(data) = frame.data.try_read() else { break 'handed None };
             let state = frame.state();
-            if state.fdirty && self.wal.get().is_some_and(|wal| !wal.is_durable(state.lsn)) {
+            let durable = self.wal.get().is_none_or(|wal| wal.is_durable(state.lsn));
+            if state.fdirty && !durable && !mutant!("wal-rule-skipped-for-pulled") {
                 break 'handed None;
             }
             let page = frame.page().expect("a frame that the replacer knows holds a page");

@@ -5,7 +5,7 @@
 //! holds this LSN, and `dirty` only while `fdirty` is clear, so no change can be taken for written.
 
 use crate::PageNumber;
-use entresol_core::Lsn;
+use entresol_core::{Lsn, mutant};
 use entresol_runtime::sync::RwLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -153,7 +153,8 @@ impl Frame {
     pub(crate) fn handed_down(&self, lsn: Lsn, dirty: bool) {
         let _ = self.state.fetch_update(AcqRel, Acquire, |word| {
             let state = FrameState::unpack(word);
-            (state.lsn == lsn).then(|| FrameState { lsn, dirty: state.dirty && dirty, fdirty: false }.pack())
+            let same = state.lsn == lsn || mutant!("fdirty-lost-in-checkpoint");
+            same.then(|| FrameState { lsn: state.lsn, dirty: state.dirty && dirty, fdirty: false }.pack())
         });
     }
 
@@ -161,8 +162,9 @@ impl Frame {
     pub(super) fn destaged(&self, lsn: Lsn) {
         let _ = self.state.fetch_update(AcqRel, Acquire, |word| {
             let state = FrameState::unpack(word);
-            (state.lsn == lsn && state.dirty && !state.fdirty)
-                .then(|| FrameState { lsn, dirty: false, fdirty: false }.pack())
+            let same = state.lsn == lsn || mutant!("destage-of-older-version-cleans-frame");
+            (same && state.dirty && !state.fdirty)
+                .then(|| FrameState { lsn: state.lsn, dirty: false, fdirty: false }.pack())
         });
     }
 }

@@ -11,7 +11,7 @@ use crate::page::bytes::Reader;
 use crate::wal::log::Draft;
 use crate::wal::{RecordKind, record};
 use crate::{StoreError, TxnId};
-use entresol_core::Lsn;
+use entresol_core::{Lsn, mutant};
 use std::sync::Arc;
 
 impl Core {
@@ -57,7 +57,8 @@ impl Core {
         txn: &Arc<TxnState>,
         log: &UndoLog,
     ) -> Result<(), StoreError> {
-        for index in (0..log.len()).rev() {
+        let first = usize::from(mutant!("rollback-leaves-first-change"));
+        for index in (first..log.len()).rev() {
             let (bytes, next) = log.entry(index);
             let undo = Undo::decode(&mut Reader(bytes)).expect("an undo log holds what was encoded into it");
             self.undo_one(work, txn, undo, next)?;

@@ -8,7 +8,7 @@ use super::master::Master;
 use super::record::{RECORD_HEADER_BYTES, payload_sum};
 use super::{FIRST_LSN, LOG_START, RecordHeader, RecordKind, pieces};
 use crate::{StoreError, TxnId};
-use entresol_core::Lsn;
+use entresol_core::{Lsn, mutant};
 use entresol_device::{Device, Io};
 use entresol_runtime::sync::{Condvar, Mutex};
 use parking_lot::Mutex as TinyMutex;
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Smallest circular area.
-const AREA_MIN: u64 = 1 << 20;
+pub(super) const AREA_MIN: u64 = 1 << 20;
 
 /// The log. See the folder's header for its invariants.
 pub(crate) struct Wal {
@@ -107,7 +107,9 @@ impl Wal {
             pad_last_sector(&*device, end, sector, master.area)?;
         }
         master.sequence += 1;
-        master.epoch += 1;
+        if !mutant!("log-epoch-not-grown") {
+            master.epoch += 1;
+        }
         master.write(&*device)?;
         Ok(Wal::new(device, master, start, oldest))
     }
@@ -239,10 +241,16 @@ impl Wal {
                 Io::Write { offset: second_offset, data: rest },
             ])?;
         }
-        self.device.sync()?;
+        if !mutant!("log-not-synced") {
+            self.device.sync()?;
+        }
         self.syncs.fetch_add(1, Relaxed);
         self.written_bytes.fetch_add(buffer.len() as u64, Relaxed);
-        self.durable.store(start + buffer.len() as u64, Release);
+        let mut durable = start + buffer.len() as u64;
+        if mutant!("group-commit-counts-latecomers") {
+            durable = durable.max(self.tail.lock().end());
+        }
+        self.durable.store(durable, Release);
         Ok(())
     }
 
@@ -294,7 +302,7 @@ fn pad_last_sector(device: &dyn Device, end: Lsn, sector: u64, area: u64) -> Res
     let mut bytes = vec![0; sector as usize];
     device.read(offset, &mut bytes)?;
     let rest = &mut bytes[(end.0 % sector) as usize..];
-    if rest.iter().any(|byte| *byte != 0) {
+    if rest.iter().any(|byte| *byte != 0) && !mutant!("log-tail-not-cleared") {
         rest.fill(0);
         device.write(offset, &bytes)?;
         device.sync()?;

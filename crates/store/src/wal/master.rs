@@ -15,6 +15,8 @@
 //!
 //! Invariant: the block with the higher sequence that is whole is the truth; the other one is written next.
 
+use super::log::AREA_MIN;
+use super::{FIRST_LSN, LOG_START, LSN_MAX};
 use crate::StoreError;
 use crate::page::bytes::{set_u32, set_u64, u32_at, u64_at};
 use entresol_core::Lsn;
@@ -47,6 +49,29 @@ impl Master {
         ])?;
         let found = [Self::decode(&first)?, Self::decode(&second)?];
         Ok(found.into_iter().flatten().max_by_key(|master| master.sequence))
+    }
+
+    /// As [`Master::read`]; an error if there is none, or if it says what cannot be.
+    pub(crate) fn find(device: &dyn Device) -> Result<Master, StoreError> {
+        let master = Self::read(device)?.ok_or_else(|| {
+            StoreError::Config("the log device holds no log of a store; create the store first".into())
+        })?;
+        let geometry = device.geometry();
+        let impossible = |expected: String, found: u64| StoreError::Corrupt {
+            place: "master record of the log".into(),
+            expected,
+            found: found.to_string(),
+        };
+        let room = geometry.capacity_bytes.saturating_sub(LOG_START);
+        let sector = u64::from(geometry.sector_bytes.max(512));
+        if !(AREA_MIN..=room).contains(&master.area) || !master.area.is_multiple_of(sector) {
+            let expected = format!("an area of {AREA_MIN} to {room} bytes, in sectors of {sector}");
+            return Err(impossible(expected, master.area));
+        }
+        if !(FIRST_LSN..LSN_MAX).contains(&master.checkpoint.0) {
+            return Err(impossible(format!("an LSN from {FIRST_LSN} to {LSN_MAX}"), master.checkpoint.0));
+        }
+        Ok(master)
     }
 
     /// Makes a device that may hold the log of another store one without a master record.

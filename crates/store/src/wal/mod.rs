@@ -29,6 +29,9 @@ pub(crate) const LOG_START: u64 = 8192;
 /// LSN of a new log's first record: a page that was never changed has LSN 0.
 pub(crate) const FIRST_LSN: u64 = 4096;
 
+/// LSNs stay below this, so that sums of them and lengths cannot overflow: at a gigabyte a second, for 73 years.
+pub(crate) const LSN_MAX: u64 = 1 << 61;
+
 /// Splits `[lsn, lsn + length)` where it wraps: device offset and length of one or two pieces.
 pub(crate) fn pieces(lsn: u64, length: u64, area: u64) -> [(u64, u64); 2] {
     let at = lsn % area;

@@ -1,0 +1,78 @@
+//! Reading a log without opening its store: what is in it, from the newest checkpoint's redo point to its end.
+
+use crate::page::bytes::Reader;
+use crate::page::op::PageOp;
+use crate::recovery::{for_each_change, nonsense, read_checkpoint};
+use crate::wal::RecordKind;
+use crate::wal::master::Master;
+use crate::wal::scan::LogScan;
+use crate::{StoreError, durable::DurablePages};
+use entresol_core::Lsn;
+use entresol_device::Device;
+
+/// What is in a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogReport {
+    /// Bytes of a page of the store.
+    pub page_bytes: u32,
+    /// Bytes of the circular area.
+    pub area: u64,
+    /// Number of the newest restart that wrote to it.
+    pub epoch: u32,
+    /// LSN of the newest checkpoint record.
+    pub checkpoint: Lsn,
+    /// Where redo begins.
+    pub redo_point: Lsn,
+    /// Where the next record goes.
+    pub end: Lsn,
+    /// Transactions that were active at the redo point.
+    pub active: u64,
+    /// Records from the redo point to the end.
+    pub records: u64,
+    /// Of these, commits.
+    pub commits: u64,
+    /// Changes of pages in these records.
+    pub changes: u64,
+    /// Of these, images of whole pages.
+    pub images: u64,
+}
+
+/// Reads the log on `device` and makes sense of every record that a restart would read.
+///
+/// # Errors
+/// [`StoreError::Config`] if there is no log, [`StoreError::Corrupt`] if it makes no sense, [`StoreError::Log`] if it
+/// cannot be read.
+pub fn examine_log(device: &dyn Device) -> Result<LogReport, StoreError> {
+    let master = Master::find(device)?;
+    let mut scan = LogScan::new(device, &master);
+    let checkpoint = read_checkpoint(&mut scan, master.checkpoint)?;
+    let mut report = LogReport {
+        page_bytes: master.page_bytes,
+        area: master.area,
+        checkpoint: master.checkpoint,
+        redo_point: checkpoint.redo_point,
+        end: checkpoint.redo_point,
+        active: checkpoint.active.len() as u64,
+        ..LogReport::default()
+    };
+    let mut notes = DurablePages::default();
+    while let Some((header, payload)) = scan.next(report.end, report.epoch)? {
+        report.epoch = header.epoch;
+        report.end = header.end();
+        report.records += 1;
+        report.commits += u64::from(header.kind == RecordKind::Commit);
+        if header.kind == RecordKind::Durable {
+            notes.note(payload).ok_or_else(|| nonsense(&header))?;
+        }
+        for_each_change(&header, payload, |_, ops| {
+            let mut reader = Reader(ops);
+            while !reader.is_empty() {
+                let op = PageOp::decode(&mut reader).ok_or_else(|| nonsense(&header))?;
+                report.changes += 1;
+                report.images += u64::from(op.is_blind());
+            }
+            Ok::<(), StoreError>(())
+        })?;
+    }
+    Ok(report)
+}

@@ -1,0 +1,141 @@
+//! The mutants, by crate. A name stands in the sources once for each place that the bug touches: `mutant!("name")`.
+
+/// A bug that can be brought to life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mutant {
+    /// Its name, on the command line and in the sources.
+    pub name: &'static str,
+    /// The crate that it is in.
+    pub place: &'static str,
+    /// What is wrong.
+    pub bug: &'static str,
+}
+
+macro_rules! catalogue {
+    ($($place:literal: { $($name:literal: $bug:literal,)+ })+) => {
+        /// All mutants.
+        pub const ALL: &[Mutant] = &[$($(Mutant { name: $name, place: $place, bug: $bug },)+)+];
+    };
+}
+
+catalogue! {
+    "core": {
+        "newer-copy-not-awaited": "slots are released before the newer copies that excused them from a destage are durable",
+        "release-ignores-second-chances": "a dequeued group is released while its second chances are still in staging",
+        "second-chance-loses-dirty": "a page that gets a second chance is taken for clean from then on",
+        "front-page-dropped-dirty": "the page at the very front, which goes when all others stay, is dropped though dirty",
+        "older-version-published-last": "a version whose group completes late takes the place of a newer one",
+        "superseded-version-destaged": "a superseded version is written over the newer page on disk",
+        "superseded-version-restaged": "a version that was superseded while its group was read gets a second chance",
+        "lc-checkpoint-skips-overtaken": "a checkpoint does not wait for what newer versions have overtaken in staging",
+        "lc-busy-slot-overwritten": "a slot is overwritten while its older version is being copied to disk",
+        "lc-overwrite-loses-dirty": "a dirty version written over an older one in its slot counts as clean",
+        "newer-version-not-enqueued": "a page newer than its flash copy is taken for one that is there already",
+        "older-version-restored-too": "restoring a newer version leaves the older one valid",
+        "dirty-forgotten-in-restore": "all restored pages are taken for clean",
+    }
+    "format": {
+        "block-checksum-not-checked": "superblocks, labels and summaries are believed without their checksums",
+        "superblock-in-place": "superblocks overwrite each other instead of rotating over four copies",
+        "label-in-place": "disk labels overwrite each other instead of alternating",
+        "segment-loses-dirty": "directory segments say that all pages are clean",
+        "summary-loses-dirty": "group summaries say that all pages are clean",
+        "page-checksum-not-checked": "pages are believed without their checksums",
+        "page-id-not-checked": "another page in the place of the one wanted is not noticed",
+    }
+    "engine": {
+        "label-epoch-not-checked": "a flash cache that missed writes to its disk is accepted",
+        "torn-group-accepted": "a group that was being written when the power failed counts as written",
+        "leftover-of-older-epoch-accepted": "summaries beyond the rear that an older life left come back",
+        "front-in-summaries-ignored": "recovery begins at the superblock's front though summaries record a later one",
+        "segment-checksum-not-checked": "a directory segment is believed without its checksum",
+        "repair-skipped": "a torn group keeps its summary, and is trusted after the next crash",
+        "unsure-pages-taken-for-clean": "write-through: pages whose disk writes were not synced come back as clean",
+        "epoch-not-bumped": "an open does not begin a new epoch",
+        "session-rear-not-recorded": "the superblock does not say where this life's writes begin",
+        "one-superblock-copy-renewed": "three superblocks of an older epoch remain after an open",
+        "reuse-before-destage": "slots are free before their destages are written",
+        "destage-not-synced": "slots are free before their destages are durable",
+        "damaged-dirty-page-dropped": "a dequeue drops a dirty page that it cannot read",
+        "damaged-dirty-page-read-from-disk": "the older version on disk is served for a damaged dirty page",
+        "second-chance-recorded-clean": "the summary says that a dirty page with a second chance is clean",
+        "generation-not-checked": "another version in the place of the one wanted is not noticed",
+        "reused-frame-not-noticed": "a fetch copies whatever is in the staging frame by now",
+        "durable-position-runs-ahead": "superblocks call groups durable that are still in staging",
+        "superblock-not-synced": "a superblock counts as recorded before it is durable",
+        "front-not-recorded-before-reuse": "slots are overwritten before a durable record says that they are free",
+        "valid-before-written": "pages are valid on flash before their write completes",
+        "durable-told-before-written": "the log is told that pages are durable before they are written",
+        "group-not-synced": "pages are valid on flash before their write is durable",
+        "checkpoint-leaves-staging": "a checkpoint does not wait for what is in staging",
+        "switched-off-while-dirty": "a failed flash is left behind with pages newer than disk on it",
+        "switched-off-without-unbinding": "the disk still names a failed flash that it goes on without",
+    }
+    "store": {
+        "wal-rule-skipped": "pages are evicted before the log is durable up to their LSN",
+        "wal-rule-skipped-for-pulled": "pages are pulled before the log is durable up to their LSN",
+        "fdirty-lost-in-checkpoint": "a change made while a checkpoint copies the page counts as handed down",
+        "destage-of-older-version-cleans-frame": "a frame is clean when an older version of its page was destaged",
+        "checkpoint-record-before-flash": "the checkpoint record is written before the layer's checkpoint",
+        "redo-point-too-late": "redo begins at the checkpoint record instead of where the checkpoint began",
+        "active-transactions-forgotten": "a checkpoint record names no active transactions",
+        "log-not-synced": "commits are acknowledged when the log is written, not when it is durable",
+        "group-commit-counts-latecomers": "what was appended during a flush counts as flushed",
+        "log-epoch-not-grown": "records after a restart look like those before it",
+        "log-tail-not-cleared": "half a record stays behind the end of the log",
+        "log-of-older-epoch-accepted": "leftovers behind the end of the log are taken for records",
+        "torn-log-record-accepted": "log records are believed without their checksums",
+        "undo-without-compensation": "what a rollback has undone is logged as the system's change",
+        "compensation-names-no-next": "a compensation says that nothing is left to undo",
+        "commit-before-sync": "commits are acknowledged at once",
+        "page-image-not-logged": "the first change after a checkpoint is logged without the page's image",
+        "durable-note-believed-blindly": "redo applies changes to a page that is older than its note says",
+        "redo-ignores-page-lsn": "redo applies changes that the page has already",
+        "rollback-leaves-first-change": "a rollback leaves the transaction's first change",
+        "bulk-load-not-durable": "a loaded table is entered before its pages are durable",
+    }
+}
+
+/// The mutant of that name.
+pub fn find(name: &str) -> Option<&'static Mutant> {
+    ALL.iter().find(|mutant| mutant.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    fn collect(folder: &Path, names: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, names);
+            } else if path.file_name().is_some_and(|name| name != "mutant.rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let found = text.split("mutant!(\"").skip(1).filter_map(|rest| rest.split('"').next());
+                names.extend(found.map(str::to_owned));
+            }
+        }
+    }
+
+    #[test]
+    fn the_catalogue_and_the_sources_name_the_same_mutants() {
+        assert!(ALL.len() >= 30);
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for place in ["core", "format", "engine", "store"] {
+            let mut sources = BTreeSet::new();
+            collect(&crates.join(place).join("src"), &mut sources);
+            let listed = ALL.iter().filter(|mutant| mutant.place == place).map(|mutant| mutant.name);
+            assert_eq!(sources, listed.map(str::to_owned).collect(), "in crate {place}");
+        }
+    }
+
+    #[test]
+    fn no_name_comes_twice() {
+        let names: BTreeSet<_> = ALL.iter().map(|mutant| mutant.name).collect();
+        assert_eq!(names.len(), ALL.len());
+    }
+}

@@ -1,0 +1,98 @@
+//! Every mutant of the catalogue must be noticed. Only with the feature `mutants`; each in a process of its own.
+//!
+//! ```text
+//! cargo test --release -p entresol-testkit --features mutants --test mutants [-- NAME ...]
+//! ```
+
+use entresol_testkit::mutants::{ALL, hunt};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// What a mutant gets.
+const TIME_MAX: Duration = Duration::from_secs(60);
+/// For a process that does not end by itself.
+const GRACE: Duration = Duration::from_secs(20);
+/// What the sound program gets.
+const CONTROL: Duration = Duration::from_secs(5);
+
+fn main() -> ExitCode {
+    let mut names: Vec<String> = std::env::args().skip(1).collect();
+    if names.first().is_some_and(|word| word == "--one") {
+        return one(&names[1]);
+    }
+    names.retain(|name| !name.starts_with('-'));
+    let hunted: Vec<Option<&str>> = match names.is_empty() {
+        true => std::iter::once(None).chain(ALL.iter().map(|mutant| Some(mutant.name))).collect(),
+        false => names.iter().map(|name| Some(name.as_str())).collect(),
+    };
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(0));
+    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(name) = hunted.get(next.fetch_add(1, Relaxed)) {
+                    if !judge(*name) {
+                        *wrong.lock().expect("no thread panics with it") += 1;
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().expect("no thread panics with it");
+    println!("{} passed, {wrong} failed", hunted.len() - wrong);
+    if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The child: 0 sound, 1 something was noticed, 2 there is no such mutant.
+fn one(name: &str) -> ExitCode {
+    let name = (name != "none").then_some(name);
+    match hunt(name, 1, if name.is_some() { TIME_MAX } else { CONTROL }) {
+        Ok(hunt) => {
+            println!("{hunt}");
+            if hunt.evidence.is_some() { ExitCode::from(1) } else { ExitCode::SUCCESS }
+        }
+        Err(error) => {
+            println!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs a child; true if the verdict is as it should be.
+fn judge(name: Option<&str>) -> bool {
+    let started = Instant::now();
+    let me = std::env::current_exe().expect("a running program has a path");
+    let mut child = Command::new(me)
+        .args(["--one", name.unwrap_or("none")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("this program can be started again");
+    let status = loop {
+        match child.try_wait().expect("a child can be waited for") {
+            Some(status) => break Some(status),
+            None if started.elapsed() > TIME_MAX + GRACE => {
+                child.kill().expect("a child can be killed");
+                child.wait().expect("a killed child ends");
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().expect("it was piped"), &mut text)
+        .expect("a child prints text");
+    let told = text.lines().next().unwrap_or("it said nothing").to_owned();
+    let code = status.and_then(|status| status.code());
+    // A mutant may abort the process (an overflow of the stack, memory that is not there): that is noticed, too.
+    let noticed = match status {
+        None => false,
+        Some(_) => code != Some(0) && code != Some(2),
+    };
+    let right = noticed == name.is_some() && code != Some(2);
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{} {seconds:6.1} s  {told}", if right { "ok    " } else { "FAILED" });
+    right
+}
