@@ -71,7 +71,9 @@ impl Format {
     pub const fn description(self) -> &'static str {
         match self {
             Format::Entresol => "Entresol's own: compact, versioned, checksummed",
-            Format::Postgresql => "PostgreSQL capture, 9-byte records {u32 µs, u8 op, u32 page}, FILE.pages beside it",
+            Format::Postgresql => {
+                "PostgreSQL capture, 9-byte records {u32 µs, u8 op, u32 page}, FILE.pages beside it"
+            }
             Format::CloudPhysics => "CSV: version,time,op,size,lbn",
             Format::Mqsim => "lines: nanoseconds device sector sectors op",
             Format::OracleGeneral => "libCacheSim, 24-byte records",

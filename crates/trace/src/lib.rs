@@ -4,16 +4,24 @@
 //! simulator indexes arrays and never hashes; [`Trace::pages`] leads back to the numbers of the source.
 #![forbid(unsafe_code)]
 
+mod builder;
+mod compact;
 mod error;
 mod format;
+mod input;
 mod options;
+mod read;
 mod relations;
 mod request;
 mod trace;
+mod write;
 
+pub use builder::{Misfit, TraceBuilder};
 pub use error::{Place, TraceError};
 pub use format::Format;
 pub use options::{ReadOptions, Stream};
+pub use read::{read, read_from};
 pub use relations::{RelationId, Relations};
 pub use request::{Op, Request};
 pub use trace::Trace;
+pub use write::{Losses, WRITABLE, write, write_to};

@@ -1,0 +1,264 @@
+//! Builds a trace request by request: gives pages their dense numbers and splits extents into pages.
+//!
+//! Invariant: whatever is added, the trace built so far keeps the promises of [`Trace`].
+
+use crate::{Op, Place, Relations, Request, Trace, TraceError};
+use entresol_core::PageId;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Largest host request: nothing real is larger, and a damaged length must not fill the memory.
+const REQUEST_BYTES_MAX: u64 = 64 << 20;
+/// Most distinct pages, so that every dense number and their count fit in 32 bits.
+const PAGES_MAX: usize = u32::MAX as usize - 1;
+/// Most objects: relations are numbered with 16 bits.
+const OBJECTS_MAX: usize = 1 << 16;
+
+/// Why something cannot be added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// It makes no sense.
+    Senseless(String),
+    /// A page number, or the number of pages, does not fit in 32 bits.
+    TooMany(String),
+}
+
+impl Misfit {
+    /// The error for something at `place` of the trace called `name`.
+    pub(crate) fn at(self, name: &str, place: Place) -> TraceError {
+        let name = name.to_owned();
+        match self {
+            Misfit::Senseless(reason) => TraceError::Damaged { name, place, reason },
+            Misfit::TooMany(reason) => TraceError::TooManyPages { name, place, reason },
+        }
+    }
+}
+
+/// A trace that grows.
+#[derive(Debug)]
+pub struct TraceBuilder {
+    trace: Trace,
+    dense: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
+    objects: HashMap<String, u32>,
+    labels: Vec<String>,
+    /// The time that is 0 in the trace.
+    start_us: Option<u64>,
+}
+
+impl TraceBuilder {
+    /// An empty trace of pages of `page_bytes`.
+    pub fn new(name: impl Into<String>, page_bytes: u32) -> Self {
+        let trace = Trace { name: name.into(), page_bytes, ..Trace::default() };
+        Self { trace, dense: HashMap::default(), objects: HashMap::new(), labels: Vec::new(), start_us: None }
+    }
+
+    /// Times that follow count from `start_us` on, not from the first of them.
+    pub fn start_at(&mut self, start_us: u64) {
+        self.start_us = Some(start_us);
+    }
+
+    /// The number of the object (relation, file, volume) that the source calls `label`.
+    ///
+    /// # Errors
+    /// [`Misfit::TooMany`] beyond 65,536 objects.
+    pub fn object(&mut self, label: &str) -> Result<u32, Misfit> {
+        if let Some(&object) = self.objects.get(label) {
+            return Ok(object);
+        }
+        if self.labels.len() == OBJECTS_MAX {
+            return Err(Misfit::TooMany(format!(
+                "{label:?} is object number {} of the trace and {OBJECTS_MAX} are possible",
+                OBJECTS_MAX + 1
+            )));
+        }
+        let object = self.labels.len() as u32;
+        self.objects.insert(label.to_owned(), object);
+        self.labels.push(label.to_owned());
+        Ok(object)
+    }
+
+    /// The dense number of a page; a new one if it was not seen before.
+    fn dense(&mut self, page: u64) -> Result<u32, Misfit> {
+        let next = self.trace.pages.len();
+        match self.dense.entry(page) {
+            std::collections::hash_map::Entry::Occupied(known) => Ok(*known.get()),
+            std::collections::hash_map::Entry::Vacant(_) if next == PAGES_MAX => {
+                Err(Misfit::TooMany(format!("the trace has more than {PAGES_MAX} different pages")))
+            }
+            std::collections::hash_map::Entry::Vacant(new) => {
+                self.trace.pages.push(page);
+                Ok(*new.insert(next as u32))
+            }
+        }
+    }
+
+    fn push(&mut self, request: Request, time_us: Option<u64>) {
+        self.trace.requests.push(request);
+        let Some(time_us) = time_us else { return };
+        let start_us = *self.start_us.get_or_insert(time_us);
+        // Captures of several processors are not quite in order: a time that goes back stands still instead.
+        let last_us = self.trace.times_us.last().copied().unwrap_or(0);
+        self.trace.times_us.push(time_us.saturating_sub(start_us).max(last_us));
+    }
+
+    /// `op` on one page. Either all requests of a trace have a time or none has.
+    ///
+    /// # Errors
+    /// [`Misfit::TooMany`] if the trace has too many pages.
+    pub fn page(&mut self, page: PageId, op: Op, time_us: Option<u64>) -> Result<(), Misfit> {
+        let dense = self.dense(page.0)?;
+        self.push(Request::new(dense, op), time_us);
+        Ok(())
+    }
+
+    /// A host request of `bytes` bytes from byte `first` of `object` on, split into the pages that it touches. One of
+    /// no bytes is left out.
+    ///
+    /// # Errors
+    /// [`Misfit`] if the extent is larger than 64 MiB or reaches beyond page 2^32 - 1.
+    pub fn extent(
+        &mut self,
+        object: u32,
+        first: u64,
+        bytes: u64,
+        op: Op,
+        time_us: Option<u64>,
+    ) -> Result<(), Misfit> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        if bytes > REQUEST_BYTES_MAX {
+            return Err(Misfit::Senseless(format!(
+                "a request of {bytes} bytes; at most {REQUEST_BYTES_MAX} are possible"
+            )));
+        }
+        let page_bytes = u64::from(self.trace.page_bytes);
+        let last = first.saturating_add(bytes - 1) / page_bytes;
+        let Ok(last) = u32::try_from(last) else {
+            return Err(Misfit::TooMany(format!(
+                "byte {first} is in page {} of {page_bytes} bytes, and page numbers end at {}",
+                first / page_bytes,
+                u32::MAX
+            )));
+        };
+        for number in (first / page_bytes) as u32..=last {
+            let dense = self.dense(PageId::new(object, number).0)?;
+            let request = Request::new(dense, op);
+            let continues = u64::from(number) > first / page_bytes;
+            self.push(if continues { request.continued() } else { request }, time_us);
+        }
+        Ok(())
+    }
+
+    /// Number of requests so far.
+    pub fn len(&self) -> usize {
+        self.trace.requests.len()
+    }
+
+    /// Whether there is no request yet.
+    pub fn is_empty(&self) -> bool {
+        self.trace.requests.is_empty()
+    }
+
+    /// The trace. Objects become its relations, called what `name` makes of their labels.
+    pub fn finish(mut self, name: impl Fn(&str) -> String) -> Trace {
+        debug_assert!(
+            self.trace.times_us.is_empty() || self.trace.times_us.len() == self.trace.requests.len(),
+            "either all requests have a time or none"
+        );
+        if !self.labels.is_empty() {
+            let of_page = self.trace.pages.iter().map(|&page| PageId(page).object() as u16).collect();
+            let names = self.labels.iter().map(|label| name(label)).collect();
+            self.trace.relations = Some(Relations::new(of_page, names));
+        }
+        self.trace
+    }
+}
+
+/// Hashes page numbers: they are no adversary's, and there are many.
+#[derive(Debug, Default)]
+struct PageHasher(u64);
+
+impl Hasher for PageHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Fibonacci hashing, folded so that both ends of the word depend on all of the number.
+        let product = u128::from(self.0 ^ number) * u128::from(0x9E37_79B9_7F4A_7C15_u64);
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(trace: &Trace) -> Vec<(u64, Op, bool)> {
+        let page = |request: &Request| trace.pages[request.page() as usize];
+        trace.requests.iter().map(|r| (page(r), r.op(), r.continues())).collect()
+    }
+
+    #[test]
+    fn extents_are_split_where_pages_end() {
+        let mut builder = TraceBuilder::new("t", 4096);
+        builder.extent(0, 4095, 2, Op::Write, None).expect("fits");
+        builder.extent(0, 4096, 4096, Op::Read, None).expect("fits");
+        builder.extent(0, 8191, 4098, Op::Read, None).expect("fits");
+        builder.extent(0, 123, 0, Op::Read, None).expect("nothing");
+        let trace = builder.finish(str::to_owned);
+        let expected = [
+            (0, Op::Write, false),
+            (1, Op::Write, true),
+            (1, Op::Read, false),
+            (1, Op::Read, false),
+            (2, Op::Read, true),
+            (3, Op::Read, true),
+        ];
+        assert_eq!(shown(&trace), expected);
+        assert_eq!(trace.pages, [0, 1, 2, 3]);
+        assert_eq!((trace.relations, trace.times_us), (None, vec![]));
+    }
+
+    #[test]
+    fn pages_beyond_32_bits_are_refused() {
+        let mut builder = TraceBuilder::new("t", 4096);
+        builder.extent(0, 0xFFFF_FFFF << 12, 4096, Op::Read, None).expect("the last page");
+        for first in [0xFFFF_FFFF << 12 | 1, 1 << 44, u64::MAX] {
+            let refused = builder.extent(0, first, 4096, Op::Read, None);
+            assert!(matches!(refused, Err(Misfit::TooMany(_))), "{first}: {refused:?}");
+        }
+        let refused = builder.extent(0, 0, REQUEST_BYTES_MAX + 1, Op::Read, None);
+        assert!(matches!(refused, Err(Misfit::Senseless(_))), "{refused:?}");
+        assert_eq!(builder.len(), 1, "what was refused left no trace");
+    }
+
+    #[test]
+    fn times_start_at_the_first_and_never_go_back() {
+        let mut builder = TraceBuilder::new("t", 4096);
+        for time_us in [1_000, 1_500, 1_400, 1_600] {
+            builder.page(PageId::new(0, 7), Op::Read, Some(time_us)).expect("fits");
+        }
+        assert_eq!(builder.finish(str::to_owned).times_us, [0, 500, 500, 600]);
+    }
+
+    #[test]
+    fn objects_become_relations() {
+        let mut builder = TraceBuilder::new("t", 4096);
+        for label in ["b", "a", "b"] {
+            let object = builder.object(label).expect("few");
+            builder.page(PageId::new(object, 1), Op::Read, None).expect("fits");
+        }
+        let relations =
+            builder.finish(|label| format!("table {label}")).relations.expect("there are objects");
+        assert_eq!(relations.names(), ["table b", "table a"]);
+        assert_eq!(relations.of_pages(), [0, 1]);
+    }
+}

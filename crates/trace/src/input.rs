@@ -1,0 +1,275 @@
+//! Bytes of a trace file: decompressed as they come, with a first look at their beginning.
+//!
+//! Invariant: nothing is held of the content but its head and one buffer, whatever its length.
+
+use crate::{Place, TraceError};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// How much of the beginning is looked at to recognise the format.
+pub(crate) const HEAD_BYTES: usize = 64 << 10;
+/// Size of the buffer behind it.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Longest line of a text format.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+
+const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+const GZIP: [u8; 3] = [0x1F, 0x8B, 0x08];
+
+/// The content of a trace.
+pub(crate) struct Input<'a> {
+    name: String,
+    path: PathBuf,
+    compression: &'static str,
+    head: Cursor<Vec<u8>>,
+    rest: BufReader<Box<dyn Read + 'a>>,
+    /// Whether `head` is all there is.
+    whole: bool,
+}
+
+impl Input<'static> {
+    /// Opens a file.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let io = |source| TraceError::Io { path: path.to_owned(), action: "opening", source };
+        let file = File::open(path).map_err(io)?;
+        if file.metadata().map_err(io)?.is_dir() {
+            return Err(io(io::Error::new(ErrorKind::IsADirectory, "it is a folder, not a file")));
+        }
+        Self::new(path, file)
+    }
+}
+
+impl<'a> Input<'a> {
+    /// The content that `raw` gives, compressed or not; `path` is what messages call it.
+    pub fn new(path: &Path, raw: impl Read + 'a) -> Result<Self, TraceError> {
+        let mut input = Self {
+            name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+            path: path.to_owned(),
+            compression: "",
+            head: Cursor::new(Vec::new()),
+            rest: BufReader::new(Box::new(io::empty())),
+            whole: false,
+        };
+        let mut raw = BufReader::with_capacity(BUFFER_BYTES, raw);
+        let mut magic = Vec::with_capacity(4);
+        let got = (&mut raw).take(4).read_to_end(&mut magic);
+        got.map_err(|error| input.failed(0, error))?;
+        let raw = Cursor::new(magic.clone()).chain(raw);
+        let content: Box<dyn Read + 'a> = if magic == ZSTD {
+            input.compression = "zstd";
+            Box::new(zstd::stream::read::Decoder::new(raw).map_err(|error| input.failed(0, error))?)
+        } else if magic.starts_with(&GZIP) {
+            input.compression = "gzip";
+            Box::new(flate2::bufread::MultiGzDecoder::new(raw))
+        } else {
+            Box::new(raw)
+        };
+        input.rest = BufReader::with_capacity(BUFFER_BYTES, content);
+        let mut head = Vec::new();
+        let got = (&mut input.rest).take(HEAD_BYTES as u64).read_to_end(&mut head);
+        got.map_err(|error| input.failed(0, error))?;
+        input.whole = head.len() < HEAD_BYTES;
+        input.head = Cursor::new(head);
+        Ok(input)
+    }
+
+    /// What messages call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its beginning, and whether that is all of it.
+    pub fn head(&self) -> (&[u8], bool) {
+        (self.head.get_ref(), self.whole)
+    }
+
+    /// The error for a failed read near byte `offset` of the content.
+    fn failed(&self, offset: u64, error: io::Error) -> TraceError {
+        if error.kind() == ErrorKind::UnexpectedEof && !self.compression.is_empty() {
+            let reason = format!("its {} stream ends before its end mark", self.compression);
+            return TraceError::CutOff { name: self.name.clone(), reason };
+        }
+        // A file system's errors have a number of the operating system; a decoder's have none.
+        if self.compression.is_empty() || error.raw_os_error().is_some() {
+            return TraceError::Io { path: self.path.clone(), action: "reading", source: error };
+        }
+        let reason = format!("after it, the {} stream is damaged ({error})", self.compression);
+        TraceError::Damaged { name: self.name.clone(), place: Place::Byte(offset), reason }
+    }
+
+    /// Fills `into` from `offset` of the content on; less than all of it at the end only.
+    pub fn fill(&mut self, into: &mut [u8], offset: u64) -> Result<usize, TraceError> {
+        let mut filled = 0;
+        while filled < into.len() {
+            match self.read_some(&mut into[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(offset + filled as u64, error)),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn read_some(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.head.read(into)? {
+            0 => self.rest.read(into),
+            read => Ok(read),
+        }
+    }
+}
+
+/// The content as records of `RECORD` bytes.
+pub(crate) struct Records<'i, 'a, const RECORD: usize> {
+    input: &'i mut Input<'a>,
+    buffer: Vec<u8>,
+    offset: u64,
+}
+
+impl<'i, 'a, const RECORD: usize> Records<'i, 'a, RECORD> {
+    pub fn new(input: &'i mut Input<'a>) -> Self {
+        Self { input, buffer: vec![0; RECORD * 8192], offset: 0 }
+    }
+
+    /// Gives every record with the offset of its first byte to `each`.
+    ///
+    /// # Errors
+    /// What `each` returns; [`TraceError::CutOff`] if the last record is not whole; a failed read.
+    pub fn each(
+        mut self,
+        mut each: impl FnMut(&[u8; RECORD], u64) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError> {
+        loop {
+            let filled = self.input.fill(&mut self.buffer, self.offset)?;
+            let (records, rest) = self.buffer[..filled].as_chunks::<RECORD>();
+            for record in records {
+                each(record, self.offset)?;
+                self.offset += RECORD as u64;
+            }
+            if !rest.is_empty() {
+                let name = self.input.name.clone();
+                let reason = format!("its last record has {} of {RECORD} bytes", rest.len());
+                return Err(TraceError::CutOff { name, reason });
+            }
+            if filled < self.buffer.len() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The content as lines.
+pub(crate) struct Lines<'i, 'a> {
+    input: &'i mut Input<'a>,
+    line: Vec<u8>,
+    number: u64,
+    offset: u64,
+}
+
+impl<'i, 'a> Lines<'i, 'a> {
+    pub fn new(input: &'i mut Input<'a>) -> Self {
+        Self { input, line: Vec::new(), number: 0, offset: 0 }
+    }
+
+    /// The next line without its end, or `None` after the last one.
+    ///
+    /// # Errors
+    /// A failed read, or a line of more than 64 KiB or that is not UTF-8.
+    pub fn next(&mut self) -> Result<Option<&str>, TraceError> {
+        self.line.clear();
+        self.number += 1;
+        let in_head = (&mut self.input.head).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line);
+        in_head.map_err(|error| self.input.failed(self.offset, error))?;
+        if self.line.last() != Some(&b'\n') {
+            let room = LINE_BYTES_MAX.saturating_sub(self.line.len() as u64);
+            let in_rest = (&mut self.input.rest).take(room).read_until(b'\n', &mut self.line);
+            in_rest.map_err(|error| self.input.failed(self.offset, error))?;
+        }
+        self.offset += self.line.len() as u64;
+        if self.line.is_empty() {
+            return Ok(None);
+        }
+        if self.line.len() as u64 == LINE_BYTES_MAX {
+            return Err(self.damaged(format!("a line of more than {LINE_BYTES_MAX} bytes")));
+        }
+        match std::str::from_utf8(&self.line) {
+            Ok(text) => Ok(Some(text.trim_end_matches(['\n', '\r']))),
+            Err(_) => Err(self.damaged("bytes that are no text".to_owned())),
+        }
+    }
+
+    /// The error for the line read last.
+    pub fn damaged(&self, reason: String) -> TraceError {
+        TraceError::Damaged { name: self.input.name.clone(), place: self.place(), reason }
+    }
+
+    /// The line read last.
+    pub fn place(&self) -> Place {
+        Place::Line(self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines_of(content: &[u8]) -> Vec<String> {
+        let mut input = Input::new(Path::new("t"), content).expect("readable");
+        let mut lines = Lines::new(&mut input);
+        let mut all = Vec::new();
+        while let Some(line) = lines.next().expect("text") {
+            all.push(line.to_owned());
+        }
+        all
+    }
+
+    #[test]
+    fn lines_end_with_or_without_carriage_returns_and_cross_the_head() {
+        assert_eq!(lines_of(b"one\r\ntwo\n\nfour"), ["one", "two", "", "four"]);
+        let long: String = (0..20_000).map(|n| format!("{n}\n")).collect();
+        assert!(long.len() > HEAD_BYTES);
+        let lines = lines_of(long.as_bytes());
+        assert_eq!(lines.len(), 20_000);
+        assert!(lines.iter().enumerate().all(|(n, line)| *line == n.to_string()));
+        assert_eq!(lines_of(&zstd::encode_all(long.as_bytes(), 1).expect("memory")), lines);
+    }
+
+    #[test]
+    fn records_cross_buffers_and_the_last_must_be_whole() {
+        let content: Vec<u8> = (0..100_000_u32).flat_map(|n| n.to_le_bytes()).collect();
+        let mut input = Input::new(Path::new("t"), &content[..]).expect("readable");
+        let mut next = 0_u32;
+        let done = Records::<4>::new(&mut input).each(|record, offset| {
+            assert_eq!((u32::from_le_bytes(*record), offset), (next, u64::from(next) * 4));
+            next += 1;
+            Ok(())
+        });
+        done.expect("whole records");
+        assert_eq!(next, 100_000);
+        let mut input = Input::new(Path::new("t"), &content[..10]).expect("readable");
+        let cut = Records::<4>::new(&mut input).each(|_, _| Ok(())).expect_err("two bytes are missing");
+        assert_eq!(
+            cut.to_string(),
+            "t is cut off: its last record has 2 of 4 bytes; fetch or capture the trace again"
+        );
+    }
+
+    #[test]
+    fn truncated_streams_are_cut_off() {
+        let text: Vec<u8> =
+            (0..50_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        let zstd = zstd::encode_all(&text[..], 1).expect("memory");
+        let mut gzip = Vec::new();
+        flate2::read::GzEncoder::new(&text[..], flate2::Compression::fast())
+            .read_to_end(&mut gzip)
+            .expect("memory");
+        for packed in [zstd, gzip] {
+            for end in [packed.len() - 1, packed.len() / 2, 20] {
+                let read = Input::new(Path::new("t"), &packed[..end])
+                    .and_then(|mut input| Records::<4>::new(&mut input).each(|_, _| Ok(())));
+                assert!(matches!(read, Err(TraceError::CutOff { .. })), "{end}: {read:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Reading traces of every format.
+//!
+//! Invariant: bytes of any kind give a trace or an error that says what is wrong and where, never a panic; memory is in
+//! proportion to the requests read.
+
+mod blkparse;
+mod cloudphysics;
+mod compact;
+mod fio;
+mod labels;
+mod mqsim;
+mod msr;
+mod oracle;
+mod plain;
+mod postgresql;
+mod recognise;
+mod spc;
+mod text;
+mod vscsi;
+
+use crate::input::Input;
+use crate::{Format, ReadOptions, Trace, TraceBuilder, TraceError};
+use labels::Labels;
+use std::io::Read;
+use std::path::Path;
+
+/// Page size of block traces, where none is asked for.
+const BLOCK_PAGE_BYTES: u32 = 4096;
+
+/// Reads the trace in a file, compressed (zstd, gzip) or not.
+///
+/// # Errors
+/// What is wrong with the file, where, and what to do.
+pub fn read(path: &Path, options: &ReadOptions) -> Result<Trace, TraceError> {
+    let labels = Labels::beside(path, options.relations.as_deref())?;
+    read_input(Input::open(path)?, Some(path), &labels, options)
+}
+
+/// Reads a trace from any source of bytes; `name` is what messages call it. There is nothing beside it: a PostgreSQL
+/// capture gets no relations.
+///
+/// # Errors
+/// What is wrong with the bytes, and where.
+pub fn read_from(name: &str, bytes: impl Read, options: &ReadOptions) -> Result<Trace, TraceError> {
+    let labels = Labels::from_option(options.relations.as_deref())?;
+    read_input(Input::new(Path::new(name), bytes)?, None, &labels, options)
+}
+
+fn read_input(
+    mut input: Input<'_>,
+    path: Option<&Path>,
+    labels: &Labels,
+    options: &ReadOptions,
+) -> Result<Trace, TraceError> {
+    // Bad options are bad for every format.
+    options.page_bytes_or(BLOCK_PAGE_BYTES)?;
+    if input.head().0.is_empty() {
+        return Err(TraceError::Empty {
+            name: input.name().to_owned(),
+            detail: ": the file is empty".to_owned(),
+        });
+    }
+    let format = match options.format {
+        Some(format) => format,
+        None => recognise::format_of(&input)?,
+    };
+    let trace = match format {
+        Format::Entresol => return compact::read(&mut input, options),
+        Format::Postgresql => postgresql::read(&mut input, path, labels, options)?,
+        Format::OracleGeneral => oracle::read::<24>(&mut input, options)?,
+        Format::OracleGeneralOpNs => oracle::read::<27>(&mut input, options)?,
+        Format::Vscsi => vscsi::read(&mut input, options)?,
+        _ => text::read(&mut input, format, labels, options)?,
+    };
+    if trace.requests.is_empty() {
+        let detail = match format {
+            Format::Postgresql => {
+                format!(" {} the buffer pool (its other stream may have some)", options.stream.name())
+            }
+            _ => format!(" that the {format} format has"),
+        };
+        return Err(TraceError::Empty { name: input.name().to_owned(), detail });
+    }
+    Ok(trace)
+}
+
+/// An empty trace of the input's name and of pages of `usual` bytes, unless others are asked for.
+fn builder(input: &Input<'_>, options: &ReadOptions, usual: u32) -> Result<TraceBuilder, TraceError> {
+    Ok(TraceBuilder::new(input.name(), options.page_bytes_or(usual)?))
+}
