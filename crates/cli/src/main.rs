@@ -32,6 +32,8 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Bench { bench: Bench::Tpcc(tpcc) } => command::tpcc::run(&tpcc),
         Command::Bench { bench: Bench::Restart(restart) } => command::restart::run(&restart),
+        Command::Simulate(simulate) => command::simulate::run(&simulate),
+        Command::Mrc(mrc) => command::mrc::run(&mrc),
         Command::Inspect(inspect) => match (inspect.what, inspect.flash) {
             (Some(InspectWhat::Layout { slots }), _) => command::layout::run(slots),
             (None, Some(flash)) => command::inspect::run(&flash),

@@ -2,6 +2,7 @@
 
 use entresol_lab::config::Stage;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use std::sync::{Mutex, PoisonError};
 
 /// Steps of a run's bar.
 const STEPS: u64 = 1000;
@@ -58,6 +59,37 @@ impl Bars {
     }
 }
 
+/// One bar for several runs over a trace.
+pub struct Share {
+    bar: ProgressBar,
+    shares: Mutex<Vec<f64>>,
+}
+
+impl Share {
+    /// A bar called `name` for so many runs.
+    pub fn new(name: &str, runs: usize) -> Self {
+        let style = ProgressStyle::with_template("{prefix}  {bar:32.cyan/dim}  {percent} %")
+            .expect("the template is fixed")
+            .progress_chars("━╸─");
+        let bar = ProgressBar::new(STEPS).with_style(style).with_prefix(name.to_owned());
+        Self { bar, shares: Mutex::new(vec![0.0; runs.max(1)]) }
+    }
+
+    /// Shows that so much of a run is done.
+    pub fn show(&self, run: usize, share: f64) {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        shares[run] = share;
+        self.bar.set_position(scaled(shares.iter().sum::<f64>() / shares.len() as f64));
+    }
+}
+
+impl Drop for Share {
+    /// The bar makes room for the results.
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 impl Drop for Bars {
     /// The bars make room for the results, or for the sentence that says what failed.
     fn drop(&mut self) {
@@ -84,6 +116,14 @@ mod tests {
         assert_eq!(bars.runs[0].message(), "warming up, 12 s");
         bars.show(1, &Stage::Done);
         assert!(bars.runs[1].is_finished() && !bars.runs[0].is_finished());
+    }
+
+    #[test]
+    fn the_bar_of_several_runs_shows_their_mean() {
+        let share = Share::new("simulating", 4);
+        share.show(0, 1.0);
+        share.show(3, 0.5);
+        assert_eq!(share.bar.position(), 375);
     }
 
     #[test]

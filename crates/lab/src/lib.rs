@@ -3,6 +3,8 @@
 
 pub mod bench;
 pub mod config;
+pub mod mrc;
 pub mod paper;
+pub mod replay;
 pub mod report;
 pub mod result;

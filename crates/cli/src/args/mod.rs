@@ -2,11 +2,13 @@
 
 mod bench;
 mod machine;
+mod simulate;
 mod values;
 mod worker;
 
 pub use bench::{Bench, RestartArgs, TpccArgs};
 pub use machine::MachineArgs;
+pub use simulate::{MrcArgs, SimulateArgs, SourceArgs};
 pub use worker::WorkerArgs;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +33,8 @@ Examples:
   entresol bench tpcc                     all six systems beside FaCE's tables 3, 4, figure 4
   entresol bench tpcc --html result.html  the same, also as a page with plots
   entresol bench restart                  kill and restart: FaCE's table 6 and figure 6
+  entresol simulate --trace T --policy lc,face-gsc --dram-percent 2 --flash-percent 4,8,16
+  entresol mrc --trace T --html mrc.html  miss-ratio curves
   entresol devices                        the modelled devices
   entresol check flash.img disk.img       is this flash cache sound?
 
@@ -46,6 +50,13 @@ pub enum Command {
         #[command(subcommand)]
         bench: Bench,
     },
+    /// Replay a trace through DRAM, flash and disk: hit rates, traffic, times, wear, energy, money
+    ///
+    /// Decisions are those of the policies themselves, the same that the store makes; times are of a queueing model of the
+    /// devices. Runs go side by side on the cores.
+    Simulate(Box<SimulateArgs>),
+    /// Draw miss-ratio curves of a trace: one level of many sizes
+    Mrc(Box<MrcArgs>),
     /// Show what is on a flash cache, or how its directory is laid out in memory
     Inspect(InspectArgs),
     /// Verify every invariant of a flash cache (exit status 1 if one is broken)

@@ -1,8 +1,11 @@
 //! Values on the command line: each parser says in one sentence what was found and what is allowed.
 
 use entresol_device::{Model, Profile};
+use entresol_format::superblock::Mode;
 use entresol_lab::config::{System, Warmup};
+use entresol_lab::replay;
 use entresol_store::Replacement;
+use entresol_trace::{Format, Stream};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -113,6 +116,87 @@ pub fn replacement(text: &str) -> Result<Replacement, String> {
         "lru" => Ok(Replacement::Lru),
         "clock" => Ok(Replacement::Clock),
         _ => Err(format!("no replacement is called {text:?}; known are lru, clock")),
+    }
+}
+
+/// A policy of the flash cache, `none`, or a replacement of DRAM.
+pub fn policy(text: &str) -> Result<String, String> {
+    let mut known = replay::Middle::names();
+    known.extend(
+        replay::Replacement::ALL
+            .map(replay::Replacement::name)
+            .iter()
+            .filter(|name| replay::Middle::from_name(name).is_none()),
+    );
+    if known.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "no policy is called {text:?}; known are {} (several are separated by commas)",
+        known.join(", ")
+    ))
+}
+
+/// A replacement of the lab's DRAM layer.
+pub fn dram_replacement(text: &str) -> Result<replay::Replacement, String> {
+    replay::Replacement::from_name(text).ok_or_else(|| {
+        let known = replay::Replacement::ALL.map(replay::Replacement::name).join(", ");
+        format!("no replacement is called {text:?}; known are {known}")
+    })
+}
+
+/// A cache mode.
+pub fn mode(text: &str) -> Result<Mode, String> {
+    Mode::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
+        let known = Mode::ALL.map(Mode::name).join(", ");
+        format!("no mode is called {text:?}; known are {known}")
+    })
+}
+
+/// A stream of a capture.
+pub fn stream(text: &str) -> Result<Stream, String> {
+    Stream::from_name(text).ok_or_else(|| format!("no stream is called {text:?}; known are above, below"))
+}
+
+/// A trace format.
+pub fn trace_format(text: &str) -> Result<Format, String> {
+    Format::from_name(text)
+        .ok_or_else(|| format!("no trace format is called {text:?}; known are {}", Format::names()))
+}
+
+/// A page size; the trace's reader knows which are possible.
+pub fn page_bytes(text: &str) -> Result<u32, String> {
+    count(text, "bytes of a page", 512..=1 << 20)
+}
+
+/// Frames of DRAM, or none.
+pub fn dram_pages(text: &str) -> Result<u32, String> {
+    count(text, "pages of DRAM", 0..=u32::MAX - 1)
+}
+
+/// Slots of flash; the least depends on the policy.
+pub fn flash_pages(text: &str) -> Result<u32, String> {
+    count(text, "pages of flash", 1..=1 << 27)
+}
+
+/// Pages of a single level.
+pub fn level_pages(text: &str) -> Result<u32, String> {
+    count(text, "pages", 1..=u32::MAX - 1)
+}
+
+/// A second of a trace.
+pub fn second(text: &str) -> Result<f64, String> {
+    match number(text) {
+        Ok(value) if value >= 0.0 => Ok(value),
+        _ => Err(format!("{text:?} is not a second of a trace; give a number of 0 or more")),
+    }
+}
+
+/// Microseconds of a DRAM hit.
+pub fn hit_us(text: &str) -> Result<f64, String> {
+    match number(text) {
+        Ok(value) if (0.0..=1e6).contains(&value) => Ok(value),
+        _ => Err(format!("{text:?} is not possible for a DRAM hit; 0 to 1000000 microseconds are")),
     }
 }
 

@@ -173,11 +173,10 @@ pub struct Outputs {
 
 impl Outputs {
     /// Makes sure that the files can be written.
-    pub fn prepare(args: &MachineArgs) -> Result<Self, Failure> {
-        let file = |option, path: &Option<PathBuf>| {
-            path.as_deref().map(|p| OutputFile::prepare(option, p)).transpose()
-        };
-        let outputs = Self { json: file("--json", &args.json)?, html: file("--html", &args.html)? };
+    pub fn prepare(json: Option<&Path>, html: Option<&Path>) -> Result<Self, Failure> {
+        let file =
+            |option, path: Option<&Path>| path.map(|path| OutputFile::prepare(option, path)).transpose();
+        let outputs = Self { json: file("--json", json)?, html: file("--html", html)? };
         match (&outputs.json, &outputs.html) {
             (Some(json), Some(html)) if json.path() == html.path() => {
                 Err(Failure::input("--html: is the same file as --json; give two different paths"))

@@ -15,7 +15,7 @@ pub fn run(args: &TpccArgs) -> Result<(), Failure> {
     let runs = runs(&args.systems, &args.flash_percent);
     let config = prepare::config(&args.machine, args.minutes, args.checkpoint_interval)?;
     prepare::sizes(&config, &runs)?;
-    let outputs = Outputs::prepare(&args.machine)?;
+    let outputs = Outputs::prepare(args.machine.json.as_deref(), args.machine.html.as_deref())?;
 
     let bars = Bars::new(&runs.iter().map(name).collect::<Vec<_>>());
     let results = runner::run_tpcc(&config, &runs, &|run, stage| bars.show(run, &stage))?;

@@ -3,9 +3,9 @@
 //! A database is loaded once ([`image`]); each simulated run works on a copy-on-write view of it, under its own virtual
 //! clock ([`rig`]). Results depend on the configuration and the seed alone; their digests say so.
 
-mod digest;
+pub(crate) mod digest;
 mod image;
-mod parallel;
+pub(crate) mod parallel;
 mod real;
 mod real_record;
 mod real_store;

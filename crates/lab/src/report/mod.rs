@@ -5,14 +5,18 @@
 
 pub mod html;
 mod model;
+mod mrc;
 mod restart;
+mod simulation;
 mod svg;
 pub mod terminal;
 mod text;
 mod tpcc;
 
 pub use model::{Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Report, Section, Table};
+pub use mrc::mrc_report;
 pub use restart::restart_report;
+pub use simulation::simulation_report;
 pub use text::whole;
 pub use tpcc::tpcc_report;
 

@@ -18,8 +18,8 @@ const WIDTH: u32 = 860;
 const HEIGHT: u32 = 380;
 const FONT: &str = "sans-serif";
 
-/// Colours of the systems in the order of [`System::ALL`], then of anything else.
-const COLOURS: [RGBColor; 7] = [
+/// Colours of the systems in the order of [`System::ALL`] while they last; others have one of the rest by their name.
+const COLOURS: [RGBColor; 14] = [
     RGBColor(128, 134, 143),
     RGBColor(165, 105, 189),
     RGBColor(217, 83, 79),
@@ -27,11 +27,23 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(230, 138, 46),
     RGBColor(66, 133, 214),
     RGBColor(150, 120, 90),
+    RGBColor(196, 77, 140),
+    RGBColor(112, 148, 46),
+    RGBColor(90, 110, 200),
+    RGBColor(200, 160, 30),
+    RGBColor(60, 170, 200),
+    RGBColor(190, 110, 70),
+    RGBColor(120, 160, 120),
 ];
 
 fn colour(series: &str) -> RGBColor {
+    const OTHERS: usize = 7;
     let rank = System::ALL.iter().position(|system| system.name() == series);
-    COLOURS[rank.unwrap_or(COLOURS.len() - 1)]
+    let other = || {
+        let sum = series.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        COLOURS.len() - OTHERS + sum % OTHERS
+    };
+    COLOURS[rank.filter(|rank| *rank < COLOURS.len()).unwrap_or_else(other)]
 }
 
 fn ink(size: f64) -> TextStyle<'static> {

@@ -1,0 +1,150 @@
+//! `entresol simulate` and `entresol mrc`: a trace through layers.
+
+use super::values;
+use clap::Args;
+use entresol_format::superblock::Mode;
+use entresol_lab::replay::Replacement;
+use entresol_trace::{Format, Stream};
+use std::path::PathBuf;
+
+/// Which trace, and which part of it.
+#[derive(Debug, Args)]
+pub struct SourceArgs {
+    /// Trace file, compressed or not; its format is recognised from the content
+    #[arg(long, value_name = "FILE", help_heading = "Trace")]
+    pub trace: PathBuf,
+    /// The stream of a capture that holds both: above the database's buffer pool, or below it
+    #[arg(long, value_name = "above|below", value_parser = values::stream, default_value = "above")]
+    #[arg(help_heading = "Trace")]
+    pub stream: Stream,
+    /// The trace's format, where it is not recognised (see `entresol trace --help`)
+    #[arg(long, value_name = "FORMAT", value_parser = values::trace_format, help_heading = "Trace")]
+    pub format: Option<Format>,
+    /// Page size in bytes into which requests are split; without it the format's own
+    #[arg(long, value_name = "BYTES", value_parser = values::page_bytes, help_heading = "Trace")]
+    pub page_bytes: Option<u32>,
+    /// TOML file that names the trace's relations
+    #[arg(long, value_name = "FILE", help_heading = "Trace")]
+    pub relations: Option<PathBuf>,
+    /// Measure from this second of the trace on; what comes before warms up
+    #[arg(long, value_name = "SECONDS", value_parser = values::second, help_heading = "Trace")]
+    #[arg(allow_negative_numbers = true)]
+    pub measure_from: Option<f64>,
+    /// Stop at this second of the trace
+    #[arg(long, value_name = "SECONDS", value_parser = values::second, help_heading = "Trace")]
+    #[arg(allow_negative_numbers = true)]
+    pub until: Option<f64>,
+}
+
+/// Where results go beside the terminal.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub json: Option<PathBuf>,
+    /// Write the results as one self-contained page with tables and plots
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub html: Option<PathBuf>,
+}
+
+/// `entresol simulate`.
+#[derive(Debug, Args)]
+#[command(after_help = SIMULATE_EXAMPLES)]
+pub struct SimulateArgs {
+    /// The trace.
+    #[command(flatten)]
+    pub source: SourceArgs,
+
+    /// Policies of the flash cache, separated by commas; `none` is DRAM and disk alone. Where no flash is given: replacement
+    /// policies of DRAM (lru, fifo, clock)
+    #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', value_parser = values::policy)]
+    #[arg(default_value = "none,lc,face,face-gr,face-gsc", help_heading = "Layers")]
+    pub policies: Vec<String>,
+    /// DRAM in per cent of the trace's pages
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent, conflicts_with = "dram_pages")]
+    #[arg(allow_negative_numbers = true, help_heading = "Layers")]
+    pub dram_percent: Option<f64>,
+    /// DRAM in pages; 0: the trace was taken below DRAM, references go straight to flash
+    #[arg(long, value_name = "PAGES", value_parser = values::dram_pages, help_heading = "Layers")]
+    #[arg(allow_negative_numbers = true)]
+    pub dram_pages: Option<u32>,
+    /// Flash sizes in per cent of the trace's pages, separated by commas
+    #[arg(long, value_name = "PERCENTS", value_delimiter = ',', value_parser = values::percent)]
+    #[arg(allow_negative_numbers = true, conflicts_with = "flash_pages", help_heading = "Layers")]
+    pub flash_percent: Vec<f64>,
+    /// Flash sizes in pages, separated by commas
+    #[arg(long, value_name = "PAGES", value_delimiter = ',', value_parser = values::flash_pages)]
+    #[arg(allow_negative_numbers = true, help_heading = "Layers")]
+    pub flash_pages: Vec<u32>,
+    /// What becomes of dirty pages that leave DRAM, several separated by commas
+    #[arg(long, value_name = "MODES", value_delimiter = ',', value_parser = values::mode, default_value = "write-back")]
+    #[arg(help_heading = "Layers")]
+    pub mode: Vec<Mode>,
+    /// Which DRAM frame goes first: lru, fifo or clock
+    #[arg(long, value_name = "NAME", value_parser = values::dram_replacement, default_value = "lru")]
+    #[arg(help_heading = "Layers")]
+    pub replacement: Replacement,
+    /// A write replaces all of its page, which is not read first: as in traces of block devices
+    #[arg(long, help_heading = "Layers")]
+    pub whole_writes: bool,
+
+    /// Device of the flash cache
+    #[arg(long, value_name = "DEVICE", default_value = "nvme", help_heading = "Machine")]
+    pub flash_device: String,
+    /// Device under the database
+    #[arg(long, value_name = "DEVICE", default_value = "sata-disk", help_heading = "Machine")]
+    pub disk_device: String,
+    /// Kind of memory, for price and energy
+    #[arg(long, value_name = "MEMORY", default_value = "dram", help_heading = "Machine")]
+    pub memory: String,
+    /// TOML file with devices and memories of your own, beside the built-in ones (see docs/LAB.md)
+    #[arg(long, value_name = "FILE", help_heading = "Machine")]
+    pub devices: Option<PathBuf>,
+    /// Clients of a closed loop: each takes the next reference when it is free
+    #[arg(long, value_name = "N", value_parser = values::clients, default_value = "8", help_heading = "Machine")]
+    #[arg(allow_negative_numbers = true)]
+    pub clients: u32,
+    /// References come at their times in the trace instead of in a closed loop
+    #[arg(long, conflicts_with = "clients", help_heading = "Machine")]
+    pub timed: bool,
+    /// Microseconds that a DRAM hit takes
+    #[arg(long, value_name = "µS", value_parser = values::hit_us, default_value = "2", help_heading = "Machine")]
+    #[arg(allow_negative_numbers = true)]
+    pub hit_us: f64,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub outputs: OutputArgs,
+}
+
+const SIMULATE_EXAMPLES: &str = "\
+Examples:
+  entresol simulate --trace pg.bin.zst --policy lc,face-gsc --dram-percent 2 --flash-percent 1,2,4,8,16 --html out.html
+  entresol simulate --trace pg.bin.zst --stream below --dram-pages 0 --policy none,face-gsc --flash-pages 8192
+  entresol simulate --trace disk.csv.zst --policy lru,fifo,clock --dram-pages 8000    one level: DRAM alone
+  entresol simulate --trace pg.bin.zst --policy face-gsc --flash-percent 8 --timed --measure-from 80 --until 240";
+
+/// `entresol mrc`.
+#[derive(Debug, Args)]
+#[command(after_help = MRC_EXAMPLES)]
+pub struct MrcArgs {
+    /// The trace.
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Policies, separated by commas: lru, fifo, clock
+    #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', value_parser = values::dram_replacement)]
+    #[arg(default_value = "lru,fifo,clock", help_heading = "Curves")]
+    pub policies: Vec<Replacement>,
+    /// Sizes in pages, separated by commas; without it, sizes from a thousandth of the trace's pages to all of them
+    #[arg(long, value_name = "PAGES", value_delimiter = ',', value_parser = values::level_pages)]
+    #[arg(allow_negative_numbers = true, help_heading = "Curves")]
+    pub sizes: Vec<u32>,
+    /// Where results go.
+    #[command(flatten)]
+    pub outputs: OutputArgs,
+}
+
+const MRC_EXAMPLES: &str = "\
+Examples:
+  entresol mrc --trace pg.bin.zst --html curves.html
+  entresol mrc --trace pg.bin.zst --policy lru --sizes 1000,2000,4000,8000 --json curves.json";

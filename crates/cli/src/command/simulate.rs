@@ -1,0 +1,129 @@
+//! `entresol simulate`.
+
+use super::prepare::{self, Outputs};
+use super::source::Source;
+use crate::args::SimulateArgs;
+use crate::failure::Failure;
+use crate::progress::Share;
+use entresol_format::superblock::Mode;
+use entresol_lab::replay::device::{Catalogue, DeviceSpec, MemorySpec};
+use entresol_lab::replay::{self, Arrival, Middle, Replacement, RunConfig};
+use entresol_lab::report;
+
+/// DRAM where nothing is said, in per cent of the trace's pages.
+const DRAM_PERCENT: f64 = 2.0;
+
+/// Simulates and shows the results.
+pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
+    prepare::distinct("--policy", &args.policies, String::clone)?;
+    prepare::distinct("--flash-percent", &args.flash_percent, f64::to_string)?;
+    prepare::distinct("--flash-pages", &args.flash_pages, u32::to_string)?;
+    prepare::distinct("--mode", &args.mode, |mode: &Mode| mode.name().to_owned())?;
+    let machine = Machine::of(args)?;
+    let levels = levels(args)?;
+    let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref())?;
+    let source = Source::read(&args.source)?;
+    let configs = configs(args, &machine, &levels, &source);
+    for config in &configs {
+        config.validate(&source.trace).map_err(|error| Failure::input(error.to_string()))?;
+    }
+    let bar = Share::new("simulating", configs.len());
+    let results = replay::simulate(&source.trace, &configs, &|run, share| bar.show(run, share))?;
+    drop(bar);
+    outputs.show(&report::simulation_report(&results), &results)
+}
+
+/// What pages lie in and on.
+struct Machine {
+    flash: DeviceSpec,
+    disk: DeviceSpec,
+    memory: MemorySpec,
+}
+
+impl Machine {
+    fn of(args: &SimulateArgs) -> Result<Self, Failure> {
+        let catalogue = match &args.devices {
+            None => Catalogue::builtin(),
+            Some(path) => {
+                let shown = path.display();
+                let text = std::fs::read_to_string(path).map_err(|error| {
+                    Failure::input(format!("--devices {shown}: cannot be read ({error})"))
+                })?;
+                Catalogue::parse(&shown.to_string(), &text)
+                    .map_err(|error| Failure::input(format!("--devices: {error}")))?
+                    .over(Catalogue::builtin())
+            }
+        };
+        let input = |option: &str| {
+            let option = option.to_owned();
+            move |error| Failure::input(format!("{option}: {error}"))
+        };
+        Ok(Self {
+            flash: catalogue.flash(&args.flash_device).map_err(input("--flash-device"))?.clone(),
+            disk: catalogue.device(&args.disk_device).map_err(input("--disk-device"))?.clone(),
+            memory: catalogue.memory(&args.memory).map_err(input("--memory"))?.clone(),
+        })
+    }
+}
+
+/// What is asked of each policy name: a flash layer, or a replacement of DRAM where there is no flash.
+fn levels(args: &SimulateArgs) -> Result<Vec<(Middle, Replacement)>, Failure> {
+    let flash = !args.flash_percent.is_empty() || !args.flash_pages.is_empty();
+    let of = |name: &String| {
+        let middle = Middle::from_name(name);
+        match (middle, Replacement::from_name(name)) {
+            (Some(Middle::None), _) => Ok((Middle::None, args.replacement)),
+            (_, Some(replacement)) if !flash => Ok((Middle::None, replacement)),
+            (Some(middle), _) if flash => Ok((middle, args.replacement)),
+            (Some(_), _) => Err(Failure::input(format!(
+                "--policy {name}: there is no flash; say how much with --flash-percent or --flash-pages"
+            ))),
+            (None, _) => Err(Failure::input(format!(
+                "--policy {name}: is a replacement policy of DRAM only; leave the flash sizes out"
+            ))),
+        }
+    };
+    args.policies.iter().map(of).collect()
+}
+
+/// A run without flash once, policies at every size in every mode.
+fn configs(
+    args: &SimulateArgs,
+    machine: &Machine,
+    levels: &[(Middle, Replacement)],
+    source: &Source,
+) -> Vec<RunConfig> {
+    let pages = source.trace.unique_pages() as f64;
+    let share = |percent: f64| (pages * percent / 100.0).round().min(f64::from(u32::MAX - 1)) as u32;
+    let dram = args.dram_pages.unwrap_or_else(|| share(args.dram_percent.unwrap_or(DRAM_PERCENT)).max(1));
+    let mut flash = args.flash_pages.clone();
+    flash.extend(args.flash_percent.iter().map(|percent| share(*percent)));
+    let arrival = if args.timed { Arrival::Timed } else { Arrival::Closed { clients: args.clients } };
+    let config = |middle: Middle, replacement: Replacement, mode: Mode, flash_pages: u32| RunConfig {
+        middle,
+        mode,
+        replacement,
+        dram_pages: dram,
+        flash_pages,
+        arrival,
+        hit_ns: (args.hit_us * 1e3).round() as u64,
+        whole_writes: args.whole_writes,
+        flush_at_end: false,
+        flash_device: machine.flash.clone(),
+        disk_device: machine.disk.clone(),
+        memory: machine.memory.clone(),
+        records: source.records.clone(),
+        measure_from: source.measure_from,
+    };
+    let mut configs = Vec::new();
+    for (middle, replacement) in levels {
+        if *middle == Middle::None {
+            configs.push(config(Middle::None, *replacement, Mode::WriteBack, 0));
+            continue;
+        }
+        for mode in &args.mode {
+            configs.extend(flash.iter().map(|pages| config(*middle, *replacement, *mode, *pages)));
+        }
+    }
+    configs
+}

@@ -1,0 +1,110 @@
+//! What a simulation is made of.
+
+use super::device::{DeviceSpec, MemorySpec};
+use entresol_core::PolicyKind;
+use entresol_format::superblock::Mode;
+use std::ops::Range;
+
+/// The replacement of the DRAM layer, by its name on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Replacement {
+    /// Least recently used.
+    Lru,
+    /// First in, first out.
+    Fifo,
+    /// Second chance.
+    Clock,
+}
+
+impl Replacement {
+    /// All of them.
+    pub const ALL: [Replacement; 3] = [Replacement::Lru, Replacement::Fifo, Replacement::Clock];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Replacement::Lru => "lru",
+            Replacement::Fifo => "fifo",
+            Replacement::Clock => "clock",
+        }
+    }
+
+    /// The replacement of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|replacement| replacement.name() == name)
+    }
+}
+
+/// What lies between DRAM and disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Middle {
+    /// Nothing: two layers (2LA).
+    None,
+    /// A flash cache under this policy of the core.
+    Policy(PolicyKind),
+}
+
+impl Middle {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Middle::None => "none",
+            Middle::Policy(policy) => policy.name(),
+        }
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        if name == "none" { Some(Middle::None) } else { PolicyKind::from_name(name).map(Middle::Policy) }
+    }
+
+    /// Every name.
+    pub fn names() -> Vec<&'static str> {
+        std::iter::once("none").chain(PolicyKind::ALL.map(PolicyKind::name)).collect()
+    }
+}
+
+/// When references come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrival {
+    /// So many clients take the next reference of the trace whenever they are free.
+    Closed {
+        /// Clients.
+        clients: u32,
+    },
+    /// Each reference comes at its time in the trace.
+    Timed,
+}
+
+/// One run over a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunConfig {
+    /// What lies between DRAM and disk.
+    pub middle: Middle,
+    /// What becomes of dirty pages that leave DRAM.
+    pub mode: Mode,
+    /// Replacement in DRAM.
+    pub replacement: Replacement,
+    /// DRAM frames; 0: references go straight to the flash layer, as below a buffer pool or to a block device.
+    pub dram_pages: u32,
+    /// Flash slots; without meaning where there is no flash.
+    pub flash_pages: u32,
+    /// When references come.
+    pub arrival: Arrival,
+    /// Time that a DRAM hit takes a client, nanoseconds.
+    pub hit_ns: u64,
+    /// A reference that changes a page replaces all of it: it is not read first. As on block devices.
+    pub whole_writes: bool,
+    /// Dirty pages are written to disk at the end, as 3LA's experiments do (§4).
+    pub flush_at_end: bool,
+    /// Under the flash cache.
+    pub flash_device: DeviceSpec,
+    /// Under the database.
+    pub disk_device: DeviceSpec,
+    /// In the machine.
+    pub memory: MemorySpec,
+    /// Records of the trace to replay.
+    pub records: Range<usize>,
+    /// Of these, the first that is measured.
+    pub measure_from: usize,
+}

@@ -1,0 +1,110 @@
+//! Trace-driven simulation of three layers: DRAM, flash and disk.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `pool` | the DRAM layer: LRU, FIFO, CLOCK over dense page numbers |
+//! | `tier` | the layers below: the disk alone, or the core's partition driven as the engine drives it |
+//! | `device` | how long devices take, what they cost, draw and endure |
+//! | `clients` | who waits for what, in virtual time |
+//! | `run` | the inner loop |
+//! | `result` | what comes out |
+//!
+//! Invariant: decisions depend on the trace and the sizes alone; devices and clients only say when. The policies are the
+//! core's, unchanged: the same trace through the store's engine gives the same decision hash.
+
+mod clients;
+mod config;
+pub mod device;
+mod error;
+pub mod pool;
+mod prepare;
+mod result;
+mod run;
+pub mod tier;
+
+pub use config::{Arrival, Middle, Replacement, RunConfig};
+pub use error::SimulationError;
+pub use prepare::{core_config, flash_pages_min};
+pub use result::{RelationResult, SimulationResult};
+pub use run::{Counts, Point};
+
+use crate::bench::parallel;
+use device::Device;
+use entresol_core::{Partition, region_bytes};
+use entresol_trace::Trace;
+use pool::{Clock, Fifo, Lru, Order};
+use prepare::Places;
+use run::{Replay, Replayed};
+use tier::{Bare, Cached, Tier};
+use zerocopy::IntoBytes;
+
+/// Told how far things are: which run, and the share of it that is done.
+pub type Progress<'a> = &'a (dyn Fn(usize, f64) + Sync);
+
+/// Replays `trace` under each of `configs`, as many at a time as there are cores. Results come in the same order.
+///
+/// # Errors
+/// [`SimulationError`] for the first configuration that is not possible; nothing is run then.
+pub fn simulate(
+    trace: &Trace,
+    configs: &[RunConfig],
+    progress: Progress<'_>,
+) -> anyhow::Result<Vec<SimulationResult>> {
+    for config in configs {
+        config.validate(trace)?;
+    }
+    let places = Places::of(trace);
+    parallel::map(configs, |index, config| {
+        let began = thread_seconds();
+        let replayed = replay(trace, &places, config, &|share| progress(index, share))?;
+        let seconds = thread_seconds() - began;
+        let references_of = prepare::references_of(trace, config);
+        let mut result = result::assemble(trace, config, &replayed, &references_of);
+        result.records_per_second = if seconds > 0.0 { config.records.len() as f64 / seconds } else { 0.0 };
+        Ok(result)
+    })
+}
+
+/// One run.
+fn replay(
+    trace: &Trace,
+    places: &Places,
+    config: &RunConfig,
+    progress: &dyn Fn(f64),
+) -> Result<Replayed, SimulationError> {
+    let disk = Device::new(&config.disk_device, trace.page_bytes);
+    match config.middle {
+        Middle::None => Ok(above(trace, config, Bare::new(disk, places.as_slice()), progress)),
+        Middle::Policy(policy) => {
+            let core = core_config(policy, config.flash_pages)?;
+            let mut region = vec![0u64; region_bytes(&core) / 8];
+            let partition = Partition::format(region.as_mut_bytes(), &core)?;
+            let devices = (Device::new(&config.flash_device, trace.page_bytes), disk);
+            let tier = Cached::new(partition, config.mode, devices, &trace.pages, places.as_slice());
+            Ok(above(trace, config, tier, progress))
+        }
+    }
+}
+
+/// Puts the DRAM layer on top.
+fn above<T: Tier>(trace: &Trace, config: &RunConfig, tier: T, progress: &dyn Fn(f64)) -> Replayed {
+    fn run<O: Order, T: Tier>(
+        trace: &Trace,
+        config: &RunConfig,
+        tier: T,
+        progress: &dyn Fn(f64),
+    ) -> Replayed {
+        Replay::<O, T>::new(config, trace, tier).run(progress)
+    }
+    match config.replacement {
+        Replacement::Lru => run::<Lru, T>(trace, config, tier, progress),
+        Replacement::Fifo => run::<Fifo, T>(trace, config, tier, progress),
+        Replacement::Clock => run::<Clock, T>(trace, config, tier, progress),
+    }
+}
+
+/// Processor seconds of this thread so far; 0 where the system does not tell.
+pub(crate) fn thread_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}

@@ -1,0 +1,252 @@
+//! The DRAM layer of a simulation: which pages of a trace lie in which frames, and whose turn it is to leave.
+//!
+//! Made for speed: pages are dense numbers and all state lies in arrays of 32-bit numbers sized once, so that a
+//! reference costs one look-up and, for LRU, the relinking of a node. No hashing, no allocation after [`Pool::new`].
+//!
+//! Invariants: `frame_of[p] == f` if and only if `page_of[f] == p`, for resident pages; a frame is either free, or holds a
+//! page and is in the replacement order.
+
+mod clock;
+mod fifo;
+mod lru;
+
+pub use clock::Clock;
+pub use fifo::Fifo;
+pub use lru::Lru;
+
+/// No frame: the page is not in DRAM.
+const ABSENT: u32 = u32::MAX;
+
+/// A frame of the pool, `0 .. frames`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame(pub u32);
+
+/// Newer than the disk copy.
+pub const DIRTY: u8 = 1;
+/// Newer than the flash copy.
+pub const FDIRTY: u8 = 2;
+
+/// The order in which frames are emptied.
+pub trait Order {
+    /// Its name on the command line.
+    const NAME: &'static str;
+    /// An empty order for `frames` frames.
+    fn new(frames: u32) -> Self;
+    /// The page in `frame` was referenced.
+    fn hit(&mut self, frame: u32);
+    /// A page enters `frame`, which is not in the order.
+    fn enter(&mut self, frame: u32);
+    /// Takes the frame to be emptied next out of the order; `None` if no frame is in it.
+    fn victim(&mut self) -> Option<u32>;
+}
+
+/// A page that leaves DRAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departed {
+    /// Dense number of the page.
+    pub page: u32,
+    /// [`DIRTY`] and [`FDIRTY`].
+    pub flags: u8,
+}
+
+impl Departed {
+    /// Newer than the disk copy.
+    pub const fn dirty(self) -> bool {
+        self.flags & DIRTY != 0
+    }
+    /// Newer than the flash copy.
+    pub const fn fdirty(self) -> bool {
+        self.flags & FDIRTY != 0
+    }
+}
+
+/// A buffer pool without the bytes.
+pub struct Pool<O> {
+    frame_of: Vec<u32>,
+    page_of: Vec<u32>,
+    flags: Vec<u8>,
+    free: Vec<u32>,
+    order: O,
+}
+
+impl<O: Order> Pool<O> {
+    /// An empty pool of `frames` frames for pages `0 .. pages`.
+    pub fn new(pages: usize, frames: u32) -> Self {
+        Self {
+            frame_of: vec![ABSENT; pages],
+            page_of: vec![0; frames as usize],
+            flags: vec![0; frames as usize],
+            free: (0..frames).rev().collect(),
+            order: O::new(frames),
+        }
+    }
+
+    /// Frames there are.
+    pub fn frames(&self) -> u32 {
+        self.page_of.len() as u32
+    }
+
+    /// Frames that hold no page.
+    pub fn free_frames(&self) -> usize {
+        self.free.len()
+    }
+
+    /// The frame of `page`, counting as a reference.
+    #[inline(always)]
+    pub fn reference(&mut self, page: u32) -> Option<Frame> {
+        let frame = self.frame_of[page as usize];
+        if frame == ABSENT {
+            return None;
+        }
+        self.order.hit(frame);
+        Some(Frame(frame))
+    }
+
+    /// The frame of `page`, if it is in DRAM.
+    #[inline]
+    pub fn peek(&self, page: u32) -> Option<Frame> {
+        let frame = self.frame_of[page as usize];
+        (frame != ABSENT).then_some(Frame(frame))
+    }
+
+    /// Touches the entries of `pages` in memory, so that several are fetched at once instead of one after the other.
+    /// Returns a number that depends on all of them, lest the compiler leaves it out.
+    #[inline(always)]
+    pub fn warm(&self, pages: impl Iterator<Item = u32>) -> u32 {
+        pages.fold(0, |sum, page| sum ^ self.frame_of[page as usize])
+    }
+
+    /// The page in `frame` was changed.
+    #[inline(always)]
+    pub fn soil(&mut self, frame: Frame) {
+        self.flags[frame.0 as usize] = DIRTY | FDIRTY;
+    }
+
+    /// `page` was written to disk from flash: a frame that holds it unchanged is no longer newer than disk.
+    pub fn destaged(&mut self, page: u32) {
+        if let Some(Frame(frame)) = self.peek(page) {
+            let flags = &mut self.flags[frame as usize];
+            if *flags & FDIRTY == 0 {
+                *flags = 0;
+            }
+        }
+    }
+
+    /// Takes the coldest page out; its frame is free afterwards. `None` if the pool is empty.
+    #[inline]
+    pub fn take_coldest(&mut self) -> Option<Departed> {
+        let frame = self.order.victim()?;
+        let page = self.page_of[frame as usize];
+        self.frame_of[page as usize] = ABSENT;
+        self.free.push(frame);
+        Some(Departed { page, flags: self.flags[frame as usize] })
+    }
+
+    /// Puts `page`, which is not in DRAM, into a free frame, with `flags`.
+    ///
+    /// # Panics
+    /// If no frame is free.
+    #[inline]
+    pub fn enter(&mut self, page: u32, flags: u8) -> Frame {
+        let frame = self.free.pop().expect("a page enters only after room was made");
+        debug_assert_eq!(self.frame_of[page as usize], ABSENT);
+        self.frame_of[page as usize] = frame;
+        self.page_of[frame as usize] = page;
+        self.flags[frame as usize] = flags;
+        self.order.enter(frame);
+        Frame(frame)
+    }
+
+    /// A page is referenced and takes the place of the coldest if it is not there and no frame is free. Returns whether
+    /// it was there. For single-level problems, where nothing lies below.
+    #[inline(always)]
+    pub fn access(&mut self, page: u32) -> bool {
+        if self.reference(page).is_some() {
+            return true;
+        }
+        if self.free.is_empty() {
+            self.take_coldest();
+        }
+        self.enter(page, 0);
+        false
+    }
+
+    /// Pages in DRAM with their flags, in the order of frames.
+    pub fn resident(&self) -> impl Iterator<Item = Departed> {
+        let held = |frame: &u32| self.frame_of.get(self.page_of[*frame as usize] as usize) == Some(frame);
+        let departed =
+            |frame: u32| Departed { page: self.page_of[frame as usize], flags: self.flags[frame as usize] };
+        (0..self.frames()).filter(held).map(departed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use entresol_runtime::rng::Rng;
+    use std::collections::VecDeque;
+
+    /// Replays random references and compares each with a model of a few lines; returns the misses.
+    fn agrees<O: Order>(mut model: impl FnMut(u32) -> bool, frames: u32) -> u32 {
+        let (mut pool, mut rng, mut misses) = (Pool::<O>::new(50, frames), Rng::new(3), 0);
+        for step in 0..20_000 {
+            // Squared, so that some pages are hotter than others.
+            let page = (rng.below(50) * rng.below(50) / 50) as u32;
+            let hit = pool.access(page);
+            assert_eq!(hit, model(page), "{} {frames} frames, step {step}, page {page}", O::NAME);
+            misses += u32::from(!hit);
+            assert_eq!(pool.resident().count(), (frames as usize).min(pool.resident().count()));
+        }
+        misses
+    }
+
+    /// A list of (page, referenced), the next to go in front.
+    fn model(frames: u32, moves: bool, second_chance: bool) -> impl FnMut(u32) -> bool {
+        let mut list: VecDeque<(u32, bool)> = VecDeque::new();
+        move |page| {
+            if let Some(at) = list.iter().position(|(p, _)| *p == page) {
+                list[at].1 = true;
+                if moves {
+                    let entry = list.remove(at).expect("it was found there");
+                    list.push_back(entry);
+                }
+                return true;
+            }
+            while list.len() == frames as usize {
+                let (page, referenced) = list.pop_front().expect("the list is full");
+                if second_chance && referenced {
+                    list.push_back((page, false));
+                }
+            }
+            list.push_back((page, false));
+            false
+        }
+    }
+
+    #[test]
+    fn orders_are_as_their_naive_models() {
+        for frames in [1, 2, 7, 31] {
+            let lru = agrees::<Lru>(model(frames, true, false), frames);
+            let fifo = agrees::<Fifo>(model(frames, false, false), frames);
+            let clock = agrees::<Clock>(model(frames, false, true), frames);
+            assert!(frames < 7 || (lru < fifo && clock < fifo), "{frames}: {lru} {fifo} {clock}");
+        }
+    }
+
+    #[test]
+    fn dirt_goes_with_its_page_and_a_destage_cleans_what_was_not_changed_since() {
+        let mut pool = Pool::<Lru>::new(4, 3);
+        for page in 0..3 {
+            pool.enter(page, if page == 1 { DIRTY } else { 0 });
+        }
+        let frame = pool.reference(0).expect("there");
+        pool.soil(frame);
+        pool.destaged(0);
+        pool.destaged(1);
+        pool.destaged(3);
+        let gone: Vec<_> = std::iter::from_fn(|| pool.take_coldest()).collect();
+        let pages: Vec<_> = gone.iter().map(|d| (d.page, d.dirty(), d.fdirty())).collect();
+        assert_eq!(pages, [(1, false, false), (2, false, false), (0, true, true)]);
+        assert_eq!((pool.free_frames(), pool.resident().count()), (3, 0));
+    }
+}

@@ -1,0 +1,98 @@
+//! What runs over one trace share, and what is checked before they start.
+
+use super::config::{Arrival, Middle, RunConfig};
+use super::error::SimulationError;
+use entresol_core::{Config, PolicyKind};
+use entresol_trace::Trace;
+
+/// Group sizes that are tried, largest first.
+const GROUPS: [u32; 6] = [64, 32, 16, 8, 4, 2];
+/// Fewest groups of a cache, where groups can be smaller. The core keeps up to eight groups free or becoming free: of a
+/// cache of gigabytes that is nothing, and of a small one it must not be much either, or its hit rate is that of another
+/// size.
+const GROUPS_MIN: u32 = 256;
+/// Most DRAM frames.
+const DRAM_PAGES_MAX: u32 = u32::MAX - 1;
+
+/// Where each page of a trace lies on disk: pages in the order of their numbers, without gaps.
+pub(super) struct Places(Vec<u32>);
+
+impl Places {
+    pub(super) fn of(trace: &Trace) -> Self {
+        let mut order: Vec<u32> = (0..trace.pages.len() as u32).collect();
+        order.sort_unstable_by_key(|page| trace.pages[*page as usize]);
+        let mut places = vec![0; order.len()];
+        for (place, page) in order.into_iter().enumerate() {
+            places[page as usize] = place as u32;
+        }
+        Self(places)
+    }
+
+    pub(super) fn as_slice(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+/// References of each relation in the measured part of the trace; empty if it has no relations.
+pub(super) fn references_of(trace: &Trace, config: &RunConfig) -> Vec<u64> {
+    let Some(relations) = &trace.relations else { return Vec::new() };
+    let mut references = vec![0u64; relations.len()];
+    for request in &trace.requests[config.measure_from..config.records.end] {
+        references[usize::from(relations.of_pages()[request.page() as usize])] +=
+            u64::from(request.is_reference());
+    }
+    references
+}
+
+/// Fewest flash slots that a policy works with.
+pub fn flash_pages_min(policy: PolicyKind) -> u32 {
+    with_group(policy, u32::MAX / 2, GROUPS[GROUPS.len() - 1]).slots_min()
+}
+
+fn with_group(policy: PolicyKind, slots: u32, group_pages: u32) -> Config {
+    Config { group_pages, slots: slots / group_pages * group_pages, ..Config::new(policy, slots) }
+}
+
+/// The partition of `slots` flash slots: with the usual groups of 64 pages from 16,384 slots on, and smaller ones where the
+/// cache is smaller, down to two pages.
+///
+/// # Errors
+/// [`SimulationError::FlashPages`] if even the smallest groups do not fit.
+pub fn core_config(policy: PolicyKind, slots: u32) -> Result<Config, SimulationError> {
+    let smallest = GROUPS[GROUPS.len() - 1];
+    let group = GROUPS.into_iter().find(|group| slots / group >= GROUPS_MIN).unwrap_or(smallest);
+    let config = with_group(policy, slots, group);
+    if config.slots < config.slots_min() {
+        let min = flash_pages_min(policy);
+        return Err(SimulationError::FlashPages { policy: policy.name(), found: slots, min });
+    }
+    config.validate()?;
+    Ok(config)
+}
+
+impl RunConfig {
+    /// Says whether the run is possible on `trace`.
+    ///
+    /// # Errors
+    /// [`SimulationError`] says what is not and what is possible.
+    pub fn validate(&self, trace: &Trace) -> Result<(), SimulationError> {
+        let measured = self.measure_from.max(self.records.start)..self.records.end.min(trace.requests.len());
+        if !trace.requests[measured].iter().any(|request| request.is_reference()) {
+            return Err(SimulationError::Nothing { trace: trace.name.clone() });
+        }
+        match self.arrival {
+            Arrival::Timed if !trace.has_times() => {
+                return Err(SimulationError::NoTimes { trace: trace.name.clone() });
+            }
+            Arrival::Closed { clients: 0 } => return Err(SimulationError::NoClients),
+            _ => {}
+        }
+        if self.dram_pages > DRAM_PAGES_MAX {
+            return Err(SimulationError::DramPages { found: self.dram_pages, max: DRAM_PAGES_MAX });
+        }
+        if let Middle::Policy(policy) = self.middle {
+            core_config(policy, self.flash_pages)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,286 @@
+//! The inner loop: one trace through three layers.
+//!
+//! A hit costs a look-up and the relinking of its frame; everything else (time, devices, the flash directory) happens on a
+//! miss. Records are looked at in small batches whose table entries are touched first, so that memory serves several at a
+//! time.
+//!
+//! Invariant: records are carried out in the order of the trace.
+
+use super::clients::{Clients, Waiting};
+use super::config::RunConfig;
+use super::pool::{DIRTY, Departed, FDIRTY, Order, Pool};
+use super::tier::{Source, Tier, Totals};
+use entresol_runtime::Time;
+use entresol_trace::{Op, Request, Trace};
+use std::hint::black_box;
+
+/// Records whose entries are touched ahead.
+const BATCH: usize = 16;
+/// Points of the warm-up curve.
+const CURVE_POINTS: usize = 60;
+
+/// What DRAM counted while it was measured, for the whole run or for one relation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Page references.
+    pub references: u64,
+    /// Of these, not in DRAM.
+    pub misses: u64,
+    /// Pages fetched from below: misses, but for pages that are replaced as a whole.
+    pub fetches: u64,
+    /// Of these, served from flash or staging.
+    pub flash_hits: u64,
+    /// Pages handed down newer than both disk and flash.
+    pub dirty_evictions: u64,
+    /// Host requests.
+    pub requests: u64,
+}
+
+/// A point of the warm-up curve: a stretch of the trace that ends there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Virtual time, seconds.
+    pub time_s: f64,
+    /// References since the start of the run.
+    pub references: u64,
+    /// DRAM hits of the stretch's references.
+    pub dram_hit_rate: f64,
+    /// Flash hits of the stretch's DRAM misses.
+    pub flash_hit_rate: f64,
+}
+
+/// What one replay gave.
+pub struct Replayed {
+    /// Of the whole run.
+    pub counts: Counts,
+    /// By relation, where the trace has relations; references of relations are not counted here.
+    pub relations: Vec<Counts>,
+    /// Below DRAM.
+    pub totals: Totals,
+    /// What clients saw.
+    pub waiting: Waiting,
+    /// From the beginning of the run, measured or not.
+    pub curve: Vec<Point>,
+}
+
+/// One run under way.
+pub struct Replay<'t, O, T> {
+    config: &'t RunConfig,
+    requests: &'t [Request],
+    relation_of: &'t [u16],
+    pool: Pool<O>,
+    tier: T,
+    clients: Clients<'t>,
+    counts: Counts,
+    /// References before this measurement.
+    references_before: u64,
+    relations: Vec<Counts>,
+}
+
+impl<'t, O: Order, T: Tier> Replay<'t, O, T> {
+    /// A run of `config` over `trace`, with nothing in DRAM.
+    pub fn new(config: &'t RunConfig, trace: &'t Trace, tier: T) -> Self {
+        let relations = trace.relations.as_ref();
+        Self {
+            config,
+            requests: &trace.requests,
+            relation_of: relations.map_or(&[], |relations| relations.of_pages()),
+            pool: Pool::new(trace.unique_pages(), config.dram_pages),
+            tier,
+            clients: Clients::new(config.arrival, config.hit_ns, &trace.times_us),
+            counts: Counts::default(),
+            references_before: 0,
+            relations: vec![Counts::default(); relations.map_or(0, |relations| relations.len())],
+        }
+    }
+
+    /// Replays it all. `progress` is told the share that is done.
+    pub fn run(mut self, progress: &dyn Fn(f64)) -> Replayed {
+        let records = self.config.records.clone();
+        let step = records.len().div_ceil(CURVE_POINTS).max(1);
+        let mut curve = Vec::with_capacity(CURVE_POINTS + 1);
+        let mut at = records.start;
+        while at < records.end {
+            let next_point = records.start + ((at - records.start) / step + 1) * step;
+            let mut end = next_point.min(records.end);
+            if at < self.config.measure_from {
+                end = end.min(self.config.measure_from);
+            }
+            let (counts, before) = (self.counts, self.all_references());
+            if self.config.dram_pages > 0 {
+                self.stretch(at, end);
+            } else {
+                self.stretch_without_dram(at, end);
+            }
+            if self.config.measure_from == end {
+                self.begin_measurement(end);
+            } else if self.all_references() > before {
+                curve.push(self.point(&counts, end));
+            }
+            progress((end - records.start) as f64 / records.len() as f64);
+            at = end;
+        }
+        if self.config.flush_at_end {
+            self.flush(records.end);
+        }
+        let references = self.all_references();
+        Replayed {
+            counts: self.counts,
+            relations: self.relations,
+            totals: self.tier.totals(),
+            waiting: self.clients.finish(records.end, references),
+            curve,
+        }
+    }
+
+    fn all_references(&self) -> u64 {
+        self.references_before + self.counts.references
+    }
+
+    fn begin_measurement(&mut self, at: usize) {
+        self.references_before += self.counts.references;
+        self.counts = Counts::default();
+        self.relations.fill(Counts::default());
+        self.tier.begin_measurement();
+        self.clients.begin_measurement(at, self.references_before);
+    }
+
+    fn point(&self, before: &Counts, end: usize) -> Point {
+        let now = &self.counts;
+        let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        let fetches = now.fetches - before.fetches;
+        Point {
+            time_s: self.clients.time(end, self.all_references()).0 as f64 / 1e9,
+            references: self.all_references(),
+            dram_hit_rate: 1.0 - share(now.misses - before.misses, now.references - before.references),
+            flash_hit_rate: share(now.flash_hits - before.flash_hits, fetches),
+        }
+    }
+
+    /// Replays the records `from .. to` through DRAM and what lies below.
+    fn stretch(&mut self, from: usize, to: usize) {
+        let requests = self.requests;
+        let mut at = from;
+        while at < to {
+            let batch = &requests[at..(at + BATCH).min(to)];
+            black_box(self.pool.warm(batch.iter().map(|request| request.page())));
+            for (offset, request) in batch.iter().enumerate() {
+                self.record(at + offset, *request);
+            }
+            at += batch.len();
+        }
+    }
+
+    #[inline(always)]
+    fn record(&mut self, index: usize, request: Request) {
+        if request.is_reference() {
+            match self.pool.reference(request.page()) {
+                Some(frame) => {
+                    if request.changes() {
+                        self.pool.soil(frame);
+                    }
+                }
+                None => self.miss(index, request),
+            }
+            self.counts.references += 1;
+            self.counts.requests += u64::from(!request.continues());
+        } else {
+            match self.pool.peek(request.page()) {
+                Some(frame) => self.pool.soil(frame),
+                // It left between its reference and its change, which happens where DRAM is very small: it is fetched again.
+                None => self.miss(index, request),
+            }
+        }
+    }
+
+    /// The first record of the host request that `index` belongs to.
+    fn head(&self, mut index: usize) -> usize {
+        while index > self.config.records.start && self.requests[index].continues() {
+            index -= 1;
+        }
+        index
+    }
+
+    #[inline(never)]
+    fn miss(&mut self, index: usize, request: Request) {
+        let page = request.page();
+        let mut now = self.clients.begin(self.head(index), self.all_references());
+        if self.pool.free_frames() == 0 {
+            let departed = self.pool.take_coldest().expect("a pool without free frames is full");
+            self.count_departed(departed);
+            now = self.tier.evict(departed, now, &mut self.pool);
+        }
+        self.count_miss(request);
+        let mut flags = 0;
+        if self.config.whole_writes && request.op() == Op::Write {
+            self.clients.until(now);
+        } else {
+            flags = self.fetch(page, now);
+        }
+        let flags = if request.changes() { DIRTY | FDIRTY } else { flags };
+        self.pool.enter(page, flags);
+    }
+
+    /// Fetches a page that is not in DRAM; returns its flags.
+    fn fetch(&mut self, page: u32, now: Time) -> u8 {
+        let found = self.tier.fetch(page, now, &mut self.pool);
+        let hit = u64::from(found.source == Source::Flash);
+        self.counts.fetches += 1;
+        self.counts.flash_hits += hit;
+        if let Some(relation) = self.relation(page) {
+            relation.fetches += 1;
+            relation.flash_hits += hit;
+        }
+        self.clients.until(found.done);
+        found.flags
+    }
+
+    fn relation(&mut self, page: u32) -> Option<&mut Counts> {
+        let relation = *self.relation_of.get(page as usize)?;
+        Some(&mut self.relations[usize::from(relation)])
+    }
+
+    fn count_miss(&mut self, request: Request) {
+        let missed = u64::from(request.is_reference());
+        self.counts.misses += missed;
+        if let Some(relation) = self.relation(request.page()) {
+            relation.misses += missed;
+        }
+    }
+
+    fn count_departed(&mut self, departed: Departed) {
+        if departed.dirty() && departed.fdirty() {
+            self.counts.dirty_evictions += 1;
+            if let Some(relation) = self.relation(departed.page) {
+                relation.dirty_evictions += 1;
+            }
+        }
+    }
+
+    /// Replays records where no DRAM lies above: what is read is handed down at once, what is written goes straight down.
+    fn stretch_without_dram(&mut self, from: usize, to: usize) {
+        for index in from..to {
+            let request = self.requests[index];
+            let page = request.page();
+            let now = self.clients.begin(self.head(index), self.all_references());
+            self.count_miss(request);
+            let flags = if request.changes() { DIRTY | FDIRTY } else { self.fetch(page, now) };
+            let departed = Departed { page, flags };
+            self.count_departed(departed);
+            let done = self.tier.evict(departed, now, &mut self.pool);
+            self.clients.until(done);
+            self.counts.references += u64::from(request.is_reference());
+            self.counts.requests += u64::from(!request.continues());
+        }
+    }
+
+    /// Writes everything that is newer than disk there.
+    fn flush(&mut self, end: usize) {
+        let mut now = self.clients.time(end, self.all_references());
+        let dirty: Vec<Departed> = self.pool.resident().filter(|page| page.dirty()).collect();
+        for departed in dirty {
+            now = self.tier.evict(departed, now, &mut self.pool);
+        }
+        self.tier.flush(now, &mut self.pool);
+    }
+}

@@ -1,0 +1,353 @@
+//! A flash cache: the core's partition, driven as the engine drives it, with every job done at once.
+//!
+//! The order of jobs is the engine's with one writer and one background task: all writes, then chores until there is none,
+//! and again. A test drives both with one trace and compares their decision hashes.
+//!
+//! Invariant: `dense_of_slot` names the page that lies in each occupied slot, so that no page id is ever looked up.
+
+use super::super::device::Device;
+use super::super::pool::{DIRTY, Departed};
+use super::backlog::Backlog;
+use super::{Above, Fetched, Source, Tier, Totals};
+use entresol_core::{
+    Admission, Config, Fate, Job, JobPage, JobPages, Lookup, Lsn, PageId, Partition, Placement, Position,
+    SlotId, Ticket,
+};
+use entresol_engine::TierMetrics;
+use entresol_format::superblock::Mode;
+use entresol_runtime::Time;
+
+/// Dequeues that may be outstanding with log placement, as many as the core starts.
+const DEQUEUES_LOG: usize = 8;
+/// Most pages that one task copies at once with slot placement, as in the engine.
+const COPIES_MAX: usize = 32;
+/// Pages carry no log sequence numbers here.
+const NO_LSN: Lsn = Lsn(1);
+
+/// A partition with its devices.
+pub struct Cached<'t> {
+    partition: Partition<'t>,
+    config: Config,
+    mode: Mode,
+    flash: Device,
+    disk: Device,
+    /// Page id of each dense page.
+    ids: &'t [u64],
+    /// Place of each page on disk.
+    places: &'t [u32],
+    dense_of_slot: Vec<u32>,
+    dense_of_frame: Vec<u32>,
+    copies: Vec<(JobPage, Option<Ticket>)>,
+    writes: Backlog,
+    destages: Backlog,
+    metrics: TierMetrics,
+}
+
+impl<'t> Cached<'t> {
+    /// An empty cache over `partition`. `ids` and `places`: page id and place on disk of each dense page.
+    pub fn new(
+        partition: Partition<'t>,
+        mode: Mode,
+        (flash, disk): (Device, Device),
+        ids: &'t [u64],
+        places: &'t [u32],
+    ) -> Self {
+        let config = partition.config();
+        let log = config.policy.placement() == Placement::Log;
+        let writes =
+            if log && config.policy.by_group() { config.staging_groups } else { config.staging_pages() };
+        Self {
+            config,
+            mode,
+            flash,
+            disk,
+            ids,
+            places,
+            dense_of_slot: vec![0; config.slots as usize],
+            dense_of_frame: vec![0; config.staging_pages() as usize],
+            copies: Vec::with_capacity(COPIES_MAX),
+            writes: Backlog::new(writes as usize),
+            destages: Backlog::new(if log { DEQUEUES_LOG } else { COPIES_MAX }),
+            metrics: TierMetrics::default(),
+            partition,
+        }
+    }
+
+    fn id(&self, page: u32) -> PageId {
+        PageId(self.ids[page as usize])
+    }
+
+    fn place(&self, page: u32) -> u64 {
+        u64::from(self.places[page as usize])
+    }
+
+    fn write_to_disk(&mut self, now: Time, page: u32) -> Time {
+        self.metrics.disk_writes += 1;
+        let place = self.place(page);
+        self.disk.write(now, place, 1)
+    }
+
+    /// Offers a page to the partition; does what is to be done while there is no room.
+    fn offer(&mut self, departed: Departed, dirty: bool, now: Time, above: &mut impl Above) -> Admitted {
+        let id = self.id(departed.page);
+        let mut attempts = 0;
+        loop {
+            match self.partition.evict(id, NO_LSN, dirty, departed.fdirty()) {
+                Admission::AlreadyThere => {
+                    self.metrics.already_on_flash += 1;
+                    return Admitted { work: false };
+                }
+                Admission::Full => {
+                    self.work(now, above);
+                    attempts += 1;
+                    assert!(attempts < 1000, "room is made when all jobs are done");
+                }
+                Admission::Stage { frame, position } => {
+                    self.dense_of_frame[frame.0 as usize] = departed.page;
+                    self.partition.staged(frame);
+                    let work = self.partition.write_due(frame) || self.begins_group(position);
+                    return Admitted { work };
+                }
+            }
+        }
+    }
+
+    /// Whether the engine would look for chores now.
+    fn begins_group(&self, position: Position) -> bool {
+        position.0.is_multiple_of(u64::from(self.config.group_pages))
+    }
+
+    /// Does all that is to be done.
+    fn work(&mut self, now: Time, above: &mut impl Above) {
+        loop {
+            self.write_all(now);
+            if !self.chores(now, above) {
+                return;
+            }
+        }
+    }
+
+    fn write_all(&mut self, now: Time) {
+        while let Some(job) = self.partition.next_write() {
+            let Job::Write { ticket, pages, one_io, .. } = job else { unreachable!("these are write jobs") };
+            for page in pages.iter().filter(|page| page.page.is_some()) {
+                self.dense_of_slot[page.slot.0 as usize] = self.dense_of_frame[page.frame.0 as usize];
+                self.metrics.flash_writes += 1;
+            }
+            let mut done = now;
+            if one_io {
+                done = self.flash.write(now, u64::from(pages[0].slot.0), pages.len() as u32);
+            } else {
+                for page in pages.iter().filter(|page| page.page.is_some()) {
+                    done = self.flash.write(now, u64::from(page.slot.0), 1);
+                }
+            }
+            self.writes.push(done);
+            self.partition.written(ticket, &pages);
+        }
+    }
+
+    /// Does chores until there is none; says whether there was one.
+    fn chores(&mut self, now: Time, above: &mut impl Above) -> bool {
+        let mut any = false;
+        while let Some(job) = self.partition.next_chore() {
+            any = true;
+            match job {
+                Job::PullVictims(wanted) => self.pull(wanted, now, above),
+                Job::Dequeue { ticket, pages, one_io } if self.is_log() => {
+                    self.dequeue(ticket, &pages, one_io, now, above);
+                }
+                Job::Dequeue { ticket, pages, .. } => self.copy_some(pages[0], Some(ticket), now, above),
+                Job::Clean { pages } => self.copy_some(pages[0], None, now, above),
+                Job::Write { .. } => unreachable!("next_chore gives no write jobs"),
+            }
+        }
+        any
+    }
+
+    fn is_log(&self) -> bool {
+        self.config.policy.placement() == Placement::Log
+    }
+
+    fn pull(&mut self, wanted: u32, now: Time, above: &mut impl Above) {
+        for _ in 0..above.room_to_pull(wanted) {
+            let Some(departed) = above.take_coldest() else { return };
+            self.metrics.pulled += 1;
+            self.hand_down(departed, now, above);
+        }
+    }
+
+    /// Log placement: a group leaves.
+    fn dequeue(&mut self, ticket: Ticket, pages: &JobPages, one_io: bool, now: Time, above: &mut impl Above) {
+        let needed = |page: &&JobPage| page.page.is_some() && page.fate != Fate::Drop;
+        let mut read = now;
+        let count = pages.iter().filter(needed).count();
+        if let (Some(first), Some(last)) = (pages.iter().find(needed), pages.iter().rfind(needed)) {
+            self.metrics.dequeue_reads += count as u64;
+            if one_io {
+                let span = last.slot.0 - first.slot.0 + 1;
+                read = self.flash.read(now, u64::from(first.slot.0), span);
+            } else {
+                for page in pages.iter().filter(needed) {
+                    read = read.max(self.flash.read(now, u64::from(page.slot.0), 1));
+                }
+            }
+        }
+        for page in pages.iter().filter(|page| page.page.is_some() && page.fate == Fate::SecondChance) {
+            self.restage(ticket, page, now);
+        }
+        let mut done = read;
+        for page in pages.iter().filter(|page| page.page.is_some() && page.fate == Fate::Destage) {
+            done = done.max(self.destage(page.slot, read, above));
+        }
+        self.destages.push(done);
+        self.partition.dequeued(ticket);
+    }
+
+    fn restage(&mut self, ticket: Ticket, page: &JobPage, now: Time) {
+        loop {
+            match self.partition.restage(ticket, page, NO_LSN) {
+                Admission::AlreadyThere => return,
+                Admission::Full => self.write_all(now),
+                Admission::Stage { frame, .. } => {
+                    self.dense_of_frame[frame.0 as usize] = self.dense_of_slot[page.slot.0 as usize];
+                    self.partition.staged(frame);
+                    self.metrics.second_chances += 1;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Writes the page in `slot`, which was read by `read`, to disk.
+    fn destage(&mut self, slot: SlotId, read: Time, above: &mut impl Above) -> Time {
+        let page = self.dense_of_slot[slot.0 as usize];
+        above.destaged(page);
+        self.write_to_disk(read, page)
+    }
+
+    /// Slot placement: copies `first` to disk together with others that are to go.
+    fn copy_some(&mut self, first: JobPage, ticket: Option<Ticket>, now: Time, above: &mut impl Above) {
+        let mut copies = std::mem::take(&mut self.copies);
+        copies.push((first, ticket));
+        let most = COPIES_MAX.min(self.config.group_pages as usize);
+        while copies.len() < most {
+            match self.partition.next_chore() {
+                None => break,
+                Some(Job::Dequeue { ticket, pages, .. }) => copies.push((pages[0], Some(ticket))),
+                Some(Job::Clean { pages }) => copies.push((pages[0], None)),
+                Some(Job::Write { .. } | Job::PullVictims(_)) => {
+                    unreachable!("slot placement has no other chores")
+                }
+            }
+        }
+        for (page, ticket) in copies.drain(..) {
+            self.metrics.dequeue_reads += 1;
+            let read = self.flash.read(now, u64::from(page.slot.0), 1);
+            let done = self.destage(page.slot, read, above);
+            self.destages.push(done);
+            match ticket {
+                Some(ticket) => self.partition.dequeued(ticket),
+                None => self.partition.cleaned(std::slice::from_ref(&page)),
+            }
+        }
+        self.copies = copies;
+    }
+
+    /// Takes a page from DRAM without waiting.
+    fn hand_down(&mut self, departed: Departed, now: Time, above: &mut impl Above) -> (Time, bool) {
+        if departed.dirty() && departed.fdirty() {
+            self.metrics.dirty_evictions += 1;
+        } else {
+            self.metrics.clean_evictions += 1;
+        }
+        let mut now = now;
+        let mut dirty = departed.dirty();
+        if dirty && self.mode != Mode::WriteBack {
+            now = self.write_to_disk(now, departed.page);
+            dirty = false;
+        }
+        let Admitted { work } = self.offer(departed, dirty, now, above);
+        (now, work)
+    }
+}
+
+/// What became of a page that was offered.
+struct Admitted {
+    /// There may be jobs now.
+    work: bool,
+}
+
+impl Tier for Cached<'_> {
+    fn fetch(&mut self, page: u32, now: Time, _above: &mut impl Above) -> Fetched {
+        let dirt = |dirty| if dirty { DIRTY } else { 0 };
+        match self.partition.fetch(self.id(page)) {
+            Lookup::Staged { dirty, .. } => {
+                self.metrics.staging_hits += 1;
+                Fetched { source: Source::Flash, flags: dirt(dirty), done: now }
+            }
+            Lookup::Flash { slot, dirty, .. } => {
+                self.metrics.flash_hits += 1;
+                let done = self.flash.read(now, u64::from(slot.0), 1);
+                Fetched { source: Source::Flash, flags: dirt(dirty), done }
+            }
+            Lookup::Absent => {
+                self.metrics.disk_reads += 1;
+                let place = self.place(page);
+                let done = self.disk.read(now, place, 1);
+                Fetched { source: Source::Disk, flags: 0, done }
+            }
+        }
+    }
+
+    fn evict(&mut self, departed: Departed, now: Time, above: &mut impl Above) -> Time {
+        let (now, work) = self.hand_down(departed, now, above);
+        if work {
+            self.work(now, above);
+        }
+        self.destages.wait(self.writes.wait(now))
+    }
+
+    fn flush(&mut self, now: Time, above: &mut impl Above) -> Time {
+        self.partition.close_group();
+        self.work(now, above);
+        let mut done = now;
+        let mut from = SlotId(0);
+        if self.is_log() {
+            return now;
+        }
+        while let Some(Ok(Job::Clean { pages })) = self.partition.sweep(from) {
+            let page = pages[0];
+            from = SlotId(page.slot.0 + 1);
+            self.metrics.dequeue_reads += 1;
+            let read = self.flash.read(now, u64::from(page.slot.0), 1);
+            done = done.max(self.destage(page.slot, read, above));
+            self.partition.cleaned(&pages);
+        }
+        done
+    }
+
+    fn begin_measurement(&mut self) {
+        self.metrics = TierMetrics::default();
+        self.flash.begin_measurement();
+        self.disk.begin_measurement();
+    }
+
+    fn totals(&self) -> Totals {
+        let occupancy = self.partition.occupancy();
+        let tier = TierMetrics {
+            slots_valid: occupancy.valid.into(),
+            slots_superseded: occupancy.superseded.into(),
+            slots_dirty: occupancy.dirty.into(),
+            slots: occupancy.slots.into(),
+            decision_hash: self.partition.decision_hash(),
+            ..self.metrics
+        };
+        Totals {
+            tier,
+            flash_ns: self.flash.service_ns(),
+            disk_ns: self.disk.service_ns(),
+            ..Totals::default()
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The layers below DRAM, as the replay sees them: one interface for the disk alone ([`Bare`]), for a flash cache under a
+//! policy of the core ([`Cached`]), and for caches that are their own flash translation layer.
+//!
+//! Invariant: a tier does at once what is to be done, in the order of the events; times are added up beside that and never
+//! decide anything. So equal events give equal decisions, in whatever time they come.
+
+mod backlog;
+mod bare;
+mod cached;
+
+pub use bare::Bare;
+pub use cached::Cached;
+
+use super::pool::{Departed, Order, Pool};
+use entresol_engine::TierMetrics;
+use entresol_runtime::Time;
+
+/// Where a page was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// On flash, or in memory on its way there.
+    Flash,
+    /// On disk.
+    Disk,
+}
+
+/// The answer to a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// Where the page was found.
+    pub source: Source,
+    /// [`super::pool::DIRTY`] and [`super::pool::FDIRTY`] of its frame.
+    pub flags: u8,
+    /// When it is in DRAM.
+    pub done: Time,
+}
+
+/// What a tier asks of the layer above, as the engine's `Upstream` does.
+pub trait Above {
+    /// Pages that may be pulled now, of `wanted`.
+    fn room_to_pull(&self, wanted: u32) -> u32;
+    /// Takes the coldest page out of DRAM.
+    fn take_coldest(&mut self) -> Option<Departed>;
+    /// A page was written to disk from flash.
+    fn destaged(&mut self, page: u32);
+}
+
+/// At most this share of the frames lies free because a tier pulled their pages, as in the store.
+const RESERVE_SHARE: u32 = 8;
+
+impl<O: Order> Above for Pool<O> {
+    fn room_to_pull(&self, wanted: u32) -> u32 {
+        wanted.min((self.frames() / RESERVE_SHARE).saturating_sub(self.free_frames() as u32))
+    }
+    fn take_coldest(&mut self) -> Option<Departed> {
+        Pool::take_coldest(self)
+    }
+    fn destaged(&mut self, page: u32) {
+        Pool::destaged(self, page);
+    }
+}
+
+/// A layer below DRAM.
+pub trait Tier {
+    /// DRAM misses `page` at `now`.
+    fn fetch(&mut self, page: u32, now: Time, above: &mut impl Above) -> Fetched;
+    /// DRAM hands a page down at `now`; when may whoever waits for its frame go on?
+    fn evict(&mut self, departed: Departed, now: Time, above: &mut impl Above) -> Time;
+    /// Writes everything that is newer than disk there; when is that done?
+    fn flush(&mut self, now: Time, above: &mut impl Above) -> Time;
+    /// Forgets what was counted so far.
+    fn begin_measurement(&mut self);
+    /// What was done.
+    fn totals(&self) -> Totals;
+}
+
+/// What a tier has done while it was measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// In the engine's words.
+    pub tier: TierMetrics,
+    /// Device access time of flash, nanoseconds (3LA eq. 6).
+    pub flash_ns: u64,
+    /// Device access time of the disk, nanoseconds (3LA eq. 7).
+    pub disk_ns: u64,
+    /// Pages that the flash translation layer copied, where one is modelled.
+    pub copied: Option<u64>,
+    /// Its garbage collections.
+    pub collections: Option<u64>,
+}

@@ -1,0 +1,267 @@
+//! The three-layer replay against naive models, and its own accounts.
+
+use entresol_core::PolicyKind;
+use entresol_format::superblock::Mode;
+use entresol_lab::replay::device::Catalogue;
+use entresol_lab::replay::{
+    Arrival, Middle, Replacement, RunConfig, SimulationError, SimulationResult, simulate,
+};
+use entresol_runtime::rng::Rng;
+use entresol_trace::{Op, Relations, Request, Trace};
+use std::collections::{HashMap, VecDeque};
+
+const PAGES: u64 = 4_000;
+
+/// Skewed references of which one in four changes its page, the change told as `change` says; three host requests in ten
+/// go on with the next page.
+fn trace(references: usize, change: Op) -> Trace {
+    let mut rng = Rng::new(11);
+    let mut dense: HashMap<u64, u32> = HashMap::new();
+    let mut trace = Trace { name: "skewed".into(), page_bytes: 4096, ..Trace::default() };
+    let mut number = 0;
+    while trace.requests.len() < references {
+        let goes_on = change == Op::Write && rng.below(10) < 3 && number + 1 < PAGES;
+        number = if goes_on { number + 1 } else { rng.below(PAGES) * rng.below(PAGES) / PAGES };
+        let next = dense.len() as u32;
+        let page = *dense.entry(number).or_insert(next);
+        if page == next {
+            trace.pages.push(number);
+        }
+        let changed = rng.below(4) == 0;
+        let request = Request::new(page, if changed && change == Op::Write { Op::Write } else { Op::Read });
+        trace.requests.push(if goes_on { request.continued() } else { request });
+        if changed && change == Op::Dirty {
+            trace.requests.push(Request::new(page, Op::Dirty));
+        }
+    }
+    trace.times_us = (0..trace.requests.len() as u64).map(|at| at / 3 * 40).collect();
+    let of_page = trace.pages.iter().map(|number| u16::from(*number >= PAGES / 2)).collect();
+    trace.relations = Some(Relations::new(of_page, vec!["low".into(), "high".into()]));
+    trace
+}
+
+fn config(trace: &Trace, middle: Middle, dram_pages: u32, flash_pages: u32) -> RunConfig {
+    let catalogue = Catalogue::builtin();
+    RunConfig {
+        middle,
+        mode: Mode::WriteBack,
+        replacement: Replacement::Lru,
+        dram_pages,
+        flash_pages,
+        arrival: Arrival::Closed { clients: 4 },
+        hit_ns: 1000,
+        whole_writes: false,
+        flush_at_end: false,
+        flash_device: catalogue.flash("nvme").expect("built in").clone(),
+        disk_device: catalogue.device("raid0-8").expect("built in").clone(),
+        memory: catalogue.memory("dram").expect("built in").clone(),
+        records: 0..trace.requests.len(),
+        measure_from: 0,
+    }
+}
+
+fn run(trace: &Trace, config: &RunConfig) -> SimulationResult {
+    simulate(trace, std::slice::from_ref(config), &|_, _| {}).expect("a possible run").remove(0)
+}
+
+fn rate(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}
+
+/// Two layers in a few lines: LRU with dirty pages.
+fn naive_two_layers(trace: &Trace, frames: usize) -> (u64, u64, u64) {
+    let mut list: VecDeque<(u32, bool)> = VecDeque::new();
+    let (mut references, mut misses, mut writes) = (0, 0, 0);
+    for request in &trace.requests {
+        let at = list.iter().position(|(page, _)| *page == request.page());
+        references += u64::from(request.is_reference());
+        if !request.is_reference() {
+            list[at.expect("just referenced")].1 = true;
+            continue;
+        }
+        let entry = match at {
+            Some(at) => list.remove(at).expect("found there"),
+            None => {
+                misses += 1;
+                if list.len() == frames {
+                    writes += u64::from(list.pop_front().expect("full").1);
+                }
+                (request.page(), false)
+            }
+        };
+        list.push_back((entry.0, entry.1 || request.changes()));
+    }
+    (references, misses, writes)
+}
+
+#[test]
+fn two_layers_are_as_the_naive_model() {
+    for change in [Op::Write, Op::Dirty] {
+        let trace = trace(30_000, change);
+        let result = run(&trace, &config(&trace, Middle::None, 300, 0));
+        let (references, misses, writes) = naive_two_layers(&trace, 300);
+        assert_eq!((result.references, result.disk_reads), (references, misses), "{change:?}");
+        assert_eq!((result.dirty_evictions, result.disk_writes), (writes, writes));
+        assert_eq!(result.dram_hit_rate, 1.0 - rate(misses, references));
+        let by_relation: u64 = result.relations.iter().map(|r| r.references).sum();
+        let reads: u64 = result.relations.iter().map(|r| r.disk_reads).sum();
+        assert_eq!((by_relation, reads), (references, misses));
+    }
+}
+
+/// FaCE's algorithm 1 without groups in flight: a ring of (page, dirty) of which the newest of a page is valid.
+fn naive_mvfifo(trace: &Trace, frames: usize, slots: usize) -> (u64, u64) {
+    let mut dram: VecDeque<(u32, bool, bool)> = VecDeque::new();
+    let mut ring: VecDeque<(u32, bool)> = VecDeque::new();
+    let (mut flash_hits, mut disk_reads) = (0, 0);
+    for request in &trace.requests {
+        let at = dram.iter().position(|(page, ..)| *page == request.page());
+        let mut entry = match at {
+            Some(at) => dram.remove(at).expect("found there"),
+            None => {
+                if dram.len() == frames {
+                    let (page, dirty, fdirty) = dram.pop_front().expect("full");
+                    if fdirty || !ring.iter().any(|(p, _)| *p == page) {
+                        ring.push_back((page, dirty));
+                        if ring.len() > slots {
+                            ring.pop_front();
+                        }
+                    }
+                }
+                let newest = ring.iter().rev().find(|(page, _)| *page == request.page());
+                if newest.is_some() {
+                    flash_hits += 1
+                } else {
+                    disk_reads += 1
+                }
+                (request.page(), newest.is_some_and(|(_, dirty)| *dirty), false)
+            }
+        };
+        if request.changes() {
+            entry = (entry.0, true, true);
+        }
+        dram.push_back(entry);
+    }
+    (flash_hits, disk_reads)
+}
+
+#[test]
+fn mvfifo_hits_about_as_often_as_the_naive_model() {
+    let trace = trace(60_000, Op::Write);
+    for policy in [PolicyKind::Face, PolicyKind::FaceGr] {
+        let result = run(&trace, &config(&trace, Middle::Policy(policy), 200, 1280));
+        let (hits, reads) = naive_mvfifo(&trace, 200, 1280);
+        let (ours, naive) = (result.flash_hit_rate, rate(hits, hits + reads));
+        // The ring keeps a few groups free, and frames are emptied group by group.
+        assert!((ours - naive).abs() < 0.03, "{}: {ours} against {naive}", policy.name());
+    }
+}
+
+#[test]
+fn accounts_balance_for_every_policy() {
+    let trace = trace(60_000, Op::Write);
+    for policy in PolicyKind::ALL {
+        let result = run(&trace, &config(&trace, Middle::Policy(policy), 200, 1280));
+        let name = policy.name();
+        let misses = ((1.0 - result.dram_hit_rate) * result.references as f64).round() as u64;
+        let hits = result.flash_reads - result.destage_reads;
+        assert!(hits + result.disk_reads <= misses, "{name}: staging serves the rest");
+        assert!(misses - hits - result.disk_reads < misses / 4, "{name}");
+        assert!(result.disk_reads >= result.trace_pages, "{name}: every page is read once");
+        assert!(result.disk_writes <= result.dirty_evictions, "{name}: {result:?}");
+        assert!(result.elapsed_s > 0.0 && result.mean_response_us > 1.0, "{name}");
+        assert!(result.p99_response_us > result.mean_response_us, "{name}");
+        assert!((0.0..=1.0).contains(&result.flash_utilisation), "{name}");
+        assert!(result.energy_j.is_some_and(|joules| joules > 0.0), "{name}");
+        assert!(result.flash_lifetime_years.is_some_and(|years| years > 0.0), "{name}");
+        assert!(result.money.is_some_and(|money| money > 0.0), "{name}");
+        assert!(result.warm_up.len() >= 59 && result.warm_up.last().expect("some")[3] > result.warm_up[0][3]);
+        let again = run(&trace, &config(&trace, Middle::Policy(policy), 200, 1280));
+        assert_eq!(again.digest, result.digest, "{name}");
+    }
+}
+
+#[test]
+fn decisions_do_not_depend_on_time() {
+    let trace = trace(40_000, Op::Write);
+    for policy in PolicyKind::ALL {
+        let one = config(&trace, Middle::Policy(policy), 200, 1280);
+        let catalogue = Catalogue::builtin();
+        let other = RunConfig {
+            arrival: Arrival::Timed,
+            hit_ns: 0,
+            disk_device: catalogue.device("sata-disk").expect("built in").clone(),
+            ..one.clone()
+        };
+        let (one, other) = (run(&trace, &one), run(&trace, &other));
+        assert_eq!(one.decision_hash, other.decision_hash);
+        assert_eq!((one.flash_writes, one.disk_reads), (other.flash_writes, other.disk_reads));
+        assert_ne!(one.mean_response_us, other.mean_response_us);
+        assert_ne!(one.digest, other.digest);
+    }
+}
+
+#[test]
+fn what_is_measured_begins_where_it_is_told() {
+    let trace = trace(40_000, Op::Write);
+    let whole = config(&trace, Middle::Policy(PolicyKind::FaceGsc), 200, 1280);
+    let half = RunConfig { measure_from: 20_000, ..whole.clone() };
+    let (whole, half) = (run(&trace, &whole), run(&trace, &half));
+    assert_eq!((whole.references, half.references), (40_000, 20_000));
+    assert_eq!(whole.decision_hash, half.decision_hash, "the same run");
+    assert!(half.flash_hit_rate > whole.flash_hit_rate, "it is warm by then");
+    assert!(half.elapsed_s < whole.elapsed_s && half.disk_reads < whole.disk_reads);
+    assert_eq!(half.warm_up.last().map(|p| p[1]), whole.warm_up.last().map(|p| p[1]));
+}
+
+#[test]
+fn in_write_through_mode_nothing_on_flash_is_newer_than_disk() {
+    let trace = trace(40_000, Op::Write);
+    for policy in PolicyKind::ALL {
+        let config =
+            RunConfig { mode: Mode::WriteThrough, ..config(&trace, Middle::Policy(policy), 200, 1280) };
+        let result = run(&trace, &config);
+        assert_eq!(result.disk_writes, result.dirty_evictions, "{}", policy.name());
+        assert_eq!((result.dirty_share, result.write_reduction), (0.0, 0.0), "{}", policy.name());
+    }
+}
+
+#[test]
+fn without_dram_references_go_straight_down() {
+    let trace = trace(40_000, Op::Write);
+    let writes = trace.requests.iter().filter(|r| r.changes()).count() as u64;
+    let bare = run(&trace, &config(&trace, Middle::None, 0, 0));
+    assert_eq!((bare.disk_writes, bare.disk_reads), (writes, trace.requests.len() as u64 - writes));
+    let cached = run(&trace, &config(&trace, Middle::Policy(PolicyKind::FaceGsc), 0, 1280));
+    assert_eq!(cached.dirty_evictions, writes);
+    assert!(cached.flash_hit_rate > 0.2 && cached.disk_reads < bare.disk_reads);
+    assert!(cached.mean_response_us < bare.mean_response_us);
+}
+
+#[test]
+fn a_host_request_is_over_when_its_last_page_is_there() {
+    let trace = trace(20_000, Op::Write);
+    let requests = trace.requests.iter().filter(|r| !r.continues()).count() as u64;
+    let alone = RunConfig { arrival: Arrival::Closed { clients: 1 }, ..config(&trace, Middle::None, 1, 0) };
+    let result = run(&trace, &alone);
+    assert_eq!(result.requests, requests);
+    // One frame: nearly every page is a miss, and the pages of a request are asked for together.
+    let (mean, lone) = (result.mean_response_us, 5500.0);
+    assert!(mean > lone && mean < 1.5 * lone, "{mean}");
+}
+
+#[test]
+fn impossible_runs_are_refused() {
+    let trace = trace(1000, Op::Write);
+    let refused = |config: RunConfig| config.validate(&trace).expect_err("not possible").to_string();
+    let gsc = Middle::Policy(PolicyKind::FaceGsc);
+    assert!(refused(config(&trace, gsc, 10, 8)).contains("at least"));
+    assert!(
+        refused(RunConfig { records: 0..0, ..config(&trace, gsc, 10, 1280) }).contains("no page references")
+    );
+    let nobody = Arrival::Closed { clients: 0 };
+    assert!(refused(RunConfig { arrival: nobody, ..config(&trace, gsc, 10, 1280) }).contains("client"));
+    let timeless = Trace { times_us: Vec::new(), ..trace.clone() };
+    let timed = RunConfig { arrival: Arrival::Timed, ..config(&trace, gsc, 10, 1280) };
+    assert!(matches!(timed.validate(&timeless), Err(SimulationError::NoTimes { .. })));
+}
