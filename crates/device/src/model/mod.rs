@@ -7,7 +7,6 @@
 //! Invariant: timing is a function of the order, times, offsets and lengths of the requests alone, never of the data.
 
 mod disk;
-mod ftl;
 mod mapcache;
 mod network;
 mod queue;

@@ -10,7 +10,7 @@
 //!   collection waits for it. All dies programming bound sequential writes.
 //! * **Write buffer** of `buffer_pages`: a write is acknowledged when it is in the buffer; it leaves it when its program
 //!   ends. Pages gather per die until a multi-plane program is full.
-//! * **Garbage collection** (see `ftl`): greedy, per die, with a spare share that sets the write amplification of pure
+//! * **Garbage collection** (`entresol_ftl::PageMap`): greedy, per die, with a spare share that sets the write amplification of pure
 //!   random writes over the whole device, and thereby their rate. Copying is not done page by page in between: a die
 //!   owes it, and works it off in *episodes* of at least `gc_episode_ns` that nothing interrupts.
 //! * **Queue**: while a few dies are in such an episode, the reads that wait for them fill the 32 places of the command
@@ -29,8 +29,8 @@
 //! Invariant: every page programmed (by the host, by copying, by the map) is paid for in die time exactly once.
 
 use super::Timing;
-use super::ftl::{Collected, Die};
 use super::mapcache::{Lookup, MapCache};
+use entresol_ftl::{Collected, FreeOrder, Ftl, Lpn, PageMap};
 use entresol_runtime::rng::Rng;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -119,7 +119,8 @@ pub(crate) struct Ssd {
     erase_ns: u64,
     copy_ns: f64,
     times: Vec<DieTime>,
-    dies: Vec<Die>,
+    /// Logical page `l` is page `l / dies` of die `l mod dies`.
+    dies: Vec<PageMap>,
     bus_free: u64,
     /// Programs under way: (end, pages).
     programs: BinaryHeap<Reverse<(u64, u32)>>,
@@ -185,7 +186,9 @@ impl Ssd {
             erase_ns,
             copy_ns: 0.0,
             times: (0..dies).map(|_| DieTime::default()).collect(),
-            dies: (0..dies).map(|_| Die::new(die_pages, block_pages, parameters.spare_share)).collect(),
+            dies: (0..dies)
+                .map(|_| PageMap::new(die_pages, block_pages, parameters.spare_share, FreeOrder::LastFreed))
+                .collect(),
             bus_free: 0,
             programs: BinaryHeap::with_capacity(1024),
             buffered: 0,
@@ -211,11 +214,11 @@ impl Ssd {
                 order.swap(index, rng.below(index as u64 + 1) as usize);
             }
             order.iter().for_each(|&page| {
-                die.write(page);
+                die.write(Lpn(page));
             });
             for pass in 0..PRECONDITION_PASSES {
                 for _ in 0..die_pages {
-                    let collected = die.write(rng.below(u64::from(die_pages)) as u32);
+                    let collected = die.write(Lpn(rng.below(u64::from(die_pages)) as u32));
                     copied += if pass == PRECONDITION_PASSES - 1 { u64::from(collected.copied) } else { 0 };
                 }
             }
@@ -304,7 +307,7 @@ impl Ssd {
     fn write_page(&mut self, page: u64, at: u64) {
         let die = page as usize % self.dies.len();
         let local = (page / self.dies.len() as u64) as u32;
-        let Collected { copied, erased_after_copy, erased_empty } = self.dies[die].write(local);
+        let Collected { copied, erased_after_copy, erased_empty } = self.dies[die].write(Lpn(local));
         self.programmed_pages += 1 + u64::from(copied);
         self.erases += u64::from(erased_after_copy + erased_empty);
         let time = &mut self.times[die];
@@ -346,7 +349,7 @@ impl Timing for Ssd {
             looked_up = looked_up.max(self.look_up(page, issued, access, false));
             completion = completion.max(looked_up);
             let die = (page % dies) as usize;
-            if self.dies[die].is_mapped((page / dies) as u32) {
+            if self.dies[die].is_mapped(Lpn((page / dies) as u32)) {
                 completion = completion.max(self.read_die(die, issued, looked_up));
             }
         }
@@ -385,7 +388,7 @@ impl Timing for Ssd {
     fn discard(&mut self, offset: u64, length: u64) {
         let dies = self.dies.len() as u64;
         for page in offset.div_ceil(PAGE_BYTES)..(offset + length) / PAGE_BYTES {
-            self.dies[(page % dies) as usize].discard((page / dies) as u32);
+            self.dies[(page % dies) as usize].discard(Lpn((page / dies) as u32));
         }
     }
 
