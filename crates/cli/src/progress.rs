@@ -68,11 +68,17 @@ pub struct Share {
 impl Share {
     /// A bar called `name` for so many runs.
     pub fn new(name: &str, runs: usize) -> Self {
-        let style = ProgressStyle::with_template("{prefix}  {bar:32.cyan/dim}  {percent} %")
+        let style = ProgressStyle::with_template("{prefix}  {bar:32.cyan/dim}  {percent} %  {msg}")
             .expect("the template is fixed")
             .progress_chars("━╸─");
         let bar = ProgressBar::new(STEPS).with_style(style).with_prefix(name.to_owned());
         Self { bar, shares: Mutex::new(vec![0.0; runs.max(1)]) }
+    }
+
+    /// Shows what is being done, and how much of it all is behind.
+    pub fn tell(&self, what: &str, share: f64) {
+        self.bar.set_message(what.to_owned());
+        self.bar.set_position(scaled(share));
     }
 
     /// Shows that so much of a run is done.

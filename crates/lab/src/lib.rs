@@ -7,4 +7,5 @@ pub mod mrc;
 pub mod paper;
 pub mod replay;
 pub mod report;
+pub mod reproduce;
 pub mod result;

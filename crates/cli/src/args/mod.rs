@@ -2,12 +2,14 @@
 
 mod bench;
 mod machine;
+mod reproduce;
 mod simulate;
 mod values;
 mod worker;
 
 pub use bench::{Bench, RestartArgs, TpccArgs};
 pub use machine::MachineArgs;
+pub use reproduce::ReproduceArgs;
 pub use simulate::{MrcArgs, SimulateArgs, SourceArgs};
 pub use worker::WorkerArgs;
 
@@ -34,6 +36,7 @@ Examples:
   entresol bench tpcc --html result.html  the same, also as a page with plots
   entresol bench restart                  kill and restart: FaCE's table 6 and figure 6
   entresol simulate --trace T --policy lc,face-gsc --dram-percent 2 --flash-percent 4,8,16
+  entresol reproduce all --quick          the papers' figures beside ours
   entresol mrc --trace T --html mrc.html  miss-ratio curves
   entresol devices                        the modelled devices
   entresol check flash.img disk.img       is this flash cache sound?
@@ -55,6 +58,9 @@ pub enum Command {
     /// Decisions are those of the policies themselves, the same that the store makes; times are of a queueing model of the
     /// devices. Runs go side by side on the cores.
     Simulate(Box<SimulateArgs>),
+    /// Put the papers' figures beside ours: every number, and every claim with a verdict
+    #[command(arg_required_else_help = true)]
+    Reproduce(ReproduceArgs),
     /// Draw miss-ratio curves of a trace: one level of many sizes
     Mrc(Box<MrcArgs>),
     /// Show what is on a flash cache, or how its directory is laid out in memory

@@ -4,6 +4,7 @@ use entresol_device::{Model, Profile};
 use entresol_format::superblock::Mode;
 use entresol_lab::config::{System, Warmup};
 use entresol_lab::replay;
+use entresol_lab::reproduce::Paper;
 use entresol_store::Replacement;
 use entresol_trace::{Format, Stream};
 use std::ops::RangeInclusive;
@@ -142,6 +143,21 @@ pub fn dram_replacement(text: &str) -> Result<replay::Replacement, String> {
     replay::Replacement::from_name(text).ok_or_else(|| {
         let known = replay::Replacement::ALL.map(replay::Replacement::name).join(", ");
         format!("no replacement is called {text:?}; known are {known}")
+    })
+}
+
+/// What one word asks for.
+#[derive(Clone, Debug)]
+pub struct Papers(pub Vec<Paper>);
+
+/// A paper's name, or all of them.
+pub fn papers(text: &str) -> Result<Papers, String> {
+    if text == "all" {
+        return Ok(Papers(Paper::ALL.to_vec()));
+    }
+    Paper::from_name(text).map(|paper| Papers(vec![paper])).ok_or_else(|| {
+        let known = Paper::ALL.map(Paper::name).join(", ");
+        format!("no paper is called {text:?}; known are {known}, all")
     })
 }
 

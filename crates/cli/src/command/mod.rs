@@ -6,6 +6,7 @@ pub mod inspect;
 pub mod layout;
 pub mod mrc;
 mod prepare;
+pub mod reproduce;
 pub mod restart;
 mod runner;
 pub mod simulate;

@@ -181,3 +181,10 @@ pub const REDO_FROM_FLASH_MIN: f64 = 0.98;
 /// Seconds to restore the directory of a 4 GB cache (§5.5: "approximately 2.5 seconds on average regardless of the
 /// checkpoint interval").
 pub const DIRECTORY_RESTORE_S: f64 = 2.5;
+/// §2.2: the exponent of the break-even between DRAM and flash, for a read-only and a write-only load.
+pub const BREAK_EVEN: [f64; 2] = [1.006, 1.025];
+/// A lone random read of table 1's disk: 3.5 ms mean seek and 2 ms half a turn (its data sheet). The exponents of §2.2 follow
+/// from these times, not from table 1's rates, which are those of a full queue.
+pub const LONE_READ_MS: f64 = 5.5;
+/// A lone random write: 4 ms mean seek and 2 ms half a turn.
+pub const LONE_WRITE_MS: f64 = 6.0;

@@ -6,7 +6,7 @@
 pub mod face;
 pub mod restart_claims;
 pub mod tpcc_claims;
-mod verdict;
+pub(crate) mod verdict;
 
 pub use verdict::{Outcome, Verdict};
 

@@ -39,14 +39,14 @@ pub struct Verdict {
 }
 
 /// One number (or comparison) that a claim rests on.
-pub(super) struct Check {
+pub(crate) struct Check {
     pub agrees: bool,
     pub numbers: String,
 }
 
 impl Verdict {
     /// Judges a claim by its checks: none at all means that it was not tested, and `needs` says what to run.
-    pub(super) fn judge(source: &'static str, claim: &'static str, needs: &str, checks: Vec<Check>) -> Self {
+    pub(crate) fn judge(source: &'static str, claim: &'static str, needs: &str, checks: Vec<Check>) -> Self {
         let outcome = match checks.as_slice() {
             [] => Outcome::NotTested,
             all if all.iter().all(|check| check.agrees) => Outcome::Holds,

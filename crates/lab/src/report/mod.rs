@@ -6,6 +6,7 @@
 pub mod html;
 mod model;
 mod mrc;
+mod reproduction;
 mod restart;
 mod simulation;
 mod svg;
@@ -15,6 +16,7 @@ mod tpcc;
 
 pub use model::{Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Report, Section, Table};
 pub use mrc::mrc_report;
+pub use reproduction::reproduction_report;
 pub use restart::restart_report;
 pub use simulation::simulation_report;
 pub use text::whole;

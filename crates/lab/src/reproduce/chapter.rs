@@ -1,0 +1,145 @@
+//! What a reproduced paper consists of.
+
+use crate::paper::{Outcome, Verdict};
+use crate::report::{Column, Section, Table};
+use serde::Serialize;
+
+/// One number of the paper beside ours.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Where the paper has it, e.g. "FaCE table 3a".
+    pub source: String,
+    /// What it is, e.g. "lc at 8 %".
+    pub what: String,
+    /// Its unit, e.g. "%".
+    pub unit: &'static str,
+    /// The paper's; `None` where the paper only draws it.
+    pub paper: Option<f64>,
+    /// Ours.
+    pub ours: Option<f64>,
+    /// Decimals to show.
+    #[serde(skip)]
+    pub digits: usize,
+}
+
+/// A claim with what there is to say about it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Claim {
+    /// The claim, judged.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Why it does not hold here, or what to keep in mind; may be empty.
+    pub why: String,
+}
+
+impl Claim {
+    /// Claims with the reasons of those that do not hold, by their sources and words: `reasons` are triples of the source,
+    /// the beginning of the claim and the reason.
+    pub fn explained(verdicts: Vec<Verdict>, reasons: &[(&str, &str, &str)]) -> Vec<Self> {
+        let explain = |verdict: Verdict| {
+            let fits = |reason: &&(&str, &str, &str)| {
+                reason.0 == verdict.source && verdict.claim.starts_with(reason.1)
+            };
+            let fails = verdict.outcome == Outcome::DoesNotHold;
+            let why = reasons.iter().find(fits).filter(|_| fails).map_or("", |reason| reason.2);
+            Self { verdict, why: why.to_owned() }
+        };
+        verdicts.into_iter().map(explain).collect()
+    }
+}
+
+/// A paper, reproduced.
+#[derive(Clone, Debug, Serialize)]
+pub struct Chapter {
+    /// Its name on the command line.
+    pub paper: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// What differs from the paper's set-up, and what was tuned on what: a sentence each.
+    pub setup: Vec<String>,
+    /// Numbers.
+    pub rows: Vec<Row>,
+    /// Claims.
+    pub claims: Vec<Claim>,
+    /// Plots and tables in the paper's form.
+    #[serde(skip)]
+    pub sections: Vec<Section>,
+}
+
+/// Collects rows of one source.
+pub struct Rows {
+    rows: Vec<Row>,
+}
+
+impl Rows {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self { rows: Vec::new() }
+    }
+
+    /// Adds a number, shown with so many decimals.
+    pub fn add(
+        &mut self,
+        source: impl Into<String>,
+        what: impl Into<String>,
+        (unit, digits): (&'static str, usize),
+        paper: Option<f64>,
+        ours: Option<f64>,
+    ) {
+        self.rows.push(Row { source: source.into(), what: what.into(), unit, paper, ours, digits });
+    }
+
+    /// All of them.
+    pub fn into_vec(self) -> Vec<Row> {
+        self.rows
+    }
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Chapter {
+    /// How many claims hold, do not hold, were not tested.
+    pub fn tally(&self) -> [usize; 3] {
+        [Outcome::Holds, Outcome::DoesNotHold, Outcome::NotTested]
+            .map(|outcome| self.claims.iter().filter(|claim| claim.verdict.outcome == outcome).count())
+    }
+
+    /// The numbers as a table.
+    pub fn table(&self) -> Table {
+        let columns = vec![
+            Column::words("source"),
+            Column::words("what"),
+            Column::numbers("paper"),
+            Column::numbers("ours"),
+            Column::words("unit"),
+        ];
+        let show =
+            |value: Option<f64>, digits| value.map_or("–".to_owned(), |value| format!("{value:.digits$}"));
+        let row = |row: &Row| {
+            vec![
+                row.source.clone(),
+                row.what.clone(),
+                show(row.paper, row.digits),
+                show(row.ours, row.digits),
+                row.unit.to_owned(),
+            ]
+        };
+        Table { columns, rows: self.rows.iter().map(row).collect() }
+    }
+
+    /// The verdicts alone, a line each: what a golden test compares. Numbers are left out, since they may move a little
+    /// when a policy or a model is improved.
+    pub fn verdict_lines(&self) -> String {
+        let line = |claim: &Claim| {
+            format!(
+                "{}: {}: {}: {}\n",
+                self.paper, claim.verdict.outcome, claim.verdict.source, claim.verdict.claim
+            )
+        };
+        self.claims.iter().map(line).collect()
+    }
+}

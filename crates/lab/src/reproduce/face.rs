@@ -1,0 +1,439 @@
+//! FaCE: tables 3 to 6, figures 4 to 6, and the break-even of §2.2.
+//!
+//! The store runs TPC-C on modelled devices, as `bench tpcc` and `bench restart` do; their claims are judged by
+//! `paper::tpcc_claims` and `paper::restart_claims`, and those that need other machines (table 5, figure 5) here. What
+//! differs from the paper's set-up is in docs/REPRODUCTION.md.
+
+use super::chapter::{Chapter, Claim, Rows};
+use super::{Context, Effort, Paper};
+use crate::bench::{run_restart, run_tpcc};
+use crate::config::{BenchConfig, Run, Stage, System, Warmup};
+use crate::paper::verdict::{Check, Verdict};
+use crate::paper::{Outcome, face, restart_claims, tpcc_claims};
+use crate::report::{Block, Chart, Line, LineChart, Section, restart_report, tpcc_report};
+use crate::result::{RestartResult, TpccResult};
+use entresol_core::PolicyKind;
+use entresol_store::Replacement;
+use std::time::Duration;
+
+const GSC: System = System::Cached(PolicyKind::FaceGsc);
+const LC: System = System::Cached(PolicyKind::Lc);
+/// The paper's DRAM, in per cent of its database.
+const DRAM_PERCENT: f64 = 0.4;
+/// The flash of figure 5 (6 GB) and of table 6 (4 GB), in per cent of the database.
+const FIGURE_5_PERCENT: f64 = 12.0;
+const TABLE_6_PERCENT: f64 = 8.0;
+/// Disk arrays of figure 5.
+const ARRAYS: [(&str, f64); 4] = [("raid0-4", 4.0), ("raid0-8", 8.0), ("raid0-12", 12.0), ("raid0-16", 16.0)];
+/// LC counts as stopped if sixteen disks give it less than this times what eight do.
+const STOPPED: f64 = 1.10;
+
+/// How much is run.
+struct Plan {
+    warehouses: u32,
+    clients: u32,
+    measured: Duration,
+    warmup: Warmup,
+    /// Flash sizes, in per cent of the database.
+    sizes: &'static [f64],
+    /// Steps of table 5.
+    steps: usize,
+    arrays: &'static [(&'static str, f64)],
+    intervals: &'static [u64],
+}
+
+impl Plan {
+    fn of(effort: Effort) -> Self {
+        match effort {
+            Effort::Quick => Self {
+                warehouses: 2,
+                clients: 20,
+                measured: Duration::from_secs(20),
+                warmup: Warmup::For(Duration::from_secs(40)),
+                sizes: &[8.0, 20.0],
+                steps: 2,
+                arrays: &[],
+                intervals: &[60],
+            },
+            Effort::Full => Self {
+                warehouses: 10,
+                clients: 50,
+                measured: Duration::from_secs(180),
+                warmup: Warmup::Auto,
+                sizes: &face::FLASH_PERCENTS,
+                steps: 5,
+                arrays: &ARRAYS,
+                intervals: &[60, 120, 180],
+            },
+        }
+    }
+
+    fn config(&self, context: &Context<'_>) -> BenchConfig {
+        BenchConfig {
+            warehouses: self.warehouses,
+            clients: self.clients,
+            dram_percent: DRAM_PERCENT,
+            replacement: Replacement::Lru,
+            flash_device: "mlc".into(),
+            disk_device: "raid0-8".into(),
+            measured: self.measured,
+            warmup: self.warmup,
+            checkpoint_interval: Duration::from_secs(180),
+            think: Duration::ZERO,
+            seed: context.seed,
+            real: None,
+        }
+    }
+}
+
+/// Reproduces the paper.
+pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
+    let plan = Plan::of(context.effort);
+    let config = plan.config(context);
+    let all = |systems: &[System], sizes: &[f64]| grid(systems, sizes);
+    let mlc = tpcc(context, "tables 3 and 4, figure 4a", 0.0, &config, &all(&System::ALL, plan.sizes))?;
+    let slc_config = BenchConfig { flash_device: "slc".into(), ..config.clone() };
+    let slc = tpcc(context, "figure 4b", 0.4, &slc_config, &all(&[LC, GSC], &plan.sizes[..1]))?;
+    let dram = more_dram(context, &plan, &config)?;
+    let arrays = more_disks(context, &plan, &config)?;
+    let restarts = restarts(context, &plan, &config)?;
+    (context.progress)("done", 1.0);
+
+    let mut verdicts = merged(tpcc_claims::verdicts(&mlc), tpcc_claims::verdicts(&slc));
+    verdicts.push(break_even_claim());
+    verdicts.push(more_flash_claim(&mlc, &dram));
+    verdicts.extend(array_claims(&arrays));
+    verdicts.extend(restart_claims::verdicts(&restarts));
+    let mut sections = of_report(tpcc_report(&mlc, &[]).sections, "Figure 4b", &slc);
+    sections.push(table_5(&mlc, &dram));
+    sections.extend(figure_5(&arrays));
+    sections.extend(restart_report(&restarts, &[]).sections);
+    sections.retain(|section| !section.blocks.iter().any(|block| matches!(block, Block::Verdicts(_))));
+    Ok(Chapter {
+        paper: Paper::Face.name(),
+        title: Paper::Face.title(),
+        setup: setup(&plan, &mlc),
+        rows: rows(&mlc, &dram, &restarts).into_vec(),
+        claims: Claim::explained(verdicts, REASONS),
+        sections,
+    })
+}
+
+fn setup(plan: &Plan, mlc: &[TpccResult]) -> Vec<String> {
+    let pages = mlc.first().map_or(0, |result| result.database_pages);
+    vec![
+        format!(
+            "TPC-C on Entresol's own store, {} warehouses ({pages} pages of 4 KiB), {} clients without think time, instead \
+             of PostgreSQL with 500 warehouses (50 GB) and 50 clients; DRAM and flash are the same shares of the database.",
+            plan.warehouses, plan.clients
+        ),
+        "Devices are modelled from table 1's rates and not slowed down; the SSD's model was calibrated on LC at 4 % in \
+         table 4 (length of a garbage collection) and on its decline (reach of the mapping cache), then frozen."
+            .into(),
+        format!("Measured: {} s of virtual time for each run.", plan.measured.as_secs()),
+    ]
+}
+
+/// What is known about claims that do not hold here: source, beginning of the claim, reason.
+const REASONS: &[(&str, &str, &str)] = &[
+    (
+        "FaCE §5.3",
+        "lc's hit rate",
+        "our LRU-2 remembers as many departed pages as there are slots (O'Neil's retained information), and a captured \
+         PostgreSQL trace gives the same lead; how much the paper's LC remembered is not said",
+    ),
+    (
+        "FaCE §5.3",
+        "30 to 40 %",
+        "duplicates grow with the share of dirty evictions and with the database's turnover, which is faster here",
+    ),
+    (
+        "FaCE table 4a",
+        "lc keeps",
+        "few clients on a small database do not keep the flash device busy all the time",
+    ),
+    (
+        "FaCE table 4b",
+        "lc's flash I/Os",
+        "the modelled drive's garbage collection profits from hot pages that are overwritten soon; only under evenly spread \
+         writes does its cost grow with the region",
+    ),
+    (
+        "FaCE table 4b",
+        "face-gsc does",
+        "lc keeps up better on the modelled drive, whose garbage collection profits from hot pages",
+    ),
+    (
+        "FaCE figure 4a",
+        "face-gsc at 20 %",
+        "our store writes fewer pages for each transaction than PostgreSQL, so flash-only suffers less",
+    ),
+    (
+        "FaCE §2.3",
+        "",
+        "our store writes fewer pages for each transaction than PostgreSQL, so flash-only suffers less",
+    ),
+    (
+        "FaCE figure 4a",
+        "tpmC on MLC: face-gsc > face-gr",
+        "differences between neighbours are smaller than the spread of short runs on a small database",
+    ),
+    (
+        "FaCE figure 4b",
+        "",
+        "lc keeps up better on the modelled drive, whose garbage collection profits from hot pages",
+    ),
+    (
+        "FaCE §5.5",
+        "at least 98 %",
+        "a small database is turned over many times between checkpoints; pages that left the flash come from disk or from \
+         their images in the log",
+    ),
+];
+
+fn grid(systems: &[System], sizes: &[f64]) -> Vec<Run> {
+    let of = |system: &System| match system {
+        System::Cached(_) => sizes.iter().map(|size| Run { system: *system, flash_percent: *size }).collect(),
+        _ => vec![Run { system: *system, flash_percent: 0.0 }],
+    };
+    systems.iter().flat_map(of).collect()
+}
+
+/// Runs TPC-C, telling what is done.
+fn tpcc(
+    context: &Context<'_>,
+    what: &str,
+    done: f64,
+    config: &BenchConfig,
+    runs: &[Run],
+) -> anyhow::Result<Vec<TpccResult>> {
+    let told = |_: usize, stage: Stage| {
+        if matches!(stage, Stage::Done | Stage::Loading(..)) {
+            (context.progress)(what, done);
+        }
+    };
+    run_tpcc(config, runs, &told)
+}
+
+/// The DRAM row of table 5: disk-only with one to five more shares of DRAM.
+fn more_dram(context: &Context<'_>, plan: &Plan, config: &BenchConfig) -> anyhow::Result<Vec<TpccResult>> {
+    let mut results = Vec::new();
+    let disk_only = [Run { system: System::DiskOnly, flash_percent: 0.0 }];
+    for step in table_5_steps(plan) {
+        let dram_percent = DRAM_PERCENT * (1.0 + step as f64);
+        let config = BenchConfig { dram_percent, ..config.clone() };
+        results.extend(tpcc(context, "table 5", 0.5, &config, &disk_only)?);
+    }
+    Ok(results)
+}
+
+/// Steps of 4 % flash, or of 0.4 % DRAM, that the plan's sizes have.
+fn table_5_steps(plan: &Plan) -> Vec<usize> {
+    plan.sizes.iter().take(plan.steps).map(|size| (size / 4.0).round() as usize).collect()
+}
+
+fn more_disks(
+    context: &Context<'_>,
+    plan: &Plan,
+    config: &BenchConfig,
+) -> anyhow::Result<Vec<(f64, Vec<TpccResult>)>> {
+    let runs = grid(&[System::DiskOnly, LC, GSC], &[FIGURE_5_PERCENT]);
+    let on = |(array, disks): &(&str, f64)| {
+        let config = BenchConfig { disk_device: (*array).into(), ..config.clone() };
+        Ok((*disks, tpcc(context, "figure 5", 0.6, &config, &runs)?))
+    };
+    plan.arrays.iter().map(on).collect()
+}
+
+fn restarts(context: &Context<'_>, plan: &Plan, config: &BenchConfig) -> anyhow::Result<Vec<RestartResult>> {
+    let mut runs = Vec::new();
+    for system in [System::DiskOnly, GSC] {
+        let flash_percent = if system == GSC { TABLE_6_PERCENT } else { 0.0 };
+        let interval = |seconds: &u64| (Run { system, flash_percent }, Duration::from_secs(*seconds));
+        runs.extend(plan.intervals.iter().map(interval));
+    }
+    let told = |_: usize, _: Stage| (context.progress)("table 6, figure 6", 0.8);
+    run_restart(config, &runs, &told)
+}
+
+/// Each claim as judged where it could be tested.
+fn merged(first: Vec<Verdict>, second: Vec<Verdict>) -> Vec<Verdict> {
+    let tested = |(first, second): (Verdict, Verdict)| match first.outcome {
+        Outcome::NotTested => second,
+        _ => first,
+    };
+    first.into_iter().zip(second).map(tested).collect()
+}
+
+/// §2.2: the exponent of the break-even between DRAM and flash, for a lone request of the disk and the flash's rate.
+fn break_even_claim() -> Verdict {
+    let (disk, flash) = (&face::MEDIA[3], &face::MEDIA[0]);
+    let exponent = |disk_ms: f64, iops: f64| disk_ms / (disk_ms - 1e3 / iops);
+    let lone = [(face::LONE_READ_MS, flash.random_read_iops), (face::LONE_WRITE_MS, flash.random_write_iops)];
+    let queued = [
+        (1e3 / disk.random_read_iops, flash.random_read_iops),
+        (1e3 / disk.random_write_iops, flash.random_write_iops),
+    ];
+    let check = |(paper, (ms, iops)): (f64, (f64, f64))| {
+        let ours = exponent(ms, iops);
+        Check { agrees: (ours - paper).abs() < 0.003, numbers: format!("{ours:.3} (paper {paper})") }
+    };
+    let mut checks: Vec<Check> = face::BREAK_EVEN.into_iter().zip(lone).map(check).collect();
+    if let Some(last) = checks.last_mut() {
+        let [read, write] = queued.map(|(ms, iops)| exponent(ms, iops));
+        last.numbers.push_str(&format!(
+            "; with table 1's rates of a full queue it would be {read:.3} and {write:.3}"
+        ));
+    }
+    let claim = "break-even 1 + θ = (1 + δ)^x with x ≈ 1.006 (reads) and 1.025 (writes), for a lone request of the disk";
+    Verdict::judge("FaCE §2.2", claim, "nothing", checks)
+}
+
+/// Table 5: face-gsc with so many times 4 % of flash against disk-only with as many times 0.4 % more DRAM.
+fn table_5_pairs<'a>(
+    mlc: &'a [TpccResult],
+    dram: &'a [TpccResult],
+) -> Vec<(f64, &'a TpccResult, &'a TpccResult)> {
+    let partner = |more: &'a TpccResult| {
+        let step = (more.dram_percent / DRAM_PERCENT - 1.0).round();
+        let flash =
+            mlc.iter().find(|r| r.system == GSC.name() && (r.flash_percent - 4.0 * step).abs() < 1e-9)?;
+        Some((step, more, flash))
+    };
+    dram.iter().filter_map(partner).collect()
+}
+
+fn more_flash_claim(mlc: &[TpccResult], dram: &[TpccResult]) -> Verdict {
+    let check = |(step, more_dram, more_flash): (f64, &TpccResult, &TpccResult)| Check {
+        agrees: more_flash.tpmC > more_dram.tpmC,
+        numbers: format!("×{step}: {:.0} against {:.0}", more_flash.tpmC, more_dram.tpmC),
+    };
+    let checks = table_5_pairs(mlc, dram).into_iter().map(check).collect();
+    let claim = "more flash (4 % of the database a step, face-gsc) gives more tpmC than more DRAM for the same money (0.4 % a \
+                 step, disk-only)";
+    Verdict::judge("FaCE table 5", claim, "face-gsc at 4, 8 … 20 %", checks)
+}
+
+fn array_claims(arrays: &[(f64, Vec<TpccResult>)]) -> Vec<Verdict> {
+    let tpmc = |system: System| -> Vec<(f64, f64)> {
+        let of = |(disks, results): &(f64, Vec<TpccResult>)| {
+            Some((*disks, results.iter().find(|r| r.system == system.name())?.tpmC))
+        };
+        arrays.iter().filter_map(of).collect()
+    };
+    let shown = |points: &[(f64, f64)]| {
+        points.iter().map(|(disks, tpmc)| format!("{disks}: {tpmc:.0}")).collect::<Vec<_>>().join(" → ")
+    };
+    let rises = |system: System| {
+        let points = tpmc(system);
+        let agrees = points.windows(2).all(|pair| pair[1].1 > pair[0].1);
+        (points.len() > 1).then(|| Check { agrees, numbers: format!("{} {}", system.name(), shown(&points)) })
+    };
+    let lc = tpmc(LC);
+    let at = |disks: f64| lc.iter().find(|point| point.0 == disks).map(|point| point.1);
+    let stops = at(8.0)
+        .zip(at(16.0))
+        .map(|(eight, sixteen)| Check { agrees: sixteen < STOPPED * eight, numbers: shown(&lc) });
+    let needs = "the full run";
+    vec![
+        Verdict::judge(
+            "FaCE figure 5",
+            "tpmC of face-gsc and disk-only rises with the number of disks, 4 to 16",
+            needs,
+            [GSC, System::DiskOnly].into_iter().filter_map(rises).collect(),
+        ),
+        Verdict::judge(
+            "FaCE figure 5",
+            "lc does not scale beyond eight disks (less than 10 % more tpmC with sixteen)",
+            needs,
+            stops.into_iter().collect(),
+        ),
+    ]
+}
+
+/// The sections of the main grid, with figure 4b's plot after figure 4.
+fn of_report(mut sections: Vec<Section>, title: &str, slc: &[TpccResult]) -> Vec<Section> {
+    let bars =
+        tpcc_report(slc, &[]).sections.into_iter().find(|section| section.title.starts_with("Figure 4"));
+    if let Some(section) = bars {
+        let at = sections.iter().position(|s| s.title.starts_with("Figure 4")).map_or(0, |at| at + 1);
+        sections.insert(at, Section { title: format!("{title}: throughput on SLC"), ..section });
+    }
+    sections
+}
+
+fn table_5(mlc: &[TpccResult], dram: &[TpccResult]) -> Section {
+    let pairs = table_5_pairs(mlc, dram);
+    let line = |series: &str, points: Vec<(f64, f64)>, paper| Line { series: series.into(), paper, points };
+    let ours = |of: fn(&(f64, &TpccResult, &TpccResult)) -> f64| pairs.iter().map(|p| (p.0, of(p))).collect();
+    let paper = face::GSC_TPMC.iter().enumerate().map(|(at, tpmc)| (at as f64 + 1.0, *tpmc)).collect();
+    let lines = vec![
+        line("face-gsc", ours(|(_, _, flash)| flash.tpmC), false),
+        line("face-gsc", paper, true),
+        line("disk-only", ours(|(_, dram, _)| dram.tpmC), false),
+    ];
+    let chart = LineChart {
+        title: "More DRAM (disk-only) or more flash (face-gsc) for the same money".into(),
+        x_label: "steps of 0.4 % DRAM or 4 % flash".into(),
+        y_label: "tpmC".into(),
+        lines,
+        in_terminal: false,
+    };
+    Section {
+        title: "Table 5: more DRAM or more flash".into(),
+        blocks: vec![Block::Chart(Chart::Lines(chart))],
+    }
+}
+
+fn figure_5(arrays: &[(f64, Vec<TpccResult>)]) -> Option<Section> {
+    let line = |system: &System| {
+        let of = |(disks, results): &(f64, Vec<TpccResult>)| {
+            Some((*disks, results.iter().find(|r| r.system == system.name())?.tpmC))
+        };
+        Line { series: system.name().into(), paper: false, points: arrays.iter().filter_map(of).collect() }
+    };
+    let chart = LineChart {
+        title: "Throughput with 4 to 16 disks, flash of 12 %".into(),
+        x_label: "disks".into(),
+        y_label: "tpmC".into(),
+        lines: [System::DiskOnly, LC, GSC].iter().map(line).collect(),
+        in_terminal: true,
+    };
+    (!arrays.is_empty()).then(|| Section {
+        title: "Figure 5: more disks".into(),
+        blocks: vec![Block::Chart(Chart::Lines(chart))],
+    })
+}
+
+fn rows(mlc: &[TpccResult], dram: &[TpccResult], restarts: &[RestartResult]) -> Rows {
+    let mut rows = Rows::new();
+    type Ours = fn(&TpccResult) -> f64;
+    let tables: [(face::SizeTable, &'static str, usize, Ours); 4] = [
+        (face::FLASH_HITS, "%", 1, |r| r.flash_hit_rate * 100.0),
+        (face::WRITE_REDUCTION, "%", 1, |r| r.write_reduction * 100.0),
+        (face::FLASH_UTILISATION, "%", 1, |r| r.flash_utilisation * 100.0),
+        (face::FLASH_IOPS, "pages/s", 0, |r| r.flash_iops),
+    ];
+    for (table, unit, digits, ours) in tables {
+        for (policy, _) in table.rows {
+            let system = System::Cached(policy);
+            for result in mlc.iter().filter(|r| r.system == system.name()) {
+                let what = format!("{}, {} at {} %", table.title, result.system, result.flash_percent);
+                let paper = table.at(system, result.flash_percent);
+                rows.add(table.source, what, (unit, digits), paper, Some(ours(result)));
+            }
+        }
+    }
+    for (step, dram, flash) in table_5_pairs(mlc, dram) {
+        let paper = face::GSC_TPMC.get(step as usize - 1).copied();
+        rows.add("FaCE table 5", format!("more flash ×{step}"), ("tpmC", 0), paper, Some(flash.tpmC));
+        rows.add("FaCE table 5", format!("more DRAM ×{step}"), ("tpmC", 0), None, Some(dram.tpmC));
+    }
+    for result in restarts {
+        let paper = System::from_name(&result.system)
+            .and_then(|system| face::restart_s(system, result.checkpoint_interval_s));
+        let what = format!("restart, {} every {} s", result.system, result.checkpoint_interval_s);
+        rows.add("FaCE table 6", what, ("s", 1), paper, Some(result.restart_s));
+    }
+    rows
+}

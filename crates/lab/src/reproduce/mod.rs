@@ -1,0 +1,78 @@
+//! The papers' figures, reproduced: each paper is a [`Chapter`] of numbers (the paper's beside ours) and claims (judged).
+//!
+//! To add a paper: a file here with `pub fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter>`, and a line in
+//! [`Paper::ALL`] and in `run`. The paper's numbers stand in `crate::paper`.
+//!
+//! Invariant: a claim is judged by numbers that were computed in this run. What differs from the paper's set-up is said in
+//! the chapter, and a claim that does not hold says why, as far as we know.
+
+mod chapter;
+mod face;
+
+pub use chapter::{Chapter, Claim, Row, Rows};
+
+use std::path::PathBuf;
+
+/// A paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Paper {
+    /// Kang, Lee, Moon: Flash-based Extended Cache for Higher Throughput and Faster Recovery, PVLDB 5(11), 2012.
+    Face,
+}
+
+impl Paper {
+    /// All that can be reproduced, in the order of `reproduce all`.
+    pub const ALL: [Paper; 1] = [Paper::Face];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Paper::Face => "face",
+        }
+    }
+
+    /// The paper of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|paper| paper.name() == name)
+    }
+
+    /// Its title.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Paper::Face => {
+                "FaCE: Flash-Based Extended Cache for Higher Throughput and Faster Recovery (VLDB 2012)"
+            }
+        }
+    }
+}
+
+/// How much work to put into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Small databases and short runs: minutes on two cores for all papers together. Directions, not digits.
+    Quick,
+    /// Half an hour on two cores for all papers together.
+    Full,
+}
+
+/// What chapters are written with.
+pub struct Context<'a> {
+    /// How much work.
+    pub effort: Effort,
+    /// Seeds everything random.
+    pub seed: u64,
+    /// The folder with captured traces, if there is one. Chapters that would use one say so when it is not there.
+    pub traces: Option<PathBuf>,
+    /// Told what is being done, and which share of the chapter is behind.
+    pub progress: &'a (dyn Fn(&str, f64) + Sync),
+}
+
+/// Reproduces a paper.
+///
+/// # Errors
+/// Whatever keeps an experiment from running: too little memory, a trace that cannot be read.
+pub fn run(paper: Paper, context: &Context<'_>) -> anyhow::Result<Chapter> {
+    match paper {
+        Paper::Face => face::chapter(context),
+    }
+}
