@@ -26,6 +26,7 @@
 //! blocks than configured, nor log blocks; between calls at least one block is free.
 
 mod evict;
+mod lend;
 mod log;
 mod merge;
 
