@@ -43,6 +43,7 @@ fn run(command: Command) -> Result<(), Failure> {
             )),
         },
         Command::Check { flash, disk } => command::check::run(&flash, disk.as_deref()),
+        Command::Torture(torture) => command::torture::run(&torture),
         Command::Devices => command::devices::run(),
         Command::Worker(worker) => command::worker::run(*worker),
     }

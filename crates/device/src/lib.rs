@@ -20,7 +20,7 @@ mod uring;
 
 pub use best::{OpenDevice, open_device};
 pub use error::DeviceError;
-pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Survival};
+pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Moment, Survival};
 pub use file::{FileDevice, FileOptions};
 pub use memory::{BaseImage, MemoryDevice};
 pub use model::ModelDevice;

@@ -12,6 +12,7 @@
 //! | [`mutants`] | named bugs, each of which must be noticed |
 //! | [`shared`] | memory that processes share, and survive each other in |
 //! | [`report`] | what was found, with seeds and commands that replay it |
+//! | [`mod@torture`] | all faults on random configurations, counted |
 #![deny(unsafe_code)] // but for `shared`, which maps memory
 
 pub mod bank;
@@ -22,6 +23,7 @@ pub mod mutants;
 pub mod report;
 pub mod shared;
 pub mod system;
+pub mod torture;
 pub mod tpcc;
 pub mod watched;
 pub mod workload;
@@ -31,5 +33,6 @@ pub use campaign::Campaign;
 pub use machine::{Machine, Media};
 pub use report::{Failure, Report};
 pub use system::System;
+pub use torture::{TortureOptions, TortureReport, torture};
 pub use tpcc::Tpcc;
 pub use workload::Workload;

@@ -3,7 +3,7 @@
 //! Invariant: what a power failure leaves depends on the requests so far and on the seed alone.
 
 use crate::watched::{Observer, Pace, Watched};
-use entresol_device::{BaseImage, Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
+use entresol_device::{BaseImage, Device, FaultPlan, FaultyDevice, MemoryDevice, Moment, Survival};
 use entresol_runtime::rng::Rng;
 use std::sync::Arc;
 
@@ -137,7 +137,32 @@ impl Machine {
     }
 }
 
+/// The machine at one moment: every power failure that could strike then starts from it.
+#[derive(Debug)]
+pub struct Standstill {
+    /// The disk under the pages.
+    pub disk: Moment,
+    /// The log device.
+    pub log: Moment,
+    /// The flash device.
+    pub flash: Moment,
+}
+
 impl Devices {
+    /// What the devices hold now, durable and not.
+    pub fn standstill(&self) -> Standstill {
+        Standstill { disk: self.disk.moment(), log: self.log.moment(), flash: self.flash.moment() }
+    }
+
+    /// How many writes and syncs each device has carried out: what a power failure leaves can only have changed if one of
+    /// these has.
+    pub fn progress(&self) -> [(u64, u64); 3] {
+        [&self.disk, &self.log, &self.flash].map(|device| {
+            let counters = device.counters();
+            (counters.writes, counters.syncs)
+        })
+    }
+
     /// What is left after a power failure now; `seed` decides which unsynced sectors of which device.
     pub fn after_crash(&self, seed: u64) -> Media {
         let mut rng = Rng::new(seed);

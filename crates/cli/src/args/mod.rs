@@ -4,6 +4,7 @@ mod bench;
 mod machine;
 mod reproduce;
 mod simulate;
+mod torture;
 mod values;
 mod worker;
 
@@ -11,6 +12,7 @@ pub use bench::{Bench, RestartArgs, TpccArgs};
 pub use machine::MachineArgs;
 pub use reproduce::ReproduceArgs;
 pub use simulate::{MrcArgs, SimulateArgs, SourceArgs};
+pub use torture::TortureArgs;
 pub use worker::WorkerArgs;
 
 use clap::{Parser, Subcommand};
@@ -77,6 +79,14 @@ pub enum Command {
         /// The disk that it belongs to
         disk: Option<PathBuf>,
     },
+    /// Crash flash caches at every operation, under every fault, and count (exit status 1 if anything is lost)
+    ///
+    /// Draws small configurations and workloads from the seed, runs the real engine on simulated devices, and looks at
+    /// every state that a power failure at any operation could leave: all subsets of the unsynced writes, torn writes,
+    /// crashes of the recovery; failing and lying devices; flash exchanged, lost, brought back too late, damaged. Each
+    /// state is recovered and compared with what may legally be found. What goes wrong is printed with its seed and a
+    /// shortened script.
+    Torture(TortureArgs),
     /// List the modelled devices with their parameters
     Devices,
     /// Run TPC-C on real files until killed (for crash experiments)

@@ -111,6 +111,30 @@ pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{text:?} is not a seed; give a whole number from 0 to {}", u64::MAX))
 }
 
+/// Crash states to look at.
+pub fn states(text: &str) -> Result<u64, String> {
+    whole(text, "crash states", 1..=1 << 40)
+}
+
+/// Violations after which a torture ends.
+pub fn violations(text: &str) -> Result<usize, String> {
+    count(text, "violations", 1..=1000).map(|violations| violations as usize)
+}
+
+/// OS threads.
+pub fn threads(text: &str) -> Result<usize, String> {
+    count(text, "threads", 1..=1024).map(|threads| threads as usize)
+}
+
+/// Seconds that something may take: up to a week.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let value = number(text).map_err(|_| format!("{text:?} is not a number of seconds; give e.g. 60"))?;
+    if value > 0.0 && value <= MINUTES_MAX * 60.0 {
+        return Ok(Duration::from_secs_f64(value));
+    }
+    Err(format!("{text} seconds are not possible; more than 0 and at most {} are", MINUTES_MAX * 60.0))
+}
+
 /// Which DRAM frame goes first.
 pub fn replacement(text: &str) -> Result<Replacement, String> {
     match text {

@@ -12,5 +12,6 @@ mod runner;
 pub mod simulate;
 mod source;
 mod storage;
+pub mod torture;
 pub mod tpcc;
 pub mod worker;

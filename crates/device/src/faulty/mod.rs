@@ -7,9 +7,11 @@
 //! Invariant: without a fault the device reads as if every write had been carried out; and a write that a successful sync
 //! followed is in every image after a crash (unless [`Fault::SyncLies`]).
 
+mod moment;
 mod pending;
 mod plan;
 
+pub use moment::Moment;
 pub use pending::Survival;
 pub use plan::{Fault, FaultPlan, Injection};
 
@@ -64,9 +66,13 @@ impl FaultyDevice {
 
     /// What would be found after a power failure now. Leaves this device as it is.
     pub fn after_crash(&self, survival: &Survival) -> MemoryDevice {
-        let survivor = self.durable.fork(&self.name);
-        self.state.lock().pending.survivors(survival, |offset, data| write_within(&survivor, offset, data));
-        survivor
+        moment::survivor(&self.durable, &self.state.lock().pending, survival)
+    }
+
+    /// What this device holds now, durable and not: every power failure that could strike at this moment starts from it.
+    pub fn moment(&self) -> Moment {
+        let state = self.state.lock();
+        Moment::new(self.durable.fork(&self.name), state.pending.clone())
     }
 
     /// Flips one bit of the durable content, for good. `bit` counts from the start of the device.

@@ -1,9 +1,11 @@
-//! Writes that no sync has made durable yet, sector by sector.
+//! Writes that no sync has made durable yet.
 //!
-//! Invariant: versions stand in the order in which they were written; `newest` points to the last version of each sector.
+//! Invariant: pieces stand in the order in which they were written, so that carrying them out in order gives what a read
+//! must see. A write is one piece, or several where a discard took sectors out of it. A copy shares their bytes.
 
 use entresol_runtime::rng::Rng;
-use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Smallest unit that survives a crash whole, in bytes.
 pub(super) const SECTOR_BYTES: usize = 512;
@@ -23,89 +25,115 @@ pub enum Survival {
     Sectors(Vec<bool>),
 }
 
+/// Adjacent sectors of one write.
+#[derive(Clone, Debug)]
+struct Piece {
+    /// In bytes.
+    offset: u64,
+    bytes: Arc<[u8]>,
+    /// The part of `bytes` that counts; whole sectors.
+    part: Range<usize>,
+    /// The write it belongs to, counted since the last sync.
+    write: u32,
+}
+
+impl Piece {
+    fn data(&self) -> &[u8] {
+        &self.bytes[self.part.clone()]
+    }
+
+    fn end(&self) -> u64 {
+        self.offset + self.part.len() as u64
+    }
+
+    /// Without what lies in `offset .. end`: nothing, one piece or two.
+    fn without(self, offset: u64, end: u64) -> impl Iterator<Item = Piece> {
+        let keep = |from: u64, to: u64| {
+            let (from, to) = (from.max(self.offset), to.min(self.end()));
+            (from < to).then(|| {
+                let start = self.part.start + (from - self.offset) as usize;
+                Piece { offset: from, part: start..start + (to - from) as usize, ..self.clone() }
+            })
+        };
+        [keep(0, offset), keep(end, u64::MAX)].into_iter().flatten()
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pending {
-    /// (sector, write it belongs to).
-    versions: Vec<(u64, u32)>,
-    data: Vec<[u8; SECTOR_BYTES]>,
-    newest: BTreeMap<u64, usize>,
+    pieces: Vec<Piece>,
     writes: u32,
 }
 
 impl Pending {
     pub fn write(&mut self, offset: u64, data: &[u8]) {
-        for (index, bytes) in data.as_chunks::<SECTOR_BYTES>().0.iter().enumerate() {
-            let sector = offset / SECTOR_BYTES as u64 + index as u64;
-            self.newest.insert(sector, self.versions.len());
-            self.versions.push((sector, self.writes));
-            self.data.push(*bytes);
-        }
+        self.pieces.push(Piece { offset, bytes: data.into(), part: 0..data.len(), write: self.writes });
         self.writes += 1;
     }
 
-    /// Lays the pending sectors over what was read from the durable image.
+    /// Lays the pending writes over what was read from the durable image.
     pub fn overlay(&self, offset: u64, buffer: &mut [u8]) {
-        if self.newest.is_empty() {
-            return;
-        }
-        let first = offset / SECTOR_BYTES as u64;
-        let end = first + (buffer.len() / SECTOR_BYTES) as u64;
-        for (sector, &version) in self.newest.range(first..end) {
-            let at = (sector - first) as usize * SECTOR_BYTES;
-            buffer[at..at + SECTOR_BYTES].copy_from_slice(&self.data[version]);
+        let end = offset + buffer.len() as u64;
+        for piece in &self.pieces {
+            let (from, to) = (piece.offset.max(offset), piece.end().min(end));
+            if from < to {
+                let source = &piece.data()[(from - piece.offset) as usize..(to - piece.offset) as usize];
+                buffer[(from - offset) as usize..(to - offset) as usize].copy_from_slice(source);
+            }
         }
     }
 
     /// Forgets what was written to the range.
     pub fn discard(&mut self, offset: u64, length: u64) {
-        let (first, end) = (offset / SECTOR_BYTES as u64, (offset + length) / SECTOR_BYTES as u64);
-        if self.newest.range(first..end).next().is_none() {
-            return;
+        let end = offset + length;
+        if self.pieces.iter().any(|piece| piece.offset < end && offset < piece.end()) {
+            let pieces = std::mem::take(&mut self.pieces);
+            self.pieces = pieces.into_iter().flat_map(|piece| piece.without(offset, end)).collect();
         }
-        let mut kept = Pending { writes: self.writes, ..Pending::default() };
-        for (&(sector, write), data) in self.versions.iter().zip(&self.data) {
-            if !(first..end).contains(&sector) {
-                kept.newest.insert(sector, kept.versions.len());
-                kept.versions.push((sector, write));
-                kept.data.push(*data);
-            }
-        }
-        *self = kept;
     }
 
-    /// Calls `each` with the offset and newest content of every pending sector, and forgets them.
+    /// Calls `each` with the offset and content of every pending write in order, and forgets them.
     pub fn drain(&mut self, mut each: impl FnMut(u64, &[u8])) {
-        for (&sector, &version) in &self.newest {
-            each(sector * SECTOR_BYTES as u64, &self.data[version]);
-        }
+        self.pieces.iter().for_each(|piece| each(piece.offset, piece.data()));
         self.clear();
     }
 
     pub fn clear(&mut self) {
-        self.versions.clear();
-        self.data.clear();
-        self.newest.clear();
+        self.pieces.clear();
         self.writes = 0;
     }
 
     /// Number of writes, and of their sectors.
     pub fn len(&self) -> (usize, usize) {
-        (self.writes as usize, self.versions.len())
+        let bytes: usize = self.pieces.iter().map(|piece| piece.part.len()).sum();
+        (self.writes as usize, bytes / SECTOR_BYTES)
     }
 
     /// Calls `each` with the offset and content of what survives a crash, older versions first.
     pub fn survivors(&self, survival: &Survival, mut each: impl FnMut(u64, &[u8])) {
         let mut rng = Rng::new(if let Survival::Seed(seed) = survival { *seed } else { 0 });
-        for (index, (&(sector, write), data)) in self.versions.iter().zip(&self.data).enumerate() {
-            let survives = match survival {
-                Survival::None => false,
-                Survival::All => true,
-                Survival::Seed(_) => rng.next_u64() & 1 == 1,
-                Survival::Writes(chosen) => chosen.get(write as usize).copied().unwrap_or(false),
-                Survival::Sectors(chosen) => chosen.get(index).copied().unwrap_or(false),
-            };
-            if survives {
-                each(sector * SECTOR_BYTES as u64, data);
+        let mut index = 0;
+        for piece in &self.pieces {
+            let data = piece.data();
+            // Adjacent survivors at once.
+            let mut run: Option<usize> = None;
+            for start in (0..data.len()).step_by(SECTOR_BYTES) {
+                let survives = match survival {
+                    Survival::None => false,
+                    Survival::All => true,
+                    Survival::Seed(_) => rng.next_u64() & 1 == 1,
+                    Survival::Writes(chosen) => chosen.get(piece.write as usize).copied().unwrap_or(false),
+                    Survival::Sectors(chosen) => chosen.get(index).copied().unwrap_or(false),
+                };
+                index += 1;
+                if survives {
+                    run.get_or_insert(start);
+                } else if let Some(from) = run.take() {
+                    each(piece.offset + from as u64, &data[from..start]);
+                }
+            }
+            if let Some(from) = run {
+                each(piece.offset + from as u64, &data[from..]);
             }
         }
     }

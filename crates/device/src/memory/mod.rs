@@ -113,6 +113,11 @@ impl MemoryDevice {
         }
     }
 
+    /// The name in its errors.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Bytes of memory that this device's own pages take, without the base image.
     pub fn resident_bytes(&self) -> u64 {
         self.resident.load(Relaxed)

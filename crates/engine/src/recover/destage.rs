@@ -1,6 +1,9 @@
 //! Write-through: before such a tier starts, what flash holds newer than disk (from a life in write-back mode, or written
 //! to disk without a sync before the power failed) is copied there. So in this mode nothing on flash is ever newer than
 //! disk, and no destage of an older version can overtake a write to disk.
+//!
+//! A damaged page is an error where a checkpoint may have relied on it: on a cache last opened in write-back mode. After
+//! write-through only what no checkpoint covers yet is copied, and the database's log has that: a damaged one is passed by.
 
 use super::directory;
 use super::{Dirtiness, Reader, Restored, Scan};
@@ -12,21 +15,23 @@ use arrayvec::ArrayVec;
 use entresol_core::{Lookup, PageId, Partition, SlotId};
 use entresol_device::{Device, Io};
 use entresol_format::page;
-use entresol_format::superblock::Superblock;
+use entresol_format::superblock::{Mode, Superblock};
 use zerocopy::IntoBytes;
 
 /// Pages copied at once.
 const BATCH: usize = 32;
 
 impl Restored {
-    /// Copies every page that is newer than disk there, durably, and marks all as clean.
+    /// Copies every page that is newer than disk there, durably, and marks all as clean. Returns how many were damaged and
+    /// passed by.
     pub(crate) fn destage_all(
         &mut self,
         flash: &dyn Device,
         disk: &std::sync::Arc<dyn Device>,
         superblock: &Superblock,
         options: &TierOptions,
-    ) -> Result<(), TierError> {
+    ) -> Result<u64, TierError> {
+        let mut damaged = 0;
         let partition = Partition::attach(self.region.as_mut_bytes())
             .map_err(|error| TierError::Config(error.to_string()))?;
         let mut dirty: Vec<(PageId, SlotId)> =
@@ -50,12 +55,17 @@ impl Restored {
                     other => unreachable!("a restored page is on flash, {other:?} found"),
                 };
                 let stamp = entresol_core::Position(generation.0.wrapping_add(superblock.salt()));
-                page::verify(data, *id, Some(stamp)).map_err(|fault| TierError::Damaged {
-                    page: *id,
-                    place: format!("flash slot {}", slot.0),
-                    fault: fault.to_string(),
-                })?;
-                batch.push(Io::Write { offset: disk.offset(*id), data });
+                match page::verify(data, *id, Some(stamp)) {
+                    Ok(()) => batch.push(Io::Write { offset: disk.offset(*id), data }),
+                    Err(_) if superblock.mode == Mode::WriteThrough => damaged += 1,
+                    Err(fault) => {
+                        return Err(TierError::Damaged {
+                            page: *id,
+                            place: format!("flash slot {}", slot.0),
+                            fault: fault.to_string(),
+                        });
+                    }
+                }
             }
             disk.device.run(&mut batch).map_err(disk_error)?;
         }
@@ -66,6 +76,6 @@ impl Restored {
             .map_err(|error| TierError::Config(error.to_string()))?;
         directory::fill(&mut reader, &scan, &mut partition, Dirtiness::AllClean)?;
         reader.report(&mut OpenReport::default());
-        Ok(())
+        Ok(damaged)
     }
 }

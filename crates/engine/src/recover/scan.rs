@@ -10,7 +10,7 @@ use entresol_device::{Device, Io};
 use entresol_format::page;
 use entresol_format::summary::{Entry, Summary};
 use entresol_format::superblock::Superblock;
-use entresol_format::{BLOCK_BYTES, Layout};
+use entresol_format::{BLOCK_BYTES, BlockFault, Layout};
 
 /// Summaries read at once.
 const BATCH: usize = 32;
@@ -62,6 +62,25 @@ struct Raw {
     front: Position,
 }
 
+/// What lies where a group's summary belongs.
+enum Block {
+    /// It.
+    Summary(Raw),
+    /// Something whole: nothing, or what was written there in another round. The group's own is not there, or not yet.
+    Other,
+    /// Something damaged.
+    Damaged,
+}
+
+impl Block {
+    fn summary(&self) -> Option<&Raw> {
+        match self {
+            Block::Summary(raw) => Some(raw),
+            Block::Other | Block::Damaged => None,
+        }
+    }
+}
+
 impl<'a> Reader<'a> {
     pub(crate) fn new(flash: &'a dyn Device, superblock: &'a Superblock, layout: Layout) -> Self {
         let group = superblock.group_pages as usize * superblock.page_bytes as usize;
@@ -96,9 +115,8 @@ impl<'a> Reader<'a> {
         Position(group * self.group_pages())
     }
 
-    /// Reads the summaries of `count` groups from `first` on, at most [`BATCH`]. `None`: no summary of this cache and
-    /// that group is there.
-    fn summaries(&mut self, first: u64, count: usize) -> Result<Vec<Option<Raw>>, TierError> {
+    /// Reads the summaries of `count` groups from `first` on, at most [`BATCH`].
+    fn summaries(&mut self, first: u64, count: usize) -> Result<Vec<Block>, TierError> {
         let mut batch = ArrayVec::<Io<'_>, BATCH>::new();
         for (at, buffer) in self.blocks.chunks_exact_mut(BLOCK_BYTES).take(count).enumerate() {
             batch.push(Io::Read { offset: self.layout.summary_offset(first + at as u64), buffer });
@@ -108,11 +126,19 @@ impl<'a> Reader<'a> {
         self.summaries_read += count as u64;
         self.bytes_read += (count * BLOCK_BYTES) as u64;
         let blocks = self.blocks.chunks_exact(BLOCK_BYTES).take(count).enumerate();
-        Ok(blocks.map(|(at, block)| self.accept(first + at as u64, block)).collect())
+        Ok(blocks.map(|(at, block)| self.judge_block(first + at as u64, block)).collect())
     }
 
-    fn accept(&self, number: u64, block: &[u8]) -> Option<Raw> {
-        let summary = Summary::decode(block, self.superblock.group_pages).ok()?;
+    fn judge_block(&self, number: u64, block: &[u8]) -> Block {
+        match Summary::decode(block, self.superblock.group_pages) {
+            Ok(summary) => self.accept(number, &summary).map_or(Block::Other, Block::Summary),
+            Err(BlockFault::Blank) => Block::Other,
+            Err(_) => Block::Damaged,
+        }
+    }
+
+    /// `None`: it is of another cache, group or life.
+    fn accept(&self, number: u64, summary: &Summary<'_>) -> Option<Raw> {
         let head = summary.head;
         let left_over =
             self.position(number) >= self.superblock.session_rear && head.epoch < self.superblock.epoch;
@@ -196,20 +222,34 @@ impl<'a> Reader<'a> {
         let mut at = first;
         while at < end {
             let count = ((end - at) as usize).min(BATCH);
-            for (place, raw) in self.summaries(at, count)?.into_iter().enumerate() {
-                groups.push(match raw {
-                    Some(raw) => raw.group,
-                    None => self.rebuild(at + place as u64)?,
-                });
+            for (place, block) in self.summaries(at, count)?.into_iter().enumerate() {
+                groups.push(self.durable_group(at + place as u64, block)?);
             }
             at += count as u64;
         }
         Ok(groups)
     }
 
-    /// A durable group whose summary is damaged: its pages' headers tell, if all of them can be read.
-    fn rebuild(&mut self, number: u64) -> Result<ScannedGroup, TierError> {
+    /// A group that is durable, with what lies where its summary belongs.
+    fn durable_group(&mut self, number: u64, block: Block) -> Result<ScannedGroup, TierError> {
+        match block {
+            Block::Summary(raw) => Ok(raw.group),
+            Block::Other => self.rebuild(number, true),
+            Block::Damaged => self.rebuild(number, false),
+        }
+    }
+
+    /// A durable group without its summary: its pages' headers tell, if all of them can be read. If its write is `lost`,
+    /// what is missing may be so, too: the group was not full only if its summary said so.
+    fn rebuild(&mut self, number: u64, lost: bool) -> Result<ScannedGroup, TierError> {
         let (group, damaged) = self.read_headers(number)?;
+        if lost && let Some(at) = group.entries.iter().position(Option::is_none) {
+            return Err(TierError::Refused(format!(
+                "group {number} was durable on flash, but an older one lies in its place, and its page at place {at} is \
+                 missing: the device has lost a write; pages newer than disk may be lost with it; restore the flash \
+                 device, or wipe it and recover the database from a backup"
+            )));
+        }
         if let Some(at) = damaged.first() {
             return Err(TierError::Refused(format!(
                 "the summary of group {number} on flash is damaged, and so is the page at place {at} of it: a page newer \
@@ -231,7 +271,7 @@ impl Scan {
         let group_pages = reader.group_pages();
         let staging = superblock.staging_groups as usize;
         let first = superblock.durable.0 / group_pages;
-        let mut raws: Vec<Option<Raw>> = Vec::new();
+        let mut raws: Vec<Block> = Vec::new();
         let (mut durable, mut front) = (superblock.durable, superblock.front);
         let mut valid = 0;
         // The superblock is never more than half a ring behind, so the tail does not meet itself.
@@ -239,7 +279,7 @@ impl Scan {
             && (raws.len() as u64) < reader.layout.groups()
         {
             for raw in reader.summaries(first + raws.len() as u64, BATCH)? {
-                if let Some(raw) = &raw {
+                if let Some(raw) = raw.summary() {
                     durable = durable.max(raw.durable);
                     if !mutant!("front-in-summaries-ignored") {
                         front = front.max(raw.front);
@@ -263,11 +303,10 @@ impl Scan {
         let rear = scan.rear;
         scan.groups.retain(|group| Position(group.number * group_pages) < rear);
         let mut groups = Vec::with_capacity(known_durable + scan.groups.len());
-        for (number, raw) in (first..).zip(raws) {
-            match raw {
-                Some(raw) => groups.push(raw.group),
-                None if reader.position(number) >= scan.front => groups.push(reader.rebuild(number)?),
-                None => {}
+        for (number, block) in (first..).zip(raws) {
+            // What the front has passed may have been written over.
+            if block.summary().is_some() || reader.position(number) >= scan.front {
+                groups.push(reader.durable_group(number, block)?);
             }
         }
         groups.append(&mut scan.groups);
@@ -276,10 +315,10 @@ impl Scan {
     }
 
     /// Looks into a group that may have been in the middle of being written.
-    fn judge(&mut self, reader: &mut Reader<'_>, number: u64, raw: Option<Raw>) -> Result<(), TierError> {
+    fn judge(&mut self, reader: &mut Reader<'_>, number: u64, block: Block) -> Result<(), TierError> {
         let by_group = reader.superblock.policy.by_group();
-        let group = match raw {
-            Some(Raw { mut group, .. }) => {
+        let group = match block {
+            Block::Summary(Raw { mut group, .. }) => {
                 let torn = reader.verify(&mut group)?;
                 if torn > 0 {
                     group.repair = true;
@@ -291,13 +330,13 @@ impl Scan {
                 self.torn += if by_group { u64::from(torn > 0) } else { torn };
                 group
             }
-            None if by_group || reader.superblock.clean => ScannedGroup {
+            _ if by_group || reader.superblock.clean => ScannedGroup {
                 number,
                 entries: vec![None; reader.group_pages() as usize],
                 invalidations: Vec::new(),
                 repair: true,
             },
-            None => reader.read_headers(number)?.0,
+            _ => reader.read_headers(number)?.0,
         };
         if !group.repair || group.entries.iter().any(Option::is_some) {
             self.rear = self.rear.max(reader.position(number + 1));

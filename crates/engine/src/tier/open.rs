@@ -233,9 +233,17 @@ fn open_cache(
     check_size(&*flash, &options.layout())?;
     let worth_reading =
         superblock.policy.placement() == Placement::Log && (foreign.is_none() || superblock.may_hold_dirty());
-    let restored = match worth_reading {
-        true => Some(recover::restore(&*flash, &superblock, &options, report)?),
-        false => None,
+    let restored = match worth_reading.then(|| recover::restore(&*flash, &superblock, &options, report)) {
+        Some(Ok(restored)) => Some(restored),
+        None => None,
+        // In write-through mode everything that was promised is on disk, too.
+        Some(Err(error @ (TierError::Refused(_) | TierError::Damaged { .. })))
+            if superblock.mode == Mode::WriteThrough && foreign.is_none() =>
+        {
+            report.notices.push(format!("{error}; the disk has all that is needed: the cache was emptied"));
+            return format(flash, disk, options, label, superblock.sequence);
+        }
+        Some(Err(error)) => return Err(error),
     };
     if let Some(why) = foreign {
         if report.dirty > 0 && superblock.mode == Mode::WriteBack {
@@ -262,10 +270,16 @@ fn open_cache(
     let region = match restored {
         Some(mut restored) => {
             if options.mode == Mode::WriteThrough && report.dirty > 0 {
-                restored.destage_all(&*flash, &disk, &superblock, &options)?;
-                report
-                    .notices
-                    .push(format!("{} pages newer than disk were copied there first", report.dirty));
+                let damaged = restored.destage_all(&*flash, &disk, &superblock, &options)?;
+                if damaged > 0 {
+                    report.notices.push(format!(
+                        "{damaged} pages on flash are damaged; no checkpoint relied on them, the disk's are used"
+                    ));
+                }
+                report.notices.push(format!(
+                    "{} pages newer than disk were copied there first",
+                    report.dirty - damaged
+                ));
                 report.dirty = 0;
             }
             restored.repair(&*flash, &superblock, &options.layout())?;

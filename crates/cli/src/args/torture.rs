@@ -1,0 +1,47 @@
+//! `entresol torture`: what to torture, and for how long.
+
+use super::values;
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `entresol torture`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TortureArgs {
+    /// Stop when so many crash states have been recovered and verified (100000, unless --seconds says when to stop)
+    #[arg(long, value_name = "N", value_parser = values::states)]
+    pub states: Option<u64>,
+    /// Stop after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds, allow_negative_numbers = true)]
+    pub seconds: Option<Duration>,
+    /// Seed of everything that happens by chance
+    #[arg(long, default_value = "1", value_parser = values::seed, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// Policies, or policies with a mode, separated by commas
+    #[arg(long = "system", value_name = "NAMES", value_delimiter = ',', default_value = "all")]
+    pub systems: Vec<String>,
+    /// Only this run (as a violation's replay line says)
+    #[arg(long, value_name = "N", value_parser = values::seed, allow_negative_numbers = true)]
+    pub run: Option<u64>,
+    /// Stop after so many violations
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::violations)]
+    pub violations: usize,
+    /// Threads; all cores, if not given
+    #[arg(long, value_name = "N", value_parser = values::threads, allow_negative_numbers = true)]
+    pub threads: Option<usize>,
+    /// Write the report to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Systems:
+  all                    every policy in every mode
+  face-gsc               a policy, in every mode
+  face-gsc/write-through a policy in one mode
+
+Examples:
+  entresol torture
+  entresol torture --seed 7 --states 10000000 --json torture.json
+  entresol torture --system face-gsc,lc --seconds 60";

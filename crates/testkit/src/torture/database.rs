@@ -1,0 +1,291 @@
+//! A small database above a layer: clients with a few frames each, checkpoints, and the layer's [`Upstream`].
+//!
+//! It does what a buffer pool must: a page is handed down before its frame is used again; a checkpoint hands down all that
+//! is newer than the layer's version; victims are given when the layer asks. Its log is perfect and needs no device: after
+//! a crash it makes the newest version of each page again.
+//!
+//! Invariant: each client touches its own pages only, so that what a fetch must give is known exactly.
+
+use super::content::{build, version};
+use super::oracle::Oracle;
+use super::script::Op;
+use entresol_core::{Lsn, PageId};
+use entresol_engine::{Layer, TierError, Upstream, Victim};
+use entresol_runtime::sync::Mutex as Latch;
+use entresol_runtime::{sleep, yield_now};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Why a client or a restart does not go on.
+#[derive(Clone, Debug)]
+pub(super) enum Stop {
+    /// The layer refused; whether it may is for others to say.
+    Refused(TierError),
+    /// The layer did something wrong.
+    Wrong(String),
+}
+
+impl From<TierError> for Stop {
+    fn from(error: TierError) -> Self {
+        Stop::Refused(error)
+    }
+}
+
+struct Frame {
+    page: PageId,
+    version: u64,
+    dirty: bool,
+    fdirty: bool,
+    /// Somebody hands it down.
+    busy: bool,
+}
+
+/// See the module's header.
+pub(super) struct Database {
+    layer: Arc<dyn Layer>,
+    oracle: Arc<Mutex<Oracle>>,
+    page_bytes: usize,
+    frames_max: usize,
+    /// The frames of each client, the coldest first.
+    frames: Mutex<Vec<Vec<Frame>>>,
+    checkpoints: Latch<()>,
+}
+
+impl Database {
+    pub(super) fn new(
+        layer: Arc<dyn Layer>,
+        oracle: Arc<Mutex<Oracle>>,
+        page_bytes: u32,
+        clients: usize,
+        frames_max: usize,
+    ) -> Arc<Self> {
+        let frames = Mutex::new((0..clients).map(|_| Vec::new()).collect());
+        let page_bytes = page_bytes as usize;
+        let checkpoints = Latch::new(());
+        let database = Arc::new(Self { layer, oracle, page_bytes, frames_max, frames, checkpoints });
+        let upstream: Arc<dyn Upstream> = database.clone();
+        database.layer.attach(Arc::downgrade(&upstream));
+        database
+    }
+
+    /// Does all of a client's operations.
+    pub(super) fn run(&self, client: usize, ops: &[Op]) -> Result<(), Stop> {
+        let mut buffer = vec![0; self.page_bytes];
+        for op in ops {
+            match *op {
+                Op::Read(page) => self.touch(client, page, false, &mut buffer)?,
+                Op::Write(page) => self.touch(client, page, true, &mut buffer)?,
+                Op::Checkpoint => self.checkpoint()?,
+                Op::Pause(time) => sleep(time),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until nobody hands the page's frame down; gives its place, if it has one.
+    fn settled<'a>(
+        &'a self,
+        client: usize,
+        page: PageId,
+    ) -> (parking_lot::MutexGuard<'a, Vec<Vec<Frame>>>, Option<usize>) {
+        loop {
+            let frames = self.frames.lock();
+            let at = frames[client].iter().position(|frame| frame.page == page);
+            if !at.is_some_and(|at| frames[client][at].busy) {
+                return (frames, at);
+            }
+            drop(frames);
+            yield_now();
+        }
+    }
+
+    fn touch(&self, client: usize, page: PageId, write: bool, buffer: &mut [u8]) -> Result<(), Stop> {
+        let (mut frames, at) = self.settled(client, page);
+        let mut frame = match at {
+            Some(at) => frames[client].remove(at),
+            None => {
+                drop(frames);
+                self.make_room(client, buffer)?;
+                let fetched = self.layer.fetch(page, buffer)?;
+                let found = version(page, buffer).map_err(Stop::Wrong)?;
+                let expected = self.oracle.lock().expected(page);
+                if found != expected {
+                    let source = fetched.source;
+                    return Err(Stop::Wrong(format!(
+                        "page {page} was served at version {found} from {source:?}, {expected} was handed down last"
+                    )));
+                }
+                frames = self.frames.lock();
+                Frame { page, version: found, dirty: fetched.dirty, fdirty: false, busy: false }
+            }
+        };
+        if write {
+            frame.version = self.oracle.lock().change(page);
+            (frame.dirty, frame.fdirty) = (true, true);
+        }
+        frames[client].push(frame);
+        Ok(())
+    }
+
+    /// Evicts the client's coldest frames until one is free.
+    fn make_room(&self, client: usize, buffer: &mut [u8]) -> Result<(), Stop> {
+        loop {
+            let mut frames = self.frames.lock();
+            let own = &mut frames[client];
+            if own.len() < self.frames_max {
+                return Ok(());
+            }
+            let Some(frame) = own.iter_mut().find(|frame| !frame.busy) else {
+                drop(frames);
+                yield_now();
+                continue;
+            };
+            let (page, victim) = self.take(frame);
+            drop(frames);
+            let handed = self.hand_down(victim, buffer);
+            self.settle(client, page, handed.as_ref().ok().copied(), true);
+            handed?;
+        }
+    }
+
+    fn take(&self, frame: &mut Frame) -> (PageId, Victim) {
+        frame.busy = true;
+        let Frame { page, version, dirty, fdirty, .. } = *frame;
+        (page, Victim { page, lsn: Lsn(version), dirty, fdirty })
+    }
+
+    /// Gives a page to the layer, and waits as long as it takes. Whether the frame stays dirty.
+    fn hand_down(&self, victim: Victim, buffer: &mut [u8]) -> Result<bool, Stop> {
+        build(victim.page, victim.lsn.0, buffer);
+        if victim.fdirty {
+            self.oracle.lock().hand(victim.page, victim.lsn.0);
+        }
+        let handed = self.layer.evict(victim, buffer)?;
+        self.oracle.lock().handed(victim.page, victim.lsn.0);
+        Ok(handed.dirty)
+    }
+
+    /// A frame was handed down, or could not be (`None`).
+    fn settle(&self, client: usize, page: PageId, dirty: Option<bool>, leaves: bool) {
+        let mut frames = self.frames.lock();
+        let own = &mut frames[client];
+        let at = own.iter().position(|frame| frame.page == page).expect("a busy frame stays where it is");
+        own[at].busy = false;
+        if let Some(dirty) = dirty {
+            (own[at].dirty, own[at].fdirty) = (own[at].dirty && dirty, false);
+            if leaves {
+                own.remove(at);
+            }
+        }
+    }
+
+    /// As a database checkpoint does: hands down whatever the layer has an older version of, then has the layer make it
+    /// durable.
+    pub(super) fn checkpoint(&self) -> Result<(), Stop> {
+        let _turn = self.checkpoints.lock();
+        let mut buffer = vec![0; self.page_bytes];
+        let snapshot = self.oracle.lock().snapshot();
+        let clients = self.frames.lock().len();
+        for client in 0..clients {
+            let pages: Vec<PageId> = self.frames.lock()[client].iter().map(|frame| frame.page).collect();
+            for page in pages {
+                let (mut frames, at) = self.settled(client, page);
+                let Some(frame) = at.map(|at| &mut frames[client][at]).filter(|frame| frame.fdirty) else {
+                    continue;
+                };
+                let (_, victim) = self.take(frame);
+                drop(frames);
+                let handed = self.hand_down(victim, &mut buffer);
+                self.settle(client, page, handed.as_ref().ok().copied(), false);
+                handed?;
+            }
+        }
+        self.layer.checkpoint()?;
+        self.oracle.lock().promise(&snapshot);
+        Ok(())
+    }
+
+    /// Ends as a database does.
+    pub(super) fn shutdown(&self) -> Result<(), Stop> {
+        self.checkpoint()?;
+        Ok(self.layer.close()?)
+    }
+
+    /// The restart of the database after a crash: each page is found in a legal version and, if there was a newer one, made
+    /// anew from the log.
+    pub(super) fn recover(&self, rules: &super::judge::Rules) -> Result<(), Stop> {
+        let mut buffer = vec![0; self.page_bytes];
+        let known = self.oracle.lock().clone();
+        for page in known.ids() {
+            let found = rules.fetch(&*self.layer, &known, page, &mut buffer)?;
+            let mut oracle = self.oracle.lock();
+            let (found, newest) = match found {
+                Some(found) => (found, oracle.found(page, found)),
+                None => (0, oracle.found_torn(page)),
+            };
+            // A load that was cut off goes on.
+            let newest = if newest == 0 { oracle.change(page) } else { newest };
+            drop(oracle);
+            if found < newest {
+                let victim = Victim { page, lsn: Lsn(newest), dirty: true, fdirty: true };
+                self.hand_down(victim, &mut buffer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads a new database: all pages at version 1.
+    pub(super) fn load(&self) -> Result<(), Stop> {
+        let mut buffer = vec![0; self.page_bytes];
+        let pages = self.oracle.lock().ids();
+        for page in pages {
+            let lsn = Lsn(self.oracle.lock().change(page));
+            self.hand_down(Victim { page, lsn, dirty: true, fdirty: true }, &mut buffer)?;
+        }
+        Ok(())
+    }
+
+    fn pull_one(&self, buffer: &mut [u8]) -> bool {
+        let (client, page, victim) = {
+            let mut frames = self.frames.lock();
+            let candidates = frames.iter_mut().enumerate();
+            let mut candidates = candidates.filter(|(_, own)| own.len() > 1);
+            let found = candidates.find_map(|(client, own)| {
+                own.iter_mut().find(|frame| !frame.busy).map(|frame| (client, self.take(frame)))
+            });
+            let Some((client, (page, victim))) = found else { return false };
+            (client, page, victim)
+        };
+        build(page, victim.lsn.0, buffer);
+        if victim.fdirty {
+            self.oracle.lock().hand(page, victim.lsn.0);
+        }
+        // An error comes back to whoever evicts next.
+        let handed = self.layer.try_evict(victim, buffer).ok().flatten();
+        if handed.is_some() {
+            self.oracle.lock().handed(page, victim.lsn.0);
+        }
+        self.settle(client, page, handed.map(|handed| handed.dirty), true);
+        handed.is_some()
+    }
+}
+
+impl Upstream for Database {
+    fn pull_victims(&self, pages: usize) -> usize {
+        let mut buffer = vec![0; self.page_bytes];
+        (0..pages).take_while(|_| self.pull_one(&mut buffer)).count()
+    }
+
+    fn destaged(&self, page: PageId, lsn: Lsn) {
+        for frame in self.frames.lock().iter_mut().flatten() {
+            if frame.page == page && frame.version == lsn.0 {
+                frame.dirty = false;
+            }
+        }
+    }
+
+    fn durable(&self, pages: &[(PageId, Lsn)]) {
+        let mut oracle = self.oracle.lock();
+        pages.iter().for_each(|(page, lsn)| oracle.tell(*page, lsn.0));
+    }
+}

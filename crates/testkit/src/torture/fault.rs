@@ -1,0 +1,131 @@
+//! The kinds of faults, by the names under which their states are counted.
+
+use entresol_device::Fault;
+use std::fmt;
+
+/// What went wrong before a state was recovered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FaultKind {
+    /// Power failed; whole unsynced writes survived or not.
+    Crash,
+    /// Power failed; sectors of unsynced writes survived or not.
+    TornWrite,
+    /// Power failed during a recovery.
+    CrashInRecovery,
+    /// Power failed during the recovery from a crash in a recovery.
+    CrashInRecoveryAgain,
+    /// Power failed while a cache was being made, or a database loaded.
+    Create,
+    /// Reads failed before.
+    ReadError,
+    /// Writes failed before.
+    WriteError,
+    /// Writes failed for want of space.
+    NoSpace,
+    /// A sync failed.
+    SyncError,
+    /// A sync failed, and what it should have made durable was lost.
+    SyncErrorLosingWrites,
+    /// A write to flash was acknowledged and never happened.
+    LostWrite,
+    /// A write to flash went elsewhere.
+    MisdirectedWrite,
+    /// A write to flash went elsewhere, too.
+    DuplicatedWrite,
+    /// A bit on flash flipped.
+    BitFlip,
+    /// The flash device died while it was in use.
+    FlashDeath,
+    /// The flash device was replaced by a blank one.
+    FlashGone,
+    /// The flash device is an older state of itself, or the database ran on without it.
+    StaleFlash,
+    /// The flash device of another database.
+    ForeignFlash,
+    /// Three of the four superblocks are damaged.
+    Superblocks,
+}
+
+impl FaultKind {
+    /// All kinds.
+    pub const ALL: [FaultKind; 19] = [
+        FaultKind::Crash,
+        FaultKind::TornWrite,
+        FaultKind::CrashInRecovery,
+        FaultKind::CrashInRecoveryAgain,
+        FaultKind::Create,
+        FaultKind::ReadError,
+        FaultKind::WriteError,
+        FaultKind::NoSpace,
+        FaultKind::SyncError,
+        FaultKind::SyncErrorLosingWrites,
+        FaultKind::LostWrite,
+        FaultKind::MisdirectedWrite,
+        FaultKind::DuplicatedWrite,
+        FaultKind::BitFlip,
+        FaultKind::FlashDeath,
+        FaultKind::FlashGone,
+        FaultKind::StaleFlash,
+        FaultKind::ForeignFlash,
+        FaultKind::Superblocks,
+    ];
+
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FaultKind::Crash => "crash",
+            FaultKind::TornWrite => "torn-write",
+            FaultKind::CrashInRecovery => "crash-in-recovery",
+            FaultKind::CrashInRecoveryAgain => "crash-in-recovery-again",
+            FaultKind::Create => "create",
+            FaultKind::ReadError => "read-error",
+            FaultKind::WriteError => "write-error",
+            FaultKind::NoSpace => "no-space",
+            FaultKind::SyncError => "sync-error",
+            FaultKind::SyncErrorLosingWrites => "sync-error-losing-writes",
+            FaultKind::LostWrite => "lost-write",
+            FaultKind::MisdirectedWrite => "misdirected-write",
+            FaultKind::DuplicatedWrite => "duplicated-write",
+            FaultKind::BitFlip => "bit-flip",
+            FaultKind::FlashDeath => "flash-death",
+            FaultKind::FlashGone => "flash-gone",
+            FaultKind::StaleFlash => "stale-flash",
+            FaultKind::ForeignFlash => "foreign-flash",
+            FaultKind::Superblocks => "superblocks",
+        }
+    }
+
+    /// The kind under which states are counted in which a device did this wrong before.
+    pub(super) fn of(fault: Fault) -> Self {
+        match fault {
+            Fault::Crash => FaultKind::Crash,
+            Fault::ReadError => FaultKind::ReadError,
+            Fault::WriteError => FaultKind::WriteError,
+            Fault::NoSpace => FaultKind::NoSpace,
+            Fault::SyncError => FaultKind::SyncError,
+            Fault::SyncErrorLosingWrites | Fault::SyncLies => FaultKind::SyncErrorLosingWrites,
+            Fault::LostWrite => FaultKind::LostWrite,
+            Fault::MisdirectedWrite => FaultKind::MisdirectedWrite,
+            Fault::DuplicatedWrite => FaultKind::DuplicatedWrite,
+            Fault::BitRot => FaultKind::BitFlip,
+            Fault::Death => FaultKind::FlashDeath,
+        }
+    }
+
+    /// The device said nothing when it happened: what was promised before may be gone, and must be missed.
+    pub(super) fn is_silent(self) -> bool {
+        matches!(
+            self,
+            FaultKind::LostWrite
+                | FaultKind::MisdirectedWrite
+                | FaultKind::DuplicatedWrite
+                | FaultKind::BitFlip
+        )
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

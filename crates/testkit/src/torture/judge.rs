@@ -1,0 +1,245 @@
+//! Recovering one crash image, and what may be found in it.
+//!
+//! Invariant: whatever goes wrong, a page is served in a version that the oracle admits, or not at all; and not at all only
+//! where the rules of the case allow it.
+
+use super::content::version;
+use super::database::Stop;
+use super::oracle::Oracle;
+use super::point::{Point, observe};
+use super::script::Shape;
+use crate::machine::{Machine, Media};
+use entresol_core::{PageId, Placement};
+use entresol_device::{Device, FaultPlan};
+use entresol_engine::{FlashTier, Layer, Mode, TierError, TierOptions, check};
+use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// How a recovery has to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// The cache opens.
+    Must,
+    /// It opens, or is refused with a sentence.
+    May,
+    /// It had not been made completely: it opens, or can be made anew.
+    Birth,
+}
+
+/// What the case allows.
+#[derive(Debug)]
+pub(super) struct Rules {
+    pub opening: Opening,
+    /// What the layer called durable has to be there, too.
+    pub believe_layer: bool,
+    /// A page may be reported damaged on flash, by its name.
+    pub damage: bool,
+    /// A torn copy on disk is repaired from the log.
+    pub torn: bool,
+    /// Flash and disk break no invariant, before and after.
+    pub sound: bool,
+    /// Damage that was noticed.
+    pub noticed: AtomicU64,
+}
+
+/// Whether dirty pages survive on flash, so that its loss is a loss.
+pub(super) fn keeps_dirty(options: &TierOptions) -> bool {
+    options.mode == Mode::WriteBack && options.policy.placement() == Placement::Log
+}
+
+impl Rules {
+    /// After a power failure of sound devices.
+    pub(super) fn crash(options: &TierOptions) -> Self {
+        Self {
+            opening: Opening::Must,
+            believe_layer: true,
+            damage: false,
+            torn: !keeps_dirty(options),
+            sound: true,
+            noticed: AtomicU64::new(0),
+        }
+    }
+
+    /// Before the cache was made completely.
+    pub(super) fn birth(options: &TierOptions) -> Self {
+        Self { opening: Opening::Birth, sound: false, ..Self::crash(options) }
+    }
+
+    /// After flash lost or changed something without a word. Where nothing on it is needed, nothing is lost; elsewhere
+    /// the loss is reported.
+    pub(super) fn silent(options: &TierOptions) -> Self {
+        let needed = keeps_dirty(options);
+        Self {
+            opening: if needed { Opening::May } else { Opening::Must },
+            believe_layer: false,
+            damage: needed,
+            sound: false,
+            ..Self::crash(options)
+        }
+    }
+
+    /// Another flash device than the right one, or none: refused where the right one is needed, of no consequence
+    /// elsewhere.
+    pub(super) fn exchanged(options: &TierOptions) -> Self {
+        let opening = if keeps_dirty(options) { Opening::May } else { Opening::Must };
+        Self { opening, sound: false, ..Self::crash(options) }
+    }
+
+    /// Fetches a page. `None`: a torn copy lies on disk, and the log repairs it; or it is damaged, and was reported.
+    pub(super) fn fetch(
+        &self,
+        layer: &dyn Layer,
+        oracle: &Oracle,
+        page: PageId,
+        buffer: &mut [u8],
+    ) -> Result<Option<u64>, Stop> {
+        match layer.fetch(page, buffer) {
+            Ok(fetched) => {
+                let found = version(page, buffer).map_err(Stop::Wrong)?;
+                match oracle.admits(page, found, self.believe_layer) {
+                    true => Ok(Some(found)),
+                    false => Err(Stop::Wrong(format!(
+                        "page {page} was found at version {found} ({:?}): {}",
+                        fetched.source,
+                        oracle.describe(page)
+                    ))),
+                }
+            }
+            Err(TierError::Damaged { page: named, ref place, .. })
+                if named == page && place.starts_with("disk") =>
+            {
+                if oracle.admits(page, 0, self.believe_layer) {
+                    return Ok(Some(0));
+                }
+                match self.torn && oracle.may_be_torn(page) {
+                    true => Ok(None),
+                    false => Err(Stop::Wrong(format!(
+                        "page {page} is damaged on disk: {}; the layer's word counts: {}",
+                        oracle.describe(page),
+                        self.believe_layer
+                    ))),
+                }
+            }
+            Err(TierError::Damaged { page: named, .. }) if named == page && self.damage => {
+                self.noticed.fetch_add(1, Relaxed);
+                Ok(None)
+            }
+            Err(error) => Err(Stop::Refused(error)),
+        }
+    }
+}
+
+/// What a recovery came to.
+#[derive(Debug, Default)]
+pub(super) struct Recovered {
+    /// Pages compared with the oracle.
+    pub pages: u64,
+    /// Damage was noticed, or the flash refused.
+    pub noticed: bool,
+    /// Moments at which the recovery could have been cut off.
+    pub points: Vec<Point>,
+}
+
+/// Runs `body` in a simulation from `seed`. An error tells of a panic or of tasks that wait for ever; `None`: power failed.
+pub(super) fn simulate<T: Send>(seed: u64, body: impl FnOnce() -> T + Send) -> Result<Option<T>, String> {
+    let config = SimConfig { seed, random_order: true, ..SimConfig::default() };
+    match Simulation::new(config).run(body) {
+        Outcome::Finished(result) => Ok(Some(result)),
+        Outcome::Halted => Ok(None),
+        Outcome::Deadlock { parked } => Err(format!("nothing goes on: {parked:?} wait for ever")),
+        Outcome::Panicked(message) => Err(message),
+    }
+}
+
+/// As [`simulate`], without a power failure.
+pub(super) fn undisturbed<T: Send>(seed: u64, body: impl FnOnce() -> T + Send) -> Result<T, String> {
+    simulate(seed, body)?.ok_or_else(|| "the simulation was halted though no crash was planned".to_owned())
+}
+
+/// The cache on these devices, opened as `opening` says; `true`: it is a new one.
+pub(super) fn open(
+    machine: &Machine,
+    options: &TierOptions,
+    opening: Opening,
+) -> Result<(Arc<FlashTier>, Vec<String>), TierError> {
+    match FlashTier::open(machine.flash(), machine.disk(), options.clone()) {
+        Ok((tier, report)) => Ok((tier, report.notices)),
+        Err(TierError::Refused(_)) if opening == Opening::Birth => {
+            Ok((FlashTier::create(machine.flash(), machine.disk(), options.clone())?, Vec::new()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Recovers what lies on `media` and compares each page with `oracle`. With `watch` the moments at which this could be cut
+/// off are recorded.
+pub(super) fn recover(
+    shape: &Shape,
+    media: Media,
+    oracle: &Oracle,
+    rules: &Rules,
+    seed: u64,
+    watch: bool,
+) -> Result<Recovered, String> {
+    let mut machine = Machine::new(media, FaultPlan::none(), 0);
+    if rules.sound {
+        expect_sound(&machine, "after the crash")?;
+    }
+    let points = watch.then(|| observe(&mut machine, Arc::new(Mutex::new(oracle.clone())), None));
+    let result = undisturbed(seed, || -> Result<(u64, bool), Stop> {
+        let (tier, notices) = open(&machine, &shape.options, rules.opening)?;
+        if rules.sound
+            && let Some(odd) = notices.iter().find(|notice| !is_usual(notice))
+        {
+            return Err(Stop::Wrong(format!("the cache opens with the notice {odd:?}")));
+        }
+        let mut buffer = vec![0; shape.options.page_bytes as usize];
+        let mut pages = 0;
+        for page in oracle.ids() {
+            rules.fetch(&*tier, oracle, page, &mut buffer)?;
+            pages += 1;
+        }
+        let noticed = !notices.is_empty() || tier.metrics().damaged_clean > 0;
+        Ok((pages, noticed))
+    })?;
+    let points = points.map(|points| points.take()).unwrap_or_default();
+    match result {
+        Ok((pages, noticed)) => {
+            if rules.sound {
+                expect_sound(&machine, "after the restart")?;
+            }
+            let noticed = noticed || rules.noticed.load(Relaxed) > 0;
+            Ok(Recovered { pages, noticed, points })
+        }
+        Err(Stop::Wrong(sentence)) => Err(sentence),
+        Err(Stop::Refused(TierError::Refused(_) | TierError::Damaged { .. }))
+            if rules.opening == Opening::May =>
+        {
+            Ok(Recovered { pages: 0, noticed: true, points })
+        }
+        Err(Stop::Refused(error)) => Err(format!("the cache does not come back: {error}")),
+    }
+}
+
+/// Said after crashes, too.
+fn is_usual(notice: &str) -> bool {
+    notice.contains("were copied there first") || notice.starts_with("superblock copy")
+}
+
+/// Flash and disk break no invariant and agree on who is newer.
+pub(super) fn expect_sound(machine: &Machine, when: &str) -> Result<(), String> {
+    let report = check(&*machine.flash(), Some(machine.disk()))
+        .map_err(|error| format!("checking the flash {when}: {error}"))?;
+    match report.is_sound() && report.older_than_disk == 0 {
+        true => Ok(()),
+        false => Err(format!("the flash is not sound {when}: {report}")),
+    }
+}
+
+/// Whether a check of these media finds fault with them.
+pub(super) fn is_found_out(media: &Media) -> bool {
+    let disk: Arc<dyn Device> = Arc::new(media.disk.fork("disk"));
+    !check(&media.flash, Some(disk)).is_ok_and(|report| report.is_sound())
+}

@@ -1,0 +1,162 @@
+//! One life of the machine: switched on, recovered, put to work, shut down or not; watched at every operation.
+
+use super::database::{Database, Stop};
+use super::fault::FaultKind;
+use super::judge::{Opening, Rules, expect_sound, open, simulate};
+use super::oracle::Oracle;
+use super::point::{Point, Stage, observe};
+use super::script::{Life, Script};
+use crate::machine::{Machine, Media};
+use entresol_core::PageId;
+use entresol_device::{FaultPlan, Injection};
+use entresol_engine::{DiskLayer, Layer, Victim, disk_offset, flash_bytes};
+use entresol_runtime::spawn;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What a life begins with.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub media: Media,
+    pub oracle: Oracle,
+    /// The cache has been made before.
+    pub born: bool,
+}
+
+/// What a life left.
+pub(super) struct Lived {
+    /// Every moment at which power may have failed.
+    pub points: Vec<Point>,
+    /// After the end, with power failing then.
+    pub end: Start,
+    /// The fault that struck.
+    pub struck: Option<FaultKind>,
+    /// A device's fault made somebody stop, or was noticed otherwise.
+    pub noticed: bool,
+}
+
+impl Start {
+    /// Before the first life: a disk with all pages at version 1, or blank devices.
+    pub(super) fn new(script: &Script) -> Result<Self, String> {
+        let shape = &script.shape;
+        let page_bytes = shape.options.page_bytes;
+        let disk_bytes = disk_offset(PageId(shape.pages), page_bytes);
+        let media = Media::blank(disk_bytes, 0, flash_bytes(&shape.options));
+        if shape.fresh {
+            return Ok(Self { media, oracle: Oracle::new(shape.pages, 0), born: false });
+        }
+        let machine = Machine::new(media, FaultPlan::none(), 0);
+        let load = || {
+            let layer = DiskLayer::create(machine.disk(), page_bytes)?;
+            let mut buffer = vec![0; page_bytes as usize];
+            for page in (0..shape.pages).map(PageId) {
+                super::content::build(page, 1, &mut buffer);
+                let lsn = entresol_core::Lsn(1);
+                layer.evict(Victim { page, lsn, dirty: true, fdirty: true }, &buffer)?;
+            }
+            layer.close()
+        };
+        super::judge::undisturbed(script.seed, load)?
+            .map_err(|error| format!("loading the disk: {error}"))?;
+        Ok(Self { media: machine.after_crash(script.seed), oracle: Oracle::new(shape.pages, 1), born: false })
+    }
+}
+
+/// Lives it. An error says what the engine did wrong.
+pub(super) fn live(script: &Script, life: &Life, start: Start) -> Result<Lived, String> {
+    let shape = &script.shape;
+    let kind = life.trouble.map(|trouble| FaultKind::of(trouble.fault));
+    let injections = life.trouble.map(|trouble| Injection {
+        at: trouble.at,
+        device: Some(trouble.device.to_owned()),
+        fault: trouble.fault,
+        forever: trouble.forever,
+    });
+    let mut machine =
+        Machine::new(start.media, FaultPlan::new(life.seed, injections.into_iter().collect()), 0);
+    let oracle = Arc::new(Mutex::new(start.oracle));
+    let stage = Arc::new(Stage::default());
+    stage.born.store(start.born, Relaxed);
+    let plan = machine.plan.clone();
+    let points = observe(&mut machine, oracle.clone(), Some((stage.clone(), plan.clone(), kind)));
+    machine.pace.set(shape.latency_max);
+
+    let body = || -> Result<(), Stop> {
+        let opening = if start.born { Opening::Must } else { Opening::Birth };
+        let (tier, _) = open(&machine, &shape.options, opening)?;
+        let clients = life.clients.len();
+        let database =
+            Database::new(tier.clone(), oracle.clone(), shape.options.page_bytes, clients, shape.frames);
+        if start.born {
+            database.recover(&Rules::crash(&shape.options))?;
+        } else {
+            stage.born.store(true, Relaxed);
+            if shape.fresh {
+                database.load()?;
+            }
+        }
+        let first = Arc::new(Mutex::new(None));
+        let tasks = life.clients.iter().enumerate().map(|(client, ops)| {
+            let (database, ops, first) = (database.clone(), ops.clone(), first.clone());
+            spawn("client", move || {
+                if let Err(stop) = database.run(client, &ops) {
+                    // A mistake is worth more than a refusal.
+                    let mut first = first.lock();
+                    if !matches!(*first, Some(Stop::Wrong(_))) {
+                        *first = Some(stop);
+                    }
+                }
+            })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        tasks.into_iter().for_each(|task| task.join());
+        let stopped = first.lock().take();
+        match stopped {
+            Some(stop) => Err(stop),
+            None if life.closes => database.shutdown(),
+            None => Ok(()),
+        }
+    };
+    let result = simulate(life.seed, body)?
+        .ok_or_else(|| "the simulation was halted though no crash was planned".to_owned())?;
+    let struck = kind.filter(|_| plan.struck() > 0);
+    let noticed = result.is_err();
+    match result {
+        Ok(()) => {
+            if life.closes {
+                let all = oracle.lock().snapshot();
+                oracle.lock().promise(&all);
+            }
+        }
+        Err(Stop::Wrong(sentence)) => return Err(sentence),
+        Err(Stop::Refused(error)) if struck.is_none() => {
+            return Err(format!("nothing was wrong with the devices, and yet: {error}"));
+        }
+        Err(Stop::Refused(error)) => expect_allowed(script, struck, &error)?,
+    }
+    if !noticed && life.closes && struck.is_none() {
+        expect_sound(&machine, "after a shutdown")?;
+    }
+    let born = stage.born.load(Relaxed);
+    let known = oracle.lock().clone();
+    let end = Start { media: machine.after_crash(life.seed), oracle: known, born };
+    Ok(Lived { points: points.take(), end, struck, noticed })
+}
+
+/// Whether the engine may stop with `error` after the fault that struck.
+fn expect_allowed(
+    script: &Script,
+    struck: Option<FaultKind>,
+    error: &entresol_engine::TierError,
+) -> Result<(), String> {
+    let needed = super::judge::keeps_dirty(&script.shape.options)
+        || script.shape.options.mode == entresol_engine::Mode::WriteBack;
+    match struck {
+        // Nothing on this flash is needed: what it says or does not say must not matter.
+        Some(kind) if kind.is_silent() && !needed => {
+            Err(format!("{kind} on flash that holds nothing of value, and yet: {error}"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,165 @@
+//! Torture: the real engine and store under crashes at every operation and every fault there is, counted.
+//!
+//! A torture consists of *runs*. Each draws a configuration and a script from the seed (`script`), carries it out on
+//! simulated devices (`life`) and then looks at every state that a power failure at any operation could have left: all
+//! subsets of the unsynced writes, torn ones, crashes of the recovery, crashes of the recovery from that (`point`, `run`).
+//! Some states are made worse before: superblocks damaged, flash exchanged, lost, damaged without a word (`trial`,
+//! `damage`). Each is recovered and compared, page by page, with what may legally be found (`oracle`, `judge`). What goes
+//! wrong is shortened (`shrink`).
+//!
+//! Invariant: run `n` of a seed is the same on every machine, whatever ran before it and on however many threads. So a
+//! violation is replayed by its seed and run.
+
+mod content;
+mod damage;
+mod database;
+mod fault;
+mod judge;
+mod life;
+mod oracle;
+mod point;
+mod report;
+mod run;
+mod script;
+mod shrink;
+mod trial;
+
+pub use fault::FaultKind;
+pub use report::{Tally, TortureReport, Violation};
+pub use script::Target;
+
+use entresol_runtime::rng::Rng;
+use parking_lot::Mutex;
+use run::{Found, run};
+use script::Script;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// What to torture, and for how long.
+#[derive(Clone, Debug)]
+pub struct TortureOptions {
+    /// Of everything that happens by chance.
+    pub seed: u64,
+    /// Ends after the run with which so many states have been recovered.
+    pub states: Option<u64>,
+    /// Starts no run after this time.
+    pub time: Option<Duration>,
+    /// Only this run.
+    pub only: Option<u64>,
+    /// Policies and modes to draw from.
+    pub targets: Vec<Target>,
+    /// Ends after so many violations.
+    pub violations_max: usize,
+    /// Whether the first violation's script is shortened.
+    pub shrink: bool,
+    /// OS threads.
+    pub threads: usize,
+}
+
+impl TortureOptions {
+    /// All targets on all cores, until `states` states have been recovered.
+    pub fn new(seed: u64, states: u64) -> Self {
+        Self {
+            seed,
+            states: Some(states),
+            time: None,
+            only: None,
+            targets: Target::all(),
+            violations_max: 1,
+            shrink: true,
+            threads: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+        }
+    }
+
+    /// The script of a run.
+    fn script(&self, number: u64) -> Script {
+        Script::draw(
+            Rng::new(self.seed ^ number.wrapping_mul(0xd134_2543_de82_ef95)).next_u64(),
+            &self.targets,
+        )
+    }
+}
+
+/// What one run came to.
+struct Done {
+    tally: Tally,
+    target: Target,
+    found: Option<Found>,
+}
+
+/// Runs of all threads, taken into the report in the order of their numbers.
+struct Desk {
+    done: BTreeMap<u64, Done>,
+    next: u64,
+    report: TortureReport,
+}
+
+/// Carries it out.
+///
+/// # Panics
+/// If there are no targets.
+pub fn torture(options: &TortureOptions) -> TortureReport {
+    assert!(!options.targets.is_empty(), "there is something to torture");
+    let began = Instant::now();
+    let first = options.only.unwrap_or(0);
+    let (next, ends) = (AtomicU64::new(first), AtomicBool::new(false));
+    let desk = Mutex::new(Desk { done: BTreeMap::new(), next: first, report: TortureReport::default() });
+    let threads = if options.only.is_some() { 1 } else { options.threads.max(1) };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !ends.load(Relaxed) && options.time.is_none_or(|time| began.elapsed() < time) {
+                    let number = next.fetch_add(1, Relaxed);
+                    let script = options.script(number);
+                    let (tally, found) = run(&script);
+                    let mut desk = desk.lock();
+                    desk.done.insert(number, Done { tally, target: script.target(), found });
+                    if desk.take_in(options) || options.only.is_some() {
+                        ends.store(true, Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let mut report = desk.into_inner().report;
+    report.seed = options.seed;
+    report.threads = threads;
+    report.seconds = began.elapsed().as_secs_f64();
+    if options.shrink
+        && let Some(violation) = report.violations.first_mut()
+    {
+        let found = Found { kind: violation.kind, message: violation.message.clone() };
+        let (script, found) = shrink::shrink(options.script(violation.run), found);
+        violation.script = format!("{script}then: {}", found.message);
+    }
+    report
+}
+
+impl Desk {
+    /// Takes in the runs that are next; true if these were enough.
+    fn take_in(&mut self, options: &TortureOptions) -> bool {
+        let is_enough = |report: &TortureReport| {
+            report.violations.len() >= options.violations_max
+                || options.states.is_some_and(|states| report.tally.states() >= states)
+        };
+        while !is_enough(&self.report)
+            && let Some(Done { tally, target, found }) = self.done.remove(&self.next)
+        {
+            self.report.add(target, &tally);
+            if let Some(Found { kind, message }) = found {
+                self.report.violations.push(Violation {
+                    seed: options.seed,
+                    run: self.next,
+                    systems: Target::names(&options.targets),
+                    system: target.to_string(),
+                    kind,
+                    message,
+                    script: String::new(),
+                });
+            }
+            self.next += 1;
+        }
+        is_enough(&self.report)
+    }
+}

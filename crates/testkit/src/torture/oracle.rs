@@ -1,0 +1,221 @@
+//! What may legally be found after a crash, page by page, kept outside of the engine.
+//!
+//! Versions of a page are counted from 1; version 0 is a page that was never written. Invariants: a version that was
+//! promised (by a checkpoint, by a clean shutdown, or because a restart found it) is never followed by an older one; only
+//! versions that were handed down can be found.
+
+use entresol_core::PageId;
+
+/// Versions handed down are remembered exactly as far as so many versions above the promised one.
+const REMEMBERED: u64 = 127;
+
+/// What is known of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Page {
+    /// Survives every crash.
+    promised: u64,
+    /// The layer said that this one is durable ([`entresol_engine::Upstream::durable`]).
+    told: u64,
+    /// Bit `n`: version `promised + n` was handed down, or is being; bit [`REMEMBERED`]: so was a later one.
+    handed: u128,
+    /// The newest one whose hand-over has returned: what a fetch must give.
+    returned: u64,
+    /// The newest one that was made.
+    newest: u64,
+}
+
+impl Page {
+    fn bit(&self, version: u64) -> u128 {
+        1 << (version - self.promised).min(REMEMBERED)
+    }
+
+    fn promise(&mut self, version: u64) -> bool {
+        let by = version.saturating_sub(self.promised);
+        if by == 0 {
+            return false;
+        }
+        let far = self.handed >> REMEMBERED;
+        self.handed = if by > REMEMBERED { far } else { self.handed >> by };
+        // Later ones than could be remembered may be any of those that can be now.
+        if far > 0 {
+            self.handed = u128::MAX;
+        }
+        self.promised = version;
+        true
+    }
+}
+
+/// See the module's header.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Oracle {
+    pages: Vec<Page>,
+    promises: u64,
+}
+
+impl Oracle {
+    /// `pages` pages, all durable at `version`.
+    pub(super) fn new(pages: u64, version: u64) -> Self {
+        let page = Page { promised: version, told: 0, handed: 1, returned: version, newest: version };
+        Self { pages: vec![page; pages as usize], promises: 0 }
+    }
+
+    fn page(&self, page: PageId) -> &Page {
+        &self.pages[page.0 as usize]
+    }
+
+    fn page_mut(&mut self, page: PageId) -> &mut Page {
+        &mut self.pages[page.0 as usize]
+    }
+
+    /// All pages.
+    pub(super) fn ids(&self) -> impl Iterator<Item = PageId> + use<> {
+        (0..self.pages.len() as u64).map(PageId)
+    }
+
+    /// Grows whenever an older state than before has become illegal.
+    pub(super) fn promises(&self) -> u64 {
+        self.promises
+    }
+
+    /// Makes a new version.
+    pub(super) fn change(&mut self, page: PageId) -> u64 {
+        let page = self.page_mut(page);
+        page.newest += 1;
+        page.newest
+    }
+
+    /// The version that a fetch must give.
+    pub(super) fn expected(&self, page: PageId) -> u64 {
+        self.page(page).returned
+    }
+
+    /// `version` is about to be handed down.
+    pub(super) fn hand(&mut self, page: PageId, version: u64) {
+        let page = self.page_mut(page);
+        if version >= page.promised {
+            page.handed |= page.bit(version);
+        }
+    }
+
+    /// `version` was handed down.
+    pub(super) fn handed(&mut self, page: PageId, version: u64) {
+        let page = self.page_mut(page);
+        page.returned = page.returned.max(version);
+    }
+
+    /// The newest versions of all pages.
+    pub(super) fn snapshot(&self) -> Vec<u64> {
+        self.pages.iter().map(|page| page.newest).collect()
+    }
+
+    /// A checkpoint that began at `snapshot` is complete.
+    pub(super) fn promise(&mut self, snapshot: &[u64]) {
+        for (page, version) in self.pages.iter_mut().zip(snapshot) {
+            self.promises += u64::from(page.promise(*version));
+        }
+    }
+
+    /// The layer says that `version` will survive a crash.
+    pub(super) fn tell(&mut self, page: PageId, version: u64) {
+        let page = self.page_mut(page);
+        if version > page.told.max(page.promised) {
+            page.told = version;
+            self.promises += 1;
+        }
+    }
+
+    /// Whether `found` is legal after a crash. With `believe_layer` what the layer said is durable must be there, too.
+    pub(super) fn admits(&self, page: PageId, found: u64, believe_layer: bool) -> bool {
+        let page = self.page(page);
+        let least = if believe_layer { page.promised.max(page.told) } else { page.promised };
+        found >= least && page.handed & page.bit(found) != 0
+    }
+
+    /// Whether a write of the page to disk may have been under way since it was last promised: then the log of the
+    /// database has a full image of it, and a torn copy on disk is no loss.
+    pub(super) fn may_be_torn(&self, page: PageId) -> bool {
+        let page = self.page(page);
+        page.handed & !1 != 0
+    }
+
+    /// A restart has found `version`. From now on it is promised. Returns what the database's log makes of it.
+    pub(super) fn found(&mut self, page: PageId, version: u64) -> u64 {
+        let page = self.page_mut(page);
+        *page = Page { promised: version, told: 0, handed: 1, returned: version, newest: page.newest };
+        page.newest
+    }
+
+    /// A restart has found a torn copy on disk: it is repaired from the log.
+    pub(super) fn found_torn(&mut self, page: PageId) -> u64 {
+        let page = self.page_mut(page);
+        page.told = 0;
+        page.newest
+    }
+
+    /// What may be found of a page, in words.
+    pub(super) fn describe(&self, page: PageId) -> String {
+        let Page { promised, told, handed, newest, .. } = self.page(page);
+        let legal: Vec<String> = (0..=REMEMBERED)
+            .filter(|bit| handed >> bit & 1 == 1)
+            .map(|bit| (promised + bit).to_string())
+            .collect();
+        let told = if *told > *promised { format!(", {told} was told to be durable") } else { String::new() };
+        format!("{promised} is promised{told}, handed down were {}, newest is {newest}", legal.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: PageId = PageId(1);
+
+    /// Version 2 handed down, 3 only made, 4 being handed down.
+    fn oracle() -> Oracle {
+        let mut oracle = Oracle::new(2, 1);
+        assert_eq!(oracle.change(PAGE), 2);
+        oracle.hand(PAGE, 2);
+        oracle.handed(PAGE, 2);
+        oracle.change(PAGE);
+        oracle.change(PAGE);
+        oracle.hand(PAGE, 4);
+        oracle
+    }
+
+    fn legal(oracle: &Oracle) -> Vec<u64> {
+        (0..9).filter(|version| oracle.admits(PAGE, *version, true)).collect()
+    }
+
+    #[test]
+    fn only_what_was_handed_down_is_legal() {
+        let oracle = oracle();
+        assert_eq!(legal(&oracle), [1, 2, 4]);
+        assert_eq!((oracle.expected(PAGE), oracle.page(PAGE).newest), (2, 4));
+        assert!(oracle.may_be_torn(PAGE) && !oracle.may_be_torn(PageId(0)));
+    }
+
+    #[test]
+    fn what_was_promised_is_never_older_again() {
+        let mut oracle = oracle();
+        oracle.promise(&[1, 2]);
+        assert_eq!(legal(&oracle), [2, 4]);
+        oracle.tell(PAGE, 4);
+        assert_eq!(legal(&oracle), [4]);
+        assert!(oracle.admits(PAGE, 2, false), "but a layer that was lied to may be wrong");
+        assert_eq!(oracle.promises(), 2);
+        assert_eq!(oracle.found(PAGE, 4), 4);
+        assert_eq!(legal(&oracle), [4]);
+    }
+
+    #[test]
+    fn very_old_versions_are_not_forgotten_in_the_wrong_direction() {
+        let mut oracle = Oracle::new(2, 1);
+        for _ in 0..300 {
+            let version = oracle.change(PAGE);
+            oracle.hand(PAGE, version);
+        }
+        assert!(oracle.admits(PAGE, 301, true) && !oracle.admits(PAGE, 0, true));
+        oracle.promise(&[1, 290]);
+        assert!(oracle.admits(PAGE, 300, true) && !oracle.admits(PAGE, 289, true));
+    }
+}

@@ -1,0 +1,183 @@
+//! The moments of a life at which power may fail, and what may then be left.
+//!
+//! Invariant: no state is looked at twice. Between two moments with neither a write nor a sync nor a new promise there is
+//! nothing new; and what survives without any of the newest writes was looked at before.
+
+use super::fault::FaultKind;
+use super::oracle::Oracle;
+use crate::machine::{Devices, Machine, Media, Standstill};
+use entresol_device::{FaultPlan, Survival};
+use entresol_runtime::rng::Rng;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Unsynced writes of which all subsets are looked at.
+const EXHAUSTIVE_MAX: usize = 8;
+/// Subsets looked at where there are more.
+const SAMPLES: usize = 12;
+/// States with torn writes looked at, at each moment.
+const TORN_SAMPLES: usize = 2;
+
+/// A moment at which power may fail.
+#[derive(Debug)]
+pub(super) struct Point {
+    /// Operations of the devices before.
+    pub at: u64,
+    still: Standstill,
+    pub oracle: Oracle,
+    /// The cache had been made completely.
+    pub born: bool,
+    /// What had gone wrong before.
+    pub trouble: Option<FaultKind>,
+    /// Unsynced writes on disk and on flash of which all subsets have been looked at before.
+    known: Option<(usize, usize)>,
+}
+
+/// What survives of the unsynced writes.
+#[derive(Clone, Debug)]
+pub(super) struct Chance {
+    disk: Survival,
+    flash: Survival,
+    /// Writes survive by sectors.
+    pub torn: bool,
+}
+
+impl Point {
+    fn unsynced(&self) -> (usize, usize) {
+        (self.still.disk.unsynced().0, self.still.flash.unsynced().0)
+    }
+
+    /// What is left after a power failure.
+    pub(super) fn media(&self, chance: &Chance) -> Media {
+        let survival = |of| Survival::clone(of);
+        Media {
+            disk: self.still.disk.after_crash(&survival(&chance.disk)),
+            log: self.still.log.after_crash(&Survival::All),
+            flash: self.still.flash.after_crash(&survival(&chance.flash)),
+        }
+    }
+
+    /// Everything that may survive which was not looked at before; a sample where that is too much.
+    pub(super) fn chances(&self, rng: &mut Rng) -> Vec<Chance> {
+        let (disk, flash) = self.unsynced();
+        let writes = disk + flash;
+        let chance = |chosen: Vec<bool>| {
+            let (disk, flash) = chosen.split_at(disk);
+            Chance {
+                disk: Survival::Writes(disk.to_vec()),
+                flash: Survival::Writes(flash.to_vec()),
+                torn: false,
+            }
+        };
+        let mut chances = Vec::new();
+        if writes <= EXHAUSTIVE_MAX {
+            let old = |at: &usize| match self.known {
+                Some((disk_known, flash_known)) => {
+                    *at < disk_known || (*at >= disk && *at - disk < flash_known)
+                }
+                None => false,
+            };
+            let new: u32 = (0..writes).filter(|at| !old(at)).map(|at| 1 << at).sum();
+            for mask in 0..1u32 << writes {
+                if mask & new != 0 || self.known.is_none() {
+                    chances.push(chance((0..writes).map(|at| mask >> at & 1 == 1).collect()));
+                }
+            }
+        } else {
+            for _ in 0..SAMPLES {
+                chances.push(chance((0..writes).map(|_| rng.below(2) == 0).collect()));
+            }
+        }
+        if writes > 0 {
+            chances.extend((0..TORN_SAMPLES).map(|_| Chance {
+                disk: Survival::Seed(rng.next_u64()),
+                flash: Survival::Seed(rng.next_u64()),
+                torn: true,
+            }));
+        }
+        chances
+    }
+
+    /// One of all that may survive.
+    pub(super) fn any_chance(&self, rng: &mut Rng) -> Chance {
+        match rng.below(4) {
+            0 => Chance { disk: Survival::All, flash: Survival::All, torn: false },
+            1 => Chance { disk: Survival::None, flash: Survival::None, torn: false },
+            _ => {
+                let mut seed = || Survival::Seed(rng.next_u64());
+                Chance { disk: seed(), flash: seed(), torn: true }
+            }
+        }
+    }
+}
+
+/// What is known of a life while it goes on.
+#[derive(Debug, Default)]
+pub(super) struct Stage {
+    /// The cache has been made completely.
+    pub born: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    points: Vec<Point>,
+    last: Option<(u64, [(u64, u64); 3], bool)>,
+}
+
+/// The moments seen so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Points(Arc<Mutex<Seen>>);
+
+impl Points {
+    /// Takes them out.
+    pub(super) fn take(&self) -> Vec<Point> {
+        std::mem::take(&mut self.0.lock().points)
+    }
+
+    fn see(
+        &self,
+        devices: &Devices,
+        at: u64,
+        oracle: &Mutex<Oracle>,
+        born: bool,
+        trouble: Option<FaultKind>,
+    ) {
+        let mut seen = self.0.lock();
+        let oracle = oracle.lock();
+        let (promises, progress) = (oracle.promises(), devices.progress());
+        let mut known = None;
+        if let Some((promises_before, progress_before, born_before)) = seen.last
+            && (promises, born) == (promises_before, born_before)
+        {
+            if progress == progress_before {
+                return;
+            }
+            let syncs = |of: [(u64, u64); 3]| of.map(|(_, syncs)| syncs);
+            if syncs(progress) == syncs(progress_before) {
+                known = seen.points.last().map(Point::unsynced);
+            }
+        }
+        seen.last = Some((promises, progress, born));
+        let still = devices.standstill();
+        seen.points.push(Point { at, still, oracle: oracle.clone(), born, trouble, known });
+    }
+}
+
+/// Records every moment of what `machine` is going to do. `stage`: of a life, whose plan may hold a fault of `kind`.
+pub(super) fn observe(
+    machine: &mut Machine,
+    oracle: Arc<Mutex<Oracle>>,
+    stage: Option<(Arc<Stage>, Arc<FaultPlan>, Option<FaultKind>)>,
+) -> Points {
+    let points = Points::default();
+    let seen = points.clone();
+    machine.observe(move |devices, at| {
+        let (born, trouble) = match &stage {
+            None => (true, None),
+            Some((stage, plan, kind)) => (stage.born.load(Relaxed), kind.filter(|_| plan.struck() > 0)),
+        };
+        seen.see(devices, at, &oracle, born, trouble);
+    });
+    points
+}

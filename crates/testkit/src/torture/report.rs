@@ -1,0 +1,173 @@
+//! What a torture has done and found.
+
+use super::fault::FaultKind;
+use super::script::Target;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Something was lost, made up, or served wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Seed of the torture.
+    pub seed: u64,
+    /// The run in which it happened.
+    pub run: u64,
+    /// What was drawn from: the value of `--system`.
+    pub systems: String,
+    /// On what.
+    pub system: String,
+    /// What had gone wrong with the devices.
+    pub kind: FaultKind,
+    /// Where in the run, and what was wrong.
+    pub message: String,
+    /// The run, as short as it could be made; empty where it was not.
+    pub script: String,
+}
+
+impl Violation {
+    /// A command that runs it again.
+    pub fn replay(&self) -> String {
+        format!("entresol torture --seed {} --system {} --run {}", self.seed, self.systems, self.run)
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, run, system, kind, message, script, .. } = self;
+        writeln!(f, "VIOLATION on {system}, seed {seed}, run {run}, {kind}: {message}")?;
+        write!(f, "  replay: {}", self.replay())?;
+        script.lines().try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+/// Counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Crash images recovered and verified, by what had gone wrong.
+    pub states_by_fault: BTreeMap<FaultKind, u64>,
+    /// Recoveries that came to an end: the caches were open.
+    pub restarts: u64,
+    /// Pages compared with the oracle after a recovery.
+    pub recovered_pages: u64,
+    /// Lives in which a fault struck a device.
+    pub faults_struck: u64,
+    /// Faults that the engine noticed: it refused, named a damaged page, went around it, or its check found it.
+    pub faults_detected: u64,
+    /// Lives lived.
+    pub lives: u64,
+    /// States of machines with slow devices; these are counted in `states_by_fault`, too.
+    pub states_slow: u64,
+    /// States of lives in which the clock jumped; these are counted in `states_by_fault`, too.
+    pub states_jumped: u64,
+}
+
+impl Tally {
+    /// All states.
+    pub fn states(&self) -> u64 {
+        self.states_by_fault.values().sum()
+    }
+
+    pub(super) fn count(&mut self, kind: FaultKind) {
+        *self.states_by_fault.entry(kind).or_default() += 1;
+    }
+
+    pub(super) fn add(&mut self, other: &Tally) {
+        for (kind, states) in &other.states_by_fault {
+            *self.states_by_fault.entry(*kind).or_default() += states;
+        }
+        self.restarts += other.restarts;
+        self.recovered_pages += other.recovered_pages;
+        self.faults_struck += other.faults_struck;
+        self.faults_detected += other.faults_detected;
+        self.lives += other.lives;
+        self.states_slow += other.states_slow;
+        self.states_jumped += other.states_jumped;
+    }
+}
+
+/// What a torture has done and found.
+#[derive(Clone, Debug, Default)]
+pub struct TortureReport {
+    /// Seed of it all.
+    pub seed: u64,
+    /// Runs, each of a configuration of its own.
+    pub runs: u64,
+    /// All counts together.
+    pub tally: Tally,
+    /// The counts of each system.
+    pub systems: BTreeMap<String, Tally>,
+    /// What was wrong, in order of the runs.
+    pub violations: Vec<Violation>,
+    /// Code points that were reached, of those that are named.
+    pub reached: Vec<&'static str>,
+    /// Named code points that were not reached.
+    pub unreached: Vec<&'static str>,
+    /// Real time taken, in seconds.
+    pub seconds: f64,
+    /// OS threads that worked.
+    pub threads: usize,
+}
+
+impl TortureReport {
+    /// States a second, over all threads.
+    pub fn states_per_second(&self) -> f64 {
+        self.tally.states() as f64 / self.seconds.max(1e-9)
+    }
+
+    pub(super) fn add(&mut self, target: Target, tally: &Tally) {
+        self.add_named(target.to_string(), tally);
+    }
+
+    pub(super) fn add_named(&mut self, system: String, tally: &Tally) {
+        self.runs += 1;
+        self.tally.add(tally);
+        self.systems.entry(system).or_default().add(tally);
+    }
+
+    /// Panics with the whole report if anything was wrong.
+    ///
+    /// # Panics
+    /// See above.
+    pub fn expect_sound(&self) {
+        assert!(self.violations.is_empty(), "{self}");
+    }
+}
+
+impl fmt::Display for TortureReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, runs, tally, systems, violations, reached, unreached, seconds, threads } = self;
+        let states = tally.states();
+        let rate = self.states_per_second();
+        writeln!(
+            f,
+            "seed {seed}: {states} crash states in {runs} runs, {} lives; {seconds:.1} s on {threads} threads, {rate:.0} \
+             states a second",
+            tally.lives
+        )?;
+        writeln!(
+            f,
+            "{} restarts, {} pages compared; faults struck in {} lives, {} were noticed",
+            tally.restarts, tally.recovered_pages, tally.faults_struck, tally.faults_detected
+        )?;
+        writeln!(f, "\nstates by fault")?;
+        for (kind, states) in &tally.states_by_fault {
+            writeln!(f, "  {:24} {states:>10}", kind.name())?;
+        }
+        writeln!(
+            f,
+            "  (with slow devices {}, after a jump of the clock {})",
+            tally.states_slow, tally.states_jumped
+        )?;
+        writeln!(f, "\nstates by system")?;
+        for (system, tally) in systems {
+            writeln!(f, "  {system:24} {:>10}", tally.states())?;
+        }
+        if !(reached.is_empty() && unreached.is_empty()) {
+            let all = reached.len() + unreached.len();
+            writeln!(f, "\ncode points reached: {} of {all}", reached.len())?;
+            unreached.iter().try_for_each(|point| writeln!(f, "  not reached: {point}"))?;
+        }
+        violations.iter().try_for_each(|violation| writeln!(f, "\n{violation}"))?;
+        write!(f, "\n{} violations", violations.len())
+    }
+}

@@ -1,0 +1,188 @@
+//! One run: the lives of a script one after the other, and every state that a power failure, or worse, could have left of
+//! them.
+
+use super::damage::SILENT;
+use super::fault::FaultKind;
+use super::judge::{Recovered, Rules, recover};
+use super::life::{Start, live};
+use super::point::Point;
+use super::report::Tally;
+use super::script::{JUMP, Op, SLOW, Script};
+use super::trial::{Trial, foreign_flash};
+use entresol_device::MemoryDevice;
+use entresol_runtime::rng::Rng;
+
+/// Crashes in recoveries are followed so deep.
+const DEPTH_MAX: u32 = 2;
+/// One of so many recoveries is cut off at each of its operations; of recoveries in recoveries, too.
+const CUT_OFF: [u64; DEPTH_MAX as usize] = [16, 64];
+/// States looked at, at most, at one moment of a recovery.
+const IN_RECOVERY_MAX: usize = 12;
+/// Images of each life that are tried with other flash and with damage.
+const TRIALS: usize = 6;
+
+/// What went wrong.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub kind: FaultKind,
+    pub message: String,
+}
+
+/// A run under way.
+struct Run<'a> {
+    script: &'a Script,
+    rng: Rng,
+    tally: Tally,
+    slow: bool,
+    jumped: bool,
+    /// No device has failed in this life or the one before: flash and disk must agree at any moment.
+    sound: bool,
+}
+
+/// Carries a script out, up to the first thing that is wrong.
+pub(super) fn run(script: &Script) -> (Tally, Option<Found>) {
+    let mut run = Run {
+        script,
+        rng: Rng::new(script.seed ^ 0x5eed),
+        tally: Tally::default(),
+        slow: script.shape.latency_max == SLOW,
+        jumped: false,
+        sound: true,
+    };
+    let found = run.lives().err();
+    (run.tally, found)
+}
+
+impl Run<'_> {
+    fn lives(&mut self) -> Result<(), Found> {
+        let wrong = |message| Found { kind: FaultKind::Create, message };
+        let mut start = Start::new(self.script).map_err(wrong)?;
+        let foreign = foreign_flash(self.script).map_err(wrong)?;
+        for (number, life) in self.script.lives.iter().enumerate() {
+            self.jumped |= life.clients.iter().flatten().any(|op| *op == Op::Pause(JUMP));
+            let before = start.media.flash.fork("flash");
+            let kind = life.trouble.map_or(FaultKind::Crash, |trouble| FaultKind::of(trouble.fault));
+            let in_life = |message: String| format!("life {}: {message}", number + 1);
+            let lived = live(self.script, life, start)
+                .map_err(|message| Found { kind, message: in_life(message) })?;
+            self.tally.lives += 1;
+            self.tally.faults_struck += u64::from(lived.struck.is_some());
+            self.tally.faults_detected += u64::from(lived.struck.is_some() && lived.noticed);
+            let struck = lived.struck.is_some();
+            let explored =
+                self.explore(&lived.points, 0).and_then(|()| self.try_some(&lived.points, &before, &foreign));
+            explored.map_err(|found| Found { message: in_life(found.message), ..found })?;
+            self.sound = !struck;
+            if lived.struck.is_some_and(FaultKind::is_silent) {
+                // What is missing now may be missed at any later time.
+                return Ok(());
+            }
+            start = match life.crashes && !lived.points.is_empty() {
+                false => lived.end,
+                true => {
+                    let at = self.rng.below(lived.points.len() as u64) as usize;
+                    let point = &lived.points[at];
+                    let chance = point.any_chance(&mut self.rng);
+                    Start { media: point.media(&chance), oracle: point.oracle.clone(), born: point.born }
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Notes a state; an error if it is one that must not be.
+    fn note(&mut self, kind: FaultKind, result: Result<Recovered, String>) -> Result<Recovered, Found> {
+        self.tally.count(kind);
+        self.tally.states_slow += u64::from(self.slow);
+        self.tally.states_jumped += u64::from(self.jumped);
+        let recovered = result.map_err(|message| Found { kind, message })?;
+        self.tally.restarts += u64::from(recovered.pages > 0);
+        self.tally.recovered_pages += recovered.pages;
+        Ok(recovered)
+    }
+
+    /// Looks at everything that a power failure at one of the points may have left.
+    fn explore(&mut self, points: &[Point], depth: u32) -> Result<(), Found> {
+        let shape = &self.script.shape;
+        for point in points {
+            let silent = point.trouble.is_some_and(FaultKind::is_silent);
+            let rules = match point.trouble {
+                _ if !point.born => Rules::birth(&shape.options),
+                Some(_) if silent => Rules::silent(&shape.options),
+                trouble => {
+                    self.sound &= trouble.is_none();
+                    Rules { sound: self.sound, ..Rules::crash(&shape.options) }
+                }
+            };
+            let mut chances = point.chances(&mut self.rng);
+            while depth > 0 && chances.len() > IN_RECOVERY_MAX {
+                chances.swap_remove(self.rng.below(chances.len() as u64) as usize);
+            }
+            for chance in chances {
+                let kind = match (depth, point.trouble) {
+                    (0, Some(kind)) => kind,
+                    (0, None) if !point.born => FaultKind::Create,
+                    (0, None) if chance.torn => FaultKind::TornWrite,
+                    (0, None) => FaultKind::Crash,
+                    (1, _) => FaultKind::CrashInRecovery,
+                    _ => FaultKind::CrashInRecoveryAgain,
+                };
+                let cut_off = CUT_OFF.get(depth as usize).is_some_and(|one_of| self.rng.below(*one_of) == 0);
+                let watch = cut_off && !silent && point.born;
+                let seed = self.rng.next_u64();
+                let result = recover(shape, point.media(&chance), &point.oracle, &rules, seed, watch);
+                let where_to = |why| format!("power failed at operation {} ({chance:?}): {why}", point.at);
+                let recovered = self.note(kind, result.map_err(where_to))?;
+                self.explore(&recovered.points, depth + 1).map_err(|found| Found {
+                    message: format!(
+                        "after a crash at operation {}, in its recovery {}",
+                        point.at, found.message
+                    ),
+                    ..found
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries a few of the images with other flash and with damage.
+    fn try_some(
+        &mut self,
+        points: &[Point],
+        before: &MemoryDevice,
+        foreign: &MemoryDevice,
+    ) -> Result<(), Found> {
+        let sane: Vec<&Point> = points.iter().filter(|point| point.born && point.trouble.is_none()).collect();
+        for _ in 0..TRIALS.min(sane.len()) {
+            let point = sane[self.rng.below(sane.len() as u64) as usize];
+            let chance = point.any_chance(&mut self.rng);
+            let rng = Rng::new(self.rng.next_u64());
+            let trial = Trial {
+                script: self.script,
+                media: point.media(&chance),
+                oracle: &point.oracle,
+                before,
+                rng,
+            };
+            let mut found = None;
+            trial.run(foreign, &mut |kind, result| {
+                let told = |why| format!("power failed at operation {} ({chance:?}): {why}", point.at);
+                match self.note(kind, result.map_err(told)) {
+                    Ok(recovered) => {
+                        let harmless = SILENT.contains(&kind) && !recovered.noticed;
+                        self.tally.faults_detected += u64::from(!harmless);
+                        true
+                    }
+                    Err(wrong) => {
+                        found = Some(wrong);
+                        false
+                    }
+                }
+            });
+            if let Some(found) = found {
+                return Err(found);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,329 @@
+//! A run, written down: everything that is done to a cache, drawn from a seed before anything happens.
+//!
+//! Invariant: what happens in a run depends on its script alone. So a script can be shortened, and what is left replayed.
+
+use super::fault::FaultKind;
+use entresol_core::{PageId, PolicyKind};
+use entresol_device::Fault;
+use entresol_engine::{Mode, TierOptions};
+use entresol_runtime::rng::Rng;
+use std::fmt;
+use std::time::Duration;
+
+/// The cache and the database above it.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    pub options: TierOptions,
+    /// Pages of the database.
+    pub pages: u64,
+    /// DRAM frames of each client.
+    pub frames: usize,
+    /// Requests take up to this on either side.
+    pub latency_max: Duration,
+    /// The cache is made on a blank disk, and the database loaded through it.
+    pub fresh: bool,
+}
+
+/// One thing that a client does. A client touches only its own pages: those whose number is its own modulo the number of
+/// clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    Read(PageId),
+    Write(PageId),
+    Checkpoint,
+    /// Time passes.
+    Pause(Duration),
+}
+
+/// What goes wrong with a device in a life, besides its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub device: &'static str,
+    pub fault: Fault,
+    /// The first operation of the life that it may strike.
+    pub at: u64,
+    /// From then on, instead of once.
+    pub forever: bool,
+}
+
+/// One life of the machine: switched on, recovered, put to work, shut down or not.
+#[derive(Clone, Debug)]
+pub(super) struct Life {
+    pub seed: u64,
+    pub clients: Vec<Vec<Op>>,
+    pub trouble: Option<Trouble>,
+    /// Shut down at the end; otherwise it just ends.
+    pub closes: bool,
+    /// The next life begins from a crash in this one instead of from its end.
+    pub crashes: bool,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub(super) struct Script {
+    pub seed: u64,
+    pub shape: Shape,
+    pub lives: Vec<Life>,
+}
+
+/// A policy and a mode that it can be run in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// The policy's place in [`PolicyKind::ALL`], and the mode's in [`Mode::ALL`]: they have no order of their own.
+    places: (usize, usize),
+}
+
+impl Target {
+    /// The target of this policy and mode.
+    pub fn new(policy: PolicyKind, mode: Mode) -> Self {
+        let policy = PolicyKind::ALL.iter().position(|one| *one == policy);
+        let mode = Mode::ALL.iter().position(|one| *one == mode);
+        Self { places: (policy.expect("ALL has all policies"), mode.expect("ALL has all modes")) }
+    }
+
+    /// The policy.
+    pub fn policy(self) -> PolicyKind {
+        PolicyKind::ALL[self.places.0]
+    }
+
+    /// The mode.
+    pub fn mode(self) -> Mode {
+        Mode::ALL[self.places.1]
+    }
+
+    /// All that the engine can run.
+    pub fn all() -> Vec<Target> {
+        let targets =
+            PolicyKind::ALL.into_iter().flat_map(|policy| Mode::ALL.map(|mode| Target::new(policy, mode)));
+        targets.filter(|target| smallest(*target, 2, 2).is_some()).collect()
+    }
+}
+
+impl Target {
+    /// The targets that `name` means: `all`, a policy, or a policy and a mode (`face-gsc/write-through`). Empty if there is
+    /// no such thing.
+    pub fn named(name: &str) -> Vec<Target> {
+        let means = |target: &Target| {
+            name == "all" || name == target.policy().name() || name == target.to_string().as_str()
+        };
+        Self::all().into_iter().filter(means).collect()
+    }
+
+    /// Names that mean `targets`, separated by commas.
+    pub(super) fn names(targets: &[Target]) -> String {
+        if targets == Self::all() {
+            return "all".to_owned();
+        }
+        targets.iter().map(Target::to_string).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.policy().name(), self.mode().name())
+    }
+}
+
+/// More groups than the smallest cache has.
+const GROUPS_MAX: u32 = 1 << 10;
+
+/// The smallest cache of that kind; `None` if the engine does not run it.
+fn smallest(target: Target, group_pages: u32, staging_groups: u32) -> Option<TierOptions> {
+    let policy = target.policy();
+    let of_groups = |groups: u32| {
+        let slots = groups * group_pages;
+        TierOptions {
+            page_bytes: 4096,
+            group_pages,
+            staging_groups,
+            segment_entries: 2 * group_pages,
+            history: if policy == PolicyKind::Lc { slots } else { 0 },
+            slots,
+            mode: target.mode(),
+            write_workers: 2,
+            background_workers: 2,
+            ..TierOptions::new(policy, slots)
+        }
+    };
+    (1..GROUPS_MAX).map(of_groups).find(|options| options.validate().is_ok())
+}
+
+fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+    of[rng.below(of.len() as u64) as usize]
+}
+
+fn range(rng: &mut Rng, from: u64, to: u64) -> u64 {
+    from + rng.below(to - from + 1)
+}
+
+impl Script {
+    /// Draws a run.
+    pub(super) fn draw(seed: u64, targets: &[Target]) -> Script {
+        let mut rng = Rng::new(seed);
+        let shape = draw_shape(&mut rng, one(&mut Rng::new(seed ^ 0x7a29), targets));
+        let lives = range(&mut rng, 2, 5);
+        let lives = (0..lives).map(|life| draw_life(&mut rng, &shape, life + 1 == lives)).collect();
+        Script { seed, shape, lives }
+    }
+
+    /// The policy and mode.
+    pub(super) fn target(&self) -> Target {
+        Target::new(self.shape.options.policy, self.shape.options.mode)
+    }
+}
+
+fn draw_shape(rng: &mut Rng, target: Target) -> Shape {
+    // A summary is longer than a sector only in a large group.
+    let large = if rng.below(4) == 0 { 24 } else { 3 };
+    let group_pages = one(rng, &[2, 2, 2, 3, 4, 4, 5, large]);
+    let staging_groups = range(rng, 2, 3) as u32;
+    let least = smallest(target, group_pages, staging_groups).expect("a target can be run with any group");
+    let slots = least.slots + group_pages * rng.below(4) as u32;
+    let options = TierOptions {
+        page_bytes: one(rng, &[4096, 4096, 4096, 4096, 4096, 4096, 8192, 16384]),
+        slots,
+        segment_entries: group_pages * range(rng, 1, 8) as u32,
+        history: if least.history > 0 { range(rng, 1, u64::from(slots)) as u32 } else { 0 },
+        dirty_permille_max: one(rng, &[100, 500, 900, 1000]),
+        write_workers: range(rng, 1, 3) as usize,
+        background_workers: range(rng, 1, 3) as usize,
+        ..least
+    };
+    let options = if options.validate().is_ok() { options } else { least };
+    Shape {
+        pages: range(rng, 8, u64::from(slots.min(64))),
+        options,
+        frames: range(rng, 1, 4) as usize,
+        latency_max: one(rng, &[Duration::ZERO, Duration::from_micros(40), Duration::from_micros(40), SLOW]),
+        fresh: rng.below(4) == 0,
+    }
+}
+
+/// A device that is slow to answer.
+pub(super) const SLOW: Duration = Duration::from_millis(900);
+/// A jump of the clock.
+pub(super) const JUMP: Duration = Duration::from_secs(90_000);
+
+fn draw_life(rng: &mut Rng, shape: &Shape, is_last: bool) -> Life {
+    let clients = range(rng, 1, 3);
+    let operations = range(rng, 8, 64) / clients + 1;
+    let checkpoints = one(rng, &[4, 8, 20, 60]);
+    let writes = range(rng, 1, 9);
+    let clients = (0..clients).map(|client| {
+        let draw = |_| draw_op(rng, shape, (client, clients), checkpoints, writes);
+        (0..operations).map(draw).collect()
+    });
+    Life {
+        clients: clients.collect(),
+        seed: rng.next_u64(),
+        trouble: (rng.below(3) == 0).then(|| draw_trouble(rng, is_last)),
+        closes: rng.below(2) == 0,
+        crashes: rng.below(4) > 0,
+    }
+}
+
+fn draw_op(rng: &mut Rng, shape: &Shape, (client, clients): (u64, u64), checkpoints: u64, writes: u64) -> Op {
+    if rng.below(checkpoints) == 0 {
+        return Op::Checkpoint;
+    }
+    if rng.below(40) == 0 {
+        return Op::Pause(one(rng, &[Duration::from_micros(7), Duration::from_millis(300), JUMP]));
+    }
+    let own = (shape.pages - client).div_ceil(clients);
+    // Low numbers more often, so that some pages are hot.
+    let page = PageId(rng.below(own).min(rng.below(own)) * clients + client);
+    if rng.below(10) < writes { Op::Write(page) } else { Op::Read(page) }
+}
+
+fn draw_trouble(rng: &mut Rng, is_last: bool) -> Trouble {
+    let loud =
+        [Fault::ReadError, Fault::WriteError, Fault::NoSpace, Fault::SyncError, Fault::SyncErrorLosingWrites];
+    let silent =
+        [Fault::LostWrite, Fault::MisdirectedWrite, Fault::DuplicatedWrite, Fault::BitRot, Fault::Death];
+    // After a silent fault anything may be missing for ever, so it comes last. Only flash is guarded against them.
+    let (device, fault) = match is_last && rng.below(2) == 0 {
+        true => ("flash", one(rng, &silent)),
+        false => (one(rng, &["flash", "flash", "disk"]), one(rng, &loud)),
+    };
+    Trouble { device, fault, at: range(rng, 1, 160), forever: fault != Fault::Death && rng.below(3) == 0 }
+}
+
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shape { options, pages, frames, latency_max, fresh } = &self.shape;
+        let born = if *fresh { "made on a blank disk" } else { "made for a loaded disk" };
+        writeln!(
+            f,
+            "cache {}: {} slots in groups of {} pages of {} bytes, {} groups in staging, segments of {}, {} writers, {} \
+             for chores, {born}",
+            self.target(),
+            options.slots,
+            options.group_pages,
+            options.page_bytes,
+            options.staging_groups,
+            options.segment_entries,
+            options.write_workers,
+            options.background_workers
+        )?;
+        writeln!(
+            f,
+            "database of {pages} pages, {frames} frames a client, requests take up to {latency_max:?}"
+        )?;
+        for (at, life) in self.lives.iter().enumerate() {
+            let end = match (life.closes, life.crashes) {
+                (_, true) => "goes on from a crash in it",
+                (true, false) => "shuts down",
+                (false, false) => "ends without a shutdown",
+            };
+            writeln!(f, "life {}, seed {:#x}: {end}", at + 1, life.seed)?;
+            if let Some(Trouble { device, fault, at, forever }) = life.trouble {
+                let often = if forever { "from then on" } else { "once" };
+                writeln!(f, "  {device}: {} from operation {at} on, {often}", FaultKind::of(fault))?;
+            }
+            for (number, ops) in life.clients.iter().enumerate().filter(|(_, ops)| !ops.is_empty()) {
+                write!(f, "  client {number}:")?;
+                ops.iter().try_for_each(|op| write!(f, " {op}"))?;
+                writeln!(f)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Op::Read(page) => write!(f, "r{}", page.0),
+            Op::Write(page) => write!(f, "w{}", page.0),
+            Op::Checkpoint => f.write_str("checkpoint"),
+            Op::Pause(time) => write!(f, "pause({time:?})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_script_can_be_run_and_is_told_whole() {
+        let targets = Target::all();
+        assert!(targets.len() > PolicyKind::ALL.len(), "some policies run in both modes");
+        for seed in 0..300 {
+            let script = Script::draw(seed, &targets);
+            script.shape.options.validate().expect("the cache is possible");
+            assert!(script.shape.pages >= 8 && !script.lives.is_empty());
+            for life in &script.lives {
+                for (client, ops) in life.clients.iter().enumerate() {
+                    for op in ops {
+                        if let Op::Read(page) | Op::Write(page) = op {
+                            assert!(page.0 < script.shape.pages);
+                            assert_eq!(page.0 as usize % life.clients.len(), client);
+                        }
+                    }
+                }
+            }
+            assert!(script.to_string().contains("client 0:"), "{script}");
+        }
+    }
+}
