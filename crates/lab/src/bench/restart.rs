@@ -32,7 +32,10 @@ pub fn simulate(
     let what = || format!("system {} with {} s between checkpoints", run.system.name(), interval.as_secs());
     let before = run_until_kill(config, image, run, interval, &media, progress).with_context(what)?;
     progress(Stage::Restarting);
+    let consistent_at_once =
+        restart_and_look(config, image, run, interval, &media.fork()).with_context(what)?;
     let mut result = restart(config, image, run, interval, &media, progress).with_context(what)?;
+    result.consistency_ok &= consistent_at_once;
     result.tpmC_before = before;
     result.digest = digest::of(&result, 0);
     Ok(result)
@@ -86,6 +89,26 @@ pub fn to_mid_interval(store: &Store, driver: &entresol_tpcc::Run, interval: Dur
     let start = driver.snapshot();
     driver.sleep(interval / 2);
     (!driver.has_failed()).then(|| driver.snapshot().since(&start).tpm_c())
+}
+
+/// Whether the consistency conditions hold right after a restart: on copies and in no time, since to look at all of the
+/// database would warm every cache for the restart that is measured.
+fn restart_and_look(
+    config: &BenchConfig,
+    image: &Image,
+    run: Run,
+    interval: Duration,
+    media: &Media,
+) -> anyhow::Result<bool> {
+    in_simulation(config.seed.wrapping_add(1), || {
+        let rig = media.machine(image, config, run, interval)?;
+        rig.stop_the_clock();
+        let (parts, options) = rig.parts(rig.reopen_layer()?.0);
+        let (store, _) = Store::open(parts, options)?;
+        let consistent = consistent(&store)?;
+        store.shutdown()?;
+        Ok(consistent)
+    })
 }
 
 fn restart(

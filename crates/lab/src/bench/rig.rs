@@ -87,6 +87,16 @@ impl Media {
         })
     }
 
+    /// Independent copies.
+    pub fn fork(&self) -> Self {
+        let fork = |media: &Arc<MemoryDevice>, name| Arc::new(media.fork(name));
+        Self {
+            disk: fork(&self.disk, "disk"),
+            log: fork(&self.log, "log"),
+            flash: self.flash.as_ref().map(|flash| fork(flash, "flash")),
+        }
+    }
+
     /// A machine with these media, just switched on: devices idle, SSDs in steady state.
     pub fn machine(
         &self,
