@@ -50,7 +50,8 @@ fn tpcc_one(
     let began = Instant::now();
     let (store, pages) = load(config, run, config.checkpoint_interval, loading)?;
     let rig = store.machine()?;
-    let (mut result, _) = tpcc::run_on(&rig, config, pages, run, progress)?;
+    let (mut result, _, speedup) = tpcc::run_on(&rig, config, pages, run, progress)?;
+    result.speedup = speedup;
     result.wall_seconds = began.elapsed().as_secs_f64();
     result.resident_mib = tpcc::resident_mib();
     Ok(result)

@@ -59,39 +59,40 @@ pub fn simulate(
 ) -> anyhow::Result<TpccResult> {
     let began = Instant::now();
     let media = Media::over(image, config, run)?;
-    let (mut result, decisions) = in_simulation(config.seed, || {
+    let (mut result, decisions, speedup) = in_simulation(config.seed, || {
         let rig = media.machine(image, config, run, config.checkpoint_interval)?;
         run_on(&rig, config, image.pages, run, progress)
     })
     .with_context(|| format!("system {}", run.system.name()))?;
     result.digest = digest::of(&result, decisions);
+    result.speedup = speedup;
     result.wall_seconds = began.elapsed().as_secs_f64();
     result.resident_mib = resident_mib();
     Ok(result)
 }
 
-/// Runs one system on its devices, whichever they are. Returns the result without its digest, and the hash of all
-/// decisions of the cache.
+/// Runs one system on its devices, whichever they are. Returns the result without its digest, the hash of all decisions
+/// of the cache, and the speed-up.
 pub fn run_on(
     rig: &Rig,
     config: &BenchConfig,
     database_pages: u64,
     run: Run,
     progress: &(dyn Fn(Stage) + Sync),
-) -> anyhow::Result<(TpccResult, u64)> {
+) -> anyhow::Result<(TpccResult, u64, f64)> {
     let (began, began_wall) = (now(), Instant::now());
     let (parts, options) = rig.parts(rig.create_layer()?);
     let (store, _) = Store::open(parts, options)?;
     let window = measure(config, &store, rig, run, progress)?;
     let speedup = now().since(began).as_secs_f64() / began_wall.elapsed().as_secs_f64();
-    let mut result = TpccResult { speedup, ..describe(config, database_pages, run) };
+    let mut result = describe(config, database_pages, run);
     window.fill(&mut result);
     progress(Stage::Checking);
     rig.stop_the_clock();
     result.consistency_ok = consistent(&store)?;
     let decisions = window.end.store.tier.decision_hash;
     store.shutdown()?;
-    Ok((result, decisions))
+    Ok((result, decisions, speedup))
 }
 
 /// Everything counted at one instant.
