@@ -104,7 +104,8 @@ impl TierOptions {
         }
     }
 
-    pub(crate) fn layout(&self) -> Layout {
+    /// Where everything lies on the flash device.
+    pub fn layout(&self) -> Layout {
         Layout::new(&self.config(), self.page_bytes, self.segment_entries)
     }
 

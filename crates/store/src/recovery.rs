@@ -247,7 +247,9 @@ fn redo_page(
     if page.lsn() >= header.lsn && !mutant!("redo-ignores-page-lsn") {
         return Ok(());
     }
+    let mut is_image = false;
     loop {
+        is_image |= op.is_blind();
         if !op.fits(&page) {
             return Err(Stop::Failed(StoreError::Corrupt {
                 place: format!("page {number} at LSN {}, log record {}", page.lsn().0, header.lsn.0),
@@ -260,6 +262,9 @@ fn redo_page(
             break;
         }
         op = PageOp::decode(&mut reader).ok_or_else(|| nonsense(header))?;
+    }
+    if is_image && !crate::page::is_sound(&page) {
+        return Err(Stop::Failed(nonsense(header)));
     }
     page.changed(header.lsn);
     Ok(())
@@ -292,6 +297,13 @@ fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
     let number = bitmap::bitmap_of_group(last, page_bytes);
     let page = pool.fix_shared(number)?;
     check_bitmap(&page, number)?;
+    if !bitmap::get(&page, number.0 % bitmap::group_pages(page_bytes)) {
+        return Err(StoreError::Corrupt {
+            place: format!("bitmap page {number}"),
+            expected: "its own bit set".into(),
+            found: "it clear".into(),
+        });
+    }
     Ok(Space::new(groups, last * bitmap::group_pages(page_bytes) + bitmap::end(&page)))
 }
 

@@ -26,8 +26,21 @@ pub struct Table {
 }
 
 impl Table {
+    /// From its row in the catalog.
+    fn from_row(row: &[u8]) -> Option<Table> {
+        (row.len() == 4).then(|| Table { id: u32_at(row, 0) })
+    }
+
     pub(crate) fn root(self) -> PageNumber {
         PageNumber(self.id)
+    }
+}
+
+fn nonsense_in_catalog(name: &[u8]) -> StoreError {
+    StoreError::Corrupt {
+        place: format!("catalog, table {:?}", String::from_utf8_lossy(name)),
+        expected: "the number of a page".into(),
+        found: "a row of another length".into(),
     }
 }
 
@@ -74,12 +87,14 @@ impl Store {
     /// The table of that name.
     pub fn table(&self, name: &str) -> Result<Option<Table>, StoreError> {
         let mut work = Work::default();
-        self.core.row_get(&mut work, CATALOG_ROOT, name.as_bytes(), |row| Table { id: u32_at(row, 0) })
+        let found = self.core.row_get(&mut work, CATALOG_ROOT, name.as_bytes(), Table::from_row)?;
+        found.map(|table| table.ok_or_else(|| nonsense_in_catalog(name.as_bytes()))).transpose()
     }
 
     /// All tables with their names, in the names' order.
     pub fn tables(&self) -> Result<Vec<(String, Table)>, StoreError> {
         let mut tables = Vec::new();
+        let mut nonsense = None;
         let catalog = Table { id: CATALOG_ROOT.0 };
         self.begin().scan(
             catalog,
@@ -88,11 +103,14 @@ impl Store {
             crate::Direction::Forward,
             crate::Lock::None,
             &mut |name, row| {
-                tables.push((String::from_utf8_lossy(name).into_owned(), Table { id: u32_at(row, 0) }));
-                true
+                match Table::from_row(row) {
+                    Some(table) => tables.push((String::from_utf8_lossy(name).into_owned(), table)),
+                    None => nonsense = Some(nonsense_in_catalog(name)),
+                }
+                nonsense.is_none()
             },
         )?;
-        Ok(tables)
+        nonsense.map_or(Ok(tables), Err)
     }
 
     /// Fills an empty table bottom-up from rows in strictly ascending key order. `rows` puts the next key and value into

@@ -7,6 +7,7 @@
 //! | [`machine`], [`watched`] | three devices that fail together, and what a power failure leaves of them |
 //! | [`workload`] | what clients do, and the oracle kept outside |
 //! | [`bank`], [`tpcc`] | two workloads |
+//! | [`fuzz`] | what is fed with arbitrary bytes |
 //! | [`life`] | one life of a machine: restart, verification, work |
 //! | [`campaign`] | a crash at every operation, restarts, crashes of restarts |
 //! | [`mutants`] | named bugs, each of which must be noticed |
@@ -17,6 +18,7 @@
 
 pub mod bank;
 pub mod campaign;
+pub mod fuzz;
 pub mod life;
 pub mod machine;
 pub mod mutants;

@@ -38,7 +38,11 @@ impl Core {
         loop {
             let (parent, pin) = self.leaf_pin(work, root, target)?;
             if let Some(leaf) = pin.read() {
-                drop(parent);
+                if parent.is_some() {
+                    drop(parent);
+                    check_level(&leaf, leaf.number(), 0)?;
+                    return Ok(leaf);
+                }
                 check_node(&leaf, leaf.number())?;
                 if Node(&leaf).level() == 0 {
                     return Ok(leaf);
@@ -57,7 +61,11 @@ impl Core {
         loop {
             let (parent, pin) = self.leaf_pin(work, root, target)?;
             if let Some(leaf) = pin.write() {
-                drop(parent);
+                if parent.is_some() {
+                    drop(parent);
+                    check_level(&leaf, leaf.number(), 0)?;
+                    return Ok(leaf);
+                }
                 check_node(&leaf, leaf.number())?;
                 if Node(&leaf).level() == 0 {
                     return Ok(leaf);
@@ -103,7 +111,7 @@ impl Core {
                 }
                 let Some(next) = pin.read() else { continue 'restart };
                 page = next;
-                check_node(&page, child)?;
+                check_level(&page, child, level - 1)?;
             }
         }
     }
@@ -118,11 +126,14 @@ impl Core {
     ) -> Result<Vec<(PageNumber, usize)>, StoreError> {
         let mut path = Vec::with_capacity(4);
         let mut number = root;
+        let mut expected = None;
         loop {
             work.fixes += 1;
             let page = self.pool.fix_shared(number)?;
             check_node(&page, number)?;
             let node = Node(&page);
+            check_level(&page, number, expected.unwrap_or(node.level()))?;
+            expected = node.level().checked_sub(1);
             if node.level() == 0 {
                 path.push((number, 0));
                 return Ok(path);
@@ -132,6 +143,19 @@ impl Core {
             number = node.child(slot);
         }
     }
+}
+
+/// Refuses a page that is not of a tree, or not of this level of it: whoever descends gets to a leaf.
+pub(crate) fn check_level(page: &[u8], number: PageNumber, level: u16) -> Result<(), StoreError> {
+    check_node(page, number)?;
+    if Node(page).level() == level {
+        return Ok(());
+    }
+    Err(StoreError::Corrupt {
+        place: format!("page {number}"),
+        expected: format!("a page of level {level} of a tree"),
+        found: format!("one of level {}", Node(page).level()),
+    })
 }
 
 /// Refuses a page that is not of a tree.

@@ -4,7 +4,7 @@
 //! the left leaf is only tried; if it is taken, the scan lets go, waits for it, and seeks its place again.
 //! A row lock is tried under the latch; if it is taken, the scan lets go of everything, waits, and seeks again.
 
-use super::descend::Target;
+use super::descend::{Target, check_level};
 use crate::core::{Core, Work};
 use crate::page::node::Node;
 use crate::pool::{PageRead, Pin};
@@ -85,6 +85,7 @@ impl Core {
                 (Ok(slot), false) => slot + usize::from(!place.inclusive),
                 (Ok(slot), true) => slot + usize::from(place.inclusive),
             };
+            let mut leaves = 0;
             loop {
                 match self.scan_leaf(&leaf, slot, range, txn, held, visit, place) {
                     Step::Done => return Ok(None),
@@ -95,6 +96,14 @@ impl Core {
                 let next = if backward { node.left() } else { node.right() };
                 if !next.is_some() {
                     return Ok(None);
+                }
+                leaves += 1;
+                if leaves > self.space.end() {
+                    return Err(StoreError::Corrupt {
+                        place: format!("links of the leaves of table {}", range.root),
+                        expected: format!("an end after at most {} leaves", self.space.end()),
+                        found: "a circle".into(),
+                    });
                 }
                 work.fixes += 1;
                 let latch = |pin: Pin<'a>| if backward { pin.try_read().ok() } else { pin.read() };
@@ -111,6 +120,7 @@ impl Core {
                         page
                     }
                 };
+                check_level(&page, next, 0)?;
                 slot = if backward { Node(&page).count() } else { 0 };
                 leaf = page;
             }

@@ -151,7 +151,12 @@ impl Walk<'_> {
             let number = bitmap::bitmap_of_group(group, page_bytes);
             let page = self.core.pool.fix_shared(number)?;
             check_bitmap(&page, number)?;
-            self.reached[number.0 as usize] = true;
+            match self.reached.get_mut(number.0 as usize) {
+                Some(reached) => *reached = true,
+                None => {
+                    return Err(wrong(number, "a bitmap page within the store", "its end before it".into()));
+                }
+            }
             for bit in 0..group_pages {
                 let page_number = group * group_pages + bit;
                 let allocated = bitmap::get(&page, bit);

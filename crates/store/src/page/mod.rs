@@ -33,6 +33,12 @@ pub(crate) fn kind(page: &[u8]) -> u16 {
     header(page).kind.get()
 }
 
+/// Whether the page's content can be worked with at all: its checksum says that it is what was written, this says that
+/// what was written makes sense.
+pub(crate) fn is_sound(page: &[u8]) -> bool {
+    !node::is_node(page) || node::is_sound(page)
+}
+
 /// Sets the header's kind and clears all behind the header.
 pub(crate) fn clear(page: &mut [u8], kind: PageKind) {
     page[entresol_format::page::PAGE_HEADER_BYTES..].fill(0);

@@ -65,6 +65,30 @@ pub(crate) fn is_node(page: &[u8]) -> bool {
     kind(page) == PageKind::Leaf as u16 || kind(page) == PageKind::Inner as u16
 }
 
+/// Whether a page that is a node keeps the invariant of the module's header as far as memory safety of its readers goes:
+/// slots and cells lie where they may, and the bytes add up. For pages that come from a device.
+pub(crate) fn is_sound(page: &[u8]) -> bool {
+    let node = Node(page);
+    let (heap, removed) = (node.heap(), u16_at(page, REMOVED) as usize);
+    let inner = kind(page) == PageKind::Inner as u16;
+    if inner == (node.level() == 0) || inner && node.count() == 0 {
+        return false;
+    }
+    if node.slots_end() > heap || heap > page.len() {
+        return false;
+    }
+    let mut cells = 0;
+    for index in 0..node.count() {
+        let (offset, key, value) = node.slot(index);
+        let within = offset >= heap && offset + key + value <= page.len() && key <= max_key(page.len());
+        if !within || inner && value != CHILD_BYTES {
+            return false;
+        }
+        cells += key + value;
+    }
+    cells + removed + heap == page.len()
+}
+
 /// As `a.cmp(b)`, quicker for keys of a few words.
 fn compare(a: &[u8], b: &[u8]) -> Ordering {
     let word = |bytes: &[u8], at: usize| {

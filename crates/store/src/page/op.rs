@@ -5,7 +5,7 @@
 
 use super::bytes::{Reader, put_bytes, put_u16, put_u32, set_u32};
 use super::node::{Node, NodeMut, is_node};
-use super::{bitmap, kind};
+use super::{PageKind, bitmap, kind};
 use crate::PageNumber;
 use entresol_format::page::{PAGE_HEADER_BYTES, header_mut};
 use zerocopy::little_endian::U16;
@@ -111,9 +111,13 @@ impl<'a> PageOp<'a> {
             PageOp::Truncate { slot } => is_node(page) && slot as usize <= node.count(),
             PageOp::Left(_) | PageOp::Right(_) => is_node(page),
             PageOp::Bits { first, count, .. } => {
-                u64::from(first) + u64::from(count) <= u64::from(bitmap::group_pages(page.len()))
+                kind(page) == PageKind::Bitmap as u16
+                    && u64::from(first) + u64::from(count) <= u64::from(bitmap::group_pages(page.len()))
             }
-            PageOp::Word { at, .. } => (PAGE_HEADER_BYTES..page.len() - 3).contains(&(at as usize)),
+            PageOp::Word { at, .. } => {
+                kind(page) == PageKind::Meta as u16
+                    && (PAGE_HEADER_BYTES..page.len() - 3).contains(&(at as usize))
+            }
         }
     }
 

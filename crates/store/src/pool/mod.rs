@@ -28,7 +28,7 @@ pub(crate) use guard::{PageRead, PageWrite, Pin};
 
 use crate::wal::Wal;
 use crate::{Options, PageNumber, StoreError};
-use entresol_engine::{Layer, Source, Upstream};
+use entresol_engine::{Fetched, Layer, Source, Upstream};
 use entresol_format::page;
 use entresol_runtime::Task;
 use entresol_runtime::sync::{RwLockWriteGuard, Semaphore, SemaphorePermit};
@@ -171,7 +171,7 @@ impl Pool {
             Claim::Won(pin, data) => (pin, data),
         };
         let frame = self.frame(pin.frame_id());
-        match self.layer.fetch(page.id(), &mut data) {
+        match self.fetch(page, &mut data) {
             Ok(fetched) => {
                 frame.loaded(page::lsn(&data), fetched.dirty);
                 self.fetched.fetch_add(1, Relaxed);
@@ -185,9 +185,21 @@ impl Pool {
                 // Those who wait for the latch find the frame without their page, and try themselves.
                 self.withdraw(&pin);
                 drop(data);
-                Err(error.into())
+                Err(error)
             }
         }
+    }
+
+    fn fetch(&self, page: PageNumber, data: &mut [u8]) -> Result<Fetched, StoreError> {
+        let fetched = self.layer.fetch(page.id(), data)?;
+        if crate::page::is_sound(data) {
+            return Ok(fetched);
+        }
+        Err(StoreError::Corrupt {
+            place: format!("page {page}"),
+            expected: "cells that lie within the page and add up".into(),
+            found: "others, although its checksum is right".into(),
+        })
     }
 
     /// Latches a page exclusively without fetching it: its content will be replaced as a whole.
