@@ -44,6 +44,7 @@ fn run(command: Command) -> Result<(), Failure> {
         },
         Command::Check { flash, disk } => command::check::run(&flash, disk.as_deref()),
         Command::Torture(torture) => command::torture::run(&torture),
+        Command::Trace { trace } => command::trace::run(&trace),
         Command::Devices => command::devices::run(),
         Command::Worker(worker) => command::worker::run(*worker),
     }

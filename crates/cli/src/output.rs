@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use anyhow::{Context, anyhow};
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -65,15 +65,20 @@ impl OutputFile {
 
     /// Writes the whole content and puts it in place in one step.
     pub fn write(&self, content: &[u8]) -> Result<(), Failure> {
-        let shown = self.path.display();
-        let write = || -> anyhow::Result<()> {
+        self.write_with(|file| Ok(file.write_all(content)?))
+    }
+
+    /// Lets `content` write, and puts the file in place in one step if it succeeds.
+    pub fn write_with<T>(&self, content: impl FnOnce(&mut File) -> anyhow::Result<T>) -> Result<T, Failure> {
+        let write = || -> anyhow::Result<T> {
             let mut file = temporary(&self.folder)?;
-            file.write_all(content)?;
+            let written = content(file.as_file_mut())?;
             file.as_file().sync_all()?;
             file.persist(&self.path).map_err(|error| anyhow!(error.error))?;
-            Ok(())
+            Ok(written)
         };
         Ok(write().with_context(|| {
+            let shown = self.path.display();
             format!("writing {shown} (nothing was left behind; check space and permissions)")
         })?)
     }

@@ -14,6 +14,13 @@ pub enum Op {
     Dirty,
 }
 
+impl Op {
+    /// Whether the page is referenced, not merely reported as changed.
+    pub const fn is_reference(self) -> bool {
+        !matches!(self, Op::Dirty)
+    }
+}
+
 /// A page reference, or the news that a page was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Request {

@@ -3,8 +3,11 @@
 mod support;
 
 use entresol_core::PageId;
-use entresol_trace::{Format, Losses, Op, ReadOptions, Trace, TraceBuilder, TraceError, read_from, write_to};
+use entresol_trace::{
+    Compression, Format, Losses, Op, ReadOptions, Trace, TraceBuilder, TraceError, WRITABLE, read_from, write,
+};
 use proptest::prelude::*;
+use std::path::Path;
 use support::{original, recognised};
 
 /// A trace from (object, page, op, pages, time passed) tuples.
@@ -28,7 +31,7 @@ fn build(requests: &[(u8, u32, u8, u8, u32)], objects: bool, times: bool) -> Tra
 
 fn written(trace: &Trace, format: Format) -> (Vec<u8>, Losses) {
     let mut bytes = Vec::new();
-    let losses = write_to(trace, format, &mut bytes).expect("memory");
+    let losses = write(trace, format, Path::new("t"), Compression::None, &mut bytes).expect("memory");
     (bytes, losses)
 }
 
@@ -128,7 +131,7 @@ fn blocks_of_a_long_trace_follow_each_other() {
 #[test]
 fn other_formats_are_not_written() {
     let trace = recognised(b"1\n");
-    let refused = write_to(&trace, Format::Msr, Vec::new());
+    let refused = write(&trace, Format::Msr, Path::new("t"), Compression::None, Vec::new());
     assert!(
         matches!(&refused, Err(TraceError::Option(why)) if why.contains("entresol, oraclegeneral")),
         "{refused:?}"
@@ -136,23 +139,16 @@ fn other_formats_are_not_written() {
 }
 
 #[test]
-fn files_are_whole_or_absent() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+fn compressed_files_come_back() {
     let trace = recognised(b"1\n2\n1\n");
-    for name in ["t.etr", "t.txt.zst", "t.txt.gz"] {
-        let path = folder.path().join(name);
-        let format = if name == "t.etr" { Format::Entresol } else { Format::Plain };
-        entresol_trace::write(&trace, format, &path).expect("a writable folder");
-        let back = entresol_trace::read(&path, &ReadOptions::default()).expect("a trace");
-        assert_eq!(back.requests, trace.requests, "{name}");
+    for (name, compression) in
+        [("t", Compression::None), ("t.zst", Compression::Zstd), ("t.gz", Compression::Gzip)]
+    {
+        assert_eq!(Compression::of(Path::new(name)), compression);
+        for format in WRITABLE {
+            let mut bytes = Vec::new();
+            write(&trace, format, Path::new(name), compression, &mut bytes).expect("memory");
+            assert_eq!(recognised(&bytes).requests, trace.requests, "{name} {format}");
+        }
     }
-    let path = folder.path().join("refused");
-    assert!(entresol_trace::write(&trace, Format::Spc, &path).is_err());
-    let absent = folder.path().join("no/t");
-    assert!(matches!(entresol_trace::write(&trace, Format::Plain, &absent), Err(TraceError::Io { .. })));
-    assert_eq!(
-        std::fs::read_dir(folder.path()).expect("a folder").count(),
-        3,
-        "nothing else was left behind"
-    );
 }

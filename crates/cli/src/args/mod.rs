@@ -5,6 +5,7 @@ mod machine;
 mod reproduce;
 mod simulate;
 mod torture;
+mod trace;
 mod values;
 mod worker;
 
@@ -13,6 +14,7 @@ pub use machine::MachineArgs;
 pub use reproduce::ReproduceArgs;
 pub use simulate::{MrcArgs, SimulateArgs, SourceArgs};
 pub use torture::TortureArgs;
+pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, Kind, ReadArgs, Trace};
 pub use worker::WorkerArgs;
 
 use clap::{Parser, Subcommand};
@@ -41,6 +43,7 @@ Examples:
   entresol reproduce all --quick          the papers' figures beside ours
   entresol mrc --trace T --html mrc.html  miss-ratio curves
   entresol devices                        the modelled devices
+  entresol trace info FILE                what a trace of page references is like
   entresol check flash.img disk.img       is this flash cache sound?
 
 Exit status: 0 all well; 1 a check failed; 2 bad input or a failure (one sentence on stderr says which).";
@@ -87,6 +90,13 @@ pub enum Command {
     /// state is recovered and compared with what may legally be found. What goes wrong is printed with its seed and a
     /// shortened script.
     Torture(TortureArgs),
+    /// Look into traces of page references, convert and generate them
+    #[command(arg_required_else_help = true)]
+    Trace {
+        /// What to do with them.
+        #[command(subcommand)]
+        trace: Trace,
+    },
     /// List the modelled devices with their parameters
     Devices,
     /// Run TPC-C on real files until killed (for crash experiments)

@@ -1,10 +1,9 @@
 //! `entresol simulate` and `entresol mrc`: a trace through layers.
 
-use super::values;
+use super::{ReadArgs, values};
 use clap::Args;
 use entresol_format::superblock::Mode;
 use entresol_lab::replay::Replacement;
-use entresol_trace::{Format, Stream};
 use std::path::PathBuf;
 
 /// Which trace, and which part of it.
@@ -13,19 +12,9 @@ pub struct SourceArgs {
     /// Trace file, compressed or not; its format is recognised from the content
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub trace: PathBuf,
-    /// The stream of a capture that holds both: above the database's buffer pool, or below it
-    #[arg(long, value_name = "above|below", value_parser = values::stream, default_value = "above")]
-    #[arg(help_heading = "Trace")]
-    pub stream: Stream,
-    /// The trace's format, where it is not recognised (see `entresol trace --help`)
-    #[arg(long, value_name = "FORMAT", value_parser = values::trace_format, help_heading = "Trace")]
-    pub format: Option<Format>,
-    /// Page size in bytes into which requests are split; without it the format's own
-    #[arg(long, value_name = "BYTES", value_parser = values::page_bytes, help_heading = "Trace")]
-    pub page_bytes: Option<u32>,
-    /// TOML file that names the trace's relations
-    #[arg(long, value_name = "FILE", help_heading = "Trace")]
-    pub relations: Option<PathBuf>,
+    /// How to read it.
+    #[command(flatten)]
+    pub read: ReadArgs,
     /// Measure from this second of the trace on; what comes before warms up
     #[arg(long, value_name = "SECONDS", value_parser = values::second, help_heading = "Trace")]
     #[arg(allow_negative_numbers = true)]

@@ -6,7 +6,7 @@ use entresol_lab::config::{System, Warmup};
 use entresol_lab::replay;
 use entresol_lab::reproduce::Paper;
 use entresol_store::Replacement;
-use entresol_trace::{Format, Stream};
+use entresol_trace::{Format, Stream, WRITABLE, generate};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -202,6 +202,27 @@ pub fn stream(text: &str) -> Result<Stream, String> {
 pub fn trace_format(text: &str) -> Result<Format, String> {
     Format::from_name(text)
         .ok_or_else(|| format!("no trace format is called {text:?}; known are {}", Format::names()))
+}
+
+/// A trace format that can be written.
+pub fn written_format(text: &str) -> Result<Format, String> {
+    Format::from_name(text).filter(|format| WRITABLE.contains(format)).ok_or_else(|| {
+        let known = WRITABLE.map(Format::name).join(", ");
+        format!("traces cannot be written in a format {text:?}; {known} can be written")
+    })
+}
+
+/// References of a generated trace.
+pub fn references(text: &str) -> Result<u64, String> {
+    whole(text, "references", 1..=generate::REFERENCES_MAX)
+}
+
+/// A share in per cent, 0 and 100 included.
+pub fn share(text: &str) -> Result<f64, String> {
+    match number(text) {
+        Ok(value) if (0.0..=100.0).contains(&value) => Ok(value),
+        _ => Err(format!("{text:?} is not a share in per cent; 0 to 100 are possible")),
+    }
 }
 
 /// A page size; the trace's reader knows which are possible.

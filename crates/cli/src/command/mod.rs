@@ -14,4 +14,5 @@ mod source;
 mod storage;
 pub mod torture;
 pub mod tpcc;
+pub mod trace;
 pub mod worker;

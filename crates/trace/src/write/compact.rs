@@ -7,8 +7,6 @@ use crate::{Op, RelationId, Trace};
 use std::io::{self, Write};
 use zerocopy::IntoBytes;
 
-/// zstd's level: its default, fast enough to keep up with a disk.
-const LEVEL: i32 = 3;
 /// Longest name, in bytes.
 const NAME_BYTES_MAX: usize = 1000;
 
@@ -90,7 +88,7 @@ impl<W: Write> Block<'_, W> {
     /// Writes what there is, and begins a block of kind `next`.
     fn finish(&mut self, next: Kind) -> io::Result<()> {
         if self.items > 0 {
-            let packed = zstd::bulk::compress(&self.raw, LEVEL)?;
+            let packed = zstd::bulk::compress(&self.raw, super::ZSTD_LEVEL)?;
             let mut header = BlockHeader {
                 kind: (self.kind as u32).into(),
                 items: (self.items as u32).into(),

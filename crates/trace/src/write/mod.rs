@@ -1,16 +1,22 @@
 //! Writing traces.
 //!
 //! Invariant: what is written is read back as the same trace, as far as the format can hold it; [`Losses`] says what it
-//! cannot. A file appears whole under its name, or not at all.
+//! cannot.
 
 mod compact;
 mod oracle;
 mod plain;
 
 use crate::{Format, Op, Trace, TraceError};
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+
+/// Written at once.
+const BUFFER_BYTES: usize = 1 << 20;
+/// zstd's default.
+const ZSTD_LEVEL: i32 = 3;
 
 /// The formats that can be written.
 pub const WRITABLE: [Format; 4] =
@@ -58,68 +64,77 @@ impl fmt::Display for Losses {
     }
 }
 
-/// Writes a trace in `format` to `out`.
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all (Entresol's own format is compressed inside).
+    #[default]
+    None,
+    /// By zstd.
+    Zstd,
+    /// By gzip.
+    Gzip,
+}
+
+impl Compression {
+    /// What the file's name asks for: `.zst` or `.gz` at its end.
+    pub fn of(path: &Path) -> Self {
+        match path.extension().and_then(OsStr::to_str) {
+            Some("zst") => Compression::Zstd,
+            Some("gz") => Compression::Gzip,
+            _ => Compression::None,
+        }
+    }
+}
+
+/// Writes a trace in `format` to `out`, whose failures are reported as those of `path`.
 ///
 /// # Errors
-/// [`TraceError::Option`] if the format cannot be written; a failed write, as [`TraceError::Io`] without a path.
-pub fn write_to(trace: &Trace, format: Format, mut out: impl Write) -> Result<Losses, TraceError> {
-    let io = |source| TraceError::Io { path: trace.name.clone().into(), action: "writing", source };
-    let written = match format {
-        Format::Entresol => compact::write(trace, &mut out).map(|()| Losses::default()),
-        Format::OracleGeneral => oracle::write::<24>(trace, &mut out),
-        Format::OracleGeneralOpNs => oracle::write::<27>(trace, &mut out),
-        Format::Plain => plain::write(trace, &mut out),
-        other => {
-            let known = WRITABLE.map(Format::name).join(", ");
-            return Err(TraceError::Option(format!(
-                "traces cannot be written as {other}; {known} can be written"
-            )));
+/// [`TraceError::Option`] if the format cannot be written; a failed write.
+pub fn write(
+    trace: &Trace,
+    format: Format,
+    path: &Path,
+    compression: Compression,
+    out: impl Write,
+) -> Result<Losses, TraceError> {
+    if !WRITABLE.contains(&format) {
+        let known = WRITABLE.map(Format::name).join(", ");
+        return Err(TraceError::Option(format!(
+            "traces cannot be written as {format}; {known} can be written"
+        )));
+    }
+    let out = BufWriter::with_capacity(BUFFER_BYTES, out);
+    let written = match compression {
+        Compression::None => encode_and(trace, format, out, |mut out| out.flush()),
+        Compression::Zstd => zstd::stream::write::Encoder::new(out, ZSTD_LEVEL)
+            .and_then(|encoder| encode_and(trace, format, encoder, |encoder| encoder.finish()?.flush())),
+        Compression::Gzip => {
+            let encoder = flate2::write::GzEncoder::new(out, flate2::Compression::default());
+            encode_and(trace, format, encoder, |encoder| encoder.finish()?.flush())
         }
     };
-    let losses = written.map_err(io)?;
-    out.flush().map_err(io)?;
-    Ok(losses)
+    written.map_err(|source| TraceError::Io { path: path.to_owned(), action: "writing", source })
 }
 
-/// Writes a trace in `format` to a file, compressed if its name ends in `.zst` or `.gz`. The file is put in place when
-/// it is whole.
-///
-/// # Errors
-/// As [`write_to`], or what keeps the file from being created.
-pub fn write(trace: &Trace, format: Format, path: &Path) -> Result<Losses, TraceError> {
-    let io = |source| TraceError::Io { path: path.to_owned(), action: "writing", source };
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
+/// Encodes a trace in a format that can be written, then ends the stream.
+fn encode_and<W: Write>(
+    trace: &Trace,
+    format: Format,
+    mut out: W,
+    finish: impl FnOnce(W) -> io::Result<()>,
+) -> io::Result<Losses> {
+    let losses = match format {
+        Format::OracleGeneral => oracle::write::<24>(trace, &mut out)?,
+        Format::OracleGeneralOpNs => oracle::write::<27>(trace, &mut out)?,
+        Format::Plain => plain::write(trace, &mut out)?,
+        _ => {
+            compact::write(trace, &mut out)?;
+            Losses::default()
+        }
     };
-    let file = temporary(folder).map_err(io)?;
-    let name = path.to_string_lossy();
-    let losses = if name.ends_with(".zst") {
-        let mut out = zstd::stream::write::Encoder::new(BufWriter::new(file.as_file()), 3).map_err(io)?;
-        let losses = write_to(trace, format, &mut out)?;
-        out.finish().and_then(|mut inner| inner.flush()).map_err(io)?;
-        losses
-    } else if name.ends_with(".gz") {
-        let mut out =
-            flate2::write::GzEncoder::new(BufWriter::new(file.as_file()), flate2::Compression::default());
-        let losses = write_to(trace, format, &mut out)?;
-        out.finish().and_then(|mut inner| inner.flush()).map_err(io)?;
-        losses
-    } else {
-        write_to(trace, format, BufWriter::with_capacity(1 << 20, file.as_file()))?
-    };
-    file.as_file().sync_all().map_err(io)?;
-    file.persist(path).map_err(|error| io(error.error))?;
+    finish(out)?;
     Ok(losses)
-}
-
-/// A file beside the final one, removed when dropped, with the permissions of an ordinary new file.
-fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    use std::os::unix::fs::PermissionsExt;
-    tempfile::Builder::new()
-        .prefix(".entresol-")
-        .permissions(std::fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder)
 }
 
 /// What a format without operations, or without relations, loses of a trace.

@@ -1,0 +1,93 @@
+//! `entresol trace info`, `convert` and `generate`.
+
+use crate::args::{ConvertArgs, GenerateArgs, InfoArgs, Kind, Trace as What};
+use crate::failure::Failure;
+use crate::output::{self, OutputFile};
+use entresol_trace::generate::{Mix, Popularity, Scans, TpccModel};
+use entresol_trace::{Compression, Format, Info, ReadOptions, Trace, TraceError};
+use std::path::Path;
+
+/// Does what was asked for.
+pub fn run(what: &What) -> Result<(), Failure> {
+    match what {
+        What::Info(args) => info(args),
+        What::Convert(args) => convert(args),
+        What::Generate(args) => generate(args),
+    }
+}
+
+/// Reads a trace; whatever keeps it from being read is bad input.
+pub fn read(path: &Path, options: &ReadOptions) -> Result<Trace, Failure> {
+    entresol_trace::read(path, options).map_err(refused)
+}
+
+/// What keeps a trace from being read or made is bad input.
+pub fn refused(error: TraceError) -> Failure {
+    Failure::input(error.to_string())
+}
+
+fn info(args: &InfoArgs) -> Result<(), Failure> {
+    let json = args.json.as_deref().map(|path| OutputFile::prepare("--json", path)).transpose()?;
+    let info = Info::of(&read(&args.file, &args.read.options())?);
+    if let Some(json) = json {
+        let mut bytes = serde_json::to_vec_pretty(&info).map_err(anyhow::Error::from)?;
+        bytes.push(b'\n');
+        json.write(&bytes)?;
+    }
+    output::print(&info.to_string())
+}
+
+fn convert(args: &ConvertArgs) -> Result<(), Failure> {
+    let out = OutputFile::prepare("OUTPUT", &args.output)?;
+    let trace = read(&args.input, &args.read.options())?;
+    write(&trace, args.to, &out)
+}
+
+fn generate(args: &GenerateArgs) -> Result<(), Failure> {
+    let out = OutputFile::prepare("--out", &args.out)?;
+    let trace = match args.kind {
+        Kind::Tpcc => TpccModel {
+            warehouses: args.warehouses,
+            clients: args.clients,
+            references: args.references,
+            references_per_s: args.rate,
+            seed: args.seed,
+        }
+        .generate(),
+        Kind::Uniform => mix(args, Popularity::Uniform).generate(),
+        Kind::Zipf => mix(args, Popularity::Zipf { skew: args.skew }).generate(),
+        Kind::Pareto => mix(args, Popularity::Pareto { h: args.pareto }).generate(),
+        Kind::Sequential => mix(args, Popularity::Sequential).generate(),
+    };
+    write(&trace.map_err(refused)?, args.to, &out)
+}
+
+fn mix(args: &GenerateArgs, popularity: Popularity) -> Mix {
+    let scan_pages = args.scan_pages.unwrap_or(args.pages.div_ceil(100));
+    let scans = Scans { share: args.scan_percent / 100.0, pages: scan_pages };
+    Mix {
+        popularity,
+        pages: args.pages,
+        references: args.references,
+        write_share: args.write_percent / 100.0,
+        scans: (args.scan_percent > 0.0).then_some(scans),
+        phases: args.phases,
+        adjacent: args.adjacent,
+        page_bytes: args.page_bytes,
+        references_per_s: args.rate,
+        seed: args.seed,
+    }
+}
+
+/// Writes a trace, and says what was written and what was lost.
+pub fn write(trace: &Trace, format: Format, out: &OutputFile) -> Result<(), Failure> {
+    let compression = Compression::of(out.path());
+    let losses =
+        out.write_with(|file| Ok(entresol_trace::write(trace, format, out.path(), compression, file)?))?;
+    let lost = losses.to_string();
+    if !lost.is_empty() {
+        eprintln!("entresol: the {format} format cannot hold all of the trace: {lost}");
+    }
+    let (requests, pages, shown) = (trace.requests.len(), trace.unique_pages(), out.path().display());
+    output::print(&format!("{shown}: {requests} requests to {pages} pages, {format}\n"))
+}
