@@ -14,11 +14,22 @@ use entresol_format::superblock::Mode;
 const SWEEP_PAGES: usize = 32;
 
 impl Shared {
+    /// A failure of it is one of the tier: a failed sync may have lost what somebody else wrote, and a page that cannot be
+    /// copied stays where it is.
     pub(crate) fn checkpoint(&self) -> Result<(), TierError> {
-        if !self.check_running()? {
-            return self.disk.sync();
+        if self.check_running()? {
+            let rear = if mutant!("checkpoint-leaves-staging") { Position(0) } else { self.drain()? };
+            match self.make_durable(rear) {
+                Ok(()) => return Ok(()),
+                Err(error) => self.fail(error),
+            }
+            self.check_running()?;
         }
-        let rear = if mutant!("checkpoint-leaves-staging") { Position(0) } else { self.drain()? };
+        self.disk.sync()
+    }
+
+    /// Everything before `rear` is on flash: makes that last.
+    fn make_durable(&self, rear: Position) -> Result<(), TierError> {
         if self.is_log() {
             if self.options.mode == Mode::WriteThrough {
                 self.disk.sync()?;

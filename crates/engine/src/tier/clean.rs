@@ -82,7 +82,9 @@ impl Shared {
         let mut from = SlotId(0);
         loop {
             let seen = self.progress.epoch();
-            self.check_running()?;
+            if !self.check_running()? {
+                return Ok(());
+            }
             let mut copies = Copies::new(scratch.len() / self.page_bytes());
             let mut end = false;
             let mut busy = false;
