@@ -8,6 +8,7 @@
 //! so two runs of one seed are equal to the last digit.
 #![deny(unsafe_code)]
 
+pub mod coverage;
 pub mod rng;
 pub mod sim;
 pub mod sync;

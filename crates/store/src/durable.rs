@@ -14,7 +14,7 @@
 use crate::page::bytes::{Reader, put_u64};
 use crate::wal::log::Draft;
 use crate::wal::{RecordKind, Wal, record};
-use crate::{PageNumber, TxnId};
+use crate::{PageNumber, TxnId, points};
 use entresol_core::{Lsn, PageId};
 use entresol_engine::Layer;
 use std::collections::BTreeMap;
@@ -63,6 +63,7 @@ impl DurablePages {
     pub(crate) fn prefer_images(&mut self, pages: &BTreeMap<PageNumber, PageHistory>, layer: &dyn Layer) {
         for (page, history) in pages {
             if history.begins_whole && !self.has(*page, history.newest) && !layer.is_on_flash(page.id()) {
+                points::IMAGE_PREFERRED.reach();
                 self.forget(page.id());
             }
         }

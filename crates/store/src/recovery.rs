@@ -26,7 +26,7 @@ use crate::txn::undo::Undo;
 use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
 use crate::wal::{RecordHeader, RecordKind, Wal};
-use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId};
+use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId, points};
 use entresol_core::{Lsn, mutant};
 use entresol_device::Device;
 use entresol_engine::{Layer, TierError};
@@ -184,7 +184,9 @@ fn redo(
             Ok(()) => return Ok(()),
             Err(Stop::Failed(error)) => return Err(error),
             // From its image in the log. A page without a note is read and reported by the layer itself.
-            Err(Stop::Distrust(page)) if history.durable.forget(page.id()) => {}
+            Err(Stop::Distrust(page)) if history.durable.forget(page.id()) => {
+                points::NOTE_DISTRUSTED.reach();
+            }
             Err(Stop::Distrust(page)) => {
                 pool.fix_shared(page)?;
             }
@@ -203,7 +205,10 @@ fn redo_once(
         let Some((header, payload)) = scan.next(at, 0)? else { break };
         at = header.end();
         for_each_change(&header, payload, |page, ops| match history.durable.has(page, header.lsn) {
-            true => Ok(()),
+            true => {
+                points::NOTE_SKIPS.reach();
+                Ok(())
+            }
             false => redo_page(pool, &header, page, ops, history.durable.least(page)),
         })?;
     }
@@ -245,6 +250,7 @@ fn redo_page(
         return Err(Stop::Distrust(number));
     }
     if page.lsn() >= header.lsn && !mutant!("redo-ignores-page-lsn") {
+        points::CHANGE_THERE.reach();
         return Ok(());
     }
     let mut is_image = false;
@@ -266,6 +272,7 @@ fn redo_page(
     if is_image && !crate::page::is_sound(&page) {
         return Err(Stop::Failed(nonsense(header)));
     }
+    points::CHANGE_REPEATED.reach();
     page.changed(header.lsn);
     Ok(())
 }
@@ -325,10 +332,14 @@ fn undo(
             let before = match header.kind {
                 RecordKind::Update => {
                     let undo = Undo::decode(&mut reader).ok_or_else(|| nonsense(&header))?;
+                    points::LOSER_UNDONE.reach();
                     core.undo_one(&mut work, &txn, undo, header.previous)?;
                     header.previous
                 }
-                RecordKind::Compensation => Lsn(reader.u64().ok_or_else(|| nonsense(&header))?),
+                RecordKind::Compensation => {
+                    points::COMPENSATED.reach();
+                    Lsn(reader.u64().ok_or_else(|| nonsense(&header))?)
+                }
                 _ => header.previous,
             };
             if before >= at {

@@ -5,6 +5,7 @@
 use super::pages::disk_error;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
+use crate::points;
 use entresol_device::Device;
 use entresol_format::label::{COPIES, COPY_STRIDE, LABEL_AREA_BYTES, Label};
 use entresol_format::{BLOCK_BYTES, BlockFault};
@@ -35,7 +36,10 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
         match Label::decode(&block) {
             Ok(label) if newest.is_none_or(|best| best.sequence < label.sequence) => newest = Some(label),
             Ok(_) | Err(BlockFault::Blank) => {}
-            Err(fault) => faults.push(format!("copy {copy}: {fault}")),
+            Err(fault) => {
+                points::LABEL_DAMAGED.reach();
+                faults.push(format!("copy {copy}: {fault}"));
+            }
         }
     }
     Ok(match newest {

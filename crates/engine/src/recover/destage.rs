@@ -10,7 +10,7 @@ use super::{Dirtiness, Reader, Restored, Scan};
 use crate::buffer::AlignedBuffer;
 use crate::disk::{DiskPages, disk_error};
 use crate::tier::flash_error;
-use crate::{OpenReport, TierError, TierOptions};
+use crate::{OpenReport, TierError, TierOptions, points};
 use arrayvec::ArrayVec;
 use entresol_core::{Lookup, PageId, Partition, SlotId};
 use entresol_device::{Device, Io};
@@ -57,8 +57,12 @@ impl Restored {
                 let stamp = entresol_core::Position(generation.0.wrapping_add(superblock.salt()));
                 match page::verify(data, *id, Some(stamp)) {
                     Ok(()) => batch.push(Io::Write { offset: disk.offset(*id), data }),
-                    Err(_) if superblock.mode == Mode::WriteThrough => damaged += 1,
+                    Err(_) if superblock.mode == Mode::WriteThrough => {
+                        points::UNSURE_DAMAGED.reach();
+                        damaged += 1;
+                    }
                     Err(fault) => {
+                        points::UNSURE_NEEDED.reach();
                         return Err(TierError::Damaged {
                             page: *id,
                             place: format!("flash slot {}", slot.0),

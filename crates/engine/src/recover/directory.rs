@@ -5,6 +5,7 @@
 use super::scan::{Reader, Scan, ScannedGroup};
 use super::{Dirtiness, is_dirty, read_segment};
 use crate::TierError;
+use crate::points;
 use entresol_core::{Partition, Position};
 
 pub(crate) fn fill(
@@ -18,6 +19,9 @@ pub(crate) fn fill(
     let entries = u64::from(superblock.segment_entries);
     partition.restore_begin(scan.front);
     // Positions before the first segment, if the front did not pass them.
+    if superblock.segment_first > 0 && scan.front.0 < superblock.segment_first * entries {
+        points::BEFORE_SEGMENTS.reach();
+    }
     let before = (superblock.segment_first * entries).min(superblock.durable.0);
     fill_from_groups(reader, scan, scan.front.0..before, partition, dirtiness)?;
     for number in superblock.segment_first..superblock.segment_next {
@@ -27,6 +31,7 @@ pub(crate) fn fill(
         }
         match read_segment(reader, number)? {
             Ok(views) => {
+                points::SEGMENT_USED.reach();
                 for (at, view) in views.into_iter().enumerate() {
                     let position = Position(start + at as u64);
                     let Some(view) = view.filter(|_| position >= scan.front) else { continue };
@@ -38,6 +43,7 @@ pub(crate) fn fill(
                 }
             }
             Err(why) => {
+                points::SEGMENT_DAMAGED.reach();
                 reader.notices.push(format!(
                     "directory segment {number} cannot be used ({why}); the summaries of its groups are read instead"
                 ));

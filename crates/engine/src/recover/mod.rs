@@ -30,7 +30,7 @@ mod segments;
 
 use crate::buffer::AlignedBuffer;
 use crate::tier::flash_error;
-use crate::{OpenReport, TierError, TierOptions};
+use crate::{OpenReport, TierError, TierOptions, points};
 use entresol_core::{Partition, Position, mutant, region_bytes};
 use entresol_device::Device;
 use entresol_format::summary::{self, Entry};
@@ -95,6 +95,7 @@ impl Restored {
             return Ok(());
         }
         for group in &self.repairs {
+            points::REPAIRED.reach();
             let head = summary::Head {
                 group: group.number,
                 cache: superblock.cache,

@@ -3,7 +3,7 @@
 use super::from_header;
 use crate::buffer::AlignedBuffer;
 use crate::tier::flash_error;
-use crate::{OpenReport, TierError};
+use crate::{OpenReport, TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{PageId, Position, mutant};
 use entresol_device::{Device, Io};
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
             flash,
             superblock,
             layout,
-            blocks: AlignedBuffer::new(BATCH * BLOCK_BYTES),
+            blocks: AlignedBuffer::new(BATCH.min(layout.groups() as usize) * BLOCK_BYTES),
             pages: AlignedBuffer::new(group),
             summaries_read: 0,
             segments_read: 0,
@@ -143,6 +143,9 @@ impl<'a> Reader<'a> {
         let left_over =
             self.position(number) >= self.superblock.session_rear && head.epoch < self.superblock.epoch;
         let left_over = left_over && !mutant!("leftover-of-older-epoch-accepted");
+        if left_over {
+            points::LEFTOVER.reach();
+        }
         if head.group != number || head.cache != self.superblock.cache || left_over {
             return None;
         }
@@ -244,6 +247,7 @@ impl<'a> Reader<'a> {
     fn rebuild(&mut self, number: u64, lost: bool) -> Result<ScannedGroup, TierError> {
         let (group, damaged) = self.read_headers(number)?;
         if lost && let Some(at) = group.entries.iter().position(Option::is_none) {
+            points::GROUP_LOST.reach();
             return Err(TierError::Refused(format!(
                 "group {number} was durable on flash, but an older one lies in its place, and its page at place {at} is \
                  missing: the device has lost a write; pages newer than disk may be lost with it; restore the flash \
@@ -251,11 +255,13 @@ impl<'a> Reader<'a> {
             )));
         }
         if let Some(at) = damaged.first() {
+            points::GROUP_DAMAGED.reach();
             return Err(TierError::Refused(format!(
                 "the summary of group {number} on flash is damaged, and so is the page at place {at} of it: a page newer \
                  than disk may be lost; restore the flash device, or wipe it and recover the database from a backup"
             )));
         }
+        points::REBUILT.reach();
         let found = group.entries.iter().flatten().count();
         self.notices.push(format!(
             "the summary of group {number} was damaged; {found} pages were found by their headers"
@@ -278,7 +284,8 @@ impl Scan {
         while (raws.len() - valid < staging || reader.position(first + valid as u64) < durable)
             && (raws.len() as u64) < reader.layout.groups()
         {
-            for raw in reader.summaries(first + raws.len() as u64, BATCH)? {
+            let count = BATCH.min(reader.layout.groups() as usize - raws.len());
+            for raw in reader.summaries(first + raws.len() as u64, count)? {
                 if let Some(raw) = raw.summary() {
                     durable = durable.max(raw.durable);
                     if !mutant!("front-in-summaries-ignored") {
@@ -307,6 +314,8 @@ impl Scan {
             // What the front has passed may have been written over.
             if block.summary().is_some() || reader.position(number) >= scan.front {
                 groups.push(reader.durable_group(number, block)?);
+            } else {
+                points::OLDER_ROUND.reach();
             }
         }
         groups.append(&mut scan.groups);
@@ -321,6 +330,11 @@ impl Scan {
             Block::Summary(Raw { mut group, .. }) => {
                 let torn = reader.verify(&mut group)?;
                 if torn > 0 {
+                    if by_group {
+                        points::TORN_GROUP.reach()
+                    } else {
+                        points::TORN_PAGE.reach()
+                    }
                     group.repair = true;
                     if by_group {
                         group.entries.fill(None);
@@ -336,7 +350,10 @@ impl Scan {
                 invalidations: Vec::new(),
                 repair: true,
             },
-            _ => reader.read_headers(number)?.0,
+            _ => {
+                points::NO_SUMMARY.reach();
+                reader.read_headers(number)?.0
+            }
         };
         if !group.repair || group.entries.iter().any(Option::is_some) {
             self.rear = self.rear.max(reader.position(number + 1));

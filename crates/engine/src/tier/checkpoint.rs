@@ -5,8 +5,8 @@
 //! Slot placement (LC): drain staging, copy all dirty pages to disk, sync the disk.
 
 use super::shared::Shared;
-use crate::TierError;
 use crate::buffer::AlignedBuffer;
+use crate::{TierError, points};
 use entresol_core::{Position, mutant};
 use entresol_format::superblock::Mode;
 
@@ -21,7 +21,10 @@ impl Shared {
             let rear = if mutant!("checkpoint-leaves-staging") { Position(0) } else { self.drain()? };
             match self.make_durable(rear) {
                 Ok(()) => return Ok(()),
-                Err(error) => self.fail(error),
+                Err(error) => {
+                    points::CHECKPOINT_FAILED.reach();
+                    self.fail(error);
+                }
             }
             self.check_running()?;
         }

@@ -5,7 +5,7 @@
 //! whole directory anyway, and redo starts at the last checkpoint, which does sync (LC).
 
 use super::shared::{Shared, flash_error};
-use crate::TierError;
+use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, SlotId, Ticket};
 use entresol_device::Io;
@@ -54,10 +54,10 @@ impl Shared {
         let mut destages = ArrayVec::<(&JobPage, &[u8]), GROUP_PAGES_MAX>::new();
         for ((page, _), data) in copies.pages.iter().zip(scratch.chunks_exact(page_bytes)) {
             let id = page.page.expect("a dirty slot holds a page");
-            self.prove(data, id, page.generation).map_err(|fault| TierError::Damaged {
-                page: id,
-                place: format!("flash slot {}", page.slot.0),
-                fault: fault.to_string(),
+            self.prove(data, id, page.generation).map_err(|fault| {
+                points::COPY_DAMAGED.reach();
+                let place = format!("flash slot {}", page.slot.0);
+                TierError::Damaged { page: id, place, fault: fault.to_string() }
             })?;
             destages.push((page, data));
         }

@@ -5,8 +5,8 @@
 
 use super::shared::{Shared, flash_error};
 use super::staging::Incoming;
-use crate::TierError;
 use crate::disk::disk_error;
+use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{Admission, Fate, GROUP_PAGES_MAX, JobPage, Ticket, mutant};
 use entresol_device::Io;
@@ -96,12 +96,14 @@ impl Shared {
                 Ok(()) => true,
                 Err(fault) => {
                     if page.dirty && !mutant!("damaged-dirty-page-dropped") {
+                        points::DEQUEUE_DAMAGED_DIRTY.reach();
                         failure.get_or_insert_with(|| TierError::Damaged {
                             page: id,
                             place: format!("flash slot {}", page.slot.0),
                             fault: fault.to_string(),
                         });
                     } else {
+                        points::DEQUEUE_DAMAGED_CLEAN.reach();
                         self.tallies.damaged_clean.add(1);
                     }
                     false
@@ -120,7 +122,10 @@ impl Shared {
                 return false;
             }
             match self.with(|partition| partition.restage(ticket, page, lsn)) {
-                Admission::AlreadyThere => return true,
+                Admission::AlreadyThere => {
+                    points::DEQUEUE_OVERTAKEN.reach();
+                    return true;
+                }
                 Admission::Full => self.progress.wait(seen),
                 Admission::Stage { frame, position } => {
                     let id = page.page.expect("only pages get second chances");

@@ -2,10 +2,11 @@
 //! the disk's label changed.
 
 use super::shared::{Shared, flash_error};
-use crate::TierError;
 use crate::buffer::AlignedBuffer;
+use crate::{TierError, points};
 use entresol_core::{Lookup, PageId};
 use entresol_format::superblock::COPIES;
+use entresol_runtime::yield_now;
 
 impl Shared {
     pub(crate) fn detach(&self) -> Result<(), TierError> {
@@ -14,8 +15,7 @@ impl Shared {
             return Ok(());
         }
         if self.is_log() {
-            let mut dirty: Vec<PageId> =
-                self.with(|partition| partition.dirty_slots().map(|(_, page)| page).collect());
+            let mut dirty = self.all_dirty()?;
             dirty.sort_unstable();
             let mut buffer = AlignedBuffer::new(self.page_bytes());
             for page in dirty {
@@ -36,20 +36,51 @@ impl Shared {
         self.unbind()
     }
 
+    /// Every page that is newer than disk. Second chances are given meanwhile: a page that gets one is in staging for a
+    /// while, so the slots tell all only when nothing is there.
+    fn all_dirty(&self) -> Result<Vec<PageId>, TierError> {
+        loop {
+            let dirty = self.with(|partition| {
+                let dirty = partition.dirty_slots().map(|(_, page)| page);
+                partition.staging_is_empty().then(|| dirty.collect())
+            });
+            match dirty {
+                Some(dirty) => return Ok(dirty),
+                None => drop(self.drain()?),
+            }
+        }
+    }
+
+    /// Copies `page` to disk from wherever it is by now.
     fn destage_one(&self, page: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
-        // Dequeues go on in the background: what is not on flash any more, or clean there, is on disk.
-        let Lookup::Flash { slot, generation, dirty: true } = self.with(|partition| partition.peek(page))
-        else {
+        loop {
+            let lookup = self.with(|partition| partition.peek(page));
+            match lookup {
+                Lookup::Staged { frame, position, dirty: true } => {
+                    if !self.staging.copy_out(frame, page, self.stamp(position), buffer) {
+                        points::DETACH_MOVED.reach();
+                        yield_now();
+                        continue;
+                    }
+                }
+                Lookup::Flash { slot, generation, dirty: true } => {
+                    self.flash.read(self.layout.slot_offset(slot), buffer).map_err(flash_error)?;
+                    if let Err(fault) = self.prove(buffer, page, generation) {
+                        if self.with(|partition| partition.peek(page)) != lookup {
+                            points::DETACH_MOVED.reach();
+                            continue;
+                        }
+                        let place = format!("flash slot {}", slot.0);
+                        return Err(TierError::Damaged { page, place, fault: fault.to_string() });
+                    }
+                }
+                // Destaged in the background.
+                _ => return Ok(()),
+            }
+            points::DETACH_COPIED.reach();
+            self.disk.write(page, buffer)?;
+            self.tallies.disk_writes.add(1);
             return Ok(());
-        };
-        self.flash.read(self.layout.slot_offset(slot), buffer).map_err(flash_error)?;
-        self.prove(buffer, page, generation).map_err(|fault| TierError::Damaged {
-            page,
-            place: format!("flash slot {}", slot.0),
-            fault: fault.to_string(),
-        })?;
-        self.disk.write(page, buffer)?;
-        self.tallies.disk_writes.add(1);
-        Ok(())
+        }
     }
 }

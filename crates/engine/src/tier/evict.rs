@@ -5,8 +5,8 @@
 
 use super::shared::Shared;
 use super::staging::Incoming;
-use crate::TierError;
 use crate::api::{HandedDown, Victim};
+use crate::{TierError, points};
 use entresol_core::Admission;
 use entresol_format::page;
 use entresol_format::superblock::Mode;
@@ -85,6 +85,7 @@ impl Shared {
     fn offer(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
         if !self.check_running()? {
             // Switched off: the disk alone.
+            points::OFF_EVICT.reach();
             if victim.dirty {
                 self.write_to_disk(victim, data)?;
             }

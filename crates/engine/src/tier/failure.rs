@@ -4,8 +4,8 @@
 //! durably, and only then goes on from the disk alone. Otherwise every further call gets [`TierError::Poisoned`].
 
 use super::shared::Shared;
-use crate::TierError;
 use crate::disk::{LabelState, read_label, write_label};
+use crate::{TierError, points};
 use entresol_core::{Lsn, mutant};
 use entresol_format::Uuid;
 use parking_lot::Mutex;
@@ -88,12 +88,14 @@ impl Shared {
         if self.state.code.load(SeqCst) == LEAVING && flash_failed && nothing_lost {
             match self.unbind() {
                 Ok(()) => {
+                    points::SWITCHED_OFF.reach();
                     let notice =
                         format!("the flash tier is switched off, the database goes on from disk: {error}");
                     *self.state.notice.lock() = Some(notice);
                     self.state.code.store(OFF, SeqCst);
                 }
                 Err(unbound) => {
+                    points::UNBIND_FAILED.reach();
                     *self.state.failure.lock() = Some(poison(&unbound, unsaved));
                     self.state.code.store(POISONED, SeqCst);
                 }
@@ -121,6 +123,7 @@ impl Shared {
 }
 
 fn poison(error: &TierError, unsaved: entresol_core::Unsaved) -> TierError {
+    points::POISONED.reach();
     TierError::Poisoned {
         reason: error.to_string(),
         dirty_pages: unsaved.pages.into(),

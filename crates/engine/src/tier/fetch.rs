@@ -3,8 +3,8 @@
 //! Invariant: what is served was proved by checksum, id and generation, and is the newest version.
 
 use super::shared::Shared;
-use crate::TierError;
 use crate::api::{Fetched, Source};
+use crate::{TierError, points};
 use entresol_core::{Lookup, PageId, mutant};
 use entresol_runtime::yield_now;
 
@@ -16,6 +16,7 @@ impl Shared {
     pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
         self.disk.check_length(buffer)?;
         if !self.check_running()? {
+            points::OFF_FETCH.reach();
             return self.fetch_from_disk(page, buffer);
         }
         let mut lookup = self.with(|partition| partition.fetch(page));
@@ -45,17 +46,22 @@ impl Shared {
                     };
                     let now = self.with(|partition| partition.peek(page));
                     reads = if now == lookup { reads + 1 } else { 0 };
+                    if now != lookup {
+                        points::FETCH_MOVED.reach();
+                    }
                     lookup = now;
                     if reads < READS_MAX {
                         continue;
                     }
                     if dirty && !mutant!("damaged-dirty-page-read-from-disk") {
+                        points::FETCH_DAMAGED_DIRTY.reach();
                         return Err(TierError::Damaged {
                             page,
                             place: format!("flash slot {}", slot.0),
                             fault,
                         });
                     }
+                    points::FETCH_DAMAGED_CLEAN.reach();
                     self.tallies.damaged_clean.add(1);
                     return self.fetch_from_disk(page, buffer);
                 }

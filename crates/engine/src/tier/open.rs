@@ -10,7 +10,7 @@ use crate::disk::binding::{expect_label, foreign, new_label, new_uuid};
 use crate::disk::{DiskPages, DurableNotes, LabelState, read_label, write_label};
 use crate::metrics::Tallies;
 use crate::signal::Signal;
-use crate::{TierError, TierOptions, recover};
+use crate::{TierError, TierOptions, points, recover};
 use entresol_core::{Partition, Placement, Position, mutant, region_bytes};
 use entresol_device::Device;
 use entresol_format::Layout;
@@ -71,6 +71,7 @@ pub(crate) fn create(
         _ => expect_label(&*disk, options.page_bytes)?,
     };
     if label.dirty_possible {
+        points::CREATE_REFUSED_DISK.reach();
         return Err(TierError::Refused(format!(
             "disk {} belongs to the flash cache {}, which may hold newer pages; open it with that flash device, or \
              detach the cache from it first",
@@ -197,6 +198,7 @@ fn open_blank(
     report: &mut OpenReport,
 ) -> Result<Shared, TierError> {
     if label.dirty_possible {
+        points::OPEN_BLANK_REFUSED.reach();
         let why =
             if report.notices.is_empty() { "it is blank".to_owned() } else { report.notices.join("; ") };
         return Err(TierError::Refused(format!(
@@ -206,6 +208,7 @@ fn open_blank(
         )));
     }
     check_size(&*flash, &options.layout())?;
+    points::OPEN_BLANK_FORMATTED.reach();
     report.notices.push("the flash device held no cache: a new, empty one was made".to_owned());
     format(flash, disk, options, label, 0)
 }
@@ -222,6 +225,7 @@ fn open_cache(
     if let Some(why) = &foreign
         && label.dirty_possible
     {
+        points::OPEN_FOREIGN_NEEDED.reach();
         return Err(TierError::Refused(format!(
             "{why}; the disk needs the newer pages on its own cache {} as of epoch {}: attach that flash device",
             label.cache, label.epoch
@@ -240,6 +244,7 @@ fn open_cache(
         Some(Err(error @ (TierError::Refused(_) | TierError::Damaged { .. })))
             if superblock.mode == Mode::WriteThrough && foreign.is_none() =>
         {
+            points::OPEN_DAMAGED_EMPTIED.reach();
             report.notices.push(format!("{error}; the disk has all that is needed: the cache was emptied"));
             return format(flash, disk, options, label, superblock.sequence);
         }
@@ -247,20 +252,21 @@ fn open_cache(
     };
     if let Some(why) = foreign {
         if report.dirty > 0 && superblock.mode == Mode::WriteBack {
+            points::OPEN_FOREIGN_DIRTY.reach();
             return Err(TierError::Refused(format!(
                 "{why}, and it holds {} pages newer than the disk it belongs to; open it with that disk and detach it, or \
                  wipe the flash device if these pages are not wanted any more",
                 report.dirty
             )));
         }
+        points::OPEN_FOREIGN_EMPTIED.reach();
         let kept = std::mem::take(&mut report.notices);
         *report = OpenReport { notices: kept, bytes_read: report.bytes_read, ..OpenReport::default() };
         report.notices.push(format!("{why}; it held nothing newer than disk and was emptied"));
         return format(flash, disk, options, label, superblock.sequence);
     }
     let mut next = Superblock {
-        // Also if the open before this one came no further than the flash.
-        epoch: label.epoch + u64::from(!mutant!("epoch-not-bumped")),
+        epoch: label.epoch,
         staging_groups: options.staging_groups,
         policy: options.policy,
         mode: options.mode,
@@ -270,6 +276,7 @@ fn open_cache(
     let region = match restored {
         Some(mut restored) => {
             if options.mode == Mode::WriteThrough && report.dirty > 0 {
+                points::UNSURE_DESTAGED.reach();
                 let damaged = restored.destage_all(&*flash, &disk, &superblock, &options)?;
                 if damaged > 0 {
                     report.notices.push(format!(
@@ -293,16 +300,33 @@ fn open_cache(
         }
         None => empty_region(&options)?,
     };
+    label.dirty_possible = options.dirty_possible();
+    // The open before this one came no further than the flash: its epoch is finished first. Were it used again, a copy of
+    // the flash from before would look like this one.
+    if superblock.epoch > label.epoch {
+        points::OPEN_COMPLETED.reach();
+        begin_epoch(&*flash, &*disk, &mut next, &mut label)?;
+    }
+    begin_epoch(&*flash, &*disk, &mut next, &mut label)?;
+    Ok(assemble(flash, disk, options, next, region))
+}
+
+/// Raises the epoch on flash, and then on disk.
+fn begin_epoch(
+    flash: &dyn Device,
+    disk: &dyn Device,
+    superblock: &mut Superblock,
+    label: &mut Label,
+) -> Result<(), TierError> {
+    superblock.epoch = label.epoch + u64::from(!mutant!("epoch-not-bumped"));
     // All four copies, so that whichever survives is of this epoch.
     let copies = if mutant!("one-superblock-copy-renewed") { 1 } else { COPIES };
     for _ in 0..copies {
-        next.sequence += 1;
-        write_superblock(&*flash, &next)?;
+        superblock.sequence += 1;
+        write_superblock(flash, superblock)?;
     }
-    label.epoch = next.epoch;
-    label.dirty_possible = options.dirty_possible();
-    write_label(&*disk, &mut label)?;
-    Ok(assemble(flash, disk, options, next, region))
+    label.epoch = superblock.epoch;
+    write_label(disk, label)
 }
 
 /// The positions that are unsure after an open. In write-through mode what was unsure has just been destaged, and all to

@@ -10,6 +10,7 @@
 use super::shared::{Shared, flash_error};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
+use crate::points;
 use entresol_core::{Position, mutant};
 use entresol_device::Device;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
@@ -78,7 +79,10 @@ pub(crate) fn read_newest(flash: &dyn Device) -> Result<(Option<Superblock>, Vec
         match Superblock::decode(&block) {
             Ok(found) if newest.is_none_or(|best| best.sequence < found.sequence) => newest = Some(found),
             Ok(_) | Err(BlockFault::Blank) => {}
-            Err(fault) => faults.push(format!("superblock copy {copy}: {fault}")),
+            Err(fault) => {
+                points::SUPERBLOCK_DAMAGED.reach();
+                faults.push(format!("superblock copy {copy}: {fault}"));
+            }
         }
     }
     Ok((newest, faults))

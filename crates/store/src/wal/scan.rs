@@ -3,7 +3,7 @@
 use super::master::Master;
 use super::record::{RECORD_HEADER_BYTES, RecordHeader};
 use super::{FIRST_LSN, LSN_MAX, pieces};
-use crate::StoreError;
+use crate::{StoreError, points};
 use entresol_core::{Lsn, mutant};
 use entresol_device::{Device, Io};
 
@@ -36,6 +36,7 @@ impl<'a> LogScan<'a> {
         }
         let Some(header) = self.header(Lsn(lsn), WINDOW_FORWARD, 0)? else { return Ok(None) };
         if header.epoch < epoch && !mutant!("log-of-older-epoch-accepted") {
+            points::LOG_LEFTOVER.reach();
             return Ok(None);
         }
         let record = self.bytes(lsn, header.length as u64, WINDOW_FORWARD, 0)?;

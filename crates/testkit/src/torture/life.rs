@@ -135,7 +135,7 @@ pub(super) fn live(script: &Script, life: &Life, start: Start) -> Result<Lived, 
         }
         Err(Stop::Refused(error)) => expect_allowed(script, struck, &error)?,
     }
-    if !noticed && life.closes && struck.is_none() {
+    if life.closes && life.trouble.is_none() {
         expect_sound(&machine, "after a shutdown")?;
     }
     let born = stage.born.load(Relaxed);

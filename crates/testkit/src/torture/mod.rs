@@ -126,6 +126,10 @@ pub fn torture(options: &TortureOptions) -> TortureReport {
     report.seed = options.seed;
     report.threads = threads;
     report.seconds = began.elapsed().as_secs_f64();
+    for point in entresol_engine::POINTS {
+        let list = if point.count() > 0 { &mut report.reached } else { &mut report.unreached };
+        list.push(point.name());
+    }
     if options.shrink
         && let Some(violation) = report.violations.first_mut()
     {

@@ -15,7 +15,7 @@ use entresol_runtime::rng::Rng;
 /// Crashes in recoveries are followed so deep.
 const DEPTH_MAX: u32 = 2;
 /// One of so many recoveries is cut off at each of its operations; of recoveries in recoveries, too.
-const CUT_OFF: [u64; DEPTH_MAX as usize] = [16, 64];
+const CUT_OFF: [u64; DEPTH_MAX as usize] = [32, 48];
 /// States looked at, at most, at one moment of a recovery.
 const IN_RECOVERY_MAX: usize = 12;
 /// Images of each life that are tried with other flash and with damage.

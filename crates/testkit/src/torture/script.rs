@@ -216,7 +216,7 @@ fn draw_life(rng: &mut Rng, shape: &Shape, is_last: bool) -> Life {
     Life {
         clients: clients.collect(),
         seed: rng.next_u64(),
-        trouble: (rng.below(3) == 0).then(|| draw_trouble(rng, is_last)),
+        trouble: (rng.below(2) == 0).then(|| draw_trouble(rng, is_last)),
         closes: rng.below(2) == 0,
         crashes: rng.below(4) > 0,
     }

@@ -1,0 +1,12 @@
+//! The named code points of the store: each branch of restart.
+
+entresol_runtime::coverage_points! {
+    LOG_LEFTOVER = "restart: the log ends before leftovers of an older life";
+    NOTE_SKIPS = "redo: a change is in a durable version";
+    NOTE_DISTRUSTED = "redo: begins again without a note that does not hold";
+    IMAGE_PREFERRED = "redo: an image in the log is preferred to a page on disk";
+    CHANGE_REPEATED = "redo: a change is repeated";
+    CHANGE_THERE = "redo: the page has the change";
+    LOSER_UNDONE = "undo: a change of a loser is undone";
+    COMPENSATED = "undo: what is compensated is passed over";
+}
