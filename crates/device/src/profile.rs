@@ -5,7 +5,7 @@
 
 use crate::Device;
 use crate::model::{
-    Disk, DiskParameters, ModelDevice, Network, NetworkParameters, Ssd, SsdParameters, Timing,
+    Disk, DiskParameters, ModelDevice, Network, NetworkParameters, Ssd, SsdParameters, Stopwatch, Timing,
 };
 use thiserror::Error;
 
@@ -284,15 +284,24 @@ impl Profile {
     /// A device of this kind that keeps its data in `inner` and has its capacity. An SSD starts in the steady state of
     /// random writes (see [`crate::model`]).
     pub fn build<D: Device>(&self, inner: D, scale: Scale) -> ModelDevice<D> {
-        let capacity = inner.geometry().capacity_bytes;
-        let (depth, timing): (usize, Box<dyn Timing>) = match self.model {
+        let (depth, timing) = self.timing(inner.geometry().capacity_bytes, scale);
+        ModelDevice::new(self.name, inner, depth, timing)
+    }
+
+    /// The timing alone of a device of `capacity_bytes`, as [`Profile::build`] has it.
+    pub fn stopwatch(&self, capacity_bytes: u64, scale: Scale) -> Stopwatch {
+        let (depth, timing) = self.timing(capacity_bytes, scale);
+        Stopwatch::new(depth, timing)
+    }
+
+    fn timing(&self, capacity: u64, scale: Scale) -> (usize, Box<dyn Timing>) {
+        match self.model {
             Model::Ssd(parameters) => {
                 (parameters.queue_depth, Box::new(Ssd::new(parameters, capacity, scale.0)))
             }
             Model::Disk(parameters) => (DISK_QUEUE, Box::new(Disk::new(parameters, scale.0))),
             Model::Network(parameters) => (NETWORK_QUEUE, Box::new(Network::new(parameters))),
-        };
-        ModelDevice::new(self.name, inner, depth, timing)
+        }
     }
 }
 

@@ -52,6 +52,7 @@ fn config(trace: &Trace, middle: Middle, dram_pages: u32, flash_pages: u32) -> R
         hit_ns: 1000,
         whole_writes: false,
         flush_at_end: false,
+        exact_devices: false,
         flash_device: catalogue.flash("nvme").expect("built in").clone(),
         disk_device: catalogue.device("raid0-8").expect("built in").clone(),
         memory: catalogue.memory("dram").expect("built in").clone(),

@@ -89,6 +89,10 @@ pub struct SimulateArgs {
     /// TOML file with devices and memories of your own, beside the built-in ones (see docs/LAB.md)
     #[arg(long, value_name = "FILE", help_heading = "Machine")]
     pub devices: Option<PathBuf>,
+    /// Time devices by their detailed models (dies, garbage collection, write caches; see `entresol devices`) instead of by
+    /// their rates: slower, and truer where reads and writes mix
+    #[arg(long, help_heading = "Machine")]
+    pub exact_devices: bool,
     /// Clients of a closed loop: each takes the next reference when it is free
     #[arg(long, value_name = "N", value_parser = values::clients, default_value = "8", help_heading = "Machine")]
     #[arg(allow_negative_numbers = true)]

@@ -109,6 +109,7 @@ fn configs(
         hit_ns: (args.hit_us * 1e3).round() as u64,
         whole_writes: args.whole_writes,
         flush_at_end: false,
+        exact_devices: args.exact_devices,
         flash_device: machine.flash.clone(),
         disk_device: machine.disk.clone(),
         memory: machine.memory.clone(),

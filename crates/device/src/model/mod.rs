@@ -102,27 +102,81 @@ impl<D: Device> ModelDevice<D> {
 }
 
 impl State {
+    fn read(&mut self, now: u64, offset: u64, length: u64) -> u64 {
+        let start = self.queue.enter(now);
+        self.counters.reads += 1;
+        self.counters.read_bytes += length;
+        let completion = self.timing.read(start, offset, length);
+        self.queue.complete(now, completion);
+        completion
+    }
+
+    fn write(&mut self, now: u64, offset: u64, length: u64) -> u64 {
+        let start = self.queue.enter(now);
+        self.counters.writes += 1;
+        self.counters.written_bytes += length;
+        let completion = self.timing.write(start, offset, length);
+        self.queue.complete(now, completion);
+        completion
+    }
+
     /// When the last request of the batch completes.
     fn submit(&mut self, now: u64, batch: &[Io<'_>]) -> u64 {
         let mut last = now;
         for io in batch {
-            let start = self.queue.enter(now);
             let completion = match io {
-                Io::Read { offset, buffer } => {
-                    self.counters.reads += 1;
-                    self.counters.read_bytes += buffer.len() as u64;
-                    self.timing.read(start, *offset, buffer.len() as u64)
-                }
-                Io::Write { offset, data } => {
-                    self.counters.writes += 1;
-                    self.counters.written_bytes += data.len() as u64;
-                    self.timing.write(start, *offset, data.len() as u64)
-                }
+                Io::Read { offset, buffer } => self.read(now, *offset, buffer.len() as u64),
+                Io::Write { offset, data } => self.write(now, *offset, data.len() as u64),
             };
-            self.queue.complete(now, completion);
             last = last.max(completion);
         }
         last
+    }
+
+    fn sync(&mut self, now: u64) -> u64 {
+        self.counters.syncs += 1;
+        let completion = self.timing.sync(now);
+        self.queue.occupy(now, completion);
+        completion
+    }
+
+    fn counters(&self, now: u64) -> Counters {
+        let (programmed_bytes, erases) = self.timing.wear();
+        let busy = Duration::from_nanos(self.queue.busy(now));
+        Counters { busy, programmed_bytes, erases, ..self.counters }
+    }
+}
+
+/// The timing of a modelled device alone, for simulations that keep their own time: each call says when a request that
+/// arrives at `now` is done. Requests are served in the order of the calls. Made by [`crate::Profile::stopwatch`].
+pub struct Stopwatch {
+    state: State,
+}
+
+impl Stopwatch {
+    pub(crate) fn new(queue_depth: usize, timing: Box<dyn Timing>) -> Self {
+        let queue = CommandQueue::new(queue_depth);
+        Self { state: State { timing, queue, counters: Counters::default() } }
+    }
+
+    /// A read of `length` bytes at `offset`.
+    pub fn read(&mut self, now: Time, offset: u64, length: u64) -> Time {
+        Time(self.state.read(now.0, offset, length))
+    }
+
+    /// A write of `length` bytes at `offset`: when is it acknowledged?
+    pub fn write(&mut self, now: Time, offset: u64, length: u64) -> Time {
+        Time(self.state.write(now.0, offset, length))
+    }
+
+    /// Everything acknowledged is made durable.
+    pub fn sync(&mut self, now: Time) -> Time {
+        Time(self.state.sync(now.0))
+    }
+
+    /// What the device has done until `now`.
+    pub fn counters(&self, now: Time) -> Counters {
+        self.state.counters(now.0)
     }
 }
 
@@ -145,11 +199,7 @@ impl<D: Device> Device for ModelDevice<D> {
         }
         let completion = {
             let mut state = self.state.lock();
-            let now = now().0;
-            state.counters.syncs += 1;
-            let completion = state.timing.sync(now);
-            state.queue.occupy(now, completion);
-            completion
+            state.sync(now().0)
         };
         self.wait("sync", completion)?;
         self.inner.sync()
@@ -163,9 +213,6 @@ impl<D: Device> Device for ModelDevice<D> {
     }
 
     fn counters(&self) -> Counters {
-        let state = self.state.lock();
-        let (programmed_bytes, erases) = state.timing.wear();
-        let busy = Duration::from_nanos(state.queue.busy(now().0));
-        Counters { busy, programmed_bytes, erases, ..state.counters }
+        self.state.lock().counters(now().0)
     }
 }

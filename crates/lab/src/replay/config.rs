@@ -97,6 +97,8 @@ pub struct RunConfig {
     pub whole_writes: bool,
     /// Dirty pages are written to disk at the end, as 3LA's experiments do (§4).
     pub flush_at_end: bool,
+    /// Devices are timed by their detailed models instead of by their rates.
+    pub exact_devices: bool,
     /// Under the flash cache.
     pub flash_device: DeviceSpec,
     /// Under the database.

@@ -1,5 +1,6 @@
 //! What cannot be simulated, and what to do about it.
 
+use super::device::CatalogueError;
 use entresol_core::ConfigError;
 use thiserror::Error;
 
@@ -51,6 +52,9 @@ pub enum SimulationError {
     /// Nobody to take references.
     #[error("a closed loop needs at least one client")]
     NoClients,
+    /// A device cannot be had as it is asked for.
+    #[error(transparent)]
+    Device(#[from] CatalogueError),
     /// The core refuses.
     #[error(transparent)]
     Core(#[from] ConfigError),

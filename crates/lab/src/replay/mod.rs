@@ -29,7 +29,6 @@ pub use result::{RelationResult, SimulationResult};
 pub use run::{Counts, Point};
 
 use crate::bench::parallel;
-use device::Device;
 use entresol_core::{Partition, region_bytes};
 use entresol_trace::Trace;
 use pool::{Clock, Fifo, Lru, Order};
@@ -72,14 +71,15 @@ fn replay(
     config: &RunConfig,
     progress: &dyn Fn(f64),
 ) -> Result<Replayed, SimulationError> {
-    let disk = Device::new(&config.disk_device, trace.page_bytes);
+    let disk = config.device(&config.disk_device, trace, trace.pages.len() as u64)?;
     match config.middle {
         Middle::None => Ok(above(trace, config, Bare::new(disk, places.as_slice()), progress)),
         Middle::Policy(policy) => {
             let core = core_config(policy, config.flash_pages)?;
             let mut region = vec![0u64; region_bytes(&core) / 8];
             let partition = Partition::format(region.as_mut_bytes(), &core)?;
-            let devices = (Device::new(&config.flash_device, trace.page_bytes), disk);
+            let flash = config.device(&config.flash_device, trace, core.slots.into())?;
+            let devices = (flash, disk);
             let tier = Cached::new(partition, config.mode, devices, &trace.pages, places.as_slice());
             Ok(above(trace, config, tier, progress))
         }

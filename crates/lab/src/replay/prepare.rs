@@ -1,6 +1,7 @@
 //! What runs over one trace share, and what is checked before they start.
 
 use super::config::{Arrival, Middle, RunConfig};
+use super::device::{Device, DeviceSpec};
 use super::error::SimulationError;
 use entresol_core::{Config, PolicyKind};
 use entresol_trace::Trace;
@@ -71,6 +72,19 @@ pub fn core_config(policy: PolicyKind, slots: u32) -> Result<Config, SimulationE
 }
 
 impl RunConfig {
+    /// A device of so many pages, timed as the run asks for.
+    pub(super) fn device(
+        &self,
+        spec: &DeviceSpec,
+        trace: &Trace,
+        pages: u64,
+    ) -> Result<Device, SimulationError> {
+        if self.exact_devices {
+            return Ok(Device::exact(spec, trace.page_bytes, pages)?);
+        }
+        Ok(Device::new(spec, trace.page_bytes))
+    }
+
     /// Says whether the run is possible on `trace`.
     ///
     /// # Errors
@@ -90,7 +104,9 @@ impl RunConfig {
         if self.dram_pages > DRAM_PAGES_MAX {
             return Err(SimulationError::DramPages { found: self.dram_pages, max: DRAM_PAGES_MAX });
         }
+        self.device(&self.disk_device, trace, 1)?;
         if let Middle::Policy(policy) = self.middle {
+            self.device(&self.flash_device, trace, 1)?;
             core_config(policy, self.flash_pages)?;
         }
         Ok(())

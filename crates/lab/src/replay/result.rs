@@ -40,6 +40,8 @@ pub struct SimulationResult {
     pub memory: String,
     /// Clients of a closed loop; 0 where references come at the times of the trace.
     pub clients: u32,
+    /// Devices were timed by their detailed models instead of by their rates.
+    pub exact_devices: bool,
     /// Seed of what is random in the run. (Nothing is, beside generated traces.)
     pub seed: u64,
 
@@ -104,8 +106,9 @@ pub struct SimulationResult {
     pub td_ms: f64,
     /// Energy of DRAM and flash during T_v, joules (3LA eq. 8); `null` where the catalogue lacks a unit power.
     pub energy_j: Option<f64>,
-    /// Years until the flash that the cache takes has been written as often as the device is rated for, at the rate of
-    /// the trace (of the virtual time, where the trace has no times); `null` without flash, rating or writes.
+    /// Years until the flash device has been written as often as it is rated for, its whole capacity levelling the wear,
+    /// at the pace of the trace's own times (of the virtual time, where it has none); `null` without flash, rating or
+    /// writes.
     pub flash_lifetime_years: Option<f64>,
     /// Price of DRAM and flash; `null` where the catalogue lacks one or the currencies differ.
     pub money: Option<f64>,
@@ -208,6 +211,7 @@ fn described(trace: &Trace, config: &RunConfig) -> SimulationResult {
         flash_device: if cached { config.flash_device.name.clone() } else { String::new() },
         disk_device: config.disk_device.name.clone(),
         memory: config.memory.name.clone(),
+        exact_devices: config.exact_devices,
         clients: match config.arrival {
             Arrival::Closed { clients } => clients,
             Arrival::Timed => 0,
@@ -256,7 +260,7 @@ fn costs(result: &mut SimulationResult, trace: &Trace, config: &RunConfig) {
     let seconds = trace_seconds(trace, config).unwrap_or(result.elapsed_s);
     let written = gigabytes(1) * result.flash_writes as f64;
     if let (true, Some(rated)) = (cached && written > 0.0 && seconds > 0.0, device.rated_full_writes) {
-        result.flash_lifetime_years = Some(rated * flash / (written / seconds) / YEAR_S);
+        result.flash_lifetime_years = Some(rated * device.capacity_gb / (written / seconds) / YEAR_S);
     }
 }
 

@@ -150,8 +150,8 @@ fn wear(results: &[SimulationResult]) -> Section {
         ]
     };
     let meaning = "CLWA: pages that the cache wrote by pages that the workload wrote; FLWA: pages that garbage collection \
-                   copied by the same; TWAF: their sum (RW §2.3). Lifetime: of the flash that the cache takes, at its rated \
-                   writes.";
+                   copied by the same; TWAF: their sum (RW §2.3). Lifetime: of the whole flash device at its \
+                   rated writes.";
     Section {
         title: "Wear".into(),
         blocks: vec![table(results, columns, cells), Block::Text(meaning.into())],

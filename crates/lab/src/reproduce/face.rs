@@ -48,8 +48,8 @@ impl Plan {
             Effort::Quick => Self {
                 warehouses: 2,
                 clients: 20,
-                measured: Duration::from_secs(20),
-                warmup: Warmup::For(Duration::from_secs(40)),
+                measured: Duration::from_secs(12),
+                warmup: Warmup::For(Duration::from_secs(30)),
                 sizes: &[8.0, 20.0],
                 steps: 2,
                 arrays: &[],

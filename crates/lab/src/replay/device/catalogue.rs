@@ -116,6 +116,14 @@ pub enum CatalogueError {
         /// The name.
         entry: String,
     },
+    /// Only rates are known.
+    #[error(
+        "{device} has no detailed model; its entry would name one (`model`, see `entresol devices`), or leave --exact-devices out"
+    )]
+    NoModel {
+        /// The device.
+        device: String,
+    },
     /// Not in the catalogue.
     #[error("no {what} is called {name:?}; known are: {known}")]
     Unknown {

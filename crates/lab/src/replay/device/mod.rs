@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod queue;
+mod timed;
 
 pub use catalogue::{Catalogue, CatalogueError, DeviceKind, DeviceSpec, MemorySpec};
-pub use queue::Device;
+pub use timed::Device;

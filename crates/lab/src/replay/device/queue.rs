@@ -62,15 +62,15 @@ impl Cost {
     }
 }
 
-/// A device in virtual time.
-pub struct Device {
+/// A device as a queue.
+pub struct Queue {
     read: Cost,
     write: Cost,
     free_at: u64,
     service_ns: u64,
 }
 
-impl Device {
+impl Queue {
     /// An idle device for pages of `page_bytes`.
     pub fn new(spec: &DeviceSpec, page_bytes: u32) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Device {
         self.serve(now, cost)
     }
 
-    /// As [`Device::read`], for a write.
+    /// As [`Queue::read`], for a write.
     pub fn write(&mut self, now: Time, place: u64, pages: u32) -> Time {
         let cost = self.write.of(place, pages);
         self.serve(now, cost)
@@ -118,10 +118,10 @@ mod tests {
     #[test]
     fn a_lone_request_takes_its_latency_and_many_share_the_rate() {
         let catalogue = Catalogue::builtin();
-        let mut device = Device::new(catalogue.device("raid0-8").expect("there"), 4096);
+        let mut device = Queue::new(catalogue.device("raid0-8").expect("there"), 4096);
         assert_eq!(device.read(Time(0), 10, 1), Time(5_500_000));
         assert_eq!(device.read(Time(10_000_000), 20, 1), Time(15_500_000));
-        let mut device = Device::new(catalogue.device("raid0-8").expect("there"), 4096);
+        let mut device = Queue::new(catalogue.device("raid0-8").expect("there"), 4096);
         let last = (0..2598).map(|at| device.read(Time(0), at * 7, 1)).max().expect("some");
         assert!((last.0 as f64 / 1e9 - 1.005).abs() < 0.01, "2,598 reads take about a second: {last:?}");
         assert!(device.service_ns().abs_diff(1_000_000_000) < 1_000_000, "{}", device.service_ns());
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn what_follows_runs_at_the_sequential_rate() {
         let catalogue = Catalogue::builtin();
-        let mut device = Device::new(catalogue.flash("mlc").expect("there"), 4096);
+        let mut device = Queue::new(catalogue.flash("mlc").expect("there"), 4096);
         let mut done = Time(0);
         for at in 0..1000 {
             done = device.write(Time(0), at * 64, 64);
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn three_las_devices_know_one_time() {
         let catalogue = Catalogue::builtin();
-        let mut flash = Device::new(catalogue.flash("3la-flash").expect("there"), 8192);
+        let mut flash = Queue::new(catalogue.flash("3la-flash").expect("there"), 8192);
         assert_eq!(flash.read(Time(0), 1, 1), Time(30_000));
         assert_eq!(flash.read(Time(0), 2, 1), Time(60_000), "the next page is no cheaper");
         assert_eq!(flash.write(Time(60_000), 9, 1), Time(180_000));

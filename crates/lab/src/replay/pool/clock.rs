@@ -37,4 +37,8 @@ impl Order for Clock {
             self.ring.push(frame);
         }
     }
+
+    fn put_back(&mut self, frame: u32) {
+        self.ring.unpop(frame);
+    }
 }

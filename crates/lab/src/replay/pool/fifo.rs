@@ -26,6 +26,10 @@ impl Order for Fifo {
     fn victim(&mut self) -> Option<u32> {
         self.ring.pop()
     }
+
+    fn put_back(&mut self, frame: u32) {
+        self.ring.unpop(frame);
+    }
 }
 
 /// Frame numbers in the order in which they came, never more than there are frames.
@@ -47,6 +51,13 @@ impl Ring {
         let at = self.first as u64 + self.length as u64;
         let at = if at >= u64::from(size) { at - u64::from(size) } else { at };
         self.frames[at as usize] = frame;
+        self.length += 1;
+    }
+
+    /// Puts back what [`Ring::pop`] just gave.
+    pub(super) fn unpop(&mut self, frame: u32) {
+        self.first = if self.first == 0 { self.frames.len() as u32 - 1 } else { self.first - 1 };
+        self.frames[self.first as usize] = frame;
         self.length += 1;
     }
 

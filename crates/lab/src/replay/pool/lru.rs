@@ -67,4 +67,12 @@ impl Order for Lru {
         self.take_out(oldest);
         Some(oldest)
     }
+
+    fn put_back(&mut self, frame: u32) {
+        let head = self.head();
+        let oldest = self.links[head as usize].newer;
+        self.links[frame as usize] = Link { newer: oldest, older: head };
+        self.links[oldest as usize].older = frame;
+        self.links[head as usize].newer = frame;
+    }
 }

@@ -15,12 +15,17 @@ use entresol_core::{
 };
 use entresol_engine::TierMetrics;
 use entresol_format::superblock::Mode;
+use entresol_ftl::{Counters, FreeOrder, Ftl, Lpn, PageMap};
 use entresol_runtime::Time;
 
 /// Dequeues that may be outstanding with log placement, as many as the core starts.
 const DEQUEUES_LOG: usize = 8;
 /// Most pages that one task copies at once with slot placement, as in the engine.
 const COPIES_MAX: usize = 32;
+/// The drive's translation layer: a page map with greedy garbage collection, 64 pages a block (RW §4.1), of a drive that
+/// the cache fills, with the spare space of a consumer drive (2^30 against 10^9 bytes).
+const FTL_BLOCK_PAGES: u32 = 64;
+const FTL_SPARE: f64 = 0.07;
 /// Pages carry no log sequence numbers here.
 const NO_LSN: Lsn = Lsn(1);
 
@@ -41,6 +46,9 @@ pub struct Cached<'t> {
     writes: Backlog,
     destages: Backlog,
     metrics: TierMetrics,
+    ftl: PageMap,
+    /// What the translation layer had counted when the measurement began.
+    ftl_before: Counters,
 }
 
 impl<'t> Cached<'t> {
@@ -69,6 +77,8 @@ impl<'t> Cached<'t> {
             writes: Backlog::new(writes as usize),
             destages: Backlog::new(if log { DEQUEUES_LOG } else { COPIES_MAX }),
             metrics: TierMetrics::default(),
+            ftl: PageMap::new(config.slots, FTL_BLOCK_PAGES, FTL_SPARE, FreeOrder::LeastWorn),
+            ftl_before: Counters::default(),
             partition,
         }
     }
@@ -133,10 +143,12 @@ impl<'t> Cached<'t> {
             for page in pages.iter().filter(|page| page.page.is_some()) {
                 self.dense_of_slot[page.slot.0 as usize] = self.dense_of_frame[page.frame.0 as usize];
                 self.metrics.flash_writes += 1;
+                self.ftl.write(Lpn(page.slot.0));
             }
             let mut done = now;
             if one_io {
-                done = self.flash.write(now, u64::from(pages[0].slot.0), pages.len() as u32);
+                let written = self.flash.write(now, u64::from(pages[0].slot.0), pages.len() as u32);
+                done = self.flash.sync(written);
             } else {
                 for page in pages.iter().filter(|page| page.page.is_some()) {
                     done = self.flash.write(now, u64::from(page.slot.0), 1);
@@ -153,7 +165,7 @@ impl<'t> Cached<'t> {
         while let Some(job) = self.partition.next_chore() {
             any = true;
             match job {
-                Job::PullVictims(wanted) => self.pull(wanted, now, above),
+                Job::PullVictims(wanted) => self.pull(wanted, above),
                 Job::Dequeue { ticket, pages, one_io } if self.is_log() => {
                     self.dequeue(ticket, &pages, one_io, now, above);
                 }
@@ -169,11 +181,39 @@ impl<'t> Cached<'t> {
         self.config.policy.placement() == Placement::Log
     }
 
-    fn pull(&mut self, wanted: u32, now: Time, above: &mut impl Above) {
+    /// Takes the coldest pages of DRAM, as far as that goes without waiting.
+    fn pull(&mut self, wanted: u32, above: &mut impl Above) {
         for _ in 0..above.room_to_pull(wanted) {
             let Some(departed) = above.take_coldest() else { return };
+            let waits = departed.dirty() && self.mode != Mode::WriteBack;
+            if waits || !self.offer_once(departed) {
+                above.put_back(departed);
+                return;
+            }
             self.metrics.pulled += 1;
-            self.hand_down(departed, now, above);
+        }
+    }
+
+    /// Offers a page without waiting; says whether it was taken.
+    fn offer_once(&mut self, departed: Departed) -> bool {
+        let id = self.id(departed.page);
+        match self.partition.evict(id, NO_LSN, departed.dirty(), departed.fdirty()) {
+            Admission::AlreadyThere => self.metrics.already_on_flash += 1,
+            Admission::Stage { frame, .. } => {
+                self.dense_of_frame[frame.0 as usize] = departed.page;
+                self.partition.staged(frame);
+            }
+            _ => return false,
+        }
+        self.count_handed_down(departed);
+        true
+    }
+
+    fn count_handed_down(&mut self, departed: Departed) {
+        if departed.dirty() && departed.fdirty() {
+            self.metrics.dirty_evictions += 1;
+        } else {
+            self.metrics.clean_evictions += 1;
         }
     }
 
@@ -256,11 +296,7 @@ impl<'t> Cached<'t> {
 
     /// Takes a page from DRAM without waiting.
     fn hand_down(&mut self, departed: Departed, now: Time, above: &mut impl Above) -> (Time, bool) {
-        if departed.dirty() && departed.fdirty() {
-            self.metrics.dirty_evictions += 1;
-        } else {
-            self.metrics.clean_evictions += 1;
-        }
+        self.count_handed_down(departed);
         let mut now = now;
         let mut dirty = departed.dirty();
         if dirty && self.mode != Mode::WriteBack {
@@ -329,6 +365,7 @@ impl Tier for Cached<'_> {
 
     fn begin_measurement(&mut self) {
         self.metrics = TierMetrics::default();
+        self.ftl_before = self.ftl.counters();
         self.flash.begin_measurement();
         self.disk.begin_measurement();
     }
@@ -343,10 +380,13 @@ impl Tier for Cached<'_> {
             decision_hash: self.partition.decision_hash(),
             ..self.metrics
         };
+        let ftl = self.ftl.counters();
         Totals {
             tier,
             flash_ns: self.flash.service_ns(),
             disk_ns: self.disk.service_ns(),
+            copied: Some(ftl.copies - self.ftl_before.copies),
+            collections: Some(ftl.collections - self.ftl_before.collections),
             ..Totals::default()
         }
     }

@@ -41,6 +41,8 @@ pub trait Above {
     fn room_to_pull(&self, wanted: u32) -> u32;
     /// Takes the coldest page out of DRAM.
     fn take_coldest(&mut self) -> Option<Departed>;
+    /// Puts it back, when it cannot be had now.
+    fn put_back(&mut self, departed: Departed);
     /// A page was written to disk from flash.
     fn destaged(&mut self, page: u32);
 }
@@ -54,6 +56,9 @@ impl<O: Order> Above for Pool<O> {
     }
     fn take_coldest(&mut self) -> Option<Departed> {
         Pool::take_coldest(self)
+    }
+    fn put_back(&mut self, departed: Departed) {
+        Pool::put_back(self, departed);
     }
     fn destaged(&mut self, page: u32) {
         Pool::destaged(self, page);

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Entresol's single-level simulation beside libCacheSim's C core: the same requests, the same misses, requests a CPU-second.
+
+    benches/libcachesim.py [--entresol target/release/entresol] [--traces ../shared/traces] [--json F] [--rounds 3]
+
+Needs a release build, and Python with `venv`; installs libcachesim, numpy and zstandard into an environment of its own in a
+temporary folder, unless they are there. Both read the same uncompressed oracleGeneral file, one thread each, in turn:
+
+  pg     the R stream of the PostgreSQL capture (page references above the buffer pool) at 8,000 pages
+  zipf   20 million references, zipf(0.9) over 2 million pages, at 200,000 pages (10 %)
+
+libCacheSim's figure is the processor time of `process_trace`, which reads the mapped file as it goes. Ours are two: the
+replay alone (the trace is in memory, renumbered), and the whole command, reading and renumbering included, against the
+whole of theirs, opening the reader included. Exit status 1 if misses differ.
+"""
+import argparse, json, os, pathlib, resource, subprocess, sys, tempfile, time
+
+HERE = pathlib.Path(__file__).resolve().parent.parent
+CAPTURE = "pg15_tpcc_w8.bin.zst"
+
+
+def ensure_packages(folder):
+    try:
+        import libcachesim, numpy, zstandard  # noqa: F401
+        return
+    except ImportError:
+        pass
+    if os.environ.get("ENTRESOL_BENCH_VENV"):
+        sys.exit("libcachesim, numpy and zstandard could not be installed")
+    home = pathlib.Path(folder) / "venv"
+    subprocess.run([sys.executable, "-m", "venv", home], check=True)
+    subprocess.run([home / "bin/pip", "install", "-q", "libcachesim", "numpy", "zstandard"], check=True)
+    done = subprocess.run([home / "bin/python", *sys.argv], env={**os.environ, "ENTRESOL_BENCH_VENV": str(home)})
+    sys.exit(done.returncode)
+
+
+def write_oracle_general(path, ids):
+    import numpy
+    record = numpy.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
+    records = numpy.zeros(len(ids), dtype=record)
+    records["time"] = numpy.arange(len(ids)) // 1_000_000
+    records["id"] = ids
+    records["size"] = 1
+    records["next"] = -1
+    records.tofile(path)
+
+
+def capture(path, out):
+    """The pages of the capture's R records (op 0)."""
+    import numpy, zstandard
+    with open(path, "rb") as file:
+        raw = zstandard.ZstdDecompressor().stream_reader(file).read()
+    records = numpy.frombuffer(raw, dtype=numpy.dtype([("us", "<u4"), ("op", "u1"), ("page", "<u4")]))
+    # From 1: an id of 0 is special to some readers.
+    write_oracle_general(out, records["page"][records["op"] == 0].astype("u8") + 1)
+
+
+def zipf(out, requests=20_000_000, pages=2_000_000, skew=0.9, seed=1):
+    import numpy
+    rng = numpy.random.default_rng(seed)
+    shares = numpy.cumsum(1.0 / numpy.arange(1, pages + 1) ** skew)
+    ranks = numpy.searchsorted(shares, rng.random(requests) * shares[-1])
+    # Popularity has nothing to do with the page's number.
+    write_oracle_general(out, rng.permutation(pages)[ranks].astype("u8") + 1)
+
+
+def theirs(path, policy, pages):
+    """In a process of its own: (misses, requests, seconds of process_trace, seconds with opening)."""
+    script = (
+        "import libcachesim as lcs, time, json, sys\n"
+        "began = time.process_time()\n"
+        f"reader = lcs.TraceReader({str(path)!r}, trace_type=lcs.TraceType.ORACLE_GENERAL_TRACE)\n"
+        f"cache = lcs.{policy}(cache_size={pages})\n"
+        "start = time.process_time()\n"
+        "ratio, _ = cache.process_trace(reader)\n"
+        "end = time.process_time()\n"
+        "print(json.dumps([ratio, end - start, end - began]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def ours(entresol, path, policy, pages, out):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    arguments = ["simulate", "--trace", path, "--format", "oraclegeneral", "--policy", policy, "--clients", "1"]
+    subprocess.run(
+        [entresol, *map(str, arguments), "--dram-pages", str(pages), "--json", str(out)],
+        check=True, stdout=subprocess.DEVNULL,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    whole = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    result = json.loads(out.read_text())[0]
+    misses = result["disk_reads"]
+    return misses, result["references"], result["references"] / result["records_per_second"], whole
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--entresol", type=pathlib.Path, default=HERE / "target/release/entresol")
+    parser.add_argument("--traces", type=pathlib.Path, default=HERE.parent / "shared/traces")
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    if not arguments.entresol.is_file():
+        sys.exit(f"{arguments.entresol} is not there; build it with `cargo build --release`")
+    with tempfile.TemporaryDirectory(prefix="entresol-bench-") as folder:
+        ensure_packages(folder)
+        folder = pathlib.Path(folder)
+        problems = []
+        if (arguments.traces / CAPTURE).is_file():
+            capture(arguments.traces / CAPTURE, folder / "pg")
+            problems.append(("pg", folder / "pg", 8_000))
+        else:
+            print(f"{arguments.traces / CAPTURE} is not there: skipped", file=sys.stderr)
+        zipf(folder / "zipf")
+        problems.append(("zipf", folder / "zipf", 200_000))
+        rows, same = [], True
+        print(f"{'':14}{'misses':>12}{'libCacheSim':>14}{'replay':>12}{'×':>7}{'whole cmd':>12}{'×':>7}   M requests a CPU-second")
+        for name, path, pages in problems:
+            for policy, ours_name in (("LRU", "lru"), ("FIFO", "fifo"), ("Clock", "clock")):
+                # In turn, and the best of each: what disturbs one round disturbs neither's best.
+                theirs_best, ours_best, ours_whole = 9e9, 9e9, 9e9
+                for _ in range(arguments.rounds):
+                    ratio, seconds, _ = theirs(path, policy, pages)
+                    theirs_best = min(theirs_best, seconds)
+                    misses, requests, seconds, whole = ours(arguments.entresol, path, ours_name, pages, folder / "out.json")
+                    ours_best, ours_whole = min(ours_best, seconds), min(ours_whole, whole)
+                agrees = round(ratio * requests) == misses
+                same &= agrees
+                per = lambda seconds: requests / seconds / 1e6
+                row = {
+                    "problem": name, "policy": ours_name, "pages": pages, "requests": requests, "misses": misses,
+                    "misses_libcachesim": round(ratio * requests), "libcachesim_m_per_s": per(theirs_best),
+                    "replay_m_per_s": per(ours_best), "whole_command_m_per_s": per(ours_whole),
+                }
+                rows.append(row)
+                print(f"{name:6}{ours_name:8}{misses:12,}{per(theirs_best):14.1f}{per(ours_best):12.1f}"
+                      f"{theirs_best / ours_best:7.1f}{per(ours_whole):12.1f}{theirs_best / ours_whole:7.1f}"
+                      f"{'' if agrees else '   MISSES DIFFER: ' + str(round(ratio * requests))}", flush=True)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
+    sys.exit(0 if same else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+//! `simulate`, `mrc` and `reproduce` as their users meet them: results where they belong, bad input refused with a sentence.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn entresol(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_entresol"))
+        .args(arguments)
+        .env_remove("RUST_BACKTRACE")
+        .output()
+        .expect("the command was built for this test")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
+}
+
+/// Exit status 2, nothing on stdout, and one line on stderr with every one of `parts`.
+fn refused(arguments: &[&str], parts: &[&str]) {
+    let output = entresol(arguments);
+    let sentence = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {sentence}");
+    assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    assert_eq!(sentence.lines().count(), 1, "{arguments:?}: {sentence}");
+    for part in parts {
+        assert!(sentence.contains(part), "{arguments:?}: no {part:?} in {sentence}");
+    }
+}
+
+/// A folder with a trace of plain page numbers: 20,000 references to 2,000 pages, some far more often than others.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = Self(tempfile::tempdir().expect("a temporary folder"));
+        let mut state = 7u64;
+        let mut below = |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % bound
+        };
+        let lines: String = (0..20_000).map(|_| format!("{}\n", below(2000) * below(2000) / 2000)).collect();
+        std::fs::write(folder.path("trace"), lines).expect("a writable folder");
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.path(name).to_str().expect("a UTF-8 path").to_owned()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.path()).expect("a folder");
+        let mut names: Vec<_> =
+            entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn json(path: &Path) -> serde_json::Value {
+    serde_json::from_slice(&std::fs::read(path).expect("written")).expect("JSON")
+}
+
+#[test]
+fn a_simulation_writes_what_is_asked_for() {
+    let folder = Folder::new();
+    let (trace, out, page) = (folder.at("trace"), folder.at("out.json"), folder.at("out.html"));
+    let output = entresol(&[
+        "simulate",
+        "--trace",
+        &trace,
+        "--policy",
+        "none,face-gsc,lc",
+        "--dram-pages",
+        "100",
+        "--flash-percent",
+        "10,20",
+        "--json",
+        &out,
+        "--html",
+        &page,
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("Hits and traffic"));
+    let results = json(&folder.path("out.json"));
+    let runs = results.as_array().expect("an array");
+    let names: Vec<_> =
+        runs.iter().map(|run| (run["policy"].as_str(), run["flash_pages"].as_u64())).collect();
+    let expected = [("none", 0), ("face-gsc", 198), ("face-gsc", 396), ("lc", 198), ("lc", 396)];
+    assert_eq!(names.len(), expected.len());
+    for ((name, pages), (policy, about)) in names.iter().zip(expected) {
+        assert_eq!(*name, Some(policy));
+        assert!(pages.is_some_and(|pages| pages.abs_diff(about) < 10), "{pages:?} about {about}");
+    }
+    let fields = "policy mode dram_pages flash_pages references dram_hit_rate flash_hit_rate dirty_evictions \
+                  write_reduction flash_reads flash_writes disk_reads disk_writes duplicate_share clwa flwa twaf gc_count \
+                  mean_response_us p99_response_us tv_ms energy_j flash_lifetime_years money digest seed";
+    for field in fields.split_whitespace() {
+        assert!(runs.iter().all(|run| run.get(field).is_some()), "{field}");
+    }
+    assert!(runs[2]["flash_hit_rate"].as_f64() > runs[1]["flash_hit_rate"].as_f64(), "more flash, more hits");
+    let html = std::fs::read_to_string(folder.path("out.html")).expect("written");
+    assert!(html.contains("<svg") && html.contains("face-gsc") && html.ends_with("</html>\n"));
+    let again = folder.at("again.json");
+    entresol(&[
+        "simulate",
+        "--trace",
+        &trace,
+        "--policy",
+        "lc",
+        "--dram-pages",
+        "100",
+        "--flash-percent",
+        "10",
+        "--json",
+        &again,
+    ]);
+    assert_eq!(json(&folder.path("again.json"))[0]["digest"], runs[3]["digest"], "the same run");
+}
+
+#[test]
+fn without_flash_the_policies_are_those_of_dram() {
+    let folder = Folder::new();
+    let (trace, out) = (folder.at("trace"), folder.at("out.json"));
+    let sizes =
+        ["simulate", "--trace", &trace, "--dram-pages", "300", "--json", &out, "--policy", "lru,fifo,clock"];
+    assert_eq!(entresol(&sizes).status.code(), Some(0));
+    let runs = json(&folder.path("out.json"));
+    let curves = folder.at("curves.json");
+    assert_eq!(
+        entresol(&["mrc", "--trace", &trace, "--sizes", "300,30", "--json", &curves]).status.code(),
+        Some(0)
+    );
+    let curves = json(&folder.path("curves.json"));
+    for (at, policy) in ["lru", "fifo", "clock"].into_iter().enumerate() {
+        assert_eq!(runs[at]["replacement"], policy);
+        assert_eq!(curves[at]["policy"], policy);
+        assert_eq!(curves[at]["points"][1]["misses"], runs[at]["disk_reads"], "{policy}: two ways to count");
+        assert_eq!(curves[at]["points"][0]["pages"], 30, "sizes come in order");
+    }
+}
+
+#[test]
+fn bad_input_is_refused_and_nothing_is_left_behind() {
+    let folder = Folder::new();
+    let trace = folder.at("trace");
+    let simulate = |more: &[&str], parts: &[&str]| {
+        refused(&[&["simulate", "--trace", &trace][..], more].concat(), parts);
+    };
+    simulate(&["--policy", "arc"], &["--policy", "\"arc\"", "face-gsc", "none"]);
+    simulate(&["--policy", "face-gsc"], &["--policy face-gsc", "--flash-percent"]);
+    simulate(&["--policy", "lc,lc"], &["lc is named twice"]);
+    simulate(&["--flash-pages", "0"], &["--flash-pages", "1 to"]);
+    simulate(&["--policy", "face", "--flash-pages", "7"], &["7 pages", "at least"]);
+    simulate(&["--dram-percent", "0"], &["--dram-percent", "more than 0"]);
+    simulate(&["--mode", "write-sideways"], &["--mode", "write-back"]);
+    simulate(&["--flash-device", "floppy", "--flash-percent", "20"], &["--flash-device", "floppy", "nvme"]);
+    simulate(&["--disk-device", "tape"], &["--disk-device", "tape", "sata-disk"]);
+    simulate(&["--stream", "sideways"], &["--stream", "above"]);
+    simulate(&["--format", "csv"], &["--format", "csv", "oraclegeneral"]);
+    simulate(&["--policy", "lru", "--measure-from", "5"], &["times"]);
+    simulate(&["--policy", "lru", "--timed"], &["no times"]);
+    simulate(&["--clients", "0"], &["--clients"]);
+    simulate(&["--json", &folder.at("no/out.json")], &["--json", "does not exist"]);
+    simulate(&["--devices", &folder.at("missing.toml")], &["--devices", "missing.toml"]);
+    refused(&["simulate", "--trace", &folder.at("missing")], &["missing"]);
+    std::fs::write(folder.path("empty"), "").expect("a writable folder");
+    refused(&["simulate", "--trace", &folder.at("empty"), "--policy", "lru"], &["empty"]);
+    refused(&["mrc", "--trace", &trace, "--sizes", "0"], &["--sizes", "1 to"]);
+    refused(&["mrc", "--trace", &trace, "--policy", "lc"], &["--policy", "lru, fifo, clock"]);
+    refused(&["reproduce", "faec"], &["faec", "face", "all"]);
+    refused(&["reproduce", "face,face"], &["face is named twice"]);
+    refused(&["reproduce", "face", "--traces", &folder.at("missing")], &["--traces", "not a folder"]);
+    assert_eq!(folder.names(), ["empty", "trace"]);
+}

@@ -1,0 +1,231 @@
+//! Same decisions: one trace through the lab's replay and through the store's engine (memory devices, simulated runtime)
+//! gives one decision hash, for every policy.
+//!
+//! The engine has one writer and one background task here and comes to rest after each event, so that its jobs come in the
+//! order in which the replay does them.
+
+use entresol_core::{Lsn, PageId, PolicyKind};
+use entresol_device::MemoryDevice;
+use entresol_engine::{DiskLayer, FlashTier, Layer, TierOptions, Upstream, Victim, disk_offset, flash_bytes};
+use entresol_format::page;
+use entresol_format::superblock::Mode;
+use entresol_lab::replay::device::Catalogue;
+use entresol_lab::replay::pool::{DIRTY, Departed, FDIRTY, Lru, Pool};
+use entresol_lab::replay::tier::Above;
+use entresol_lab::replay::{
+    Arrival, Middle, Replacement, RunConfig, SimulationResult, core_config, simulate,
+};
+use entresol_runtime::rng::Rng;
+use entresol_runtime::sim::{SimConfig, Simulation};
+use entresol_trace::{Op, Request, Trace};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const PAGES: u64 = 700;
+const FRAMES: u32 = 40;
+const SLOTS: u32 = 260;
+const PAGE_BYTES: usize = 4096;
+
+/// Skewed references, three in ten of which change their page.
+fn trace() -> Trace {
+    let mut rng = Rng::new(23);
+    let mut dense: HashMap<u64, u32> = HashMap::new();
+    let mut trace = Trace { name: "skewed".into(), page_bytes: PAGE_BYTES as u32, ..Trace::default() };
+    for _ in 0..5_000 {
+        let number = rng.below(PAGES) * rng.below(PAGES) / PAGES;
+        let next = dense.len() as u32;
+        let page = *dense.entry(number).or_insert(next);
+        if page == next {
+            trace.pages.push(number);
+        }
+        trace.requests.push(Request::new(page, if rng.below(10) < 3 { Op::Write } else { Op::Read }));
+    }
+    trace
+}
+
+fn replayed(trace: &Trace, policy: PolicyKind, mode: Mode) -> SimulationResult {
+    let catalogue = Catalogue::builtin();
+    let config = RunConfig {
+        middle: Middle::Policy(policy),
+        mode,
+        replacement: Replacement::Lru,
+        dram_pages: FRAMES,
+        flash_pages: SLOTS,
+        arrival: Arrival::Closed { clients: 1 },
+        hit_ns: 0,
+        whole_writes: false,
+        flush_at_end: false,
+        exact_devices: false,
+        flash_device: catalogue.flash("nvme").expect("built in").clone(),
+        disk_device: catalogue.device("sata-disk").expect("built in").clone(),
+        memory: catalogue.memory("dram").expect("built in").clone(),
+        records: 0..trace.requests.len(),
+        measure_from: 0,
+    };
+    simulate(trace, &[config], &|_, _| {}).expect("a possible run").remove(0)
+}
+
+/// A buffer pool of the lab's over the engine.
+struct Store {
+    pool: Mutex<Pool<Lru>>,
+    layer: Arc<FlashTier>,
+    ids: Vec<u64>,
+    dense: HashMap<u64, u32>,
+    versions: Mutex<Vec<u64>>,
+}
+
+/// A page with its version in it, unsealed.
+fn content(id: PageId, version: u64) -> Vec<u8> {
+    let mut bytes = vec![0; PAGE_BYTES];
+    let head = page::header_mut(&mut bytes);
+    head.page.set(id.0);
+    head.lsn.set(version);
+    bytes
+}
+
+impl Store {
+    fn victim(&self, departed: Departed) -> (Victim, Vec<u8>) {
+        let page = PageId(self.ids[departed.page as usize]);
+        let version = self.versions.lock()[departed.page as usize];
+        let victim = Victim { page, lsn: Lsn(version), dirty: departed.dirty(), fdirty: departed.fdirty() };
+        (victim, content(page, version))
+    }
+
+    /// Lets the background tasks do all there is to do.
+    fn settle() {
+        entresol_runtime::sleep(Duration::from_micros(10));
+    }
+
+    fn reference(&self, request: Request) {
+        let page = request.page();
+        let frame = self.pool.lock().reference(page);
+        match frame {
+            Some(frame) if request.changes() => self.pool.lock().soil(frame),
+            Some(_) => {}
+            None => self.miss(request),
+        }
+        if request.changes() {
+            self.versions.lock()[page as usize] += 1;
+        }
+    }
+
+    fn miss(&self, request: Request) {
+        let departed = {
+            let mut pool = self.pool.lock();
+            if pool.free_frames() == 0 { pool.take_coldest() } else { None }
+        };
+        if let Some(departed) = departed {
+            let (victim, data) = self.victim(departed);
+            self.layer.evict(victim, &data).expect("memory does not fail");
+            Self::settle();
+        }
+        let page = request.page();
+        let id = PageId(self.ids[page as usize]);
+        let mut buffer = vec![0; PAGE_BYTES];
+        let fetched = self.layer.fetch(id, &mut buffer).expect("memory does not fail");
+        assert_eq!(
+            page::lsn(&buffer).0,
+            self.versions.lock()[page as usize],
+            "page {id}: the newest version"
+        );
+        Self::settle();
+        let flags = match (request.changes(), fetched.dirty) {
+            (true, _) => DIRTY | FDIRTY,
+            (false, true) => DIRTY,
+            (false, false) => 0,
+        };
+        self.pool.lock().enter(page, flags);
+    }
+}
+
+impl Upstream for Store {
+    fn pull_victims(&self, pages: usize) -> usize {
+        let room = Above::room_to_pull(&*self.pool.lock(), pages as u32) as usize;
+        for pulled in 0..room {
+            let Some(departed) = self.pool.lock().take_coldest() else { return pulled };
+            let (victim, data) = self.victim(departed);
+            if self.layer.try_evict(victim, &data).expect("memory does not fail").is_none() {
+                self.pool.lock().put_back(departed);
+                return pulled;
+            }
+        }
+        room
+    }
+
+    fn destaged(&self, page: PageId, _lsn: Lsn) {
+        self.pool.lock().destaged(self.dense[&page.0]);
+    }
+}
+
+fn through_the_engine(trace: &Trace, policy: PolicyKind, mode: Mode) -> entresol_engine::TierMetrics {
+    let core = core_config(policy, SLOTS).expect("a possible size");
+    let options = TierOptions {
+        group_pages: core.group_pages,
+        slots: core.slots,
+        history: core.history,
+        segment_entries: 64,
+        mode,
+        write_workers: 1,
+        background_workers: 1,
+        ..TierOptions::new(policy, SLOTS)
+    };
+    Simulation::new(SimConfig::default())
+        .run(|| {
+            let disk = Arc::new(MemoryDevice::new("disk", disk_offset(PageId(PAGES), PAGE_BYTES as u32)));
+            let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(&options)));
+            let loader = DiskLayer::create(disk.clone(), PAGE_BYTES as u32).expect("a new disk");
+            for number in 0..PAGES {
+                let victim = Victim { page: PageId(number), lsn: Lsn(1), dirty: true, fdirty: true };
+                loader.evict(victim, &content(PageId(number), 1)).expect("memory does not fail");
+            }
+            loader.close().expect("memory does not fail");
+            let layer = FlashTier::create(flash, disk, options).expect("a possible cache");
+            let store = Arc::new(Store {
+                pool: Mutex::new(Pool::new(trace.pages.len(), FRAMES)),
+                layer: layer.clone(),
+                ids: trace.pages.clone(),
+                dense: trace.pages.iter().enumerate().map(|(dense, id)| (*id, dense as u32)).collect(),
+                versions: Mutex::new(vec![1; trace.pages.len()]),
+            });
+            let upstream: Arc<dyn Upstream> = store.clone();
+            layer.attach(Arc::downgrade(&upstream));
+            Store::settle();
+            trace.requests.iter().for_each(|request| store.reference(*request));
+            let metrics = layer.metrics();
+            layer.close().expect("memory does not fail");
+            metrics
+        })
+        .unwrap()
+}
+
+#[test]
+fn the_engine_decides_as_the_replay() {
+    let trace = trace();
+    for policy in PolicyKind::ALL {
+        for mode in Mode::ALL {
+            let ours = replayed(&trace, policy, mode);
+            let engine = through_the_engine(&trace, policy, mode);
+            let name = format!("{} {}", policy.name(), mode.name());
+            let counts = |reads, hits, writes, pulled| (reads, hits, writes, pulled);
+            assert_eq!(
+                counts(
+                    ours.disk_reads,
+                    ours.flash_reads - ours.destage_reads,
+                    ours.flash_writes,
+                    ours.pulled
+                ),
+                counts(engine.disk_reads, engine.flash_hits, engine.flash_writes, engine.pulled),
+                "{name}: reads from disk and flash, writes to flash, pulls"
+            );
+            assert_eq!(
+                (ours.disk_writes, ours.second_chances),
+                (engine.disk_writes, engine.second_chances),
+                "{name}"
+            );
+            assert_eq!(ours.decision_hash, format!("{:016x}", engine.decision_hash), "{name}");
+            assert!(ours.flash_writes > 2 * u64::from(SLOTS), "{name}: the cache was turned over");
+        }
+    }
+}
