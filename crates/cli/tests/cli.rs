@@ -99,6 +99,22 @@ fn outputs_that_cannot_be_written_are_refused_before_loading() {
     assert_eq!(entries(folder.path()), [""; 0], "nothing is left behind");
 }
 
+/// A limit on the size of files stands for a file system without room.
+#[test]
+fn a_full_disk_is_an_error_before_anything_is_loaded() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let script = "trap '' XFSZ; ulimit -f 20000; exec \"$0\" bench tpcc --real --flash flash --disk disk --log log \
+                  --warehouses 1 --clients 4 --system face-gsc --minutes 0.1";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_entresol")])
+        .current_dir(&folder)
+        .output()
+        .expect("there is a shell");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("enough space") && message.contains("disk: open of"), "{message}");
+}
+
 #[test]
 fn real_paths_come_together_and_are_not_mixed_up() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -43,9 +43,9 @@ enum Slot {
     /// Written with zeros, or discarded.
     Zero,
     /// A difference from the base image's page of the same number.
-    Delta(Box<[u8]>),
+    Delta(Arc<[u8]>),
     /// A difference from the reference image's page whose number the first 8 bytes give.
-    Referenced(Box<[u8]>),
+    Referenced(Arc<[u8]>),
     /// All of it.
     Whole(Arc<Page>),
 }
@@ -100,7 +100,7 @@ impl MemoryDevice {
         self
     }
 
-    /// A device with the same content, independent from now on. Whole pages are shared until one side writes them.
+    /// A device with the same content, independent from now on. What pages hold is shared until one side writes them.
     pub fn fork(&self, name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -221,6 +221,7 @@ impl MemoryDevice {
             Some(difference) => {
                 if let Slot::Delta(bytes) = slot
                     && bytes.len() == difference.bytes().len()
+                    && let Some(bytes) = Arc::get_mut(bytes)
                 {
                     bytes.copy_from_slice(difference.bytes());
                 } else {
