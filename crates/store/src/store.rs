@@ -141,6 +141,12 @@ impl Store {
         u64::from(self.core.space.end())
     }
 
+    /// The part of the log that a restart, or the undo of a transaction under way, may read: it begins at the last
+    /// checkpoint's redo point or the oldest transaction. Space before it is used again.
+    pub fn log_needed(&self) -> std::ops::Range<Lsn> {
+        self.core.wal.needed()
+    }
+
     /// Counters since the store was opened.
     pub fn metrics(&self) -> StoreMetrics {
         let core = &self.core;

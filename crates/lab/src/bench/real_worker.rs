@@ -49,7 +49,7 @@ pub fn work(worker: &Worker) -> anyhow::Result<()> {
     };
     let driver = entresol_tpcc::start(&Database::open(&store)?, &clients)?;
     warm_up(worker.warmup, &driver, &store, &|_| ())?;
-    while let Some(tpm_c) = to_mid_interval(&store, &driver, worker.store.checkpoint_interval) {
+    while let Some(tpm_c) = to_mid_interval(&store, &driver, worker.store.checkpoint_interval, &|| ()) {
         record(Line::MidInterval(tpm_c));
     }
     driver.finish()?;

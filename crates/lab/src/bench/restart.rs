@@ -3,7 +3,7 @@
 use crate::bench::digest;
 use crate::bench::image::Image;
 use crate::bench::rig::{Media, Rig, sizes};
-use crate::bench::tpcc::{clients, in_simulation, warm_up};
+use crate::bench::tpcc::{REPORTS, clients, in_simulation, warm_up};
 use crate::bench::verify::consistent;
 use crate::config::{BenchConfig, Run, Stage};
 use crate::result::RestartResult;
@@ -58,8 +58,12 @@ fn run_until_kill(
             let (parts, options) = rig.parts(rig.create_layer()?);
             let (store, _) = Store::open(parts, options)?;
             let driver = entresol_tpcc::start(&Database::open(&store)?, &clients(config))?;
-            warm_up(config.warmup, &driver, &store, progress)?;
-            if let Some(tpm_c) = to_mid_interval(&store, &driver, interval) {
+            let forget = || rig.forget_old_log(&store);
+            warm_up(config.warmup, &driver, &store, &|stage| {
+                forget();
+                progress(stage);
+            })?;
+            if let Some(tpm_c) = to_mid_interval(&store, &driver, interval, &forget) {
                 return Ok(tpm_c);
             }
             driver.finish()?;
@@ -79,13 +83,19 @@ fn run_until_kill(
     }
 }
 
-/// Runs on until half an interval after the next checkpoint. Returns tpmC since that checkpoint, `None` if a client has
-/// failed.
-pub fn to_mid_interval(store: &Store, driver: &entresol_tpcc::Run, interval: Duration) -> Option<f64> {
+/// Runs on until half an interval after the next checkpoint; `meanwhile` is called now and then. Returns tpmC since that
+/// checkpoint, `None` if a client has failed.
+pub fn to_mid_interval(
+    store: &Store,
+    driver: &entresol_tpcc::Run,
+    interval: Duration,
+    meanwhile: &dyn Fn(),
+) -> Option<f64> {
     let checkpoints = store.metrics().checkpoints;
     while store.metrics().checkpoints == checkpoints && !driver.has_failed() {
         sleep(POLL);
     }
+    meanwhile();
     let start = driver.snapshot();
     driver.sleep(interval / 2);
     (!driver.has_failed()).then(|| driver.snapshot().since(&start).tpm_c())
@@ -142,7 +152,10 @@ pub fn restart_on(
     let (store, report) = Store::open(parts, options)?;
     let restart_s = now().since(began).as_secs_f64();
     let driver = entresol_tpcc::start(&Database::open(&store)?, &clients(config))?;
-    driver.sleep(config.measured);
+    for _ in 0..REPORTS {
+        rig.forget_log(&store);
+        driver.sleep(config.measured / REPORTS);
+    }
     let statistics = driver.snapshot();
     rig.stop_the_clock();
     driver.stop();

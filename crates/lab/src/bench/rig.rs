@@ -3,7 +3,7 @@
 use crate::bench::image::{Image, PAGE_BYTES, store_options};
 use crate::config::{BenchConfig, Run, System};
 use anyhow::Context;
-use entresol_core::{PageId, Placement};
+use entresol_core::{Lsn, PageId, Placement};
 use entresol_device::memory::Reference;
 use entresol_device::{Device, MemoryDevice, ModelDevice, Profile, Scale};
 use entresol_engine::{DiskLayer, FlashTier, Layer, TierOptions, disk_offset, flash_bytes};
@@ -169,12 +169,24 @@ impl Rig {
         (Parts { layer, log: self.log.clone() }, self.options.clone())
     }
 
-    /// Gives back the memory of a modelled log's older part: a run that is not going to crash never reads it.
-    pub fn forget_log(&self, store: &Store) {
+    /// Gives back the memory of a modelled log's part before `lsn`, but for its beginning with the master record.
+    fn forget_log_before(&self, lsn: Lsn) {
         let Some(log) = &self.log_media else { return };
-        let end = store.metrics().log_bytes.min(log.geometry().capacity_bytes);
-        let old = end.saturating_sub(2 * LOG_KEPT_BYTES) / LOG_KEPT_BYTES * LOG_KEPT_BYTES;
-        log.discard(LOG_KEPT_BYTES, old).expect("the range lies within the device");
+        // Offsets are a little more than LSNs, and until the log wraps they go with them.
+        let end = lsn.0.min(log.geometry().capacity_bytes);
+        let old = end.saturating_sub(LOG_KEPT_BYTES) / LOG_KEPT_BYTES * LOG_KEPT_BYTES;
+        log.discard(LOG_KEPT_BYTES, old.saturating_sub(LOG_KEPT_BYTES))
+            .expect("the range lies within the device");
+    }
+
+    /// Forgets the log that a restart would not read.
+    pub fn forget_old_log(&self, store: &Store) {
+        self.forget_log_before(store.log_needed().start);
+    }
+
+    /// Forgets nearly all of the log: a run that is not going to crash reads its end only.
+    pub fn forget_log(&self, store: &Store) {
+        self.forget_log_before(Lsn(store.log_needed().end.0.saturating_sub(LOG_KEPT_BYTES)));
     }
 
     /// From here on modelled devices take no time: for verifying after the measurement.

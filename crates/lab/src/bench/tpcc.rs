@@ -23,8 +23,8 @@ const WARMUP_MIN: Duration = Duration::from_secs(30);
 const WARMUP_MAX: Duration = Duration::from_secs(1200);
 /// The cache counts as warm when this many times its slots have entered it.
 const WARMUP_TURNS: u64 = 3;
-/// Reports of progress while measuring.
-const REPORTS: u32 = 50;
+/// Steps of a measurement, for progress and upkeep.
+pub const REPORTS: u32 = 50;
 
 /// Runs `main` as the first task of a simulated machine, and turns whatever ends it otherwise into an error.
 pub fn in_simulation<T>(seed: u64, main: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {

@@ -139,8 +139,8 @@ fn recovery(results: &[RestartResult]) -> Section {
         Column::numbers("restart, s"),
         Column::numbers("directory, s"),
         Column::numbers("log read, MiB"),
-        Column::numbers("pages").under("redo and undo"),
-        Column::numbers("from flash, %").under("redo and undo"),
+        Column::numbers("pages").under("redo"),
+        Column::numbers("from flash, %").under("redo"),
         Column::words("consistent"),
         Column::words("digest"),
     ];

@@ -283,6 +283,11 @@ impl Wal {
         self.end().0 - self.oldest.load(Acquire)
     }
 
+    /// From the oldest record that is needed, to the end.
+    pub(crate) fn needed(&self) -> std::ops::Range<Lsn> {
+        Lsn(self.oldest.load(Acquire))..self.end()
+    }
+
     /// Bytes written, and syncs.
     pub(crate) fn counters(&self) -> (u64, u64) {
         (self.written_bytes.load(Relaxed), self.syncs.load(Relaxed))
