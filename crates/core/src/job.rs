@@ -68,6 +68,24 @@ pub enum Admission {
     AlreadyThere,
     /// Staging is full: do jobs, or wait for those who do, and ask again.
     Full,
+    /// It does not enter: write it to disk yourself, if it is dirty.
+    Bypass {
+        /// There was an older copy, which is forgotten. A driver that keeps the directory on flash must invalidate it there
+        /// before the page goes to disk, or the copy might come back after a crash.
+        stale: bool,
+    },
+}
+
+/// What became of the copy of a page that went up to DRAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It stays: the page is in DRAM and here.
+    Copied,
+    /// It is gone: the page is in DRAM only.
+    Moved {
+        /// The page is newer than disk.
+        dirty: bool,
+    },
 }
 
 /// What becomes of a dequeued page (DESIGN §2).
@@ -94,7 +112,7 @@ pub struct JobPage {
     pub frame: FrameId,
     /// Newer than disk.
     pub dirty: bool,
-    /// Writes: LSN of its newest change.
+    /// Writes: LSN of its newest change, as it was handed down; 0 for a page that came from disk.
     pub lsn: Lsn,
     /// Dequeues: what becomes of it. Writes and cleanings: `Drop`, without meaning.
     pub fate: Fate,

@@ -4,8 +4,8 @@
 //! and in the background takes jobs with [`Partition::next_job`], does their I/O without the latch, and reports back.
 
 use crate::config::Placement;
-use crate::job::{Admission, Fate, FrameId, Generation, Job, JobPage, Lookup, Ticket, Work};
-use crate::policy::{Offer, Policy, with_policy};
+use crate::job::{Admission, Fate, FrameId, Generation, Job, JobPage, Lookup, Taken, Ticket, Work};
+use crate::policy::{Offer, Policy, Verdict, with_policy};
 use crate::region::Partition;
 use crate::slot::{DIRTY, VALID};
 use crate::staging::{FILLING, READY};
@@ -79,21 +79,96 @@ impl Partition<'_> {
     }
 
     /// DRAM hands `page` down: `dirty` if newer than disk, `fdirty` if newer than the flash copy (FaCE algorithm 1).
+    ///
+    /// Written to disk first by the driver (write-through), it is handed down with `dirty` false.
     #[inline]
     pub fn evict(&mut self, page: PageId, lsn: Lsn, dirty: bool, fdirty: bool) -> Admission {
-        let offer = Offer { page, fdirty };
-        if !with_policy!(self.policy(), P => P::admit(self, &offer)) {
-            self.note_decision(page.0 << 1);
-            return Admission::AlreadyThere;
+        let offer = Offer { page, dirty, fdirty };
+        with_policy!(self.policy(), P => self.hand_down::<P>(&offer, lsn))
+    }
+
+    #[inline(always)]
+    fn hand_down<P: Policy>(&mut self, offer: &Offer, lsn: Lsn) -> Admission {
+        match P::admit(self, offer) {
+            Verdict::There => {
+                self.note_decision(offer.page.0 << 1);
+                Admission::AlreadyThere
+            }
+            Verdict::Bypass => self.bypass(offer.page),
+            Verdict::Enter => {
+                let admission = self.enter_page::<P>(offer.page, lsn, offer.dirty);
+                if admission != Admission::Full {
+                    self.note_decision(offer.page.0 << 1 | 1);
+                }
+                admission
+            }
         }
-        let admission = match self.placement() {
+    }
+
+    #[inline(always)]
+    fn enter_page<P: Policy>(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
+        match P::PLACEMENT {
             Placement::Log => self.log_enter(page, lsn, dirty),
             Placement::Slots => self.slots_enter(page, lsn, dirty),
-        };
+        }
+    }
+
+    /// `page`, which [`Partition::fetch`] did not find, has come from disk and goes up to DRAM: may the policy have a copy?
+    ///
+    /// The answer is as for [`Partition::evict`]. The page is clean, so the driver need not wait when staging is full
+    /// ([`Admission::Full`]), and [`Admission::Bypass`] asks nothing of it. Only policies that
+    /// [populate](crate::PolicyKind::populates) ever take it.
+    pub fn arrived(&mut self, page: PageId) -> Admission {
+        if self.find(page).is_some() {
+            return Admission::AlreadyThere;
+        }
+        if !with_policy!(self.policy(), P => P::arrive(self, page)) {
+            self.note_decision(!(page.0 << 1));
+            return Admission::Bypass { stale: false };
+        }
+        let admission = with_policy!(self.policy(), P => self.enter_page::<P>(page, Lsn(0), false));
         if admission != Admission::Full {
-            self.note_decision(page.0 << 1 | 1);
+            self.note_decision(!(page.0 << 1 | 1));
         }
         admission
+    }
+
+    /// The driver keeps a changed `page` out, as its mode (write-around, read-only) will have it: every copy of it here is
+    /// stale, and is forgotten. Gives [`Admission::Bypass`], or [`Admission::Full`] while a copy is being written, copied in
+    /// or destaged: ask again when that is over.
+    ///
+    /// Only slot placement can take a copy back; in a log it stays until its turn comes.
+    ///
+    /// # Panics
+    /// With log placement.
+    pub fn bypass(&mut self, page: PageId) -> Admission {
+        assert_eq!(self.placement(), Placement::Slots, "a log takes no copy back");
+        match self.slots_forget(page) {
+            None => Admission::Full,
+            Some(stale) => {
+                self.note_decision(!(page.0 << 2));
+                Admission::Bypass { stale }
+            }
+        }
+    }
+
+    /// `page` was read where [`Partition::fetch`] found it, proved to be the version meant, and is in DRAM now: an exclusive
+    /// policy gives up its copy. The page keeps it while that is being written or destaged; then, or with other policies,
+    /// nothing changes and [`Taken::Copied`] says so.
+    ///
+    /// A dirty page that has [moved](Taken::Moved) is in DRAM alone: to DRAM it is newer than disk and newer than flash.
+    pub fn taken(&mut self, page: PageId) -> Taken {
+        if !self.policy().exclusive() {
+            return Taken::Copied;
+        }
+        let dirty = self.find(page).is_some_and(|entry| self.slots[entry as usize].has(DIRTY));
+        match self.slots_forget(page) {
+            Some(true) => {
+                self.note_decision(!(page.0 << 2 | 1));
+                Taken::Moved { dirty }
+            }
+            _ => Taken::Copied,
+        }
     }
 
     /// The page given `frame` by [`Admission::Stage`] has been copied in.
@@ -182,6 +257,11 @@ impl Partition<'_> {
     /// Nothing is in staging.
     pub fn staging_is_empty(&self) -> bool {
         self.head.staged == 0
+    }
+
+    /// Slot placement: the slot that holds a version of `page`, be there newer ones in staging or not.
+    pub fn slot_holding(&self, page: PageId) -> Option<SlotId> {
+        self.find_on_flash(page).map(SlotId)
     }
 
     /// Every position below this one is written and published.

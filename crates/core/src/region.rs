@@ -8,19 +8,20 @@
 //! | groups | staging groups | 16 |
 //! | slots | flash slots + staging frames | 12 |
 //! | index buckets | flash slots + staging frames | 4 |
-//! | notes (LC) | flash slots + list heads | 12 |
+//! | notes (slot placement) | flash slots + list heads | 8; 12 with a word of the policy's (LC) |
 //! | history (LC) | remembered pages | 16 |
-//! | history buckets (LC) | remembered pages | 4 |
+//! | history buckets (LC), temperatures (TAC) | remembered pages; flash slots | 4 |
 
-use crate::config::{Config, ConfigError, PolicyKind};
+use crate::config::{Config, ConfigError, Placement, PolicyKind};
+use crate::lists::{LINK_WORDS, NOTE_WORDS};
 use crate::placement::UNITS;
 use crate::policy::lc::history::Remembered;
-use crate::policy::lc::lists::{LISTS, Note};
+use crate::policy::lists_of;
 use crate::slot::{NIL, Slot};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "ENTRCORE", little-endian, then the version of the region's layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCOR1");
+const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCOR2");
 
 /// One dequeue under way (log placement).
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -40,7 +41,7 @@ pub(crate) struct Unit {
 pub(crate) struct Staged {
     pub lsn: u64,
     pub position: u64,
-    /// 1 + the unit whose release waits for this page; 0: none.
+    /// 1 + the unit whose release waits for this page, or with sets the slot that is being emptied for it; 0: none.
     pub unit: u32,
     /// One of the constants in [`crate::staging`].
     pub state: u32,
@@ -115,7 +116,7 @@ pub(crate) struct Header {
     pub interval_newest: u32,
     /// LC: the time at which the next interval begins.
     pub interval_end: u32,
-    /// LC: where the cleaner goes on; NIL: at the cold end.
+    /// Where the cleaner goes on; NIL: at the beginning.
     pub clean_cursor: u32,
     /// LC: next history entry to overwrite.
     pub history_next: u32,
@@ -125,6 +126,14 @@ pub(crate) struct Header {
     pub front_frame: u32,
     /// Positions of the open group that were given out; 0: no group is open.
     pub open: u32,
+    /// Slots of a set.
+    pub set_slots: u32,
+    /// TAC: references since temperatures were halved.
+    pub references: u32,
+    /// TAC: no list below this one has pages.
+    pub coldest: u32,
+    /// TAC: how often temperatures were halved.
+    pub coolings: u32,
 }
 
 /// A partition attached to its region.
@@ -135,9 +144,12 @@ pub struct Partition<'r> {
     pub(crate) groups: &'r mut [Group],
     pub(crate) slots: &'r mut [Slot],
     pub(crate) buckets: &'r mut [u32],
-    pub(crate) notes: &'r mut [Note],
+    /// Words of a slot in `notes`.
+    pub(crate) note_words: usize,
+    pub(crate) notes: &'r mut [u32],
     pub(crate) history: &'r mut [Remembered],
-    pub(crate) history_buckets: &'r mut [u32],
+    /// LC: the buckets of the history. TAC: temperatures.
+    pub(crate) table: &'r mut [u32],
 }
 
 /// One line of `entresol inspect layout`.
@@ -151,22 +163,36 @@ pub struct Section {
     pub entry_bytes: usize,
 }
 
+/// Words of a slot's note.
+const fn note_words(policy: PolicyKind) -> usize {
+    match (policy.placement(), policy) {
+        (Placement::Log, _) => 0,
+        (Placement::Slots, PolicyKind::Lc) => NOTE_WORDS,
+        (Placement::Slots, _) => LINK_WORDS,
+    }
+}
+
 /// The sections of a region, in order.
 pub fn sections(config: &Config) -> [Section; 8] {
     let staging = config.staging_pages() as usize;
-    let table = config.slots as usize + staging;
-    let lc = config.policy == PolicyKind::Lc;
-    let notes = if lc { config.slots as usize + LISTS } else { 0 };
-    let history = if lc { config.history as usize } else { 0 };
+    let slots = config.slots as usize;
+    let table = slots + staging;
+    let words = note_words(config.policy);
+    let notes = if words > 0 { slots + lists_of(config) as usize } else { 0 };
+    let (history, by_policy) = match config.policy {
+        PolicyKind::Lc => (config.history as usize, ("history buckets", config.history as usize)),
+        PolicyKind::Tac => (0, ("temperatures", slots)),
+        _ => (0, ("of the policy", 0)),
+    };
     [
         Section { name: "header", entries: 1, entry_bytes: size_of::<Header>() },
         Section { name: "staged", entries: staging, entry_bytes: size_of::<Staged>() },
         Section { name: "groups", entries: config.staging_groups as usize, entry_bytes: size_of::<Group>() },
         Section { name: "slots", entries: table, entry_bytes: size_of::<Slot>() },
         Section { name: "index buckets", entries: table, entry_bytes: size_of::<u32>() },
-        Section { name: "notes", entries: notes, entry_bytes: size_of::<Note>() },
+        Section { name: "notes", entries: notes, entry_bytes: words * size_of::<u32>() },
         Section { name: "history", entries: history, entry_bytes: size_of::<Remembered>() },
-        Section { name: "history buckets", entries: history, entry_bytes: size_of::<u32>() },
+        Section { name: by_policy.0, entries: by_policy.1, entry_bytes: size_of::<u32>() },
     ]
 }
 
@@ -175,9 +201,11 @@ pub fn region_bytes(config: &Config) -> usize {
     sections(config).iter().map(|s| s.entries * s.entry_bytes).sum::<usize>().next_multiple_of(8)
 }
 
-/// Bytes of DRAM that each further flash slot costs, index included; the history of departed pages apart.
+/// Bytes of DRAM that each further flash slot costs, index included; LC's history of departed pages and the heads of
+/// flashcache's lists (16 bytes for each set) apart.
 pub fn bytes_per_slot(policy: PolicyKind) -> usize {
-    size_of::<Slot>() + size_of::<u32>() + if policy == PolicyKind::Lc { size_of::<Note>() } else { 0 }
+    let temperature = if policy == PolicyKind::Tac { size_of::<u32>() } else { 0 };
+    size_of::<Slot>() + size_of::<u32>() + note_words(policy) * size_of::<u32>() + temperature
 }
 
 fn take<T: FromBytes + IntoBytes + KnownLayout + Immutable>(
@@ -204,6 +232,7 @@ impl Header {
             staging_groups: self.staging_groups,
             dirty_permille_max: self.dirty_permille_max,
             history: self.history,
+            set_slots: self.set_slots,
         })
     }
 }
@@ -226,11 +255,14 @@ impl<'r> Partition<'r> {
         head.staging_groups = config.staging_groups;
         head.dirty_permille_max = config.dirty_permille_max;
         head.history = if config.policy == PolicyKind::Lc { config.history } else { 0 };
+        head.set_slots = config.set_slots;
         head.free_first = NIL;
         head.clean_cursor = NIL;
         let mut partition = Self::attach(region)?;
         partition.buckets.fill(NIL);
-        partition.history_buckets.fill(NIL);
+        if config.policy == PolicyKind::Lc {
+            partition.table.fill(NIL);
+        }
         partition.slots.iter_mut().for_each(Slot::clear);
         partition.init_slots();
         Ok(partition)
@@ -251,15 +283,15 @@ impl<'r> Partition<'r> {
         if found != expected {
             return Err(ConfigError::RegionSize { expected, found });
         }
-        let [_, staged, groups, slots, buckets, notes, history, history_buckets] =
-            sections(&config).map(|s| s.entries);
+        let [_, staged, groups, slots, buckets, notes, history, table] = sections(&config).map(|s| s.entries);
+        let note_words = note_words(config.policy);
         let (staged, rest) = take(rest, staged);
         let (groups, rest) = take(rest, groups);
         let (slots, rest) = take(rest, slots);
         let (buckets, rest) = take(rest, buckets);
-        let (notes, rest) = take(rest, notes);
+        let (notes, rest) = take(rest, notes * note_words);
         let (history, rest) = take(rest, history);
-        let (history_buckets, _) = take(rest, history_buckets);
+        let (table, _) = take(rest, table);
         Ok(Self {
             policy: config.policy,
             head,
@@ -267,9 +299,10 @@ impl<'r> Partition<'r> {
             groups,
             slots,
             buckets,
+            note_words,
             notes,
             history,
-            history_buckets,
+            table,
         })
     }
 

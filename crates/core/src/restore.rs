@@ -19,10 +19,21 @@
 //! Nothing is lost by either: a position is given out only when its slot is released, and slots are released in order,
 //! so everything up to an overwritten slot had been destaged or superseded durably.
 
-use crate::config::Placement;
+use crate::config::{Placement, PolicyKind};
 use crate::region::Partition;
 use crate::slot::{DIRTY, HELD, VALID};
 use crate::{PageId, Position, SlotId};
+
+/// A page in its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occupied {
+    /// Where.
+    pub slot: SlotId,
+    /// Which page.
+    pub page: PageId,
+    /// Lowest byte of the position at which it entered.
+    pub generation: u8,
+}
 
 impl Partition<'_> {
     /// Begins at `front`, the oldest position that may still be on flash: a multiple of the group size, at most
@@ -96,6 +107,72 @@ impl Partition<'_> {
         self.assert_in_ring(rear, self.head.slots as u64);
         self.head.rear = rear.0;
         self.restore_staging(rear);
+    }
+
+    /// Slot placement: begins to fill a partition that has just been formatted with what lies in its slots. `rear` is the
+    /// position that the next page gets: a multiple of the group size, above those of all entries.
+    ///
+    /// # Panics
+    /// If one of these does not hold.
+    pub fn restore_slots_begin(&mut self, rear: Position) {
+        assert_eq!(self.policy.placement(), Placement::Slots, "a log is restored by position");
+        assert!(rear.0.is_multiple_of(self.head.group_pages as u64), "rear {} is inside a group", rear.0);
+        assert!(rear <= Position::MAX, "rear {} is out of range", rear.0);
+        assert_eq!((self.head.rear, self.head.valid), (0, 0), "the partition that is restored into was used");
+        self.head.rear = rear.0;
+        self.restore_staging(rear);
+    }
+
+    /// `page`, which entered at `position`, lies in `slot`. Entries come in the order in which the policy would have them
+    /// leave. False, and nothing is done, if the slot does not exist or is taken, if the page is there already, or if it
+    /// may not lie in this slot: then the directory that says so is not to be trusted.
+    pub fn restore_slot(&mut self, slot: SlotId, page: PageId, dirty: bool, position: Position) -> bool {
+        let possible = slot.0 < self.head.slots
+            && !self.slots[slot.0 as usize].has(VALID)
+            && self.find(page).is_none()
+            && (!self.policy.in_sets() || self.set_of_page(page) == self.set_of_slot(slot.0));
+        if possible {
+            self.occupy(slot.0, page, dirty);
+            self.set_generation_byte(slot.0, position.0 as u8);
+        }
+        possible
+    }
+
+    /// All slots that were not named are free.
+    pub fn restore_slots_end(&mut self) {
+        self.rebuild_free();
+    }
+
+    /// Slot placement, for policies with one list: the occupied slots in the order in which their pages would leave, as
+    /// [`Partition::restore_slot`] wants them.
+    ///
+    /// # Panics
+    /// If the policy's pages do not stand in one list.
+    pub fn slots_in_order(&self) -> impl Iterator<Item = Occupied> + '_ {
+        assert_eq!(crate::policy::lists_of(&self.config()), 1, "the policy has no order of all its pages");
+        let node = self.list_node(crate::policy::ONLY_LIST);
+        let mut at = self.next_of(node);
+        std::iter::from_fn(move || {
+            let slot = (at != node).then_some(at)?;
+            at = self.next_of(slot);
+            let page = self.slots[slot as usize].page();
+            Some(Occupied { slot: SlotId(slot), page, generation: self.generation_byte(slot) })
+        })
+    }
+
+    /// TAC: the temperatures of regions of pages, by their places in the table, to be kept on flash. Empty with other
+    /// policies.
+    pub fn temperatures(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        let places = if self.policy == PolicyKind::Tac { self.table.len() } else { 0 };
+        (0..places).map(|place| self.temperature_at(place))
+    }
+
+    /// TAC: the temperatures as they were, before any slot is restored.
+    pub fn restore_temperatures(&mut self, temperatures: impl IntoIterator<Item = u32>) {
+        let places = self.table.len();
+        for (place, temperature) in temperatures.into_iter().enumerate().take(places) {
+            self.set_temperature(place, temperature);
+        }
     }
 
     /// Pages newer than disk, with their slots, in slot order.

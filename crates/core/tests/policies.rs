@@ -3,11 +3,12 @@
 mod harness;
 
 use entresol_core::PolicyKind;
+use harness::world::Mode;
 use harness::{Choices, World, small};
 use proptest::prelude::*;
 
 /// Long seeded runs over many shapes. Returns the worlds, for what they counted.
-fn seeded(policy: PolicyKind, seeds: std::ops::Range<u64>, steps: usize) -> Vec<World> {
+fn seeded(policy: PolicyKind, mode: Mode, seeds: std::ops::Range<u64>, steps: usize) -> Vec<World> {
     let run = |seed: u64| {
         let mut choices = Choices::from_seed(seed * 7919 + policy as u64);
         let group_pages = [2, 3, 4, 8][choices.below(4)];
@@ -19,6 +20,7 @@ fn seeded(policy: PolicyKind, seeds: std::ops::Range<u64>, steps: usize) -> Vec<
         let mut world = World::new(config, pages, 4 + choices.below(pages as usize / 4));
         // Half of the runs are brisk: the ring goes round more often, with less under way at once.
         world.settle_every = [usize::MAX, 16][choices.below(2)];
+        world.mode = mode;
         println!("seed {seed}: {config:?}, {pages} pages");
         world.run(&mut choices, steps);
         world
@@ -27,7 +29,7 @@ fn seeded(policy: PolicyKind, seeds: std::ops::Range<u64>, steps: usize) -> Vec<
 }
 
 fn seeded_and_busy(policy: PolicyKind) {
-    let worlds = seeded(policy, 0..12, 4000);
+    let worlds = seeded(policy, Mode::Back, 0..12, 4000);
     let sum = |count: fn(&World) -> u64| worlds.iter().map(count).sum::<u64>();
     // A driver that never gets there tests nothing.
     assert!(sum(|w| w.crashes) > 20, "crashes");
@@ -53,6 +55,71 @@ fn face_gsc_agrees_with_its_model() {
 #[test]
 fn lc_agrees_with_its_model() {
     seeded_and_busy(PolicyKind::Lc);
+}
+
+/// Slot placement, in the modes that it allows.
+fn seeded_in(policy: PolicyKind, modes: &[Mode]) {
+    for mode in modes {
+        let worlds = seeded(policy, *mode, 0..8, 3000);
+        let sum = |count: fn(&World) -> u64| worlds.iter().map(count).sum::<u64>();
+        let what = format!("{} {mode:?}", policy.name());
+        assert!(sum(|w| w.crashes) > 10, "{what}: crashes");
+        assert!(sum(|w| w.flash_hits) > 500, "{what}: {} hits", sum(|w| w.flash_hits));
+        assert_eq!(sum(|w| w.arrivals) > 500, policy.populates(), "{what}: {} arrivals", sum(|w| w.arrivals));
+        assert_eq!(sum(|w| w.moves) > 500, policy.exclusive(), "{what}: {} moves", sum(|w| w.moves));
+        let dirty = *mode == Mode::Back;
+        assert_eq!(sum(|w| w.destages) > 300, dirty, "{what}: {} destages", sum(|w| w.destages));
+        assert!(*mode != Mode::Around || sum(|w| w.bypasses) > 1000, "{what}: bypasses");
+    }
+}
+
+const ALL_MODES: [Mode; 3] = [Mode::Back, Mode::Through, Mode::Around];
+const CLEAN_MODES: [Mode; 2] = [Mode::Through, Mode::Around];
+
+#[test]
+fn tac_agrees_with_its_model() {
+    seeded_in(PolicyKind::Tac, &CLEAN_MODES);
+}
+
+#[test]
+fn exadata_agrees_with_its_model() {
+    seeded_in(PolicyKind::Exadata, &CLEAN_MODES);
+}
+
+#[test]
+fn loc_agrees_with_its_model() {
+    seeded_in(PolicyKind::Loc, &ALL_MODES);
+}
+
+#[test]
+fn glb_agrees_with_its_model() {
+    seeded_in(PolicyKind::Glb, &ALL_MODES);
+}
+
+#[test]
+fn flashcache_agrees_with_its_model() {
+    seeded_in(PolicyKind::Flashcache, &ALL_MODES);
+}
+
+#[test]
+fn lru_fifo_and_clock_agree_with_their_models() {
+    for policy in [PolicyKind::Lru, PolicyKind::Fifo, PolicyKind::Clock] {
+        seeded_in(policy, &ALL_MODES);
+    }
+}
+
+/// Long enough for temperatures to be halved several times.
+#[test]
+fn tac_agrees_with_its_model_for_a_long_time() {
+    let mut world = World::new(small(PolicyKind::Tac, 2, 2, 0), 900, 3);
+    world.crash_often = false;
+    world.settle_every = 4;
+    let mut choices = Choices::from_seed(1);
+    for used in [900, 60, 900] {
+        world.pages_used = used;
+        world.run(&mut choices, 4000);
+    }
+    assert!(world.flash_hits > 500, "{} references", world.flash_hits);
 }
 
 /// Long enough for LRU-2's intervals to be forgotten: 1,024 references.

@@ -2,7 +2,9 @@
 
 mod harness;
 
-use entresol_core::{Config, ConfigError, Partition, PolicyKind, bytes_per_slot, region_bytes, sections};
+use entresol_core::{
+    Config, ConfigError, Partition, Placement, PolicyKind, bytes_per_slot, region_bytes, sections,
+};
 use harness::{Choices, World, small};
 use proptest::prelude::*;
 use zerocopy::IntoBytes;
@@ -16,7 +18,7 @@ fn formatted(config: &Config) -> Vec<u64> {
 #[test]
 fn a_slot_costs_what_the_design_allows() {
     for policy in PolicyKind::ALL {
-        let most = if policy == PolicyKind::Lc { 28 } else { 16 };
+        let most = if policy.placement() == Placement::Slots { 28 } else { 16 };
         assert!(bytes_per_slot(policy) <= most, "{}: {} bytes a slot", policy.name(), bytes_per_slot(policy));
 
         // What is fixed (header, staging, list heads) fades in a cache of a million pages.

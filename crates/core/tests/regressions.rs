@@ -42,7 +42,7 @@ fn settle(partition: &mut Partition<'_>) {
                     match partition.restage(ticket, page, Lsn(1)) {
                         Admission::Stage { frame, .. } => partition.staged(frame),
                         Admission::AlreadyThere => {}
-                        Admission::Full => panic!("nothing else is in staging"),
+                        Admission::Full | Admission::Bypass { .. } => panic!("nothing else is in staging"),
                     }
                 }
                 partition.dequeued(ticket);

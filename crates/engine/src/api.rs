@@ -21,8 +21,10 @@ pub enum Source {
 pub struct Fetched {
     /// Where the page was found.
     pub source: Source,
-    /// The page is newer than its disk copy; the frame's `dirty` starts with this, its `fdirty` with false.
+    /// The page is newer than its disk copy; the frame's `dirty` starts with this.
     pub dirty: bool,
+    /// The page is newer than anything the layer holds, for it has moved up (GLB); the frame's `fdirty` starts with this.
+    pub fdirty: bool,
 }
 
 /// A page leaving DRAM, or written out by a checkpoint. Its log records are durable up to `lsn` before it is handed
@@ -59,6 +61,14 @@ pub trait Layer: Send + Sync {
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError>;
     /// As [`Layer::evict`], but returns `None` instead of waiting.
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError>;
+    /// A database checkpoint begins: what is dirty in DRAM will be handed down, then [`Layer::checkpoint`] called. Until that
+    /// ends no dirty page moves up, so that none slips past both. Whoever was fetching one before must be waited for
+    /// ([`Layer::moves_pages_up`]).
+    fn checkpoint_begins(&self) {}
+    /// Whether fetched pages may move up, so that DRAM holds the only copy newer than disk.
+    fn moves_pages_up(&self) -> bool {
+        false
+    }
     /// Makes every page handed down so far durable: for the flash tier on flash with its directory (FaCE §2.3), for LC
     /// and the disk alone on disk. Called by a database checkpoint before it writes its record.
     fn checkpoint(&self) -> Result<(), TierError>;
@@ -96,6 +106,16 @@ pub struct TierMetrics {
     /// Pages handed down newer than the disk copy and newer than the flash copy, i.e. that would have been disk writes
     /// without a flash layer.
     pub dirty_evictions: u64,
+    /// Pages that came from disk and entered the flash on their way up (population).
+    pub populated: u64,
+    /// Pages that may have, but were left out because staging was full.
+    pub population_dropped: u64,
+    /// Changed pages that went to disk and not to flash.
+    pub bypassed: u64,
+    /// Pages that moved up and left no copy behind.
+    pub moved_up: u64,
+    /// Updates of the slot directory on flash: invalidations and validations (TAC).
+    pub directory_writes: u64,
     /// Clean (for the flash) pages handed down.
     pub clean_evictions: u64,
     /// Pages that were dropped because an identical copy is on flash (conditional enqueue).

@@ -1,7 +1,7 @@
 //! Settings of a flash tier.
 
 use crate::TierError;
-use entresol_core::{Config, Placement, PolicyKind};
+use entresol_core::{Config, Directory, Placement, PolicyKind};
 use entresol_format::Layout;
 use entresol_format::layout::page_bytes_possible;
 use entresol_format::superblock::{Mode, Superblock};
@@ -30,7 +30,7 @@ pub struct TierOptions {
     pub dirty_permille_max: u32,
     /// LC: departed pages whose last reference is remembered.
     pub history: u32,
-    /// Write-back or write-through.
+    /// When the disk is written; which modes are possible depends on the policy.
     pub mode: Mode,
     /// Tasks that write staged pages to flash, 1 ..= 64.
     pub write_workers: usize,
@@ -58,7 +58,7 @@ impl TierOptions {
             segment_entries: 64_000,
             dirty_permille_max: config.dirty_permille_max,
             history: config.history,
-            mode: Mode::WriteBack,
+            mode: Mode::usual(policy),
             write_workers,
             background_workers,
         }
@@ -101,6 +101,7 @@ impl TierOptions {
             staging_groups: self.staging_groups,
             dirty_permille_max: self.dirty_permille_max,
             history: self.history,
+            ..Config::new(self.policy, self.slots)
         }
     }
 
@@ -119,6 +120,7 @@ impl TierOptions {
             ));
         }
         self.config().validate().map_err(|error| TierError::Config(error.to_string()))?;
+        self.validate_mode()?;
         if self.segment_entries == 0 || !self.segment_entries.is_multiple_of(self.group_pages) {
             return refuse(format!(
                 "a directory segment of {} entries is not a whole number of groups of {} pages",
@@ -133,6 +135,28 @@ impl TierOptions {
             }
         }
         Ok(())
+    }
+
+    /// Says whether the policy allows the mode.
+    fn validate_mode(&self) -> Result<(), TierError> {
+        let (policy, mode) = (self.policy, self.mode);
+        let why_not = match mode {
+            Mode::WriteBack if !policy.write_back() => {
+                "keeps clean pages only; choose write-through or write-around"
+            }
+            Mode::WriteAround | Mode::ReadOnly if policy.placement() == Placement::Log => {
+                "has a log, from which a stale copy cannot be taken back; choose write-back or write-through"
+            }
+            Mode::ReadOnly if matches!(policy.directory(), Directory::None) => {
+                "starts with an empty flash each time, which would stay empty; choose another mode"
+            }
+            _ => return Ok(()),
+        };
+        Err(TierError::Config(format!(
+            "mode {} is not possible: policy {} {why_not}",
+            mode.name(),
+            policy.name()
+        )))
     }
 
     /// Whether flash may come to hold pages that are newer than disk and needed after a crash.

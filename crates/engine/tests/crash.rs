@@ -3,7 +3,7 @@
 
 mod support;
 
-use entresol_core::{PageId, PolicyKind};
+use entresol_core::{PageId, Placement, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, TierError, TierOptions, flash_bytes};
 use entresol_runtime::rng::Rng;
@@ -54,7 +54,7 @@ fn client(tier: &Arc<dyn Layer>, oracle: &Mutex<Oracle>, id: u64, rounds: u64) {
             tier.evict(victim(page, next, true, true), &build(page, next)).unwrap();
             oracle.lock().pages[number as usize].returned = next;
         } else {
-            tier.evict(victim(page, found, fetched.dirty, false), &buffer).unwrap();
+            tier.evict(victim(page, found, fetched.dirty, fetched.fdirty), &buffer).unwrap();
         }
         if rng.below(40) == 0 {
             let promised: Vec<u64> = oracle.lock().pages.iter().map(|legal| legal.returned).collect();
@@ -142,8 +142,9 @@ impl World {
         let flash = Arc::new(FaultyDevice::new("flash", media.0, plan.clone()));
         let disk = Arc::new(FaultyDevice::new("disk", media.1, plan.clone()));
         let config = SimConfig { seed, random_order: true, ..SimConfig::default() };
-        let keeps =
-            |options: &TierOptions| options.policy != PolicyKind::Lc && options.mode == Mode::WriteBack;
+        let keeps = |options: &TierOptions| {
+            options.policy.placement() == Placement::Log && options.mode == Mode::WriteBack
+        };
         let redo = !self.options.as_ref().is_some_and(keeps);
         let outcome = Simulation::new(config).run(|| {
             let flash: Arc<dyn Device> = Arc::new(Delayed(flash.clone()));
@@ -245,6 +246,35 @@ fn face_gsc_survives_power_failures() {
 #[test]
 fn lc_survives_power_failures() {
     survive(PolicyKind::Lc, Mode::WriteBack);
+}
+
+/// The slot directory and the disk agree after each of them (`check`), and the restart is warm.
+#[test]
+fn tac_survives_power_failures() {
+    survive(PolicyKind::Tac, Mode::WriteThrough);
+    survive(PolicyKind::Tac, Mode::WriteAround);
+}
+
+#[test]
+fn exadata_survives_power_failures() {
+    survive(PolicyKind::Exadata, Mode::WriteThrough);
+}
+
+#[test]
+fn loc_survives_power_failures() {
+    survive(PolicyKind::Loc, Mode::WriteBack);
+    survive(PolicyKind::Loc, Mode::WriteAround);
+}
+
+#[test]
+fn glb_survives_power_failures() {
+    survive(PolicyKind::Glb, Mode::WriteBack);
+}
+
+#[test]
+fn flashcache_survives_power_failures() {
+    survive(PolicyKind::Flashcache, Mode::WriteBack);
+    survive(PolicyKind::Flashcache, Mode::WriteAround);
 }
 
 #[test]

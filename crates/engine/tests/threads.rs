@@ -2,7 +2,7 @@
 
 mod support;
 
-use entresol_core::{PageId, PolicyKind};
+use entresol_core::{Directory, PageId, PolicyKind};
 use entresol_engine::{DiskLayer, FlashTier, Layer};
 use entresol_runtime::rng::Rng;
 use std::sync::Arc;
@@ -66,10 +66,11 @@ fn every_policy_works_on_threads_and_comes_back() {
         load(disk.clone(), PAGES);
         let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
         let versions = run(tier.clone());
-        assert!(tier.metrics().flash_writes > 1000, "{policy:?}");
+        assert!(tier.metrics().flash_writes > 400, "{policy:?}: {:?}", tier.metrics());
         drop(tier);
         let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
-        assert_eq!(report.warm, policy != PolicyKind::Lc);
+        let survives = matches!(policy.directory(), Directory::Log | Directory::Slots);
+        assert_eq!(report.warm, survives, "{policy:?}");
         expect(&*tier, &versions);
         tier.close().unwrap();
     }

@@ -1,14 +1,16 @@
 //! Where everything lies on a flash device.
 //!
 //! ```text
-//!   0         64 KiB                1 MiB boundary
-//!   │ 4 super- │ ring of directory   │ log placement: groups, each its pages and one summary block
-//!   │ blocks   │ segments (log only) │ slot placement: slots
+//!   0         64 KiB                  1 MiB boundary
+//!   │ 4 super- │ log: ring of segments │ log placement: groups, each its pages and one summary block
+//!   │ blocks   │ slots: directory      │ slot placement: slots
 //! ```
 
 use crate::block::BLOCK_BYTES;
 use crate::segment::ENTRY_BYTES;
-use entresol_core::{Config, PageId, Placement, Position, SlotId};
+use crate::slots::BLOCK_ENTRIES;
+use crate::temperatures;
+use entresol_core::{Config, Directory, PageId, Placement, PolicyKind, Position, SlotId};
 
 /// Where the segment ring starts.
 const SEGMENTS_AT: u64 = 64 << 10;
@@ -31,6 +33,10 @@ pub fn disk_offset(page: PageId, page_bytes: u32) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     placement: Placement,
+    /// Blocks of the slot directory.
+    directory: u64,
+    /// Blocks of one copy of the temperatures.
+    temperatures: u64,
     slots: u32,
     group_pages: u32,
     page_bytes: u32,
@@ -43,6 +49,14 @@ impl Layout {
     pub fn new(config: &Config, page_bytes: u32, segment_entries: u32) -> Self {
         let mut layout = Self {
             placement: config.policy.placement(),
+            directory: match config.policy.directory() {
+                Directory::Slots | Directory::AtShutdown => config.slots.div_ceil(BLOCK_ENTRIES).into(),
+                Directory::Log | Directory::None => 0,
+            },
+            temperatures: match config.policy {
+                PolicyKind::Tac => 1 + (u64::from(config.slots) * 4).div_ceil(BLOCK),
+                _ => 0,
+            },
             slots: config.slots,
             group_pages: config.group_pages,
             page_bytes,
@@ -50,7 +64,8 @@ impl Layout {
             area: 0,
         };
         let segments = layout.segment_places() * layout.segment_bytes();
-        layout.area = (SEGMENTS_AT + segments).next_multiple_of(AREA_ALIGNMENT);
+        let directory = (layout.directory + temperatures::COPIES * layout.temperatures) * BLOCK;
+        layout.area = (SEGMENTS_AT + segments + directory).next_multiple_of(AREA_ALIGNMENT);
         layout
     }
 
@@ -115,6 +130,26 @@ impl Layout {
     /// Length of a segment: its header and its entries.
     pub fn segment_bytes(&self) -> u64 {
         BLOCK + self.segment_entries_bytes()
+    }
+
+    /// Blocks of the slot directory; 0 if there is none.
+    pub fn directory_blocks(&self) -> u64 {
+        self.directory
+    }
+
+    /// Offset of a block of the slot directory.
+    pub fn directory_offset(&self, block: u64) -> u64 {
+        SEGMENTS_AT + block * BLOCK
+    }
+
+    /// Length of a copy of the temperatures, its header included; 0 if there are none.
+    pub fn temperatures_bytes(&self) -> u64 {
+        self.temperatures * BLOCK
+    }
+
+    /// Offset of the `nth` copy of the temperatures, counted from the first ever.
+    pub fn temperatures_offset(&self, nth: u64) -> u64 {
+        SEGMENTS_AT + (self.directory + nth % temperatures::COPIES * self.temperatures) * BLOCK
     }
 
     /// Offset of `segment`, counted from the first ever.

@@ -9,9 +9,11 @@ pub mod label;
 pub mod layout;
 pub mod page;
 pub mod segment;
+pub mod slots;
 pub mod summary;
 pub mod superblock;
 pub mod tables;
+pub mod temperatures;
 
 pub use block::{BLOCK_BYTES, BlockFault, FORMAT_VERSION, Uuid};
 pub use layout::Layout;

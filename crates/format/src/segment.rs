@@ -54,17 +54,26 @@ pub struct Head {
 impl Head {
     /// Writes it into `block`, [`BLOCK_BYTES`] long.
     pub fn encode(&self, block: &mut [u8]) {
+        self.encode_as(MAGIC, block);
+    }
+
+    /// Writes it as the header of something else of the same form.
+    pub(crate) fn encode_as(&self, magic: [u8; 8], block: &mut [u8]) {
         let mut raw = RawHeader::new_zeroed();
         raw.cache = self.cache;
         raw.entries.set(self.entries);
         raw.checksum.set(self.checksum);
         block.copy_from_slice(raw.as_bytes());
-        block::seal(block, MAGIC, self.segment);
+        block::seal(block, magic, self.segment);
     }
 
     /// Reads one back.
     pub fn decode(block: &[u8]) -> Result<Self, BlockFault> {
-        let header = block::open(block, MAGIC)?;
+        Self::decode_as(MAGIC, block)
+    }
+
+    pub(crate) fn decode_as(magic: [u8; 8], block: &[u8]) -> Result<Self, BlockFault> {
+        let header = block::open(block, magic)?;
         let Ok(raw) = RawHeader::ref_from_bytes(block) else {
             return Err(BlockFault::Length { expected: BLOCK_BYTES as u32, found: block.len() as u32 });
         };

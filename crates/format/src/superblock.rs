@@ -16,6 +16,7 @@ pub const COPIES: u64 = 4;
 pub const COPY_STRIDE: u64 = 16 << 10;
 
 const CLEAN: u32 = 1;
+const DIRECTORY: u32 = 2;
 
 /// What a write of a dirty page does (DESIGN §4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,18 +27,34 @@ pub enum Mode {
     WriteBack = 1,
     /// To disk at once, and clean to flash: losing the flash loses nothing.
     WriteThrough = 2,
+    /// To disk alone; a copy on flash is given up. Unchanged pages enter as the policy will have it.
+    WriteAround = 3,
+    /// As write-around, and nothing enters: the flash serves what it holds until that is changed.
+    ReadOnly = 4,
 }
 
 impl Mode {
-    /// Both modes.
-    pub const ALL: [Mode; 2] = [Mode::WriteBack, Mode::WriteThrough];
+    /// All modes.
+    pub const ALL: [Mode; 4] = [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround, Mode::ReadOnly];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Mode::WriteBack => "write-back",
             Mode::WriteThrough => "write-through",
+            Mode::WriteAround => "write-around",
+            Mode::ReadOnly => "read-only",
         }
+    }
+
+    /// The mode of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// The mode that the papers run `policy` in.
+    pub const fn usual(policy: PolicyKind) -> Self {
+        if policy.write_back() { Mode::WriteBack } else { Mode::WriteThrough }
     }
 
     fn from_code(code: u32) -> Option<Self> {
@@ -101,6 +118,8 @@ pub struct Superblock {
     pub mode: Mode,
     /// Shut down cleanly, not opened since.
     pub clean: bool,
+    /// The slot directory says what the slots hold (LOC, GLB: since a shutdown, until the next open).
+    pub directory: bool,
     /// All positions below are dequeued for good.
     pub front: Position,
     /// The next position.
@@ -141,7 +160,7 @@ impl Superblock {
         raw.segment_entries.set(self.segment_entries);
         raw.policy.set(self.policy as u32);
         raw.mode.set(self.mode as u32);
-        raw.flags.set(if self.clean { CLEAN } else { 0 });
+        raw.flags.set(if self.clean { CLEAN } else { 0 } | if self.directory { DIRECTORY } else { 0 });
         raw.front.set(self.front.0);
         raw.rear.set(self.rear.0);
         raw.durable.set(self.durable.0);
@@ -178,6 +197,7 @@ impl Superblock {
             policy,
             mode,
             clean: raw.flags.get() & CLEAN != 0,
+            directory: raw.flags.get() & DIRECTORY != 0,
             front: Position(raw.front.get()),
             rear: Position(raw.rear.get()),
             durable: Position(raw.durable.get()),

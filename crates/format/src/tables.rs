@@ -3,7 +3,7 @@
 use crate::block::BlockHeader;
 use crate::label::RawLabel;
 use crate::page::PageHeader;
-use crate::{segment, summary, superblock::RawSuperblock};
+use crate::{segment, slots, summary, superblock::RawSuperblock};
 use std::mem::offset_of;
 use zerocopy::FromZeros;
 
@@ -53,6 +53,7 @@ pub fn tables() -> Vec<Table> {
         table!("Summary entry", summary::RawEntry, page lsn checksum flags),
         table!("Directory segment", segment::RawHeader, header cache entries checksum zero),
         table!("Segment entry", segment::RawEntry, page flags),
+        table!("Slot entry", slots::RawSlot, page position rank cache flags),
         table!("Page header", PageHeader, checksum kind flags page lsn generation),
     ]
 }

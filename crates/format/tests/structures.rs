@@ -22,6 +22,7 @@ fn superblock() -> Superblock {
         policy: PolicyKind::FaceGsc,
         mode: Mode::WriteThrough,
         clean: true,
+        directory: true,
         front: Position(64),
         rear: Position(3000),
         durable: Position(2944),
@@ -245,6 +246,12 @@ fn nothing_on_flash_overlaps() {
         let mut areas: Vec<(u64, u64)> = (0..4).map(|copy| (copy * (16 << 10), BLOCK_BYTES as u64)).collect();
         areas
             .extend((0..layout.segment_places()).map(|k| (layout.segment_offset(k), layout.segment_bytes())));
+        areas
+            .extend((0..layout.directory_blocks()).map(|k| (layout.directory_offset(k), BLOCK_BYTES as u64)));
+        if layout.temperatures_bytes() > 0 {
+            areas.extend((0..2).map(|k| (layout.temperatures_offset(k), layout.temperatures_bytes())));
+            assert_eq!(layout.temperatures_offset(1), layout.temperatures_offset(3));
+        }
         areas.extend((0..6400).map(|slot| (layout.slot_offset(SlotId(slot)), page)));
         if layout.segment_places() > 0 {
             areas

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The systems that FaCE compares (§5.3).
+/// The systems that FaCE compares (§5.3), and a flash cache under any other policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum System {
     /// The store on the disk device, no flash (HDD-only).
@@ -18,14 +18,31 @@ pub enum System {
 }
 
 impl System {
-    /// All six, in the order of figure 4.
-    pub const ALL: [System; 6] = [
+    /// Those of figure 4, in its order.
+    pub const FIGURE_4: [System; 6] = [
         System::DiskOnly,
         System::FlashOnly,
         System::Cached(PolicyKind::Lc),
         System::Cached(PolicyKind::Face),
         System::Cached(PolicyKind::FaceGr),
         System::Cached(PolicyKind::FaceGsc),
+    ];
+    /// All: the six of figure 4 in its order, then the other policies.
+    pub const ALL: [System; 14] = [
+        System::DiskOnly,
+        System::FlashOnly,
+        System::Cached(PolicyKind::Lc),
+        System::Cached(PolicyKind::Face),
+        System::Cached(PolicyKind::FaceGr),
+        System::Cached(PolicyKind::FaceGsc),
+        System::Cached(PolicyKind::Tac),
+        System::Cached(PolicyKind::Exadata),
+        System::Cached(PolicyKind::Loc),
+        System::Cached(PolicyKind::Glb),
+        System::Cached(PolicyKind::Flashcache),
+        System::Cached(PolicyKind::Lru),
+        System::Cached(PolicyKind::Fifo),
+        System::Cached(PolicyKind::Clock),
     ];
 
     /// The name on the command line and in results.

@@ -2,7 +2,9 @@
 //!
 //! Invariant: every change older than the redo point is, when the checkpoint record is durable, in pages that the layer has
 //! made durable. For the frames that were dirty at the redo point are handed down before the layer's own checkpoint, and
-//! a frame is marked dirty before its change gets an LSN.
+//! a frame is marked dirty before its change gets an LSN. A layer may give up its copy of a page newer than disk when the
+//! page is fetched (GLB); from the beginning of a checkpoint to its end it does not, and pages that were being fetched
+//! before are waited for.
 //!
 //! A checkpoint record's payload: redo point (8), next transaction (8), number of active transactions (4), and of each:
 //! number (8), no later than its first record (8), its newest record before the redo point (8).
@@ -74,6 +76,7 @@ impl Core {
         // Every frame's change before the redo point: one flush instead of one for each frame.
         self.wal.flush(Lsn(redo_point.0 - 1))?;
         let mut buffer = vec![0; self.page_bytes()];
+        self.pool.layer().checkpoint_begins();
         for index in 0..self.pool.frames().len() {
             self.pool.clean_frame(index, &mut buffer)?;
         }

@@ -16,7 +16,7 @@ pub const PAGE_BYTES: u32 = 4096;
 pub enum System {
     /// The two-layer baseline.
     DiskOnly,
-    /// A write-back flash cache under this policy.
+    /// A flash cache under this policy, in its usual mode.
     Cached(PolicyKind),
     /// A write-through flash cache under this policy.
     WriteThrough(PolicyKind),
@@ -24,13 +24,18 @@ pub enum System {
 
 impl System {
     /// All systems.
-    pub const ALL: [System; 6] = [
+    pub const ALL: [System; 11] = [
         System::DiskOnly,
         System::Cached(PolicyKind::Lc),
         System::Cached(PolicyKind::Face),
         System::Cached(PolicyKind::FaceGr),
         System::Cached(PolicyKind::FaceGsc),
         System::WriteThrough(PolicyKind::FaceGsc),
+        System::Cached(PolicyKind::Tac),
+        System::Cached(PolicyKind::Exadata),
+        System::Cached(PolicyKind::Loc),
+        System::Cached(PolicyKind::Glb),
+        System::Cached(PolicyKind::Flashcache),
     ];
 
     /// The name on the command line.
@@ -53,7 +58,7 @@ impl System {
     pub fn tier_options(self, groups: u32) -> Option<TierOptions> {
         let (policy, mode) = match self {
             System::DiskOnly => return None,
-            System::Cached(policy) => (policy, Mode::WriteBack),
+            System::Cached(policy) => (policy, Mode::usual(policy)),
             System::WriteThrough(policy) => (policy, Mode::WriteThrough),
         };
         let of_groups = |groups: u32| {

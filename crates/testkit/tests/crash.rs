@@ -54,6 +54,37 @@ fn lazy_cleaning_survives_crashes() {
 }
 
 #[test]
+fn tac_survives_crashes() {
+    crash_cached(PolicyKind::Tac, &Bank::default(), 11);
+}
+
+#[test]
+fn exadata_survives_crashes() {
+    crash_slots(PolicyKind::Exadata);
+}
+
+#[test]
+fn loc_survives_crashes() {
+    crash_slots(PolicyKind::Loc);
+}
+
+#[test]
+fn glb_survives_crashes() {
+    crash_slots(PolicyKind::Glb);
+}
+
+#[test]
+fn flashcache_survives_crashes() {
+    crash_slots(PolicyKind::Flashcache);
+}
+
+/// A cache that restarts empty.
+fn crash_slots(policy: PolicyKind) {
+    let report = crash(System::Cached(policy), &Bank::default(), 11);
+    assert!(report.flash_hits > 50, "{report}");
+}
+
+#[test]
 fn write_through_survives_crashes() {
     crash(System::WriteThrough(PolicyKind::FaceGsc), &Bank::default(), 5);
 }

@@ -163,7 +163,7 @@ impl<'a> World<'a> {
         let Some(place) = self.free_place().filter(|_| !self.is_latched(page)) else { return };
         let version = self.rest.current[page] + 1;
         match self.partition.evict(id(page), Lsn(version), true, true) {
-            Admission::Full => {}
+            Admission::Full | Admission::Bypass { .. } => {}
             Admission::AlreadyThere => panic!("a changed page must be taken"),
             Admission::Stage { frame, position } => {
                 self.rest.current[page] = version;
@@ -314,7 +314,7 @@ impl<'a> World<'a> {
             if page.fate == Fate::SecondChance && nth as u32 + 1 >= self.rest.begun[at].done {
                 let image = self.image_of(page);
                 match self.partition.restage(ticket, page, Lsn(image.version)) {
-                    Admission::Full => return false,
+                    Admission::Full | Admission::Bypass { .. } => return false,
                     Admission::AlreadyThere => {}
                     Admission::Stage { frame, position } => {
                         let image = Image::new(PageId(image.page), image.version, position, page.dirty);

@@ -8,7 +8,9 @@ use support::{seed, stride};
 
 #[test]
 fn transactions_survive_crashes() {
-    for system in System::ALL {
+    // The systems that the paper measures; the others' crashes are the bank's (`crash.rs`).
+    for system in &System::ALL[..6] {
+        let system = *system;
         let campaign = Campaign { stride: stride(60), ..Campaign::new(system, seed(), 46) };
         let report = campaign.run(&Tpcc::default());
         report.expect_sound();

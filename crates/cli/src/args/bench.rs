@@ -34,6 +34,12 @@ Systems:
   face        flash cache, multi-version FIFO, page by page
   face-gr     face with Group Replacement
   face-gsc    face with Group Second Chance
+  tac         flash cache on entry, write-through, by temperature, with a persistent slot directory
+  exadata     flash cache on entry, write-through, clean pages, LRU
+  loc         flash cache on entry, write-back, local LRU
+  glb         flash cache on exit, write-back, exclusive: one LRU list over DRAM and flash
+  flashcache  flash cache on entry, write-back, set-associative FIFO
+  lru, fifo, clock   flash cache on entry, write-back, for comparison
 
 Examples:
   entresol bench tpcc

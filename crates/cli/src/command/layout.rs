@@ -38,11 +38,13 @@ pub fn run(slots: u32) -> Result<(), Failure> {
         ]
     };
     text.push_str(&terminal::render_table(&Table { columns, rows: PolicyKind::ALL.map(row).to_vec() }));
-    for policy in [PolicyKind::FaceGsc, PolicyKind::Lc] {
-        let name = match policy.placement() {
-            Placement::Log => "face, face-gr, face-gsc",
-            Placement::Slots => "lc (its history of departed pages is apart from the slots)",
-        };
+    for (policy, name) in [
+        (PolicyKind::FaceGsc, "face, face-gr, face-gsc"),
+        (PolicyKind::Lc, "lc (its history of departed pages is apart from the slots)"),
+        (PolicyKind::Tac, "tac"),
+        (PolicyKind::Flashcache, "flashcache (sets of 512 slots)"),
+        (PolicyKind::Lru, "exadata, loc, glb, lru, fifo, clock"),
+    ] {
         write!(text, "\nThe region of {name}, section by section\n\n")
             .expect("writing to a String cannot fail");
         text.push_str(&terminal::render_table(&sections_table(&Config::new(policy, slots))));

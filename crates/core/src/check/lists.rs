@@ -1,25 +1,69 @@
-//! Invariants of slot placement: free slots, LRU-2's lists, and its history.
+//! Invariants of slot placement: free slots, the policies' lists, and LRU-2's history.
 
 use super::{Violation, same};
-use crate::policy::lc::lists::LISTS;
+use crate::config::PolicyKind;
+use crate::policy::lists_of;
 use crate::region::Partition;
-use crate::slot::{BUSY, NIL, VALID};
+use crate::slot::{BUSY, NIL, Slot, VALID};
 
 impl Partition<'_> {
     pub(super) fn check_lists(&self) -> Result<(), Violation> {
-        self.check_free_slots()?;
+        let config = self.config();
+        let in_sets = self.policy.in_sets();
+        let of_pages = if in_sets { config.sets() } else { lists_of(&config) };
         let mut listed = 0;
-        for list in 0..LISTS as u32 {
-            listed += self.check_list(list)?;
+        for list in 0..of_pages {
+            listed += self.check_list(list, |slot| slot.has(VALID))?;
         }
-        same(|| "pages in the LRU-2 lists", self.head.valid, listed)?;
+        same(|| "pages in the policy's lists", self.head.valid, listed)?;
+        if in_sets {
+            self.check_sets(config.sets())?;
+        } else {
+            self.check_free_slots()?;
+        }
+        let new = self.slots_proper().iter().filter(|s| s.has(BUSY) && !s.has(VALID)).count() as u64;
+        let all = u64::from(self.head.free) + new + u64::from(self.head.valid);
+        same(|| "free, new and valid slots", u64::from(self.head.slots), all)?;
         let cursor = self.head.clean_cursor;
         let stands = cursor == NIL || self.slots_proper().get(cursor as usize).is_some_and(|s| s.has(VALID));
         same(|| "the cleaner stands at a valid slot", true, stands)?;
-        self.check_history()
+        match self.policy {
+            PolicyKind::Lc => self.check_history(),
+            PolicyKind::Tac => self.check_coldest(),
+            _ => Ok(()),
+        }
     }
 
-    /// Slots are free, valid, or being written for the first time.
+    /// Pages and free slots stand in the lists of their sets.
+    fn check_sets(&self, sets: u32) -> Result<(), Violation> {
+        let mut free = 0;
+        for set in 0..sets {
+            free += self.check_list(self.free_list(set), |slot| !slot.has(VALID | BUSY))?;
+        }
+        same(|| "free slots", self.head.free, free)?;
+        for list in 0..2 * sets {
+            let node = self.list_node(list);
+            let mut at = self.next_of(node);
+            while at != node {
+                same(|| format!("set of slot {at}"), list % sets, self.set_of_slot(at))?;
+                at = self.next_of(at);
+            }
+        }
+        for (at, slot) in self.slots_proper().iter().enumerate().filter(|(_, slot)| slot.has(VALID)) {
+            let page = slot.page();
+            same(|| format!("set of page {page}"), self.set_of_slot(at as u32), self.set_of_page(page))?;
+        }
+        Ok(())
+    }
+
+    /// No list below the coldest one has pages.
+    fn check_coldest(&self) -> Result<(), Violation> {
+        let below = self.head.coldest.min(crate::policy::tac::CLASSES);
+        let first = (0..below).find(|list| self.next_of(self.list_node(*list)) != self.list_node(*list));
+        same(|| "pages colder than the coldest list", None, first)
+    }
+
+    /// The chain of free slots.
     fn check_free_slots(&self) -> Result<(), Violation> {
         let (mut free, mut at) = (0, self.head.free_first);
         while at != NIL {
@@ -31,13 +75,11 @@ impl Partition<'_> {
             same(|| format!("free slot {at} is in use"), false, slot.has(VALID | BUSY))?;
             at = slot.next();
         }
-        same(|| "free slots", self.head.free, free)?;
-        let new = self.slots_proper().iter().filter(|s| s.has(BUSY) && !s.has(VALID)).count() as u32;
-        same(|| "free, new and valid slots", self.head.slots, free + new + self.head.valid)
+        same(|| "free slots", self.head.free, free)
     }
 
-    /// The list is a circle of valid slots. Returns how many.
-    fn check_list(&self, list: u32) -> Result<u32, Violation> {
+    /// The list is a circle of slots that are `right`. Returns how many.
+    fn check_list(&self, list: u32, right: impl Fn(&Slot) -> bool) -> Result<u32, Violation> {
         let node = self.list_node(list);
         let (mut entries, mut before, mut at) = (0, node, self.next_of(node));
         while at != node {
@@ -46,7 +88,7 @@ impl Partition<'_> {
             };
             entries += 1;
             same(|| format!("list {list} ends"), true, entries <= self.head.slots)?;
-            same(|| format!("slot {at} of list {list} is valid"), true, slot.has(VALID))?;
+            same(|| format!("slot {at} of list {list} is as it should be"), true, right(slot))?;
             same(|| format!("what stands before slot {at} of list {list}"), before, self.prev_of(at))?;
             (before, at) = (at, self.next_of(at));
         }
@@ -58,7 +100,7 @@ impl Partition<'_> {
         let next = self.head.history_next as usize;
         same(|| "next history entry", true, next < self.history.len().max(1))?;
         let mut chained = 0;
-        for (bucket, first) in self.history_buckets.iter().enumerate() {
+        for (bucket, first) in self.table.iter().enumerate() {
             let mut at = *first;
             while at != NIL {
                 let Some(entry) = self.history.get(at as usize) else {

@@ -1,4 +1,4 @@
-//! Where pages go on flash: a log (FaCE) or any slot (LC). Mechanism only; what to admit, whom to evict and what becomes
+//! Where pages go on flash: a log (FaCE) or any slot of the cache or of a set (all others). Mechanism only; what to admit, whom to evict and what becomes
 //! of it is asked of the policy.
 //!
 //! Both follow one rule for reuse: a slot is given out again only when nothing on it is still needed: its destage is

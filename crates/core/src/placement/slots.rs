@@ -1,14 +1,18 @@
-//! Slot placement: a page lies in any slot and is overwritten there. The directory does not survive a crash (LC), so a
-//! write need not be durable when it is published.
+//! Slot placement: a page lies in any slot, or in any of its set, and is overwritten there. Unless the driver keeps one, the
+//! directory does not survive a crash, so a write need not be durable when it is published.
 //!
-//! - A page that is in a slot already is written to the same slot; a new one takes a free slot.
+//! - A page that is in a slot already is written to the same slot; a new one takes a free slot. Slots are emptied ahead of
+//!   demand, or for the page that needs one, as the policy will have it; a clean page that is in the way then goes in the
+//!   same step.
 //! - `BUSY` marks a slot with a write, a destage or a cleaning under way; nothing else is started on it.
 //! - A staged version that is overtaken by a newer one before its write began is not written at all, unless a checkpoint
 //!   began in between (`close_at`): it waits for this version's position only.
+//! - Policies with sets keep the free slots of each set in a list behind those of its pages; the others in one chain.
 
+use crate::index::bucket_of;
 use crate::job::{Admission, Fate, FrameId, Generation, JobPage, JobPages, Ticket, Work};
-use crate::policy::{Policy, with_policy};
-use crate::region::Partition;
+use crate::policy::{Policy, lists_of, with_slot_policy};
+use crate::region::{Partition, Staged};
 use crate::slot::{BUSY, DIRTY, NIL, VALID};
 use crate::staging::{DONE, READY, WRITING};
 use crate::{Lsn, PageId, Position, SlotId};
@@ -24,30 +28,60 @@ enum Target {
     Busy,
 }
 
-/// Most slots that are kept free ahead of demand.
-const FREE_AHEAD_MAX: u32 = 32;
-
 impl Partition<'_> {
     pub(crate) fn slots_init(&mut self) {
+        self.init_lists(lists_of(&self.config()));
         for slot in (0..self.head.slots).rev() {
             self.push_free(slot);
         }
-        self.init_lists();
+        with_slot_policy!(self.policy(), P => P::init(self));
+    }
+
+    /// Sets of a policy that has them.
+    pub(crate) fn sets(&self) -> u32 {
+        (self.head.slots / self.head.set_slots).max(1)
+    }
+
+    /// The set of `slot`; also the number of the list of its pages.
+    pub(crate) fn set_of_slot(&self, slot: u32) -> u32 {
+        (slot / self.head.set_slots).min(self.sets() - 1)
+    }
+
+    /// The set that `page` may lie in: runs of consecutive pages as long as a set share one.
+    pub(crate) fn set_of_page(&self, page: PageId) -> u32 {
+        bucket_of(page.0 / self.head.set_slots as u64, self.sets() as usize) as u32
+    }
+
+    /// The list of the free slots of `set`.
+    pub(crate) fn free_list(&self, set: u32) -> u32 {
+        self.sets() + set
     }
 
     fn push_free(&mut self, slot: u32) {
         self.slots[slot as usize].clear();
-        self.slots[slot as usize].set_next(self.head.free_first);
-        self.head.free_first = slot;
+        if self.policy.in_sets() {
+            self.push_back(self.free_list(self.set_of_slot(slot)), slot);
+        } else {
+            self.slots[slot as usize].set_next(self.head.free_first);
+            self.head.free_first = slot;
+        }
         self.head.free += 1;
     }
 
-    fn pop_free(&mut self) -> Option<u32> {
-        let slot = self.head.free_first;
-        if slot == NIL {
-            return None;
-        }
-        self.head.free_first = self.slots[slot as usize].next();
+    /// A free slot where `page` may lie.
+    fn pop_free(&mut self, page: PageId) -> Option<u32> {
+        let slot = if self.policy.in_sets() {
+            let slot = self.first_of(self.free_list(self.set_of_page(page)))?;
+            self.take_out(slot);
+            slot
+        } else {
+            let slot = self.head.free_first;
+            if slot == NIL {
+                return None;
+            }
+            self.head.free_first = self.slots[slot as usize].next();
+            slot
+        };
         self.head.free -= 1;
         Some(slot)
     }
@@ -83,7 +117,7 @@ impl Partition<'_> {
         if let Some(work) = self.empty_one(pages) {
             return Some(work);
         }
-        let slot = with_policy!(self.policy(), P => P::clean(self))?;
+        let slot = with_slot_policy!(self.policy(), P => P::clean(self))?;
         pages.push(self.start_copy(slot));
         Some(Work::Clean)
     }
@@ -105,7 +139,7 @@ impl Partition<'_> {
             let slot = match self.target_of(entry) {
                 Target::Busy => continue,
                 Target::Slot(slot) => slot,
-                Target::New => match self.pop_free() {
+                Target::New => match self.take_slot(self.slots[entry as usize].page()) {
                     Some(slot) => slot,
                     None => continue,
                 },
@@ -129,6 +163,20 @@ impl Partition<'_> {
         None
     }
 
+    /// A slot for `page`: a free one, or that of a clean page which the policy gives up for it.
+    fn take_slot(&mut self, page: PageId) -> Option<u32> {
+        if let Some(slot) = self.pop_free(page) {
+            return Some(slot);
+        }
+        let victim = with_slot_policy!(self.policy(), P => P::victim_for(self, page))?;
+        if with_slot_policy!(self.policy(), P => P::fate(self, victim)) != Fate::Drop {
+            return None; // the chores destage it first
+        }
+        self.note_decision((victim as u64) << 2 | Fate::Drop as u64);
+        self.empty(victim);
+        self.pop_free(page)
+    }
+
     fn finish_frame(&mut self, entry: u32, frame: u32) {
         self.unlink(entry);
         self.slots[entry as usize].clear();
@@ -146,12 +194,13 @@ impl Partition<'_> {
             self.slots[slot as usize].lower(BUSY | DIRTY);
             self.unlink(entry);
             self.slots[entry as usize].clear();
+            with_slot_policy!(self.policy(), P => P::on_overwrite(self, slot));
         } else {
             self.slots[slot as usize].set(id, VALID);
             self.replace(entry, slot);
             self.slots[entry as usize].clear();
             self.head.valid += 1;
-            with_policy!(self.policy(), P => P::on_enter(self, slot));
+            with_slot_policy!(self.policy(), P => P::on_enter(self, slot));
         }
         if page.dirty && !(there && crate::mutant!("lc-overwrite-loses-dirty")) {
             self.slots[slot as usize].raise(DIRTY);
@@ -162,26 +211,60 @@ impl Partition<'_> {
         self.retire(1);
     }
 
-    /// Empties the policy's victim, when free slots are getting scarce. Clean victims cost no I/O.
+    /// Empties the policy's victim, when free slots are getting scarce or a page waits for one. Clean victims cost no I/O.
     fn empty_one(&mut self, pages: &mut JobPages) -> Option<Work> {
-        let ahead = FREE_AHEAD_MAX.min(self.head.slots / 8);
-        while self.head.free + self.head.dequeuing < ahead {
-            let slot = with_policy!(self.policy(), P => P::victim(self))?;
-            let fate = with_policy!(self.policy(), P => P::fate(self, slot));
+        while self.head.free + self.head.dequeuing
+            < with_slot_policy!(self.policy(), P => P::free_ahead(self))
+        {
+            let slot = with_slot_policy!(self.policy(), P => P::victim(self))?;
+            let fate = with_slot_policy!(self.policy(), P => P::fate(self, slot));
             self.note_decision((slot as u64) << 2 | fate as u64);
             if fate == Fate::Drop {
                 self.empty(slot);
                 continue;
             }
-            self.head.dequeuing += 1;
-            pages.push(JobPage { fate, ..self.start_copy(slot) });
-            return Some(Work::Dequeue { ticket: Ticket(slot), one_io: false });
+            return Some(self.start_dequeue(slot, fate, pages));
+        }
+        if self.policy.in_sets() { self.empty_for_waiting(pages) } else { None }
+    }
+
+    fn start_dequeue(&mut self, slot: u32, fate: Fate, pages: &mut JobPages) -> Work {
+        self.head.dequeuing += 1;
+        pages.push(JobPage { fate, ..self.start_copy(slot) });
+        Work::Dequeue { ticket: Ticket(slot), one_io: false }
+    }
+
+    /// Starts the dequeue of a dirty page that is in the way of a staged one. Its frame remembers the slot (in `unit`), so
+    /// that one dequeue is started for it.
+    fn empty_for_waiting(&mut self, pages: &mut JobPages) -> Option<Work> {
+        for position in self.head.staged_front..self.head.rear {
+            let frame = self.frame_of(position);
+            let Staged { state, unit, .. } = self.staged[frame as usize];
+            let entry = self.entry_of(frame);
+            if state != READY || unit != 0 || self.overtaken(entry) {
+                continue;
+            }
+            let page = self.slots[entry as usize].page();
+            let none_free = self.first_of(self.free_list(self.set_of_page(page))).is_none();
+            if !none_free || !matches!(self.target_of(entry), Target::New) {
+                continue;
+            }
+            let Some(slot) = with_slot_policy!(self.policy(), P => P::victim_for(self, page)) else {
+                continue;
+            };
+            let fate = with_slot_policy!(self.policy(), P => P::fate(self, slot));
+            if fate == Fate::Drop {
+                continue; // it goes when the page is written
+            }
+            self.note_decision((slot as u64) << 2 | fate as u64);
+            self.staged[frame as usize].unit = slot + 1;
+            return Some(self.start_dequeue(slot, fate, pages));
         }
         None
     }
 
     fn empty(&mut self, slot: u32) {
-        with_policy!(self.policy(), P => P::on_leave(self, slot));
+        with_slot_policy!(self.policy(), P => P::on_leave(self, slot));
         self.unlink(slot);
         self.head.valid -= 1;
         self.head.dirty -= u32::from(self.slots[slot as usize].has(DIRTY));
@@ -191,6 +274,61 @@ impl Partition<'_> {
     pub(crate) fn slots_dequeued(&mut self, ticket: Ticket) {
         self.head.dequeuing -= 1;
         self.empty(ticket.0);
+        if self.policy.in_sets() {
+            let waits = self.staged.iter_mut().find(|staged| staged.unit == ticket.0 + 1);
+            waits.into_iter().for_each(|staged| staged.unit = 0);
+        }
+    }
+
+    /// A restart finds `page` in `slot`.
+    pub(crate) fn occupy(&mut self, slot: u32, page: PageId, dirty: bool) {
+        if self.policy.in_sets() {
+            self.take_out(slot);
+        }
+        self.slots[slot as usize].set(page, VALID | if dirty { DIRTY } else { 0 });
+        self.link(slot);
+        self.head.valid += 1;
+        self.head.dirty += u32::from(dirty);
+        with_slot_policy!(self.policy(), P => P::on_enter(self, slot));
+    }
+
+    /// Chains up the slots that hold nothing.
+    pub(crate) fn rebuild_free(&mut self) {
+        self.head.free = self.head.slots - self.head.valid;
+        if self.policy.in_sets() {
+            return; // their free slots stand in lists
+        }
+        self.head.free = 0;
+        self.head.free_first = NIL;
+        for slot in (0..self.head.slots).rev() {
+            if !self.slots[slot as usize].has(VALID) {
+                self.push_free(slot);
+            }
+        }
+    }
+
+    /// Forgets every copy of `page`. `None`: one is being written, copied in or copied to disk; ask again later.
+    pub(crate) fn slots_forget(&mut self, page: PageId) -> Option<bool> {
+        let Some(newest) = self.find(page) else { return Some(false) };
+        let mut at = Some(newest);
+        while let Some(entry) = at {
+            let idle = match entry.checked_sub(self.head.slots) {
+                None => self.is_idle(entry),
+                Some(frame) => self.staged[frame as usize].state == READY,
+            };
+            if !idle {
+                return None;
+            }
+            at = self.find_older(entry);
+        }
+        while let Some(entry) = self.find(page) {
+            match entry.checked_sub(self.head.slots) {
+                None => self.empty(entry),
+                Some(frame) => self.finish_frame(entry, frame),
+            }
+        }
+        self.retire(1);
+        Some(true)
     }
 
     /// Describes the copying of `slot` to disk and marks it busy.

@@ -14,7 +14,8 @@
 //! slot is kept until that version is durable. Page-by-page mvFIFO dequeues a group's slots at a time too, but with one
 //! I/O a page, as the paper's does.
 
-use super::{Offer, Policy};
+use super::{Offer, Policy, Verdict};
+use crate::config::Placement;
 use crate::job::Fate;
 use crate::region::Partition;
 use crate::slot::{DIRTY, REFERENCED};
@@ -27,46 +28,42 @@ pub(crate) struct FaceGr;
 pub(crate) struct FaceGsc;
 
 /// FaCE algorithm 1: conditional and unconditional enqueue.
-fn enqueue(partition: &Partition<'_>, offer: &Offer) -> bool {
-    (offer.fdirty && !crate::mutant!("newer-version-not-enqueued")) || partition.find(offer.page).is_none()
+fn enqueue(partition: &Partition<'_>, offer: &Offer) -> Verdict {
+    let changed = offer.fdirty && !crate::mutant!("newer-version-not-enqueued");
+    Verdict::enter_if(changed || partition.find(offer.page).is_none())
 }
 
 fn refer(partition: &mut Partition<'_>, entry: u32) {
     partition.slots[entry as usize].raise(REFERENCED);
 }
 
-fn destage_if_dirty(partition: &Partition<'_>, slot: u32) -> Fate {
-    if partition.slots[slot as usize].has(DIRTY) { Fate::Destage } else { Fate::Drop }
-}
-
 impl Policy for Face {
-    fn admit(partition: &Partition<'_>, offer: &Offer) -> bool {
+    const PLACEMENT: Placement = Placement::Log;
+
+    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         enqueue(partition, offer)
     }
     fn on_hit(partition: &mut Partition<'_>, entry: u32) {
         refer(partition, entry);
-    }
-    fn fate(partition: &Partition<'_>, slot: u32) -> Fate {
-        destage_if_dirty(partition, slot)
     }
 }
 
 impl Policy for FaceGr {
-    fn admit(partition: &Partition<'_>, offer: &Offer) -> bool {
+    const PLACEMENT: Placement = Placement::Log;
+
+    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         enqueue(partition, offer)
     }
     fn on_hit(partition: &mut Partition<'_>, entry: u32) {
         refer(partition, entry);
     }
-    fn fate(partition: &Partition<'_>, slot: u32) -> Fate {
-        destage_if_dirty(partition, slot)
-    }
 }
 
 impl Policy for FaceGsc {
+    const PLACEMENT: Placement = Placement::Log;
     const SECOND_CHANCES: bool = true;
 
-    fn admit(partition: &Partition<'_>, offer: &Offer) -> bool {
+    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         enqueue(partition, offer)
     }
     fn on_hit(partition: &mut Partition<'_>, entry: u32) {
@@ -75,8 +72,10 @@ impl Policy for FaceGsc {
     fn fate(partition: &Partition<'_>, slot: u32) -> Fate {
         if partition.slots[slot as usize].has(REFERENCED) {
             Fate::SecondChance
+        } else if partition.slots[slot as usize].has(DIRTY) {
+            Fate::Destage
         } else {
-            destage_if_dirty(partition, slot)
+            Fate::Drop
         }
     }
 }

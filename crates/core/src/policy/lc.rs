@@ -18,8 +18,8 @@
 pub(crate) mod history;
 pub(crate) mod lists;
 
-use super::{Offer, Policy};
-use crate::job::Fate;
+use super::{Offer, Policy, Verdict};
+use crate::config::Placement;
 use crate::region::Partition;
 use crate::slot::{BUSY, DIRTY, NIL};
 use lists::ONCE;
@@ -28,8 +28,14 @@ use lists::ONCE;
 pub(crate) struct Lc;
 
 impl Policy for Lc {
-    fn admit(partition: &Partition<'_>, offer: &Offer) -> bool {
-        offer.fdirty || partition.find(offer.page).is_none()
+    const PLACEMENT: Placement = Placement::Slots;
+
+    fn init(partition: &mut Partition<'_>) {
+        partition.init_intervals();
+    }
+
+    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
+        Verdict::enter_if(offer.fdirty || partition.find(offer.page).is_none())
     }
 
     fn on_hit(partition: &mut Partition<'_>, entry: u32) {
@@ -37,7 +43,8 @@ impl Policy for Lc {
             return; // still in staging: it has no place in the lists yet
         }
         let now = partition.tick();
-        let penultimate = std::mem::replace(&mut partition.notes[entry as usize].last, now);
+        let penultimate = partition.note(entry);
+        partition.set_note(entry, now);
         partition.take_out(entry);
         let list = partition.list_for(penultimate);
         partition.push_back(list, entry);
@@ -50,13 +57,13 @@ impl Policy for Lc {
             Some(penultimate) => partition.list_for(penultimate),
             None => ONCE,
         };
-        partition.notes[slot as usize].last = now;
+        partition.set_note(slot, now);
         partition.push_back(list, slot);
     }
 
     fn on_leave(partition: &mut Partition<'_>, slot: u32) {
         partition.take_out(slot);
-        let (page, last) = (partition.slots[slot as usize].page(), partition.notes[slot as usize].last);
+        let (page, last) = (partition.slots[slot as usize].page(), partition.note(slot));
         partition.remember(page, last);
     }
 
@@ -64,13 +71,8 @@ impl Policy for Lc {
         partition.coldest(NIL, |slot| !partition.slots[slot as usize].has(BUSY))
     }
 
-    fn fate(partition: &Partition<'_>, slot: u32) -> Fate {
-        if partition.slots[slot as usize].has(DIRTY) { Fate::Destage } else { Fate::Drop }
-    }
-
     fn clean(partition: &mut Partition<'_>) -> Option<u32> {
-        let most = partition.head.slots as u64 * partition.head.dirty_permille_max as u64 / 1000;
-        if partition.head.dirty as u64 <= most {
+        if !partition.too_many_dirty() {
             return None;
         }
         let dirty = |slot: u32| {

@@ -120,6 +120,7 @@ impl Model for LogModel {
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission) {
         let enqueue = fdirty || self.newest(page).is_none();
         match got {
+            Admission::Bypass { .. } => panic!("a log takes what it does not have"),
             Admission::AlreadyThere => assert!(!enqueue, "page {page} must be enqueued"),
             Admission::Stage { frame, position } => {
                 assert!(enqueue, "page {page} is there already");
@@ -207,6 +208,7 @@ impl Model for LogModel {
                 assert_eq!(newest, page.position.0, "an older version never enters behind a newer");
                 self.enter(id, page.dirty, frame.0, position.0);
             }
+            Admission::Bypass { .. } => panic!("a log takes what it does not have"),
             Admission::AlreadyThere => assert!(newest > page.position.0, "no newer version of {id} has come"),
             Admission::Full => {
                 assert_eq!(

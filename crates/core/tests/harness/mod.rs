@@ -5,15 +5,18 @@
 
 pub mod choices;
 pub mod crash;
-pub mod lc_model;
+pub mod lc_order;
 pub mod log_model;
+pub mod orders;
+pub mod slots_model;
 pub mod world;
 
 pub use choices::Choices;
 pub use world::World;
 
 use entresol_core::{
-    Admission, Config, Job, JobPage, Lookup, Occupancy, PageId, PolicyKind, Position, SlotId,
+    Admission, Config, Job, JobPage, Lookup, Occupancy, PageId, Placement, PolicyKind, Position, SlotId,
+    Taken,
 };
 
 /// What a naive model of a policy is told, and asserts.
@@ -22,6 +25,18 @@ pub trait Model {
     fn close_group(&mut self) {}
     fn fetch(&mut self, page: PageId, found: &Lookup);
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission);
+    /// A page has come from disk.
+    fn arrived(&mut self, _page: PageId, got: Admission) {
+        assert_eq!(got, Admission::Bypass { stale: false });
+    }
+    /// A changed page was kept out by the driver.
+    fn bypassed(&mut self, _page: PageId, _got: Admission) {
+        unreachable!("only slot placement takes copies back")
+    }
+    /// A fetched page is in DRAM.
+    fn taken(&mut self, _page: PageId, got: Taken) {
+        assert_eq!(got, Taken::Copied);
+    }
     /// Called with what `next_job` gave, `None` included.
     fn job(&mut self, job: Option<&Job>, writes_only: bool);
     fn staged(&mut self, frame: u32);
@@ -39,9 +54,9 @@ pub trait Model {
 
 /// The naive model of the policy.
 pub fn model_of(config: &Config) -> Box<dyn Model> {
-    match config.policy {
-        PolicyKind::Lc => Box::new(lc_model::LcModel::new(config)),
-        _ => Box::new(log_model::LogModel::new(config)),
+    match config.policy.placement() {
+        Placement::Slots => Box::new(slots_model::SlotsModel::new(config)),
+        Placement::Log => Box::new(log_model::LogModel::new(config)),
     }
 }
 
@@ -52,5 +67,7 @@ pub fn small(policy: PolicyKind, group_pages: u32, staging_groups: u32, more: u3
     config.staging_groups = staging_groups;
     config.slots = config.slots_min() + more * group_pages;
     config.history = if policy == PolicyKind::Lc { config.slots / 2 } else { 0 };
+    // Several sets, so that the last one is larger.
+    config.set_slots = 12;
     config
 }

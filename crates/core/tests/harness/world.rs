@@ -4,7 +4,7 @@ use super::crash::{self, Front, Recovered};
 use super::{Choices, Model, model_of};
 use entresol_core::{
     Admission, Config, Fate, Job, JobPage, JobPages, Lookup, Lsn, PageId, Partition, Placement, Position,
-    SlotId, Ticket, region_bytes,
+    SlotId, Taken, Ticket, region_bytes,
 };
 use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
@@ -24,6 +24,15 @@ pub struct Cell {
     pub content: Option<Content>,
     /// A write is under way.
     pub writing: Option<Content>,
+}
+
+/// When the driver writes a changed page to disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Back,
+    Through,
+    /// To disk, and nowhere else.
+    Around,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,8 +96,12 @@ pub struct World {
     pub restored_rear: u64,
     next_version: u64,
     jobs: Vec<InFlight>,
-    /// LC: next slot of the sweep.
+    /// Slot placement: next slot of the sweep.
     sweep: u32,
+    pub mode: Mode,
+    pub bypasses: u64,
+    pub arrivals: u64,
+    pub moves: u64,
     pub steps: u64,
     pub crashes: u64,
     pub destages: u64,
@@ -135,6 +148,10 @@ impl World {
             next_version: 1,
             jobs: Vec::new(),
             sweep: 0,
+            mode: if config.policy.write_back() { Mode::Back } else { Mode::Through },
+            bypasses: 0,
+            arrivals: 0,
+            moves: 0,
             steps: 0,
             crashes: 0,
             destages: 0,
@@ -216,12 +233,43 @@ impl World {
             self.flash_hits += u64::from(matches!(found, Lookup::Flash { .. }));
             let dirty = self.assert_served(page, found);
             self.dram.insert(page, Frame { version: self.current[page as usize], dirty, fdirty: false });
+            match found {
+                Lookup::Absent => self.arrived(page),
+                // A driver need not take the page.
+                _ if self.config.policy.exclusive() && choices.once_in(8) => {}
+                _ => self.taken(page),
+            }
         }
         if choices.once_in(2) {
             let frame = self.dram.get_mut(&page).expect("just fetched");
             *frame = Frame { version: self.next_version, dirty: true, fdirty: true };
             self.current[page as usize] = self.next_version;
             self.next_version += 1;
+        }
+    }
+
+    /// The page has come from disk.
+    fn arrived(&mut self, page: u32) {
+        let got = partition!(self).arrived(id(page));
+        self.model.arrived(id(page), got);
+        if let Admission::Stage { frame, position } = got {
+            self.arrivals += 1;
+            let version = self.current[page as usize];
+            let content = Content { page, version, position: position.0, dirty: false };
+            self.staging[frame.0 as usize] = None;
+            self.filling.push(Filling { content, frame: frame.0, dequeue: None });
+        }
+    }
+
+    /// The page has been read into DRAM.
+    fn taken(&mut self, page: u32) {
+        let got = partition!(self).taken(id(page));
+        self.model.taken(id(page), got);
+        if let Taken::Moved { dirty } = got {
+            self.moves += 1;
+            let frame = self.dram.get_mut(&page).expect("just fetched");
+            assert!(dirty || !frame.dirty || self.disk[page as usize] == frame.version);
+            frame.fdirty = frame.dirty;
         }
     }
 
@@ -270,23 +318,50 @@ impl World {
             return false;
         }
         let Frame { version, dirty, fdirty } = self.dram[&page];
-        let got = partition!(self).evict(id(page), Lsn(version), dirty, fdirty);
-        self.model.evict(id(page), dirty, fdirty, got);
+        let mut frame = Frame { version, dirty, fdirty: false };
+        let got = if self.mode == Mode::Around && fdirty {
+            let got = partition!(self).bypass(id(page));
+            self.model.bypassed(id(page), got);
+            got
+        } else {
+            if self.mode == Mode::Through && dirty {
+                self.write_to_disk(page, version);
+                frame.dirty = false;
+            }
+            let got = partition!(self).evict(id(page), Lsn(version), frame.dirty, fdirty);
+            self.model.evict(id(page), frame.dirty, fdirty, got);
+            got
+        };
         match got {
             Admission::Full => return false,
             Admission::AlreadyThere => {}
-            Admission::Stage { frame, position } => {
-                let content = Content { page, version, position: position.0, dirty };
-                self.staging[frame.0 as usize] = None;
-                self.filling.push(Filling { content, frame: frame.0, dequeue: None });
+            Admission::Bypass { .. } => {
+                self.bypasses += 1;
+                if frame.dirty {
+                    self.write_to_disk(page, version);
+                    frame.dirty = false;
+                }
+            }
+            Admission::Stage { frame: place, position } => {
+                let content = Content { page, version, position: position.0, dirty: frame.dirty };
+                self.staging[place.0 as usize] = None;
+                self.filling.push(Filling { content, frame: place.0, dequeue: None });
             }
         }
         if keep {
-            self.dram.get_mut(&page).expect("in DRAM").fdirty = false;
+            self.dram.insert(page, frame);
         } else {
             self.dram.remove(&page);
         }
         true
+    }
+
+    /// The driver writes a changed page to disk itself; nobody else may be doing so.
+    fn write_to_disk(&mut self, page: u32, version: u64) {
+        assert!(!self.disk_writes.contains_key(&page), "page {page} is on its way to disk already");
+        assert!(version >= self.disk[page as usize], "the disk copy of page {page} would go back");
+        self.disk[page as usize] = version;
+        self.durable[page as usize] = self.durable[page as usize].max(version);
     }
 
     fn finish_filling(&mut self, choices: &mut Choices) {
@@ -312,7 +387,9 @@ impl World {
                     let content =
                         self.staging[page.frame.0 as usize].expect("only complete copies are written");
                     assert_eq!((Some(id(content.page)), content.position), (page.page, page.position.0));
-                    assert_eq!((content.dirty, Lsn(content.version)), (page.dirty, page.lsn));
+                    assert_eq!(content.dirty, page.dirty);
+                    // A page from disk comes without its LSN.
+                    assert!(page.lsn == Lsn(content.version) || (page.lsn == Lsn(0) && !page.dirty));
                     let cell = &mut self.flash[page.slot.0 as usize];
                     assert!(cell.writing.is_none(), "one write at a time to slot {}", page.slot.0);
                     cell.writing = Some(content);
@@ -485,6 +562,7 @@ impl World {
         self.model.restage(page, got);
         match got {
             Admission::Full => return None,
+            Admission::Bypass { .. } => panic!("a second chance was promised"),
             Admission::AlreadyThere => {}
             Admission::Stage { frame, position } => {
                 self.second_chances += 1;

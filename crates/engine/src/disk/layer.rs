@@ -119,11 +119,11 @@ impl Layer for DiskLayer {
         disk.check_length(buffer)?;
         if staging.fetch(page, buffer)? {
             tallies.staging_hits.add(1);
-            return Ok(Fetched { source: Source::Staging, dirty: false });
+            return Ok(Fetched { source: Source::Staging, dirty: false, fdirty: false });
         }
         disk.read(page, buffer)?;
         tallies.disk_reads.add(1);
-        Ok(Fetched { source: Source::Disk, dirty: false })
+        Ok(Fetched { source: Source::Disk, dirty: false, fdirty: false })
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {

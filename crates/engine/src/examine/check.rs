@@ -7,7 +7,7 @@ use crate::disk::{DiskPages, LabelState, read_label};
 use crate::recover::{Reader, Scan, ScannedGroup, read_segment};
 use crate::tier::flash_error;
 use crate::{OpenReport, TierError, TierOptions, recover};
-use entresol_core::{Lookup, PageId, Partition, Placement, Position};
+use entresol_core::{Directory, Lookup, PageId, Partition, Placement, Position};
 use entresol_device::Device;
 use entresol_format::superblock::{Mode, Superblock};
 use entresol_format::{BlockFault, page, summary};
@@ -100,6 +100,15 @@ fn examine(
         report
             .fault(format!("the flash device has {found} bytes, its cache takes {needed}: it is truncated"));
         return Ok(());
+    }
+    let kept = match superblock.policy.directory() {
+        Directory::Log | Directory::None => false,
+        Directory::Slots => true,
+        Directory::AtShutdown => superblock.directory,
+    };
+    if kept {
+        let disk = disk.map(|device| DiskPages { device, page_bytes: superblock.page_bytes });
+        return super::slots::check_slots(flash, disk, &superblock, &options, report);
     }
     if superblock.policy.placement() == Placement::Slots {
         report

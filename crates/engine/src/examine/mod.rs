@@ -4,6 +4,7 @@
 
 mod check;
 mod inspect;
+mod slots;
 
 pub use check::{CheckReport, check};
 pub use inspect::{DirectoryReport, InspectReport, inspect};

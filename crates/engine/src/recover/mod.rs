@@ -27,6 +27,7 @@ mod destage;
 mod directory;
 mod scan;
 mod segments;
+mod slots;
 
 use crate::buffer::AlignedBuffer;
 use crate::tier::flash_error;
@@ -40,6 +41,7 @@ use zerocopy::IntoBytes;
 
 pub(crate) use scan::{Reader, Scan, ScannedGroup};
 pub(crate) use segments::read_segment;
+pub(crate) use slots::{read_directory, restore_slots};
 
 /// A directory that was brought back.
 pub(crate) struct Restored {

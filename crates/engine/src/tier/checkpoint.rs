@@ -2,21 +2,38 @@
 //!
 //! Log placement (FaCE §2.3, §4.1): drain staging; every write job leaves its summary durable, so the directory is durable
 //! with it; then a superblock. Pages on flash that are newer than disk stay there.
-//! Slot placement (LC): drain staging, copy all dirty pages to disk, sync the disk.
+//! Slot placement: drain staging, copy all dirty pages to disk, sync the disk; TAC writes its temperatures, and LOC and GLB
+//! their directory when they are closed.
 
 use super::shared::Shared;
 use crate::buffer::AlignedBuffer;
 use crate::{TierError, points};
 use entresol_core::{Position, mutant};
 use entresol_format::superblock::Mode;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// Pages that one checkpoint of slot placement copies at a time.
 const SWEEP_PAGES: usize = 32;
 
 impl Shared {
+    /// From now on no dirty page moves up, until the checkpoint is over.
+    pub(crate) fn checkpoint_begins(&self) {
+        // Under the latch, so that whoever took a page before has done so.
+        self.with(|_| self.checkpoints.store(1, SeqCst));
+    }
+
+    pub(crate) fn checkpoint(&self) -> Result<(), TierError> {
+        self.checkpoint_begins();
+        let result = self.make_checkpoint();
+        if result.is_ok() {
+            self.checkpoints.store(0, SeqCst);
+        }
+        result
+    }
+
     /// A failure of it is one of the tier: a failed sync may have lost what somebody else wrote, and a page that cannot be
     /// copied stays where it is.
-    pub(crate) fn checkpoint(&self) -> Result<(), TierError> {
+    fn make_checkpoint(&self) -> Result<(), TierError> {
         if self.check_running()? {
             let rear = if mutant!("checkpoint-leaves-staging") { Position(0) } else { self.drain()? };
             match self.make_durable(rear) {
@@ -45,7 +62,8 @@ impl Shared {
         }
         let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.page_bytes());
         self.sweep_all(&mut scratch)?;
-        self.disk.sync()
+        self.disk.sync()?;
+        self.write_temperatures()
     }
 
     /// Waits until everything staged so far is on flash. Returns the rear at the time of the call.
@@ -80,7 +98,16 @@ impl Shared {
             return self.disk.sync();
         }
         self.checkpoint()?;
-        self.write_superblock(|superblock| superblock.clean = true)
+        let directory = self.materialise_directory()?;
+        let entered = self.with(|partition| partition.occupancy().entered);
+        let rear = Position(entered.next_multiple_of(self.config.group_pages.into()));
+        self.write_superblock(|superblock| {
+            superblock.clean = true;
+            superblock.directory = directory;
+            if directory {
+                (superblock.front, superblock.durable, superblock.rear) = (rear, rear, rear);
+            }
+        })
     }
 
     /// Ends the tasks.

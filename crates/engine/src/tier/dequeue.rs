@@ -126,7 +126,7 @@ impl Shared {
                     points::DEQUEUE_OVERTAKEN.reach();
                     return true;
                 }
-                Admission::Full => self.progress.wait(seen),
+                Admission::Full | Admission::Bypass { .. } => self.progress.wait(seen),
                 Admission::Stage { frame, position } => {
                     let id = page.page.expect("only pages get second chances");
                     let stamp = self.stamp(position);

@@ -1,4 +1,5 @@
-//! Taking a page that leaves DRAM: a memory copy. When staging is full, evictors wait, first come, first served.
+//! Taking a page that leaves DRAM: a memory copy. When staging is full, evictors wait, first come, first served. Populating
+//! the flash with a page that comes from disk is the same, but for the waiting.
 //!
 //! Invariant: a dirty page is never dropped: it is in staging, or already on flash, or on disk, or the caller gets an
 //! error.
@@ -7,7 +8,7 @@ use super::shared::Shared;
 use super::staging::Incoming;
 use crate::api::{HandedDown, Victim};
 use crate::{TierError, points};
-use entresol_core::Admission;
+use entresol_core::{Admission, FrameId, PageId, Position};
 use entresol_format::page;
 use entresol_format::superblock::Mode;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -24,24 +25,80 @@ impl Drop for Waiting<'_> {
 impl Shared {
     pub(crate) fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
         self.disk.check_length(data)?;
-        let handed = self.take(self.write_through(victim, data)?, data)?;
+        let handed = if self.goes_around(&victim)? {
+            self.write_around(victim, data)?
+        } else if self.keeps_directory() && victim.dirty && self.check_running()? {
+            self.take_through_directory(victim, data)?
+        } else {
+            self.take(self.write_through(victim, data)?, data)?
+        };
         self.tallies.handed_down(victim.dirty, victim.fdirty);
         Ok(handed)
     }
 
+    /// Whether the mode keeps this page off the flash.
+    fn goes_around(&self, victim: &Victim) -> Result<bool, TierError> {
+        let around = match self.options.mode {
+            Mode::WriteBack | Mode::WriteThrough => false,
+            Mode::WriteAround => victim.fdirty,
+            Mode::ReadOnly => true,
+        };
+        Ok(around && self.check_running()?)
+    }
+
+    /// The page goes to disk alone; copies of it are stale. An unchanged one goes nowhere.
+    fn write_around(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+        if victim.fdirty {
+            self.forget(victim.page)?;
+        }
+        if victim.dirty {
+            self.tallies.bypassed.add(1);
+            self.write_to_disk(victim, data)?;
+        }
+        Ok(HandedDown { dirty: false })
+    }
+
+    /// Makes the core forget every copy of `page`, and the directory on flash, if there is one.
+    fn forget(&self, page: PageId) -> Result<(), TierError> {
+        loop {
+            let seen = self.progress.epoch();
+            if !self.check_running()? {
+                return Ok(());
+            }
+            let (slot, admission) =
+                self.with(|partition| (partition.slot_holding(page), partition.bypass(page)));
+            if admission == Admission::Full {
+                self.chores.notify_one();
+                self.progress.wait(seen);
+                continue;
+            }
+            // Slots and frames may have become free.
+            self.job_is_done();
+            return self.directory_forgets(page, slot);
+        }
+    }
+
     fn take(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+        self.in_turn(|tier| tier.offer(victim, data))
+    }
+
+    /// Repeats `offer` until it gives something, waiting for room in the order of arrival.
+    pub(crate) fn in_turn<T>(
+        &self,
+        mut offer: impl FnMut(&Self) -> Result<Option<T>, TierError>,
+    ) -> Result<T, TierError> {
         if self.waiting.load(SeqCst) == 0
-            && let Some(handed) = self.offer(victim, data)?
+            && let Some(done) = offer(self)?
         {
-            return Ok(handed);
+            return Ok(done);
         }
         self.waiting.fetch_add(1, SeqCst);
         let _waiting = Waiting(&self.waiting);
         let _turn = self.turn.acquire(1);
         loop {
             let seen = self.progress.epoch();
-            if let Some(handed) = self.offer(victim, data)? {
-                return Ok(handed);
+            if let Some(done) = offer(self)? {
+                return Ok(done);
             }
             self.chores.notify_one();
             self.progress.wait(seen);
@@ -50,7 +107,7 @@ impl Shared {
 
     pub(crate) fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
         self.disk.check_length(data)?;
-        let must_wait = victim.dirty && (self.options.mode == Mode::WriteThrough || !self.check_running()?);
+        let must_wait = victim.dirty && (self.options.mode != Mode::WriteBack || !self.check_running()?);
         if must_wait || self.waiting.load(SeqCst) > 0 {
             return Ok(None);
         }
@@ -70,15 +127,24 @@ impl Shared {
         Ok(Victim { dirty: false, ..victim })
     }
 
-    fn write_to_disk(&self, victim: Victim, data: &[u8]) -> Result<(), TierError> {
+    pub(crate) fn write_to_disk(&self, victim: Victim, data: &[u8]) -> Result<(), TierError> {
         let mut buffer = self.buffers.take();
         buffer.copy_from_slice(data);
-        page::seal(&mut buffer, victim.page, entresol_core::Position(0));
+        page::seal(&mut buffer, victim.page, Position(0));
         let written = self.disk.write(victim.page, &buffer);
         self.buffers.give_back(buffer);
         written?;
         self.tallies.disk_writes.add(1);
         Ok(())
+    }
+
+    /// The core's answer to an offer; [`Admission::Full`] also from a tier that is switching itself off.
+    pub(crate) fn admission(&self, victim: &Victim) -> Admission {
+        let Victim { page, lsn, dirty, fdirty } = *victim;
+        // The state is looked at under the latch again: a tier that switches itself off does so under it.
+        self.with(|partition| {
+            if self.state.is_running() { partition.evict(page, lsn, dirty, fdirty) } else { Admission::Full }
+        })
     }
 
     /// Offers the page to the core once. `None`: there is no room now.
@@ -91,29 +157,61 @@ impl Shared {
             }
             return Ok(Some(HandedDown { dirty: false }));
         }
-        let Victim { page, lsn, dirty, fdirty } = victim;
-        // The state is looked at under the latch again: a tier that switches itself off does so under it.
-        let admission = self.with(|partition| {
-            if self.state.is_running() { partition.evict(page, lsn, dirty, fdirty) } else { Admission::Full }
-        });
-        match admission {
+        match self.admission(&victim) {
             Admission::Full => return Ok(None),
             Admission::AlreadyThere => self.tallies.already_on_flash.add(1),
+            Admission::Bypass { .. } => {
+                if victim.dirty {
+                    self.tallies.bypassed.add(1);
+                    self.write_to_disk(victim, data)?;
+                }
+                return Ok(Some(HandedDown { dirty: false }));
+            }
             Admission::Stage { frame, position } => {
-                let incoming = Incoming { page, dirty, data, position, stamp: self.stamp(position) };
-                self.staging.copy_in(frame, &incoming);
-                let due = self.with(|partition| {
-                    partition.staged(frame);
-                    partition.write_due(frame)
-                });
-                if due {
-                    self.writes.notify_one();
-                }
-                if position.0.is_multiple_of(self.config.group_pages.into()) {
-                    self.chores.notify_one();
-                }
+                self.fill(frame, position, victim.page, victim.dirty, data);
             }
         }
-        Ok(Some(HandedDown { dirty }))
+        Ok(Some(HandedDown { dirty: victim.dirty }))
+    }
+
+    /// Copies a page into the frame that it was given.
+    pub(crate) fn fill(&self, frame: FrameId, position: Position, page: PageId, dirty: bool, data: &[u8]) {
+        let incoming = Incoming { page, dirty, data, position, stamp: self.stamp(position) };
+        self.staging.copy_in(frame, &incoming);
+        let due = self.with(|partition| {
+            partition.staged(frame);
+            partition.write_due(frame)
+        });
+        if due {
+            self.writes.notify_one();
+        }
+        if position.0.is_multiple_of(self.config.group_pages.into()) {
+            self.chores.notify_one();
+        }
+    }
+
+    /// A page has come from disk and goes up: takes a copy, if the policy will have it and there is room. The page is clean,
+    /// so nobody waits.
+    pub(crate) fn populate(&self, page: PageId, data: &[u8]) {
+        if !self.config.policy.populates() || self.options.mode == Mode::ReadOnly {
+            return;
+        }
+        let admission =
+            self.with(
+                |partition| {
+                    if self.state.is_running() { partition.arrived(page) } else { Admission::Full }
+                },
+            );
+        match admission {
+            Admission::Stage { frame, position } => {
+                self.fill(frame, position, page, false, data);
+                self.tallies.populated.add(1);
+            }
+            Admission::Full => {
+                self.tallies.population_dropped.add(1);
+                self.chores.notify_one();
+            }
+            Admission::AlreadyThere | Admission::Bypass { .. } => {}
+        }
     }
 }

@@ -5,8 +5,9 @@
 use super::shared::Shared;
 use crate::api::{Fetched, Source};
 use crate::{TierError, points};
-use entresol_core::{Lookup, PageId, mutant};
+use entresol_core::{Lookup, PageId, Taken, mutant};
 use entresol_runtime::yield_now;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// Reads of a slot that give something else, with the directory unchanged, before the page is called damaged: a slot that
 /// is overwritten while it is read is told apart by one more look.
@@ -27,7 +28,7 @@ impl Shared {
                 Lookup::Staged { frame, position, dirty } => {
                     if self.staging.copy_out(frame, page, self.stamp(position), buffer) {
                         self.tallies.staging_hits.add(1);
-                        return Ok(Fetched { source: Source::Staging, dirty });
+                        return Ok(self.went_up(page, Source::Staging, dirty));
                     }
                     // Written and reused meanwhile, or still being copied in.
                     yield_now();
@@ -40,7 +41,7 @@ impl Shared {
                             Err(fault) => fault.to_string(),
                             Ok(()) => {
                                 self.tallies.flash_hits.add(1);
-                                return Ok(Fetched { source: Source::Flash, dirty });
+                                return Ok(self.went_up(page, Source::Flash, dirty));
                             }
                         },
                     };
@@ -72,6 +73,27 @@ impl Shared {
     fn fetch_from_disk(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
         self.disk.read(page, buffer)?;
         self.tallies.disk_reads.add(1);
-        Ok(Fetched { source: Source::Disk, dirty: false })
+        self.populate(page, buffer);
+        Ok(Fetched { source: Source::Disk, dirty: false, fdirty: false })
+    }
+
+    /// The page was read and proved: an exclusive policy gives up its copy. Not of a dirty page while a checkpoint is under
+    /// way: DRAM may have handed down all that the checkpoint needs, and the sweep would not meet it any more.
+    fn went_up(&self, page: PageId, source: Source, dirty: bool) -> Fetched {
+        if !self.config.policy.exclusive() {
+            return Fetched { source, dirty, fdirty: false };
+        }
+        let taken = self.with(|partition| {
+            let stays = dirty && self.checkpoints.load(SeqCst) > 0;
+            if stays || !self.state.is_running() { Taken::Copied } else { partition.taken(page) }
+        });
+        match taken {
+            Taken::Copied => Fetched { source, dirty, fdirty: false },
+            Taken::Moved { dirty } => {
+                self.tallies.moved_up.add(1);
+                self.job_is_done();
+                Fetched { source, dirty, fdirty: dirty }
+            }
+        }
     }
 }

@@ -7,8 +7,10 @@
 //! | `staging` | the memory between DRAM and flash |
 //! | `fetch`, `evict` | the buffer pool's side |
 //! | `write` | staging → flash |
+//! | `directory` | the slot directory on flash: invalidate, write, validate (TAC) |
 //! | `chores`, `dequeue`, `clean` | flash → disk, second chances, pulls |
 //! | `checkpoint` | making all of it durable; closing |
+//! | `materialise` | what slot placement leaves on flash at checkpoints and shutdowns |
 //! | `superblock`, `segment` | writing superblocks and directory segments |
 //! | `detach` | releasing the disk from the cache |
 //! | `failure` | what happens when a device fails |
@@ -21,9 +23,11 @@ mod clean;
 mod dequeue;
 mod destaged;
 mod detach;
+mod directory;
 mod evict;
 mod failure;
 mod fetch;
+mod materialise;
 mod open;
 mod segment;
 mod shared;
@@ -40,6 +44,8 @@ use parking_lot::Mutex;
 use shared::Shared;
 use std::sync::{Arc, Weak};
 
+pub(crate) use directory::SlotDirectory;
+pub(crate) use open::Kept;
 pub use open::OpenReport;
 pub(crate) use shared::flash_error;
 
@@ -132,6 +138,14 @@ impl Layer for FlashTier {
 
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
         self.shared.try_evict(victim, data)
+    }
+
+    fn checkpoint_begins(&self) {
+        self.shared.checkpoint_begins();
+    }
+
+    fn moves_pages_up(&self) -> bool {
+        self.shared.config.policy.exclusive()
     }
 
     fn checkpoint(&self) -> Result<(), TierError> {

@@ -1,6 +1,7 @@
 //! Creating and opening. Nothing is written before everything that could be refused has been looked at.
 
 use super::destaged::Destaged;
+use super::directory::SlotDirectory;
 use super::failure::State;
 use super::shared::Shared;
 use super::staging::Staging;
@@ -11,7 +12,7 @@ use crate::disk::{DiskPages, DurableNotes, LabelState, read_label, write_label};
 use crate::metrics::Tallies;
 use crate::signal::Signal;
 use crate::{TierError, TierOptions, points, recover};
-use entresol_core::{Partition, Placement, Position, mutant, region_bytes};
+use entresol_core::{Directory, Partition, Placement, PolicyKind, Position, mutant, region_bytes};
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
@@ -20,7 +21,7 @@ use entresol_runtime::now;
 use entresol_runtime::sync::Semaphore;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
@@ -116,6 +117,7 @@ pub(crate) fn format(
         policy: options.policy,
         mode: options.mode,
         clean: false,
+        directory: false,
         front: Position(0),
         rear: Position(0),
         durable: Position(0),
@@ -132,7 +134,27 @@ pub(crate) fn format(
     }
     write_label(&*disk, &mut label)?;
     let region = empty_region(&options)?;
-    Ok(assemble(flash, disk, options, superblock, region))
+    let kept = Kept::new(&options, &superblock);
+    Ok(assemble(flash, disk, options, superblock, region, kept))
+}
+
+/// What slot placement keeps on flash all the time.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// The slot directory.
+    pub directory: Option<SlotDirectory>,
+    /// How many copies of the temperatures were written.
+    pub temperatures_written: u64,
+}
+
+impl Kept {
+    /// Nothing yet.
+    fn new(options: &TierOptions, superblock: &Superblock) -> Self {
+        let kept = options.policy.directory() == Directory::Slots;
+        let directory =
+            kept.then(|| SlotDirectory::empty(&options.layout(), options.slots, superblock.cache));
+        Self { directory, temperatures_written: 0 }
+    }
 }
 
 /// Puts a tier together from what lies on flash (`superblock`, as last written) and the directory in `region`.
@@ -142,6 +164,7 @@ pub(crate) fn assemble(
     options: TierOptions,
     superblock: Superblock,
     region: Vec<u64>,
+    kept: Kept,
 ) -> Shared {
     let config = options.config();
     Shared {
@@ -163,6 +186,10 @@ pub(crate) fn assemble(
         chores: Signal::default(),
         segments: Signal::default(),
         progress: Signal::default(),
+        checkpoints: AtomicUsize::new(0),
+        directory: kept.directory,
+        temperatures_written: AtomicU64::new(kept.temperatures_written),
+        disk_synced: AtomicU64::new(0),
         waiting: AtomicUsize::new(0),
         turn: Semaphore::new(1),
         config,
@@ -237,6 +264,10 @@ fn open_cache(
     check_size(&*flash, &options.layout())?;
     let worth_reading =
         superblock.policy.placement() == Placement::Log && (foreign.is_none() || superblock.may_hold_dirty());
+    let slots = match foreign.is_none() && superblock.policy.placement() == Placement::Slots {
+        true => recover::restore_slots(&*flash, &superblock, &options, report)?,
+        false => None,
+    };
     let restored = match worth_reading.then(|| recover::restore(&*flash, &superblock, &options, report)) {
         Some(Ok(restored)) => Some(restored),
         None => None,
@@ -271,8 +302,10 @@ fn open_cache(
         policy: options.policy,
         mode: options.mode,
         clean: false,
+        directory: false,
         ..superblock
     };
+    let mut kept = Kept::default();
     let region = match restored {
         Some(mut restored) => {
             if options.mode == Mode::WriteThrough && report.dirty > 0 {
@@ -298,7 +331,16 @@ fn open_cache(
             (next.unsure_from, next.unsure_to) = unsure(&superblock, restored.rear, options.mode);
             restored.region
         }
-        None => empty_region(&options)?,
+        None => match slots {
+            Some(slots) => {
+                kept = slots.kept;
+                slots.region
+            }
+            None => {
+                kept = Kept::new(&options, &next);
+                empty_region(&options)?
+            }
+        },
     };
     label.dirty_possible = options.dirty_possible();
     // The open before this one came no further than the flash: its epoch is finished first. Were it used again, a copy of
@@ -308,7 +350,7 @@ fn open_cache(
         begin_epoch(&*flash, &*disk, &mut next, &mut label)?;
     }
     begin_epoch(&*flash, &*disk, &mut next, &mut label)?;
-    Ok(assemble(flash, disk, options, next, region))
+    Ok(assemble(flash, disk, options, next, region, kept))
 }
 
 /// Raises the epoch on flash, and then on disk.
@@ -334,7 +376,7 @@ fn begin_epoch(
 fn unsure(superblock: &Superblock, rear: Position, mode: Mode) -> (Position, Position) {
     match mode {
         Mode::WriteThrough => (rear, Position::MAX),
-        Mode::WriteBack => (superblock.unsure_from, superblock.unsure_to.min(rear)),
+        _ => (superblock.unsure_from, superblock.unsure_to.min(rear)),
     }
 }
 
@@ -353,7 +395,8 @@ fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), Tie
             )));
         }
     }
-    if superblock.policy.placement() != options.policy.placement() {
+    let shape = |policy: PolicyKind| (policy.placement(), policy.directory());
+    if shape(superblock.policy) != shape(options.policy) {
         return Err(TierError::Refused(format!(
             "cache {} on the flash device was made for policy {}, which places pages differently from {}; detach it and \
              create a new one",

@@ -1,6 +1,7 @@
 //! What all tasks of a tier share.
 
 use super::destaged::Destaged;
+use super::directory::SlotDirectory;
 use super::failure::State;
 use super::staging::Staging;
 use super::superblock::Superblocks;
@@ -16,7 +17,7 @@ use entresol_format::Layout;
 use entresol_format::page::{self, PageFault};
 use entresol_runtime::sync::Semaphore;
 use parking_lot::Mutex;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Weak};
 use zerocopy::IntoBytes;
 
@@ -53,6 +54,14 @@ pub(crate) struct Shared {
     pub segments: Signal,
     /// For whoever waits for room, or for something to become durable: a job is complete.
     pub progress: Signal,
+    /// Database checkpoints under way.
+    pub checkpoints: AtomicUsize,
+    /// The slot directory on flash, of a policy that keeps it up all the time.
+    pub directory: Option<SlotDirectory>,
+    /// Copies of the temperatures written, ever.
+    pub temperatures_written: AtomicU64,
+    /// Of the pages written to disk, how many are known to be durable there.
+    pub disk_synced: AtomicU64,
     /// Evictors that wait for room.
     pub waiting: AtomicUsize,
     /// Whose turn it is among them, first come, first served.

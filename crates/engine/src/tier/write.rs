@@ -39,7 +39,10 @@ impl Shared {
             let written = match (self.is_log(), one_io) {
                 (true, true) => self.write_group(&pages),
                 (true, false) => self.write_run(&pages, completes_group, &mut scratch),
-                (false, _) => self.write_slots(&pages, &mut scratch),
+                (false, _) => self
+                    .invalidate_slots(&pages)
+                    .and_then(|()| self.write_slots(&pages, &mut scratch))
+                    .and_then(|()| self.validate_slots(&pages)),
             };
             if let Err(error) = written {
                 self.fail(error);
@@ -56,6 +59,9 @@ impl Shared {
             }
             if self.is_log() {
                 self.tell_durable(&pages, completes_group);
+            }
+            if let Some(directory) = &self.directory {
+                directory.end(&pages);
             }
             self.tallies.flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
             self.job_is_done();
@@ -86,7 +92,9 @@ impl Shared {
     fn next_write(&self) -> Option<Job> {
         let (job, made_room) = self.with(|partition| {
             let published = partition.published();
-            (partition.next_write(), partition.published() > published)
+            let job = partition.next_write();
+            self.begin_motion(job.as_ref());
+            (job, partition.published() > published)
         });
         if made_room {
             self.progress.notify_all();
@@ -174,7 +182,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Pages to any slots. Not synced: the directory of slot placement does not survive a crash (LC).
+    /// Pages to any slots. Not synced here: with most policies the directory of slot placement does not survive a crash.
     fn write_slots(&self, pages: &[JobPage], scratch: &mut [u8]) -> Result<(), TierError> {
         let mut batch = ArrayVec::<Io<'_>, GROUP_PAGES_MAX>::new();
         for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.page_bytes())) {

@@ -67,7 +67,9 @@ impl Pool {
     /// only while it is copied to `buffer`.
     pub(crate) fn clean_frame(&self, index: usize, buffer: &mut [u8]) -> Result<bool, StoreError> {
         let frame = &self.frames[index];
-        if !frame.state().fdirty {
+        // A page that is being fetched may be moving up, newer than anything below.
+        let moving_up = self.layer.moves_pages_up() && frame.is_loading();
+        if !frame.state().fdirty && !moving_up {
             return Ok(false);
         }
         let Some(page) = frame.page() else { return Ok(false) };

@@ -82,8 +82,8 @@ impl Frame {
     }
 
     /// The page's bytes are there.
-    pub(super) fn loaded(&self, lsn: Lsn, dirty: bool) {
-        self.state.store(FrameState { lsn, dirty, fdirty: false }.pack(), Release);
+    pub(super) fn loaded(&self, lsn: Lsn, dirty: bool, fdirty: bool) {
+        self.state.store(FrameState { lsn, dirty, fdirty }.pack(), Release);
         self.loading.store(false, Release);
     }
 

@@ -173,7 +173,7 @@ impl Pool {
         let frame = self.frame(pin.frame_id());
         match self.fetch(page, &mut data) {
             Ok(fetched) => {
-                frame.loaded(page::lsn(&data), fetched.dirty);
+                frame.loaded(page::lsn(&data), fetched.dirty, fetched.fdirty);
                 self.fetched.fetch_add(1, Relaxed);
                 if fetched.source != Source::Disk {
                     self.fetched_from_flash.fetch_add(1, Relaxed);
@@ -214,7 +214,7 @@ impl Pool {
             let free = self.take_frame()?;
             if let Claim::Won(pin, mut data) = self.claim(free, page) {
                 data.fill(0);
-                self.frame(pin.frame_id()).loaded(entresol_core::Lsn(0), false);
+                self.frame(pin.frame_id()).loaded(entresol_core::Lsn(0), false, false);
                 return Ok(PageWrite::blank(data, pin));
             }
         }

@@ -22,7 +22,7 @@ impl Layer for Notes {
         self.fetched.lock().push(page.number());
         sleep(Duration::from_millis(1));
         buffer.fill(page.number() as u8);
-        Ok(Fetched { source: Source::Flash, dirty: page.number() % 2 == 1 })
+        Ok(Fetched { source: Source::Flash, dirty: page.number() % 2 == 1, fdirty: false })
     }
     fn evict(&self, victim: Victim, _: &[u8]) -> Result<HandedDown, TierError> {
         sleep(Duration::from_millis(1));

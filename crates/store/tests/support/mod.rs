@@ -358,7 +358,7 @@ impl Layer for TestLayer {
         };
         buffer.copy_from_slice(data);
         let source = if self.kind == Kind::Flash { Source::Flash } else { Source::Disk };
-        Ok(Fetched { source, dirty })
+        Ok(Fetched { source, dirty, fdirty: false })
     }
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
         self.fuse.burn();

@@ -33,7 +33,7 @@ impl Remembered {
 
 impl Partition<'_> {
     pub(crate) fn history_bucket(&self, page: PageId) -> usize {
-        bucket_of(page.0, self.history_buckets.len())
+        bucket_of(page.0, self.table.len())
     }
 
     /// `page` leaves; it was last referenced at `last`, which is not 0.
@@ -47,7 +47,7 @@ impl Partition<'_> {
             self.forget_departed(at);
         }
         let bucket = self.history_bucket(page);
-        let next = std::mem::replace(&mut self.history_buckets[bucket], at);
+        let next = std::mem::replace(&mut self.table[bucket], at);
         let (page_low, page_high) = (page.0 as u32, (page.0 >> 32) as u32);
         self.history[at as usize] = Remembered { page_low, page_high, last, next };
     }
@@ -56,9 +56,9 @@ impl Partition<'_> {
     fn forget_departed(&mut self, at: u32) {
         let Remembered { next, .. } = self.history[at as usize];
         let bucket = self.history_bucket(self.history[at as usize].page());
-        let mut before = self.history_buckets[bucket];
+        let mut before = self.table[bucket];
         if before == at {
-            self.history_buckets[bucket] = next;
+            self.table[bucket] = next;
         } else {
             while self.history[before as usize].next != at {
                 before = self.history[before as usize].next;
@@ -73,7 +73,7 @@ impl Partition<'_> {
         if self.history.is_empty() {
             return None;
         }
-        let mut at = self.history_buckets[self.history_bucket(page)];
+        let mut at = self.table[self.history_bucket(page)];
         while at != NIL {
             let entry = self.history[at as usize];
             if entry.page() == page {

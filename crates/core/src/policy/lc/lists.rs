@@ -3,11 +3,10 @@
 //! whose last-but-one references fall into one interval are not told apart. Intervals reach back four times the cache's
 //! size in references; what is older shares one list.
 //!
-//! Invariant: every valid slot is in exactly one list; lists are circles through their head, a node behind the slots'.
+//! Invariant: every valid slot is in exactly one list.
 
 use crate::region::Partition;
 use crate::slot::NIL;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Intervals of the last-but-one reference.
 const INTERVALS: usize = 1024;
@@ -18,79 +17,9 @@ const ANCIENT: u32 = 1;
 /// Lists of one partition.
 pub(crate) const LISTS: usize = INTERVALS + 2;
 
-/// Per slot: two 28-bit list links with the low byte of the generation in their upper bits, and the last reference.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub(crate) struct Note {
-    prev: u32,
-    next: u32,
-    pub(super) last: u32,
-}
-
-const _: () = assert!(size_of::<Note>() == 12);
-
-impl Note {
-    fn set_prev(&mut self, to: u32) {
-        self.prev = self.prev & !NIL | to;
-    }
-    fn set_next(&mut self, to: u32) {
-        self.next = self.next & !NIL | to;
-    }
-}
-
 impl Partition<'_> {
-    pub(crate) fn list_node(&self, list: u32) -> u32 {
-        self.head.slots + list
-    }
-
-    pub(crate) fn init_lists(&mut self) {
-        for list in 0..LISTS as u32 {
-            let node = self.list_node(list);
-            self.notes[node as usize] = Note { prev: node, next: node, last: 0 };
-        }
+    pub(super) fn init_intervals(&mut self) {
         self.head.interval_end = self.interval();
-    }
-
-    pub(crate) fn next_of(&self, node: u32) -> u32 {
-        self.notes[node as usize].next & NIL
-    }
-
-    pub(crate) fn prev_of(&self, node: u32) -> u32 {
-        self.notes[node as usize].prev & NIL
-    }
-
-    pub(super) fn push_back(&mut self, list: u32, slot: u32) {
-        let node = self.list_node(list);
-        let last = self.prev_of(node);
-        self.notes[slot as usize].set_prev(last);
-        self.notes[slot as usize].set_next(node);
-        self.notes[last as usize].set_next(slot);
-        self.notes[node as usize].set_prev(slot);
-    }
-
-    pub(super) fn take_out(&mut self, slot: u32) {
-        let (prev, next) = (self.prev_of(slot), self.next_of(slot));
-        if self.head.clean_cursor == slot {
-            self.head.clean_cursor = if next < self.head.slots { next } else { NIL };
-        }
-        self.notes[prev as usize].set_next(next);
-        self.notes[next as usize].set_prev(prev);
-    }
-
-    /// Appends all of list `from` to list `to`.
-    fn splice(&mut self, from: u32, to: u32) {
-        let (from, to) = (self.list_node(from), self.list_node(to));
-        let (first, last) = (self.next_of(from), self.prev_of(from));
-        if first == from {
-            return;
-        }
-        let tail = self.prev_of(to);
-        self.notes[tail as usize].set_next(first);
-        self.notes[first as usize].set_prev(tail);
-        self.notes[last as usize].set_next(to);
-        self.notes[to as usize].set_prev(last);
-        self.notes[from as usize].set_next(from);
-        self.notes[from as usize].set_prev(from);
     }
 
     /// References in one interval.
@@ -159,18 +88,6 @@ impl Partition<'_> {
             }
         }
         None
-    }
-
-    /// Low byte of the position whose page lies in `slot`.
-    pub(crate) fn generation_byte(&self, slot: u32) -> u8 {
-        let note = &self.notes[slot as usize];
-        ((note.prev >> 28) << 4 | note.next >> 28) as u8
-    }
-
-    pub(crate) fn set_generation_byte(&mut self, slot: u32, byte: u8) {
-        let note = &mut self.notes[slot as usize];
-        note.prev = note.prev & NIL | (byte as u32 >> 4) << 28;
-        note.next = note.next & NIL | (byte as u32 & 15) << 28;
     }
 }
 

@@ -1,0 +1,140 @@
+//! Doubly linked lists of slots, by index: the one mechanism of all policies that order slots. Lists are circles through
+//! their heads, which are nodes behind the slots'. A node is `note_words` words: two 28-bit links with half of the low
+//! byte of the generation in the upper bits of each, and with some policies a third word that is the policy's own.
+//!
+//! Invariant: a node is in at most one list; the links of a list's neighbours agree.
+
+use crate::region::Partition;
+use crate::slot::NIL;
+
+/// Words of a node without a word of the policy's.
+pub(crate) const LINK_WORDS: usize = 2;
+/// Words of a node with one.
+pub(crate) const NOTE_WORDS: usize = 3;
+
+impl Partition<'_> {
+    /// The node of the head of `list`.
+    pub(crate) fn list_node(&self, list: u32) -> u32 {
+        self.head.slots + list
+    }
+
+    /// Makes all `lists` lists empty.
+    pub(crate) fn init_lists(&mut self, lists: u32) {
+        for list in 0..lists {
+            self.init_list(self.list_node(list));
+        }
+    }
+
+    fn init_list(&mut self, node: u32) {
+        self.set_prev(node, node);
+        self.set_next(node, node);
+    }
+
+    fn word(&self, node: u32, at: usize) -> u32 {
+        self.notes[node as usize * self.note_words + at]
+    }
+
+    fn word_mut(&mut self, node: u32, at: usize) -> &mut u32 {
+        &mut self.notes[node as usize * self.note_words + at]
+    }
+
+    fn set_prev(&mut self, node: u32, to: u32) {
+        let word = self.word_mut(node, 0);
+        *word = *word & !NIL | to;
+    }
+
+    fn set_next(&mut self, node: u32, to: u32) {
+        let word = self.word_mut(node, 1);
+        *word = *word & !NIL | to;
+    }
+
+    pub(crate) fn prev_of(&self, node: u32) -> u32 {
+        self.word(node, 0) & NIL
+    }
+
+    pub(crate) fn next_of(&self, node: u32) -> u32 {
+        self.word(node, 1) & NIL
+    }
+
+    /// The policy's own word of `slot`.
+    pub(crate) fn note(&self, slot: u32) -> u32 {
+        self.word(slot, 2)
+    }
+
+    pub(crate) fn set_note(&mut self, slot: u32, value: u32) {
+        *self.word_mut(slot, 2) = value;
+    }
+
+    /// Appends `slot` to `list`.
+    pub(crate) fn push_back(&mut self, list: u32, slot: u32) {
+        let node = self.list_node(list);
+        let last = self.prev_of(node);
+        self.set_prev(slot, last);
+        self.set_next(slot, node);
+        self.set_next(last, slot);
+        self.set_prev(node, slot);
+    }
+
+    /// Takes `slot` out of the list it is in.
+    pub(crate) fn take_out(&mut self, slot: u32) {
+        let (prev, next) = (self.prev_of(slot), self.next_of(slot));
+        if self.head.clean_cursor == slot {
+            self.head.clean_cursor = if next < self.head.slots { next } else { NIL };
+        }
+        self.set_next(prev, next);
+        self.set_prev(next, prev);
+    }
+
+    /// Moves `slot` to the end of `list`.
+    pub(crate) fn move_to_back(&mut self, list: u32, slot: u32) {
+        self.take_out(slot);
+        self.push_back(list, slot);
+    }
+
+    /// Appends all of list `from` to list `to`.
+    pub(crate) fn splice(&mut self, from: u32, to: u32) {
+        let (from, to) = (self.list_node(from), self.list_node(to));
+        let (first, last) = (self.next_of(from), self.prev_of(from));
+        if first == from {
+            return;
+        }
+        let tail = self.prev_of(to);
+        self.set_next(tail, first);
+        self.set_prev(first, tail);
+        self.set_next(last, to);
+        self.set_prev(to, last);
+        self.init_list(from);
+    }
+
+    /// The first slot of `list`, if it has any.
+    pub(crate) fn first_of(&self, list: u32) -> Option<u32> {
+        let first = self.next_of(self.list_node(list));
+        (first < self.head.slots).then_some(first)
+    }
+
+    /// The first slot of `list` for which `wanted` holds.
+    pub(crate) fn first_where(&self, list: u32, wanted: impl Fn(&Self, u32) -> bool) -> Option<u32> {
+        let node = self.list_node(list);
+        let mut at = self.next_of(node);
+        while at != node {
+            if wanted(self, at) {
+                return Some(at);
+            }
+            at = self.next_of(at);
+        }
+        None
+    }
+
+    /// Low byte of the position whose page lies in `slot`.
+    pub(crate) fn generation_byte(&self, slot: u32) -> u8 {
+        ((self.word(slot, 0) >> 28) << 4 | self.word(slot, 1) >> 28) as u8
+    }
+
+    pub(crate) fn set_generation_byte(&mut self, slot: u32, byte: u8) {
+        let (high, low) = ((byte as u32 >> 4) << 28, (byte as u32 & 15) << 28);
+        let word = self.word_mut(slot, 0);
+        *word = *word & NIL | high;
+        let word = self.word_mut(slot, 1);
+        *word = *word & NIL | low;
+    }
+}

@@ -1,0 +1,57 @@
+//! GLB, the global algorithm (Ou, Härder: Trading Memory for Performance and Energy, §3.2; Zhou et al., 2001): a page is in
+//! DRAM or on flash, and both together are one LRU list, whose LRU end is on flash.
+//!
+//! ```text
+//! read p:            if p is on flash: move it to DRAM; else read it from disk to DRAM
+//! write or evict q:  v := the LRU position; if v is dirty: flush its page to disk
+//!                    store q at v, dirty if q is dirty; move v to the MRU position
+//! ```
+//!
+//! The text says once that the evicted page becomes the LRU page of the flash and once that its position becomes MRU; one
+//! logical list needs the latter. A driver reports each page that it has read with [`crate::Partition::taken`].
+//!
+//! Deviations: a page that is being written or destaged when it is fetched stays on flash, too, and so does one that the
+//! driver must not take (in the engine, a dirty page while a checkpoint is under way: neither the checkpoint's pass over
+//! DRAM nor its sweep of the flash might meet it). It moves to the MRU position, and when DRAM hands it down unchanged, it
+//! need not be written. Victims are emptied ahead of demand, see [`super::lru`].
+
+use super::{ONLY_LIST, Offer, Policy, Verdict};
+use crate::config::Placement;
+use crate::region::Partition;
+
+/// Global LRU.
+pub(crate) struct Glb;
+
+impl Policy for Glb {
+    const PLACEMENT: Placement = Placement::Slots;
+
+    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
+        let there = partition.find(offer.page);
+        if let Some(slot) = there.filter(|entry| !offer.fdirty && *entry < partition.head.slots) {
+            partition.move_to_back(ONLY_LIST, slot);
+        }
+        Verdict::enter_if(offer.fdirty || there.is_none())
+    }
+
+    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
+        if entry < partition.head.slots {
+            partition.move_to_back(ONLY_LIST, entry);
+        }
+    }
+
+    fn on_enter(partition: &mut Partition<'_>, slot: u32) {
+        partition.push_back(ONLY_LIST, slot);
+    }
+
+    fn on_overwrite(partition: &mut Partition<'_>, slot: u32) {
+        partition.move_to_back(ONLY_LIST, slot);
+    }
+
+    fn on_leave(partition: &mut Partition<'_>, slot: u32) {
+        partition.take_out(slot);
+    }
+
+    fn victim(partition: &mut Partition<'_>) -> Option<u32> {
+        partition.first_idle(ONLY_LIST)
+    }
+}

@@ -1,0 +1,58 @@
+//! LRU as a flash policy, for comparison: what a buffer pool's policy does below another one, where recency is mostly gone.
+//!
+//! ```text
+//! on a read from disk:          p enters at the MRU end
+//! on eviction of p from DRAM:   if p has changed: p enters (or goes over its older version), dirty, at the MRU end
+//! on fetch of p from flash:     p moves to the MRU end
+//! victim:                       the LRU end; dirty ones are destaged
+//! ```
+//!
+//! On-entry population and write-back on exit: a page that DRAM drops unchanged is not written to flash again, and one
+//! that was changed but never entered (dropped in a rush) gets its chance then. Write-through and write-around are the
+//! driver's modes.
+//!
+//! Deviation from a textbook LRU: up to 32 victims are emptied ahead of demand (dirty ones must reach the disk before
+//! their slot is used again), so a cache of n slots holds n − 32 pages at the least. A page joins the list when its write
+//! to flash is complete, so pages written by several workers may change places with their neighbours.
+
+use super::{ONLY_LIST, Offer, Policy, Verdict};
+use crate::PageId;
+use crate::config::Placement;
+use crate::region::Partition;
+
+/// Least recently used.
+pub(crate) struct Lru;
+
+impl Policy for Lru {
+    const PLACEMENT: Placement = Placement::Slots;
+
+    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
+        partition.on_entry_and_changed(offer)
+    }
+
+    fn arrive(_partition: &mut Partition<'_>, _page: PageId) -> bool {
+        true
+    }
+
+    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
+        if entry < partition.head.slots {
+            partition.move_to_back(ONLY_LIST, entry);
+        }
+    }
+
+    fn on_enter(partition: &mut Partition<'_>, slot: u32) {
+        partition.push_back(ONLY_LIST, slot);
+    }
+
+    fn on_overwrite(partition: &mut Partition<'_>, slot: u32) {
+        partition.move_to_back(ONLY_LIST, slot);
+    }
+
+    fn on_leave(partition: &mut Partition<'_>, slot: u32) {
+        partition.take_out(slot);
+    }
+
+    fn victim(partition: &mut Partition<'_>) -> Option<u32> {
+        partition.first_idle(ONLY_LIST)
+    }
+}

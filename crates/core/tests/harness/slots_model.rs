@@ -1,0 +1,425 @@
+//! The naive model of slot placement: maps and vectors. Who goes first and who may enter is asked of an [`Order`].
+
+use super::Model;
+use super::orders::order_of;
+use entresol_core::{
+    Admission, Config, Fate, Generation, Job, JobPage, Lookup, Occupancy, PageId, PolicyKind, Position,
+    SlotId, Taken,
+};
+use std::collections::BTreeMap;
+
+/// What is known of a page that is handed down.
+pub struct Facts {
+    /// A version of it is staged or on flash.
+    pub there: bool,
+    pub dirty: bool,
+    pub fdirty: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    Enter,
+    There,
+    Bypass,
+}
+
+/// A policy, naively.
+pub trait Order {
+    /// Whether a page from disk may enter; `free` slots are left when all that is staged has taken one.
+    fn arrives(&mut self, page: PageId, free: i64, busy: &dyn Fn(PageId) -> bool) -> bool;
+    fn admits(&mut self, page: PageId, facts: &Facts) -> Verdict;
+    fn hit(&mut self, page: PageId, resident: bool);
+    fn entered(&mut self, page: PageId);
+    fn overwritten(&mut self, page: PageId);
+    fn left(&mut self, page: PageId);
+    fn victim(&mut self, _busy: &dyn Fn(PageId) -> bool) -> Option<PageId> {
+        None
+    }
+    fn victim_for(&mut self, _page: PageId, _busy: &dyn Fn(PageId) -> bool) -> Option<PageId> {
+        None
+    }
+    /// Slots to be free ahead of demand in a cache of `slots`.
+    fn ahead(&self, slots: u64) -> u64 {
+        32.min(slots / 8)
+    }
+    /// The set that the page must lie in, and its slots.
+    fn group(&self, _page: PageId) -> Option<(usize, u64)> {
+        None
+    }
+    /// Which page the cleaner takes, now that too many are dirty.
+    fn clean(&mut self, _dirty_idle: &dyn Fn(PageId) -> bool) -> Option<PageId> {
+        None
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Filling,
+    Ready,
+    Writing,
+}
+
+struct Staged {
+    page: PageId,
+    dirty: bool,
+    state: State,
+    /// The page that is destaged to make room for this one.
+    waits_for: Option<PageId>,
+}
+
+#[derive(Clone, Copy)]
+struct Resident {
+    slot: u32,
+    dirty: bool,
+    busy: bool,
+    generation: u8,
+}
+
+pub struct SlotsModel {
+    config: Config,
+    order: Box<dyn Order>,
+    staged: BTreeMap<u64, Staged>,
+    staged_front: u64,
+    rear: u64,
+    /// Before this position even overtaken versions are written.
+    close_at: u64,
+    resident: BTreeMap<PageId, Resident>,
+    /// Pages being written for the first time: each has a slot.
+    new: Vec<PageId>,
+    dequeuing: u64,
+}
+
+impl SlotsModel {
+    pub fn new(config: &Config) -> Self {
+        Self {
+            config: *config,
+            order: order_of(config),
+            staged: BTreeMap::new(),
+            staged_front: 0,
+            rear: 0,
+            close_at: 0,
+            resident: BTreeMap::new(),
+            new: Vec::new(),
+            dequeuing: 0,
+        }
+    }
+
+    fn free(&self) -> u64 {
+        self.config.slots as u64 - self.resident.len() as u64 - self.new.len() as u64
+    }
+
+    /// Slots free for `page`.
+    fn free_for(&self, page: PageId) -> u64 {
+        let Some((set, size)) = self.order.group(page) else { return self.free() };
+        let same = |p: &&PageId| self.order.group(**p).is_some_and(|(s, _)| s == set);
+        size - self.resident.keys().filter(same).count() as u64 - self.new.iter().filter(same).count() as u64
+    }
+
+    fn newest_staged(&self, page: PageId) -> Option<u64> {
+        self.staged.iter().rev().find(|(_, s)| s.page == page).map(|(position, _)| *position)
+    }
+
+    fn is_there(&self, page: PageId) -> bool {
+        self.newest_staged(page).is_some() || self.resident.contains_key(&page)
+    }
+
+    fn retire(&mut self) {
+        while self.staged_front < self.rear && !self.staged.contains_key(&self.staged_front) {
+            self.staged_front += 1;
+        }
+    }
+
+    fn drop_page(&mut self, page: PageId) {
+        self.order.left(page);
+        self.resident.remove(&page);
+    }
+
+    /// The page to be emptied for `page`, which is dirty; a clean one goes at once.
+    fn make_room_for(&mut self, page: PageId) -> Option<PageId> {
+        let resident = &self.resident;
+        let victim = self.order.victim_for(page, &|p| resident[&p].busy)?;
+        if self.resident[&victim].dirty {
+            return Some(victim);
+        }
+        self.drop_page(victim);
+        None
+    }
+
+    /// Which page the next write job must write; forgets overtaken ones on the way.
+    fn next_write(&mut self) -> Option<u64> {
+        let mut found = None;
+        for position in self.staged.keys().copied().collect::<Vec<_>>() {
+            let staged = &self.staged[&position];
+            if staged.state != State::Ready {
+                continue;
+            }
+            let page = staged.page;
+            if self.newest_staged(page) != Some(position) && position >= self.close_at {
+                self.staged.remove(&position);
+                continue;
+            }
+            let writing =
+                self.staged.range(..position).any(|(_, s)| s.page == page && s.state == State::Writing);
+            if writing || self.resident.get(&page).is_some_and(|r| r.busy) {
+                continue;
+            }
+            if !self.resident.contains_key(&page) && self.free_for(page) == 0 {
+                self.make_room_for(page);
+                if self.free_for(page) == 0 {
+                    continue;
+                }
+            }
+            found = Some(position);
+            break;
+        }
+        self.retire();
+        found
+    }
+
+    /// Empties clean victims; the dirty one that must be dequeued next.
+    fn next_victim(&mut self) -> Option<PageId> {
+        while self.free() + self.dequeuing < self.order.ahead(self.config.slots as u64) {
+            let resident = &self.resident;
+            let page = self.order.victim(&|p| resident[&p].busy)?;
+            if self.resident[&page].dirty {
+                return Some(page);
+            }
+            self.drop_page(page);
+        }
+        None
+    }
+
+    /// A dirty page in the way of a staged one.
+    fn next_in_the_way(&mut self) -> Option<PageId> {
+        for position in self.staged.keys().copied().collect::<Vec<_>>() {
+            let Staged { page, state, waits_for, .. } = self.staged[&position];
+            let newest = self.newest_staged(page) == Some(position);
+            let writing =
+                self.staged.range(..position).any(|(_, s)| s.page == page && s.state == State::Writing);
+            if state != State::Ready || waits_for.is_some() || !newest || writing {
+                continue;
+            }
+            self.order.group(page)?;
+            if self.resident.contains_key(&page) || self.free_for(page) > 0 {
+                continue;
+            }
+            let resident = &self.resident;
+            let victim = self.order.victim_for(page, &|p| resident[&p].busy);
+            if let Some(victim) = victim.filter(|p| self.resident[p].dirty) {
+                self.staged.get_mut(&position).expect("staged").waits_for = Some(victim);
+                return Some(victim);
+            }
+        }
+        None
+    }
+
+    fn next_to_clean(&mut self) -> Option<PageId> {
+        let dirty = self.resident.values().filter(|r| r.dirty).count() as u64;
+        if dirty <= self.config.slots as u64 * self.config.dirty_permille_max as u64 / 1000 {
+            return None;
+        }
+        let resident = &self.resident;
+        self.order.clean(&|page| resident[&page].dirty && !resident[&page].busy)
+    }
+
+    /// The page must have been given the next frame, if there is one.
+    fn enters(&mut self, page: PageId, dirty: bool, got: Admission) {
+        let frames = self.config.staging_pages() as u64;
+        if self.rear - self.staged_front == frames {
+            assert_eq!(got, Admission::Full, "staging is full");
+            return;
+        }
+        let Admission::Stage { frame, position } = got else { panic!("page {page} enters, but {got:?}") };
+        assert_eq!((position.0, frame.0 as u64), (self.rear, self.rear % frames));
+        self.staged.insert(self.rear, Staged { page, dirty, state: State::Filling, waits_for: None });
+        self.rear += 1;
+    }
+
+    /// Forgets the page; `None` while something is being done with a copy of it.
+    fn forget(&mut self, page: PageId) -> Option<bool> {
+        let there = self.is_there(page);
+        let staged_busy = self.staged.values().any(|s| s.page == page && s.state != State::Ready);
+        if staged_busy || self.resident.get(&page).is_some_and(|r| r.busy) {
+            return None;
+        }
+        self.staged.retain(|_, s| s.page != page);
+        if self.resident.contains_key(&page) {
+            self.drop_page(page);
+        }
+        self.retire();
+        Some(there)
+    }
+
+    fn start_copy(&mut self, page: PageId, pages: &[JobPage], fate: Fate) {
+        let resident = self.resident.get_mut(&page).expect("resident");
+        assert_eq!(pages.len(), 1);
+        assert_eq!((pages[0].page, pages[0].slot.0), (Some(page), resident.slot));
+        assert_eq!((pages[0].dirty, pages[0].fate), (resident.dirty, fate));
+        assert_eq!(pages[0].generation, Generation::LowByte(resident.generation));
+        assert!(!resident.busy);
+        resident.busy = true;
+    }
+}
+
+impl Model for SlotsModel {
+    fn close_group(&mut self) {
+        self.close_at = self.rear;
+    }
+
+    fn fetch(&mut self, page: PageId, found: &Lookup) {
+        if let Some(position) = self.newest_staged(page) {
+            let Lookup::Staged { position: p, dirty, .. } = found else { panic!("page {page} is staged") };
+            assert_eq!((p.0, *dirty), (position, self.staged[&position].dirty));
+            self.order.hit(page, false);
+            return;
+        }
+        let Some(resident) = self.resident.get(&page).copied() else {
+            assert_eq!(*found, Lookup::Absent);
+            return;
+        };
+        let generation = Generation::LowByte(resident.generation);
+        assert_eq!(*found, Lookup::Flash { slot: SlotId(resident.slot), generation, dirty: resident.dirty });
+        self.order.hit(page, true);
+    }
+
+    fn arrived(&mut self, page: PageId, got: Admission) {
+        if self.is_there(page) {
+            assert_eq!(got, Admission::AlreadyThere);
+            return;
+        }
+        let free = self.free() as i64 - (self.rear - self.staged_front) as i64;
+        let resident = &self.resident;
+        if self.order.arrives(page, free, &|p| resident[&p].busy) {
+            self.enters(page, false, got);
+        } else {
+            assert_eq!(got, Admission::Bypass { stale: false });
+        }
+    }
+
+    fn bypassed(&mut self, page: PageId, got: Admission) {
+        match self.forget(page) {
+            None => assert_eq!(got, Admission::Full),
+            Some(stale) => assert_eq!(got, Admission::Bypass { stale }),
+        }
+    }
+
+    fn taken(&mut self, page: PageId, got: Taken) {
+        if self.config.policy != PolicyKind::Glb {
+            assert_eq!(got, Taken::Copied);
+            return;
+        }
+        let dirty = match self.newest_staged(page) {
+            Some(position) => self.staged[&position].dirty,
+            None => self.resident.get(&page).is_some_and(|r| r.dirty),
+        };
+        let expected = if self.forget(page) == Some(true) { Taken::Moved { dirty } } else { Taken::Copied };
+        assert_eq!(got, expected);
+    }
+
+    fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission) {
+        let facts = Facts { there: self.is_there(page), dirty, fdirty };
+        match self.order.admits(page, &facts) {
+            Verdict::There => assert_eq!(got, Admission::AlreadyThere),
+            Verdict::Bypass => self.bypassed(page, got),
+            Verdict::Enter => self.enters(page, dirty, got),
+        }
+    }
+
+    fn job(&mut self, job: Option<&Job>, writes_only: bool) {
+        if let Some(position) = self.next_write() {
+            let Some(Job::Write { pages, one_io: false, .. }) = job else {
+                panic!("position {position} is to be written")
+            };
+            let page = self.staged[&position].page;
+            assert_eq!((pages.len(), pages[0].position.0, pages[0].page), (1, position, Some(page)));
+            match self.resident.get_mut(&page) {
+                Some(resident) => {
+                    assert_eq!(pages[0].slot.0, resident.slot, "written to its slot");
+                    resident.busy = true;
+                }
+                None => self.new.push(page),
+            }
+            self.staged.get_mut(&position).expect("staged").state = State::Writing;
+            return;
+        }
+        if writes_only {
+            assert!(job.is_none());
+            return;
+        }
+        if let Some(page) = self.next_victim().or_else(|| self.next_in_the_way()) {
+            let Some(Job::Dequeue { pages, one_io: false, .. }) = job else {
+                panic!("page {page} is the victim, not {job:?}")
+            };
+            self.start_copy(page, pages, Fate::Destage);
+            self.dequeuing += 1;
+            return;
+        }
+        if let Some(page) = self.next_to_clean() {
+            let Some(Job::Clean { pages }) = job else { panic!("page {page} is to be cleaned") };
+            self.start_copy(page, pages, Fate::Destage);
+            return;
+        }
+        assert!(job.is_none(), "nothing is to be done, but: {job:?}");
+    }
+
+    fn staged(&mut self, frame: u32) {
+        let frames = self.config.staging_pages() as u64;
+        let found = self.staged.iter_mut().find(|(position, _)| **position % frames == frame as u64);
+        let (_, staged) = found.expect("a frame that was given out");
+        assert_eq!(staged.state, State::Filling);
+        staged.state = State::Ready;
+    }
+
+    fn written(&mut self, pages: &[JobPage]) {
+        let page = &pages[0];
+        let staged = self.staged.remove(&page.position.0).expect("staged");
+        assert_eq!(staged.state, State::Writing);
+        let (slot, generation, dirty) = (page.slot.0, page.position.0 as u8, staged.dirty);
+        let now = Resident { slot, dirty, busy: false, generation };
+        if self.resident.insert(staged.page, now).is_some() {
+            self.order.overwritten(staged.page);
+        } else {
+            self.new.retain(|p| *p != staged.page);
+            self.order.entered(staged.page);
+        }
+        self.retire();
+    }
+
+    fn restage(&mut self, _page: &JobPage, _got: Admission) {
+        unreachable!("slot placement has no second chances")
+    }
+
+    fn dequeued(&mut self, pages: &[JobPage]) {
+        self.dequeuing -= 1;
+        let page = pages[0].page.expect("a page");
+        self.drop_page(page);
+        let waits = self.staged.values_mut().find(|staged| staged.waits_for == Some(page));
+        waits.into_iter().for_each(|staged| staged.waits_for = None);
+    }
+
+    fn cleaned(&mut self, pages: &[JobPage]) {
+        let resident = self.resident.get_mut(&pages[0].page.expect("a page")).expect("resident");
+        (resident.dirty, resident.busy) = (false, false);
+    }
+
+    fn swept(&mut self, from: SlotId, got: &Option<Result<Job, SlotId>>) {
+        let candidates = self.resident.iter().filter(|(_, r)| r.dirty && r.slot >= from.0);
+        let first = candidates.min_by_key(|(_, r)| r.slot).map(|(page, r)| (*page, *r));
+        match (first, got) {
+            (None, None) => {}
+            (Some((_, r)), Some(Err(slot))) => assert_eq!((r.busy, r.slot), (true, slot.0)),
+            (Some((page, _)), Some(Ok(Job::Clean { pages }))) => self.start_copy(page, pages, Fate::Destage),
+            (first, got) => panic!("swept {got:?}, expected {:?}", first.map(|f| f.0)),
+        }
+    }
+
+    fn restored(&mut self, _entries: &[(Position, PageId, bool)], _front: Position, _rear: Position) {
+        *self = Self::new(&self.config);
+    }
+
+    fn verify(&mut self, occupancy: &Occupancy, _window: (Position, Position), published: Position) {
+        assert_eq!(occupancy.valid as usize, self.resident.len());
+        assert_eq!(occupancy.dirty as usize, self.resident.values().filter(|r| r.dirty).count());
+        assert_eq!((occupancy.superseded, occupancy.entered, published.0), (0, self.rear, self.staged_front));
+    }
+}

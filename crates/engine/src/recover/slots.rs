@@ -1,0 +1,146 @@
+//! Bringing back what slot placement left on flash: TAC's slot directory and temperatures after a shutdown or a crash (SBP
+//! §3), LOC's and GLB's directory after a shutdown (3LA §3.3).
+//!
+//! Every entry that is valid names a page that disk holds in the same version (`tier/directory.rs`), so the content of the
+//! slots is not read. An entry that cannot be (a slot or a page named twice, a position out of range) is left out.
+
+use crate::buffer::AlignedBuffer;
+use crate::tier::{Kept, SlotDirectory, flash_error};
+use crate::{OpenReport, TierError, TierOptions};
+use entresol_core::{Directory, Partition, Position, SlotId, region_bytes};
+use entresol_device::Device;
+use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
+use entresol_format::superblock::Superblock;
+use entresol_format::{BLOCK_BYTES, BlockFault, Layout, segment, temperatures};
+use zerocopy::IntoBytes;
+
+/// A directory that was brought back.
+pub(crate) struct RestoredSlots {
+    /// The core's region.
+    pub region: Vec<u64>,
+    /// What is kept on flash all the time.
+    pub kept: Kept,
+}
+
+/// Brings back what `superblock` leads to; `None` if nothing survives.
+pub(crate) fn restore_slots(
+    flash: &dyn Device,
+    superblock: &Superblock,
+    options: &TierOptions,
+    report: &mut OpenReport,
+) -> Result<Option<RestoredSlots>, TierError> {
+    match superblock.policy.directory() {
+        Directory::Slots => {}
+        Directory::AtShutdown if superblock.directory => {}
+        _ => return Ok(None),
+    }
+    let layout = options.layout();
+    let mut entries = Vec::new();
+    let blocks = read_directory(flash, &layout, report)?;
+    for (number, block) in blocks.iter().enumerate() {
+        let first = number as u32 * BLOCK_ENTRIES;
+        let last = (first + BLOCK_ENTRIES).min(options.slots);
+        let found = (first..last)
+            .filter_map(|slot| Some((SlotId(slot), slots::get(block, slot - first, superblock.cache)?)));
+        entries.extend(found.filter(|(_, entry)| entry.position < Position::MAX));
+    }
+    entries.sort_by_key(|(_, entry)| entry.rank);
+    let mut region = vec![0u64; region_bytes(&options.config()).div_ceil(8)];
+    let mut partition = Partition::format(region.as_mut_bytes(), &options.config())
+        .map_err(|error| TierError::Config(error.to_string()))?;
+    let temperatures_written = restore_temperatures(flash, superblock, &layout, &mut partition, report)?;
+    fill(&mut partition, superblock, &entries, report);
+    if cfg!(debug_assertions) {
+        partition.check().expect("a restored directory keeps the invariants");
+    }
+    report.entries = partition.occupancy().valid.into();
+    report.warm = report.entries > 0;
+    let keeps = superblock.policy.directory() == Directory::Slots;
+    let directory =
+        keeps.then(|| SlotDirectory::of_blocks(blocks.into_iter(), options.slots, superblock.cache));
+    Ok(Some(RestoredSlots { region, kept: Kept { directory, temperatures_written } }))
+}
+
+fn fill(
+    partition: &mut Partition<'_>,
+    superblock: &Superblock,
+    entries: &[(SlotId, SlotEntry)],
+    report: &mut OpenReport,
+) {
+    let newest = entries.iter().map(|(_, entry)| entry.position.0 + 1).max().unwrap_or(0);
+    let rear = newest.max(superblock.rear.0).next_multiple_of(superblock.group_pages.into());
+    partition.restore_slots_begin(Position(rear.min(Position::MAX.0)));
+    let mut refused = 0;
+    for (slot, entry) in entries {
+        // Nothing that this directory names is newer than disk.
+        refused += u32::from(!partition.restore_slot(*slot, entry.page, false, entry.position));
+    }
+    partition.restore_slots_end();
+    if refused > 0 {
+        report
+            .notices
+            .push(format!("{refused} entries of the slot directory are impossible and were left out"));
+    }
+}
+
+/// The blocks of the slot directory; what is damaged in them is empty.
+pub(crate) fn read_directory(
+    flash: &dyn Device,
+    layout: &Layout,
+    report: &mut OpenReport,
+) -> Result<Vec<AlignedBuffer>, TierError> {
+    let mut blocks = Vec::new();
+    for number in 0..layout.directory_blocks() {
+        let mut block = AlignedBuffer::new(BLOCK_BYTES);
+        flash.read(layout.directory_offset(number), &mut block).map_err(flash_error)?;
+        report.bytes_read += BLOCK_BYTES as u64;
+        for fault in slots::prove(&mut block, number) {
+            report.notices.push(format!("slot directory block {number}: {fault}; its slots count as empty"));
+        }
+        blocks.push(block);
+    }
+    Ok(blocks)
+}
+
+/// Brings back the newest whole copy of the temperatures. Returns the number of the next copy.
+fn restore_temperatures(
+    flash: &dyn Device,
+    superblock: &Superblock,
+    layout: &Layout,
+    partition: &mut Partition<'_>,
+    report: &mut OpenReport,
+) -> Result<u64, TierError> {
+    let length = layout.temperatures_bytes() as usize;
+    if length == 0 {
+        return Ok(0);
+    }
+    let places = partition.temperatures().len();
+    let mut copy = AlignedBuffer::new(length);
+    let mut newest: Option<(u64, Vec<u32>)> = None;
+    for nth in 0..temperatures::COPIES {
+        flash.read(layout.temperatures_offset(nth), &mut copy).map_err(flash_error)?;
+        report.bytes_read += length as u64;
+        let (head, payload) = copy.split_at(BLOCK_BYTES);
+        let payload = &payload[..4 * places];
+        match temperatures::decode_head(head) {
+            Ok(head)
+                if head.cache == superblock.cache
+                    && head.segment < u64::MAX
+                    && head.entries as usize == places
+                    && head.checksum == segment::checksum(0, payload) =>
+            {
+                if newest.as_ref().is_none_or(|(best, _)| *best < head.segment) {
+                    let words = payload.chunks_exact(4);
+                    let words = words.map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
+                    newest = Some((head.segment, words));
+                }
+            }
+            // Torn by a crash, of an older cache, or never written: the other copy counts.
+            Ok(_) | Err(BlockFault::Blank) => {}
+            Err(fault) => report.notices.push(format!("temperatures, copy {nth}: {fault}")),
+        }
+    }
+    let Some((nth, temperatures)) = newest else { return Ok(0) };
+    partition.restore_temperatures(temperatures);
+    Ok(nth + 1)
+}

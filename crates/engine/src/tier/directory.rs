@@ -1,0 +1,220 @@
+//! The slot directory on flash of a policy that keeps it there all the time (TAC; SBP §3, 4): *invalidate on flash → write the
+//! page to flash and disk → validate on flash*.
+//!
+//! Invariant: while an entry on flash is valid, the page in its slot is whole and is the version that is durable on disk. So
+//! a restart may serve it, and drop it, without asking the disk. For that
+//! - an entry is invalid, durably, before its slot is written and before its page is written to disk;
+//! - it is validated when flash and disk are synced, and only if no newer version has been handed down;
+//! - a page that is in *motion* (being written to its slot, or driven out of it by the write of another) is not written to
+//!   disk: whoever wants to, waits for the end of that write. An evictor is given its frame first, so that no write of an
+//!   older version is begun behind his back that would be validated.
+//!
+//! Each update is a write of the entry's block, and a sync: the paper's cost, on purpose.
+
+use super::shared::{Shared, flash_error};
+use crate::TierError;
+use crate::api::{HandedDown, Victim};
+use crate::buffer::AlignedBuffer;
+use entresol_core::{Admission, Job, JobPage, Lookup, PageId, SlotId};
+use entresol_device::Device;
+use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
+use entresol_format::{BLOCK_BYTES, Layout, Uuid};
+use entresol_runtime::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// No page.
+const NOBODY: u64 = u64::MAX;
+
+/// The directory as it lies on flash.
+pub(crate) struct SlotDirectory {
+    blocks: Vec<Mutex<AlignedBuffer>>,
+    cache: Uuid,
+    /// The pages whose entries may be valid on flash, by slot: readable without a block's latch.
+    listed: Vec<AtomicU64>,
+    /// Pages in motion, with the slot that is being written. A leaf: nothing is latched or waited for under it.
+    moving: parking_lot::Mutex<Vec<(SlotId, PageId)>>,
+}
+
+impl SlotDirectory {
+    /// A directory of `slots` entries, without any.
+    pub(crate) fn empty(layout: &Layout, slots: u32, cache: Uuid) -> Self {
+        let blocks = (0..layout.directory_blocks()).map(|number| {
+            let mut block = AlignedBuffer::new(BLOCK_BYTES);
+            slots::clear(&mut block, number);
+            block
+        });
+        Self::of_blocks(blocks, slots, cache)
+    }
+
+    /// The directory in `blocks`, whose sectors were proved.
+    pub(crate) fn of_blocks(blocks: impl Iterator<Item = AlignedBuffer>, slots: u32, cache: Uuid) -> Self {
+        let blocks: Vec<AlignedBuffer> = blocks.collect();
+        let page = |slot: u32| {
+            let entry = slots::get(&blocks[(slot / BLOCK_ENTRIES) as usize], slot % BLOCK_ENTRIES, cache);
+            AtomicU64::new(entry.map_or(NOBODY, |entry| entry.page.0))
+        };
+        let listed = (0..slots).map(page).collect();
+        let moving = parking_lot::Mutex::new(Vec::new());
+        Self { blocks: blocks.into_iter().map(Mutex::new).collect(), cache, listed, moving }
+    }
+
+    /// Changes the entry of `slot` as `change` says, durably. `None`: it stays.
+    fn update(
+        &self,
+        flash: &dyn Device,
+        layout: &Layout,
+        slot: SlotId,
+        change: impl FnOnce(Option<SlotEntry>) -> Option<Option<SlotEntry>>,
+    ) -> Result<bool, TierError> {
+        let (number, at) = (slot.0 / BLOCK_ENTRIES, slot.0 % BLOCK_ENTRIES);
+        let mut block = self.blocks[number as usize].lock();
+        let Some(entry) = change(slots::get(&block, at, self.cache)) else { return Ok(false) };
+        let listed = &self.listed[slot.0 as usize];
+        if let Some(entry) = entry {
+            listed.store(entry.page.0, SeqCst);
+        }
+        slots::set(&mut block, number.into(), at, self.cache, entry);
+        flash.write(layout.directory_offset(number.into()), &block).map_err(flash_error)?;
+        flash.sync().map_err(flash_error)?;
+        if entry.is_none() {
+            listed.store(NOBODY, SeqCst);
+        }
+        Ok(true)
+    }
+
+    /// Writes of `pages` begin, in the same step of the core that decided on them.
+    fn begin(&self, pages: &[JobPage]) {
+        let mut moving = self.moving.lock();
+        for page in pages {
+            moving.extend(page.page.map(|id| (page.slot, id)));
+            // What the slot held.
+            let listed = self.listed[page.slot.0 as usize].load(SeqCst);
+            moving.extend((listed != NOBODY).then_some((page.slot, PageId(listed))));
+        }
+    }
+
+    /// Writes to the slots of `pages` have ended.
+    pub(crate) fn end(&self, pages: &[JobPage]) {
+        self.moving.lock().retain(|(slot, _)| pages.iter().all(|page| page.slot != *slot));
+    }
+
+    fn is_moving(&self, page: PageId) -> bool {
+        self.moving.lock().iter().any(|(_, moves)| *moves == page)
+    }
+}
+
+impl Shared {
+    /// Whether the directory on flash is kept up with every page.
+    pub(crate) fn keeps_directory(&self) -> bool {
+        self.directory.is_some()
+    }
+
+    /// A job was found, in this step of the core; with a directory its pages are in motion from here on.
+    pub(crate) fn begin_motion(&self, job: Option<&Job>) {
+        if let (Some(directory), Some(Job::Write { pages, .. })) = (&self.directory, job) {
+            directory.begin(pages);
+        }
+    }
+
+    /// Takes a dirty page: a frame first, then the entry becomes invalid, the page goes to disk, and the frame is filled.
+    pub(crate) fn take_through_directory(
+        &self,
+        victim: Victim,
+        data: &[u8],
+    ) -> Result<HandedDown, TierError> {
+        let written_through = Victim { dirty: false, ..victim };
+        let admission = self.in_turn(|tier| {
+            if !tier.check_running()? {
+                return Ok(Some(Admission::Bypass { stale: false }));
+            }
+            Ok(Some(tier.admission(&written_through)).filter(|admission| *admission != Admission::Full))
+        })?;
+        let written = self.write_unmoved(victim, data);
+        if let (Err(error), Admission::Stage { .. }) = (&written, admission) {
+            // The frame will never be filled.
+            self.fail(error.clone());
+        }
+        written?;
+        match admission {
+            Admission::Stage { frame, position } => self.fill(frame, position, victim.page, false, data),
+            Admission::AlreadyThere => self.tallies.already_on_flash.add(1),
+            Admission::Bypass { .. } | Admission::Full => self.tallies.bypassed.add(1),
+        }
+        Ok(HandedDown { dirty: false })
+    }
+
+    /// Writes a page to disk when nothing on flash can be taken for it any more.
+    fn write_unmoved(&self, victim: Victim, data: &[u8]) -> Result<(), TierError> {
+        if self.check_running()? {
+            let slot = self.with(|partition| partition.slot_holding(victim.page));
+            self.directory_forgets(victim.page, slot)?;
+        }
+        self.write_to_disk(victim, data)
+    }
+
+    /// Waits until `page` is not in motion, and makes the entry of `slot`, if it is the page's, invalid.
+    pub(crate) fn directory_forgets(&self, page: PageId, slot: Option<SlotId>) -> Result<(), TierError> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        let mut slot = slot;
+        loop {
+            let seen = self.progress.epoch();
+            if !self.check_running()? {
+                return Ok(());
+            }
+            if !directory.is_moving(page) {
+                break;
+            }
+            self.progress.wait(seen);
+            // The write may have brought it to a slot.
+            slot = self.with(|partition| partition.slot_holding(page)).or(slot);
+        }
+        let Some(slot) = slot else { return Ok(()) };
+        self.invalidate(directory, slot, |entry| entry.page == page)
+    }
+
+    fn invalidate(
+        &self,
+        directory: &SlotDirectory,
+        slot: SlotId,
+        wanted: impl FnOnce(SlotEntry) -> bool,
+    ) -> Result<(), TierError> {
+        let change = |entry: Option<SlotEntry>| entry.filter(|entry| wanted(*entry)).map(|_| None);
+        let changed = directory.update(&*self.flash, &self.layout, slot, change)?;
+        self.tallies.directory_writes.add(changed.into());
+        Ok(())
+    }
+
+    /// Before slots are written: their entries become invalid.
+    pub(crate) fn invalidate_slots(&self, pages: &[JobPage]) -> Result<(), TierError> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        pages.iter().try_for_each(|page| self.invalidate(directory, page.slot, |_| true))
+    }
+
+    /// After slots were written: makes pages and their disk copies durable, and their entries valid.
+    pub(crate) fn validate_slots(&self, pages: &[JobPage]) -> Result<(), TierError> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        self.flash.sync().map_err(flash_error)?;
+        self.sync_disk_if_written()?;
+        for page in pages {
+            let id = page.page.expect("slot placement writes pages only");
+            let newest = Lookup::Staged { frame: page.frame, position: page.position, dirty: page.dirty };
+            // A newer version may be on its way to disk: then this one stays invalid.
+            if self.with(|partition| partition.peek(id)) == newest {
+                let entry = SlotEntry { page: id, position: page.position, rank: 0, dirty: page.dirty };
+                directory.update(&*self.flash, &self.layout, page.slot, |_| Some(Some(entry)))?;
+                self.tallies.directory_writes.add(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Syncs the disk, unless all that was written there is durable.
+    fn sync_disk_if_written(&self) -> Result<(), TierError> {
+        let written = self.tallies.disk_writes.get();
+        if self.disk_synced.load(SeqCst) < written {
+            self.disk.sync()?;
+            self.disk_synced.fetch_max(written, SeqCst);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! What slot placement leaves on flash at checkpoints and shutdowns: TAC's temperatures (SBP §3), and the directory of LOC
+//! and GLB for a warm start (3LA §3.3).
+//!
+//! Deviation from 3LA, which would leave dirty pages on flash at a shutdown: they are destaged first, as its implementation
+//! does. A directory with dirty pages would have to survive a crash after the next open, i.e. be kept up all the time.
+
+use super::shared::{Shared, flash_error};
+use crate::TierError;
+use crate::buffer::AlignedBuffer;
+use entresol_core::{Directory, Position, SlotId};
+use entresol_format::segment::{self, Head};
+use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
+use entresol_format::{BLOCK_BYTES, temperatures};
+use std::sync::atomic::Ordering::SeqCst;
+
+/// Bytes written at once: others get their turn between.
+const CHUNK: usize = 64 << 10;
+
+impl Shared {
+    /// Writes the temperatures to the older of their two places, durably, if the policy has any.
+    pub(crate) fn write_temperatures(&self) -> Result<(), TierError> {
+        let length = self.layout.temperatures_bytes() as usize;
+        if length == 0 {
+            return Ok(());
+        }
+        let mut buffer = AlignedBuffer::new(length);
+        let (head, payload) = buffer.split_at_mut(BLOCK_BYTES);
+        let places = self.with(|partition| {
+            let temperatures = partition.temperatures();
+            let places = temperatures.len();
+            for (bytes, temperature) in payload.chunks_exact_mut(4).zip(temperatures) {
+                bytes.copy_from_slice(&temperature.to_le_bytes());
+            }
+            places
+        });
+        let nth = self.temperatures_written.fetch_add(1, SeqCst);
+        let checksum = segment::checksum(0, &payload[..4 * places]);
+        let what = Head { segment: nth, cache: self.superblocks.cache, entries: places as u32, checksum };
+        temperatures::encode_head(&what, head);
+        let offset = self.layout.temperatures_offset(nth);
+        for (at, chunk) in buffer.chunks(CHUNK).enumerate() {
+            self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
+        }
+        self.flash.sync().map_err(flash_error)
+    }
+
+    /// At a shutdown, when all is clean: writes the directory of a policy that keeps it for the next open. True if there is
+    /// one now.
+    pub(crate) fn materialise_directory(&self) -> Result<bool, TierError> {
+        if self.config.policy.directory() != Directory::AtShutdown {
+            return Ok(false);
+        }
+        self.flash.sync().map_err(flash_error)?;
+        let mut entries = vec![None; self.config.slots as usize];
+        self.with(|partition| {
+            for (rank, occupied) in partition.slots_in_order().enumerate() {
+                let (position, rank) = (Position(occupied.generation.into()), rank as u64);
+                let clean = partition.slot(occupied.slot).is_some_and(|view| !view.dirty);
+                entries[occupied.slot.0 as usize] =
+                    clean.then_some(SlotEntry { page: occupied.page, position, rank, dirty: false });
+            }
+        });
+        let mut block = AlignedBuffer::new(BLOCK_BYTES);
+        for number in 0..self.layout.directory_blocks() {
+            slots::clear(&mut block, number);
+            let first = number as u32 * BLOCK_ENTRIES;
+            let last = (first + BLOCK_ENTRIES).min(self.config.slots);
+            for slot in (first..last).map(SlotId) {
+                if let Some(entry) = entries[slot.0 as usize] {
+                    slots::set(&mut block, number, slot.0 - first, self.superblocks.cache, Some(entry));
+                }
+            }
+            self.flash.write(self.layout.directory_offset(number), &block).map_err(flash_error)?;
+        }
+        self.flash.sync().map_err(flash_error)?;
+        Ok(true)
+    }
+}
