@@ -1,7 +1,7 @@
 //! Settings of a flash tier.
 
 use crate::TierError;
-use entresol_core::{Config, Directory, Placement, PolicyKind};
+use entresol_core::{Config, Placement, PolicyKind};
 use entresol_format::Layout;
 use entresol_format::layout::page_bytes_possible;
 use entresol_format::superblock::{Mode, Superblock};
@@ -140,18 +140,7 @@ impl TierOptions {
     /// Says whether the policy allows the mode.
     fn validate_mode(&self) -> Result<(), TierError> {
         let (policy, mode) = (self.policy, self.mode);
-        let why_not = match mode {
-            Mode::WriteBack if !policy.write_back() => {
-                "keeps clean pages only; choose write-through or write-around"
-            }
-            Mode::WriteAround | Mode::ReadOnly if policy.placement() == Placement::Log => {
-                "has a log, from which a stale copy cannot be taken back; choose write-back or write-through"
-            }
-            Mode::ReadOnly if matches!(policy.directory(), Directory::None) => {
-                "starts with an empty flash each time, which would stay empty; choose another mode"
-            }
-            _ => return Ok(()),
-        };
+        let Some(why_not) = mode.refused_by(policy) else { return Ok(()) };
         Err(TierError::Config(format!(
             "mode {} is not possible: policy {} {why_not}",
             mode.name(),

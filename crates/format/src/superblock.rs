@@ -4,7 +4,7 @@
 //! Invariant: at any crash at least three of them are whole, and the newest whole one is one of the last two written.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
-use entresol_core::{Config, Placement, PolicyKind, Position, mutant};
+use entresol_core::{Config, Directory, Placement, PolicyKind, Position, mutant};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -50,6 +50,22 @@ impl Mode {
     /// The mode of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// Why `policy` cannot run in this mode, if it cannot: the end of a sentence that begins with the policy.
+    pub const fn refused_by(self, policy: PolicyKind) -> Option<&'static str> {
+        match (self, policy.placement(), policy.directory()) {
+            (Mode::WriteBack, ..) if !policy.write_back() => {
+                Some("keeps clean pages only; choose write-through or write-around")
+            }
+            (Mode::WriteAround | Mode::ReadOnly, Placement::Log, _) => Some(
+                "has a log, from which a stale copy cannot be taken back; choose write-back or write-through",
+            ),
+            (Mode::ReadOnly, Placement::Slots, Directory::None) => {
+                Some("starts with an empty flash each time, which would stay empty; choose another mode")
+            }
+            _ => None,
+        }
     }
 
     /// The mode that the papers run `policy` in.

@@ -65,8 +65,9 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "PAGES", value_delimiter = ',', value_parser = values::flash_pages)]
     #[arg(allow_negative_numbers = true, help_heading = "Layers")]
     pub flash_pages: Vec<u32>,
-    /// What becomes of dirty pages that leave DRAM, several separated by commas
-    #[arg(long, value_name = "MODES", value_delimiter = ',', value_parser = values::mode, default_value = "write-back")]
+    /// What becomes of dirty pages that leave DRAM, several separated by commas [default: write-back, and write-through
+    /// with policies that keep clean pages only]
+    #[arg(long, value_name = "MODES", value_delimiter = ',', value_parser = values::mode)]
     #[arg(help_heading = "Layers")]
     pub mode: Vec<Mode>,
     /// Which DRAM frame goes first: lru, fifo or clock

@@ -122,7 +122,11 @@ fn configs(
             configs.push(config(Middle::None, *replacement, Mode::WriteBack, 0));
             continue;
         }
-        for mode in &args.mode {
+        let usual = match middle {
+            Middle::Policy(policy) => vec![Mode::usual(*policy)],
+            Middle::None => Vec::new(),
+        };
+        for mode in if args.mode.is_empty() { &usual } else { &args.mode } {
             configs.extend(flash.iter().map(|pages| config(*middle, *replacement, *mode, *pages)));
         }
     }

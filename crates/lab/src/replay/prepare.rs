@@ -4,6 +4,7 @@ use super::config::{Arrival, Middle, RunConfig};
 use super::device::{Device, DeviceSpec};
 use super::error::SimulationError;
 use entresol_core::{Config, PolicyKind};
+use entresol_format::superblock::Mode;
 use entresol_trace::Trace;
 
 /// Group sizes that are tried, largest first.
@@ -108,6 +109,12 @@ impl RunConfig {
         if let Middle::Policy(policy) = self.middle {
             self.device(&self.flash_device, trace, 1)?;
             core_config(policy, self.flash_pages)?;
+            if self.mode.refused_by(policy).is_some() {
+                let works = |mode: &&Mode| mode.refused_by(policy).is_none();
+                let possible: Vec<_> = Mode::ALL.iter().filter(works).map(|mode| mode.name()).collect();
+                let (policy, mode) = (policy.name(), self.mode.name());
+                return Err(SimulationError::Mode { policy, mode, possible: possible.join(", ") });
+            }
         }
         Ok(())
     }

@@ -6,12 +6,12 @@
 //! Invariant: `dense_of_slot` names the page that lies in each occupied slot, so that no page id is ever looked up.
 
 use super::super::device::Device;
-use super::super::pool::{DIRTY, Departed};
+use super::super::pool::{DIRTY, Departed, FDIRTY};
 use super::backlog::Backlog;
 use super::{Above, Fetched, Source, Tier, Totals};
 use entresol_core::{
-    Admission, Config, Fate, Job, JobPage, JobPages, Lookup, Lsn, PageId, Partition, Placement, Position,
-    SlotId, Ticket,
+    Admission, Config, Fate, FrameId, Job, JobPage, JobPages, Lookup, Lsn, PageId, Partition, Placement,
+    Position, SlotId, Taken, Ticket,
 };
 use entresol_engine::TierMetrics;
 use entresol_format::superblock::Mode;
@@ -105,19 +105,80 @@ impl<'t> Cached<'t> {
             match self.partition.evict(id, NO_LSN, dirty, departed.fdirty()) {
                 Admission::AlreadyThere => {
                     self.metrics.already_on_flash += 1;
-                    return Admitted { work: false };
+                    return Admitted { work: false, now };
                 }
                 Admission::Full => {
                     self.work(now, above);
                     attempts += 1;
                     assert!(attempts < 1000, "room is made when all jobs are done");
                 }
-                Admission::Stage { frame, position } => {
-                    self.dense_of_frame[frame.0 as usize] = departed.page;
-                    self.partition.staged(frame);
-                    let work = self.partition.write_due(frame) || self.begins_group(position);
-                    return Admitted { work };
+                Admission::Bypass { .. } => {
+                    let now = if dirty { self.bypass(now, departed.page) } else { now };
+                    return Admitted { work: false, now };
                 }
+                Admission::Stage { frame, position } => {
+                    let work = self.stage(frame, position, departed.page);
+                    return Admitted { work, now };
+                }
+            }
+        }
+    }
+
+    /// Fills a frame with `page`; says whether there may be jobs now.
+    fn stage(&mut self, frame: FrameId, position: Position, page: u32) -> bool {
+        self.dense_of_frame[frame.0 as usize] = page;
+        self.partition.staged(frame);
+        self.partition.write_due(frame) || self.begins_group(position)
+    }
+
+    /// A changed page goes to disk alone.
+    fn bypass(&mut self, now: Time, page: u32) -> Time {
+        self.metrics.bypassed += 1;
+        self.write_to_disk(now, page)
+    }
+
+    /// `page` has come from disk: takes a copy, if the policy will have it.
+    fn populate(&mut self, page: u32, now: Time, above: &mut impl Above) {
+        if !self.config.policy.populates() || self.mode == Mode::ReadOnly {
+            return;
+        }
+        match self.partition.arrived(self.id(page)) {
+            Admission::Stage { frame, position } => {
+                self.metrics.populated += 1;
+                if self.stage(frame, position, page) {
+                    self.work(now, above);
+                }
+            }
+            Admission::Full => {
+                self.metrics.population_dropped += 1;
+                self.work(now, above);
+            }
+            Admission::AlreadyThere | Admission::Bypass { .. } => {}
+        }
+    }
+
+    /// The mode keeps a page off the flash.
+    fn go_around(&mut self, departed: Departed, now: Time, above: &mut impl Above) -> Time {
+        if departed.fdirty() {
+            let id = self.id(departed.page);
+            while self.partition.bypass(id) == Admission::Full {
+                self.work(now, above);
+            }
+        }
+        if departed.dirty() { self.bypass(now, departed.page) } else { now }
+    }
+
+    /// Flags of the frame of a page that was fetched from flash or staging; an exclusive policy gives up its copy.
+    fn went_up(&mut self, page: u32, dirty: bool) -> u8 {
+        let flags = if dirty { DIRTY } else { 0 };
+        if !self.config.policy.exclusive() {
+            return flags;
+        }
+        match self.partition.taken(self.id(page)) {
+            Taken::Copied => flags,
+            Taken::Moved { dirty } => {
+                self.metrics.moved_up += 1;
+                if dirty { DIRTY | FDIRTY } else { 0 }
             }
         }
     }
@@ -248,7 +309,7 @@ impl<'t> Cached<'t> {
         loop {
             match self.partition.restage(ticket, page, NO_LSN) {
                 Admission::AlreadyThere => return,
-                Admission::Full => self.write_all(now),
+                Admission::Full | Admission::Bypass { .. } => self.write_all(now),
                 Admission::Stage { frame, .. } => {
                     self.dense_of_frame[frame.0 as usize] = self.dense_of_slot[page.slot.0 as usize];
                     self.partition.staged(frame);
@@ -299,11 +360,16 @@ impl<'t> Cached<'t> {
         self.count_handed_down(departed);
         let mut now = now;
         let mut dirty = departed.dirty();
-        if dirty && self.mode != Mode::WriteBack {
-            now = self.write_to_disk(now, departed.page);
-            dirty = false;
+        match self.mode {
+            Mode::WriteAround if departed.fdirty() => return (self.go_around(departed, now, above), false),
+            Mode::ReadOnly => return (self.go_around(departed, now, above), false),
+            Mode::WriteThrough if dirty => {
+                now = self.write_to_disk(now, departed.page);
+                dirty = false;
+            }
+            _ => {}
         }
-        let Admitted { work } = self.offer(departed, dirty, now, above);
+        let Admitted { work, now } = self.offer(departed, dirty, now, above);
         (now, work)
     }
 }
@@ -312,25 +378,27 @@ impl<'t> Cached<'t> {
 struct Admitted {
     /// There may be jobs now.
     work: bool,
+    /// When whoever offered it may go on.
+    now: Time,
 }
 
 impl Tier for Cached<'_> {
-    fn fetch(&mut self, page: u32, now: Time, _above: &mut impl Above) -> Fetched {
-        let dirt = |dirty| if dirty { DIRTY } else { 0 };
+    fn fetch(&mut self, page: u32, now: Time, above: &mut impl Above) -> Fetched {
         match self.partition.fetch(self.id(page)) {
             Lookup::Staged { dirty, .. } => {
                 self.metrics.staging_hits += 1;
-                Fetched { source: Source::Flash, flags: dirt(dirty), done: now }
+                Fetched { source: Source::Flash, flags: self.went_up(page, dirty), done: now }
             }
             Lookup::Flash { slot, dirty, .. } => {
                 self.metrics.flash_hits += 1;
                 let done = self.flash.read(now, u64::from(slot.0), 1);
-                Fetched { source: Source::Flash, flags: dirt(dirty), done }
+                Fetched { source: Source::Flash, flags: self.went_up(page, dirty), done }
             }
             Lookup::Absent => {
                 self.metrics.disk_reads += 1;
                 let place = self.place(page);
                 let done = self.disk.read(now, place, 1);
+                self.populate(page, done, above);
                 Fetched { source: Source::Disk, flags: 0, done }
             }
         }
