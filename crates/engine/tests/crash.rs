@@ -38,12 +38,17 @@ struct World {
     oracle: Arc<Mutex<Oracle>>,
 }
 
-fn client(tier: &Arc<dyn Layer>, oracle: &Mutex<Oracle>, id: u64, rounds: u64) {
+/// A client between fetch and eviction, and a checkpoint: a page that moved up is in DRAM alone, and a checkpoint would hand
+/// it down first (`Layer::checkpoint_begins`), so these wait for each other where pages move.
+type Gate = entresol_runtime::sync::RwLock<()>;
+
+fn client(tier: &Arc<dyn Layer>, gate: &Gate, oracle: &Mutex<Oracle>, id: u64, rounds: u64) {
     let mut rng = Rng::new(random());
     let mut buffer = vec![0; PAGE];
     for _ in 0..rounds {
         let number = rng.below(PAGES / CLIENTS).min(rng.below(PAGES / CLIENTS)) * CLIENTS + id;
         let page = PageId(number);
+        let passed = tier.moves_pages_up().then(|| gate.read());
         let fetched = tier.fetch(page, &mut buffer).unwrap();
         let found = version(page, &buffer);
         let expected = oracle.lock().pages[number as usize].returned;
@@ -56,7 +61,9 @@ fn client(tier: &Arc<dyn Layer>, oracle: &Mutex<Oracle>, id: u64, rounds: u64) {
         } else {
             tier.evict(victim(page, found, fetched.dirty, fetched.fdirty), &buffer).unwrap();
         }
+        drop(passed);
         if rng.below(40) == 0 {
+            let _passed = tier.moves_pages_up().then(|| gate.write());
             let promised: Vec<u64> = oracle.lock().pages.iter().map(|legal| legal.returned).collect();
             tier.checkpoint().unwrap();
             for (legal, promised) in oracle.lock().pages.iter_mut().zip(promised) {
@@ -153,10 +160,11 @@ impl World {
             if !first {
                 self.recover(&*tier, redo);
             }
+            let gate = Arc::new(Gate::new(()));
             let clients: Vec<_> = (0..CLIENTS)
                 .map(|id| {
-                    let (tier, oracle) = (tier.clone(), self.oracle.clone());
-                    spawn("client", move || client(&tier, &oracle, id, 120))
+                    let (tier, gate, oracle) = (tier.clone(), gate.clone(), self.oracle.clone());
+                    spawn("client", move || client(&tier, &gate, &oracle, id, 120))
                 })
                 .collect();
             clients.into_iter().for_each(|client| client.join());
