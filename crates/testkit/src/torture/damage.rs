@@ -32,6 +32,7 @@ fn units(rng: &mut Rng, options: &TierOptions) -> (Unit, Unit) {
         staging_groups: options.staging_groups,
         dirty_permille_max: options.dirty_permille_max,
         history: options.history,
+        ..Config::new(options.policy, options.slots)
     };
     let layout = Layout::new(&config, options.page_bytes, options.segment_entries);
     let block = BLOCK_BYTES as u64;

@@ -15,6 +15,7 @@ use entresol_runtime::sync::Mutex as Latch;
 use entresol_runtime::{sleep, yield_now};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Why a client or a restart does not go on.
 #[derive(Clone, Debug)]
@@ -49,6 +50,24 @@ pub(super) struct Database {
     /// The frames of each client, the coldest first.
     frames: Mutex<Vec<Vec<Frame>>>,
     checkpoints: Latch<()>,
+    /// What each client fetched so far, counted at the beginning and at the end: odd while it fetches.
+    fetches: Vec<AtomicU64>,
+}
+
+/// A client fetches, until dropped.
+struct Fetching<'a>(&'a AtomicU64);
+
+impl<'a> Fetching<'a> {
+    fn begin(fetches: &'a AtomicU64) -> Self {
+        fetches.fetch_add(1, SeqCst);
+        Self(fetches)
+    }
+}
+
+impl Drop for Fetching<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
 }
 
 impl Database {
@@ -62,7 +81,8 @@ impl Database {
         let frames = Mutex::new((0..clients).map(|_| Vec::new()).collect());
         let page_bytes = page_bytes as usize;
         let checkpoints = Latch::new(());
-        let database = Arc::new(Self { layer, oracle, page_bytes, frames_max, frames, checkpoints });
+        let fetches = (0..clients).map(|_| AtomicU64::new(0)).collect();
+        let database = Arc::new(Self { layer, oracle, page_bytes, frames_max, frames, checkpoints, fetches });
         let upstream: Arc<dyn Upstream> = database.clone();
         database.layer.attach(Arc::downgrade(&upstream));
         database
@@ -101,11 +121,13 @@ impl Database {
 
     fn touch(&self, client: usize, page: PageId, write: bool, buffer: &mut [u8]) -> Result<(), Stop> {
         let (mut frames, at) = self.settled(client, page);
+        let mut fetching = None;
         let mut frame = match at {
             Some(at) => frames[client].remove(at),
             None => {
                 drop(frames);
                 self.make_room(client, buffer)?;
+                fetching = Some(Fetching::begin(&self.fetches[client]));
                 let fetched = self.layer.fetch(page, buffer)?;
                 let found = version(page, buffer).map_err(Stop::Wrong)?;
                 let expected = self.oracle.lock().expected(page);
@@ -116,7 +138,7 @@ impl Database {
                     )));
                 }
                 frames = self.frames.lock();
-                Frame { page, version: found, dirty: fetched.dirty, fdirty: false, busy: false }
+                Frame { page, version: found, dirty: fetched.dirty, fdirty: fetched.fdirty, busy: false }
             }
         };
         if write {
@@ -124,7 +146,19 @@ impl Database {
             (frame.dirty, frame.fdirty) = (true, true);
         }
         frames[client].push(frame);
+        drop(frames);
+        drop(fetching);
         Ok(())
+    }
+
+    /// Waits for the fetches that are under way: their pages may have moved up, so that DRAM alone has them.
+    fn wait_for_fetches(&self) {
+        for fetches in &self.fetches {
+            let seen = fetches.load(SeqCst);
+            while seen % 2 == 1 && fetches.load(SeqCst) == seen {
+                yield_now();
+            }
+        }
     }
 
     /// Evicts the client's coldest frames until one is free.
@@ -185,6 +219,10 @@ impl Database {
         let _turn = self.checkpoints.lock();
         let mut buffer = vec![0; self.page_bytes];
         let snapshot = self.oracle.lock().snapshot();
+        self.layer.checkpoint_begins();
+        if self.layer.moves_pages_up() {
+            self.wait_for_fetches();
+        }
         let clients = self.frames.lock().len();
         for client in 0..clients {
             let pages: Vec<PageId> = self.frames.lock()[client].iter().map(|frame| frame.page).collect();
