@@ -51,3 +51,30 @@ fn restart_prints_and_writes_its_results() {
     assert!(run["restart_s"].as_f64().is_some_and(|seconds| seconds > 0.0), "{run}");
     assert!(run["tpmC_after"].as_array().is_some_and(|points| points.len() > 1), "{run}");
 }
+
+#[test]
+fn a_recorded_run_is_a_trace_of_its_page_accesses() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let record = |name: &str| {
+        let (trace, json) = (folder.path().join(name), folder.path().join("result.json"));
+        let one = ["tpcc", "--system", "face-gsc", "--minutes", "0.05", "--record"];
+        let arguments = [&one[..], &[trace.to_str().expect("UTF-8")]].concat();
+        let output = bench(&arguments, &json, &folder.path().join("result.html"));
+        let (shown, errors) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!((output.status.code(), &*errors), (Some(0), ""));
+        assert!(shown.contains("measured from second 3 of the trace on"), "{shown}");
+        std::fs::read(trace).expect("written by the command")
+    };
+    let bytes = record("a.etr");
+    assert!(bytes == record("b.etr"), "the seed decides");
+    let trace =
+        entresol_trace::read_from("a", &bytes[..], &entresol_trace::ReadOptions::default()).expect("whole");
+    let info = entresol_trace::Info::of(&trace);
+    assert!(info.references > 10_000 && info.dirty > 1000 && info.dirty < info.references, "{info}");
+    assert!((5.0..=6.1).contains(&trace.seconds()), "three seconds of warm-up and of measurement: {info}");
+    let tables: Vec<&str> = info.relations.iter().map(|relation| relation.name.as_str()).collect();
+    for table in ["stock", "order_line", "customer", "district"] {
+        assert!(tables.contains(&table), "{table} in {tables:?}");
+    }
+}

@@ -77,6 +77,13 @@ fn the_same_thing_is_not_run_twice() {
 }
 
 #[test]
+fn only_one_run_is_recorded() {
+    refused(&["bench", "tpcc", "--record", "t.etr"], &["--record records one run and 6 are asked for"]);
+    let one = ["bench", "tpcc", "--system", "disk-only", "--record", "/nonexistent/t.etr"];
+    refused(&one, &["--record", "does not exist"]);
+}
+
+#[test]
 fn sizes_that_cannot_work_are_refused_before_loading() {
     refused(
         &["bench", "tpcc", "--warehouses", "1", "--flash-percent", "0.1"],

@@ -33,6 +33,7 @@ mod space;
 mod store;
 mod txn;
 mod wal;
+mod watch;
 
 pub use btree::verify::VerifyReport;
 pub use error::StoreError;
@@ -45,3 +46,4 @@ pub use points::POINTS;
 pub use store::{Store, TABLE_NAME_MAX, Table};
 pub use txn::Txn;
 pub use txn::transaction::{Direction, Lock};
+pub use watch::PageWatcher;

@@ -1,6 +1,6 @@
 //! What a store is made of and how it behaves.
 
-use crate::StoreError;
+use crate::{PageWatcher, StoreError};
 use entresol_device::Device;
 use entresol_engine::Layer;
 use std::sync::Arc;
@@ -36,6 +36,8 @@ pub struct Options {
     pub cpu_per_fix: Duration,
     /// Modelled processor time of one transaction beside its page accesses (simulated runtime only).
     pub cpu_per_transaction: Duration,
+    /// Told of every page access, to record a trace.
+    pub watcher: Option<Arc<dyn PageWatcher>>,
 }
 
 /// Fewest frames: what structure changes, one checkpoint and a few clients pin at once.
@@ -52,6 +54,7 @@ impl Default for Options {
             durable_notes: true,
             cpu_per_fix: Duration::ZERO,
             cpu_per_transaction: Duration::ZERO,
+            watcher: None,
         }
     }
 }

@@ -4,14 +4,14 @@ use crate::btree::descend::Target;
 use crate::btree::verify::VerifyReport;
 use crate::core::{Core, Work};
 use crate::page::meta::{CATALOG_ROOT, META_PAGE};
-use crate::page::node::{self, Node, SLOT_BYTES};
+use crate::page::node::{self, Node, SLOT_BYTES, is_node};
 use crate::page::op::PageOp;
 use crate::page::{bitmap, bytes::u32_at, meta};
 use crate::pool::Pool;
 use crate::space::Space;
 use crate::wal::{RecordKind, Wal};
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Txn, TxnId, recovery};
-use entresol_core::Lsn;
+use entresol_core::{Lsn, PageId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -145,6 +145,13 @@ impl Store {
     /// checkpoint's redo point or the oldest transaction. Space before it is used again.
     pub fn log_needed(&self) -> std::ops::Range<Lsn> {
         self.core.wal.needed()
+    }
+
+    /// The table that a page belongs to; `None` for pages that belong to none (free space, meta page) or to the catalog.
+    pub fn table_of(&self, page: PageId) -> Result<Option<Table>, StoreError> {
+        let page = self.core.pool.fix_shared(PageNumber(page.number()))?;
+        let root = is_node(&page).then(|| Node(&page).root());
+        Ok(root.filter(|root| *root != CATALOG_ROOT).map(|root| Table { id: root.0 }))
     }
 
     /// Counters since the store was opened.

@@ -23,6 +23,14 @@ pub enum Misfit {
     TooMany(String),
 }
 
+impl std::fmt::Display for Misfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Misfit::Senseless(reason) | Misfit::TooMany(reason) => f.write_str(reason),
+        }
+    }
+}
+
 impl Misfit {
     /// The error for something at `place` of the trace called `name`.
     pub(crate) fn at(self, name: &str, place: Place) -> TraceError {

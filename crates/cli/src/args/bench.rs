@@ -4,6 +4,7 @@ use super::machine::MachineArgs;
 use super::values;
 use clap::{Args, Subcommand};
 use entresol_lab::config::System;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Experiments.
@@ -46,6 +47,7 @@ Examples:
   entresol bench tpcc --flash-percent 4,8,12,16,20 --html figures.html     the paper's whole tables
   entresol bench tpcc --flash-device slc --system lc,face-gsc              figure 4b
   entresol bench tpcc --flash-device nvme --json today.json                on a drive of today
+  entresol bench tpcc --system face-gsc --record tpcc.etr                  a trace for `simulate` and `mrc`
   entresol bench tpcc --real --flash flash.img --disk disk.img --log log.img --minutes 10";
 
 const RESTART_EXAMPLES: &str = "\
@@ -73,6 +75,9 @@ pub struct TpccArgs {
     #[arg(long, value_name = "SECONDS", value_parser = values::interval, default_value = "180")]
     #[arg(allow_negative_numbers = true, help_heading = "What to run")]
     pub checkpoint_interval: Duration,
+    /// Record the page references of the one system run, from the clients' start on, as a trace (see `entresol trace`)
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub record: Option<PathBuf>,
     /// The machine, the workload and where results go.
     #[command(flatten)]
     pub machine: MachineArgs,

@@ -1,12 +1,15 @@
 //! `entresol bench tpcc`.
 
 use super::prepare::{self, Outputs};
-use super::runner;
+use super::{runner, trace};
 use crate::args::TpccArgs;
 use crate::failure::Failure;
+use crate::output::{self, OutputFile};
 use crate::progress::Bars;
 use entresol_lab::config::{Run, System};
-use entresol_lab::report;
+use entresol_lab::{bench, report};
+use entresol_trace::Format;
+use std::path::Path;
 
 /// Runs the experiment and shows its results.
 pub fn run(args: &TpccArgs) -> Result<(), Failure> {
@@ -17,9 +20,23 @@ pub fn run(args: &TpccArgs) -> Result<(), Failure> {
     prepare::sizes(&config, &runs)?;
     let outputs = Outputs::prepare(args.machine.json.as_deref(), args.machine.html.as_deref())?;
 
+    let record = args.record.as_deref().map(|path| record_of(path, &runs)).transpose()?;
+
     let bars = Bars::new(&runs.iter().map(name).collect::<Vec<_>>());
-    let results = runner::run_tpcc(&config, &runs, &|run, stage| bars.show(run, &stage))?;
+    let progress = |run, stage| bars.show(run, &stage);
+    let (results, trace) = match record {
+        None => (runner::run_tpcc(&config, &runs, &progress)?, None),
+        Some((run, out)) => {
+            let (result, trace) = bench::record_tpcc(&config, run, &progress)?;
+            (vec![result], Some((trace, out)))
+        }
+    };
     drop(bars);
+    if let Some((trace, out)) = trace {
+        trace::write(&trace, Format::Entresol, &out)?;
+        let from_s = results[0].warmup_minutes * 60.0;
+        output::print(&format!("measured from second {from_s:.0} of the trace on (--measure-from)\n"))?;
+    }
 
     let mut extra = prepare::shown(&config);
     extra.push(("checkpoint".into(), format!("every {} s", args.checkpoint_interval.as_secs_f64())));
@@ -27,6 +44,17 @@ pub fn run(args: &TpccArgs) -> Result<(), Failure> {
     let broken: Vec<_> =
         results.iter().zip(&runs).filter(|(r, _)| !r.consistency_ok).map(|(_, run)| name(run)).collect();
     prepare::consistent(&broken)
+}
+
+/// Where to record to, and the one run that is recorded.
+fn record_of(path: &Path, runs: &[Run]) -> Result<(Run, OutputFile), Failure> {
+    let [run] = runs else {
+        return Err(Failure::input(format!(
+            "--record records one run and {} are asked for; name one with --system and --flash-percent",
+            runs.len()
+        )));
+    };
+    Ok((*run, OutputFile::prepare("--record", path)?))
 }
 
 /// Baselines once, systems with a flash cache at every size.

@@ -44,6 +44,7 @@ pub fn store_options(frames: usize, checkpoint_interval: Option<Duration>) -> Op
         // A core of the paper's machine (i7-860) spends about half a millisecond on an average transaction.
         cpu_per_fix: Duration::from_micros(2),
         cpu_per_transaction: Duration::from_micros(200),
+        watcher: None,
     }
 }
 

@@ -10,6 +10,7 @@ mod real;
 mod real_record;
 mod real_store;
 mod real_worker;
+mod record;
 mod restart;
 mod rig;
 mod tpcc;
@@ -17,6 +18,10 @@ mod verify;
 
 use crate::config::{BenchConfig, Run, Stage};
 use crate::result::{RestartResult, TpccResult};
+use anyhow::Context;
+use entresol_trace::Trace;
+use record::Recording;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Told how far things are: which run (`usize::MAX`: the load, common to all) and its stage.
@@ -30,10 +35,32 @@ pub fn run_tpcc(
 ) -> anyhow::Result<Vec<TpccResult>> {
     let image = image::load(config, progress)?;
     parallel::map(runs, |index, run| {
-        let result = tpcc::simulate(config, &image, *run, &|stage| progress(index, stage))?;
+        let result = tpcc::simulate(config, &image, *run, None, &|stage| progress(index, stage))?;
         progress(index, Stage::Done);
         Ok(result)
     })
+}
+
+/// Runs TPC-C on one system, and records the page references of its clients from their start (the warm-up, then the
+/// measured time) until their end.
+pub fn record_tpcc(
+    config: &BenchConfig,
+    run: Run,
+    progress: Progress<'_>,
+) -> anyhow::Result<(TpccResult, Trace)> {
+    let recording = Arc::new(Recording::default());
+    let result = match config.real {
+        None => {
+            let image = image::load(config, progress)?;
+            let stage = |stage| progress(0, stage);
+            let result = tpcc::simulate(config, &image, run, Some(&recording), &stage)?;
+            progress(0, Stage::Done);
+            result
+        }
+        Some(_) => real::record_tpcc_real(config, run, &recording, progress)?,
+    };
+    let trace = recording.take().context("the run ended without a trace")?;
+    Ok((result, trace))
 }
 
 /// For each system and checkpoint interval: runs until warm, kills in the middle of an interval, restarts, and goes on.

@@ -4,6 +4,7 @@ use crate::bench::image::{LOG_BYTES, PAGE_BYTES, disk_bytes};
 use crate::bench::real_record::{Line, read_record};
 use crate::bench::real_store::RealStore;
 use crate::bench::real_worker::Worker;
+use crate::bench::record::Recording;
 use crate::bench::rig::{sizes, tier_options};
 use crate::bench::verify::consistent;
 use crate::bench::{Progress, restart, tpcc};
@@ -15,6 +16,7 @@ use entresol_tpcc::{Acknowledged, Database, LoadConfig, Scale, Seed, verify_ackn
 use std::io::BufReader;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Runs TPC-C on the files or devices of `config.real`, one run after the other; each loads its database anew.
@@ -32,7 +34,7 @@ pub fn run_tpcc_real(
         describe(&config, *run, config.checkpoint_interval, database_pages_max(&config))?.machine()?;
     }
     let results = runs.iter().enumerate().map(|(index, run)| {
-        let result = tpcc_one(&config, *run, progress, &|stage| progress(index, stage));
+        let result = tpcc_one(&config, *run, None, progress, &|stage| progress(index, stage));
         progress(index, Stage::Done);
         result.with_context(|| name(run))
     });
@@ -41,16 +43,35 @@ pub fn run_tpcc_real(
     results
 }
 
+/// As [`super::record_tpcc`], on the files or devices of `config.real`.
+///
+/// # Errors
+/// As [`run_tpcc_real`].
+pub fn record_tpcc_real(
+    config: &BenchConfig,
+    run: Run,
+    recording: &Arc<Recording>,
+    progress: Progress<'_>,
+) -> anyhow::Result<TpccResult> {
+    let config = with_paths_as_names(config)?;
+    describe(&config, run, config.checkpoint_interval, database_pages_max(&config))?.machine()?;
+    let result = tpcc_one(&config, run, Some(recording), progress, &|stage| progress(0, stage));
+    progress(0, Stage::Done);
+    progress(usize::MAX, Stage::Done);
+    result.with_context(|| name(&run))
+}
+
 fn tpcc_one(
     config: &BenchConfig,
     run: Run,
+    recording: Option<&Arc<Recording>>,
     loading: Progress<'_>,
     progress: &(dyn Fn(Stage) + Sync),
 ) -> anyhow::Result<TpccResult> {
     let began = Instant::now();
     let (store, pages) = load(config, run, config.checkpoint_interval, loading)?;
     let rig = store.machine()?;
-    let (mut result, _, speedup) = tpcc::run_on(&rig, config, pages, run, progress)?;
+    let (mut result, _, speedup) = tpcc::run_on(&rig, config, pages, run, recording, progress)?;
     result.speedup = speedup;
     result.wall_seconds = began.elapsed().as_secs_f64();
     result.resident_mib = tpcc::resident_mib();

@@ -2,6 +2,7 @@
 
 use crate::bench::digest;
 use crate::bench::image::{Image, PAGE_BYTES};
+use crate::bench::record::Recording;
 use crate::bench::rig::{Media, Rig, sizes};
 use crate::bench::verify::consistent;
 use crate::config::{BenchConfig, Run, Stage, Warmup};
@@ -10,9 +11,10 @@ use anyhow::{Context, bail};
 use entresol_device::Counters;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::{Time, now};
-use entresol_store::{Store, StoreMetrics};
+use entresol_store::{PageWatcher, Store, StoreMetrics};
 use entresol_tpcc::driver::{Home, Pace};
 use entresol_tpcc::{Database, Kind, RunConfig, Seed, Statistics};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Cores of the paper's machine (i7-860: four, with two threads each).
@@ -55,13 +57,14 @@ pub fn simulate(
     config: &BenchConfig,
     image: &Image,
     run: Run,
+    recording: Option<&Arc<Recording>>,
     progress: &(dyn Fn(Stage) + Sync),
 ) -> anyhow::Result<TpccResult> {
     let began = Instant::now();
     let media = Media::over(image, config, run)?;
     let (mut result, decisions, speedup) = in_simulation(config.seed, || {
         let rig = media.machine(image, config, run, config.checkpoint_interval)?;
-        run_on(&rig, config, image.pages, run, progress)
+        run_on(&rig, config, image.pages, run, recording, progress)
     })
     .with_context(|| format!("system {}", run.system.name()))?;
     result.digest = digest::of(&result, decisions);
@@ -78,17 +81,24 @@ pub fn run_on(
     config: &BenchConfig,
     database_pages: u64,
     run: Run,
+    recording: Option<&Arc<Recording>>,
     progress: &(dyn Fn(Stage) + Sync),
 ) -> anyhow::Result<(TpccResult, u64, f64)> {
     let (began, began_wall) = (now(), Instant::now());
-    let (parts, options) = rig.parts(rig.create_layer()?);
+    let (parts, mut options) = rig.parts(rig.create_layer()?);
+    options.watcher = recording.map(|recording| recording.clone() as Arc<dyn PageWatcher>);
     let (store, _) = Store::open(parts, options)?;
-    let window = measure(config, &store, rig, run, progress)?;
+    let window = measure(config, &store, rig, run, recording.map(|recording| &**recording), progress)?;
     let speedup = now().since(began).as_secs_f64() / began_wall.elapsed().as_secs_f64();
     let mut result = describe(config, database_pages, run);
     window.fill(&mut result);
     progress(Stage::Checking);
     rig.stop_the_clock();
+    if let Some(recording) = recording {
+        let name =
+            format!("tpcc, {} warehouses, {}, seed {}", config.warehouses, run.system.name(), config.seed);
+        recording.finish(&store, &name)?;
+    }
     result.consistency_ok = consistent(&store)?;
     let decisions = window.end.store.tier.decision_hash;
     store.shutdown()?;
@@ -149,9 +159,11 @@ fn measure(
     store: &Store,
     rig: &Rig,
     run: Run,
+    recording: Option<&Recording>,
     progress: &(dyn Fn(Stage) + Sync),
 ) -> anyhow::Result<Window> {
     let database = Database::open(store)?;
+    recording.inspect(|recording| recording.start());
     let driver = entresol_tpcc::start(&database, &clients(config))?;
     let warmup = warm_up(config.warmup, &driver, store, &|stage| {
         rig.forget_log(store);
@@ -164,6 +176,7 @@ fn measure(
         driver.sleep(config.measured / REPORTS);
     }
     let end = snapshot(&driver, store, rig, run);
+    recording.inspect(|recording| recording.stop());
     rig.stop_the_clock();
     driver.stop();
     driver.finish()?;

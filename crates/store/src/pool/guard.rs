@@ -54,7 +54,7 @@ impl<'a> Pin<'a> {
     pub(crate) fn write(self) -> Option<PageWrite<'a>> {
         let frame = self.frame();
         let data = frame.data.write();
-        frame.holds(self.page).then_some(PageWrite { blank: false, data, pin: self })
+        frame.holds(self.page).then_some(PageWrite { blank: false, watched: false, data, pin: self })
     }
 }
 
@@ -98,6 +98,8 @@ impl std::ops::Deref for PageRead<'_> {
 pub(crate) struct PageWrite<'a> {
     /// The page was not fetched and has no content yet: nobody may ever see it like this.
     blank: bool,
+    /// The watcher knows of a change since the page was latched.
+    watched: bool,
     data: RwLockWriteGuard<'a, Box<[u8]>>,
     pin: Pin<'a>,
 }
@@ -105,7 +107,7 @@ pub(crate) struct PageWrite<'a> {
 impl<'a> PageWrite<'a> {
     /// A page that was not fetched. Unless it is changed, it leaves the pool when it is dropped.
     pub(super) fn blank(data: RwLockWriteGuard<'a, Box<[u8]>>, pin: Pin<'a>) -> PageWrite<'a> {
-        PageWrite { blank: true, data, pin }
+        PageWrite { blank: true, watched: false, data, pin }
     }
 
     pub(crate) fn number(&self) -> PageNumber {
@@ -121,6 +123,11 @@ impl<'a> PageWrite<'a> {
     pub(crate) fn change(&mut self) -> &mut [u8] {
         self.blank = false;
         self.pin.frame().mark_dirty();
+        if let Some(watcher) = &self.pin.pool.watcher
+            && !std::mem::replace(&mut self.watched, true)
+        {
+            watcher.changed(self.pin.page.id());
+        }
         &mut self.data
     }
 

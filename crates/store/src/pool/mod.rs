@@ -27,7 +27,7 @@ mod tests;
 pub(crate) use guard::{PageRead, PageWrite, Pin};
 
 use crate::wal::Wal;
-use crate::{Options, PageNumber, StoreError};
+use crate::{Options, PageNumber, PageWatcher, StoreError};
 use entresol_engine::{Fetched, Layer, Source, Upstream};
 use entresol_format::page;
 use entresol_runtime::Task;
@@ -66,6 +66,8 @@ pub(crate) struct Pool {
     redoing: AtomicBool,
     /// [`Options::durable_notes`].
     notes: bool,
+    /// [`Options::watcher`].
+    watcher: Option<Arc<dyn PageWatcher>>,
     fetched: AtomicU64,
     fetched_from_flash: AtomicU64,
 }
@@ -86,6 +88,7 @@ impl Pool {
             operations: Semaphore::new((count - PINS_RESERVED) / PINS_PER_OPERATION),
             redoing: AtomicBool::new(false),
             notes: options.durable_notes,
+            watcher: options.watcher.clone(),
             fetched: AtomicU64::new(0),
             fetched_from_flash: AtomicU64::new(0),
         });
@@ -152,7 +155,15 @@ impl Pool {
             true
         })?;
         self.replacer.touch(id, self.frame(id));
+        self.watch(page);
         Some(Pin::new(self, id, page))
+    }
+
+    /// An access was counted.
+    fn watch(&self, page: PageNumber) {
+        if let Some(watcher) = &self.watcher {
+            watcher.fixed(page.id());
+        }
     }
 
     fn pin_hit(&self, page: PageNumber) -> Option<Pin<'_>> {
@@ -161,6 +172,7 @@ impl Pool {
             true
         })?;
         self.replacer.touch(id, self.frame(id));
+        self.watch(page);
         Some(Pin::new(self, id, page))
     }
 
@@ -243,6 +255,7 @@ impl Pool {
         let frame = self.frame(free);
         let data = frame.data.try_write().expect("nobody latches a frame that he has not pinned");
         frame.begin_load(page);
+        self.watch(page);
         match self.table.insert_or(page, free, |other| self.frame(other).pin()) {
             Ok(()) => {
                 self.replacer.insert(free, frame);

@@ -91,8 +91,8 @@ impl Relation {
     pub const fn per_page(self) -> f64 {
         match self {
             // Updates bloat these two: pages that a scan met on the average.
-            R::Warehouse => 2.3,
-            R::District => 12.3,
+            R::Warehouse => 3.0,
+            R::District => 16.0,
             R::WarehousePkey | R::DistrictPkey => 366.0,
             R::Customer => 12.4,
             R::CustomerPkey => 254.0,
