@@ -2,9 +2,13 @@
 
 use entresol_core::PolicyKind;
 use entresol_format::superblock::Mode;
+use entresol_ftl::cache::{
+    BlockCache, FlashTier, FlashTierConfig, HostPage, Lookup, Measures, RwFdb, RwFdbConfig,
+};
 use entresol_lab::replay::device::Catalogue;
 use entresol_lab::replay::{
-    Arrival, Middle, Replacement, RunConfig, SimulationError, SimulationResult, simulate,
+    Arrival, BlockKind, Middle, Replacement, RunConfig, SimulationError, SimulationResult, block_sizes,
+    simulate,
 };
 use entresol_runtime::rng::Rng;
 use entresol_trace::{Op, Relations, Request, Trace};
@@ -265,4 +269,61 @@ fn impossible_runs_are_refused() {
     let timeless = Trace { times_us: Vec::new(), ..trace.clone() };
     let timed = RunConfig { arrival: Arrival::Timed, ..config(&trace, gsc, 10, 1280) };
     assert!(matches!(timed.validate(&timeless), Err(SimulationError::NoTimes { .. })));
+}
+
+/// The machines of crates/ftl, driven by hand without DRAM, times or devices.
+#[test]
+fn caches_that_are_their_own_translation_layer_decide_as_by_hand() {
+    let trace = trace(30_000, Op::Write);
+    let mut order: Vec<u64> = trace.pages.clone();
+    order.sort_unstable();
+    for kind in BlockKind::ALL {
+        let mut config = config(&trace, Middle::Blocks(kind), 0, 1280);
+        assert!(matches!(config.validate(&trace), Err(SimulationError::Mode { .. })), "write-through only");
+        config.mode = Mode::WriteThrough;
+        let result = run(&trace, &config);
+        let sizes = |buffer| block_sizes(&trace, 1280, buffer);
+        let mut cache: Box<dyn BlockCache> = match kind {
+            BlockKind::RwFdb => Box::new(RwFdb::new(RwFdbConfig::new(sizes(64))).expect("possible")),
+            BlockKind::FlashTier => {
+                Box::new(FlashTier::new(FlashTierConfig::new(sizes(0))).expect("possible"))
+            }
+            BlockKind::FlashTierBuffered => {
+                Box::new(FlashTier::new(FlashTierConfig::new(sizes(64))).expect("possible"))
+            }
+        };
+        for request in &trace.requests {
+            let number = trace.pages[request.page() as usize];
+            let page = HostPage(order.binary_search(&number).expect("a page of the trace") as u32);
+            if request.changes() {
+                cache.evict(page);
+            } else if cache.fetch(page) == Lookup::Absent {
+                cache.arrived(page);
+            }
+        }
+        cache.check();
+        let (counters, measures) =
+            (cache.counters(), Measures::of(&cache.counters(), &cache.chip().counters(), 1));
+        assert_eq!(result.decision_hash, format!("{:016x}", cache.decision_hash()), "{kind:?}");
+        assert_eq!((result.flash_hit_rate, result.clwa), (measures.hit_rate, measures.clwa));
+        assert_eq!((result.flwa, result.twaf), (Some(measures.flwa), Some(measures.twaf())));
+        assert_eq!(result.gc_count, Some(measures.gc_count));
+        assert_eq!((result.disk_reads, result.disk_writes), (counters.disk_reads, counters.writes));
+        assert_eq!(result.policy, kind.name());
+    }
+}
+
+#[test]
+fn a_write_through_cache_answers_reads_sooner_than_the_disk_and_writes_no_sooner() {
+    let trace = trace(30_000, Op::Write);
+    let alone = |middle, mode| {
+        let arrival = Arrival::Closed { clients: 1 };
+        run(&trace, &RunConfig { arrival, mode, ..config(&trace, middle, 0, 1280) })
+    };
+    let bare = alone(Middle::None, Mode::WriteBack);
+    let cached = alone(Middle::Blocks(BlockKind::RwFdb), Mode::WriteThrough);
+    assert!(cached.flash_hit_rate > 0.3, "{}", cached.flash_hit_rate);
+    assert!(cached.mean_response_us < bare.mean_response_us, "{cached:?}");
+    assert_eq!(cached.disk_writes, bare.disk_writes);
+    assert!(cached.tf_ms > 0.0 && cached.flash_utilisation > 0.0);
 }

@@ -86,7 +86,7 @@ fn levels(args: &SimulateArgs) -> Result<Vec<(Middle, Replacement)>, Failure> {
     args.policies.iter().map(of).collect()
 }
 
-/// A run without flash once, policies at every size in every mode.
+/// A run without flash once, policies at every size in every mode, or in their usual one.
 fn configs(
     args: &SimulateArgs,
     machine: &Machine,
@@ -122,11 +122,8 @@ fn configs(
             configs.push(config(Middle::None, *replacement, Mode::WriteBack, 0));
             continue;
         }
-        let usual = match middle {
-            Middle::Policy(policy) => vec![Mode::usual(*policy)],
-            Middle::None => Vec::new(),
-        };
-        for mode in if args.mode.is_empty() { &usual } else { &args.mode } {
+        let usual = [middle.usual_mode()];
+        for mode in if args.mode.is_empty() { &usual[..] } else { &args.mode } {
             configs.extend(flash.iter().map(|pages| config(*middle, *replacement, *mode, *pages)));
         }
     }

@@ -161,6 +161,26 @@ pub struct CacheCounters {
     pub evictions: u64,
 }
 
+/// What happened since an earlier reading of the same counters.
+impl std::ops::Sub for CacheCounters {
+    type Output = CacheCounters;
+    fn sub(self, earlier: CacheCounters) -> CacheCounters {
+        CacheCounters {
+            reads: self.reads - earlier.reads,
+            buffer_hits: self.buffer_hits - earlier.buffer_hits,
+            flash_hits: self.flash_hits - earlier.flash_hits,
+            writes: self.writes - earlier.writes,
+            write_hits: self.write_hits - earlier.write_hits,
+            disk_reads: self.disk_reads - earlier.disk_reads,
+            read_frequent: self.read_frequent - earlier.read_frequent,
+            write_frequent: self.write_frequent - earlier.write_frequent,
+            unadmitted: self.unadmitted - earlier.unadmitted,
+            returned: self.returned - earlier.returned,
+            evictions: self.evictions - earlier.evictions,
+        }
+    }
+}
+
 /// How well a cache did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measures {

@@ -5,6 +5,7 @@
 
 pub mod face;
 pub mod restart_claims;
+pub mod rw;
 pub mod tpcc_claims;
 pub(crate) mod verdict;
 

@@ -40,7 +40,7 @@ pub(super) struct Clients<'t> {
 }
 
 /// What clients saw while it was measured.
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     /// Host requests that missed DRAM.
     pub requests: u64,
     /// Nanoseconds that they took in all.

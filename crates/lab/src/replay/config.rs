@@ -42,6 +42,38 @@ pub enum Middle {
     None,
     /// A flash cache under this policy of the core.
     Policy(PolicyKind),
+    /// A flash cache that is its own translation layer.
+    Blocks(BlockKind),
+}
+
+/// The flash caches that are their own translation layer, by their names on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BlockKind {
+    /// RFDB/WFDB with its write buffer.
+    RwFdb,
+    /// FlashTier.
+    FlashTier,
+    /// FlashTier with a write buffer.
+    FlashTierBuffered,
+}
+
+impl BlockKind {
+    /// All of them.
+    pub const ALL: [BlockKind; 3] = [BlockKind::RwFdb, BlockKind::FlashTier, BlockKind::FlashTierBuffered];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BlockKind::RwFdb => "rwfdb",
+            BlockKind::FlashTier => "flashtier",
+            BlockKind::FlashTierBuffered => "flashtier-buffer",
+        }
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 impl Middle {
@@ -50,17 +82,32 @@ impl Middle {
         match self {
             Middle::None => "none",
             Middle::Policy(policy) => policy.name(),
+            Middle::Blocks(kind) => kind.name(),
         }
     }
 
     /// The one of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        if name == "none" { Some(Middle::None) } else { PolicyKind::from_name(name).map(Middle::Policy) }
+        if name == "none" {
+            return Some(Middle::None);
+        }
+        let policy = PolicyKind::from_name(name).map(Middle::Policy);
+        policy.or_else(|| BlockKind::from_name(name).map(Middle::Blocks))
+    }
+
+    /// The mode where none is asked for.
+    pub const fn usual_mode(self) -> Mode {
+        match self {
+            Middle::None => Mode::WriteBack,
+            Middle::Policy(policy) => Mode::usual(policy),
+            Middle::Blocks(_) => Mode::WriteThrough,
+        }
     }
 
     /// Every name.
     pub fn names() -> Vec<&'static str> {
-        std::iter::once("none").chain(PolicyKind::ALL.map(PolicyKind::name)).collect()
+        let policies = PolicyKind::ALL.map(PolicyKind::name).into_iter();
+        std::iter::once("none").chain(policies).chain(BlockKind::ALL.map(BlockKind::name)).collect()
     }
 }
 

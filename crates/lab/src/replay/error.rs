@@ -2,6 +2,7 @@
 
 use super::device::CatalogueError;
 use entresol_core::ConfigError;
+use entresol_ftl::cache::CacheError;
 use thiserror::Error;
 
 /// A simulation that is not possible.
@@ -55,6 +56,9 @@ pub enum SimulationError {
     /// A device cannot be had as it is asked for.
     #[error(transparent)]
     Device(#[from] CatalogueError),
+    /// A cache that is its own translation layer refuses.
+    #[error(transparent)]
+    Blocks(#[from] CacheError),
     /// The core refuses.
     #[error(transparent)]
     Core(#[from] ConfigError),

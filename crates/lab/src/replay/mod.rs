@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `pool` | the DRAM layer: LRU, FIFO, CLOCK over dense page numbers |
-//! | `tier` | the layers below: the disk alone, or the core's partition driven as the engine drives it |
+//! | `tier` | the layers below: the disk alone, the core's partition driven as the engine drives it, or a cache that is its own translation layer |
 //! | `device` | how long devices take, what they cost, draw and endure |
 //! | `clients` | who waits for what, in virtual time |
 //! | `run` | the inner loop |
@@ -22,19 +22,21 @@ mod result;
 mod run;
 pub mod tier;
 
-pub use config::{Arrival, Middle, Replacement, RunConfig};
+pub use config::{Arrival, BlockKind, Middle, Replacement, RunConfig};
 pub use error::SimulationError;
-pub use prepare::{core_config, flash_pages_min};
+pub use prepare::{block_sizes, core_config, flash_pages_min};
 pub use result::{RelationResult, SimulationResult};
 pub use run::{Counts, Point};
 
 use crate::bench::parallel;
 use entresol_core::{Partition, region_bytes};
+use entresol_ftl::cache::BlockCache;
 use entresol_trace::Trace;
 use pool::{Clock, Fifo, Lru, Order};
-use prepare::Places;
-use run::{Replay, Replayed};
-use tier::{Bare, Cached, Tier};
+pub(crate) use prepare::Places;
+use run::Replay;
+pub(crate) use run::Replayed;
+use tier::{Bare, Blocks, Cached, ChipSpeed, Tier};
 use zerocopy::IntoBytes;
 
 /// Told how far things are: which run, and the share of it that is done.
@@ -83,7 +85,24 @@ fn replay(
             let tier = Cached::new(partition, config.mode, devices, &trace.pages, places.as_slice());
             Ok(above(trace, config, tier, progress))
         }
+        Middle::Blocks(kind) => {
+            let cache = prepare::block_cache(kind, trace, config.flash_pages)?;
+            blocks(trace, places, config, cache, progress)
+        }
     }
+}
+
+/// One run with a cache that is its own translation layer, whatever `config` says lies in the middle.
+pub(crate) fn blocks(
+    trace: &Trace,
+    places: &Places,
+    config: &RunConfig,
+    cache: Box<dyn BlockCache>,
+    progress: &dyn Fn(f64),
+) -> Result<Replayed, SimulationError> {
+    let disk = config.device(&config.disk_device, trace, trace.pages.len() as u64)?;
+    let tier = Blocks::new(cache, ChipSpeed::THESIS, disk, places.as_slice());
+    Ok(above(trace, config, tier, progress))
 }
 
 /// Puts the DRAM layer on top.

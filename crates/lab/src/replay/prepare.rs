@@ -1,10 +1,14 @@
 //! What runs over one trace share, and what is checked before they start.
 
-use super::config::{Arrival, Middle, RunConfig};
+use super::config::{Arrival, BlockKind, Middle, RunConfig};
 use super::device::{Device, DeviceSpec};
 use super::error::SimulationError;
 use entresol_core::{Config, PolicyKind};
 use entresol_format::superblock::Mode;
+use entresol_ftl::cache::{
+    BLOCKS_MIN, BlockCache, CacheSizes, FlashTier, FlashTierConfig, RwFdb, RwFdbConfig,
+};
+use entresol_ftl::{HybridConfig, hybrid};
 use entresol_trace::Trace;
 
 /// Group sizes that are tried, largest first.
@@ -17,10 +21,10 @@ const GROUPS_MIN: u32 = 256;
 const DRAM_PAGES_MAX: u32 = u32::MAX - 1;
 
 /// Where each page of a trace lies on disk: pages in the order of their numbers, without gaps.
-pub(super) struct Places(Vec<u32>);
+pub(crate) struct Places(Vec<u32>);
 
 impl Places {
-    pub(super) fn of(trace: &Trace) -> Self {
+    pub(crate) fn of(trace: &Trace) -> Self {
         let mut order: Vec<u32> = (0..trace.pages.len() as u32).collect();
         order.sort_unstable_by_key(|page| trace.pages[*page as usize]);
         let mut places = vec![0; order.len()];
@@ -30,7 +34,7 @@ impl Places {
         Self(places)
     }
 
-    pub(super) fn as_slice(&self) -> &[u32] {
+    pub(crate) fn as_slice(&self) -> &[u32] {
         &self.0
     }
 }
@@ -72,6 +76,48 @@ pub fn core_config(policy: PolicyKind, slots: u32) -> Result<Config, SimulationE
     Ok(config)
 }
 
+/// Bytes of a flash page.
+const FLASH_PAGE_BYTES: u32 = 4096;
+/// Flash pages of an erase block (thesis §4.2).
+const BLOCK_PAGES: u32 = 64;
+/// More blocks than that are refused anyway.
+const BLOCKS_MAX: u32 = (1 << 31) / BLOCK_PAGES;
+/// Pages of flash to a page of the write buffer: 4 GB of flash and 8 MB (thesis §4.1.3).
+const FLASH_TO_BUFFER: u32 = 512;
+
+/// A chip whose data blocks hold `flash_pages` pages of the trace, in front of all of its pages; log and spare blocks come
+/// on top.
+pub fn block_sizes(trace: &Trace, flash_pages: u32, buffer: u32) -> CacheSizes {
+    let unit_pages = trace.page_bytes.div_ceil(FLASH_PAGE_BYTES);
+    let data = u64::from(flash_pages) * u64::from(unit_pages) / u64::from(BLOCK_PAGES);
+    let data = u32::try_from(data).unwrap_or(u32::MAX).min(BLOCKS_MAX);
+    let shares = 1.0 - hybrid::SPARE_SHARE - hybrid::LOG_SHARE;
+    let mut blocks = ((f64::from(data) / shares) as u32).max(BLOCKS_MIN).saturating_sub(2);
+    while blocks < BLOCKS_MIN || HybridConfig::of_chip(blocks, BLOCK_PAGES).data_blocks < data {
+        blocks += 1;
+    }
+    let disk_pages = trace.unique_pages() as u32;
+    CacheSizes { disk_pages, unit_pages, blocks, block_pages: BLOCK_PAGES, buffer }
+}
+
+/// An empty cache of `flash_pages` pages of the trace. Write buffers hold a 512th of that, and at least a block.
+///
+/// # Errors
+/// [`SimulationError::Blocks`] if such a cache is not possible.
+pub(super) fn block_cache(
+    kind: BlockKind,
+    trace: &Trace,
+    flash_pages: u32,
+) -> Result<Box<dyn BlockCache>, SimulationError> {
+    let sizes = |buffer| block_sizes(trace, flash_pages, buffer);
+    let buffer = (flash_pages / FLASH_TO_BUFFER).max(BLOCK_PAGES / sizes(1).unit_pages.min(BLOCK_PAGES));
+    Ok(match kind {
+        BlockKind::RwFdb => Box::new(RwFdb::new(RwFdbConfig::new(sizes(buffer)))?),
+        BlockKind::FlashTier => Box::new(FlashTier::new(FlashTierConfig::new(sizes(0)))?),
+        BlockKind::FlashTierBuffered => Box::new(FlashTier::new(FlashTierConfig::new(sizes(buffer)))?),
+    })
+}
+
 impl RunConfig {
     /// A device of so many pages, timed as the run asks for.
     pub(super) fn device(
@@ -84,6 +130,14 @@ impl RunConfig {
             return Ok(Device::exact(spec, trace.page_bytes, pages)?);
         }
         Ok(Device::new(spec, trace.page_bytes))
+    }
+
+    fn check_mode(&self, policy: &'static str, works: impl Fn(Mode) -> bool) -> Result<(), SimulationError> {
+        if works(self.mode) {
+            return Ok(());
+        }
+        let possible: Vec<_> = Mode::ALL.into_iter().filter(|mode| works(*mode)).map(Mode::name).collect();
+        Err(SimulationError::Mode { policy, mode: self.mode.name(), possible: possible.join(", ") })
     }
 
     /// Says whether the run is possible on `trace`.
@@ -106,14 +160,16 @@ impl RunConfig {
             return Err(SimulationError::DramPages { found: self.dram_pages, max: DRAM_PAGES_MAX });
         }
         self.device(&self.disk_device, trace, 1)?;
-        if let Middle::Policy(policy) = self.middle {
-            self.device(&self.flash_device, trace, 1)?;
-            core_config(policy, self.flash_pages)?;
-            if self.mode.refused_by(policy).is_some() {
-                let works = |mode: &&Mode| mode.refused_by(policy).is_none();
-                let possible: Vec<_> = Mode::ALL.iter().filter(works).map(|mode| mode.name()).collect();
-                let (policy, mode) = (policy.name(), self.mode.name());
-                return Err(SimulationError::Mode { policy, mode, possible: possible.join(", ") });
+        match self.middle {
+            Middle::None => {}
+            Middle::Policy(policy) => {
+                self.device(&self.flash_device, trace, 1)?;
+                core_config(policy, self.flash_pages)?;
+                self.check_mode(policy.name(), |mode| mode.refused_by(policy).is_none())?;
+            }
+            Middle::Blocks(kind) => {
+                self.check_mode(kind.name(), |mode| mode == Mode::WriteThrough)?;
+                block_sizes(trace, self.flash_pages, 1).validate()?;
             }
         }
         Ok(())

@@ -173,7 +173,7 @@ pub(super) fn assemble(
     result.write_reduction = if cached { 1.0 - share(tier.disk_writes, tier.dirty_evictions) } else { 0.0 };
     result.flash_reads = tier.flash_hits + tier.dequeue_reads;
     result.flash_writes = tier.flash_writes;
-    result.disk_reads = tier.disk_reads;
+    result.disk_reads = tier.disk_reads + replayed.totals.read_ahead;
     result.disk_writes = tier.disk_writes;
     result.destage_reads = tier.dequeue_reads;
     result.second_chances = tier.second_chances;

@@ -8,6 +8,7 @@
 
 mod chapter;
 mod face;
+mod rw;
 
 pub use chapter::{Chapter, Claim, Row, Rows};
 
@@ -18,16 +19,19 @@ use std::path::PathBuf;
 pub enum Paper {
     /// Kang, Lee, Moon: Flash-based Extended Cache for Higher Throughput and Faster Recovery, PVLDB 5(11), 2012.
     Face,
+    /// Kim: Efficient Flash Cache Management in Online Transaction Processing Server, Sogang University, 2015.
+    Rw,
 }
 
 impl Paper {
     /// All that can be reproduced, in the order of `reproduce all`.
-    pub const ALL: [Paper; 1] = [Paper::Face];
+    pub const ALL: [Paper; 2] = [Paper::Face, Paper::Rw];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Paper::Face => "face",
+            Paper::Rw => "rw",
         }
     }
 
@@ -41,6 +45,9 @@ impl Paper {
         match self {
             Paper::Face => {
                 "FaCE: Flash-Based Extended Cache for Higher Throughput and Faster Recovery (VLDB 2012)"
+            }
+            Paper::Rw => {
+                "RW: Efficient Flash Cache Management in Online Transaction Processing Server (thesis, 2015)"
             }
         }
     }
@@ -74,5 +81,6 @@ pub struct Context<'a> {
 pub fn run(paper: Paper, context: &Context<'_>) -> anyhow::Result<Chapter> {
     match paper {
         Paper::Face => face::chapter(context),
+        Paper::Rw => rw::chapter(context),
     }
 }

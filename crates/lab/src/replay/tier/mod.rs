@@ -1,18 +1,24 @@
 //! The layers below DRAM, as the replay sees them: one interface for the disk alone ([`Bare`]), for a flash cache under a
-//! policy of the core ([`Cached`]), and for caches that are their own flash translation layer.
+//! policy of the core ([`Cached`]), and for caches that are their own flash translation layer ([`Blocks`]).
 //!
 //! Invariant: a tier does at once what is to be done, in the order of the events; times are added up beside that and never
 //! decide anything. So equal events give equal decisions, in whatever time they come.
 
 mod backlog;
 mod bare;
+mod blocks;
 mod cached;
+mod chip;
 
 pub use bare::Bare;
+pub use blocks::Blocks;
 pub use cached::Cached;
+pub use chip::ChipSpeed;
 
 use super::pool::{Departed, Order, Pool};
 use entresol_engine::TierMetrics;
+use entresol_ftl::Counters;
+use entresol_ftl::cache::CacheCounters;
 use entresol_runtime::Time;
 
 /// Where a page was found.
@@ -92,4 +98,8 @@ pub struct Totals {
     pub copied: Option<u64>,
     /// Its garbage collections.
     pub collections: Option<u64>,
+    /// Pages read from disk that nobody had asked for: the rest of the blocks of those asked for.
+    pub read_ahead: u64,
+    /// What the cache and its chip counted, where the cache is its own translation layer.
+    pub chip: Option<(CacheCounters, Counters)>,
 }

@@ -1,0 +1,79 @@
+//! Sweeps of what the thesis does not say: thresholds, latency of the storage behind, size of the flash.
+
+use super::{Bench, Contender, Context, Outcome, Setting, Thresholds};
+use crate::report::{Block, Column, Section, Table};
+
+/// The sweeps, each a table.
+pub(super) fn sections(bench: &Bench, context: &Context<'_>) -> anyhow::Result<Vec<Section>> {
+    Ok(vec![thresholds(bench, context)?, backends(bench, context)?, sizes(bench, context)?])
+}
+
+const BASE: Setting = Setting::new(16, Contender::Rwfdb, 8);
+const RIVAL: Setting = Setting::new(16, Contender::Flashtier, 8);
+
+fn section(
+    title: &str,
+    text: &str,
+    parameter: &str,
+    outcomes: &[Outcome],
+    show: fn(&Setting) -> String,
+) -> Section {
+    let mut columns = vec![Column::words(parameter), Column::words("cache")];
+    let measures = ["hit rate, %", "GC count", "CLWA", "FLWA", "TWAF", "response, µs"];
+    columns.extend(measures.map(Column::numbers));
+    let cells = |outcome: &Outcome| {
+        let row = &outcome.row;
+        vec![
+            show(&outcome.setting),
+            row.contender.name().to_owned(),
+            format!("{:.1}", row.hit_rate),
+            format!("{:.0}", row.gc_count),
+            format!("{:.2}", row.clwa),
+            format!("{:.2}", row.flwa),
+            format!("{:.2}", row.twaf()),
+            format!("{:.0}", outcome.mean_us),
+        ]
+    };
+    let table = Table { columns, rows: outcomes.iter().map(cells).collect() };
+    Section { title: title.into(), blocks: vec![Block::Text(text.into()), Block::Table(table)] }
+}
+
+fn thresholds(bench: &Bench, context: &Context<'_>) -> anyhow::Result<Section> {
+    let mut settings = Vec::new();
+    for read in 0..3 {
+        settings.extend((0..3).map(|write| Setting { thresholds: Thresholds { read, write }, ..BASE }));
+    }
+    let outcomes = bench.run(context, "thresholds", &settings)?;
+    let text = "Pages of 16 KB, write buffer of 8 MB. A read threshold above 0 with a write threshold of 0 makes nearly \
+                every page write-frequent, and the cache a queue.";
+    Ok(section("Sweep: thresholds of figure 3.2", text, "read, write", &outcomes, |setting| {
+        format!("{}, {}", setting.thresholds.read, setting.thresholds.write)
+    }))
+}
+
+fn backends(bench: &Bench, context: &Context<'_>) -> anyhow::Result<Section> {
+    let mut settings = Vec::new();
+    for backend_us in [200.0, 1000.0, 5000.0] {
+        for setting in [Setting { buffer_mb: 0, ..RIVAL }, RIVAL, BASE] {
+            settings.push(Setting { backend_us, ..setting });
+        }
+    }
+    let outcomes = bench.run(context, "latency behind", &settings)?;
+    let text =
+        "Pages of 16 KB; the first FlashTier of each latency has no write buffer, the others have 8 MB.";
+    Ok(section("Sweep: latency of the storage behind", text, "latency, µs", &outcomes, |setting| {
+        format!("{:.0}", setting.backend_us)
+    }))
+}
+
+fn sizes(bench: &Bench, context: &Context<'_>) -> anyhow::Result<Section> {
+    let mut settings = Vec::new();
+    for flash_percent in [10.0, 25.0, 50.0, 80.0] {
+        settings.extend([RIVAL, BASE].map(|setting| Setting { flash_percent, ..setting }));
+    }
+    let outcomes = bench.run(context, "size of the flash", &settings)?;
+    let text = "Pages of 16 KB, write buffer of 8 MB; flash in per cent of the pages that the trace touches.";
+    Ok(section("Sweep: size of the flash", text, "flash, %", &outcomes, |setting| {
+        format!("{:.0}", setting.flash_percent)
+    }))
+}

@@ -1,0 +1,100 @@
+//! RW's tables and figures, the thesis' numbers beside ours.
+
+use super::super::chapter::Rows;
+use crate::paper::rw::{self, MEMORY, RwRow};
+use crate::report::{Bar, BarChart, BarGroup, Block, Chart, Column, Section, Table};
+
+/// Every number that the thesis prints, and ours.
+pub(super) fn rows(ours: &[RwRow]) -> Rows {
+    let mut rows = Rows::new();
+    for row in ours {
+        let paper = rw::of(row);
+        let name = format!("{}, write buffer {} MB", row.contender.name(), row.buffer_mb);
+        let source = rw::table(row.page_kb);
+        let mut add = |what: &str, unit, digits, of: fn(&RwRow) -> f64| {
+            rows.add(source, format!("{what}, {name}"), (unit, digits), paper.map(of), Some(of(row)));
+        };
+        add("hit rate", "%", 1, |row| row.hit_rate);
+        add("GC count", "", 0, |row| row.gc_count);
+        add("CLWA", "", 2, |row| row.clwa);
+        add("FLWA", "", 2, |row| row.flwa);
+        add("TWAF", "", 2, RwRow::twaf);
+        add("response, normalised", "", 3, |row| row.response);
+    }
+    for memory in &MEMORY {
+        let kib = |bytes: u64| Some(bytes as f64 / 1024.0);
+        rows.add("RW §4.1.3", memory.what, ("KiB", 0), kib(memory.paper_bytes), kib(memory.bytes()));
+    }
+    rows
+}
+
+/// Tables 5.1 and 5.2, figures 5.1 and 5.2.
+pub(super) fn sections(rows: &[RwRow]) -> Vec<Section> {
+    let of_size =
+        |page_kb: u32| rows.iter().filter(|row| row.page_kb == page_kb).copied().collect::<Vec<_>>();
+    vec![
+        Section {
+            title: "Table 5.1: database pages of 16 KB".into(),
+            blocks: vec![Block::Table(table(&of_size(16)))],
+        },
+        Section {
+            title: "Table 5.2: database pages of 8 KB".into(),
+            blocks: vec![Block::Table(table(&of_size(8)))],
+        },
+        Section {
+            title: "Figure 5.1: hit rate".into(),
+            blocks: vec![bars(rows, "Hits of all reads", "%", |row| row.hit_rate)],
+        },
+        Section {
+            title: "Figure 5.2: normalised mean response".into(),
+            blocks: vec![bars(
+                rows,
+                "Mean response by that of FlashTier without a write buffer",
+                "normalised",
+                |row| row.response,
+            )],
+        },
+    ]
+}
+
+/// Rows as the thesis prints them, its numbers in the second line of columns.
+fn table(rows: &[RwRow]) -> Table {
+    let mut columns = vec![Column::words("cache"), Column::numbers("write buffer, MB")];
+    for (name, _) in MEASURES {
+        columns.push(Column::numbers("ours").under(name));
+        columns.push(Column::numbers("thesis").under(name));
+    }
+    let cells = |row: &RwRow| {
+        let paper = rw::of(row);
+        let mut cells = vec![row.contender.name().to_owned(), row.buffer_mb.to_string()];
+        for (_, show) in MEASURES {
+            cells.push(show(row));
+            cells.push(paper.map_or("–".to_owned(), show));
+        }
+        cells
+    };
+    Table { columns, rows: rows.iter().map(cells).collect() }
+}
+
+type Shown = (&'static str, fn(&RwRow) -> String);
+
+const MEASURES: [Shown; 6] = [
+    ("hit rate, %", |row| format!("{:.1}", row.hit_rate)),
+    ("GC count", |row| format!("{:.0}", row.gc_count)),
+    ("CLWA", |row| format!("{:.2}", row.clwa)),
+    ("FLWA", |row| format!("{:.2}", row.flwa)),
+    ("TWAF", |row| format!("{:.2}", row.twaf())),
+    ("response", |row| format!("{:.3}", row.response)),
+];
+
+/// A group for each page size and write buffer, a bar for each cache.
+fn bars(rows: &[RwRow], title: &str, unit: &str, value: fn(&RwRow) -> f64) -> Block {
+    let mut groups: Vec<BarGroup> = Vec::new();
+    for (page_kb, buffer_mb) in [(16, 0), (16, 8), (16, 16), (8, 0), (8, 8), (8, 16)] {
+        let of_group = rows.iter().filter(|row| (row.page_kb, row.buffer_mb) == (page_kb, buffer_mb));
+        let bars =
+            of_group.map(|row| Bar { series: row.contender.name().into(), value: value(row) }).collect();
+        groups.push(BarGroup { label: format!("{page_kb} KB, {buffer_mb} MB"), bars });
+    }
+    Block::Chart(Chart::Bars(BarChart { title: title.into(), y_label: unit.into(), groups }))
+}
