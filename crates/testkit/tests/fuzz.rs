@@ -60,6 +60,11 @@ fn structures_are_read_or_refused() {
 }
 
 #[test]
+fn traces_are_read_or_refused() {
+    fuzz("trace", 8000);
+}
+
+#[test]
 fn logs_are_read_or_refused() {
     fuzz("wal", 600);
 }

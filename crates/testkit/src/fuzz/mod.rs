@@ -1,4 +1,5 @@
-//! What is fed with arbitrary bytes: every parser of what comes from a device, and recovery as a whole. It opens or is
+//! What is fed with arbitrary bytes: every parser of what comes from a device, recovery as a whole,
+//! and the readers of traces. It opens or is
 //! refused; it does not panic, hang, or take more memory than the options say.
 //!
 //! One set of targets, three drivers: `fuzz/` wraps them for cargo-fuzz (coverage-guided, nightly toolchain); plain tests
@@ -13,6 +14,7 @@ pub mod mutate;
 mod recover;
 mod reseal;
 mod samples;
+mod trace;
 
 pub use images::Images;
 pub use samples::samples;
@@ -27,7 +29,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target { name: "superblock", run: blocks::superblock },
     Target { name: "segment", run: blocks::segment },
     Target { name: "summary", run: blocks::summary },
@@ -35,6 +37,7 @@ pub const TARGETS: [Target; 7] = [
     Target { name: "page", run: blocks::page },
     Target { name: "wal", run: log::wal },
     Target { name: "recover", run: recover::recover },
+    Target { name: "trace", run: trace::trace },
 ];
 
 /// The target of that name.
