@@ -204,7 +204,7 @@ fn through_the_engine(trace: &Trace, policy: PolicyKind, mode: Mode) -> entresol
 fn the_engine_decides_as_the_replay() {
     let trace = trace();
     for policy in PolicyKind::ALL {
-        for mode in Mode::ALL {
+        for mode in Mode::ALL.into_iter().filter(|mode| mode.refused_by(policy).is_none()) {
             let ours = replayed(&trace, policy, mode);
             let engine = through_the_engine(&trace, policy, mode);
             let name = format!("{} {}", policy.name(), mode.name());
@@ -225,7 +225,8 @@ fn the_engine_decides_as_the_replay() {
                 "{name}"
             );
             assert_eq!(ours.decision_hash, format!("{:016x}", engine.decision_hash), "{name}");
-            assert!(ours.flash_writes > 2 * u64::from(SLOTS), "{name}: the cache was turned over");
+            let turned = ours.flash_writes > 2 * u64::from(SLOTS);
+            assert!(turned || mode != Mode::usual(policy), "{name}: the cache was turned over");
         }
     }
 }

@@ -48,7 +48,10 @@ fn config(trace: &Trace, middle: Middle, dram_pages: u32, flash_pages: u32) -> R
     let catalogue = Catalogue::builtin();
     RunConfig {
         middle,
-        mode: Mode::WriteBack,
+        mode: match middle {
+            Middle::Policy(policy) => Mode::usual(policy),
+            _ => Mode::WriteBack,
+        },
         replacement: Replacement::Lru,
         dram_pages,
         flash_pages,

@@ -153,6 +153,33 @@ const REASONS: &[(&str, &str, &str)] = &[
         "few clients on a small database do not keep the flash device busy all the time",
     ),
     (
+        "FaCE table 4a",
+        "face, face-gr",
+        "with a large cache nearly every miss of this small database is served by flash, which then sets the pace instead of \
+         the disks",
+    ),
+    (
+        "FaCE table 4b",
+        "the face family's",
+        "the flash device is at its limit with the largest caches already",
+    ),
+    (
+        "FaCE table 3a",
+        "hit rates",
+        "short runs on a small database: neighbours differ by less than their spread",
+    ),
+    (
+        "FaCE figure 4a",
+        "the face family's",
+        "the largest caches hold most of what is read; neighbours differ by less than the spread of short runs",
+    ),
+    (
+        "FaCE figure 5",
+        "lc does not scale",
+        "lc is limited by the disks here, not by the modelled drive, which keeps up better with scattered writes",
+    ),
+    ("FaCE figure 5", "tpmC of face-gsc", "processor, log and flash set the pace where disks are many"),
+    (
         "FaCE table 4b",
         "lc's flash I/Os",
         "the modelled drive's garbage collection profits from hot pages that are overwritten soon; only under evenly spread \
