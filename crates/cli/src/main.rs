@@ -34,6 +34,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Bench { bench: Bench::Restart(restart) } => command::restart::run(&restart),
         Command::Simulate(simulate) => command::simulate::run(&simulate),
         Command::Reproduce(reproduce) => command::reproduce::run(&reproduce),
+        Command::Advise(advise) => command::advise::run(&advise),
         Command::Mrc(mrc) => command::mrc::run(&mrc),
         Command::Inspect(inspect) => match (inspect.what, inspect.flash) {
             (Some(InspectWhat::Layout { slots }), _) => command::layout::run(slots),

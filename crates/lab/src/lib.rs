@@ -1,8 +1,10 @@
 //! Experiments on the store and the engine, the papers' figures, and reports that put ours beside theirs.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod bench;
 pub mod config;
+pub mod cost;
 pub mod mrc;
 pub mod paper;
 pub mod replay;

@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, with the help that explains it.
 
+mod advise;
 mod bench;
 mod machine;
 mod reproduce;
@@ -9,6 +10,7 @@ mod trace;
 mod values;
 mod worker;
 
+pub use advise::AdviseArgs;
 pub use bench::{Bench, RestartArgs, TpccArgs};
 pub use machine::MachineArgs;
 pub use reproduce::ReproduceArgs;
@@ -42,6 +44,7 @@ Examples:
   entresol simulate --trace T --policy lc,face-gsc --dram-percent 2 --flash-percent 4,8,16
   entresol reproduce all --quick          the papers' figures beside ours
   entresol mrc --trace T --html mrc.html  miss-ratio curves
+  entresol advise --trace T               what to buy: DRAM, flash, which policy; or no flash
   entresol devices                        the modelled devices
   entresol trace info FILE                what a trace of page references is like
   entresol check flash.img disk.img       is this flash cache sound?
@@ -68,6 +71,11 @@ pub enum Command {
     Reproduce(ReproduceArgs),
     /// Draw miss-ratio curves of a trace: one level of many sizes
     Mrc(Box<MrcArgs>),
+    /// Say what to buy for a trace: how much DRAM and flash, which policy and mode, or no flash at all
+    ///
+    /// Replays the trace under every sensible split of the money between DRAM and flash (3LA's equi-cost constraint), policies
+    /// and modes, and compares each with DRAM alone for the same money, in both halves of the trace.
+    Advise(Box<AdviseArgs>),
     /// Show what is on a flash cache, or how its directory is laid out in memory
     Inspect(InspectArgs),
     /// Verify every invariant of a flash cache (exit status 1 if one is broken)

@@ -185,6 +185,52 @@ pub fn papers(text: &str) -> Result<Papers, String> {
     })
 }
 
+/// A policy of the flash cache.
+pub fn flash_policy(text: &str) -> Result<replay::Middle, String> {
+    match replay::Middle::from_name(text) {
+        Some(middle) if middle != replay::Middle::None => Ok(middle),
+        _ => {
+            let known: Vec<_> = replay::Middle::names().into_iter().filter(|name| *name != "none").collect();
+            Err(format!(
+                "no policy of a flash cache is called {text:?}; known are {} (several are separated by commas)",
+                known.join(", ")
+            ))
+        }
+    }
+}
+
+/// Money.
+pub fn money(text: &str) -> Result<f64, String> {
+    match number(text) {
+        Ok(value) if value > 0.0 => Ok(value),
+        _ => Err(format!("{text:?} is no amount of money; give a number above 0, e.g. 1.5")),
+    }
+}
+
+/// A number of years.
+pub fn years(text: &str) -> Result<f64, String> {
+    match number(text) {
+        Ok(value) if (0.0..=1000.0).contains(&value) => Ok(value),
+        _ => Err(format!("{text:?} is no number of years; 0 to 1000 are possible")),
+    }
+}
+
+/// A response, microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Latency(pub f64);
+
+/// A response: a number with us, µs, ms or s behind it.
+pub fn latency(text: &str) -> Result<Latency, String> {
+    let units = [("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)];
+    let parsed = units.iter().find_map(|(unit, us)| Some((text.strip_suffix(unit)?, us)));
+    match parsed.map(|(digits, us)| (number(digits.trim_end()), us)) {
+        Some((Ok(value), us)) if value > 0.0 => Ok(Latency(value * us)),
+        _ => Err(format!(
+            "{text:?} is no response; give a number above 0 with its unit, e.g. 500us, 2ms or 1s"
+        )),
+    }
+}
+
 /// A cache mode.
 pub fn mode(text: &str) -> Result<Mode, String> {
     Mode::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {

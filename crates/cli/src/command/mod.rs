@@ -1,5 +1,7 @@
 //! One file a command.
 
+pub mod advise;
+mod catalogue;
 pub mod check;
 pub mod devices;
 pub mod inspect;

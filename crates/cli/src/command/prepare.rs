@@ -187,8 +187,17 @@ impl Outputs {
 
     /// Prints the report and writes the files.
     pub fn show<T: Serialize>(&self, report: &Report, results: &[T]) -> Result<(), Failure> {
+        self.show_as(report, &report::json(results).map_err(anyhow::Error::from)?)
+    }
+
+    /// As [`Outputs::show`], with one object instead of an array.
+    pub fn show_one<T: Serialize>(&self, report: &Report, result: &T) -> Result<(), Failure> {
+        self.show_as(report, &report::json_object(result).map_err(anyhow::Error::from)?)
+    }
+
+    fn show_as(&self, report: &Report, json: &[u8]) -> Result<(), Failure> {
         if let Some(file) = &self.json {
-            file.write(&report::json(results).map_err(anyhow::Error::from)?)?;
+            file.write(json)?;
         }
         if let Some(file) = &self.html {
             file.write(html::render(report).as_bytes())?;

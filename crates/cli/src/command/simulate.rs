@@ -1,5 +1,6 @@
 //! `entresol simulate`.
 
+use super::catalogue;
 use super::prepare::{self, Outputs};
 use super::source::Source;
 use crate::args::SimulateArgs;
@@ -44,15 +45,7 @@ impl Machine {
     fn of(args: &SimulateArgs) -> Result<Self, Failure> {
         let catalogue = match &args.devices {
             None => Catalogue::builtin(),
-            Some(path) => {
-                let shown = path.display();
-                let text = std::fs::read_to_string(path).map_err(|error| {
-                    Failure::input(format!("--devices {shown}: cannot be read ({error})"))
-                })?;
-                Catalogue::parse(&shown.to_string(), &text)
-                    .map_err(|error| Failure::input(format!("--devices: {error}")))?
-                    .over(Catalogue::builtin())
-            }
+            Some(path) => catalogue::read("--devices", path)?,
         };
         let input = |option: &str| {
             let option = option.to_owned();

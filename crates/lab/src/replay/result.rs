@@ -3,6 +3,7 @@
 use super::config::{Arrival, Middle, RunConfig};
 use super::run::{Point, Replayed};
 use crate::bench::digest;
+use crate::cost;
 use entresol_trace::Trace;
 use serde::{Deserialize, Serialize};
 
@@ -251,8 +252,11 @@ fn costs(result: &mut SimulationResult, trace: &Trace, config: &RunConfig) {
     let (dram, flash) = (gigabytes(config.dram_pages), gigabytes(result.flash_pages));
     let (memory, device) = (&config.memory, &config.flash_device);
     let cached = result.flash_pages > 0;
-    let flash_watts = if cached { device.watts_per_gb.map(|watts| watts * flash) } else { Some(0.0) };
-    result.energy_j = flash_watts.map(|watts| (memory.watts_per_gb * dram + watts) * result.tv_ms / 1e3);
+    let watts = |pages: u32, per_gb| cost::layer_watts(f64::from(pages), f64::from(trace.page_bytes), per_gb);
+    let flash_watts =
+        if cached { device.watts_per_gb.map(|per_gb| watts(result.flash_pages, per_gb)) } else { Some(0.0) };
+    let dram_watts = watts(config.dram_pages, memory.watts_per_gb);
+    result.energy_j = flash_watts.map(|flash_watts| cost::energy_j(dram_watts + flash_watts, result.tv_ms));
     let same = !cached || device.currency == memory.currency;
     let flash_price = if cached { device.price_per_gb.map(|price| price * flash) } else { Some(0.0) };
     result.money = flash_price.filter(|_| same).map(|price| price + memory.price_per_gb * dram);

@@ -3,6 +3,7 @@
 //!
 //! Invariant: a report is built once, from results alone, and both forms show that same model; neither computes a number.
 
+mod advice;
 pub mod html;
 mod model;
 mod mrc;
@@ -14,6 +15,7 @@ pub mod terminal;
 mod text;
 mod tpcc;
 
+pub use advice::advice_report;
 pub use model::{Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Report, Section, Table};
 pub use mrc::mrc_report;
 pub use reproduction::reproduction_report;
@@ -26,7 +28,12 @@ use serde::Serialize;
 
 /// Results as the command writes them: a JSON array, indented, with a newline at the end.
 pub fn json<T: Serialize>(results: &[T]) -> serde_json::Result<Vec<u8>> {
-    let mut bytes = serde_json::to_vec_pretty(results)?;
+    json_object(results)
+}
+
+/// One result as the command writes it: JSON, indented, with a newline at the end.
+pub fn json_object<T: Serialize + ?Sized>(result: &T) -> serde_json::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec_pretty(result)?;
     bytes.push(b'\n');
     Ok(bytes)
 }

@@ -8,6 +8,7 @@ use super::chapter::{Chapter, Claim, Rows};
 use super::{Context, Effort, Paper};
 use crate::bench::{run_restart, run_tpcc};
 use crate::config::{BenchConfig, Run, Stage, System, Warmup};
+use crate::cost::BreakEven;
 use crate::paper::verdict::{Check, Verdict};
 use crate::paper::{Outcome, face, restart_claims, tpcc_claims};
 use crate::report::{Block, Chart, Line, LineChart, Section, restart_report, tpcc_report};
@@ -295,7 +296,7 @@ fn merged(first: Vec<Verdict>, second: Vec<Verdict>) -> Vec<Verdict> {
 /// §2.2: the exponent of the break-even between DRAM and flash, for a lone request of the disk and the flash's rate.
 fn break_even_claim() -> Verdict {
     let (disk, flash) = (&face::MEDIA[3], &face::MEDIA[0]);
-    let exponent = |disk_ms: f64, iops: f64| disk_ms / (disk_ms - 1e3 / iops);
+    let exponent = |disk: f64, iops: f64| BreakEven { disk, flash: 1e3 / iops }.exponent();
     let lone = [(face::LONE_READ_MS, flash.random_read_iops), (face::LONE_WRITE_MS, flash.random_write_iops)];
     let queued = [
         (1e3 / disk.random_read_iops, flash.random_read_iops),

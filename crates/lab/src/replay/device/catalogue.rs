@@ -69,6 +69,23 @@ pub struct MemorySpec {
     pub watts_per_gb: f64,
 }
 
+/// What a machine is made of: a list of prices for `entresol advise`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineSpec {
+    /// Name on the command line.
+    pub name: String,
+    /// What it is.
+    #[serde(default)]
+    pub description: String,
+    /// Name of its memory.
+    pub memory: String,
+    /// Names of flash devices to choose from.
+    pub flash: Vec<String>,
+    /// Name of the device under the database.
+    pub disk: String,
+}
+
 fn dollars() -> String {
     "USD".into()
 }
@@ -83,6 +100,9 @@ pub struct Catalogue {
     /// Memories, in the order of the file.
     #[serde(default, rename = "memory")]
     pub memories: Vec<MemorySpec>,
+    /// Machines, in the order of the file.
+    #[serde(default, rename = "machine")]
+    pub machines: Vec<MachineSpec>,
 }
 
 /// A catalogue that cannot be used, or that lacks what was asked for.
@@ -156,7 +176,7 @@ impl Catalogue {
         let mut seen: Vec<&str> = Vec::new();
         let names =
             catalogue.devices.iter().map(|d| &d.name).chain(catalogue.memories.iter().map(|m| &m.name));
-        for entry in names {
+        for entry in names.chain(catalogue.machines.iter().map(|m| &m.name)) {
             if seen.contains(&entry.as_str()) {
                 return Err(CatalogueError::Twice { name: name.to_owned(), entry: entry.clone() });
             }
@@ -185,11 +205,42 @@ impl Catalogue {
         let known = |name: &str| {
             self.devices.iter().any(|d| d.name == name) || self.memories.iter().any(|m| m.name == name)
         };
+        let machines: Vec<_> = other.machines.into_iter().filter(|m| !self.has_machine(&m.name)).collect();
         let devices: Vec<_> = other.devices.into_iter().filter(|d| !known(&d.name)).collect();
         let memories: Vec<_> = other.memories.into_iter().filter(|m| !known(&m.name)).collect();
         self.devices.extend(devices);
         self.memories.extend(memories);
+        self.machines.extend(machines);
         self
+    }
+
+    fn has_machine(&self, name: &str) -> bool {
+        self.machines.iter().any(|machine| machine.name == name)
+    }
+
+    /// The machine of that name.
+    ///
+    /// # Errors
+    /// [`CatalogueError::Unknown`].
+    pub fn machine(&self, name: &str) -> Result<&MachineSpec, CatalogueError> {
+        find("list of prices", self.machines.iter(), |machine| &machine.name, name)
+    }
+
+    /// The machine that these entries alone describe: their first machine, or else one of their first memory, all their
+    /// flash devices and their first disk; what is missing is `usual`'s.
+    pub fn own_machine(&self, usual: &MachineSpec) -> MachineSpec {
+        if let Some(machine) = self.machines.first() {
+            return machine.clone();
+        }
+        let of = |kind| self.devices.iter().filter(move |device| device.kind == kind).map(|d| d.name.clone());
+        let flash: Vec<String> = of(DeviceKind::Flash).collect();
+        MachineSpec {
+            name: String::new(),
+            description: String::new(),
+            memory: self.memories.first().map_or_else(|| usual.memory.clone(), |memory| memory.name.clone()),
+            flash: if flash.is_empty() { usual.flash.clone() } else { flash },
+            disk: of(DeviceKind::Disk).next().unwrap_or_else(|| usual.disk.clone()),
+        }
     }
 
     /// The device to be used as the flash cache.
@@ -294,6 +345,36 @@ mod tests {
         assert!(parse(&(device("1", "a") + &device("1", "a"))).expect_err("twice").contains("twice"));
         assert!(parse("[[device]]\nname='a'\n").expect_err("missing").contains("mine.toml"));
         assert!(parse(&(device("1", "a") + "colour=1\n")).expect_err("unknown field").contains("colour"));
+    }
+
+    #[test]
+    fn built_in_machines_are_made_of_built_in_parts() {
+        let catalogue = Catalogue::builtin();
+        assert!(catalogue.machines.len() >= 3 && catalogue.machine("today").is_ok());
+        for machine in &catalogue.machines {
+            let memory = catalogue.memory(&machine.memory).expect("there");
+            catalogue.device(&machine.disk).expect("there");
+            for flash in &machine.flash {
+                let flash = catalogue.flash(flash).expect("there");
+                assert!(flash.price_per_gb.is_some() && flash.currency == memory.currency, "{}", flash.name);
+            }
+        }
+    }
+
+    #[test]
+    fn entries_alone_make_a_machine() {
+        let mine = "[[memory]]\nname='ours'\ndescription=''\nprice_per_gb=1\nwatts_per_gb=1\n";
+        let builtin = Catalogue::builtin();
+        let usual = builtin.machine("today").expect("built in");
+        let machine = Catalogue::parse("mine", mine).expect("a memory").own_machine(usual);
+        assert_eq!(
+            (machine.memory.as_str(), &machine.flash, &machine.disk),
+            ("ours", &usual.flash, &usual.disk)
+        );
+        let text = format!("{mine}[[machine]]\nname='m'\nmemory='ours'\nflash=['slc']\ndisk='cloud'\n");
+        let machine = Catalogue::parse("mine", &text).expect("a machine").own_machine(usual);
+        assert_eq!((machine.disk.as_str(), machine.flash[0].as_str()), ("cloud", "slc"));
+        assert!(builtin.machine("1970").is_err_and(|error| error.to_string().contains("today")));
     }
 
     #[test]

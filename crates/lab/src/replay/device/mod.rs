@@ -6,5 +6,5 @@ mod catalogue;
 mod queue;
 mod timed;
 
-pub use catalogue::{Catalogue, CatalogueError, DeviceKind, DeviceSpec, MemorySpec};
+pub use catalogue::{Catalogue, CatalogueError, DeviceKind, DeviceSpec, MachineSpec, MemorySpec};
 pub use timed::Device;

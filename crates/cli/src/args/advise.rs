@@ -1,0 +1,76 @@
+//! `entresol advise`: what to buy for a trace.
+
+use super::simulate::{OutputArgs, SourceArgs};
+use super::values::{self, Latency};
+use clap::Args;
+use entresol_lab::replay::{Middle, Replacement};
+
+/// `entresol advise`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct AdviseArgs {
+    /// The trace.
+    #[command(flatten)]
+    pub source: SourceArgs,
+
+    /// What things cost: a TOML file (see docs/LAB.md), or one of the built-in lists: today, face-2012, 3la-2010
+    #[arg(long, value_name = "FILE|LIST", default_value = "today", help_heading = "Money")]
+    pub prices: String,
+    /// Money for DRAM and flash of the trace's size, in the currency of the prices: the fastest for that is advised
+    #[arg(long, value_name = "MONEY", value_parser = values::money, conflicts_with = "target_latency")]
+    #[arg(allow_negative_numbers = true, help_heading = "Money")]
+    pub budget: Option<f64>,
+    /// Mean response that is fast enough, e.g. 500us or 2ms: the cheapest with that is advised [default: within 10 % of the
+    /// shortest that was found]
+    #[arg(long, value_name = "TIME", value_parser = values::latency, help_heading = "Money")]
+    #[arg(allow_hyphen_values = true)]
+    pub target_latency: Option<Latency>,
+    /// Flash that is worn out sooner is not advised
+    #[arg(long, value_name = "YEARS", value_parser = values::years, default_value = "1", help_heading = "Money")]
+    #[arg(allow_negative_numbers = true)]
+    pub min_years: f64,
+
+    /// Policies to choose from, separated by commas; no flash is always considered
+    #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', value_parser = values::flash_policy)]
+    #[arg(help_heading = "Layers")]
+    pub policies: Vec<Middle>,
+    /// Which DRAM frame goes first: lru, fifo or clock
+    #[arg(long, value_name = "NAME", value_parser = values::dram_replacement, default_value = "lru")]
+    #[arg(help_heading = "Layers")]
+    pub replacement: Replacement,
+    /// A write replaces all of its page, which is not read first: as in traces of block devices
+    #[arg(long, help_heading = "Layers")]
+    pub whole_writes: bool,
+
+    /// Flash devices to choose from, separated by commas [default: those of the prices]
+    #[arg(long = "flash-device", value_name = "DEVICES", value_delimiter = ',', help_heading = "Machine")]
+    pub flash_devices: Vec<String>,
+    /// Device under the database [default: that of the prices]
+    #[arg(long, value_name = "DEVICE", help_heading = "Machine")]
+    pub disk_device: Option<String>,
+    /// Kind of memory [default: that of the prices]
+    #[arg(long, value_name = "MEMORY", help_heading = "Machine")]
+    pub memory: Option<String>,
+    /// Clients of a closed loop: each takes the next reference when it is free
+    #[arg(long, value_name = "N", value_parser = values::clients, default_value = "8", help_heading = "Machine")]
+    #[arg(allow_negative_numbers = true)]
+    pub clients: u32,
+    /// References come at their times in the trace instead of in a closed loop
+    #[arg(long, conflicts_with = "clients", help_heading = "Machine")]
+    pub timed: bool,
+    /// Microseconds that a DRAM hit takes
+    #[arg(long, value_name = "µS", value_parser = values::hit_us, default_value = "2", help_heading = "Machine")]
+    #[arg(allow_negative_numbers = true)]
+    pub hit_us: f64,
+
+    /// Where results go.
+    #[command(flatten)]
+    pub outputs: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  entresol advise --trace pg.bin.zst                               which policy, how much flash, does it pay?
+  entresol advise --trace pg.bin.zst --budget 0.2                  the fastest for 0.2 USD
+  entresol advise --trace pg.bin.zst --target-latency 500us        the cheapest that is so fast
+  entresol advise --trace pg.bin.zst --prices ours.toml --html advice.html";

@@ -1,0 +1,97 @@
+//! `entresol advise`.
+
+use super::catalogue;
+use super::prepare::{self, Outputs};
+use super::source::Source;
+use crate::args::AdviseArgs;
+use crate::failure::Failure;
+use crate::progress::Share;
+use entresol_format::superblock::Mode;
+use entresol_lab::advise::{self, AdviceError, Goal, Question};
+use entresol_lab::replay::device::{Catalogue, CatalogueError, MachineSpec};
+use entresol_lab::replay::{Arrival, Middle, RunConfig};
+use entresol_lab::report;
+
+/// Policies where none are named: one of each kind. The first are tried at every size.
+const POLICIES: [&str; 7] = ["face-gsc", "loc", "lc", "glb", "tac", "face-gr", "flashcache"];
+/// Share of the trace that warms up where nothing is said.
+const WARM_UP: usize = 4;
+
+/// Advises.
+pub fn run(args: &AdviseArgs) -> Result<(), Failure> {
+    prepare::distinct("--policy", &args.policies, |middle: &Middle| middle.name().to_owned())?;
+    prepare::distinct("--flash-device", &args.flash_devices, String::clone)?;
+    let (prices, machine) = catalogue::prices(&args.prices)?;
+    let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref())?;
+    let source = Source::read(&args.source)?;
+    let question = question(args, &prices, &machine, &source)?;
+    let bar = Share::new("advising", 1);
+    let advice = advise::advise(&source.trace, &question, &|run, share| bar.show(run, share));
+    drop(bar);
+    let advice = advice.map_err(|error| match error.downcast::<AdviceError>() {
+        Ok(refused) => Failure::input(named(args, &refused)),
+        Err(error) => Failure::Run(error),
+    })?;
+    outputs.show_one(&report::advice_report(&advice), &advice)
+}
+
+/// The sentence, with the option that it is about.
+fn named(args: &AdviseArgs, refused: &AdviceError) -> String {
+    match refused {
+        AdviceError::Budget { .. } => format!("--budget: {refused}"),
+        AdviceError::NoPrice { .. } | AdviceError::Currencies { .. } => {
+            format!("--prices {}: {refused}", args.prices)
+        }
+        _ => refused.to_string(),
+    }
+}
+
+fn question(
+    args: &AdviseArgs,
+    prices: &Catalogue,
+    machine: &MachineSpec,
+    source: &Source,
+) -> Result<Question, Failure> {
+    // What was not named on the command line was named by the prices.
+    let input = |option: &str, named: bool| {
+        let option = if named { option.to_owned() } else { format!("--prices {}", args.prices) };
+        move |error: CatalogueError| Failure::input(format!("{option}: {error}"))
+    };
+    let own_flash = !args.flash_devices.is_empty();
+    let names = if own_flash { &args.flash_devices } else { &machine.flash };
+    let flash =
+        names.iter().map(|name| prices.flash(name).cloned().map_err(input("--flash-device", own_flash)));
+    let flash_devices: Vec<_> = flash.collect::<Result<_, _>>()?;
+    let disk = args.disk_device.as_deref().unwrap_or(&machine.disk);
+    let memory = args.memory.as_deref().unwrap_or(&machine.memory);
+    let whole = args.source.measure_from.is_none();
+    let first = flash_devices.first().cloned();
+    let base = RunConfig {
+        middle: Middle::None,
+        mode: Mode::WriteBack,
+        replacement: args.replacement,
+        dram_pages: 1,
+        flash_pages: 0,
+        exact_devices: false,
+        arrival: if args.timed { Arrival::Timed } else { Arrival::Closed { clients: args.clients } },
+        hit_ns: (args.hit_us * 1e3).round() as u64,
+        whole_writes: args.whole_writes,
+        flush_at_end: false,
+        flash_device: first
+            .ok_or_else(|| Failure::input(format!("--prices {}: names no flash device", args.prices)))?,
+        disk_device: prices.device(disk).map_err(input("--disk-device", args.disk_device.is_some()))?.clone(),
+        memory: prices.memory(memory).map_err(input("--memory", args.memory.is_some()))?.clone(),
+        records: source.records.clone(),
+        measure_from: if whole { source.records.end / WARM_UP } else { source.measure_from },
+    };
+    let middles = match args.policies.as_slice() {
+        [] => POLICIES.iter().filter_map(|name| Middle::from_name(name)).collect(),
+        named => named.to_vec(),
+    };
+    let goal = match (args.budget, args.target_latency) {
+        (Some(money), _) => Goal::Budget(money),
+        (None, Some(latency)) => Goal::Response(latency.0),
+        (None, None) => Goal::Knee,
+    };
+    Ok(Question { base, flash_devices, middles, goal, years_min: args.min_years })
+}

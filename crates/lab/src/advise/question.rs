@@ -1,0 +1,104 @@
+//! What is asked, and what cannot be.
+
+use crate::replay::device::DeviceSpec;
+use crate::replay::{Middle, RunConfig, SimulationError};
+use thiserror::Error;
+
+/// What the best configuration is best at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// The shortest mean response for so much money, in the currency of the prices.
+    Budget(f64),
+    /// The cheapest whose mean response is at most so many microseconds.
+    Response(f64),
+    /// The cheapest whose mean response is within 10 % of the shortest that was found.
+    Knee,
+}
+
+/// A question.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Everything that is not searched: disk, memory, clients, the part of the trace. What lies between, its mode and the
+    /// sizes are replaced.
+    pub base: RunConfig,
+    /// Flash devices to choose from.
+    pub flash_devices: Vec<DeviceSpec>,
+    /// Policies to choose from; no flash at all is always considered.
+    pub middles: Vec<Middle>,
+    /// What is wanted.
+    pub goal: Goal,
+    /// A flash device that is worn out sooner, in years, is not advised.
+    pub years_min: f64,
+}
+
+/// A question that has no answer.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum AdviceError {
+    /// A device without a price.
+    #[error("{device} has no price; give it price_per_gb in the file of prices")]
+    NoPrice {
+        /// The device.
+        device: String,
+    },
+    /// Prices that cannot be compared.
+    #[error(
+        "{device} is priced in {found} and the memory in {expected}; give both in one currency in the file of prices"
+    )]
+    Currencies {
+        /// The device.
+        device: String,
+        /// Its currency.
+        found: String,
+        /// The memory's.
+        expected: String,
+    },
+    /// Too little money.
+    #[error(
+        "{found} {currency} buy less than the least DRAM that makes sense for this trace; from {least:.6} {currency} on there \
+         is something to choose, and all of the trace's pages in DRAM cost {all:.6} {currency}"
+    )]
+    Budget {
+        /// The money.
+        found: f64,
+        /// Its currency.
+        currency: String,
+        /// The least that makes sense.
+        least: f64,
+        /// What DRAM for all pages costs.
+        all: f64,
+    },
+    /// Nothing to choose from.
+    #[error("there is no {what} to choose from; name at least one")]
+    Nothing {
+        /// Flash device, or policy.
+        what: &'static str,
+    },
+    /// It cannot be simulated.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
+}
+
+impl Question {
+    /// Says whether the question can be answered.
+    pub(super) fn check(&self) -> Result<(), AdviceError> {
+        if self.flash_devices.is_empty() {
+            return Err(AdviceError::Nothing { what: "flash device" });
+        }
+        if self.middles.iter().all(|middle| *middle == Middle::None) {
+            return Err(AdviceError::Nothing { what: "policy" });
+        }
+        for device in &self.flash_devices {
+            if device.price_per_gb.is_none() {
+                return Err(AdviceError::NoPrice { device: device.name.clone() });
+            }
+            if device.currency != self.base.memory.currency {
+                return Err(AdviceError::Currencies {
+                    device: device.name.clone(),
+                    found: device.currency.clone(),
+                    expected: self.base.memory.currency.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+}

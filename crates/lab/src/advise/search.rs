@@ -1,0 +1,292 @@
+//! Which configurations are replayed: coarse first, then around the best.
+//!
+//! Invariant: every configuration is replayed once; beside each there is DRAM alone for the same money.
+
+use super::judge::{self, Judged};
+use super::question::{AdviceError, Goal, Question};
+use super::split::Market;
+use crate::cost::Layers;
+use crate::replay::{Middle, Progress, RunConfig, SimulationResult, simulate};
+use entresol_format::superblock::Mode;
+use entresol_trace::Trace;
+
+/// Money that is tried where none is given, as DRAM in per cent of the trace's pages.
+const LADDER_PERCENTS: [f64; 8] = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
+/// Steps between two rungs of the ladder, to find the cheapest.
+const STEPS: [f64; 2] = [0.63, 0.79];
+/// Splits at which all policies are tried.
+const SPLITS_KEPT: usize = 2;
+/// Policies of which all modes are tried.
+const MODES_OF: usize = 2;
+/// How many of the best are looked at closer and shown.
+pub(super) const BEST: usize = 5;
+
+/// A configuration to be tried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Choice {
+    pub middle: Middle,
+    pub mode: Mode,
+    /// Index of the flash device in the question.
+    pub device: usize,
+    pub layers: Layers,
+    /// The money, in pages of DRAM.
+    pub b: f64,
+}
+
+/// A configuration that was tried.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub choice: Choice,
+    pub money: f64,
+    pub result: SimulationResult,
+}
+
+impl Run {
+    pub fn has_flash(&self) -> bool {
+        self.choice.middle != Middle::None
+    }
+    pub fn response_us(&self) -> f64 {
+        self.result.mean_response_us
+    }
+}
+
+/// Mean responses of a configuration in the first and second half of what is measured, microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Halves {
+    pub choice: Choice,
+    pub responses_us: [f64; 2],
+}
+
+/// A search under way.
+pub(super) struct Search<'a> {
+    pub trace: &'a Trace,
+    pub question: &'a Question,
+    pub market: Market,
+    pub runs: Vec<Run>,
+    progress: Progress<'a>,
+    /// Which stage is under way, of [`STAGES`].
+    stage: usize,
+}
+
+/// Stages of a search, for the bar that shows how far it is.
+const STAGES: usize = 5;
+
+impl<'a> Search<'a> {
+    pub fn new(
+        trace: &'a Trace,
+        question: &'a Question,
+        progress: Progress<'a>,
+    ) -> Result<Self, AdviceError> {
+        question.check()?;
+        let market = Market::of(trace, question);
+        if let Goal::Budget(money) = question.goal {
+            let least = market.dram_min() * market.dram_page;
+            if money < least {
+                return Err(AdviceError::Budget {
+                    found: money,
+                    currency: question.base.memory.currency.clone(),
+                    least,
+                    all: market.pages * market.dram_page,
+                });
+            }
+        }
+        let search = Self { trace, question, market, runs: Vec::new(), progress, stage: 0 };
+        search.config(&search.alone(search.budgets()[0])).validate(trace)?;
+        Ok(search)
+    }
+
+    /// Replays what may be best.
+    pub fn explore(&mut self) -> anyhow::Result<()> {
+        let budgets = self.budgets();
+        let probes: Vec<Middle> = self.middles().take(if budgets.len() == 1 { 2 } else { 1 }).collect();
+        let mut choices = Vec::new();
+        for b in &budgets {
+            choices.push(self.alone(*b));
+            probes.iter().for_each(|middle| choices.extend(self.splits(*b, *middle)));
+        }
+        self.run(choices)?;
+        self.run(self.other_policies())?;
+        self.run(self.other_modes())?;
+        self.run(self.between(&budgets))
+    }
+
+    fn middles(&self) -> impl Iterator<Item = Middle> {
+        self.question.middles.iter().copied().filter(|middle| *middle != Middle::None)
+    }
+
+    /// Money to be tried, in pages of DRAM.
+    fn budgets(&self) -> Vec<f64> {
+        let least = self.market.dram_min();
+        match self.question.goal {
+            Goal::Budget(money) => vec![money / self.market.dram_page],
+            Goal::Response(_) | Goal::Knee => {
+                let mut budgets: Vec<f64> =
+                    LADDER_PERCENTS.iter().map(|p| (self.market.pages * p / 100.0).max(least)).collect();
+                budgets.dedup();
+                budgets
+            }
+        }
+    }
+
+    /// DRAM alone for the money of `b` pages.
+    fn alone(&self, b: f64) -> Choice {
+        let layers = self.market.dram_alone(b);
+        Choice { middle: Middle::None, mode: Mode::WriteBack, device: 0, layers, b }
+    }
+
+    fn splits(&self, b: f64, middle: Middle) -> Vec<Choice> {
+        let on = |device: usize| {
+            let spec = &self.question.flash_devices[device];
+            let choice = move |layers| Choice { middle, mode: Mode::WriteBack, device, layers, b };
+            self.market.splits(b, middle, spec).into_iter().map(choice)
+        };
+        let all = (0..self.question.flash_devices.len()).flat_map(on);
+        all.filter_map(|choice| self.modes(&choice).into_iter().next()).collect()
+    }
+
+    /// The choice in every mode that works, the usual one first. A cache that is only read is no choice: nothing enters it.
+    fn modes(&self, choice: &Choice) -> Vec<Choice> {
+        let modes = Mode::ALL.into_iter().filter(|mode| *mode != Mode::ReadOnly);
+        let with = modes.map(|mode| Choice { mode, ..*choice });
+        with.filter(|choice| self.config(choice).validate(self.trace).is_ok()).collect()
+    }
+
+    /// The same money and flash under another policy.
+    fn with(&self, choice: &Choice, middle: Middle) -> Option<Choice> {
+        let device = &self.question.flash_devices[choice.device];
+        let layers = self.market.beside(choice.b, choice.layers.flash_pages, middle, device)?;
+        self.modes(&Choice { middle, layers, ..*choice }).into_iter().next()
+    }
+
+    /// The best splits with flash so far, each once.
+    fn best_splits(&self) -> Vec<Choice> {
+        let mut kept: Vec<Choice> = Vec::new();
+        for run in judge::ranked(&self.runs, self.question).into_iter().filter(|run| run.has_flash()) {
+            let choice = run.choice;
+            let same = |other: &Choice| {
+                (other.b, other.layers.flash_pages, other.device)
+                    == (choice.b, choice.layers.flash_pages, choice.device)
+            };
+            if !kept.iter().any(same) {
+                kept.push(choice);
+            }
+            if kept.len() == SPLITS_KEPT {
+                break;
+            }
+        }
+        kept
+    }
+
+    /// The best splits under every policy.
+    fn other_policies(&self) -> Vec<Choice> {
+        let mut choices = Vec::new();
+        for choice in self.best_splits() {
+            choices.extend(self.middles().filter_map(|middle| self.with(&choice, middle)));
+        }
+        choices
+    }
+
+    fn other_modes(&self) -> Vec<Choice> {
+        let ranked = judge::ranked(&self.runs, self.question);
+        let best: Vec<&Choice> =
+            ranked.into_iter().filter(|run| run.has_flash()).map(|run| &run.choice).collect();
+        let mut policies: Vec<Middle> = Vec::new();
+        let mut choices = Vec::new();
+        for choice in best {
+            if !policies.contains(&choice.middle) && policies.len() < MODES_OF {
+                policies.push(choice.middle);
+                choices.extend(self.modes(choice));
+            }
+        }
+        choices
+    }
+
+    /// Where money is free: a little less than the best of both kinds cost.
+    fn between(&self, budgets: &[f64]) -> Vec<Choice> {
+        if budgets.len() == 1 {
+            return Vec::new();
+        }
+        let ranked = judge::ranked(&self.runs, self.question);
+        let flash = ranked.iter().find(|run| run.has_flash());
+        let alone = ranked.iter().find(|run| !run.has_flash());
+        let mut choices = Vec::new();
+        for (run, step) in flash.into_iter().chain(alone).flat_map(|run| STEPS.map(|step| (run, step))) {
+            let b = (run.choice.b * step).max(self.market.dram_min());
+            choices.push(self.alone(b));
+            if run.has_flash() {
+                choices.extend(self.splits(b, run.choice.middle));
+            }
+        }
+        choices
+    }
+
+    fn config(&self, choice: &Choice) -> RunConfig {
+        RunConfig {
+            middle: choice.middle,
+            mode: choice.mode,
+            dram_pages: choice.layers.dram_pages,
+            flash_pages: choice.layers.flash_pages,
+            flash_device: self.question.flash_devices[choice.device].clone(),
+            ..self.question.base.clone()
+        }
+    }
+
+    /// Replays what was not replayed yet. What is not possible (a cache too small for its policy) is left out.
+    fn run(&mut self, choices: Vec<Choice>) -> anyhow::Result<()> {
+        let mut new: Vec<Choice> = Vec::new();
+        for choice in choices {
+            let known = self.runs.iter().any(|run| run.choice == choice) || new.contains(&choice);
+            if !known && self.config(&choice).validate(self.trace).is_ok() {
+                new.push(choice);
+            }
+        }
+        let configs: Vec<RunConfig> = new.iter().map(|choice| self.config(choice)).collect();
+        let results = self.simulate(&configs)?;
+        for (choice, result) in new.into_iter().zip(results) {
+            let money = self.market.money(choice.layers, &self.question.flash_devices[choice.device]);
+            self.runs.push(Run { choice, money, result });
+        }
+        Ok(())
+    }
+
+    /// Replays one stage and tells how far it is.
+    fn simulate(&mut self, configs: &[RunConfig]) -> anyhow::Result<Vec<SimulationResult>> {
+        let (stage, count, progress) = (self.stage, configs.len().max(1), self.progress);
+        let done = |run: usize, share: f64| {
+            progress(0, (stage as f64 + (run as f64 + share) / count as f64) / STAGES as f64);
+        };
+        self.stage += 1;
+        simulate(self.trace, configs, &done)
+    }
+
+    /// The best few and DRAM alone for the same money, in both halves of what is measured. The second half goes on where the
+    /// first ends.
+    pub fn halves(&mut self, judged: &Judged) -> anyhow::Result<Vec<Halves>> {
+        let (from, end) = (self.question.base.measure_from, self.question.base.records.end);
+        let middle = from + (end - from) / 2;
+        let mut choices: Vec<Choice> = Vec::new();
+        for choice in judged.best.iter().chain(&judged.pair) {
+            for choice in [*choice, self.alone(choice.b)] {
+                if !choices.contains(&choice) {
+                    choices.push(choice);
+                }
+            }
+        }
+        let of = |choice: &Choice| {
+            let config = self.config(choice);
+            let first = RunConfig { records: config.records.start..middle, ..config.clone() };
+            [first, RunConfig { measure_from: middle, ..config }]
+        };
+        let configs: Vec<RunConfig> = choices.iter().flat_map(of).collect();
+        // A half may be without references: the trace is too short to be cut.
+        if configs.iter().any(|config| config.validate(self.trace).is_err()) {
+            return Ok(Vec::new());
+        }
+        let results = self.simulate(&configs)?;
+        let halves = |(choice, pair): (&Choice, &[SimulationResult])| Halves {
+            choice: *choice,
+            responses_us: [pair[0].mean_response_us, pair[1].mean_response_us],
+        };
+        Ok(choices.iter().zip(results.chunks(2)).map(halves).collect())
+    }
+}

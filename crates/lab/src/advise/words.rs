@@ -1,0 +1,168 @@
+//! The answer in a sentence, and what else is to be known before buying.
+
+use super::advice::{Advice, Candidate, Reason, Sureness, Verdict};
+use crate::report::whole;
+
+/// A flash device that lasts less is worth a warning.
+const YEARS_SHORT: f64 = 5.0;
+/// DRAM alone whose hit rate is so high has hardly anything for flash to do.
+const HITS_HIGH: f64 = 0.995;
+
+/// What is spoken of.
+pub(super) struct Said {
+    pub advised: Option<Candidate>,
+    /// Flash that is compared with DRAM alone for the same money.
+    pub pair: Option<Candidate>,
+    pub alone: Option<Candidate>,
+    pub years_min: f64,
+}
+
+/// The verdict in one sentence.
+pub(super) fn sentence(advice: &Advice, said: &Said) -> String {
+    let sure = sure(advice.sureness);
+    match (advice.verdict, &said.advised) {
+        (_, None) => "Nothing could be tried.".into(),
+        (Verdict::Flash, Some(flash)) => {
+            let beside = compared(advice, flash, said);
+            format!("Buy flash: {}. {beside}{sure}", described(advice, flash))
+        }
+        (Verdict::Unreachable, Some(nearest)) => format!(
+            "Out of reach: nothing that was tried answers in {} on the average. The nearest is {}.",
+            time(advice.target_us.unwrap_or(f64::NAN)),
+            described(advice, nearest)
+        ),
+        (Verdict::NoFlash, Some(alone)) => {
+            let why = why_not(advice, alone, said);
+            format!("No flash: {}. {why}{sure}", described(advice, alone))
+        }
+    }
+}
+
+fn compared(advice: &Advice, flash: &Candidate, said: &Said) -> String {
+    let mut text = String::new();
+    if let Some(gain) = flash.gain {
+        text = format!("DRAM alone for the same money takes {}. ", time(flash.mean_response_us * gain));
+    }
+    let fast = |alone: &&Candidate| advice.target_us.is_some_and(|us| alone.mean_response_us <= us);
+    match (&said.alone, advice.target_us) {
+        (Some(alone), Some(_)) if fast(&alone) => {
+            text.push_str(&format!("DRAM alone that is as fast costs {}. ", money(advice, alone.money)));
+        }
+        (_, Some(_)) => text.push_str("No DRAM that was tried is as fast alone. "),
+        _ => {}
+    }
+    text
+}
+
+fn why_not(advice: &Advice, alone: &Candidate, said: &Said) -> String {
+    let rival = said.pair.as_ref().map(|pair| {
+        format!("the best with flash, {}, takes {}", layers(advice, pair), time(pair.mean_response_us))
+    });
+    match (advice.reason, rival) {
+        (Reason::Hurts, Some(rival)) => {
+            format!("Flash would make it slower: for the same money {rival}. ")
+        }
+        (Reason::WearsOut, _) => {
+            format!("Every flash cache that was tried would be worn out within {} years. ", said.years_min)
+        }
+        (Reason::TooSmall, _) => "For this trace and money no flash cache is large enough to work. ".into(),
+        (_, Some(rival)) if alone.dram_hit_rate >= HITS_HIGH => {
+            format!("Flash would not pay: DRAM answers nearly everything, and for the same money {rival}. ")
+        }
+        (_, Some(rival)) => format!("Flash would not pay: for the same money {rival}. "),
+        (_, None) => "Flash would not pay: nothing with flash costs less. ".into(),
+    }
+}
+
+fn sure(sureness: Sureness) -> &'static str {
+    match sureness {
+        Sureness::Sure => "Both halves of the trace say so.",
+        Sureness::Likely => "Both halves of the trace point there, one of them weakly.",
+        Sureness::Unsure => "The halves of the trace disagree: capture a longer one before buying.",
+        Sureness::Unknown => "",
+    }
+}
+
+/// What else is to be known.
+pub(super) fn warnings(advice: &Advice, said: &Said) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let years = said.advised.as_ref().and_then(|advised| advised.flash_lifetime_years);
+    if let Some(years) = years.filter(|years| *years < YEARS_SHORT) {
+        warnings.push(format!("At this pace the flash device is worn out after {years:.1} years."));
+    }
+    let mut slower: Vec<&str> = Vec::new();
+    for candidate in &advice.tried {
+        let hurts = candidate.gain.is_some_and(|gain| gain < super::judge::HURTS);
+        let name = candidate.policy.as_str();
+        if hurts && candidate.policy != "none" && !slower.contains(&name) {
+            slower.push(name);
+        }
+    }
+    if advice.verdict == Verdict::Flash && !slower.is_empty() {
+        warnings.push(format!(
+            "Flash can hurt here too: {} {} slower than DRAM alone for the same money in at least one of the sizes and modes \
+             that were tried.",
+            slower.join(", "),
+            if slower.len() == 1 { "was" } else { "were" }
+        ));
+    }
+    let cold = advice.references < 10 * advice.trace_pages;
+    if cold {
+        warnings.push(
+            "The trace is short for its pages (fewer than ten references a page measured): much of what is seen is caches \
+             filling up."
+                .into(),
+        );
+    }
+    warnings
+}
+
+/// A configuration with what it costs and gives.
+fn described(advice: &Advice, candidate: &Candidate) -> String {
+    format!(
+        "{}, for {}, answers in {} on the average",
+        layers(advice, candidate),
+        money(advice, candidate.money),
+        time(candidate.mean_response_us)
+    )
+}
+
+/// A configuration.
+pub(super) fn layers(advice: &Advice, candidate: &Candidate) -> String {
+    let size = |pages: u32| {
+        let bytes = f64::from(pages) * f64::from(advice.page_bytes);
+        format!("{} pages ({})", whole(pages.into()), size_of(bytes))
+    };
+    if candidate.flash_pages == 0 {
+        return format!("{} of DRAM", size(candidate.dram_pages));
+    }
+    format!(
+        "{} of {} under {} ({}) beside {} of DRAM",
+        size(candidate.flash_pages),
+        candidate.flash_device,
+        candidate.policy,
+        candidate.mode,
+        size(candidate.dram_pages)
+    )
+}
+
+fn size_of(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
+        bytes if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
+        bytes => format!("{:.0} kB", bytes / 1e3),
+    }
+}
+
+fn money(advice: &Advice, money: f64) -> String {
+    let digits = if money >= 1.0 { 2 } else { 4 };
+    format!("{money:.digits$} {}", advice.currency)
+}
+
+fn time(us: f64) -> String {
+    match us {
+        us if us >= 1e6 => format!("{:.2} s", us / 1e6),
+        us if us >= 1e3 => format!("{:.2} ms", us / 1e3),
+        us => format!("{us:.1} µs"),
+    }
+}

@@ -1,0 +1,175 @@
+//! Advice on traces of which the right answer is known.
+
+use entresol_format::superblock::Mode;
+use entresol_lab::advise::{Advice, AdviceError, Goal, Question, Reason, Sureness, Verdict, advise};
+use entresol_lab::replay::device::Catalogue;
+use entresol_lab::replay::{Arrival, Middle, Replacement, RunConfig};
+use entresol_trace::Trace;
+use entresol_trace::generate::{Mix, Popularity};
+
+fn question(trace: &Trace, machine: &str, goal: Goal) -> Question {
+    let catalogue = Catalogue::builtin();
+    let machine = catalogue.machine(machine).expect("built in").clone();
+    let flash_devices: Vec<_> =
+        machine.flash.iter().map(|name| catalogue.flash(name).expect("built in").clone()).collect();
+    let base = RunConfig {
+        middle: Middle::None,
+        mode: Mode::WriteBack,
+        replacement: Replacement::Lru,
+        dram_pages: 1,
+        flash_pages: 0,
+        exact_devices: false,
+        arrival: Arrival::Closed { clients: 4 },
+        hit_ns: 2000,
+        whole_writes: false,
+        flush_at_end: false,
+        flash_device: flash_devices[0].clone(),
+        disk_device: catalogue.device(&machine.disk).expect("built in").clone(),
+        memory: catalogue.memory(&machine.memory).expect("built in").clone(),
+        records: 0..trace.requests.len(),
+        measure_from: trace.requests.len() / 4,
+    };
+    let middles = ["face-gsc", "lc"].map(|name| Middle::from_name(name).expect("a policy")).to_vec();
+    Question { base, flash_devices, middles, goal, years_min: 0.0 }
+}
+
+/// Ten thousand pages of 4 KiB, far fewer of them hot, one reference in five a write: DRAM of 5 % is much too small.
+fn skewed() -> Trace {
+    Mix { pages: 10_000, references: 120_000, write_share: 0.2, ..Mix::default() }
+        .generate()
+        .expect("a possible mix")
+}
+
+/// Two thousand pages, all alike: DRAM that holds them all needs no flash, and whatever flash takes from it is missed.
+fn all_alike() -> Trace {
+    Mix {
+        popularity: Popularity::Uniform,
+        pages: 2000,
+        references: 60_000,
+        write_share: 0.2,
+        ..Mix::default()
+    }
+    .generate()
+    .expect("a possible mix")
+}
+
+/// The price of so many pages of DRAM.
+fn price_of(trace: &Trace, machine: &str, pages: f64) -> f64 {
+    let catalogue = Catalogue::builtin();
+    let memory = &catalogue.machine(machine).expect("built in").memory;
+    let per_gb = catalogue.memory(memory).expect("built in").price_per_gb;
+    pages * f64::from(trace.page_bytes) / 1e9 * per_gb
+}
+
+fn ask(trace: &Trace, question: &Question) -> Advice {
+    advise(trace, question, &|_, _| {}).expect("a possible question")
+}
+
+#[test]
+fn flash_pays_where_dram_is_too_small_for_what_is_hot() {
+    let trace = skewed();
+    let money = price_of(&trace, "today", 500.0);
+    let advice = ask(&trace, &question(&trace, "today", Goal::Budget(money)));
+    assert_eq!((advice.verdict, advice.reason), (Verdict::Flash, Reason::Pays), "{}", advice.sentence);
+    assert_eq!(advice.sureness, Sureness::Sure, "{}", advice.sentence);
+    let best = &advice.best[0];
+    assert!(best.flash_pages > 0 && best.gain.is_some_and(|gain| gain > 2.0), "{best:?}");
+    assert!(advice.sentence.starts_with("Buy flash"), "{}", advice.sentence);
+    for candidate in &advice.tried {
+        assert!(candidate.money <= money * (1.0 + 1e-9), "beyond the budget: {candidate:?}");
+        assert!(candidate.flash_pages > 0 || candidate.gain == Some(1.0), "{candidate:?}");
+    }
+    assert!(best.gain_in_halves.is_some() && best.energy_j.is_some() && best.p99_response_us > 0.0);
+    assert!(advice.best.iter().any(|candidate| candidate.policy == "none"), "DRAM alone is among them");
+    assert_eq!(advice, ask(&trace, &question(&trace, "today", Goal::Budget(money))), "the same answer again");
+}
+
+#[test]
+fn flash_hurts_where_the_money_buys_dram_for_everything() {
+    let trace = all_alike();
+    for machine in ["today", "face-2012", "3la-2010"] {
+        let money = price_of(&trace, machine, trace.unique_pages() as f64 + 0.5);
+        let advice = ask(&trace, &question(&trace, machine, Goal::Budget(money)));
+        let found = (advice.verdict, advice.reason, advice.sureness);
+        assert_eq!(
+            found,
+            (Verdict::NoFlash, Reason::Hurts, Sureness::Sure),
+            "{machine}: {}",
+            advice.sentence
+        );
+        assert_eq!((advice.best[0].policy.as_str(), advice.best[0].flash_pages), ("none", 0));
+        assert!(advice.sentence.starts_with("No flash"), "{}", advice.sentence);
+        assert!(advice.tried.iter().all(|c| c.flash_pages == 0 || c.gain.is_some_and(|gain| gain < 1.0)));
+    }
+}
+
+#[test]
+fn a_slow_device_is_not_advised() {
+    let trace = skewed();
+    let mut question = question(&trace, "today", Goal::Budget(price_of(&trace, "today", 500.0)));
+    // A memory card: slower than the disk for small writes.
+    let card = &mut question.flash_devices[0];
+    (card.random_read_iops, card.read_us) = (300.0, Some(3000.0));
+    (card.random_write_iops, card.write_us) = (20.0, Some(50_000.0));
+    (card.sequential_write_mb_s, card.sequential_read_mb_s) = (None, None);
+    let advice = ask(&trace, &question);
+    assert_eq!((advice.verdict, advice.reason), (Verdict::NoFlash, Reason::Hurts), "{}", advice.sentence);
+}
+
+#[test]
+fn the_cheapest_that_is_fast_enough_is_found() {
+    let trace = skewed();
+    let fast = ask(&trace, &question(&trace, "today", Goal::Response(2000.0)));
+    assert_eq!(fast.verdict, Verdict::Flash, "{}", fast.sentence);
+    let advised = &fast.best[0];
+    assert!(advised.mean_response_us <= 2000.0, "{advised:?}");
+    let cheaper = fast.tried.iter().find(|c| c.mean_response_us <= 2000.0 && c.money < advised.money);
+    assert_eq!(cheaper, None);
+    let slow = ask(&trace, &question(&trace, "today", Goal::Response(20_000.0)));
+    assert!(slow.best[0].money < advised.money, "{} {}", slow.sentence, fast.sentence);
+    let never = ask(&trace, &question(&trace, "today", Goal::Response(1.0)));
+    assert_eq!((never.verdict, never.reason), (Verdict::Unreachable, Reason::NotFastEnough));
+    assert!(never.sentence.starts_with("Out of reach"), "{}", never.sentence);
+}
+
+#[test]
+fn without_a_goal_the_knee_is_found() {
+    let trace = skewed();
+    let advice = ask(&trace, &question(&trace, "today", Goal::Knee));
+    let target = advice.target_us.expect("the knee has one");
+    let shortest = advice.tried.iter().map(|c| c.mean_response_us).fold(f64::INFINITY, f64::min);
+    assert!((target / shortest - 1.1).abs() < 1e-9, "{target} {shortest}");
+    assert!(advice.best[0].mean_response_us <= target, "{}", advice.sentence);
+    assert_eq!(advice.verdict, Verdict::Flash, "{}", advice.sentence);
+}
+
+#[test]
+fn flash_that_would_be_worn_out_is_not_advised() {
+    let trace = skewed();
+    let mut question = question(&trace, "today", Goal::Budget(price_of(&trace, "today", 500.0)));
+    question.years_min = 1e9;
+    let advice = ask(&trace, &question);
+    assert_eq!((advice.verdict, advice.reason), (Verdict::NoFlash, Reason::WearsOut), "{}", advice.sentence);
+    assert_eq!(advice.best[0].flash_pages, 0);
+}
+
+#[test]
+fn what_cannot_be_answered_is_refused() {
+    let trace = skewed();
+    let refused = |question: &Question| {
+        let error = advise(&trace, question, &|_, _| {}).expect_err("refused");
+        error.downcast::<AdviceError>().expect("of its own kind")
+    };
+    let mut asked = question(&trace, "today", Goal::Budget(1e-9));
+    assert!(matches!(refused(&asked), AdviceError::Budget { .. }));
+    asked.goal = Goal::Knee;
+    asked.flash_devices[0].currency = "EUR".into();
+    assert!(matches!(refused(&asked), AdviceError::Currencies { .. }));
+    asked.flash_devices[0].price_per_gb = None;
+    assert!(matches!(refused(&asked), AdviceError::NoPrice { .. }));
+    asked.flash_devices.clear();
+    assert!(matches!(refused(&asked), AdviceError::Nothing { .. }));
+    let mut asked = question(&trace, "today", Goal::Knee);
+    asked.middles = vec![Middle::None];
+    assert!(matches!(refused(&asked), AdviceError::Nothing { what: "policy" }));
+}
