@@ -9,6 +9,7 @@
 mod chapter;
 mod face;
 mod rw;
+mod three_layer;
 
 pub use chapter::{Chapter, Claim, Row, Rows};
 
@@ -21,17 +22,20 @@ pub enum Paper {
     Face,
     /// Kim: Efficient Flash Cache Management in Online Transaction Processing Server, Sogang University, 2015.
     Rw,
+    /// Ou, Härder: Trading Memory for Performance and Energy, 2011.
+    ThreeLayer,
 }
 
 impl Paper {
     /// All that can be reproduced, in the order of `reproduce all`.
-    pub const ALL: [Paper; 2] = [Paper::Face, Paper::Rw];
+    pub const ALL: [Paper; 3] = [Paper::Face, Paper::ThreeLayer, Paper::Rw];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Paper::Face => "face",
             Paper::Rw => "rw",
+            Paper::ThreeLayer => "3la",
         }
     }
 
@@ -49,6 +53,7 @@ impl Paper {
             Paper::Rw => {
                 "RW: Efficient Flash Cache Management in Online Transaction Processing Server (thesis, 2015)"
             }
+            Paper::ThreeLayer => "3LA: Trading Memory for Performance and Energy (2011)",
         }
     }
 }
@@ -82,5 +87,6 @@ pub fn run(paper: Paper, context: &Context<'_>) -> anyhow::Result<Chapter> {
     match paper {
         Paper::Face => face::chapter(context),
         Paper::Rw => rw::chapter(context),
+        Paper::ThreeLayer => three_layer::chapter(context),
     }
 }

@@ -1,0 +1,59 @@
+//! 3LA's chapter: what is arithmetic is exact, and the replay's virtual time is the paper's formula.
+
+use entresol_format::superblock::Mode;
+use entresol_lab::cost::{AccessCosts, Accesses, EquiCost, virtual_time_ms};
+use entresol_lab::paper::Outcome;
+use entresol_lab::replay::device::Catalogue;
+use entresol_lab::replay::{Arrival, Middle, Replacement, RunConfig, simulate};
+use entresol_lab::reproduce::{Context, Effort, Paper, run};
+use entresol_trace::generate::TpccModel;
+
+#[test]
+fn replayed_times_are_formulas_5_to_7() {
+    let model = TpccModel { warehouses: 1, references: 60_000, ..TpccModel::default() };
+    let trace = model.generate().expect("a possible model");
+    let catalogue = Catalogue::builtin();
+    let config = |name: &str| {
+        let layers = EquiCost::PAPER.layers(500, if name == "none" { 0.0 } else { 4.0 });
+        RunConfig {
+            middle: Middle::from_name(name).expect("a policy"),
+            mode: Mode::WriteBack,
+            replacement: Replacement::Lru,
+            dram_pages: layers.dram_pages,
+            flash_pages: layers.flash_pages,
+            exact_devices: false,
+            arrival: Arrival::Closed { clients: 1 },
+            hit_ns: 0,
+            whole_writes: false,
+            flush_at_end: true,
+            flash_device: catalogue.flash("3la-flash").expect("built in").clone(),
+            disk_device: catalogue.device("3la-disk").expect("built in").clone(),
+            memory: catalogue.memory("3la-ram2").expect("built in").clone(),
+            records: 0..trace.requests.len(),
+            measure_from: 0,
+        }
+    };
+    let configs = ["none", "loc", "glb"].map(config);
+    for result in simulate(&trace, &configs, &|_, _| {}).expect("possible runs") {
+        let flash = Accesses { reads: result.flash_reads, writes: result.flash_writes };
+        let disk = Accesses { reads: result.disk_reads, writes: result.disk_writes };
+        let formula = virtual_time_ms((AccessCosts::PAPER_FLASH, flash), (AccessCosts::PAPER_DISK, disk));
+        assert!((result.tv_ms / formula - 1.0).abs() < 1e-6, "{}: {} {formula}", result.policy, result.tv_ms);
+        assert!(result.policy == "none" || (flash.reads > 0 && flash.writes > 0), "{}", result.policy);
+    }
+}
+
+#[test]
+fn arithmetic_is_exact_and_what_fails_says_why() {
+    let context = Context { effort: Effort::Quick, seed: 1, traces: None, progress: &|_, _| {} };
+    let chapter = run(Paper::ThreeLayer, &context).expect("the paper");
+    for claim in &chapter.claims {
+        let arithmetic = claim.verdict.claim.contains("exactly");
+        assert!(!arithmetic || claim.verdict.outcome == Outcome::Holds, "{claim:?}");
+        let fails = claim.verdict.outcome == Outcome::DoesNotHold;
+        assert!(!fails || !claim.why.is_empty(), "a claim that does not hold says why: {claim:?}");
+    }
+    let [holds, fails, untested] = chapter.tally();
+    assert!(holds >= 9 && holds > 3 * fails, "{holds} hold, {fails} do not, {untested} were not tested");
+    assert!(chapter.setup.iter().any(|sentence| sentence.contains("Not reproduced with TPC-E")));
+}
