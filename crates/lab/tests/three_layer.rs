@@ -7,6 +7,7 @@ use entresol_lab::replay::device::Catalogue;
 use entresol_lab::replay::{Arrival, Middle, Replacement, RunConfig, simulate};
 use entresol_lab::reproduce::{Context, Effort, Paper, run};
 use entresol_trace::generate::TpccModel;
+use expect_test::expect_file;
 
 #[test]
 fn replayed_times_are_formulas_5_to_7() {
@@ -44,9 +45,10 @@ fn replayed_times_are_formulas_5_to_7() {
 }
 
 #[test]
-fn arithmetic_is_exact_and_what_fails_says_why() {
+fn verdicts_on_3la_are_as_published_and_its_arithmetic_exact() {
     let context = Context { effort: Effort::Quick, seed: 1, traces: None, progress: &|_, _| {} };
     let chapter = run(Paper::ThreeLayer, &context).expect("the paper");
+    expect_file!["golden/reproduce-3la.txt"].assert_eq(&chapter.verdict_lines());
     for claim in &chapter.claims {
         let arithmetic = claim.verdict.claim.contains("exactly");
         assert!(!arithmetic || claim.verdict.outcome == Outcome::Holds, "{claim:?}");

@@ -89,6 +89,12 @@ fn watts(flash: f64, dram: f64) -> f64 {
     layer_watts(flash, page, SSD_WATTS_PER_GB) + layer_watts(dram, page, RAM_WATTS_PER_GB)
 }
 
+/// See [`Workload::enough`].
+fn enough(pages: u32) -> [u32; 2] {
+    let b = pages.div_ceil(8);
+    [b, 2 * b]
+}
+
 /// All runs over one trace.
 pub(super) struct Workload {
     /// Which of the paper's figures it stands for.
@@ -111,6 +117,11 @@ impl Workload {
         self.at(b, None, 0.0)
     }
 
+    /// The smallest b at which n = 8 gives flash for all pages, and twice that.
+    pub fn enough(&self) -> [u32; 2] {
+        enough(self.pages)
+    }
+
     /// Runs of a policy at one b, in the order of n.
     pub fn over_n(&self, b: u32, policy: PolicyKind) -> Vec<&Run> {
         FACTORS.iter().filter_map(|n| self.at(b, Some(policy), *n)).collect()
@@ -118,7 +129,8 @@ impl Workload {
 
     /// b of the figures, in order; `b_all` is not among them.
     pub fn budgets(&self) -> Vec<u32> {
-        let mut budgets: Vec<u32> = self.runs.iter().map(|run| run.b).filter(|b| *b != self.b_all).collect();
+        let two_layers = self.runs.iter().filter(|run| run.policy.is_none());
+        let mut budgets: Vec<u32> = two_layers.map(|run| run.b).filter(|b| *b != self.b_all).collect();
         budgets.sort_unstable();
         budgets.dedup();
         budgets
@@ -221,6 +233,9 @@ fn replayed(
             let shown = |n: &&f64| all || [2.0, 8.0].contains(*n);
             cells.extend(FACTORS.iter().filter(shown).map(|n| (b, Some(policy), *n)));
         }
+    }
+    for b in enough(pages) {
+        cells.extend(POLICIES.map(|policy| (b, Some(policy), 8.0)));
     }
     let configs: Vec<RunConfig> = cells.iter().map(|(b, policy, n)| config(trace, *b, *policy, *n)).collect();
     let told = |run: usize, share: f64| {

@@ -11,8 +11,10 @@ const GLB: PolicyKind = PolicyKind::Glb;
 const LOC: PolicyKind = PolicyKind::Loc;
 /// "By a factor of six" (TPC-E): we ask for so many times on another workload.
 const ENERGY_TIMES: f64 = 5.0;
-/// No improvement: less than this share of T_v.
-const NOTHING: f64 = 0.02;
+/// "No performance improvement can be observed" (§4.1), in a chart: less than this share of T_v.
+const NOTHING: f64 = 0.05;
+/// No fewer disk reads: less than this share.
+const AS_MANY: f64 = 0.02;
 
 /// What is known about claims that do not hold here: source, beginning of the claim, reason.
 pub(super) const REASONS: &[(&str, &str, &str)] = &[];
@@ -65,7 +67,7 @@ pub(super) fn verdicts(workloads: &[Workload]) -> Vec<Verdict> {
         ),
         Verdict::judge(
             "3LA figures 3, 4",
-            "once the flash of n = 8 holds all pages, twice the money gives less than 2 % (glb, loc)",
+            "once the flash of n = 8 holds all pages, twice the money gives less than 5 % (glb, loc)",
             needs,
             workloads.iter().flat_map(no_further).collect(),
         ),
@@ -230,12 +232,7 @@ fn energy(workload: &Workload) -> Vec<Check> {
 }
 
 fn no_further(workload: &Workload) -> Vec<Check> {
-    // The smaller b of which eight times the pages is all, and one that is at least twice that.
-    let mut budgets = workload.budgets();
-    budgets.push(workload.b_all);
-    budgets.sort_unstable();
-    let Some(small) = budgets.iter().copied().find(|b| 8 * b >= workload.pages) else { return Vec::new() };
-    let Some(large) = budgets.iter().copied().find(|b| *b >= 2 * small) else { return Vec::new() };
+    let [small, large] = workload.enough();
     let check = |policy: PolicyKind| {
         let at = |b| workload.at(b, Some(policy), 8.0).map(Run::tv_s);
         let (before, after) = at(small).zip(at(large))?;
@@ -270,7 +267,7 @@ fn why_it_rises(workload: &Workload) -> Vec<Check> {
     let mut checks = over_n(workload, b, ("DRAM hits, %", 2), hits, |_, values| falls(values));
     checks.extend(over_n(workload, b, ("flash accesses, thousands", 0), flash, |_, values| rises(values)));
     checks.extend(over_n(workload, b, ("disk reads, thousands", 1), disk, |_, values| {
-        values.iter().all(|value| *value >= values[0] * (1.0 - NOTHING))
+        values.iter().all(|value| *value >= values[0] * (1.0 - AS_MANY))
     }));
     checks
 }
