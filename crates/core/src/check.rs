@@ -25,7 +25,7 @@ pub struct Violation {
 }
 
 /// Two values that must be equal. `what` is only made into words if they are not.
-fn same<T: PartialEq + std::fmt::Debug, W: std::fmt::Display>(
+pub(crate) fn same<T: PartialEq + std::fmt::Debug, W: std::fmt::Display>(
     what: impl FnOnce() -> W,
     expected: T,
     found: T,

@@ -6,6 +6,7 @@
 
 mod check;
 mod config;
+mod fragments;
 mod id;
 mod index;
 mod job;
@@ -21,6 +22,10 @@ mod staging;
 
 pub use check::Violation;
 pub use config::{Config, ConfigError, Directory, GROUP_PAGES_MAX, Placement, PolicyKind};
+pub use fragments::{
+    FRAGMENT_BYTES, FragmentConfig, FragmentConfigError, FragmentId, FragmentOccupancy, Fragments,
+    Population, WritePath, fragment_region_bytes,
+};
 pub use id::{Lsn, PageId, Position, SlotId};
 pub use job::{Admission, Fate, FrameId, Generation, Job, JobPage, JobPages, Lookup, Taken, Ticket};
 pub use machine::{Occupancy, SlotView, Unsaved};

@@ -10,6 +10,7 @@ mod glb;
 pub(crate) mod lc;
 mod loc;
 mod lru;
+pub(crate) mod sce;
 pub(crate) mod tac;
 
 use crate::PageId;

@@ -1,0 +1,231 @@
+//! A cache of fragments: the state machine of SCE (Kim et al., INFLOW 2014, §3), a third kind of placement beside log and
+//! slots. It works below a database, on the pages of one volume.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod` | events and answers |
+//! | `region` | the flat region: map, descriptors, recently read fragments |
+//! | `check` | its invariants |
+//! | `crate::policy::sce` | what is decided: heat, who is populated, who goes, how fast |
+//!
+//! ```text
+//!   page ─▶ logical fragment ──map──▶ descriptor (fragment on flash, validity bitmap)
+//!                │
+//!                └─ heat, writes under way
+//! ```
+//!
+//! - A look-up is one access to the map and one to a bitmap; there is no index.
+//! - Nothing enters on the foreground path. A page that is read and not valid on flash comes from disk; background workers
+//!   take [`Population`]s with [`Fragments::next_population`], read the fragment from disk, write it to flash in one piece
+//!   and report [`Fragments::populated`].
+//! - A write goes to disk, and to flash too if its fragment is mapped (write-through if mapped, write-around if not). While
+//!   it is under way the page is not valid on flash.
+//!
+//! Invariants: a valid page on flash is the version that disk has. A fragment with writes under way is neither populated
+//! nor evicted, for a population might have read before the write what is written after it; a page that is written while
+//! its fragment is being populated stays invalid. So nothing here is ever newer than disk, and a crash loses nothing: the
+//! directory is in memory only and begins empty.
+
+mod check;
+mod region;
+
+pub use region::{
+    FRAGMENT_BYTES, FragmentConfig, FragmentConfigError, FragmentId, Fragments, fragment_region_bytes,
+};
+
+use crate::{PageId, SlotId, Ticket};
+use region::{FREE, POPULATING};
+pub(crate) use region::{MAPPED, NONE, RECENT, UNMAPPED};
+
+/// Most writes of one fragment that may be under way.
+const WRITES_MAX: u32 = 255;
+
+/// Where a write is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WritePath {
+    /// To disk, and over its copy on flash; then call [`Fragments::write_done`].
+    Through(SlotId),
+    /// To disk alone; then call [`Fragments::write_done`].
+    Around,
+    /// Too many writes of this fragment are under way: ask again when one is done.
+    Wait,
+}
+
+/// A fragment to be brought to flash: read these pages from disk, write them to adjacent slots, and report
+/// [`Fragments::populated`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Population {
+    /// For the report.
+    pub ticket: Ticket,
+    /// First page on the volume.
+    pub first: PageId,
+    /// How many: a whole fragment, but for the last one of the volume.
+    pub pages: u32,
+    /// The slot of the first page.
+    pub slot: SlotId,
+}
+
+/// How full a cache of fragments is, and how it fares: the numbers that its pace follows from. Counted in fragments.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FragmentOccupancy {
+    /// Fragments that fit on flash.
+    pub slots: u32,
+    /// Of these, mapped.
+    pub mapped: u32,
+    /// Of these, being populated.
+    pub populating: u32,
+    /// Populations begun so far.
+    pub populations: u64,
+    /// Of these, in place of another fragment.
+    pub evictions: u64,
+    /// Share of the last reads that were served from flash, 0..=1.
+    pub hit_rate: f64,
+}
+
+impl Fragments<'_> {
+    /// `page` is read: its slot, if flash has the version that disk has; else it comes from disk.
+    ///
+    /// # Panics
+    /// If the page lies beyond the volume.
+    pub fn fetch(&mut self, page: PageId) -> Option<SlotId> {
+        let (fragment, offset) = self.place_of(page);
+        let slot = self.map[fragment.0 as usize].slot;
+        let found = self.descriptors.get(slot as usize).is_some_and(|d| d.state == MAPPED && d.has(offset));
+        self.on_read(fragment, found);
+        found.then(|| self.slot_of(slot, offset))
+    }
+
+    /// `page` is about to be written: where to? A write that is answered with a path counts as under way until
+    /// [`Fragments::write_done`]. There is at most one of a page at a time: its owner sees to that.
+    ///
+    /// # Panics
+    /// If the page lies beyond the volume.
+    pub fn write(&mut self, page: PageId) -> WritePath {
+        let (fragment, offset) = self.place_of(page);
+        let entry = &mut self.map[fragment.0 as usize];
+        if entry.writes() >= WRITES_MAX {
+            return WritePath::Wait;
+        }
+        entry.set_writes(entry.writes() + 1);
+        let slot = entry.slot;
+        let Some(descriptor) = self.descriptors.get_mut(slot as usize) else {
+            self.on_write(page, false);
+            return WritePath::Around;
+        };
+        // Being populated: what was read from disk is too old, and the slot is being written.
+        descriptor.clear_bit(offset);
+        let mapped = descriptor.state == MAPPED;
+        self.on_write(page, mapped);
+        if mapped { WritePath::Through(self.slot_of(slot, offset)) } else { WritePath::Around }
+    }
+
+    /// The write of `page` along `path` is over. `on_flash`: the copy on flash is whole; if not, it stays invalid.
+    ///
+    /// # Panics
+    /// If no write of its fragment is under way.
+    pub fn write_done(&mut self, page: PageId, path: WritePath, on_flash: bool) {
+        let (fragment, offset) = self.place_of(page);
+        let entry = &mut self.map[fragment.0 as usize];
+        assert!(entry.writes() > 0, "no write of {page} is under way");
+        entry.set_writes(entry.writes() - 1);
+        let slot = entry.slot;
+        if let (WritePath::Through(_), true) = (path, on_flash) {
+            let descriptor = &mut self.descriptors[slot as usize];
+            debug_assert_eq!(descriptor.state, MAPPED, "a fragment with writes under way stays");
+            descriptor.set_bit(offset);
+        }
+    }
+
+    /// A copy on flash turned out not to be the page: it is forgotten.
+    pub fn discard(&mut self, page: PageId) {
+        let (fragment, offset) = self.place_of(page);
+        if let Some(descriptor) = self.descriptors.get_mut(self.map[fragment.0 as usize].slot as usize) {
+            descriptor.clear_bit(offset);
+        }
+    }
+
+    /// What a free worker is to populate, if it is time for that.
+    pub fn next_population(&mut self) -> Option<Population> {
+        if self.head.populating >= self.head.workers {
+            return None;
+        }
+        let fragment = self.candidate()?;
+        let slot = self.room_for(fragment)?;
+        self.begin(fragment, slot);
+        self.charge();
+        self.note_decision(u64::from(fragment.0) << 32 | u64::from(slot));
+        let pages = self.pages_of(fragment);
+        Some(Population {
+            ticket: Ticket(slot),
+            first: PageId::new(self.head.volume, fragment.0 * self.head.fragment_pages),
+            pages,
+            slot: self.slot_of(slot, 0),
+        })
+    }
+
+    /// A population is over: `ok` if the whole fragment was read and written.
+    ///
+    /// # Panics
+    /// If it is not under way.
+    pub fn populated(&mut self, ticket: Ticket, ok: bool) {
+        let descriptor = &mut self.descriptors[ticket.0 as usize];
+        assert_eq!(descriptor.state, POPULATING, "this population is under way");
+        self.head.populating -= 1;
+        if ok {
+            descriptor.state = MAPPED;
+            self.head.mapped += 1;
+        } else {
+            self.map[descriptor.fragment as usize].unmap();
+            self.release(ticket.0);
+        }
+    }
+
+    /// How full it is, and how it fares.
+    pub fn occupancy(&self) -> FragmentOccupancy {
+        FragmentOccupancy {
+            slots: self.head.slots,
+            mapped: self.head.mapped,
+            populating: self.head.populating,
+            populations: self.head.populations,
+            evictions: self.head.evictions,
+            hit_rate: self.hit_rate(),
+        }
+    }
+
+    /// Hash of every decision taken since the region was formatted.
+    pub fn decision_hash(&self) -> u64 {
+        self.head.decisions
+    }
+
+    pub(crate) fn note_decision(&mut self, decision: u64) {
+        let mixed = (self.head.decisions ^ decision).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.head.decisions = mixed ^ mixed >> 29;
+    }
+
+    /// Takes the fragment in `slot` off the flash.
+    pub(crate) fn evict(&mut self, slot: u32) {
+        let fragment = self.descriptors[slot as usize].fragment;
+        debug_assert_eq!(self.map[fragment as usize].writes(), 0, "no write of it is under way");
+        self.map[fragment as usize].unmap();
+        self.head.mapped -= 1;
+        self.head.evictions += 1;
+        self.release(slot);
+    }
+
+    fn release(&mut self, slot: u32) {
+        let descriptor = &mut self.descriptors[slot as usize];
+        *descriptor = region::Descriptor::free(self.head.free_first);
+        self.head.free_first = slot;
+        debug_assert_eq!(descriptor.state, FREE);
+    }
+
+    /// Starts populating `slot`, the first free one.
+    fn begin(&mut self, fragment: FragmentId, slot: u32) {
+        debug_assert_eq!(self.head.free_first, slot);
+        self.head.free_first = self.descriptors[slot as usize].fragment;
+        self.descriptors[slot as usize] = region::Descriptor::populating(fragment, self.pages_of(fragment));
+        self.map[fragment.0 as usize].slot = slot;
+        self.head.populating += 1;
+        self.head.populations += 1;
+    }
+}
