@@ -3,7 +3,7 @@
 //! Use: read [`Signal::epoch`], look for what is wanted, and if it is not there [`Signal::wait`] with that epoch.
 //! Invariant: a notification after the epoch was read ends the wait, so none is lost.
 
-use entresol_runtime::{Task, current, park};
+use entresol_runtime::{Task, current, may_preempt, park};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -56,6 +56,7 @@ impl Signal {
 
     /// Waits for a notification after the epoch `seen`. May return early.
     pub(crate) fn wait(&self, seen: u64) {
+        may_preempt();
         let ticket = {
             let mut queue = self.queue.lock();
             let ticket = queue.next_ticket;

@@ -16,7 +16,7 @@ mod task;
 mod time;
 
 pub use task::{
-    JoinHandle, Task, consume_cpu, current, is_simulated, park, park_timeout, random, sleep, sleep_until,
-    spawn, yield_now,
+    JoinHandle, Task, consume_cpu, current, is_simulated, may_preempt, park, park_timeout, random, sleep,
+    sleep_until, spawn, yield_now,
 };
 pub use time::{Time, now};

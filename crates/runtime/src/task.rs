@@ -145,6 +145,17 @@ pub fn yield_now() {
     }
 }
 
+/// A point at which a simulation with [`sim::SimConfig::preempt_one_of`] may run others first. Whoever calls this may be
+/// made to wait: he holds no lock of another library. Nothing happens elsewhere.
+#[inline]
+pub fn may_preempt() {
+    if sim::somebody_preempts()
+        && let Some(world) = sim::world()
+    {
+        world.may_preempt();
+    }
+}
+
 /// 64 random bits: from the simulation's seed, or from the operating system.
 pub fn random() -> u64 {
     match sim::world() {

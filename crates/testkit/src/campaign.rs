@@ -41,6 +41,8 @@ pub struct Campaign {
     pub again: u64,
     /// The device of this name pretends to sync. For testing the tests.
     pub liar: Option<&'static str>,
+    /// Requests to the device of this name take much longer than to others.
+    pub slow: Option<&'static str>,
     /// Threads that restart.
     pub threads: usize,
 }
@@ -56,7 +58,7 @@ impl Campaign {
     /// A crash at every operation, a third of them followed by another.
     pub fn new(system: System, seed: u64, transactions: u64) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8));
-        Self { system, seed, transactions, stride: 1, only: None, again: 3, liar: None, threads }
+        Self { system, seed, transactions, stride: 1, only: None, again: 3, liar: None, slow: None, threads }
     }
 
     /// Carries it out.
@@ -131,7 +133,7 @@ impl Campaign {
         oracle: W::Oracle,
         sender: SyncSender<State<W::Oracle>>,
     ) -> Result<Lived, String> {
-        let mut machine = Machine::new(start.thaw(), self.plan(), workload.flash_groups());
+        let mut machine = Machine::new(start.thaw(), self.plan(), workload.flash_groups()).slowed(self.slow);
         let oracle = Arc::new(Mutex::new(oracle));
         // Tasks that are never woken keep the machine alive: the channel must be closed from here.
         let sender = Arc::new(Mutex::new(Some(sender)));
@@ -182,7 +184,7 @@ impl Campaign {
             let seed = rng.next_u64();
             let transactions = if rng.below(4) == 0 { 2 } else { 0 };
             let life_of = Life { seed, verify: true, transactions };
-            let machine = Machine::new(media.fork(), FaultPlan::none(), groups);
+            let machine = Machine::new(media.fork(), FaultPlan::none(), groups).slowed(self.slow);
             let copy = Arc::new(Mutex::new(oracle.lock().clone()));
             let lived = life_of
                 .live(workload, self.system, &machine, &copy)
@@ -198,7 +200,7 @@ impl Campaign {
             // The same life once more, but it is cut off.
             let end = if rng.below(4) == 0 { lived.operations } else { lived.restart_operations };
             let cut = 1 + rng.below(end);
-            let machine = Machine::new(media, FaultPlan::crash_at(cut), groups);
+            let machine = Machine::new(media, FaultPlan::crash_at(cut), groups).slowed(self.slow);
             let told =
                 |message| format!("life {life} after the crash, to be cut off at operation {cut}: {message}");
             if life_of.live(workload, self.system, &machine, &oracle).map_err(told)?.is_some() {
@@ -235,7 +237,7 @@ impl Campaign {
         let oracle = Arc::new(Mutex::new(oracle));
         let plan = self.plan();
         plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
-        let machine = Machine::new(media.freeze().thaw(), plan, workload.flash_groups());
+        let machine = Machine::new(media.freeze().thaw(), plan, workload.flash_groups()).slowed(self.slow);
         match self.first_life().live(workload, self.system, &machine, &oracle)? {
             Some(lived) => Err(format!("the life ended after {} operations", lived.operations)),
             None => {

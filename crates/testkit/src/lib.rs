@@ -7,6 +7,7 @@
 //! | [`machine`], [`watched`] | three devices that fail together, and what a power failure leaves of them |
 //! | [`workload`] | what clients do, and the oracle kept outside |
 //! | [`bank`], [`tpcc`] | two workloads |
+//! | [`birth`] | crashes while a store is made and loaded |
 //! | [`fuzz`] | what is fed with arbitrary bytes |
 //! | [`life`] | one life of a machine: restart, verification, work |
 //! | [`campaign`] | a crash at every operation, restarts, crashes of restarts |
@@ -17,6 +18,7 @@
 #![deny(unsafe_code)] // but for `shared`, which maps memory
 
 pub mod bank;
+pub mod birth;
 pub mod campaign;
 pub mod fuzz;
 pub mod life;

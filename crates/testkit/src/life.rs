@@ -36,8 +36,9 @@ pub struct Lived {
     pub metrics: StoreMetrics,
 }
 
-fn simulation(seed: u64) -> Simulation {
-    Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() })
+pub(crate) fn simulation(seed: u64) -> Simulation {
+    let preempt_one_of = [0, 4, 0, 25][seed as usize % 4];
+    Simulation::new(SimConfig { seed, random_order: true, preempt_one_of, ..SimConfig::default() })
 }
 
 /// Loads `workload` into a new store and shuts it down. Returns the media and the record of what is on them.
@@ -58,7 +59,7 @@ pub fn prepare<W: Workload>(workload: &W, system: System, seed: u64) -> Result<(
 }
 
 /// `None`: power failed.
-fn finished<T>(outcome: Outcome<T>) -> Result<Option<T>, String> {
+pub(crate) fn finished<T>(outcome: Outcome<T>) -> Result<Option<T>, String> {
     match outcome {
         Outcome::Finished(result) => Ok(Some(result)),
         Outcome::Halted => Ok(None),

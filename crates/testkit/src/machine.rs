@@ -77,8 +77,12 @@ pub struct Machine {
     /// Size of the cache, see [`crate::System::tier_options`].
     pub flash_groups: u32,
     devices: Arc<Devices>,
+    slow: Option<&'static str>,
     observer: Option<Observer>,
 }
+
+/// Requests to a slow device take so many times as long as to others.
+const SLOWNESS: u64 = 40;
 
 /// The devices of a machine, without their timing.
 pub struct Devices {
@@ -101,9 +105,16 @@ impl Machine {
             pace: Arc::new(Pace::default()),
             flash_groups,
             devices: Arc::new(devices),
+            slow: None,
             observer: None,
             plan,
         }
+    }
+
+    /// The machine with a slow device of this name: "disk", "log" or "flash".
+    #[must_use]
+    pub fn slowed(self, slow: Option<&'static str>) -> Self {
+        Self { slow, ..self }
     }
 
     /// Calls `observe` at every operation, at the moment when a crash at it would strike.
@@ -113,7 +124,9 @@ impl Machine {
     }
 
     fn watched(&self, device: &Arc<FaultyDevice>) -> Arc<dyn Device> {
-        Arc::new(Watched { inner: device.clone(), pace: self.pace.clone(), observer: self.observer.clone() })
+        let factor = if self.slow == Some(device.name()) { SLOWNESS } else { 1 };
+        let (inner, pace) = (device.clone(), self.pace.clone());
+        Arc::new(Watched { inner, pace, factor, observer: self.observer.clone() })
     }
 
     /// The disk under the pages.

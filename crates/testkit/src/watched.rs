@@ -25,8 +25,8 @@ impl Pace {
         self.latency_max_nanos.store(u64::try_from(latency_max.as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    fn wait(&self) {
-        let latency_max = self.latency_max_nanos.load(Relaxed);
+    fn wait(&self, factor: u64) {
+        let latency_max = self.latency_max_nanos.load(Relaxed) * factor;
         if latency_max > 0 && is_simulated() {
             sleep(Duration::from_nanos(random() % latency_max));
         }
@@ -36,6 +36,8 @@ impl Pace {
 pub(crate) struct Watched {
     pub inner: Arc<FaultyDevice>,
     pub pace: Arc<Pace>,
+    /// Requests take so many times as long as the pace says.
+    pub factor: u64,
     pub observer: Option<Observer>,
 }
 
@@ -53,18 +55,18 @@ impl Device for Watched {
     }
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
-        self.pace.wait();
+        self.pace.wait(self.factor);
         let result = self.inner.run(batch);
         self.observe(0);
-        self.pace.wait();
+        self.pace.wait(self.factor);
         result
     }
 
     fn sync(&self) -> Result<(), DeviceError> {
-        self.pace.wait();
+        self.pace.wait(self.factor);
         self.observe(1);
         let result = self.inner.sync();
-        self.pace.wait();
+        self.pace.wait(self.factor);
         result
     }
 

@@ -7,6 +7,7 @@
 mod support;
 
 use entresol_core::PolicyKind;
+use entresol_testkit::birth::Birth;
 use entresol_testkit::{Bank, Campaign, Report, System};
 use support::{seed, stride};
 
@@ -92,6 +93,22 @@ fn write_through_survives_crashes() {
 #[test]
 fn the_disk_alone_survives_crashes() {
     crash(System::DiskOnly, &Bank::default(), 5);
+}
+
+#[test]
+fn a_store_is_made_completely_or_not_at_all() {
+    let bank = Bank { accounts: 200, ..Bank::default() };
+    for system in System::ALL {
+        let birth = Birth::new(&bank, system, seed()).unwrap();
+        let (mut nothing, mut some) = (0, 0);
+        for at in (1..=birth.operations()).step_by(stride(3) as usize) {
+            match birth.crash_at(at).unwrap_or_else(|why| panic!("{system}, operation {at}: {why}")) {
+                Some(rows) if rows > 0 => some += 1,
+                _ => nothing += 1,
+            }
+        }
+        assert!(nothing > 3 && some > 3, "{system}: {nothing} without rows, {some} with rows");
+    }
 }
 
 /// A page that FaCE destages stays on flash until the disk has it: torn writes to disk need no images in the log.

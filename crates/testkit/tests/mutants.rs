@@ -4,18 +4,18 @@
 //! cargo test --release -p entresol-testkit --features mutants --test mutants [-- NAME ...]
 //! ```
 
-use entresol_testkit::mutants::{ALL, hunt};
+use entresol_testkit::mutants::{ALL, Limit, hunt};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What a mutant gets.
-const TIME_MAX: Duration = Duration::from_secs(60);
-/// For a process that does not end by itself.
-const GRACE: Duration = Duration::from_secs(20);
-/// What the sound program gets.
-const CONTROL: Duration = Duration::from_secs(5);
+/// States that a mutant has to survive: what a core looks at in about half a minute.
+const STATES: u64 = 60_000;
+/// States that the sound program has to survive.
+const CONTROL: u64 = 12_000;
+/// After this a process that neither finds anything nor ends is killed.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn main() -> ExitCode {
     let mut names: Vec<String> = std::env::args().skip(1).collect();
@@ -48,7 +48,8 @@ fn main() -> ExitCode {
 /// The child: 0 sound, 1 something was noticed, 2 there is no such mutant.
 fn one(name: &str) -> ExitCode {
     let name = (name != "none").then_some(name);
-    match hunt(name, 1, if name.is_some() { TIME_MAX } else { CONTROL }) {
+    let states = if name.is_some() { STATES } else { CONTROL };
+    match hunt(name, 1, Limit { states, time: PATIENCE }) {
         Ok(hunt) => {
             println!("{hunt}");
             if hunt.evidence.is_some() { ExitCode::from(1) } else { ExitCode::SUCCESS }
@@ -73,7 +74,7 @@ fn judge(name: Option<&str>) -> bool {
     let status = loop {
         match child.try_wait().expect("a child can be waited for") {
             Some(status) => break Some(status),
-            None if started.elapsed() > TIME_MAX + GRACE => {
+            None if started.elapsed() > PATIENCE => {
                 child.kill().expect("a child can be killed");
                 child.wait().expect("a killed child ends");
                 break None;

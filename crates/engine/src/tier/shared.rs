@@ -71,6 +71,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// One step of the core, under the latch.
     pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> R {
+        entresol_runtime::may_preempt();
         let mut region = self.region.lock();
         let mut partition =
             Partition::attach(region.as_mut_bytes()).expect("the region holds this tier's partition");

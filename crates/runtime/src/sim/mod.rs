@@ -17,7 +17,7 @@ mod timers;
 mod world;
 
 pub use run::{Outcome, SimConfig, Simulation};
-pub(crate) use world::{TaskId, world};
+pub(crate) use world::{TaskId, somebody_preempts, world};
 
 /// Ends the simulation at once, as a power failure would: [`Simulation::run`] returns [`Outcome::Halted`].
 ///

@@ -15,11 +15,14 @@ pub struct SimConfig {
     pub stack_bytes: usize,
     /// Run ready tasks in an order picked by the seed, instead of first in, first out: to find races.
     pub random_order: bool,
+    /// Once in so many times that a task is about to take a lock (see [`crate::may_preempt`]), the others run first; 0:
+    /// never. Finds races that lie between two waits.
+    pub preempt_one_of: u64,
 }
 
 impl Default for SimConfig {
     fn default() -> Self {
-        Self { seed: 0, cores: 4, stack_bytes: 256 << 10, random_order: false }
+        Self { seed: 0, cores: 4, stack_bytes: 256 << 10, random_order: false, preempt_one_of: 0 }
     }
 }
 
@@ -77,9 +80,8 @@ impl Simulation {
     pub fn run<T>(self, main: impl FnOnce() -> T + Send) -> Outcome<T> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         assert!(world().is_none(), "a simulation cannot run inside another");
-        let SimConfig { seed, cores, stack_bytes, random_order } = self.config;
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let world = Rc::new(World::new(id, seed, cores, stack_bytes, random_order));
+        let world = Rc::new(World::new(id, &self.config));
         let mut result = None;
         enter(Some(world.clone()));
         let end = End { world: &world };

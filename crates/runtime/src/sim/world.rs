@@ -4,6 +4,7 @@
 //! runs, or is done, and `Slot::state` says which.
 
 use super::fiber::{self, Fiber};
+use super::run::SimConfig;
 use super::timers::Timers;
 use crate::rng::Rng;
 use crate::task::Task;
@@ -13,6 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 thread_local! {
@@ -78,6 +80,7 @@ struct Inner {
     cores: Vec<u64>,
     task_rng: Rng,
     order_rng: Option<Rng>,
+    preempt_rng: Rng,
     panic: Option<String>,
 }
 
@@ -89,14 +92,37 @@ pub(crate) struct World {
     /// The OS thread was unwinding before any task ran, so `std::thread::panicking` says nothing about the tasks.
     born_panicking: bool,
     stack_bytes: usize,
+    preempt_one_of: u64,
     inner: RefCell<Inner>,
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        if self.preempt_one_of > 0 {
+            PREEMPTING.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// Simulations of this process that preempt: while there is none, nobody looks further.
+static PREEMPTING: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any simulation of this process preempts.
+#[inline]
+pub(crate) fn somebody_preempts() -> bool {
+    PREEMPTING.load(Relaxed) > 0
+}
+
 impl World {
-    pub fn new(id: u64, seed: u64, cores: usize, stack_bytes: usize, random_order: bool) -> Self {
+    pub fn new(id: u64, config: &SimConfig) -> Self {
+        let SimConfig { seed, cores, stack_bytes, random_order, preempt_one_of } = *config;
         let mut seeds = Rng::new(seed);
         let task_rng = Rng::new(seeds.next_u64());
         let order_rng = Rng::new(seeds.next_u64());
+        let preempt_rng = Rng::new(seeds.next_u64());
+        if preempt_one_of > 0 {
+            PREEMPTING.fetch_add(1, Relaxed);
+        }
         Self {
             id,
             now: Cell::new(0),
@@ -104,6 +130,7 @@ impl World {
             halted: Cell::new(false),
             born_panicking: std::thread::panicking(),
             stack_bytes,
+            preempt_one_of,
             inner: RefCell::new(Inner {
                 slots: Vec::new(),
                 free: Vec::new(),
@@ -112,6 +139,7 @@ impl World {
                 cores: vec![0; cores.max(1)],
                 task_rng,
                 order_rng: random_order.then_some(order_rng),
+                preempt_rng,
                 panic: None,
             }),
         }
@@ -210,6 +238,24 @@ impl World {
         if timed {
             timers.cancelled(|timer| slots[timer.slot as usize].wait == timer.wait);
         }
+    }
+
+    /// Lets the others run first, if the generator says so.
+    pub fn may_preempt(&self) {
+        if self.preempt_one_of == 0 || self.halted.get() || std::thread::panicking() {
+            return;
+        }
+        {
+            let mut inner = self.inner.borrow_mut();
+            if inner.preempt_rng.below(self.preempt_one_of) > 0 {
+                return;
+            }
+            let running = self.running.get();
+            inner.slots[running as usize].state = State::Ready;
+            inner.ready.push_back(running);
+        }
+        fiber::suspend();
+        self.die_if_halted();
     }
 
     pub fn park(&self, deadline: Option<Time>) {

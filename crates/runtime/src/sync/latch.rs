@@ -62,6 +62,7 @@ impl RwLatch {
 
     /// Takes the latch exclusively; waits while anybody holds it.
     pub fn lock_exclusive(&self) {
+        task::may_preempt();
         if self.state.compare_exchange_weak(0, EXCLUSIVE, Acquire, Relaxed).is_err() {
             self.lock_slow(Mode::Exclusive);
         }
@@ -69,6 +70,7 @@ impl RwLatch {
 
     /// Takes the latch shared; waits while somebody holds it exclusively or waits for it.
     pub fn lock_shared(&self) {
+        task::may_preempt();
         if !self.try_lock_shared() {
             self.lock_slow(Mode::Shared);
         }
@@ -300,7 +302,7 @@ impl RwLatch {
     }
 }
 
-/// A place in the queue; dropped only by unwinding (rule 5).
+/// A place in the queue; dropped only by unwinding (rule 6).
 struct Waiting<'a> {
     latch: &'a RwLatch,
     ticket: u64,

@@ -11,7 +11,8 @@
 //!    in vain once gets the next release handed over: nobody starves. Readers queue behind a waiting writer.
 //! 3. Releasing never parks and never unwinds, so guards may be dropped anywhere.
 //! 4. The queue's own tiny lock is never held across a park.
-//! 5. A waiter that is unwound (a simulation that is halted) leaves the queue, and passes on what it had been granted.
+//! 5. Before a lock is taken that one may have to wait for, a simulation may preempt the caller ([`crate::may_preempt`]).
+//! 6. A waiter that is unwound (a simulation that is halted) leaves the queue, and passes on what it had been granted.
 //!
 //! No poisoning. A task that takes a lock it already holds waits for ever.
 //!

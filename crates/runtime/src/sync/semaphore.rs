@@ -47,6 +47,7 @@ impl Semaphore {
 
     /// Waits for `permits` and takes them until the result is dropped.
     pub fn acquire(&self, permits: usize) -> SemaphorePermit<'_> {
+        task::may_preempt();
         let ticket = {
             let mut state = self.state.lock();
             if state.waiters.is_empty() && state.free >= permits {

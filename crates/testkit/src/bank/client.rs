@@ -16,7 +16,11 @@ pub(super) struct Client {
     pub rng: Rng,
     pub id: u32,
     pub accounts: u32,
+    pub long: u64,
 }
+
+/// Most items that a long transaction changes.
+const LONG: u64 = 40;
 
 /// Why a transaction did not get as far as its commit.
 enum Stop {
@@ -49,7 +53,9 @@ impl Client {
             let mut txn = self.store.begin();
             match self.perform(&mut txn) {
                 // The seventh or so changes its mind.
-                Ok(_) if self.rng.below(7) == 0 => txn.abort().map_err(|error| error.to_string())?,
+                Ok(deed) if self.rng.below(if deed.writes.len() > 8 { 2 } else { 7 }) == 0 => {
+                    txn.abort().map_err(|error| error.to_string())?
+                }
                 Ok(deed) => {
                     self.oracle.lock().begin(self.id, deed);
                     txn.commit().map_err(|error| format!("committing: {error}"))?;
@@ -79,7 +85,8 @@ impl Client {
         let (source, target) = (self.choose(), self.choose());
         self.pay(txn, &mut deed, source, -amount)?;
         self.pay(txn, &mut deed, target, amount)?;
-        for _ in 0..self.rng.below(4) {
+        let items = if self.long > 0 && self.rng.below(self.long) == 0 { LONG } else { 4 };
+        for _ in 0..self.rng.below(items) {
             self.change_item(txn, &mut deed)?;
         }
         let marker = self.oracle.lock().next_marker(self.id);

@@ -28,12 +28,14 @@ pub struct Bank {
     /// Whether the log has images of whole pages, and the store replaces by clock (otherwise it does by LRU). Without
     /// images, torn writes in place cannot be repaired: a write-back cache in log placement needs none.
     pub full_page_writes: bool,
+    /// One of so many transactions changes dozens of items, and is aborted more often than not; 0: none.
+    pub long: u64,
 }
 
 impl Default for Bank {
     /// Six clients on a database of about four times the DRAM.
     fn default() -> Self {
-        Self { clients: 6, accounts: 600, full_page_writes: true }
+        Self { clients: 6, accounts: 600, full_page_writes: true, long: 0 }
     }
 }
 
@@ -137,6 +139,7 @@ impl Workload for Bank {
                     rng: Rng::new(seeds.next_u64()),
                     id,
                     accounts: self.accounts,
+                    long: self.long,
                 };
                 let failure = failure.clone();
                 spawn(&format!("bank client {id}"), move || {

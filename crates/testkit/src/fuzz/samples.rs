@@ -10,9 +10,9 @@ use entresol_format::superblock::COPY_STRIDE;
 use entresol_format::{BLOCK_BYTES, segment, summary};
 
 /// For whole images: pages of a few rows each.
-const SMALL: Bank = Bank { clients: 2, accounts: 6, full_page_writes: true };
+const SMALL: Bank = Bank { clients: 2, accounts: 6, full_page_writes: true, long: 0 };
 /// For structures: groups go round.
-const LARGE: Bank = Bank { clients: 2, accounts: 300, full_page_writes: true };
+const LARGE: Bank = Bank { clients: 2, accounts: 300, full_page_writes: true, long: 0 };
 
 /// Largest images that are kept.
 const IMAGES_BYTES_MAX: usize = 28 << 10;
@@ -43,7 +43,7 @@ pub fn samples() -> Vec<(&'static str, String, Vec<u8>)> {
             }
         }
         let Some(options) = system.tier_options(0) else { continue };
-        let campaign = Campaign { stride: 400, threads: 1, ..Campaign::new(system, 7, 20) };
+        let campaign = Campaign { stride: 100, threads: 1, ..Campaign::new(system, 7, 20) };
         let states = campaign.copies(&LARGE).expect("a sound store lives to its end");
         if let Some((_, media, _)) = states.last() {
             structures(&media.flash, &options.layout(), options.group_pages, system.name(), &mut samples);

@@ -7,4 +7,4 @@ mod catalogue;
 mod hunt;
 
 pub use catalogue::{ALL, Mutant, find};
-pub use hunt::{Hunt, HuntError, hunt};
+pub use hunt::{Hunt, HuntError, Limit, hunt};

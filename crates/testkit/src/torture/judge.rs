@@ -144,7 +144,8 @@ pub(super) struct Recovered {
 
 /// Runs `body` in a simulation from `seed`. An error tells of a panic or of tasks that wait for ever; `None`: power failed.
 pub(super) fn simulate<T: Send>(seed: u64, body: impl FnOnce() -> T + Send) -> Result<Option<T>, String> {
-    let config = SimConfig { seed, random_order: true, ..SimConfig::default() };
+    let preempt_one_of = [0, 4, 0, 25][seed as usize % 4];
+    let config = SimConfig { seed, random_order: true, preempt_one_of, ..SimConfig::default() };
     match Simulation::new(config).run(body) {
         Outcome::Finished(result) => Ok(Some(result)),
         Outcome::Halted => Ok(None),
