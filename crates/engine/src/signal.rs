@@ -34,9 +34,13 @@ impl Signal {
         if self.waiting.load(SeqCst) == 0 {
             return;
         }
-        let mut queue = self.queue.lock();
-        if let Some((_, task)) = queue.waiting.pop_front() {
+        let first = {
+            let mut queue = self.queue.lock();
+            let first = queue.waiting.pop_front();
             self.waiting.store(queue.waiting.len(), SeqCst);
+            first
+        };
+        if let Some((_, task)) = first {
             task.unpark();
         }
     }
@@ -47,9 +51,12 @@ impl Signal {
         if self.waiting.load(SeqCst) == 0 {
             return;
         }
-        let mut queue = self.queue.lock();
-        self.waiting.store(0, SeqCst);
-        for (_, task) in queue.waiting.drain(..) {
+        let all = {
+            let mut queue = self.queue.lock();
+            self.waiting.store(0, SeqCst);
+            std::mem::take(&mut queue.waiting)
+        };
+        for (_, task) in all {
             task.unpark();
         }
     }

@@ -13,6 +13,7 @@ pub mod rng;
 pub mod sim;
 pub mod sync;
 mod task;
+mod threads;
 mod time;
 
 pub use task::{

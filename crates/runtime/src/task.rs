@@ -5,6 +5,7 @@
 
 use crate::rng::Rng;
 use crate::sim::{self, TaskId};
+use crate::threads;
 use crate::time::{Time, now};
 use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -17,7 +18,7 @@ pub struct Task(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Real(std::thread::Thread),
+    Real(threads::Thread),
     Sim(TaskId),
 }
 
@@ -43,7 +44,7 @@ pub struct JoinHandle(JoinKind);
 
 #[derive(Debug)]
 enum JoinKind {
-    Real(std::thread::JoinHandle<()>),
+    Real(threads::JoinHandle<()>),
     Sim(TaskId),
 }
 
@@ -82,7 +83,7 @@ pub fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> JoinHandle {
     match sim::world() {
         Some(world) => JoinHandle(JoinKind::Sim(world.spawn(name, f))),
         None => JoinHandle(JoinKind::Real(
-            std::thread::Builder::new()
+            threads::Builder::new()
                 .name(name.to_owned())
                 .spawn(f)
                 .unwrap_or_else(|error| panic!("cannot start thread {name:?}: {error}")),
@@ -94,7 +95,7 @@ pub fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> JoinHandle {
 pub fn current() -> Task {
     match sim::world() {
         Some(world) => Task(Kind::Sim(world.current())),
-        None => Task(Kind::Real(std::thread::current())),
+        None => Task(Kind::Real(threads::current())),
     }
 }
 
@@ -102,7 +103,7 @@ pub fn current() -> Task {
 pub fn park() {
     match sim::world() {
         Some(world) => world.park(None),
-        None => std::thread::park(),
+        None => threads::park(),
     }
 }
 
@@ -113,7 +114,7 @@ pub fn park_timeout(timeout: Duration) {
             let deadline = world.now() + timeout;
             world.park(Some(deadline));
         }
-        None => std::thread::park_timeout(timeout),
+        None => threads::park_timeout(timeout),
     }
 }
 
@@ -124,7 +125,7 @@ pub fn sleep(duration: Duration) {
             let deadline = world.now() + duration;
             world.sleep_until(deadline);
         }
-        None => std::thread::sleep(duration),
+        None => threads::sleep(duration),
     }
 }
 
@@ -132,7 +133,7 @@ pub fn sleep(duration: Duration) {
 pub fn sleep_until(deadline: Time) {
     match sim::world() {
         Some(world) => world.sleep_until(deadline),
-        None => std::thread::sleep(deadline.since(now())),
+        None => threads::sleep(deadline.since(now())),
     }
 }
 
@@ -141,7 +142,7 @@ pub fn sleep_until(deadline: Time) {
 pub fn yield_now() {
     match sim::world() {
         Some(_) => sleep(Duration::from_nanos(100)),
-        None => std::thread::yield_now(),
+        None => threads::yield_now(),
     }
 }
 
@@ -149,6 +150,7 @@ pub fn yield_now() {
 /// made to wait: he holds no lock of another library. Nothing happens elsewhere.
 #[inline]
 pub fn may_preempt() {
+    threads::point();
     if sim::somebody_preempts()
         && let Some(world) = sim::world()
     {

@@ -3,10 +3,10 @@
 //! Invariant: a waiter is in the queue from before the mutex is released until it is notified, times out or is unwound;
 //! so a notification after the condition changed under the mutex cannot be lost.
 
+use super::prim::QueueLock;
 use super::MutexGuard;
 use crate::task::{self, Task};
 use crate::time::{Time, now};
-use parking_lot::Mutex as QueueLock;
 use std::collections::VecDeque;
 
 #[derive(Debug)]

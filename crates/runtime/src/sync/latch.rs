@@ -4,10 +4,10 @@
 //! "no waiter" to "waiter" only under the queue's lock. Hence a releaser that sees no `QUEUED` owes nobody a wake-up,
 //! and one that sees it finds the waiter in the queue.
 
+use super::prim::{AtomicUsize, QueueLock};
 use crate::task::{self, Task};
-use parking_lot::Mutex as QueueLock;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Somebody waits.
 const QUEUED: usize = 1;
@@ -172,7 +172,7 @@ impl RwLatch {
 
     #[cold]
     fn lock_slow(&self, mode: Mode) {
-        let spins = if task::is_simulated() { 1 } else { 40 };
+        let spins = if cfg!(feature = "shuttle") || task::is_simulated() { 1 } else { 40 };
         for _ in 0..spins {
             if self.try_barge(mode) {
                 return;

@@ -22,6 +22,7 @@
 mod condvar;
 mod latch;
 mod mutex;
+mod prim;
 mod semaphore;
 
 pub use condvar::Condvar;

@@ -3,8 +3,8 @@
 //! Invariant: permits are granted first in, first out; a large request at the front is not overtaken by small ones. A
 //! waiter that has left the queue without leaving by itself has been given its permits.
 
+use super::prim::QueueLock;
 use crate::task::{self, Task};
-use parking_lot::Mutex as QueueLock;
 use std::collections::VecDeque;
 
 #[derive(Debug)]
