@@ -17,6 +17,9 @@ use clap::Parser;
 use failure::Failure;
 use std::process::ExitCode;
 
+// No bug on purpose may leak into a build that did not ask for it.
+const _: () = assert!(entresol_core::mutant::COMPILED_IN == cfg!(feature = "mutants"));
+
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
         Ok(cli) => run(cli.command),

@@ -4,9 +4,7 @@
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use real::point;
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use std::thread::{
-    Builder, JoinHandle, Thread, current, park, park_timeout, sleep, yield_now,
-};
+pub(crate) use std::thread::{Builder, JoinHandle, Thread, current, park, park_timeout, sleep, yield_now};
 
 #[cfg(feature = "shuttle")]
 pub(crate) use model::point;

@@ -30,6 +30,11 @@ pub struct TortureArgs {
     /// Threads; all cores, if not given
     #[arg(long, value_name = "N", value_parser = values::threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
+    /// Bring a named bug to life and see that it is noticed (only in a build with `--features mutants`)
+    ///
+    /// Runs until something is wrong: exit status 0. If nothing was noticed within --seconds (60) or --states: 1.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["run", "json", "systems", "violations", "threads"])]
+    pub mutate: Option<String>,
     /// Write the report to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -3,15 +3,20 @@
 use crate::args::TortureArgs;
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
+use entresol_testkit::mutants::{Limit, hunt};
 use entresol_testkit::torture::{Tally, Target, TortureOptions, TortureReport, torture};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// States looked at unless something else is asked for.
 const STATES: u64 = 100_000;
 
 /// Tortures, prints what was found, and writes it to a file if asked to.
 pub fn run(args: &TortureArgs) -> Result<(), Failure> {
+    if let Some(name) = &args.mutate {
+        return hunt_mutant(name, args);
+    }
     let targets = targets(&args.systems)?;
     let file = args.json.as_deref().map(|path| OutputFile::prepare("--json", path)).transpose()?;
     let states = match (args.states, args.seconds) {
@@ -43,6 +48,20 @@ pub fn run(args: &TortureArgs) -> Result<(), Failure> {
             first.message,
             first.replay()
         ))),
+    }
+}
+
+/// Time that a mutant is hunted for unless something else is asked for.
+const HUNT: Duration = Duration::from_secs(60);
+
+fn hunt_mutant(name: &str, args: &TortureArgs) -> Result<(), Failure> {
+    let limit = Limit { states: args.states.unwrap_or(u64::MAX), time: args.seconds.unwrap_or(HUNT) };
+    let hunt =
+        hunt(Some(name), args.seed, limit).map_err(|error| Failure::input(format!("--mutate: {error}")))?;
+    output::print(&format!("{hunt}\n"))?;
+    match hunt.evidence {
+        Some(_) => Ok(()),
+        None => Err(Failure::Check(format!("mutant {name} survived {} crash states", hunt.states))),
     }
 }
 

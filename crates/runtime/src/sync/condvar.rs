@@ -3,8 +3,8 @@
 //! Invariant: a waiter is in the queue from before the mutex is released until it is notified, times out or is unwound;
 //! so a notification after the condition changed under the mutex cannot be lost.
 
-use super::prim::QueueLock;
 use super::MutexGuard;
+use super::prim::QueueLock;
 use crate::task::{self, Task};
 use crate::time::{Time, now};
 use std::collections::VecDeque;

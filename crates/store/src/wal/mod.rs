@@ -16,6 +16,8 @@
 
 pub(crate) mod log;
 pub(crate) mod master;
+#[cfg(all(test, feature = "shuttle"))]
+mod models;
 pub(crate) mod record;
 pub(crate) mod scan;
 #[cfg(test)]
