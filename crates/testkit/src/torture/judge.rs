@@ -220,6 +220,12 @@ pub(super) fn recover(
         {
             Ok(Recovered { pages: 0, noticed: true, points })
         }
+        // A dequeue in the background met the damaged page first: the tier has stopped, and its reason names the page.
+        Err(Stop::Refused(TierError::Poisoned { reason, .. }))
+            if rules.damage && reason.contains("is damaged") =>
+        {
+            Ok(Recovered { pages: 0, noticed: true, points })
+        }
         Err(Stop::Refused(error)) => Err(format!("the cache does not come back: {error}")),
     }
 }
