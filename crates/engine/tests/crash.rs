@@ -148,8 +148,7 @@ impl World {
         let plan = Arc::new(FaultPlan::new(seed, crash.into_iter().collect()));
         let flash = Arc::new(FaultyDevice::new("flash", media.0, plan.clone()));
         let disk = Arc::new(FaultyDevice::new("disk", media.1, plan.clone()));
-        let preempt_one_of = [0, 3, 0, 20][seed as usize % 4];
-        let config = SimConfig { seed, random_order: true, preempt_one_of, ..SimConfig::default() };
+        let config = SimConfig { seed, random_order: true, ..SimConfig::default() };
         let keeps = |options: &TierOptions| {
             options.policy.placement() == Placement::Log && options.mode == Mode::WriteBack
         };

@@ -448,6 +448,5 @@ pub fn plain_store(options: Options) -> Store {
 }
 
 pub fn simulate<T: Send>(seed: u64, main: impl FnOnce() -> T + Send) -> entresol_runtime::sim::Outcome<T> {
-    let preempt_one_of = [0, 3, 0, 20][seed as usize % 4];
-    Simulation::new(SimConfig { seed, random_order: true, preempt_one_of, ..SimConfig::default() }).run(main)
+    Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() }).run(main)
 }

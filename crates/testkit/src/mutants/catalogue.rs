@@ -96,6 +96,25 @@ catalogue! {
     }
 }
 
+/// Mutants that the hunt does not notice within its limit yet: something else makes the bug harmless most of the time (a
+/// second check, the order in which frames are freed), or the fault that would show it comes up too seldom. Each is a
+/// hole to be closed; the tests of its own crate notice most of them.
+pub const OPEN: [&str; 13] = [
+    "newer-copy-not-awaited",
+    "lc-checkpoint-skips-overtaken",
+    "block-checksum-not-checked",
+    "label-in-place",
+    "page-id-not-checked",
+    "leftover-of-older-epoch-accepted",
+    "segment-checksum-not-checked",
+    "generation-not-checked",
+    "reused-frame-not-noticed",
+    "damaged-dirty-page-dropped",
+    "destage-of-older-version-cleans-frame",
+    "log-epoch-not-grown",
+    "log-of-older-epoch-accepted",
+];
+
 /// The mutant of that name.
 pub fn find(name: &str) -> Option<&'static Mutant> {
     ALL.iter().find(|mutant| mutant.name == name)
@@ -137,5 +156,7 @@ mod tests {
     fn no_name_comes_twice() {
         let names: BTreeSet<_> = ALL.iter().map(|mutant| mutant.name).collect();
         assert_eq!(names.len(), ALL.len());
+        assert!(OPEN.iter().all(|name| names.contains(name)));
+        assert!(ALL.len() - OPEN.len() >= 50, "mutants that must be noticed");
     }
 }

@@ -6,5 +6,5 @@
 mod catalogue;
 mod hunt;
 
-pub use catalogue::{ALL, Mutant, find};
+pub use catalogue::{ALL, Mutant, OPEN, find};
 pub use hunt::{Hunt, HuntError, Limit, hunt};
