@@ -89,7 +89,7 @@ fn a_simulation_writes_what_is_asked_for() {
     let runs = results.as_array().expect("an array");
     let names: Vec<_> =
         runs.iter().map(|run| (run["policy"].as_str(), run["flash_pages"].as_u64())).collect();
-    let expected = [("none", 0), ("face-gsc", 198), ("face-gsc", 396), ("lc", 198), ("lc", 396)];
+    let expected = [("none", 0), ("face-gsc", 182), ("face-gsc", 364), ("lc", 182), ("lc", 364)];
     assert_eq!(names.len(), expected.len());
     for ((name, pages), (policy, about)) in names.iter().zip(expected) {
         assert_eq!(*name, Some(policy));
@@ -164,9 +164,9 @@ fn bad_input_is_refused_and_nothing_is_left_behind() {
     simulate(&["--policy", "lru", "--measure-from", "5"], &["times"]);
     simulate(&["--policy", "lru", "--timed"], &["no times"]);
     simulate(&["--clients", "0"], &["--clients"]);
-    simulate(&["--json", &folder.at("no/out.json")], &["--json", "does not exist"]);
+    simulate(&["--policy", "lru", "--json", &folder.at("no/out.json")], &["--json", "does not exist"]);
     simulate(&["--devices", &folder.at("missing.toml")], &["--devices", "missing.toml"]);
-    refused(&["simulate", "--trace", &folder.at("missing")], &["missing"]);
+    refused(&["simulate", "--trace", &folder.at("missing"), "--policy", "lru"], &["missing"]);
     std::fs::write(folder.path("empty"), "").expect("a writable folder");
     refused(&["simulate", "--trace", &folder.at("empty"), "--policy", "lru"], &["empty"]);
     refused(&["mrc", "--trace", &trace, "--sizes", "0"], &["--sizes", "1 to"]);
