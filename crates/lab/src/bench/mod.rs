@@ -4,17 +4,18 @@
 //! clock ([`rig`]). Results depend on the configuration and the seed alone; their digests say so.
 
 pub(crate) mod digest;
-mod image;
+pub(crate) mod image;
 pub(crate) mod parallel;
 mod real;
 mod real_record;
 mod real_store;
 mod real_worker;
 mod record;
-mod restart;
-mod rig;
-mod tpcc;
-mod verify;
+pub(crate) mod restart;
+pub(crate) mod rig;
+mod split;
+pub(crate) mod tpcc;
+pub(crate) mod verify;
 
 use crate::config::{BenchConfig, Run, Stage};
 use crate::result::{RestartResult, TpccResult};

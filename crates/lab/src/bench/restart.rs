@@ -42,7 +42,7 @@ pub fn simulate(
 }
 
 /// Runs until half an interval after a checkpoint; then everything in memory is lost. Returns tpmC since that checkpoint.
-fn run_until_kill(
+pub fn run_until_kill(
     config: &BenchConfig,
     image: &Image,
     run: Run,

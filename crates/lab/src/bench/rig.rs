@@ -1,12 +1,14 @@
 //! One system on its devices: what a run stands on.
 
 use crate::bench::image::{Image, PAGE_BYTES, store_options};
+use crate::bench::split::Split;
 use crate::config::{BenchConfig, Run, System};
-use anyhow::Context;
-use entresol_core::{Lsn, PageId, Placement};
+use anyhow::{Context, bail};
+use entresol_core::{Config, Lsn, PageId, Placement, SlotId};
 use entresol_device::memory::Reference;
 use entresol_device::{Device, MemoryDevice, ModelDevice, Profile, Scale};
 use entresol_engine::{DiskLayer, FlashTier, Layer, TierOptions, disk_offset, flash_bytes};
+use entresol_format::Layout;
 use entresol_format::page::header;
 use entresol_store::{Options, Parts, Store};
 use std::sync::Arc;
@@ -55,6 +57,11 @@ fn similar_pages(image: &Image) -> Reference {
     Reference { image: image.disk.clone(), locate: Arc::new(locate) }
 }
 
+/// What the loaded database stands for.
+fn scale_of(image: &Image) -> Scale {
+    Scale::of(PAPER_DATABASE_BYTES, image.pages * u64::from(PAGE_BYTES))
+}
+
 /// DRAM frames and flash slots of a run on a database of so many pages.
 pub fn sizes(config: &BenchConfig, database_pages: u64, run: Run) -> (u64, u64) {
     let share = |percent: f64| (database_pages as f64 * percent / 100.0).round() as u64;
@@ -97,6 +104,21 @@ impl Media {
         }
     }
 
+    /// Puts what lies before the slots of `rig`'s flash cache, its slot directory, on a device of that profile.
+    ///
+    /// # Errors
+    /// If there is no such profile, or no flash cache.
+    pub fn directory_on(&self, rig: &mut Rig, image: &Image, profile: &str) -> anyhow::Result<()> {
+        let (Some(media), Some(tier)) = (&self.flash, &rig.tier) else { bail!("there is no flash cache") };
+        let tail = rig.modelled.last().context("the flash device is modelled")?.clone();
+        let head: Modelled = Arc::new(Profile::named(profile)?.build(media.clone(), scale_of(image)));
+        let layout =
+            Layout::new(&Config::new(tier.policy, tier.slots), tier.page_bytes, tier.segment_entries);
+        rig.modelled.push(head.clone());
+        rig.flash = Some(Arc::new(Split { head, tail, boundary: layout.slot_offset(SlotId(0)) }));
+        Ok(())
+    }
+
     /// A machine with these media, just switched on: devices idle, SSDs in steady state.
     pub fn machine(
         &self,
@@ -106,7 +128,7 @@ impl Media {
         checkpoint_interval: Duration,
     ) -> anyhow::Result<Rig> {
         let (frames, slots) = sizes(config, image.pages, run);
-        let scale = Scale::of(PAPER_DATABASE_BYTES, image.pages * u64::from(PAGE_BYTES));
+        let scale = scale_of(image);
         let build = |name: &str, media: &Arc<MemoryDevice>| -> anyhow::Result<Modelled> {
             Ok(Arc::new(Profile::named(name)?.build(media.clone(), scale)))
         };
@@ -139,9 +161,13 @@ pub fn knows_what_is_durable(tier: Option<&TierOptions>) -> bool {
 }
 
 /// The log has a device of its own, of the same time as the flash device: four spindles of the paper's array with their
-/// battery-backed cache, or an NVMe drive.
+/// battery-backed cache, an NVMe drive, or SBP's second card (§5.2).
 pub fn log_device(flash_device: &str) -> &'static str {
-    if flash_device == "nvme" { "nvme" } else { "raid0-4" }
+    match flash_device {
+        "nvme" => "nvme",
+        "fusion-slc" => "fusion-mlc",
+        _ => "raid0-4",
+    }
 }
 
 impl Rig {

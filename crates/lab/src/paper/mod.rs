@@ -6,6 +6,8 @@
 pub mod face;
 pub mod restart_claims;
 pub mod rw;
+pub mod sbp;
+pub mod sce;
 pub mod three_layer;
 pub mod tpcc_claims;
 pub(crate) mod verdict;

@@ -106,7 +106,7 @@ pub(crate) fn blocks(
 }
 
 /// Puts the DRAM layer on top.
-fn above<T: Tier>(trace: &Trace, config: &RunConfig, tier: T, progress: &dyn Fn(f64)) -> Replayed {
+pub(crate) fn above<T: Tier>(trace: &Trace, config: &RunConfig, tier: T, progress: &dyn Fn(f64)) -> Replayed {
     fn run<O: Order, T: Tier>(
         trace: &Trace,
         config: &RunConfig,

@@ -9,6 +9,8 @@
 mod chapter;
 mod face;
 mod rw;
+mod sbp;
+mod sce;
 mod three_layer;
 
 pub use chapter::{Chapter, Claim, Row, Rows};
@@ -24,11 +26,15 @@ pub enum Paper {
     Rw,
     /// Ou, Härder: Trading Memory for Performance and Energy, 2011.
     ThreeLayer,
+    /// Kim et al.: How could a flash cache degrade database performance rather than improve it?, INFLOW 2014.
+    Sce,
+    /// Bhattacharjee et al.: Enhancing Recovery Using an SSD Buffer Pool Extension, DaMoN 2011.
+    Sbp,
 }
 
 impl Paper {
     /// All that can be reproduced, in the order of `reproduce all`.
-    pub const ALL: [Paper; 3] = [Paper::Face, Paper::ThreeLayer, Paper::Rw];
+    pub const ALL: [Paper; 5] = [Paper::Face, Paper::Sce, Paper::Sbp, Paper::ThreeLayer, Paper::Rw];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
@@ -36,6 +42,8 @@ impl Paper {
             Paper::Face => "face",
             Paper::Rw => "rw",
             Paper::ThreeLayer => "3la",
+            Paper::Sce => "sce",
+            Paper::Sbp => "sbp",
         }
     }
 
@@ -54,6 +62,10 @@ impl Paper {
                 "RW: Efficient Flash Cache Management in Online Transaction Processing Server (thesis, 2015)"
             }
             Paper::ThreeLayer => "3LA: Trading Memory for Performance and Energy (2011)",
+            Paper::Sce => {
+                "SCE: How could a flash cache degrade database performance rather than improve it? (INFLOW 2014)"
+            }
+            Paper::Sbp => "Enhancing Recovery Using an SSD Buffer Pool Extension (DaMoN 2011)",
         }
     }
 }
@@ -88,5 +100,7 @@ pub fn run(paper: Paper, context: &Context<'_>) -> anyhow::Result<Chapter> {
         Paper::Face => face::chapter(context),
         Paper::Rw => rw::chapter(context),
         Paper::ThreeLayer => three_layer::chapter(context),
+        Paper::Sce => sce::chapter(context),
+        Paper::Sbp => sbp::chapter(context),
     }
 }

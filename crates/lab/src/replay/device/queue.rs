@@ -2,7 +2,7 @@
 //! at least the time of a lone request.
 //!
 //! ```text
-//! begin      = max(arrival, end of the service before)
+//! begin      = max(arrival, end of the service before), or earlier where the device is idle between arrival and that
 //! end        = begin + service            service: 1 / rate of its kind, or its bytes at the sequential rate
 //! completion = end + (time of a lone request − service)
 //! ```
@@ -67,7 +67,44 @@ pub struct Queue {
     read: Cost,
     write: Cost,
     free_at: u64,
+    idle: Idle,
     service_ns: u64,
+}
+
+/// Spans before `free_at` in which nothing is served yet: requests are told of in the order of those who make them, and one
+/// of a background worker may lie ahead of others' that come earlier.
+#[derive(Default)]
+struct Idle {
+    spans: Vec<(u64, u64)>,
+    /// The end of the last span.
+    until: u64,
+}
+
+/// Spans that are kept; beyond that the one that ends first is forgotten.
+const IDLE_SPANS: usize = 64;
+
+impl Idle {
+    fn add(&mut self, begin: u64, end: u64) {
+        if self.spans.len() == IDLE_SPANS {
+            let first = (0..IDLE_SPANS).min_by_key(|at| self.spans[*at].1).expect("there are some");
+            self.spans.swap_remove(first);
+        }
+        self.spans.push((begin, end));
+        self.until = self.until.max(end);
+    }
+
+    /// Serves a request that comes at `now` in the first span that has room for it; returns the end of the service.
+    fn serve(&mut self, now: u64, service: u64) -> Option<u64> {
+        if now + service > self.until {
+            return None;
+        }
+        let room = |&&(begin, end): &&(u64, u64)| begin.max(now) + service <= end;
+        let first = self.spans.iter().filter(room).min().copied()?;
+        self.spans.retain(|span| *span != first && span.1 > now);
+        let begin = first.0.max(now);
+        self.spans.push((begin + service, first.1));
+        Some(begin + service)
+    }
 }
 
 impl Queue {
@@ -77,13 +114,20 @@ impl Queue {
             read: Cost::new(spec.random_read_iops, spec.sequential_read_mb_s, spec.read_us, page_bytes),
             write: Cost::new(spec.random_write_iops, spec.sequential_write_mb_s, spec.write_us, page_bytes),
             free_at: 0,
+            idle: Idle::default(),
             service_ns: 0,
         }
     }
 
     fn serve(&mut self, now: Time, (service, extra): (u64, u64)) -> Time {
-        self.free_at = self.free_at.max(now.0) + service;
         self.service_ns += service;
+        if let Some(end) = self.idle.serve(now.0, service) {
+            return Time(end + extra);
+        }
+        if now.0 > self.free_at {
+            self.idle.add(self.free_at, now.0);
+        }
+        self.free_at = self.free_at.max(now.0) + service;
         Time(self.free_at + extra)
     }
 
@@ -137,6 +181,17 @@ mod tests {
         }
         let mb_s = 64_000.0 * 4096.0 / 1e6 / (done.0 as f64 / 1e9);
         assert!((mb_s - 242.8).abs() < 1.0, "{mb_s}");
+    }
+
+    #[test]
+    fn a_request_of_later_does_not_hold_up_one_of_now() {
+        let catalogue = Catalogue::builtin();
+        let mut device = Queue::new(catalogue.flash("3la-flash").expect("there"), 8192);
+        assert_eq!(device.write(Time(1_000_000), 1, 1), Time(1_120_000), "told of early");
+        assert_eq!(device.read(Time(100_000), 2, 1), Time(130_000));
+        assert_eq!(device.read(Time(100_000), 2, 1), Time(160_000), "behind the one before");
+        assert_eq!(device.write(Time(900_000), 3, 1), Time(1_240_000), "too long for what is left before");
+        assert_eq!(device.read(Time(900_000), 3, 1), Time(930_000), "but not this one");
     }
 
     #[test]

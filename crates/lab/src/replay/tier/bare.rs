@@ -7,8 +7,8 @@ use super::{Above, Fetched, Source, Tier, Totals};
 use entresol_engine::TierMetrics;
 use entresol_runtime::Time;
 
-/// Writes that may be outstanding.
-const WRITES_MAX: usize = 64;
+/// Writes of pages that may be outstanding.
+pub(super) const WRITES_MAX: usize = 64;
 
 /// No flash layer.
 pub struct Bare<'t> {

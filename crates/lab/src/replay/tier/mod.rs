@@ -9,11 +9,15 @@ mod bare;
 mod blocks;
 mod cached;
 mod chip;
+mod fragments;
+mod inline;
 
 pub use bare::Bare;
 pub use blocks::Blocks;
 pub use cached::Cached;
 pub use chip::ChipSpeed;
+pub use fragments::Fragmented;
+pub use inline::{BLOCK_BYTES, Inline};
 
 use super::pool::{Departed, Order, Pool};
 use entresol_engine::TierMetrics;

@@ -1,0 +1,14 @@
+//! SSD bufferpool recovery (Bhattacharjee et al., DaMoN 2011): what the text says in numbers. Its figures have no scale.
+
+/// DRAM of the database, per cent (§5.2).
+pub const DRAM_PERCENT: f64 = 2.0;
+/// The SSD bufferpool by the main memory bufferpool (§5.2).
+pub const FLASH_BY_DRAM: f64 = 3.0;
+/// Clients (§5.2).
+pub const CLIENTS: u32 = 16;
+/// Warehouses (§5.2).
+pub const WAREHOUSES: u32 = 500;
+/// Minutes until recovery is over, with and without persistence (§5.5, figure 6).
+pub const RECOVERY_MIN: [f64; 2] = [4.0, 5.0];
+/// Minutes until throughput is stable, with and without persistence (§5.5, figure 6).
+pub const STABLE_MIN: [f64; 2] = [8.0, 10.0];

@@ -1,0 +1,410 @@
+//! SCE: figures 1, 4, 5 (sysbench) and 6 (a skewed OLTP load): how a flash cache can make a database slower, and how one does
+//! not.
+//!
+//! Caches lie below the database here, in the block layer, and the replay's devices say when things are done.
+
+mod run;
+mod workload;
+
+use super::chapter::{Chapter, Claim, Rows};
+use super::{Context, Effort, Paper};
+use crate::bench::parallel;
+use crate::paper::sce as paper;
+use crate::paper::verdict::{Check, Verdict};
+use crate::replay::Places;
+use crate::report::{Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Section, Table};
+use run::{Measured, System};
+use workload::Workload;
+
+/// "Several times" (figure 6 says 4).
+const SEVERAL: f64 = 2.0;
+/// flashcache's flash writes by its reads with a small cache: "too much" (figure 4b says about 9).
+const TOO_MANY_WRITES: f64 = 3.0;
+/// A cache counts as warm at this share of the hit rate that flashcache ends with.
+const WARM: f64 = 0.9;
+/// OLTP: DRAM and flash by the database, 15 and 40 GiB by 240.
+const OLTP_SHARES: [f64; 2] = [15.0 / 240.0, 40.0 / 240.0];
+
+/// How much is run.
+struct Plan {
+    /// MiB of each database.
+    fragments: u32,
+    /// References to each MiB of sysbench's, and of the OLTP load's.
+    references: [u64; 2],
+}
+
+impl Plan {
+    const fn of(effort: Effort) -> Self {
+        match effort {
+            Effort::Quick => Self { fragments: 512, references: [1000, 1500] },
+            Effort::Full => Self { fragments: 8192, references: [1000, 1500] },
+        }
+    }
+
+    /// Fragments of flash for so much of the paper's database.
+    fn flash(&self, gib: f64) -> u32 {
+        (f64::from(self.fragments) * (gib / paper::DATABASE_GIB).min(1.0)).ceil() as u32
+    }
+}
+
+/// All runs of the chapter.
+struct Runs {
+    none: Measured,
+    /// flashcache with 20, 40 and 80 GiB.
+    flashcache: [Measured; 3],
+    /// SCE with 20 and 80 GiB.
+    sce: [Measured; 2],
+    /// The OLTP load: no cache, flashcache write-through and write-back, SCE.
+    oltp: [Measured; 4],
+}
+
+/// Reproduces the paper.
+pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
+    let plan = Plan::of(context.effort);
+    (context.progress)("sysbench", 0.0);
+    let [sysbench, oltp] = plan.references.map(|each| each * u64::from(plan.fragments));
+    let dram_share = paper::MEMORY_GIB / paper::DATABASE_GIB;
+    let sysbench = workload::sysbench(plan.fragments, sysbench, dram_share, context.seed)?;
+    let oltp = workload::oltp(plan.fragments, oltp, OLTP_SHARES[0], context.seed)?;
+    let runs = all_runs(context, &plan, &sysbench, &oltp)?;
+    (context.progress)("done", 1.0);
+    Ok(Chapter {
+        paper: Paper::Sce.name(),
+        title: Paper::Sce.title(),
+        setup: setup(&plan, &sysbench),
+        rows: rows(&runs).into_vec(),
+        claims: Claim::explained(verdicts(&runs), REASONS),
+        sections: sections(&runs),
+    })
+}
+
+fn all_runs(
+    context: &Context<'_>,
+    plan: &Plan,
+    sysbench: &Workload,
+    oltp: &Workload,
+) -> anyhow::Result<Runs> {
+    let [small, half, large] =
+        [paper::SMALL_GIB, paper::HALF_GIB, paper::LARGE_GIB].map(|gib| plan.flash(gib));
+    let jobs = [
+        (System::NoCache, small),
+        (System::WRITE_THROUGH, small),
+        (System::WRITE_THROUGH, half),
+        (System::WRITE_THROUGH, large),
+        (System::Sce, small),
+        (System::Sce, large),
+    ];
+    let of = |workload: &Workload, disk: &str, what: &str, jobs: &[(System, u32)], behind: f64| {
+        let places = Places::of(&workload.trace);
+        parallel::map(jobs, |at, (system, flash)| {
+            (context.progress)(what, behind + 0.5 * at as f64 / jobs.len() as f64);
+            run::run(workload, &places, *system, *flash, disk)
+        })
+    };
+    let all = of(sysbench, "sce-raid", "sysbench", &jobs, 0.0)?;
+    let [none, flash_small, flash_half, flash_large, sce_small, sce_large] =
+        <[Measured; 6]>::try_from(all).expect("as many results as jobs");
+    let flash = (f64::from(plan.fragments) * OLTP_SHARES[1]) as u32;
+    let systems = [System::NoCache, System::WRITE_THROUGH, System::WRITE_BACK, System::Sce];
+    let all = of(oltp, "sce-san", "OLTP", &systems.map(|system| (system, flash)), 0.5)?;
+    Ok(Runs {
+        none,
+        flashcache: [flash_small, flash_half, flash_large],
+        sce: [sce_small, sce_large],
+        oltp: <[Measured; 4]>::try_from(all).expect("as many results as jobs"),
+    })
+}
+
+fn setup(plan: &Plan, sysbench: &Workload) -> Vec<String> {
+    vec![
+        format!(
+            "A database of {} MiB ({} pages of 16 KiB) for the paper's 77 GiB; DRAM and flash are the same shares of it. \
+             sysbench is generated: references by the Pareto 80–20 rule, hot rows next to each other, through a DRAM layer of \
+             15/77 (LRU); so many of them change their page that below it about as much is written as read, as in figure 1b \
+             (where log and doublewrite are part of it).",
+            plan.fragments, sysbench.pages
+        ),
+        "Throughput is references a second in a closed loop of 32 clients. The paper measures transactions; each has the same \
+         number of references."
+            .into(),
+        "Two rates are taken from figure 1 and nothing is tuned on figures 4 to 6: without a cache the disks carry 31 MiB/s, \
+         1,984 pages of 16 KiB; and flashcache writes 22 MiB/s to flash with 20 and with 40 GiB alike, which is taken for the \
+         drive's limit: 5,632 requests of 4 KiB a second, flashcache's block. (Paper's own numbers agree: (22 + 2.5) / 31 and \
+         (22 + 6.5) / 31 are its −22.6 % and −9.5 %.)"
+            .into(),
+        "flashcache populates in line: whoever missed waits until the page is on flash. SCE's populations occupy disk and \
+         flash for a MiB each. In all systems dirty pages are written by the database's page cleaners, 64 at a time."
+            .into(),
+        "Figure 6 is not reproduced with TPC-E: an OLTP load whose hot MiBs (one in eight; they get 90 % of the references) lie \
+         scattered, pages of 8 KiB, flash of 40/240 and DRAM of 15/240 of the database, a volume of 10,000 reads a second. \
+         The paper gives no rate of its volume and no size of its database: directions, not digits."
+            .into(),
+    ]
+}
+
+/// What is known about claims that do not hold here.
+const REASONS: &[(&str, &str, &str)] = &[
+    (
+        "SCE figure 6",
+        "sce does better than flashcache",
+        "what flashcache saves the volume in write-back depends on how much is written, which the paper does not say",
+    ),
+    (
+        "SCE figure 6",
+        "response",
+        "the paper's 14 times are more than a queue of a fixed number of clients can give",
+    ),
+];
+
+fn change(measured: &Measured, base: &Measured) -> f64 {
+    (measured.throughput / base.throughput - 1.0) * 100.0
+}
+
+fn against(measured: &Measured, base: &Measured, agrees: impl Fn(f64) -> bool, size: &str) -> Check {
+    let change = change(measured, base);
+    let numbers = format!("{} at {size}: {change:+.0} %", measured.system.name());
+    Check { agrees: agrees(change), numbers }
+}
+
+/// Seconds until a cache finds `level` of the DRAM misses; `None`: it never does.
+fn warm_after(measured: &Measured, level: f64) -> Option<f64> {
+    measured.hit_curve.iter().find(|(_, hits)| *hits >= level).map(|(seconds, _)| *seconds)
+}
+
+fn verdicts(runs: &Runs) -> Vec<Verdict> {
+    let none = &runs.none;
+    let [flash_small, flash_half, flash_large] = &runs.flashcache;
+    let [sce_small, sce_large] = &runs.sce;
+    let judge = |source, claim, checks| Verdict::judge(source, claim, "nothing", checks);
+    let below = |change: f64| change < 0.0;
+    let above = |change: f64| change > 0.0;
+    let [read, written, ..] = flash_small.traffic_mib_s;
+    let per_read = written / read.max(1e-9);
+    let level = WARM * flash_large.hit_curve.last().map_or(0.0, |(_, hits)| *hits);
+    let warm = [sce_large, flash_large].map(|measured| warm_after(measured, level));
+    let seconds = |at: Option<f64>| at.map_or("never".to_owned(), |at| format!("{at:.1} s"));
+    let fewer = |sce: &Measured, flashcache: &Measured, size: &str| Check {
+        agrees: sce.flash_written_mib < flashcache.flash_written_mib,
+        numbers: format!("{size}: {:.0} and {:.0} MiB", sce.flash_written_mib, flashcache.flash_written_mib),
+    };
+    let mut all = vec![
+        judge(
+            "SCE figure 1",
+            "flashcache (write-through) with flash of 1/4 and of 1/2 of the database is slower than no cache",
+            vec![against(flash_small, none, below, "20 GiB"), against(flash_half, none, below, "40 GiB")],
+        ),
+        judge(
+            "SCE figure 4",
+            "with flash of 1/4 of the database sce is faster than no cache, and flashcache slower",
+            vec![against(sce_small, none, above, "20 GiB"), against(flash_small, none, below, "20 GiB")],
+        ),
+        judge(
+            "SCE figure 4",
+            "flashcache writes several times what it reads on flash (at least 3 ×; the paper has about 9 ×)",
+            vec![Check {
+                agrees: per_read >= TOO_MANY_WRITES,
+                numbers: format!("{per_read:.1} × ({written:.1} and {read:.1} MiB/s)"),
+            }],
+        ),
+        judge(
+            "SCE figure 5",
+            "with flash for all of the database both are faster than no cache, and sce is faster than flashcache",
+            vec![
+                against(sce_large, none, above, "80 GiB"),
+                against(flash_large, none, above, "80 GiB"),
+                Check {
+                    agrees: sce_large.throughput > flash_large.throughput,
+                    numbers: format!("sce by flashcache: {:+.0} %", change(sce_large, flash_large)),
+                },
+            ],
+        ),
+        judge(
+            "SCE figure 5",
+            "sce is warm first (at 0.9 of the hit rate that flashcache ends with)",
+            vec![Check {
+                agrees: warm[0].is_some_and(|sce| warm[1].is_none_or(|flashcache| sce < flashcache)),
+                numbers: format!("{} and {}", seconds(warm[0]), seconds(warm[1])),
+            }],
+        ),
+        judge(
+            "SCE figures 4, 5",
+            "sce writes less to flash than flashcache for the same references",
+            vec![fewer(sce_small, flash_small, "20 GiB"), fewer(sce_large, flash_large, "80 GiB")],
+        ),
+    ];
+    all.extend(oltp_verdicts(&runs.oltp));
+    all
+}
+
+fn oltp_verdicts([none, through, back, sce]: &[Measured; 4]) -> Vec<Verdict> {
+    let judge = |claim, checks| Verdict::judge("SCE figure 6", claim, "nothing", checks);
+    let times = |measured: &Measured| measured.throughput / none.throughput;
+    let slower = |measured: &Measured| measured.response_us / none.response_us;
+    vec![
+        judge(
+            "under a skewed, spatially local OLTP load sce is several times as fast as no cache (at least 2 ×)",
+            vec![Check { agrees: times(sce) >= SEVERAL, numbers: format!("{:.1} ×", times(sce)) }],
+        ),
+        judge(
+            "flashcache (write-through) is slower than no cache under it",
+            vec![Check { agrees: times(through) < 1.0, numbers: format!("{:.2} ×", times(through)) }],
+        ),
+        judge(
+            "sce does better than flashcache in write-back mode",
+            vec![Check {
+                agrees: sce.throughput > back.throughput,
+                numbers: format!("{:.1} and {:.1} × no cache", times(sce), times(back)),
+            }],
+        ),
+        judge(
+            "response is longer with flashcache (write-through) than without a cache, and shorter with sce",
+            vec![Check {
+                agrees: slower(through) > 1.0 && slower(sce) < 1.0,
+                numbers: format!("{:.2} × and {:.2} ×", slower(through), slower(sce)),
+            }],
+        ),
+    ]
+}
+
+fn rows(runs: &Runs) -> Rows {
+    let mut rows = Rows::new();
+    let percent = ("% against no cache", 1);
+    let [flash_small, flash_half, flash_large] = &runs.flashcache;
+    let [sce_small, sce_large] = &runs.sce;
+    let tps: [(&str, &str, f64, &Measured); 5] = [
+        ("SCE figure 1", "throughput, flashcache with 20 GiB", paper::FIGURE_1_FLASHCACHE[0], flash_small),
+        ("SCE figure 1", "throughput, flashcache with 40 GiB", paper::FIGURE_1_FLASHCACHE[1], flash_half),
+        ("SCE figure 4", "throughput, sce with 20 GiB", paper::FIGURE_4_SCE, sce_small),
+        ("SCE figure 5", "throughput, flashcache with 80 GiB", paper::FIGURE_5[0], flash_large),
+        ("SCE figure 5", "throughput, sce with 80 GiB", paper::FIGURE_5[1], sce_large),
+    ];
+    for (source, what, number, measured) in tps {
+        rows.add(source, what, percent, Some(number), Some(change(measured, &runs.none)));
+    }
+    for (at, (size, measured)) in [("20", flash_small), ("40", flash_half)].into_iter().enumerate() {
+        let hits = Some(paper::FLASHCACHE_HITS[at]);
+        rows.add(
+            "SCE §2",
+            format!("read hits, flashcache with {size} GiB"),
+            ("%", 1),
+            hits,
+            Some(measured.hit_rate * 100.0),
+        );
+        let [read, written, ..] = measured.traffic_mib_s;
+        let paper_written = Some(paper::FLASHCACHE_FLASH_WRITE_MIB_S);
+        let paper_read = Some(paper::FLASHCACHE_FLASH_READ_MIB_S[at]);
+        rows.add(
+            "SCE figure 1",
+            format!("flash writes, flashcache with {size} GiB"),
+            ("MiB/s", 1),
+            paper_written,
+            Some(written),
+        );
+        rows.add(
+            "SCE figure 1",
+            format!("flash reads, flashcache with {size} GiB"),
+            ("MiB/s", 1),
+            paper_read,
+            Some(read),
+        );
+    }
+    for (what, at, number) in
+        [("disk reads", 2, paper::DISK_MIB_S[0]), ("disk writes", 3, paper::DISK_MIB_S[1])]
+    {
+        let ours = runs.none.traffic_mib_s[at];
+        rows.add("SCE figure 1", format!("{what}, no cache"), ("MiB/s", 1), Some(number), Some(ours));
+    }
+    let [none, through, back, sce] = &runs.oltp;
+    let numbers = [Some(paper::FIGURE_6[0]), None, Some(paper::FIGURE_6[1])];
+    for (measured, number) in [through, back, sce].into_iter().zip(numbers) {
+        let what = format!("throughput, {}", measured.system.name());
+        rows.add("SCE figure 6", what, percent, number, Some(change(measured, none)));
+    }
+    for (measured, number) in [through, sce].into_iter().zip(paper::FIGURE_6_RESPONSE) {
+        let what = format!("response, {}", measured.system.name());
+        let ours = measured.response_us / none.response_us;
+        rows.add("SCE figure 6", what, ("× no cache", 2), Some(number), Some(ours));
+    }
+    rows
+}
+
+fn sections(runs: &Runs) -> Vec<Section> {
+    let [flash_small, flash_half, flash_large] = &runs.flashcache;
+    let [sce_small, sce_large] = &runs.sce;
+    vec![
+        over_time(
+            "Figure 1: flashcache",
+            &[(&runs.none, ""), (flash_small, "20 GiB"), (flash_half, "40 GiB")],
+        ),
+        over_time(
+            "Figure 4: flash of 1/4",
+            &[(&runs.none, ""), (flash_small, "20 GiB"), (sce_small, "20 GiB")],
+        ),
+        over_time(
+            "Figure 5: flash for all",
+            &[(&runs.none, ""), (flash_large, "80 GiB"), (sce_large, "80 GiB")],
+        ),
+        figure_6(&runs.oltp),
+    ]
+}
+
+fn label(measured: &Measured, size: &str) -> String {
+    if size.is_empty() {
+        measured.system.name().into()
+    } else {
+        format!("{}, {size}", measured.system.name())
+    }
+}
+
+/// Throughput over time, as in the paper's figures, and the traffic beside it.
+fn over_time(title: &str, runs: &[(&Measured, &str)]) -> Section {
+    let line = |(measured, size): &(&Measured, &str)| Line {
+        series: label(measured, size),
+        paper: false,
+        points: measured.throughput_curve.clone(),
+    };
+    let chart = LineChart {
+        title: title.into(),
+        x_label: "seconds of virtual time".into(),
+        y_label: "references a second".into(),
+        lines: runs.iter().map(line).collect(),
+        in_terminal: true,
+    };
+    Section { title: title.into(), blocks: vec![Block::Chart(Chart::Lines(chart)), traffic(runs)] }
+}
+
+fn traffic(runs: &[(&Measured, &str)]) -> Block {
+    let columns = vec![
+        Column::words("system"),
+        Column::numbers("flash reads").under("MiB/s"),
+        Column::numbers("flash writes").under("MiB/s"),
+        Column::numbers("disk reads").under("MiB/s"),
+        Column::numbers("disk writes").under("MiB/s"),
+        Column::numbers("hit rate, %"),
+    ];
+    let row = |(measured, size): &(&Measured, &str)| {
+        let rates = measured.traffic_mib_s.map(|rate| format!("{rate:.1}"));
+        let hits = format!("{:.1}", measured.hit_rate * 100.0);
+        std::iter::once(label(measured, size)).chain(rates).chain([hits]).collect()
+    };
+    Block::Table(Table { columns, rows: runs.iter().map(row).collect() })
+}
+
+fn figure_6(oltp: &[Measured; 4]) -> Section {
+    let bars = |of: fn(&Measured) -> f64| -> Vec<Bar> {
+        oltp.iter().map(|m| Bar { series: m.system.name().into(), value: of(m) / of(&oltp[0]) }).collect()
+    };
+    let chart = BarChart {
+        title: "Throughput and response, no cache = 1".into(),
+        y_label: "× no cache".into(),
+        groups: vec![
+            BarGroup { label: "throughput".into(), bars: bars(|m| m.throughput) },
+            BarGroup { label: "response".into(), bars: bars(|m| m.response_us) },
+        ],
+    };
+    let runs: Vec<(&Measured, &str)> = oltp.iter().map(|measured| (measured, "")).collect();
+    Section {
+        title: "Figure 6: a skewed OLTP load".into(),
+        blocks: vec![Block::Chart(Chart::Bars(chart)), traffic(&runs)],
+    }
+}

@@ -1,0 +1,142 @@
+//! One system under one workload of SCE's chapter.
+
+use super::workload::{FRAGMENT_BYTES, Workload};
+use crate::replay::device::{Catalogue, Device};
+use crate::replay::tier::{BLOCK_BYTES, Bare, Fragmented, Inline};
+use crate::replay::{Arrival, Middle, Places, Replacement, Replayed, RunConfig, above, core_config};
+use entresol_core::{FragmentConfig, Fragments, Partition, PolicyKind, fragment_region_bytes, region_bytes};
+use entresol_format::superblock::Mode;
+use zerocopy::IntoBytes;
+
+/// Clients, enough to keep the disks busy.
+const CLIENTS: u32 = 32;
+/// Time of a DRAM hit.
+const HIT_NS: u64 = 2_000;
+/// The part of a run that counts as its end: its last third.
+const END_FROM: f64 = 2.0 / 3.0;
+
+/// What lies below the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum System {
+    /// The disks alone.
+    NoCache,
+    /// flashcache in this mode.
+    Flashcache(Mode),
+    /// SCE.
+    Sce,
+}
+
+impl System {
+    pub const WRITE_THROUGH: System = System::Flashcache(Mode::WriteThrough);
+    pub const WRITE_BACK: System = System::Flashcache(Mode::WriteBack);
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            System::NoCache => "no cache",
+            System::Flashcache(Mode::WriteBack) => "flashcache, write-back",
+            System::Flashcache(_) => "flashcache, write-through",
+            System::Sce => "sce",
+        }
+    }
+}
+
+/// What a run gave. Rates are of virtual time; "at the end" is its last third.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    pub system: System,
+    /// References a second at the end: transactions have the same number of them in all systems.
+    pub throughput: f64,
+    /// Mean response of a reference that missed DRAM, microseconds, over the whole run.
+    pub response_us: f64,
+    /// Flash hits of the DRAM misses at the end, 0..=1.
+    pub hit_rate: f64,
+    /// `(seconds, references a second)`.
+    pub throughput_curve: Vec<(f64, f64)>,
+    /// `(seconds, hit rate)`.
+    pub hit_curve: Vec<(f64, f64)>,
+    /// MiB/s over the whole run: read from flash, written to flash, read from disk, written to disk.
+    pub traffic_mib_s: [f64; 4],
+    /// MiB written to flash in the whole run, which has the same references in all systems.
+    pub flash_written_mib: f64,
+}
+
+/// Runs `workload` on `disk` and `flash_fragments` fragments of flash.
+pub(super) fn run(
+    workload: &Workload,
+    places: &Places,
+    system: System,
+    flash_fragments: u32,
+    disk: &str,
+) -> anyhow::Result<Measured> {
+    let catalogue = Catalogue::builtin();
+    let trace = &workload.trace;
+    let config = RunConfig {
+        middle: Middle::None,
+        mode: Mode::WriteThrough,
+        replacement: Replacement::Lru,
+        dram_pages: workload.dram_pages,
+        flash_pages: flash_fragments * workload.fragment_pages(),
+        arrival: Arrival::Closed { clients: CLIENTS },
+        hit_ns: HIT_NS,
+        whole_writes: false,
+        flush_at_end: false,
+        exact_devices: false,
+        flash_device: catalogue.flash("sce-flash")?.clone(),
+        disk_device: catalogue.device(disk)?.clone(),
+        memory: catalogue.memory("dram-2012")?.clone(),
+        records: 0..trace.requests.len(),
+        measure_from: 0,
+    };
+    let disk = Device::new(&config.disk_device, trace.page_bytes);
+    let told = |_: f64| {};
+    let replayed = match system {
+        System::NoCache => above(trace, &config, Bare::new(disk, places.as_slice()), &told),
+        System::Flashcache(mode) => {
+            let core = core_config(PolicyKind::Flashcache, config.flash_pages)?;
+            let mut region = vec![0u64; region_bytes(&core) / 8];
+            let partition = Partition::format(region.as_mut_bytes(), &core)?;
+            let devices = (Device::new(&config.flash_device, BLOCK_BYTES), disk);
+            let tier = Inline::new(partition, mode, devices, places.as_slice(), trace.page_bytes);
+            above(trace, &config, tier, &told)
+        }
+        System::Sce => {
+            let fragments = FragmentConfig {
+                fragment_pages: workload.fragment_pages(),
+                ..FragmentConfig::new(trace.unique_pages() as u32, flash_fragments)
+            };
+            let mut region = vec![0u64; fragment_region_bytes(&fragments) / 8];
+            let cache = Fragments::format(region.as_mut_bytes(), &fragments)?;
+            let devices = (Device::new(&config.flash_device, trace.page_bytes), disk);
+            above(trace, &config, Fragmented::new(cache, devices, places.as_slice()), &told)
+        }
+    };
+    Ok(measured(system, &replayed, trace.page_bytes))
+}
+
+fn measured(system: System, replayed: &Replayed, page_bytes: u32) -> Measured {
+    let curve = &replayed.curve;
+    let from = (curve.len() as f64 * END_FROM) as usize;
+    let (first, last) = (&curve[from.min(curve.len() - 1)], &curve[curve.len() - 1]);
+    let seconds = last.time_s.max(1e-9);
+    let rate = |references: u64, seconds: f64| references as f64 / seconds.max(1e-9);
+    let mut throughput_curve = Vec::new();
+    for pair in curve.windows(2) {
+        let passed = pair[1].time_s - pair[0].time_s;
+        throughput_curve.push((pair[1].time_s, rate(pair[1].references - pair[0].references, passed)));
+    }
+    let ends = &curve[from.min(curve.len() - 1)..];
+    let mib = |pages: u64| pages as f64 * f64::from(page_bytes) / f64::from(FRAGMENT_BYTES);
+    let tier = &replayed.totals.tier;
+    let traffic =
+        [tier.flash_hits + tier.dequeue_reads, tier.flash_writes, tier.disk_reads, tier.disk_writes];
+    Measured {
+        system,
+        throughput: rate(last.references - first.references, last.time_s - first.time_s),
+        response_us: replayed.waiting.waited_ns as f64 / replayed.waiting.requests.max(1) as f64 / 1e3,
+        hit_rate: ends.iter().map(|point| point.flash_hit_rate).sum::<f64>() / ends.len() as f64,
+        throughput_curve,
+        hit_curve: curve.iter().map(|point| (point.time_s, point.flash_hit_rate)).collect(),
+        traffic_mib_s: traffic.map(|pages| mib(pages) / seconds),
+        flash_written_mib: mib(tier.flash_writes),
+    }
+}
