@@ -15,6 +15,7 @@ mod options;
 mod points;
 mod recover;
 mod signal;
+mod syncs;
 mod tier;
 
 pub use api::{Fetched, HandedDown, Layer, Source, TierMetrics, Upstream, Victim};

@@ -13,7 +13,6 @@ entresol_runtime::coverage_points! {
     LABEL_DAMAGED = "open: a damaged label is passed by";
     SEGMENT_USED = "recover: a directory segment is used";
     SEGMENT_DAMAGED = "recover: a damaged segment, its groups' summaries are read";
-    BEFORE_SEGMENTS = "recover: groups before the first segment";
     TORN_GROUP = "recover: a torn group counts as never written";
     TORN_PAGE = "recover: a torn page of a group written page by page";
     NO_SUMMARY = "recover: the last group has no summary, its pages' headers tell";

@@ -43,7 +43,7 @@ pub struct DiskLayer {
 impl DiskLayer {
     fn new(device: Arc<dyn Device>, page_bytes: u32) -> Arc<Self> {
         let shared = Arc::new(Shared {
-            disk: DiskPages { device, page_bytes },
+            disk: DiskPages::new(device, page_bytes),
             staging: DiskStaging::new(page_bytes),
             tallies: Tallies::default(),
             notes: DurableNotes::default(),

@@ -1,6 +1,7 @@
 //! Reading and writing pages of the disk: page `n` lies at 64 KiB + `n` pages (docs/FORMAT.md).
 
 use crate::TierError;
+use crate::syncs::Syncs;
 use entresol_core::PageId;
 use entresol_device::Device;
 use entresol_format::layout::disk_offset;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 pub(crate) struct DiskPages {
     pub device: Arc<dyn Device>,
     pub page_bytes: u32,
+    syncs: Syncs,
 }
 
 pub(crate) fn disk_error(source: entresol_device::DeviceError) -> TierError {
@@ -18,6 +20,10 @@ pub(crate) fn disk_error(source: entresol_device::DeviceError) -> TierError {
 }
 
 impl DiskPages {
+    pub(crate) fn new(device: Arc<dyn Device>, page_bytes: u32) -> Self {
+        Self { device, page_bytes, syncs: Syncs::default() }
+    }
+
     pub(crate) fn offset(&self, page: PageId) -> u64 {
         disk_offset(page, self.page_bytes)
     }
@@ -50,6 +56,6 @@ impl DiskPages {
     }
 
     pub(crate) fn sync(&self) -> Result<(), TierError> {
-        self.device.sync().map_err(disk_error)
+        self.syncs.sync(&*self.device).map_err(disk_error)
     }
 }

@@ -132,7 +132,7 @@ fn examine(
     let groups = all_groups(&mut reader, restored.front)?;
     report.groups = groups.len() as u64;
     check_segments(&mut reader, &groups, restored.front, report)?;
-    let mut disk = disk.map(|device| DiskPages { device, page_bytes: superblock.page_bytes });
+    let mut disk = disk.map(|device| DiskPages::new(device, superblock.page_bytes));
     if superblock.mode == Mode::WriteThrough && !superblock.clean && disk.take().is_some() {
         report.notices.push(
             "write-through and not shut down cleanly: pages on disk were not compared, redo decides"

@@ -38,7 +38,7 @@ impl Restored {
             partition.dirty_slots().map(|(slot, page)| (page, slot)).collect();
         dirty.sort_unstable();
         let layout = options.layout();
-        let disk = DiskPages { device: disk.clone(), page_bytes: options.page_bytes };
+        let disk = DiskPages::new(disk.clone(), options.page_bytes);
         let page_bytes = options.page_bytes as usize;
         let mut buffer = AlignedBuffer::new(BATCH * page_bytes);
         for pages in dirty.chunks(BATCH) {

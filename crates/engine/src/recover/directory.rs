@@ -19,9 +19,6 @@ pub(crate) fn fill(
     let entries = u64::from(superblock.segment_entries);
     partition.restore_begin(scan.front);
     // Positions before the first segment, if the front did not pass them.
-    if superblock.segment_first > 0 && scan.front.0 < superblock.segment_first * entries {
-        points::BEFORE_SEGMENTS.reach();
-    }
     let before = (superblock.segment_first * entries).min(superblock.durable.0);
     fill_from_groups(reader, scan, scan.front.0..before, partition, dirtiness)?;
     for number in superblock.segment_first..superblock.segment_next {

@@ -11,6 +11,7 @@ use crate::disk::binding::{expect_label, foreign, new_label, new_uuid};
 use crate::disk::{DiskPages, DurableNotes, LabelState, read_label, write_label};
 use crate::metrics::Tallies;
 use crate::signal::Signal;
+use crate::syncs::Syncs;
 use crate::{TierError, TierOptions, points, recover};
 use entresol_core::{Directory, Partition, Placement, PolicyKind, Position, mutant, region_bytes};
 use entresol_device::Device;
@@ -169,7 +170,8 @@ pub(crate) fn assemble(
     let config = options.config();
     Shared {
         flash,
-        disk: DiskPages { device: disk, page_bytes: options.page_bytes },
+        flash_syncs: Syncs::default(),
+        disk: DiskPages::new(disk, options.page_bytes),
         layout: options.layout(),
         salt: superblock.salt(),
         region: Mutex::new(region),

@@ -65,7 +65,7 @@ impl Shared {
         for (at, chunk) in scratch.chunks(CHUNK).enumerate() {
             self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
         }
-        self.flash.sync().map_err(flash_error)?;
+        self.sync_flash()?;
         debug_assert!(self.with(|partition| partition.published()).0 >= end);
         self.write_superblock(|superblock| {
             superblock.segment_next = number + 1;

@@ -10,6 +10,7 @@ use crate::buffer::PageBuffers;
 use crate::disk::{DiskPages, DurableNotes};
 use crate::metrics::Tallies;
 use crate::signal::Signal;
+use crate::syncs::Syncs;
 use crate::{TierError, TierOptions};
 use entresol_core::{Config, Generation, Lsn, PageId, Partition, Placement, Position, mutant};
 use entresol_device::{Device, DeviceError};
@@ -26,6 +27,7 @@ const CHECKED_SLOTS_MAX: u32 = 1024;
 
 pub(crate) struct Shared {
     pub flash: Arc<dyn Device>,
+    pub flash_syncs: Syncs,
     pub disk: DiskPages,
     pub options: TierOptions,
     pub config: Config,
@@ -80,6 +82,11 @@ impl Shared {
             partition.check().expect("the directory's invariants hold after every step");
         }
         result
+    }
+
+    /// Makes all completed writes to flash durable.
+    pub(crate) fn sync_flash(&self) -> Result<(), TierError> {
+        self.flash_syncs.sync(&*self.flash).map_err(flash_error)
     }
 
     pub(crate) fn is_log(&self) -> bool {

@@ -113,7 +113,7 @@ impl Shared {
         next.encode(block);
         self.flash.write(next.offset(), block).map_err(flash_error)?;
         if !mutant!("superblock-not-synced") {
-            self.flash.sync().map_err(flash_error)?;
+            self.sync_flash()?;
         }
         *superblock = next;
         self.superblocks.front_is_recorded(next.front);

@@ -120,7 +120,7 @@ impl Shared {
             .map_err(flash_error)?;
         drop(group);
         if !mutant!("group-not-synced") {
-            self.flash.sync().map_err(flash_error)?;
+            self.sync_flash()?;
         }
         self.superblocks.front_is_recorded(front);
         Ok(())
@@ -175,7 +175,7 @@ impl Shared {
         self.flash.run(&mut batch).map_err(flash_error)?;
         if let Some(front) = front {
             if !mutant!("group-not-synced") {
-                self.flash.sync().map_err(flash_error)?;
+                self.sync_flash()?;
             }
             self.superblocks.front_is_recorded(front);
         }

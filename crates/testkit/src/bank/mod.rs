@@ -17,6 +17,7 @@ use entresol_runtime::spawn;
 use entresol_store::{Options, Replacement, Store, Table};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The bank's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +31,27 @@ pub struct Bank {
     pub full_page_writes: bool,
     /// One of so many transactions changes dozens of items, and is aborted more often than not; 0: none.
     pub long: u64,
+    /// Frames of the buffer pool.
+    pub frames: usize,
+    /// Time between the store's own checkpoints; clients make some, too.
+    pub checkpoint_interval: Option<Duration>,
+}
+
+impl Bank {
+    /// Six clients on a database of about four times the DRAM.
+    pub const USUAL: Bank = Bank {
+        clients: 6,
+        accounts: 600,
+        full_page_writes: true,
+        long: 0,
+        frames: 64,
+        checkpoint_interval: None,
+    };
 }
 
 impl Default for Bank {
-    /// Six clients on a database of about four times the DRAM.
     fn default() -> Self {
-        Self { clients: 6, accounts: 600, full_page_writes: true, long: 0 }
+        Self::USUAL
     }
 }
 
@@ -78,7 +94,8 @@ impl Workload for Bank {
     fn options(&self) -> Options {
         Options {
             page_bytes: PAGE_BYTES,
-            frames: 64,
+            frames: self.frames,
+            checkpoint_interval: self.checkpoint_interval,
             replacement: if self.full_page_writes { Replacement::Clock } else { Replacement::Lru },
             full_page_writes: self.full_page_writes,
             ..Options::default()

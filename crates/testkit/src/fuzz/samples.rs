@@ -10,9 +10,9 @@ use entresol_format::superblock::COPY_STRIDE;
 use entresol_format::{BLOCK_BYTES, segment, summary};
 
 /// For whole images: pages of a few rows each.
-const SMALL: Bank = Bank { clients: 2, accounts: 6, full_page_writes: true, long: 0 };
+const SMALL: Bank = Bank { clients: 2, accounts: 6, ..Bank::USUAL };
 /// For structures: groups go round.
-const LARGE: Bank = Bank { clients: 2, accounts: 300, full_page_writes: true, long: 0 };
+const LARGE: Bank = Bank { clients: 2, accounts: 300, ..Bank::USUAL };
 
 /// Largest images that are kept.
 const IMAGES_BYTES_MAX: usize = 28 << 10;

@@ -80,6 +80,12 @@ impl Rules {
         }
     }
 
+    /// After a device has failed and said so. A tier that switched itself off has written pages in place: a torn one is
+    /// repaired from the log.
+    pub(super) fn failed(options: &TierOptions) -> Self {
+        Self { torn: true, sound: false, ..Self::crash(options) }
+    }
+
     /// Another flash device than the right one, or none: refused where the right one is needed, of no consequence
     /// elsewhere.
     pub(super) fn exchanged(options: &TierOptions) -> Self {

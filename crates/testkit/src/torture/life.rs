@@ -8,7 +8,7 @@ use super::point::{Point, Stage, observe};
 use super::script::{Life, Script};
 use crate::machine::{Machine, Media};
 use entresol_core::PageId;
-use entresol_device::{FaultPlan, Injection};
+use entresol_device::{Fault, FaultPlan, Injection};
 use entresol_engine::{DiskLayer, Layer, Victim, disk_offset, flash_bytes};
 use entresol_runtime::spawn;
 use parking_lot::Mutex;
@@ -67,14 +67,14 @@ impl Start {
 pub(super) fn live(script: &Script, life: &Life, start: Start) -> Result<Lived, String> {
     let shape = &script.shape;
     let kind = life.trouble.map(|trouble| FaultKind::of(trouble.fault));
-    let injections = life.trouble.map(|trouble| Injection {
-        at: trouble.at,
-        device: Some(trouble.device.to_owned()),
-        fault: trouble.fault,
-        forever: trouble.forever,
+    let injection =
+        |device: &str, fault, at, forever| Injection { at, device: Some(device.to_owned()), fault, forever };
+    let injections: Vec<Injection> = life.trouble.map_or_else(Vec::new, |trouble| {
+        let first = injection(trouble.device, trouble.fault, trouble.at, trouble.forever);
+        let second = trouble.disk_too.then(|| injection("disk", Fault::WriteError, trouble.at, true));
+        std::iter::once(first).chain(second).collect()
     });
-    let mut machine =
-        Machine::new(start.media, FaultPlan::new(life.seed, injections.into_iter().collect()), 0);
+    let mut machine = Machine::new(start.media, FaultPlan::new(life.seed, injections), 0);
     let oracle = Arc::new(Mutex::new(start.oracle));
     let stage = Arc::new(Stage::default());
     stage.born.store(start.born, Relaxed);
@@ -89,7 +89,8 @@ pub(super) fn live(script: &Script, life: &Life, start: Start) -> Result<Lived, 
         let database =
             Database::new(tier.clone(), oracle.clone(), shape.options.page_bytes, clients, shape.frames);
         if start.born {
-            database.recover(&Rules::crash(&shape.options))?;
+            // Also from a life in which a device failed.
+            database.recover(&Rules::failed(&shape.options))?;
         } else {
             stage.born.store(true, Relaxed);
             if shape.fresh {

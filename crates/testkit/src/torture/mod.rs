@@ -22,6 +22,7 @@ mod report;
 mod run;
 mod script;
 mod shrink;
+mod store;
 mod trial;
 
 pub use fault::FaultKind;
@@ -35,6 +36,10 @@ use script::Script;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use store::StoreRun;
+
+/// One of so many runs is of a whole store.
+const STORE_RUNS: u64 = 12;
 
 /// What to torture, and for how long.
 #[derive(Clone, Debug)]
@@ -72,19 +77,36 @@ impl TortureOptions {
         }
     }
 
-    /// The script of a run.
+    fn seed_of(&self, number: u64) -> u64 {
+        Rng::new(self.seed ^ number.wrapping_mul(0xd134_2543_de82_ef95)).next_u64()
+    }
+
+    /// The script of a run of a cache.
     fn script(&self, number: u64) -> Script {
-        Script::draw(
-            Rng::new(self.seed ^ number.wrapping_mul(0xd134_2543_de82_ef95)).next_u64(),
-            &self.targets,
-        )
+        Script::draw(self.seed_of(number), &self.targets)
+    }
+
+    /// A run of a whole store, if this is to be one.
+    fn store_run(&self, number: u64) -> Option<StoreRun> {
+        let is_one = (number + 1).is_multiple_of(STORE_RUNS);
+        is_one.then(|| StoreRun::draw(self.seed_of(number), &self.targets)).flatten()
+    }
+
+    fn run(&self, number: u64) -> Done {
+        if let Some(store) = self.store_run(number) {
+            let (tally, found) = store.run();
+            return Done { tally, system: store.name(), found };
+        }
+        let script = self.script(number);
+        let (tally, found) = run(&script);
+        Done { tally, system: script.target().to_string(), found }
     }
 }
 
 /// What one run came to.
 struct Done {
     tally: Tally,
-    target: Target,
+    system: String,
     found: Option<Found>,
 }
 
@@ -111,10 +133,9 @@ pub fn torture(options: &TortureOptions) -> TortureReport {
             scope.spawn(|| {
                 while !ends.load(Relaxed) && options.time.is_none_or(|time| began.elapsed() < time) {
                     let number = next.fetch_add(1, Relaxed);
-                    let script = options.script(number);
-                    let (tally, found) = run(&script);
+                    let done = options.run(number);
                     let mut desk = desk.lock();
-                    desk.done.insert(number, Done { tally, target: script.target(), found });
+                    desk.done.insert(number, done);
                     if desk.take_in(options) || options.only.is_some() {
                         ends.store(true, Relaxed);
                     }
@@ -126,12 +147,15 @@ pub fn torture(options: &TortureOptions) -> TortureReport {
     report.seed = options.seed;
     report.threads = threads;
     report.seconds = began.elapsed().as_secs_f64();
-    for point in entresol_engine::POINTS {
+    // Whether a whole store was tortured, too, is a question of how many runs there were.
+    let store_runs = (first..first + report.runs).any(|number| options.store_run(number).is_some());
+    let store_points = if store_runs { entresol_store::POINTS } else { &[] };
+    for point in entresol_engine::POINTS.iter().chain(store_points) {
         let list = if point.count() > 0 { &mut report.reached } else { &mut report.unreached };
         list.push(point.name());
     }
     if options.shrink
-        && let Some(violation) = report.violations.first_mut()
+        && let Some(violation) = report.violations.iter_mut().find(|one| options.store_run(one.run).is_none())
     {
         let found = Found { kind: violation.kind, message: violation.message.clone() };
         let (script, found) = shrink::shrink(options.script(violation.run), found);
@@ -148,15 +172,15 @@ impl Desk {
                 || options.states.is_some_and(|states| report.tally.states() >= states)
         };
         while !is_enough(&self.report)
-            && let Some(Done { tally, target, found }) = self.done.remove(&self.next)
+            && let Some(Done { tally, system, found }) = self.done.remove(&self.next)
         {
-            self.report.add(target, &tally);
+            self.report.add(system.clone(), &tally);
             if let Some(Found { kind, message }) = found {
                 self.report.violations.push(Violation {
                     seed: options.seed,
                     run: self.next,
                     systems: Target::names(&options.targets),
-                    system: target.to_string(),
+                    system,
                     kind,
                     message,
                     script: String::new(),

@@ -1,7 +1,6 @@
 //! What a torture has done and found.
 
 use super::fault::FaultKind;
-use super::script::Target;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -114,11 +113,7 @@ impl TortureReport {
         self.tally.states() as f64 / self.seconds.max(1e-9)
     }
 
-    pub(super) fn add(&mut self, target: Target, tally: &Tally) {
-        self.add_named(target.to_string(), tally);
-    }
-
-    pub(super) fn add_named(&mut self, system: String, tally: &Tally) {
+    pub(super) fn add(&mut self, system: String, tally: &Tally) {
         self.runs += 1;
         self.tally.add(tally);
         self.systems.entry(system).or_default().add(tally);

@@ -35,7 +35,7 @@ struct Run<'a> {
     tally: Tally,
     slow: bool,
     jumped: bool,
-    /// No device has failed in this life or the one before: flash and disk must agree at any moment.
+    /// No device has failed so far: flash and disk must agree at any moment.
     sound: bool,
 }
 
@@ -72,7 +72,7 @@ impl Run<'_> {
             let explored =
                 self.explore(&lived.points, 0).and_then(|()| self.try_some(&lived.points, &before, &foreign));
             explored.map_err(|found| Found { message: in_life(found.message), ..found })?;
-            self.sound = !struck;
+            self.sound &= !struck;
             if lived.struck.is_some_and(FaultKind::is_silent) {
                 // What is missing now may be missed at any later time.
                 return Ok(());
@@ -106,13 +106,12 @@ impl Run<'_> {
         let shape = &self.script.shape;
         for point in points {
             let silent = point.trouble.is_some_and(FaultKind::is_silent);
+            self.sound &= point.trouble.is_none();
             let rules = match point.trouble {
                 _ if !point.born => Rules::birth(&shape.options),
                 Some(_) if silent => Rules::silent(&shape.options),
-                trouble => {
-                    self.sound &= trouble.is_none();
-                    Rules { sound: self.sound, ..Rules::crash(&shape.options) }
-                }
+                None if self.sound => Rules::crash(&shape.options),
+                _ => Rules::failed(&shape.options),
             };
             let mut chances = point.chances(&mut self.rng);
             while depth > 0 && chances.len() > IN_RECOVERY_MAX {
@@ -157,13 +156,8 @@ impl Run<'_> {
             let point = sane[self.rng.below(sane.len() as u64) as usize];
             let chance = point.any_chance(&mut self.rng);
             let rng = Rng::new(self.rng.next_u64());
-            let trial = Trial {
-                script: self.script,
-                media: point.media(&chance),
-                oracle: &point.oracle,
-                before,
-                rng,
-            };
+            let (script, media, sound) = (self.script, point.media(&chance), self.sound);
+            let trial = Trial { script, media, oracle: &point.oracle, before, sound, rng };
             let mut found = None;
             trial.run(foreign, &mut |kind, result| {
                 let told = |why| format!("power failed at operation {} ({chance:?}): {why}", point.at);

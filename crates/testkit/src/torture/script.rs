@@ -44,6 +44,8 @@ pub(super) struct Trouble {
     pub at: u64,
     /// From then on, instead of once.
     pub forever: bool,
+    /// From then on the disk refuses writes, too.
+    pub disk_too: bool,
 }
 
 /// One life of the machine: switched on, recovered, put to work, shut down or not.
@@ -245,7 +247,10 @@ fn draw_trouble(rng: &mut Rng, is_last: bool) -> Trouble {
         true => ("flash", one(rng, &silent)),
         false => (one(rng, &["flash", "flash", "disk"]), one(rng, &loud)),
     };
-    Trouble { device, fault, at: range(rng, 1, 160), forever: fault != Fault::Death && rng.below(3) == 0 }
+    // A flash that loses all writes from some moment on is an older state of itself, and nothing on it can tell.
+    let forever = loud.contains(&fault) && rng.below(3) == 0;
+    let disk_too = fault == Fault::Death && rng.below(4) == 0;
+    Trouble { device, fault, at: range(rng, 1, 160), forever, disk_too }
 }
 
 impl fmt::Display for Script {
@@ -276,9 +281,10 @@ impl fmt::Display for Script {
                 (false, false) => "ends without a shutdown",
             };
             writeln!(f, "life {}, seed {:#x}: {end}", at + 1, life.seed)?;
-            if let Some(Trouble { device, fault, at, forever }) = life.trouble {
+            if let Some(Trouble { device, fault, at, forever, disk_too }) = life.trouble {
                 let often = if forever { "from then on" } else { "once" };
-                writeln!(f, "  {device}: {} from operation {at} on, {often}", FaultKind::of(fault))?;
+                let disk = if disk_too { "; the disk refuses writes, too" } else { "" };
+                writeln!(f, "  {device}: {} from operation {at} on, {often}{disk}", FaultKind::of(fault))?;
             }
             for (number, ops) in life.clients.iter().enumerate().filter(|(_, ops)| !ops.is_empty()) {
                 write!(f, "  client {number}:")?;

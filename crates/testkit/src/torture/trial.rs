@@ -11,7 +11,9 @@ use super::script::{Op, Script};
 use crate::machine::{Machine, Media};
 use entresol_core::{Lsn, PageId};
 use entresol_device::{Device, FaultPlan, MemoryDevice};
-use entresol_engine::{DiskLayer, FlashTier, Layer, Victim, flash_bytes};
+use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Victim, flash_bytes};
+use entresol_format::BLOCK_BYTES;
+use entresol_format::label::{self, Label};
 use entresol_format::superblock::COPIES;
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
@@ -27,6 +29,8 @@ pub(super) struct Trial<'a> {
     pub oracle: &'a Oracle,
     /// The flash as it was when the life began in which power failed.
     pub before: &'a MemoryDevice,
+    /// No device has failed so far.
+    pub sound: bool,
     pub rng: Rng,
 }
 
@@ -37,7 +41,10 @@ impl Trial<'_> {
     /// Tries everything; ends early when `note` says false.
     pub(super) fn run(mut self, foreign: &MemoryDevice, note: Note<'_>) {
         let _ = self.superblocks(note)
+            && self.label(note)
             && self.exchange(FaultKind::FlashGone, &self.blank(), note)
+            && self.made_anew(note)
+            && self.other_mode(note)
             && self.exchange(FaultKind::ForeignFlash, foreign, note)
             && self.exchange(FaultKind::StaleFlash, self.before, note)
             && self.run_without(note)
@@ -48,7 +55,13 @@ impl Trial<'_> {
         MemoryDevice::new("flash", flash_bytes(&self.script.shape.options))
     }
 
-    fn recover(&mut self, media: Media, rules: &Rules) -> Result<Recovered, String> {
+    /// After a device has failed, more is allowed.
+    fn rules(&self, rules: Rules) -> Rules {
+        Rules { torn: rules.torn || !self.sound, sound: rules.sound && self.sound, ..rules }
+    }
+
+    fn recover(&mut self, media: Media, rules: Rules) -> Result<Recovered, String> {
+        let rules = &self.rules(rules);
         recover(&self.script.shape, media, self.oracle, rules, self.rng.next_u64(), false)
     }
 
@@ -60,17 +73,73 @@ impl Trial<'_> {
             damage_superblocks(&mut self.rng, &media.flash, spared);
             let rules = Rules { sound: false, ..Rules::crash(options) };
             let result = self
-                .recover(media, &rules)
+                .recover(media, rules)
                 .map_err(|why| format!("only superblock copy {spared} is left: {why}"));
             note(FaultKind::Superblocks, result.map(|found| Recovered { noticed: true, ..found }))
         })
+    }
+
+    /// The older of the disk's two labels is damaged.
+    fn label(&mut self, note: Note<'_>) -> bool {
+        let media = self.media.fork();
+        let mut block = vec![0; BLOCK_BYTES];
+        let mut sequence = |copy: u64| {
+            media.disk.read(copy * label::COPY_STRIDE, &mut block).expect("labels lie on every disk");
+            Label::decode(&block).ok().map(|label| label.sequence)
+        };
+        let older = if sequence(0) < sequence(1) { 0 } else { 1 };
+        if sequence(1 - older).is_none() {
+            return true;
+        }
+        media.disk.write(older * label::COPY_STRIDE, &[0xa5; 512]).expect("labels lie on every disk");
+        let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.options) };
+        let result = self.recover(media, rules);
+        note(FaultKind::Superblocks, result.map_err(|why| format!("label copy {older} is damaged: {why}")))
+    }
+
+    /// Somebody makes a new cache for the disk instead of opening the one it has: refused where that one is needed.
+    fn made_anew(&mut self, note: Note<'_>) -> bool {
+        let options = &self.script.shape.options;
+        let media = Media { flash: self.blank(), ..self.media.fork() };
+        let machine = Machine::new(media, FaultPlan::none(), 0);
+        let make = || FlashTier::create(machine.flash(), machine.disk(), options.clone()).map(drop);
+        let made = undisturbed(self.rng.next_u64(), make);
+        let left = machine.after_crash(0);
+        let result = match made {
+            Err(why) => Err(why),
+            Ok(Ok(())) if keeps_dirty(options) => {
+                Err("a new cache was made for a disk that needs the pages on its old one".to_owned())
+            }
+            Ok(Ok(())) => {
+                let rules = Rules::exchanged(options);
+                self.recover(left, rules)
+            }
+            // Refusing has changed nothing.
+            Ok(Err(_)) => {
+                let rules = Rules::crash(options);
+                let media = Media { flash: self.media.flash.fork("flash"), ..left };
+                self.recover(media, rules).map(|found| Recovered { noticed: true, ..found })
+            }
+        };
+        note(FaultKind::FlashGone, result.map_err(|why| format!("making a new cache: {why}")))
+    }
+
+    /// The cache is opened in another mode than it was made for.
+    fn other_mode(&mut self, note: Note<'_>) -> bool {
+        let mut shape = self.script.shape.clone();
+        shape.options.mode = Mode::WriteThrough;
+        let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.options) };
+        let seed = self.rng.next_u64();
+        let rules = self.rules(rules);
+        let result = recover(&shape, self.media.fork(), self.oracle, &rules, seed, false);
+        note(FaultKind::Crash, result.map_err(|why| format!("opened in write-through mode: {why}")))
     }
 
     /// Another flash device in its place.
     fn exchange(&mut self, kind: FaultKind, flash: &MemoryDevice, note: Note<'_>) -> bool {
         let media = Media { flash: flash.fork("flash"), ..self.media.fork() };
         let rules = Rules::exchanged(&self.script.shape.options);
-        let result = self.recover(media, &rules);
+        let result = self.recover(media, rules);
         note(kind, result.map_err(|why| format!("with another flash device: {why}")))
     }
 
@@ -85,13 +154,13 @@ impl Trial<'_> {
             if keeps_dirty(options) {
                 let (tier, _) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
                 let database = Database::new(tier.clone(), oracle.clone(), options.page_bytes, 1, 2);
-                database.recover(&Rules::crash(options))?;
+                database.recover(&self.rules(Rules::crash(options)))?;
                 database.checkpoint()?;
                 tier.detach()?;
             }
             let layer = DiskLayer::open(machine.disk(), options.page_bytes)?;
             let database = Database::new(layer, oracle.clone(), options.page_bytes, 1, 2);
-            database.recover(&Rules::crash(options))?;
+            database.recover(&self.rules(Rules::crash(options)))?;
             let mut rng = Rng::new(seed);
             let ops: Vec<Op> = (0..12).map(|_| Op::Write(PageId(rng.below(pages)))).collect();
             database.run(0, &ops)?;
@@ -108,7 +177,7 @@ impl Trial<'_> {
             Ok(()) => {
                 let known = oracle.lock().clone();
                 let media = Media { flash: self.media.flash.fork("flash"), ..machine.after_crash(seed) };
-                let rules = Rules::exchanged(options);
+                let rules = self.rules(Rules::exchanged(options));
                 recover(&self.script.shape, media, &known, &rules, self.rng.next_u64(), false)
             }
         };
@@ -127,7 +196,14 @@ impl Trial<'_> {
             let Some(what) = damage(&mut self.rng, options, &media, self.before, kind) else { return true };
             let found_out = is_found_out(&media);
             let rules = Rules::silent(options);
-            let result = self.recover(media, &rules).map_err(|why| format!("{what}: {why}"));
+            let mut shape = self.script.shape.clone();
+            if self.rng.below(4) == 0 {
+                shape.options.mode = Mode::WriteThrough;
+            }
+            let seed = self.rng.next_u64();
+            let rules = self.rules(rules);
+            let result = recover(&shape, media, self.oracle, &rules, seed, false);
+            let result = result.map_err(|why| format!("{what}: {why}"));
             note(kind, result.map(|found| Recovered { noticed: found.noticed || found_out, ..found }))
         })
     }

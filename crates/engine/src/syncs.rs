@@ -1,0 +1,138 @@
+//! Syncs of one device by several tasks.
+//!
+//! A sync that fails may have lost what *others* had written, and the operating system tells only one of them (Rebello et
+//! al., "Can Applications Recover from fsync Failures?", ATC 2020). Invariants: a sync counts only when none that was under
+//! way at the same time has failed; and after a failure none succeeds any more.
+
+use crate::signal::Signal;
+use entresol_device::{Device, DeviceError};
+use parking_lot::Mutex;
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    under_way: Vec<u64>,
+    failed: Option<DeviceError>,
+}
+
+/// See the module's header.
+#[derive(Default)]
+pub(crate) struct Syncs {
+    state: Mutex<State>,
+    done: Signal,
+}
+
+impl Syncs {
+    /// Makes all completed writes to `device` durable. The first failure is everybody's, for good.
+    pub(crate) fn sync(&self, device: &dyn Device) -> Result<(), DeviceError> {
+        let number = {
+            let mut state = self.state.lock();
+            if let Some(failed) = &state.failed {
+                return Err(failed.clone());
+            }
+            let number = state.next;
+            state.next += 1;
+            state.under_way.push(number);
+            number
+        };
+        let result = device.sync();
+        let end = {
+            let mut state = self.state.lock();
+            state.under_way.retain(|one| *one != number);
+            if let Err(error) = &result {
+                state.failed.get_or_insert_with(|| error.clone());
+            }
+            state.next
+        };
+        self.done.notify_all();
+        result?;
+        // One that began before this one ended may have lost what this one should have made durable.
+        loop {
+            let seen = self.done.epoch();
+            {
+                let state = self.state.lock();
+                if let Some(failed) = &state.failed {
+                    return Err(failed.clone());
+                }
+                if state.under_way.iter().all(|one| *one >= end) {
+                    return Ok(());
+                }
+            }
+            self.done.wait(seen);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
+    use entresol_runtime::sim::{SimConfig, Simulation};
+    use entresol_runtime::{random, sleep, spawn};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::time::Duration;
+
+    /// Takes its time before and after a sync happens.
+    struct Slow(FaultyDevice);
+
+    impl Device for Slow {
+        fn geometry(&self) -> entresol_device::Geometry {
+            self.0.geometry()
+        }
+        fn run(&self, batch: &mut [entresol_device::Io<'_>]) -> Result<(), DeviceError> {
+            self.0.run(batch)
+        }
+        fn sync(&self) -> Result<(), DeviceError> {
+            sleep(Duration::from_nanos(random() % 1000));
+            let result = self.0.sync();
+            sleep(Duration::from_nanos(random() % 1000));
+            result
+        }
+        fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+            self.0.discard(offset, length)
+        }
+        fn counters(&self) -> entresol_device::Counters {
+            self.0.counters()
+        }
+    }
+
+    #[test]
+    fn a_write_that_another_sync_lost_is_not_durable_for_anybody() {
+        for seed in 0..50 {
+            let config = SimConfig { seed, random_order: true, ..SimConfig::default() };
+            let lost = Simulation::new(config).run(|| {
+                let fault = Fault::SyncErrorLosingWrites;
+                let plan =
+                    FaultPlan::new(seed, vec![Injection { at: 7, device: None, fault, forever: false }]);
+                let device =
+                    FaultyDevice::new("device", MemoryDevice::new("device", 1 << 20), Arc::new(plan));
+                let device = Arc::new(Slow(device));
+                let (syncs, durable) = (Arc::new(Syncs::default()), Arc::new(AtomicU64::new(0)));
+                let tasks: Vec<_> = (0..6u64)
+                    .map(|task| {
+                        let (device, syncs, durable) = (device.clone(), syncs.clone(), durable.clone());
+                        spawn("task", move || {
+                            sleep(Duration::from_nanos(random() % 2000));
+                            device.write(task * 512, &[7; 512]).expect("writes do not fail");
+                            if syncs.sync(&*device).is_ok() {
+                                durable.fetch_or(1 << task, SeqCst);
+                            }
+                        })
+                    })
+                    .collect();
+                tasks.into_iter().for_each(|task| task.join());
+                assert!(syncs.sync(&*device).is_err(), "a failure is for good");
+                let left = device.0.after_crash(&entresol_device::Survival::None);
+                let is_there = |task: &u64| {
+                    let mut sector = [0; 512];
+                    left.read(task * 512, &mut sector).expect("memory does not fail");
+                    sector == [7; 512]
+                };
+                let durable = durable.load(SeqCst);
+                (0..6).filter(|task| durable >> task & 1 == 1 && !is_there(task)).count()
+            });
+            assert_eq!(lost.unwrap(), 0, "seed {seed}");
+        }
+    }
+}

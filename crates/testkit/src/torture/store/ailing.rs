@@ -1,0 +1,86 @@
+//! A device of the store fails now and then; clients get errors; power fails. After a restart on sound devices nothing that
+//! was acknowledged is lost.
+
+use super::StoreRun;
+use crate::life::{Life, prepare};
+use crate::machine::Machine;
+use crate::torture::fault::FaultKind;
+use crate::torture::judge::simulate;
+use crate::torture::report::Tally;
+use crate::torture::run::Found;
+use crate::workload::Workload;
+use entresol_device::{Fault, FaultPlan, Injection};
+use entresol_runtime::rng::Rng;
+use entresol_store::{Parts, Store};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Lives lived.
+const LIVES: u64 = 4;
+/// Longest time that a request takes on either side.
+const LATENCY_MAX: Duration = Duration::from_micros(40);
+
+const LOUD: [Fault; 5] =
+    [Fault::ReadError, Fault::WriteError, Fault::NoSpace, Fault::SyncError, Fault::SyncErrorLosingWrites];
+
+impl StoreRun {
+    pub(super) fn ailing(&self, tally: &mut Tally) -> Result<(), Found> {
+        let wrong = |kind, message| Found { kind, message };
+        let (media, oracle) = prepare(&self.bank, self.system, self.seed)
+            .map_err(|message| wrong(FaultKind::Create, message))?;
+        let media = media.freeze();
+        let mut rng = Rng::new(self.seed ^ 0xa171);
+        for _ in 0..LIVES {
+            let fault = LOUD[rng.below(LOUD.len() as u64) as usize];
+            let device = ["disk", "log", "flash"][rng.below(3) as usize];
+            let at = 1 + rng.below(self.transactions * u64::from(self.bank.clients) * 20);
+            let forever = rng.below(3) == 0;
+            let kind = FaultKind::of(fault);
+            let injection = Injection { at, device: Some(device.to_owned()), fault, forever };
+            let seed = rng.next_u64();
+            let plan = FaultPlan::new(seed, vec![injection]);
+            let machine = Machine::new(media.thaw(), plan, self.bank.flash_groups());
+            let known = Arc::new(Mutex::new(oracle.clone()));
+            let told =
+                |why| wrong(kind, format!("{:?}, {device} with {kind} at operation {at}: {why}", self.bank));
+            self.ail(&machine, &known, seed).map_err(told)?;
+            tally.lives += 1;
+            tally.faults_struck += u64::from(machine.plan.struck() > 0);
+            tally.count(kind);
+            let machine =
+                Machine::new(machine.after_crash(seed), FaultPlan::none(), self.bank.flash_groups());
+            let life = Life { seed, verify: true, transactions: 2 };
+            life.live(&self.bank, self.system, &machine, &known)
+                .and_then(|lived| lived.ok_or_else(|| "power failed though no crash was planned".to_owned()))
+                .map_err(|why| told(format!("after the restart: {why}")))?;
+            tally.restarts += 1;
+        }
+        Ok(())
+    }
+
+    /// A life that ends as it may; only what is served wrong is an error.
+    fn ail(
+        &self,
+        machine: &Machine,
+        oracle: &Arc<Mutex<<crate::Bank as Workload>::Oracle>>,
+        seed: u64,
+    ) -> Result<(), String> {
+        machine.pace.set(LATENCY_MAX);
+        let ended = simulate(seed, || -> Result<(), String> {
+            let layer = self.system.open(machine).map_err(|error| error.to_string())?;
+            let parts = Parts { layer, log: machine.log() };
+            let (store, _) = Store::open(parts, self.bank.options()).map_err(|error| error.to_string())?;
+            self.bank.work(&store, oracle, seed, self.transactions)?;
+            store.shutdown().map_err(|error| error.to_string())
+        })?;
+        match ended {
+            Some(Err(why)) if machine.plan.struck() == 0 => Err(format!("nothing was wrong, and yet: {why}")),
+            // The bank's own words for what a client must never see.
+            Some(Err(why)) if why.contains("does not hold what") || why.contains("an audit found") => {
+                Err(why)
+            }
+            _ => Ok(()),
+        }
+    }
+}

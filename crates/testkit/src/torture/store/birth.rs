@@ -1,0 +1,124 @@
+//! Power fails while a store is made and loaded. What is left opens, with each table empty or whole; or it is refused, and
+//! a new store can be made in its place.
+
+use super::StoreRun;
+use crate::life::Life;
+use crate::machine::{Devices, Machine, Media};
+use crate::torture::fault::FaultKind;
+use crate::torture::judge::undisturbed;
+use crate::torture::report::Tally;
+use crate::torture::run::Found;
+use crate::workload::Workload;
+use entresol_device::FaultPlan;
+use entresol_engine::TierError;
+use entresol_runtime::rng::Rng;
+use entresol_store::{Direction, Lock, Parts, Store, StoreError};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// States looked at.
+const STATES: u64 = 6;
+
+impl StoreRun {
+    pub(super) fn birth(&self, tally: &mut Tally) -> Result<(), Found> {
+        let wrong = |message| Found { kind: FaultKind::Create, message };
+        let (operations, _) = self.born(None).map_err(wrong)?;
+        let mut rng = Rng::new(self.seed ^ 0xb127);
+        for nth in 0..STATES {
+            // The first operations make the cache and the store; loading takes all the others.
+            let at = 1 + rng.below(if nth % 2 == 0 { operations.min(60) } else { operations });
+            let (_, media) = self.born(Some(at)).map_err(wrong)?;
+            tally.count(FaultKind::Create);
+            self.again(media, rng.next_u64()).map_err(|why| {
+                wrong(format!("{:?}, power failed at operation {at} of its making: {why}", self.bank))
+            })?;
+            tally.restarts += 1;
+        }
+        tally.lives += 1;
+        Ok(())
+    }
+
+    fn machine(&self, media: Option<Media>) -> Machine {
+        let groups = self.bank.flash_groups();
+        let blank = || {
+            let (disk, log) = self.bank.device_bytes();
+            Media::blank(disk, log, self.system.flash_bytes(groups))
+        };
+        Machine::new(media.unwrap_or_else(blank), FaultPlan::none(), groups)
+    }
+
+    /// Makes and loads a store; gives the number of operations that takes, and what is left of it if power fails at
+    /// operation `at`, or at the end.
+    fn born(&self, at: Option<u64>) -> Result<(u64, Media), String> {
+        let mut machine = self.machine(None);
+        let left = Arc::new(Mutex::new(None));
+        if let Some(at) = at {
+            let (left, seed) = (left.clone(), self.seed ^ at);
+            machine.observe(move |devices: &Devices, now| {
+                let mut left = left.lock();
+                if now >= at && left.is_none() {
+                    *left = Some(devices.after_crash(seed));
+                }
+            });
+        }
+        undisturbed(self.seed, || -> Result<(), String> {
+            let layer = self.system.create(&machine).map_err(|error| error.to_string())?;
+            let parts = Parts { layer, log: machine.log() };
+            let store = Store::create(parts, self.bank.options()).map_err(|error| error.to_string())?;
+            self.bank.load(&store)?;
+            store.shutdown().map_err(|error| error.to_string())
+        })??;
+        let left = left.lock().take();
+        Ok((machine.plan.operations(), left.unwrap_or_else(|| machine.after_crash(self.seed))))
+    }
+
+    /// Opens what is left, or makes the store anew; then it is put to work.
+    fn again(&self, media: Media, seed: u64) -> Result<(), String> {
+        let machine = self.machine(Some(media));
+        let oracle = undisturbed(seed, || {
+            let layer = match self.system.open(&machine) {
+                Ok(layer) => layer,
+                Err(TierError::Refused(_)) => {
+                    self.system.create(&machine).map_err(|error| format!("making the layer anew: {error}"))?
+                }
+                Err(error) => return Err(format!("opening the layer: {error}")),
+            };
+            let parts = Parts { layer, log: machine.log() };
+            match Store::open(parts.clone(), self.bank.options()) {
+                Ok((store, _)) => self.expect_empty_or_whole(&store)?,
+                Err(StoreError::Config(_)) => {}
+                Err(error) => return Err(format!("opening the store: {error}")),
+            }
+            let store = Store::create(parts, self.bank.options())
+                .map_err(|error| format!("making the store anew: {error}"))?;
+            let oracle = self.bank.load(&store)?;
+            store.shutdown().map_err(|error| error.to_string())?;
+            Ok(oracle)
+        })??;
+        let machine = self.machine(Some(machine.after_crash(seed)));
+        let life = Life { seed, verify: true, transactions: 2 };
+        let lived = life.live(&self.bank, self.system, &machine, &Arc::new(Mutex::new(oracle)))?;
+        lived.map(|_| ()).ok_or_else(|| "power failed though no crash was planned".to_owned())
+    }
+
+    fn expect_empty_or_whole(&self, store: &Store) -> Result<(), String> {
+        store.verify().map_err(|error| format!("verifying the trees: {error}"))?;
+        let whole =
+            [("accounts", self.bank.accounts), ("items", self.bank.accounts.div_ceil(2)), ("markers", 0)];
+        for (name, rows) in whole {
+            let Some(table) = store.table(name).map_err(|error| error.to_string())? else { continue };
+            let mut found = 0;
+            store
+                .begin()
+                .scan(table, &[], &[0xff; 16], Direction::Forward, Lock::None, &mut |_, _| {
+                    found += 1;
+                    true
+                })
+                .map_err(|error| format!("reading table {name}: {error}"))?;
+            if found != 0 && found != rows {
+                return Err(format!("table {name} was loaded by half: {found} of {rows} rows"));
+            }
+        }
+        Ok(())
+    }
+}
