@@ -107,7 +107,7 @@ fn examine(
         Directory::AtShutdown => superblock.directory,
     };
     if kept {
-        let disk = disk.map(|device| DiskPages { device, page_bytes: superblock.page_bytes });
+        let disk = disk.map(|device| DiskPages::new(device, superblock.page_bytes));
         return super::slots::check_slots(flash, disk, &superblock, &options, report);
     }
     if superblock.policy.placement() == Placement::Slots {
