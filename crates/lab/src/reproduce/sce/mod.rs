@@ -127,7 +127,7 @@ fn setup(plan: &Plan, sysbench: &Workload) -> Vec<String> {
         "Throughput is references a second in a closed loop of 32 clients. The paper measures transactions; each has the same \
          number of references."
             .into(),
-        "Two rates are taken from figure 1 and nothing is tuned on figures 4 to 6: without a cache the disks carry 31 MiB/s, \
+        "Two rates are taken from figure 1 and nothing is tuned on figures 4 and 5: without a cache the disks carry 31 MiB/s, \
          1,984 pages of 16 KiB; and flashcache writes 22 MiB/s to flash with 20 and with 40 GiB alike, which is taken for the \
          drive's limit: 5,632 requests of 4 KiB a second, flashcache's block. (Paper's own numbers agree: (22 + 2.5) / 31 and \
          (22 + 6.5) / 31 are its −22.6 % and −9.5 %.)"
@@ -137,7 +137,7 @@ fn setup(plan: &Plan, sysbench: &Workload) -> Vec<String> {
             .into(),
         "Figure 6 is not reproduced with TPC-E: an OLTP load whose hot MiBs (one in eight; they get 90 % of the references) lie \
          scattered, pages of 8 KiB, flash of 40/240 and DRAM of 15/240 of the database, a volume of 10,000 reads a second. \
-         The paper gives no rate of its volume and no size of its database: directions, not digits."
+         The paper gives no rate of its volume and no size of its database: directions, not digits, and the load's shape was chosen with figure 6 in view."
             .into(),
     ]
 }
