@@ -150,6 +150,9 @@ impl Machine {
     }
 }
 
+/// Writes and syncs that disk, log and flash have carried out.
+pub type Progress = [(u64, u64); 3];
+
 /// The machine at one moment: every power failure that could strike then starts from it.
 #[derive(Debug)]
 pub struct Standstill {
@@ -169,7 +172,7 @@ impl Devices {
 
     /// How many writes and syncs each device has carried out: what a power failure leaves can only have changed if one of
     /// these has.
-    pub fn progress(&self) -> [(u64, u64); 3] {
+    pub fn progress(&self) -> Progress {
         [&self.disk, &self.log, &self.flash].map(|device| {
             let counters = device.counters();
             (counters.writes, counters.syncs)

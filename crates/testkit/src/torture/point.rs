@@ -5,7 +5,7 @@
 
 use super::fault::FaultKind;
 use super::oracle::Oracle;
-use crate::machine::{Devices, Machine, Media, Standstill};
+use crate::machine::{Devices, Machine, Media, Progress, Standstill};
 use entresol_device::{FaultPlan, Survival};
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
@@ -122,7 +122,8 @@ pub(super) struct Stage {
 #[derive(Debug, Default)]
 struct Seen {
     points: Vec<Point>,
-    last: Option<(u64, [(u64, u64); 3], bool)>,
+    /// Promises, progress and birth at the last moment that was recorded.
+    last: Option<(u64, Progress, bool)>,
 }
 
 /// The moments seen so far.
@@ -153,7 +154,7 @@ impl Points {
             if progress == progress_before {
                 return;
             }
-            let syncs = |of: [(u64, u64); 3]| of.map(|(_, syncs)| syncs);
+            let syncs = |of: Progress| of.map(|(_, syncs)| syncs);
             if syncs(progress) == syncs(progress_before) {
                 known = seen.points.last().map(Point::unsynced);
             }
