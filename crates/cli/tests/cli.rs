@@ -56,7 +56,7 @@ fn numbers_out_of_range_are_refused_with_what_is_allowed() {
 #[test]
 fn unknown_names_are_refused_with_the_known_ones() {
     let systems = "disk-only, flash-only, lc, face, face-gr, face-gsc";
-    refused(&["bench", "tpcc", "--system", "lc,tac"], &["--system", "\"tac\"", systems]);
+    refused(&["bench", "tpcc", "--system", "lc,tic"], &["--system", "\"tic\"", systems]);
     refused(&["bench", "restart", "--system", ""], &["--system", systems]);
     refused(&["bench", "tpcc", "--flash-device", "floppy"], &["--flash-device", "\"floppy\"", "mlc", "nvme"]);
     refused(&["bench", "tpcc", "--flash-device", "raid0-8"], &["--flash-device", "mlc"]);

@@ -153,8 +153,9 @@ fn damage_is_noticed() {
             flipped += 1;
             noticed += usize::from(partition.as_mut().map_or(true, |p| p.check().is_err()));
         }
-        // Nobody looks at what a free slot once held; where pages enter only from disk, more slots are free.
-        let most = if policy.populates() { 4 } else { 6 };
+        // Nobody looks at what a free slot once held; where pages enter only from disk or leave when they are fetched, more
+        // slots are free.
+        let most = if policy.populates() || policy.exclusive() { 4 } else { 6 };
         assert!(noticed * 10 > flipped * most, "{}: {noticed} of {flipped}", policy.name());
     }
 }

@@ -182,7 +182,7 @@ fn impossible_values_under_a_right_checksum_are_refused() {
     }
     for (offset, field) in [(92, "policy"), (96, "mode")] {
         superblock().encode(&mut bytes);
-        bytes[offset] = 9;
+        bytes[offset] = 99;
         block::seal(&mut bytes, *b"ENTRSUPR", 1);
         match Superblock::decode(&bytes) {
             Err(BlockFault::Field { field: found, .. }) => assert_eq!(found, field),
