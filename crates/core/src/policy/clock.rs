@@ -10,42 +10,20 @@
 //! The circle is a list whose front is the hand: a page that the hand passes moves to the back. Pages that something is
 //! being done with are passed over and keep flag and place. Population, modes and deviations as with [`super::lru`].
 
-use super::{ONLY_LIST, Offer, Policy, Verdict};
-use crate::PageId;
-use crate::config::Placement;
+use super::{ONLY_LIST, Offer, OneList, Verdict};
 use crate::region::Partition;
 use crate::slot::REFERENCED;
 
 /// Second-chance FIFO, in place.
 pub(crate) struct Clock;
 
-impl Policy for Clock {
-    const PLACEMENT: Placement = Placement::Slots;
-
+impl OneList for Clock {
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         partition.on_entry_and_changed(offer)
     }
 
-    fn arrive(_partition: &mut Partition<'_>, _page: PageId) -> bool {
-        true
-    }
-
-    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
-        if entry < partition.head.slots {
-            partition.slots[entry as usize].raise(REFERENCED);
-        }
-    }
-
-    fn on_enter(partition: &mut Partition<'_>, slot: u32) {
-        partition.push_back(ONLY_LIST, slot);
-    }
-
-    fn on_overwrite(partition: &mut Partition<'_>, slot: u32) {
+    fn used(partition: &mut Partition<'_>, slot: u32) {
         partition.slots[slot as usize].raise(REFERENCED);
-    }
-
-    fn on_leave(partition: &mut Partition<'_>, slot: u32) {
-        partition.take_out(slot);
     }
 
     fn victim(partition: &mut Partition<'_>) -> Option<u32> {

@@ -14,44 +14,14 @@
 //! The paper does not say whether writing over a copy counts as a use; here it does. The directory does not survive, as the
 //! paper says of none but TAC and FaCE. Victims are emptied ahead of demand, see [`super::lru`].
 
-use super::{ONLY_LIST, Offer, Policy, Verdict};
-use crate::PageId;
-use crate::config::Placement;
+use super::{Offer, OneList, Verdict};
 use crate::region::Partition;
 
 /// On entry, clean, LRU.
 pub(crate) struct Exadata;
 
-impl Policy for Exadata {
-    const PLACEMENT: Placement = Placement::Slots;
-
+impl OneList for Exadata {
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         partition.on_entry_and_clean(offer)
-    }
-
-    fn arrive(_partition: &mut Partition<'_>, _page: PageId) -> bool {
-        true
-    }
-
-    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
-        if entry < partition.head.slots {
-            partition.move_to_back(ONLY_LIST, entry);
-        }
-    }
-
-    fn on_enter(partition: &mut Partition<'_>, slot: u32) {
-        partition.push_back(ONLY_LIST, slot);
-    }
-
-    fn on_overwrite(partition: &mut Partition<'_>, slot: u32) {
-        partition.move_to_back(ONLY_LIST, slot);
-    }
-
-    fn on_leave(partition: &mut Partition<'_>, slot: u32) {
-        partition.take_out(slot);
-    }
-
-    fn victim(partition: &mut Partition<'_>) -> Option<u32> {
-        partition.first_idle(ONLY_LIST)
     }
 }

@@ -8,36 +8,16 @@
 //!
 //! Population, modes and deviations as with [`super::lru`].
 
-use super::{ONLY_LIST, Offer, Policy, Verdict};
-use crate::PageId;
-use crate::config::Placement;
+use super::{Offer, OneList, Verdict};
 use crate::region::Partition;
 
 /// First in, first out.
 pub(crate) struct Fifo;
 
-impl Policy for Fifo {
-    const PLACEMENT: Placement = Placement::Slots;
-
+impl OneList for Fifo {
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         partition.on_entry_and_changed(offer)
     }
 
-    fn arrive(_partition: &mut Partition<'_>, _page: PageId) -> bool {
-        true
-    }
-
-    fn on_hit(_partition: &mut Partition<'_>, _entry: u32) {}
-
-    fn on_enter(partition: &mut Partition<'_>, slot: u32) {
-        partition.push_back(ONLY_LIST, slot);
-    }
-
-    fn on_leave(partition: &mut Partition<'_>, slot: u32) {
-        partition.take_out(slot);
-    }
-
-    fn victim(partition: &mut Partition<'_>) -> Option<u32> {
-        partition.first_idle(ONLY_LIST)
-    }
+    fn used(_partition: &mut Partition<'_>, _slot: u32) {}
 }

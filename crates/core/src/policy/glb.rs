@@ -15,15 +15,14 @@
 //! DRAM nor its sweep of the flash might meet it). It moves to the MRU position, and when DRAM hands it down unchanged, it
 //! need not be written. Victims are emptied ahead of demand, see [`super::lru`].
 
-use super::{ONLY_LIST, Offer, Policy, Verdict};
-use crate::config::Placement;
+use super::{ONLY_LIST, Offer, OneList, Verdict};
 use crate::region::Partition;
 
 /// Global LRU.
 pub(crate) struct Glb;
 
-impl Policy for Glb {
-    const PLACEMENT: Placement = Placement::Slots;
+impl OneList for Glb {
+    const ON_ENTRY: bool = false;
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         let there = partition.find(offer.page);
@@ -31,27 +30,5 @@ impl Policy for Glb {
             partition.move_to_back(ONLY_LIST, slot);
         }
         Verdict::enter_if(offer.fdirty || there.is_none())
-    }
-
-    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
-        if entry < partition.head.slots {
-            partition.move_to_back(ONLY_LIST, entry);
-        }
-    }
-
-    fn on_enter(partition: &mut Partition<'_>, slot: u32) {
-        partition.push_back(ONLY_LIST, slot);
-    }
-
-    fn on_overwrite(partition: &mut Partition<'_>, slot: u32) {
-        partition.move_to_back(ONLY_LIST, slot);
-    }
-
-    fn on_leave(partition: &mut Partition<'_>, slot: u32) {
-        partition.take_out(slot);
-    }
-
-    fn victim(partition: &mut Partition<'_>) -> Option<u32> {
-        partition.first_idle(ONLY_LIST)
     }
 }

@@ -13,48 +13,18 @@
 //! mean that it does. Storing p is not waited for: it goes through staging, and when staging is full it is left out (the page
 //! is clean). Victims are emptied ahead of demand, see [`super::lru`].
 
-use super::{ONLY_LIST, Offer, Policy, Verdict};
-use crate::PageId;
-use crate::config::Placement;
+use super::{Offer, OneList, Verdict};
 use crate::region::Partition;
 
 /// Local LRU.
 pub(crate) struct Loc;
 
-impl Policy for Loc {
-    const PLACEMENT: Placement = Placement::Slots;
-
+impl OneList for Loc {
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         match (partition.find(offer.page), offer.fdirty) {
             (Some(_), true) => Verdict::Enter,
             (Some(_), false) => Verdict::There,
             (None, _) => Verdict::Bypass,
         }
-    }
-
-    fn arrive(_partition: &mut Partition<'_>, _page: PageId) -> bool {
-        true
-    }
-
-    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
-        if entry < partition.head.slots {
-            partition.move_to_back(ONLY_LIST, entry);
-        }
-    }
-
-    fn on_enter(partition: &mut Partition<'_>, slot: u32) {
-        partition.push_back(ONLY_LIST, slot);
-    }
-
-    fn on_overwrite(partition: &mut Partition<'_>, slot: u32) {
-        partition.move_to_back(ONLY_LIST, slot);
-    }
-
-    fn on_leave(partition: &mut Partition<'_>, slot: u32) {
-        partition.take_out(slot);
-    }
-
-    fn victim(partition: &mut Partition<'_>) -> Option<u32> {
-        partition.first_idle(ONLY_LIST)
     }
 }

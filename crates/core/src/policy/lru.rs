@@ -15,44 +15,14 @@
 //! their slot is used again), so a cache of n slots holds n − 32 pages at the least. A page joins the list when its write
 //! to flash is complete, so pages written by several workers may change places with their neighbours.
 
-use super::{ONLY_LIST, Offer, Policy, Verdict};
-use crate::PageId;
-use crate::config::Placement;
+use super::{Offer, OneList, Verdict};
 use crate::region::Partition;
 
 /// Least recently used.
 pub(crate) struct Lru;
 
-impl Policy for Lru {
-    const PLACEMENT: Placement = Placement::Slots;
-
+impl OneList for Lru {
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         partition.on_entry_and_changed(offer)
-    }
-
-    fn arrive(_partition: &mut Partition<'_>, _page: PageId) -> bool {
-        true
-    }
-
-    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
-        if entry < partition.head.slots {
-            partition.move_to_back(ONLY_LIST, entry);
-        }
-    }
-
-    fn on_enter(partition: &mut Partition<'_>, slot: u32) {
-        partition.push_back(ONLY_LIST, slot);
-    }
-
-    fn on_overwrite(partition: &mut Partition<'_>, slot: u32) {
-        partition.move_to_back(ONLY_LIST, slot);
-    }
-
-    fn on_leave(partition: &mut Partition<'_>, slot: u32) {
-        partition.take_out(slot);
-    }
-
-    fn victim(partition: &mut Partition<'_>) -> Option<u32> {
-        partition.first_idle(ONLY_LIST)
     }
 }

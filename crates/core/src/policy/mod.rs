@@ -10,6 +10,7 @@ mod glb;
 pub(crate) mod lc;
 mod loc;
 mod lru;
+mod one_list;
 pub(crate) mod sce;
 pub(crate) mod tac;
 
@@ -28,6 +29,7 @@ pub(crate) use glb::Glb;
 pub(crate) use lc::Lc;
 pub(crate) use loc::Loc;
 pub(crate) use lru::Lru;
+pub(crate) use one_list::{ONLY_LIST, OneList};
 pub(crate) use tac::Tac;
 
 /// A page that DRAM hands down.
@@ -118,9 +120,6 @@ pub(crate) fn lists_of(config: &Config) -> u32 {
         _ => 1,
     }
 }
-
-/// The list of policies that have one.
-pub(crate) const ONLY_LIST: u32 = 0;
 
 impl Partition<'_> {
     pub(crate) fn is_idle(&self, slot: u32) -> bool {
