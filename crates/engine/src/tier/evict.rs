@@ -78,7 +78,7 @@ impl Shared {
         }
     }
 
-    fn take(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+    pub(super) fn take(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
         self.in_turn(|tier| tier.offer(victim, data))
     }
 

@@ -1,9 +1,10 @@
 //! Serving a page that DRAM misses.
 //!
-//! Invariant: what is served was proved by checksum, id and generation, and is the newest version.
+//! Invariants: what is served was proved by checksum, id and generation, and is the newest version; and what was served once
+//! is never followed by an older one, be power lost or not.
 
 use super::shared::Shared;
-use crate::api::{Fetched, Source};
+use crate::api::{Fetched, Source, Victim};
 use crate::{TierError, points};
 use entresol_core::{Lookup, PageId, Taken, mutant};
 use entresol_runtime::yield_now;
@@ -64,7 +65,7 @@ impl Shared {
                     }
                     points::FETCH_DAMAGED_CLEAN.reach();
                     self.tallies.damaged_clean.add(1);
-                    return self.fetch_from_disk(page, buffer);
+                    return self.fetch_past_damage(page, buffer);
                 }
             }
         }
@@ -75,6 +76,19 @@ impl Shared {
         self.tallies.disk_reads.add(1);
         self.populate(page, buffer);
         Ok(Fetched { source: Source::Disk, dirty: false, fdirty: false })
+    }
+
+    /// The clean copy on flash cannot be read: the disk serves. In write-through mode it may even be newer: when power fails
+    /// between the write of a page to disk and that of its group, the copy before comes back as clean. So that it never
+    /// follows what is served now, should it become readable again, the page enters the flash anew, durably.
+    fn fetch_past_damage(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+        let fetched = self.fetch_from_disk(page, buffer)?;
+        if self.is_log() {
+            let victim = Victim { page, lsn: entresol_format::page::lsn(buffer), dirty: false, fdirty: true };
+            self.take(victim, buffer)?;
+            self.drain()?;
+        }
+        Ok(fetched)
     }
 
     /// The page was read and proved: an exclusive policy gives up its copy. Not of a dirty page while a checkpoint is under
