@@ -22,7 +22,7 @@ pub use best::{OpenDevice, open_device};
 pub use error::DeviceError;
 pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Moment, Survival};
 pub use file::{FileDevice, FileOptions};
-pub use memory::{BaseImage, MemoryDevice};
+pub use memory::{BaseImage, ImageDevice, MemoryDevice};
 pub use model::ModelDevice;
 pub use profile::{Model, Profile, Scale, UnknownProfile};
 pub use traits::{Counters, Device, Geometry, Io};

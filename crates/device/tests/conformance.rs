@@ -1,8 +1,8 @@
 //! The conformance suite on every device, in the runtimes that it is made for.
 
 use entresol_device::{
-    Device, FaultPlan, FaultyDevice, FileDevice, FileOptions, MemoryDevice, Profile, Scale, UringDevice,
-    conformance,
+    Device, FaultPlan, FaultyDevice, FileDevice, FileOptions, ImageDevice, MemoryDevice, Profile, Scale,
+    UringDevice, conformance,
 };
 use entresol_runtime::sim::{SimConfig, Simulation};
 use std::sync::Arc;
@@ -24,12 +24,20 @@ fn memory() {
 }
 
 #[test]
+fn image() {
+    everywhere(|| Arc::new(ImageDevice::new("image", CAPACITY)));
+}
+
+#[test]
 fn memory_over_a_base() {
-    let base = MemoryDevice::new("base", CAPACITY);
     let noise: Vec<u8> = (0..CAPACITY / 2).map(|index| ((index * index) >> 7) as u8).collect();
+    let base = MemoryDevice::new("base", CAPACITY);
     base.write(CAPACITY / 4, &noise).expect("memory does not fail");
-    let base = base.freeze();
-    everywhere(|| Arc::new(MemoryDevice::over("memory", base.clone())));
+    let image = ImageDevice::new("image", CAPACITY);
+    image.write(CAPACITY / 4, &noise).expect("memory does not fail");
+    for base in [base.freeze(), image.freeze()] {
+        everywhere(|| Arc::new(MemoryDevice::over("memory", base.clone())));
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a memory device stores, how much memory that takes, and what it shares.
 
 use entresol_device::memory::Reference;
-use entresol_device::{Device, MemoryDevice};
+use entresol_device::{BaseImage, Device, ImageDevice, MemoryDevice};
 use entresol_runtime::rng::Rng;
 use std::sync::Arc;
 
@@ -23,15 +23,29 @@ fn write(device: &MemoryDevice, page: u64, data: &[u8]) {
     device.write(page * PAGE as u64, data).expect("memory does not fail");
 }
 
+fn load(device: &dyn Device) {
+    (0..PAGES).for_each(|page| device.write(page * PAGE as u64, &noise(page)).expect("memory does not fail"));
+}
+
 fn loaded() -> MemoryDevice {
     let device = MemoryDevice::new("database", PAGES * PAGE as u64);
-    (0..PAGES).for_each(|page| write(&device, page, &noise(page)));
+    load(&device);
     device
+}
+
+/// The same image, made in both ways.
+fn images() -> [Arc<BaseImage>; 2] {
+    let device = ImageDevice::new("image", PAGES * PAGE as u64);
+    load(&device);
+    [loaded().freeze(), device.freeze()]
 }
 
 #[test]
 fn devices_over_one_base_are_independent_and_small() {
-    let base = loaded().freeze();
+    images().into_iter().for_each(check_that_devices_over_it_are_independent_and_small);
+}
+
+fn check_that_devices_over_it_are_independent_and_small(base: Arc<BaseImage>) {
     assert_eq!(base.resident_bytes(), PAGES * PAGE as u64);
     let devices: Vec<_> = (0..6).map(|_| MemoryDevice::over("system", base.clone())).collect();
     let mut rng = Rng::new(5);
@@ -70,7 +84,10 @@ fn writing_the_base_back_takes_no_memory() {
 
 #[test]
 fn a_frozen_overlay_holds_what_the_device_held() {
-    let base = loaded().freeze();
+    images().into_iter().for_each(check_a_frozen_overlay_of);
+}
+
+fn check_a_frozen_overlay_of(base: Arc<BaseImage>) {
     let device = MemoryDevice::over("system", base);
     write(&device, 3, &noise(9999));
     device.write(5 * PAGE as u64 + 512, &[1; 512]).expect("memory does not fail");

@@ -8,9 +8,27 @@ use std::sync::Arc;
 /// Pages per leaf of the two-level tables.
 pub(super) const LEAF_PAGES: usize = 512;
 
-pub(super) type BaseLeaf = Box<[Option<Arc<Page>>]>;
+/// A page that lies in one page of the machine's memory.
+#[derive(Clone, Debug)]
+#[repr(align(4096))]
+pub(super) struct AlignedPage(pub Page);
 
-/// The content of a device, frozen. Made by [`super::MemoryDevice::freeze`]; the base of any number of devices.
+impl AlignedPage {
+    /// Zeros.
+    pub const ZEROS: Self = Self([0; PAGE_BYTES]);
+}
+
+/// Pages whose numbers follow one another.
+#[derive(Debug)]
+pub(super) enum BaseLeaf {
+    /// Pages one by one; what is not there is zeros.
+    Pages(Box<[Option<Arc<Page>>]>),
+    /// All of them, in one piece of memory.
+    Piece(Box<[AlignedPage]>),
+}
+
+/// The content of a device, frozen. Made by [`super::MemoryDevice::freeze`] or [`super::ImageDevice::freeze`]; the base of
+/// any number of devices.
 #[derive(Debug)]
 pub struct BaseImage {
     pub(super) capacity_bytes: u64,
@@ -25,13 +43,27 @@ impl BaseImage {
 
     /// Memory that the image's content takes, in bytes. Pages shared with an older image count fully.
     pub fn resident_bytes(&self) -> u64 {
-        let pages: usize = self.leaves.iter().flatten().map(|leaf| leaf.iter().flatten().count()).sum();
-        (pages * PAGE_BYTES) as u64
+        let bytes = |leaf: &BaseLeaf| match leaf {
+            BaseLeaf::Pages(pages) => pages.iter().flatten().count() * PAGE_BYTES,
+            BaseLeaf::Piece(piece) => piece.len() * PAGE_BYTES,
+        };
+        self.leaves.iter().flatten().map(bytes).sum::<usize>() as u64
     }
 
     /// The page with this number, or `None` if it is all zeros.
-    pub(super) fn page(&self, number: u64) -> Option<&Arc<Page>> {
-        let leaf = self.leaves.get(number as usize / LEAF_PAGES)?.as_ref()?;
-        leaf[number as usize % LEAF_PAGES].as_ref()
+    pub(super) fn page(&self, number: u64) -> Option<&Page> {
+        let index = number as usize % LEAF_PAGES;
+        match self.leaves.get(number as usize / LEAF_PAGES)?.as_ref()? {
+            BaseLeaf::Pages(pages) => pages[index].as_deref(),
+            BaseLeaf::Piece(piece) => Some(&piece[index].0),
+        }
+    }
+
+    /// As [`BaseImage::page`], to keep.
+    pub(super) fn shared_page(&self, number: u64) -> Option<Arc<Page>> {
+        match self.leaves.get(number as usize / LEAF_PAGES)?.as_ref()? {
+            BaseLeaf::Pages(pages) => pages[number as usize % LEAF_PAGES].clone(),
+            BaseLeaf::Piece(_) => self.page(number).map(|page| Arc::new(*page)),
+        }
     }
 }

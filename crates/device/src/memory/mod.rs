@@ -9,12 +9,14 @@
 
 mod base;
 mod delta;
+mod image;
 
 pub use base::BaseImage;
+pub use image::ImageDevice;
 
 use crate::check::{self, SharedCounters};
 use crate::{Counters, Device, DeviceError, Geometry, Io};
-use base::LEAF_PAGES;
+use base::{BaseLeaf, LEAF_PAGES};
 use delta::{Encoder, PAGE_BYTES, Page, apply};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -44,8 +46,9 @@ enum Slot {
     Zero,
     /// A difference from the base image's page of the same number.
     Delta(Arc<[u8]>),
-    /// A difference from the reference image's page whose number the first 8 bytes give.
-    Referenced(Arc<[u8]>),
+    /// A difference from the reference image's page with this number. The number lies here, not with the difference, so that
+    /// the processor can fetch both at once.
+    Referenced(u32, Arc<[u8]>),
     /// All of it.
     Whole(Arc<Page>),
 }
@@ -123,35 +126,28 @@ impl MemoryDevice {
         self.resident.load(Relaxed)
     }
 
-    /// Freezes the content into an image. Pages that this device did not change are shared with its own base.
+    /// Freezes the content into an image. Pages that this device did not change are shared with its own base, if that keeps
+    /// them one by one.
     pub fn freeze(self) -> Arc<BaseImage> {
-        let mut leaves = Vec::with_capacity(self.leaves.len());
-        for (leaf_number, leaf) in self.leaves.iter().enumerate() {
-            let leaf = leaf.lock().take();
-            let parent = self.base.as_ref().and_then(|base| base.leaves[leaf_number].as_ref());
-            leaves.push(match (leaf, parent) {
-                (None, None) => None,
-                (None, Some(parent)) => Some(parent.clone()),
-                (Some(slots), _) => Some(
-                    slots
-                        .into_iter()
-                        .enumerate()
-                        .map(|(index, slot)| {
-                            self.freeze_slot((leaf_number * LEAF_PAGES + index) as u64, slot)
-                        })
-                        .collect(),
-                ),
-            });
-        }
+        let leaf = |(leaf_number, leaf): (usize, &Mutex<Option<Leaf>>)| {
+            let slots = leaf.lock().take();
+            let in_base = self.base.as_ref().is_some_and(|base| base.leaves[leaf_number].is_some());
+            (slots.is_some() || in_base).then(|| {
+                let slots = slots.unwrap_or_else(unchanged_leaf).into_iter().enumerate();
+                let page = |(index, slot)| self.freeze_slot((leaf_number * LEAF_PAGES + index) as u64, slot);
+                BaseLeaf::Pages(slots.map(page).collect())
+            })
+        };
+        let leaves = self.leaves.iter().enumerate().map(leaf).collect();
         Arc::new(BaseImage { capacity_bytes: self.geometry.capacity_bytes, leaves })
     }
 
     fn freeze_slot(&self, number: u64, slot: Slot) -> Option<Arc<Page>> {
         match slot {
-            Slot::Base => self.base_page(number).cloned(),
+            Slot::Base => self.base.as_ref()?.shared_page(number),
             Slot::Zero => None,
             Slot::Whole(page) => Some(page),
-            slot @ (Slot::Delta(_) | Slot::Referenced(_)) => {
+            slot @ (Slot::Delta(_) | Slot::Referenced(..)) => {
                 let mut page = [0; PAGE_BYTES];
                 self.load(number, &slot, &mut page);
                 Some(Arc::new(page))
@@ -159,11 +155,11 @@ impl MemoryDevice {
         }
     }
 
-    fn base_page(&self, number: u64) -> Option<&Arc<Page>> {
+    fn base_page(&self, number: u64) -> Option<&Page> {
         self.base.as_ref()?.page(number)
     }
 
-    fn reference_page(&self, number: u64) -> Option<&Arc<Page>> {
+    fn reference_page(&self, number: u64) -> Option<&Page> {
         self.reference.as_ref()?.image.page(number)
     }
 
@@ -172,15 +168,14 @@ impl MemoryDevice {
         let (base, difference) = match slot {
             Slot::Base => (self.base_page(number), None),
             Slot::Zero => (None, None),
-            Slot::Whole(whole) => (Some(whole), None),
+            Slot::Whole(whole) => (Some(&**whole), None),
             Slot::Delta(difference) => (self.base_page(number), Some(&difference[..])),
-            Slot::Referenced(bytes) => {
-                let (number, difference) = split_reference(bytes);
-                (self.reference_page(number), Some(difference))
+            Slot::Referenced(similar, difference) => {
+                (self.reference_page(u64::from(*similar)), Some(&difference[..]))
             }
         };
         match base {
-            Some(base) => page.copy_from_slice(&base[..]),
+            Some(base) => page.copy_from_slice(base),
             None => page.fill(0),
         }
         if let Some(difference) = difference {
@@ -201,30 +196,32 @@ impl MemoryDevice {
 
     fn store_slot(&self, number: u64, slot: &mut Slot, page: &Page) {
         if let Some(reference) = &self.reference {
-            let similar = (reference.locate)(page).map(|offset| offset / PAGE_BYTES as u64);
+            let similar = (reference.locate)(page).and_then(|at| u32::try_from(at / PAGE_BYTES as u64).ok());
             if let Some(similar) = similar
-                && let Some(base) = self.reference_page(similar)
+                && let Some(base) = self.reference_page(u64::from(similar))
                 && let Some(difference) = Encoder::encode(Some(base), page)
             {
-                let mut bytes = Vec::with_capacity(8 + difference.bytes().len());
-                bytes.extend_from_slice(&similar.to_le_bytes());
-                bytes.extend_from_slice(difference.bytes());
-                *slot = Slot::Referenced(bytes.into());
+                if let Slot::Referenced(number, bytes) = slot
+                    && replaced(bytes, difference.bytes())
+                {
+                    *number = similar;
+                } else {
+                    *slot = Slot::Referenced(similar, difference.bytes().into());
+                }
                 return;
             }
         }
         let base = self.base_page(number);
-        match Encoder::encode(base.map(|page| &**page), page) {
+        match Encoder::encode(base, page) {
             Some(difference) if difference.bytes().is_empty() => {
                 *slot = if self.base.is_some() { Slot::Base } else { Slot::Zero };
             }
             Some(difference) => {
-                if let Slot::Delta(bytes) = slot
-                    && bytes.len() == difference.bytes().len()
-                    && let Some(bytes) = Arc::get_mut(bytes)
-                {
-                    bytes.copy_from_slice(difference.bytes());
-                } else {
+                let there = match slot {
+                    Slot::Delta(bytes) => replaced(bytes, difference.bytes()),
+                    _ => false,
+                };
+                if !there {
                     *slot = Slot::Delta(difference.bytes().into());
                 }
             }
@@ -240,22 +237,11 @@ impl MemoryDevice {
         }
     }
 
-    /// Calls `each` with (page number, offset in the page, range of the request) for every page that the range touches.
-    fn pages(offset: u64, length: usize, mut each: impl FnMut(u64, usize, std::ops::Range<usize>)) {
-        let mut done = 0;
-        while done < length {
-            let at = offset + done as u64;
-            let within = at as usize % PAGE_BYTES;
-            let part = (PAGE_BYTES - within).min(length - done);
-            each(at / PAGE_BYTES as u64, within, done..done + part);
-            done += part;
-        }
-    }
-
     fn read_at(&self, offset: u64, buffer: &mut [u8]) {
-        Self::pages(offset, buffer.len(), |number, within, range| {
-            let leaf = self.leaves[number as usize / LEAF_PAGES].lock();
-            let slot = leaf.as_ref().map_or(&Slot::Base, |leaf| &leaf[number as usize % LEAF_PAGES]);
+        for (number, within, range) in page_parts(offset, buffer.len()) {
+            let leaf = self.leaves[number / LEAF_PAGES].lock();
+            let slot = leaf.as_ref().map_or(&Slot::Base, |leaf| &leaf[number % LEAF_PAGES]);
+            let number = number as u64;
             let target = &mut buffer[range];
             if target.len() == PAGE_BYTES {
                 self.load(number, slot, target);
@@ -264,18 +250,18 @@ impl MemoryDevice {
                 self.load(number, slot, &mut page);
                 target.copy_from_slice(&page[within..within + target.len()]);
             }
-        });
+        }
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) {
-        Self::pages(offset, data.len(), |number, within, range| {
-            let mut leaf = self.leaves[number as usize / LEAF_PAGES].lock();
+        for (number, within, range) in page_parts(offset, data.len()) {
+            let mut leaf = self.leaves[number / LEAF_PAGES].lock();
             let slots = leaf.get_or_insert_with(|| {
                 self.resident.fetch_add((LEAF_PAGES * size_of::<Slot>()) as u64, Relaxed);
-                (0..LEAF_PAGES).map(|_| Slot::Base).collect()
+                unchanged_leaf()
             });
-            let slot = &mut slots[number as usize % LEAF_PAGES];
-            let source = &data[range];
+            let slot = &mut slots[number % LEAF_PAGES];
+            let (number, source) = (number as u64, &data[range]);
             if let Ok(page) = <&Page>::try_from(source) {
                 self.store(number, slot, page);
             } else if let Slot::Whole(whole) = slot
@@ -288,20 +274,40 @@ impl MemoryDevice {
                 page[within..within + source.len()].copy_from_slice(source);
                 self.store(number, slot, &page);
             }
-        });
+        }
     }
 }
 
-fn split_reference(bytes: &[u8]) -> (u64, &[u8]) {
-    let (number, difference) =
-        bytes.split_first_chunk::<8>().expect("a referenced slot starts with a page number");
-    (u64::from_le_bytes(*number), difference)
+/// The pages that a range of a device touches: (page number, offset in the page, range of the request).
+fn page_parts(offset: u64, length: usize) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = offset as usize + done;
+        let within = at % PAGE_BYTES;
+        let range = done..done + (PAGE_BYTES - within).min(length - done);
+        done = range.end;
+        (!range.is_empty()).then_some((at / PAGE_BYTES, within, range))
+    })
+}
+
+/// Puts `new` in the place of `old` if it fits exactly and nobody shares the place.
+fn replaced(old: &mut Arc<[u8]>, new: &[u8]) -> bool {
+    let place = if old.len() == new.len() { Arc::get_mut(old) } else { None };
+    let fits = place.is_some();
+    if let Some(place) = place {
+        place.copy_from_slice(new);
+    }
+    fits
+}
+
+fn unchanged_leaf() -> Leaf {
+    (0..LEAF_PAGES).map(|_| Slot::Base).collect()
 }
 
 fn slot_bytes(slot: &Slot) -> u64 {
     match slot {
         Slot::Base | Slot::Zero => 0,
-        Slot::Delta(bytes) | Slot::Referenced(bytes) => bytes.len() as u64 + 16,
+        Slot::Delta(bytes) | Slot::Referenced(_, bytes) => bytes.len() as u64 + 16,
         Slot::Whole(_) => PAGE_BYTES as u64 + 32,
     }
 }
@@ -339,7 +345,7 @@ impl Device for MemoryDevice {
             let mut leaf = self.leaves[number as usize / LEAF_PAGES].lock();
             if leaf.is_none() && self.base.is_some() {
                 self.resident.fetch_add((LEAF_PAGES * size_of::<Slot>()) as u64, Relaxed);
-                *leaf = Some((0..LEAF_PAGES).map(|_| Slot::Base).collect());
+                *leaf = Some(unchanged_leaf());
             }
             if let Some(slots) = leaf.as_mut() {
                 for page in number..end.min(leaf_end) {

@@ -3,7 +3,7 @@
 use crate::bench::Progress;
 use crate::config::{BenchConfig, Stage};
 use anyhow::Context;
-use entresol_device::{BaseImage, Device, MemoryDevice};
+use entresol_device::{BaseImage, Device, ImageDevice, MemoryDevice};
 use entresol_engine::DiskLayer;
 use entresol_store::{Options, Parts, Replacement, Store};
 use entresol_tpcc::{LoadConfig, Scale, Seed};
@@ -56,17 +56,14 @@ pub fn disk_bytes(warehouses: u32) -> u64 {
 
 /// Loads the database into memory.
 pub fn load(config: &BenchConfig, progress: Progress<'_>) -> anyhow::Result<Image> {
-    let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(config.warehouses)));
+    let disk = Arc::new(ImageDevice::new("disk", disk_bytes(config.warehouses)));
     let log = Arc::new(MemoryDevice::new("log", LOG_BYTES));
     let load = LoadConfig { scale: Scale::standard(config.warehouses), seed: Seed(config.seed) };
     let pages = fill(disk.clone(), log.clone(), &load, progress)?;
     progress(usize::MAX, Stage::Done);
-    let freeze = |device: Arc<MemoryDevice>| {
-        Arc::into_inner(device)
-            .map(MemoryDevice::freeze)
-            .context("a device is still in use after the shutdown")
-    };
-    Ok(Image { disk: freeze(disk)?, log: freeze(log)?, pages })
+    let disk = Arc::into_inner(disk).context("the disk is still in use after the shutdown")?;
+    let log = Arc::into_inner(log).context("the log is still in use after the shutdown")?;
+    Ok(Image { disk: disk.freeze(), log: log.freeze(), pages })
 }
 
 /// Loads a database onto devices that hold nothing of value, and shuts it down. Returns its pages.
