@@ -37,6 +37,8 @@ struct Plan {
     warmup: Warmup,
     /// Flash sizes, in per cent of the database.
     sizes: &'static [f64],
+    /// Of these, so many on SLC, from the smallest.
+    sizes_on_slc: usize,
     /// Steps of table 5.
     steps: usize,
     arrays: &'static [(&'static str, f64)],
@@ -47,11 +49,12 @@ impl Plan {
     fn of(effort: Effort) -> Self {
         match effort {
             Effort::Quick => Self {
-                warehouses: 2,
-                clients: 20,
-                measured: Duration::from_secs(12),
+                warehouses: 6,
+                clients: 50,
+                measured: Duration::from_secs(30),
                 warmup: Warmup::For(Duration::from_secs(30)),
                 sizes: &[8.0, 20.0],
+                sizes_on_slc: 1,
                 steps: 2,
                 arrays: &[],
                 intervals: &[60],
@@ -62,6 +65,7 @@ impl Plan {
                 measured: Duration::from_secs(180),
                 warmup: Warmup::Auto,
                 sizes: &face::FLASH_PERCENTS,
+                sizes_on_slc: 5,
                 steps: 5,
                 arrays: &ARRAYS,
                 intervals: &[60, 120, 180],
@@ -92,9 +96,10 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
     let plan = Plan::of(context.effort);
     let config = plan.config(context);
     let all = |systems: &[System], sizes: &[f64]| grid(systems, sizes);
-    let mlc = tpcc(context, "tables 3 and 4, figure 4a", 0.0, &config, &all(&System::ALL, plan.sizes))?;
+    let mlc = tpcc(context, "tables 3 and 4, figure 4a", 0.0, &config, &all(&System::OF_FACE, plan.sizes))?;
     let slc_config = BenchConfig { flash_device: "slc".into(), ..config.clone() };
-    let slc = tpcc(context, "figure 4b", 0.4, &slc_config, &all(&[LC, GSC], &plan.sizes[..1]))?;
+    let slc =
+        tpcc(context, "figure 4b", 0.4, &slc_config, &all(&[LC, GSC], &plan.sizes[..plan.sizes_on_slc]))?;
     let dram = more_dram(context, &plan, &config)?;
     let arrays = more_disks(context, &plan, &config)?;
     let restarts = restarts(context, &plan, &config)?;
