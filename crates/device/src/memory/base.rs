@@ -18,13 +18,16 @@ impl AlignedPage {
     pub const ZEROS: Self = Self([0; PAGE_BYTES]);
 }
 
+/// All pages of a leaf, in one piece of memory.
+pub(super) type Piece = Box<[AlignedPage]>;
+
 /// Pages whose numbers follow one another.
 #[derive(Debug)]
 pub(super) enum BaseLeaf {
     /// Pages one by one; what is not there is zeros.
     Pages(Box<[Option<Arc<Page>>]>),
-    /// All of them, in one piece of memory.
-    Piece(Box<[AlignedPage]>),
+    /// All of them, together.
+    Piece(Piece),
 }
 
 /// The content of a device, frozen. Made by [`super::MemoryDevice::freeze`] or [`super::ImageDevice::freeze`]; the base of

@@ -4,7 +4,7 @@
 //!
 //! Memory is taken a piece (2 MiB) at a time, so this is for content without large holes.
 
-use super::base::{AlignedPage, BaseImage, BaseLeaf, LEAF_PAGES};
+use super::base::{AlignedPage, BaseImage, BaseLeaf, LEAF_PAGES, Piece};
 use super::delta::PAGE_BYTES;
 use super::page_parts;
 use crate::check::{self, SharedCounters};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct ImageDevice {
     name: String,
     geometry: Geometry,
-    pieces: Box<[Mutex<Option<Box<[AlignedPage]>>>]>,
+    pieces: Box<[Mutex<Option<Piece>>]>,
     counters: SharedCounters,
 }
 
