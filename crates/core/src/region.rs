@@ -198,7 +198,11 @@ pub fn sections(config: &Config) -> [Section; 8] {
 
 /// Bytes of the region of such a partition.
 pub fn region_bytes(config: &Config) -> usize {
-    sections(config).iter().map(|s| s.entries * s.entry_bytes).sum::<usize>().next_multiple_of(8)
+    total_bytes(&sections(config))
+}
+
+fn total_bytes(sections: &[Section]) -> usize {
+    sections.iter().map(|s| s.entries * s.entry_bytes).sum::<usize>().next_multiple_of(8)
 }
 
 /// Bytes of DRAM that each further flash slot costs, index included; LC's history of departed pages and the heads of
@@ -279,11 +283,12 @@ impl<'r> Partition<'r> {
         }
         let config = head.config()?;
         config.validate()?;
-        let expected = region_bytes(&config);
+        let sections = sections(&config);
+        let expected = total_bytes(&sections);
         if found != expected {
             return Err(ConfigError::RegionSize { expected, found });
         }
-        let [_, staged, groups, slots, buckets, notes, history, table] = sections(&config).map(|s| s.entries);
+        let [_, staged, groups, slots, buckets, notes, history, table] = sections.map(|s| s.entries);
         let note_words = note_words(config.policy);
         let (staged, rest) = take(rest, staged);
         let (groups, rest) = take(rest, groups);
