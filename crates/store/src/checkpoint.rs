@@ -72,6 +72,29 @@ impl Core {
     /// Makes a checkpoint; returns the LSN of its record. One at a time: a second caller waits, then makes his own.
     pub(crate) fn make_checkpoint(&self) -> Result<Lsn, StoreError> {
         let _lock = self.checkpoint.lock();
+        self.checkpoint_alone()
+    }
+
+    /// As [`Core::make_checkpoint`] for those who work in the background: does nothing and says no when the store has been
+    /// closed. So nothing is written once [`Core::close`] has returned.
+    fn make_checkpoint_unless_closed(&self) -> Result<bool, StoreError> {
+        let _lock = self.checkpoint.lock();
+        if self.closed.load(Relaxed) {
+            return Ok(false);
+        }
+        self.checkpoint_alone().map(|_| true)
+    }
+
+    /// Makes the last checkpoint and closes the layer.
+    pub(crate) fn close(&self) -> Result<(), StoreError> {
+        let _lock = self.checkpoint.lock();
+        self.closed.store(true, Relaxed);
+        self.checkpoint_alone()?;
+        Ok(self.pool.layer().close()?)
+    }
+
+    /// Makes a checkpoint; the caller holds the lock of checkpoints.
+    fn checkpoint_alone(&self) -> Result<Lsn, StoreError> {
         let (redo_point, next_txn, active) = self.active.snapshot(&self.wal);
         // Every frame's change before the redo point: one flush instead of one for each frame.
         self.wal.flush(Lsn(redo_point.0 - 1))?;
@@ -117,7 +140,7 @@ impl Core {
             let core = self.clone();
             entresol_runtime::spawn("checkpoint for log space", move || {
                 // An error is sticky in the log or the layer: the next client sees it.
-                let _ = core.make_checkpoint();
+                let _ = core.make_checkpoint_unless_closed();
                 core.checkpoint_wanted.store(false, Relaxed);
             });
         }
@@ -132,7 +155,7 @@ impl Core {
             loop {
                 entresol_runtime::sleep(interval);
                 let Some(core) = core.upgrade() else { return };
-                if core.closed.load(Relaxed) || core.make_checkpoint().is_err() {
+                if !matches!(core.make_checkpoint_unless_closed(), Ok(true)) {
                     return;
                 }
             }

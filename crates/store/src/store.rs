@@ -179,12 +179,10 @@ impl Store {
         self.core.verify(&roots)
     }
 
-    /// Checkpoints, drains the layer and ends background work. No transaction may be open.
+    /// Checkpoints, drains the layer and ends background work: nothing is written any more when this returns. No
+    /// transaction may be open.
     pub fn shutdown(self) -> Result<(), StoreError> {
-        self.core.closed.store(true, Relaxed);
-        self.core.make_checkpoint()?;
-        self.core.pool.layer().close()?;
-        Ok(())
+        self.core.close()
     }
 }
 
