@@ -4,28 +4,14 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{FlashTier, Layer, Mode, Source, TierError, check, flash_bytes, inspect};
 use entresol_format::summary::{self, Summary};
 use entresol_format::{block, page};
 use entresol_runtime::rng::Rng;
-use std::sync::Arc;
-use support::{PAGE, build, disk_bytes, load, memory, simulate, small, version, victim};
+use support::{PAGE, build, bytes_of, device_of, disk_bytes, load, memory, simulate, small, version, victim};
 
 const PAGES: u64 = 120;
 const BLOCK: usize = 4096;
-
-fn image(device: &dyn Device) -> Vec<u8> {
-    let mut bytes = vec![0; device.geometry().capacity_bytes as usize];
-    device.read(0, &mut bytes).unwrap();
-    bytes
-}
-
-fn device(bytes: &[u8]) -> Arc<MemoryDevice> {
-    let device = MemoryDevice::new("image", bytes.len() as u64);
-    device.write(0, bytes).unwrap();
-    Arc::new(device)
-}
 
 /// A cache that has been around its ring twice, and was not shut down; and its disk.
 fn used(policy: PolicyKind, mode: Mode) -> (Vec<u8>, Vec<u8>) {
@@ -41,7 +27,7 @@ fn used(policy: PolicyKind, mode: Mode) -> (Vec<u8>, Vec<u8>) {
             }
             tier.checkpoint().unwrap();
         }
-        (image(&*flash), image(&*disk))
+        (bytes_of(&*flash), bytes_of(&*disk))
     })
 }
 
@@ -68,7 +54,7 @@ fn distort(flash: &mut [u8], rng: &mut Rng) {
 fn try_open(flash: &[u8], disk: &[u8], policy: PolicyKind, mode: Mode, seed: u64) -> bool {
     let mut options = small(policy, 96);
     options.mode = mode;
-    let (flash, disk) = (device(flash), device(disk));
+    let (flash, disk) = (device_of(flash), device_of(disk));
     simulate(seed, move || {
         let _ = inspect(&*flash);
         let _ = check(&*flash, Some(disk.clone()));
@@ -191,12 +177,12 @@ fn a_page_in_the_wrong_place_is_not_served() {
     swapped[one..one + PAGE].copy_from_slice(&flash[two..two + PAGE]);
     let named = [one, two].map(|at| PageId(page::header(&flash[at..]).page.get()));
     simulate(1, move || {
-        let report = check(&*device(&swapped), None).unwrap();
+        let report = check(&*device_of(&swapped), None).unwrap();
         assert!(!report.is_sound(), "{report}");
         let options = small(PolicyKind::FaceGsc, 96);
         assert_eq!(swapped.len() as u64, flash_bytes(&options));
         assert_eq!(disk.len() as u64, disk_bytes(PAGES));
-        let (tier, _) = FlashTier::open(device(&swapped), device(&disk), options).unwrap();
+        let (tier, _) = FlashTier::open(device_of(&swapped), device_of(&disk), options).unwrap();
         for page in named {
             let fetched = tier.fetch(page, &mut vec![0; PAGE]);
             assert!(matches!(fetched, Err(TierError::Damaged { .. }) | Ok(_)), "{fetched:?}");
@@ -213,7 +199,7 @@ fn an_invalidation_in_a_summary_makes_older_copies_stale() {
     let mut options = small(PolicyKind::FaceGr, 96);
     options.mode = Mode::WriteThrough;
     let sources = |flash: &[u8]| -> Vec<Source> {
-        let (flash, disk, options) = (device(flash), device(&disk), options.clone());
+        let (flash, disk, options) = (device_of(flash), device_of(&disk), options.clone());
         simulate(1, move || {
             let (tier, _) = FlashTier::open(flash, disk, options).unwrap();
             let mut buffer = vec![0; PAGE];

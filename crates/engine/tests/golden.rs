@@ -8,12 +8,12 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
+use entresol_device::{FaultPlan, FaultyDevice, MemoryDevice, Survival};
 use entresol_engine::{FlashTier, Layer, TierOptions, check, flash_bytes, inspect};
 use entresol_format::page;
 use std::fmt::Write;
 use std::sync::Arc;
-use support::{PAGE, disk_bytes, simulate, victim};
+use support::{PAGE, bytes_of, device_of, disk_bytes, simulate, victim};
 
 const PAGES: u64 = 48;
 const SECTOR: usize = 512;
@@ -32,18 +32,6 @@ fn page_at(id: PageId, version: u64) -> Vec<u8> {
     page::header_mut(&mut bytes).lsn.set(version);
     bytes[40..48].copy_from_slice(&(id.0 << 16 | version).to_le_bytes());
     bytes
-}
-
-fn bytes_of(device: &dyn Device) -> Vec<u8> {
-    let mut bytes = vec![0; device.geometry().capacity_bytes as usize];
-    device.read(0, &mut bytes).unwrap();
-    bytes
-}
-
-fn device(bytes: &[u8]) -> Arc<MemoryDevice> {
-    let device = MemoryDevice::new("image", bytes.len() as u64);
-    device.write(0, bytes).unwrap();
-    Arc::new(device)
 }
 
 /// Length, then the sectors that are not zero, each after its number; all numbers eight bytes.
@@ -117,7 +105,7 @@ fn generate() -> Vec<u8> {
 fn describe(flash: &[u8], disk: &[u8]) -> String {
     simulate(2, || {
         let mut text = String::new();
-        let (flash, disk) = (device(flash), device(disk));
+        let (flash, disk) = (device_of(flash), device_of(disk));
         match inspect(&*flash) {
             // How much is read to find out is not part of the format.
             Ok(report) => {

@@ -45,15 +45,8 @@ impl System {
         System::Cached(PolicyKind::Clock),
     ];
 
-    /// The systems of FaCE's experiments (§5): what `bench tpcc` runs unless told otherwise.
-    pub const OF_FACE: [System; 6] = [
-        System::DiskOnly,
-        System::FlashOnly,
-        System::Cached(PolicyKind::Lc),
-        System::Cached(PolicyKind::Face),
-        System::Cached(PolicyKind::FaceGr),
-        System::Cached(PolicyKind::FaceGsc),
-    ];
+    /// The systems of FaCE's experiments (§5), with which [`System::ALL`] begins.
+    pub const OF_FACE: &[System] = Self::ALL.split_at(6).0;
 
     /// The name on the command line and in results.
     pub const fn name(self) -> &'static str {

@@ -6,7 +6,7 @@
 
 use super::base::{AlignedPage, BaseImage, BaseLeaf, LEAF_PAGES, Piece};
 use super::delta::PAGE_BYTES;
-use super::page_parts;
+use super::{carry_out, page_parts};
 use crate::check::{self, SharedCounters};
 use crate::{Counters, Device, DeviceError, Geometry, Io};
 use parking_lot::Mutex;
@@ -73,12 +73,11 @@ impl Device for ImageDevice {
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         check::batch(&self.name, self.geometry, batch)?;
         self.counters.count(batch);
-        for io in batch {
-            match io {
-                Io::Read { offset, buffer } => self.read_at(*offset, buffer),
-                Io::Write { offset, data } => self.write_at(*offset, data),
-            }
-        }
+        carry_out(
+            batch,
+            |offset, buffer| self.read_at(offset, buffer),
+            |offset, data| self.write_at(offset, data),
+        );
         Ok(())
     }
 

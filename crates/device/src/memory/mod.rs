@@ -290,6 +290,16 @@ fn page_parts(offset: u64, length: usize) -> impl Iterator<Item = (usize, usize,
     })
 }
 
+/// One request after the other; memory does not fail.
+fn carry_out(batch: &mut [Io<'_>], read: impl Fn(u64, &mut [u8]), write: impl Fn(u64, &[u8])) {
+    for io in batch {
+        match io {
+            Io::Read { offset, buffer } => read(*offset, buffer),
+            Io::Write { offset, data } => write(*offset, data),
+        }
+    }
+}
+
 /// Puts `new` in the place of `old` if it fits exactly and nobody shares the place.
 fn replaced(old: &mut Arc<[u8]>, new: &[u8]) -> bool {
     let place = if old.len() == new.len() { Arc::get_mut(old) } else { None };
@@ -320,12 +330,11 @@ impl Device for MemoryDevice {
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         check::batch(&self.name, self.geometry, batch)?;
         self.counters.count(batch);
-        for io in batch {
-            match io {
-                Io::Read { offset, buffer } => self.read_at(*offset, buffer),
-                Io::Write { offset, data } => self.write_at(*offset, data),
-            }
-        }
+        carry_out(
+            batch,
+            |offset, buffer| self.read_at(offset, buffer),
+            |offset, data| self.write_at(offset, data),
+        );
         Ok(())
     }
 

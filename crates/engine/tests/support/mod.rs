@@ -10,6 +10,20 @@ use std::sync::Arc;
 
 pub const PAGE: usize = 4096;
 
+/// All bytes of a device.
+pub fn bytes_of(device: &dyn Device) -> Vec<u8> {
+    let mut bytes = vec![0; device.geometry().capacity_bytes as usize];
+    device.read(0, &mut bytes).unwrap();
+    bytes
+}
+
+/// A device with these bytes.
+pub fn device_of(bytes: &[u8]) -> Arc<MemoryDevice> {
+    let device = MemoryDevice::new("image", bytes.len() as u64);
+    device.write(0, bytes).unwrap();
+    Arc::new(device)
+}
+
 /// Page `id` at `version`, unsealed.
 pub fn build(id: PageId, version: u64) -> Vec<u8> {
     let mut bytes = vec![0u8; PAGE];

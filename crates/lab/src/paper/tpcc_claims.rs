@@ -287,7 +287,7 @@ impl<'a> Grid<'a> {
 
     fn disk_only_last(&self) -> Verdict {
         let others =
-            System::OF_FACE.into_iter().filter(|system| *system != System::DiskOnly).map(System::name);
+            System::OF_FACE.iter().filter(|system| **system != System::DiskOnly).map(|system| system.name());
         let results = others.flat_map(|name| self.results.iter().filter(move |result| result.system == name));
         let slowest = results.min_by(|a, b| a.tpmC.total_cmp(&b.tpmC));
         let check = |(disk_only, slowest): (&TpccResult, &TpccResult)| Check {

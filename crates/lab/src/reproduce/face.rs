@@ -96,7 +96,7 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
     let plan = Plan::of(context.effort);
     let config = plan.config(context);
     let all = |systems: &[System], sizes: &[f64]| grid(systems, sizes);
-    let mlc = tpcc(context, "tables 3 and 4, figure 4a", 0.0, &config, &all(&System::OF_FACE, plan.sizes))?;
+    let mlc = tpcc(context, "tables 3 and 4, figure 4a", 0.0, &config, &all(System::OF_FACE, plan.sizes))?;
     let slc_config = BenchConfig { flash_device: "slc".into(), ..config.clone() };
     let slc =
         tpcc(context, "figure 4b", 0.4, &slc_config, &all(&[LC, GSC], &plan.sizes[..plan.sizes_on_slc]))?;

@@ -5,6 +5,7 @@ use crate::page::kind;
 use crate::page::node::{Node, is_node};
 use crate::pool::{PageRead, PageWrite, Pin};
 use crate::{PageNumber, StoreError};
+use std::ops::Deref;
 
 /// Where a descent goes.
 #[derive(Clone, Copy)]
@@ -35,20 +36,7 @@ impl Core {
         root: PageNumber,
         target: Target<'_>,
     ) -> Result<PageRead<'_>, StoreError> {
-        loop {
-            let (parent, pin) = self.leaf_pin(work, root, target)?;
-            if let Some(leaf) = pin.read() {
-                if parent.is_some() {
-                    drop(parent);
-                    check_level(&leaf, leaf.number(), 0)?;
-                    return Ok(leaf);
-                }
-                check_node(&leaf, leaf.number())?;
-                if Node(&leaf).level() == 0 {
-                    return Ok(leaf);
-                }
-            }
-        }
+        self.leaf(work, root, target, Pin::read)
     }
 
     /// The leaf for `target`, latched exclusively.
@@ -58,15 +46,26 @@ impl Core {
         root: PageNumber,
         target: Target<'_>,
     ) -> Result<PageWrite<'_>, StoreError> {
+        self.leaf(work, root, target, Pin::write)
+    }
+
+    fn leaf<'a, L: Deref<Target = [u8]>>(
+        &'a self,
+        work: &mut Work,
+        root: PageNumber,
+        target: Target<'_>,
+        latch: fn(Pin<'a>) -> Option<L>,
+    ) -> Result<L, StoreError> {
         loop {
             let (parent, pin) = self.leaf_pin(work, root, target)?;
-            if let Some(leaf) = pin.write() {
+            let number = pin.page();
+            if let Some(leaf) = latch(pin) {
                 if parent.is_some() {
                     drop(parent);
-                    check_level(&leaf, leaf.number(), 0)?;
+                    check_level(&leaf, number, 0)?;
                     return Ok(leaf);
                 }
-                check_node(&leaf, leaf.number())?;
+                check_node(&leaf, number)?;
                 if Node(&leaf).level() == 0 {
                     return Ok(leaf);
                 }

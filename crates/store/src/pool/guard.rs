@@ -22,7 +22,7 @@ impl<'a> Pin<'a> {
         Pin { pool, frame, page }
     }
 
-    pub(super) fn page(&self) -> PageNumber {
+    pub(crate) fn page(&self) -> PageNumber {
         self.page
     }
 
