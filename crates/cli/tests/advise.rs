@@ -1,65 +1,17 @@
 //! `advise` as its users meet it.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+mod support;
 
-fn entresol(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_entresol"))
-        .args(arguments)
-        .env_remove("RUST_BACKTRACE")
-        .output()
-        .expect("the command was built for this test")
-}
+use support::{Folder, entresol, json, refused, text};
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
-}
-
-/// Exit status 2, nothing on stdout, and one line on stderr with every one of `parts`.
-fn refused(arguments: &[&str], parts: &[&str]) {
-    let output = entresol(arguments);
-    let sentence = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {sentence}");
-    assert_eq!(text(&output.stdout), "", "{arguments:?}");
-    assert_eq!(sentence.lines().count(), 1, "{arguments:?}: {sentence}");
-    for part in parts {
-        assert!(sentence.contains(part), "{arguments:?}: no {part:?} in {sentence}");
-    }
-}
-
-/// A folder with a trace of plain page numbers: 30,000 references to 3,000 pages, some far more often than others.
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        let folder = Self(tempfile::tempdir().expect("a temporary folder"));
-        let mut state = 7u64;
-        let mut below = |bound: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % bound
-        };
-        let lines: String = (0..30_000).map(|_| format!("{}\n", below(3000) * below(3000) / 3000)).collect();
-        std::fs::write(folder.path("trace"), lines).expect("a writable folder");
-        folder
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn at(&self, name: &str) -> String {
-        self.path(name).to_str().expect("a UTF-8 path").to_owned()
-    }
-
-    fn file(&self, name: &str, content: &str) -> String {
-        std::fs::write(self.path(name), content).expect("a writable folder");
-        self.at(name)
-    }
+/// A folder with a trace to be advised on.
+fn folder() -> Folder {
+    Folder::with_trace(30_000, 3000)
 }
 
 #[test]
 fn a_trace_alone_is_enough() {
-    let folder = Folder::new();
+    let folder = folder();
     let (trace, out, page) = (folder.at("trace"), folder.at("out.json"), folder.at("out.html"));
     let output = entresol(&["advise", "--trace", &trace, "--json", &out, "--html", &page]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -67,8 +19,7 @@ fn a_trace_alone_is_enough() {
     for part in ["Advice", "The best few", "More money", "Everything that was tried", "halves"] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
-    let json = std::fs::read(folder.path("out.json")).expect("written");
-    let advice: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    let advice = json(folder.path("out.json"));
     assert_eq!(advice["verdict"], "flash", "{}", advice["sentence"]);
     let best = advice["best"].as_array().expect("an array");
     assert!(best.len() >= 3, "the best few: {best:?}");
@@ -86,7 +37,7 @@ fn a_trace_alone_is_enough() {
 
 #[test]
 fn prices_of_ones_own_decide() {
-    let folder = Folder::new();
+    let folder = folder();
     let trace = folder.at("trace");
     let dear = "[[memory]]\nname = \"dram\"\ndescription = \"\"\nprice_per_gb = 0.001\nwatts_per_gb = 0.4\n";
     let prices = folder.file("prices.toml", dear);
@@ -100,7 +51,7 @@ fn prices_of_ones_own_decide() {
 
 #[test]
 fn what_is_not_possible_is_refused() {
-    let folder = Folder::new();
+    let folder = folder();
     let trace = folder.at("trace");
     let with = |arguments: &[&str], parts: &[&str]| {
         refused(&[&["advise", "--trace", trace.as_str()], arguments].concat(), parts);

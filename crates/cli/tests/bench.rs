@@ -1,29 +1,25 @@
 //! Experiments from end to end, as small as they can be.
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod support;
 
-fn bench(arguments: &[&str], json: &Path, html: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_entresol"))
-        .arg("bench")
-        .args(arguments)
-        .args(["--warehouses", "1", "--clients", "8", "--warmup", "0.05"])
-        .args([Path::new("--json"), json, Path::new("--html"), html])
-        .output()
-        .expect("the command was built for this test")
+use support::{Folder, done, json};
+
+/// What a run in `folder` printed, which must go well, with what every run here has in common.
+fn bench(arguments: &[&str], folder: &Folder) -> String {
+    let (out, page) = (folder.at("result.json"), folder.at("result.html"));
+    let common = ["--warehouses", "1", "--clients", "8", "--warmup", "0.05", "--json", &out, "--html", &page];
+    let (shown, said) = done(&[&["bench"], arguments, &common].concat());
+    assert_eq!(said, "");
+    shown
 }
 
-/// What was printed and written by a run that must go well.
+/// What was printed and written.
 fn results(arguments: &[&str]) -> (String, serde_json::Value, String) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (json, html) = (folder.path().join("result.json"), folder.path().join("result.html"));
-    let output = bench(arguments, &json, &html);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), &*errors), (Some(0), ""));
-    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 2, "nothing but the two files");
-    let read = |path| std::fs::read_to_string(path).expect("written by the command");
-    let values = serde_json::from_str(&read(&json)).expect("JSON");
-    (String::from_utf8_lossy(&output.stdout).into_owned(), values, read(&html))
+    let folder = Folder::new();
+    let shown = bench(arguments, &folder);
+    assert_eq!(folder.names(), ["result.html", "result.json"], "nothing but the two files");
+    let page = std::fs::read_to_string(folder.path("result.html")).expect("written by the command");
+    (shown, json(folder.path("result.json")), page)
 }
 
 #[test]
@@ -54,15 +50,11 @@ fn restart_prints_and_writes_its_results() {
 
 #[test]
 fn a_recorded_run_is_a_trace_of_its_page_accesses() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = Folder::new();
     let record = |name: &str| {
-        let (trace, json) = (folder.path().join(name), folder.path().join("result.json"));
-        let one = ["tpcc", "--system", "face-gsc", "--minutes", "0.05", "--record"];
-        let arguments = [&one[..], &[trace.to_str().expect("UTF-8")]].concat();
-        let output = bench(&arguments, &json, &folder.path().join("result.html"));
-        let (shown, errors) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert_eq!((output.status.code(), &*errors), (Some(0), ""));
+        let trace = folder.at(name);
+        let one = ["tpcc", "--system", "face-gsc", "--minutes", "0.05", "--record", &trace];
+        let shown = bench(&one, &folder);
         assert!(shown.contains("measured from second 3 of the trace on"), "{shown}");
         std::fs::read(trace).expect("written by the command")
     };

@@ -1,37 +1,9 @@
 //! The command as its users meet it: exit status, one sentence on stderr, nothing left behind.
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod support;
 
-fn entresol(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_entresol"))
-        .args(arguments)
-        .env_remove("RUST_BACKTRACE")
-        .output()
-        .expect("the command was built for this test")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
-}
-
-/// Exit status 2, nothing on stdout, and one line on stderr with every one of `parts`.
-fn refused(arguments: &[&str], parts: &[&str]) {
-    let output = entresol(arguments);
-    let sentence = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {sentence}");
-    assert_eq!(text(&output.stdout), "", "{arguments:?}");
-    assert_eq!(sentence.lines().count(), 1, "{arguments:?}: {sentence}");
-    assert!(sentence.starts_with("entresol: "), "{arguments:?}: {sentence}");
-    for part in parts {
-        assert!(sentence.contains(part), "{arguments:?}: no {part:?} in {sentence}");
-    }
-}
-
-fn entries(folder: &Path) -> Vec<String> {
-    let names = std::fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").file_name());
-    names.map(|name| name.to_string_lossy().into_owned()).collect()
-}
+use std::process::Command;
+use support::{Folder, entresol, refused, text};
 
 #[test]
 fn numbers_out_of_range_are_refused_with_what_is_allowed() {
@@ -94,8 +66,8 @@ fn sizes_that_cannot_work_are_refused_before_loading() {
 
 #[test]
 fn outputs_that_cannot_be_written_are_refused_before_loading() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let at = |name: &str| folder.path().join(name).to_str().expect("a UTF-8 path").to_owned();
+    let folder = Folder::new();
+    let at = |name: &str| folder.at(name);
     refused(&["bench", "tpcc", "--json", &at("no/result.json")], &["--json", "does not exist"]);
     refused(&["bench", "tpcc", "--html", &at("")], &["--html", "is a folder"]);
     refused(&["bench", "restart", "--json", "/dev/null"], &["--json", "/dev/null", "not a regular file"]);
@@ -103,18 +75,18 @@ fn outputs_that_cannot_be_written_are_refused_before_loading() {
         &["bench", "tpcc", "--json", &at("one"), "--html", &at("one")],
         &["--html", "same file as --json"],
     );
-    assert_eq!(entries(folder.path()), [""; 0], "nothing is left behind");
+    assert_eq!(folder.names(), [""; 0], "nothing is left behind");
 }
 
 /// A limit on the size of files stands for a file system without room.
 #[test]
 fn a_full_disk_is_an_error_before_anything_is_loaded() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = Folder::new();
     let script = "trap '' XFSZ; ulimit -f 20000; exec \"$0\" bench tpcc --real --flash flash --disk disk --log log \
                   --warehouses 1 --clients 4 --system face-gsc --minutes 0.1";
     let output = Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_entresol")])
-        .current_dir(&folder)
+        .current_dir(folder.root())
         .output()
         .expect("there is a shell");
     let message = text(&output.stderr);
@@ -124,8 +96,8 @@ fn a_full_disk_is_an_error_before_anything_is_loaded() {
 
 #[test]
 fn real_paths_come_together_and_are_not_mixed_up() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let at = |name: &str| folder.path().join(name).to_str().expect("a UTF-8 path").to_owned();
+    let folder = Folder::new();
+    let at = |name: &str| folder.at(name);
     let (flash, disk, log) = (at("flash"), at("disk"), at("log"));
     refused(&["bench", "tpcc", "--real"], &["--flash", "--disk", "--log"]);
     refused(&["bench", "tpcc", "--flash", &flash], &["--real"]);
@@ -155,13 +127,13 @@ fn real_paths_come_together_and_are_not_mixed_up() {
         &["--disk", "holds something that is not Entresol's", "--overwrite"],
     );
     assert_eq!(std::fs::read(&disk).expect("still there"), b"not Entresol's");
-    assert_eq!(entries(folder.path()), ["disk"]);
+    assert_eq!(folder.names(), ["disk"]);
 }
 
 #[test]
 fn flash_caches_that_are_none_are_refused() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let missing = folder.path().join("missing").to_str().expect("a UTF-8 path").to_owned();
+    let folder = Folder::new();
+    let missing = folder.at("missing");
     refused(&["check", &missing], &["missing"]);
     refused(&["inspect", &missing], &["missing"]);
     refused(&["check"], &["<FLASH>"]);
@@ -176,7 +148,7 @@ fn help_teaches() {
         assert!(help.contains(part), "{part} in {help}");
     }
     assert!(!help.contains('\x1b'), "no colour without a terminal");
-    let output = entresol(&[]);
+    let output = entresol::<&str>(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("entresol bench tpcc"));
 }

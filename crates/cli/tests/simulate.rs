@@ -1,72 +1,17 @@
 //! `simulate`, `mrc` and `reproduce` as their users meet them: results where they belong, bad input refused with a sentence.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod support;
 
-fn entresol(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_entresol"))
-        .args(arguments)
-        .env_remove("RUST_BACKTRACE")
-        .output()
-        .expect("the command was built for this test")
-}
+use support::{Folder, entresol, json, refused, text};
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
-}
-
-/// Exit status 2, nothing on stdout, and one line on stderr with every one of `parts`.
-fn refused(arguments: &[&str], parts: &[&str]) {
-    let output = entresol(arguments);
-    let sentence = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {sentence}");
-    assert_eq!(text(&output.stdout), "", "{arguments:?}");
-    assert_eq!(sentence.lines().count(), 1, "{arguments:?}: {sentence}");
-    for part in parts {
-        assert!(sentence.contains(part), "{arguments:?}: no {part:?} in {sentence}");
-    }
-}
-
-/// A folder with a trace of plain page numbers: 20,000 references to 2,000 pages, some far more often than others.
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        let folder = Self(tempfile::tempdir().expect("a temporary folder"));
-        let mut state = 7u64;
-        let mut below = |bound: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % bound
-        };
-        let lines: String = (0..20_000).map(|_| format!("{}\n", below(2000) * below(2000) / 2000)).collect();
-        std::fs::write(folder.path("trace"), lines).expect("a writable folder");
-        folder
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn at(&self, name: &str) -> String {
-        self.path(name).to_str().expect("a UTF-8 path").to_owned()
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.0.path()).expect("a folder");
-        let mut names: Vec<_> =
-            entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
-        names.sort();
-        names
-    }
-}
-
-fn json(path: &Path) -> serde_json::Value {
-    serde_json::from_slice(&std::fs::read(path).expect("written")).expect("JSON")
+/// A folder with a trace to be replayed.
+fn folder() -> Folder {
+    Folder::with_trace(20_000, 2000)
 }
 
 #[test]
 fn a_simulation_writes_what_is_asked_for() {
-    let folder = Folder::new();
+    let folder = folder();
     let (trace, out, page) = (folder.at("trace"), folder.at("out.json"), folder.at("out.html"));
     let output = entresol(&[
         "simulate",
@@ -85,7 +30,7 @@ fn a_simulation_writes_what_is_asked_for() {
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("Hits and traffic"));
-    let results = json(&folder.path("out.json"));
+    let results = json(folder.path("out.json"));
     let runs = results.as_array().expect("an array");
     let names: Vec<_> =
         runs.iter().map(|run| (run["policy"].as_str(), run["flash_pages"].as_u64())).collect();
@@ -118,23 +63,23 @@ fn a_simulation_writes_what_is_asked_for() {
         "--json",
         &again,
     ]);
-    assert_eq!(json(&folder.path("again.json"))[0]["digest"], runs[3]["digest"], "the same run");
+    assert_eq!(json(folder.path("again.json"))[0]["digest"], runs[3]["digest"], "the same run");
 }
 
 #[test]
 fn without_flash_the_policies_are_those_of_dram() {
-    let folder = Folder::new();
+    let folder = folder();
     let (trace, out) = (folder.at("trace"), folder.at("out.json"));
     let sizes =
         ["simulate", "--trace", &trace, "--dram-pages", "300", "--json", &out, "--policy", "lru,fifo,clock"];
     assert_eq!(entresol(&sizes).status.code(), Some(0));
-    let runs = json(&folder.path("out.json"));
+    let runs = json(folder.path("out.json"));
     let curves = folder.at("curves.json");
     assert_eq!(
         entresol(&["mrc", "--trace", &trace, "--sizes", "300,30", "--json", &curves]).status.code(),
         Some(0)
     );
-    let curves = json(&folder.path("curves.json"));
+    let curves = json(folder.path("curves.json"));
     for (at, policy) in ["lru", "fifo", "clock"].into_iter().enumerate() {
         assert_eq!(runs[at]["replacement"], policy);
         assert_eq!(curves[at]["policy"], policy);
@@ -145,7 +90,7 @@ fn without_flash_the_policies_are_those_of_dram() {
 
 #[test]
 fn bad_input_is_refused_and_nothing_is_left_behind() {
-    let folder = Folder::new();
+    let folder = folder();
     let trace = folder.at("trace");
     let simulate = |more: &[&str], parts: &[&str]| {
         refused(&[&["simulate", "--trace", &trace][..], more].concat(), parts);

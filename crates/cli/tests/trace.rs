@@ -1,64 +1,8 @@
 //! `entresol trace` as its users meet it.
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod support;
 
-fn entresol(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_entresol"))
-        .args(arguments)
-        .env_remove("RUST_BACKTRACE")
-        .output()
-        .expect("the command was built for this test")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
-}
-
-fn done(arguments: &[&str]) -> (String, String) {
-    let output = entresol(arguments);
-    let (shown, said) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
-    (shown, said)
-}
-
-/// Exit status 2, nothing on stdout, one line on stderr with every one of `parts`.
-fn refused(arguments: &[&str], parts: &[&str]) {
-    let output = entresol(arguments);
-    let sentence = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {sentence}");
-    assert_eq!(text(&output.stdout), "", "{arguments:?}");
-    assert_eq!(sentence.lines().count(), 1, "{arguments:?}: {sentence}");
-    for part in parts {
-        assert!(sentence.contains(part), "{arguments:?}: no {part:?} in {sentence}");
-    }
-}
-
-/// A folder with a path for each name in it.
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().expect("a temporary folder"))
-    }
-
-    fn at(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().expect("a UTF-8 path").to_owned()
-    }
-
-    fn with(&self, name: &str, content: &[u8]) -> String {
-        let path = self.at(name);
-        std::fs::write(&path, content).expect("a writable folder");
-        path
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).expect("a folder").map(|e| e.expect("an entry").file_name());
-        let mut names: Vec<String> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
-        names.sort();
-        names
-    }
-}
+use support::{Folder, done, json, refused};
 
 const MSR: &[u8] =
     b"128166372003061629,usr,0,Read,4096,8192,41286\n128166372013061629,usr,1,Write,0,512,100\n";
@@ -66,12 +10,11 @@ const MSR: &[u8] =
 #[test]
 fn info_counts() {
     let folder = Folder::new();
-    let (trace, json) = (folder.with("t.csv", MSR), folder.at("info.json"));
-    let (shown, said) = done(&["trace", "info", &trace, "--json", &json]);
+    let (trace, out) = (folder.file("t.csv", MSR), folder.at("info.json"));
+    let (shown, said) = done(&["trace", "info", &trace, "--json", &out]);
     assert!(shown.contains("3 (2 reads, 1 writes)") && shown.contains("usr.0"), "{shown}");
     assert_eq!(said, "");
-    let info: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(json).expect("written")).expect("JSON");
+    let info = json(out);
     assert_eq!(
         (&info["references"], &info["unique_pages"], &info["span_s"]),
         (&3.into(), &3.into(), &1.0.into())
@@ -84,7 +27,7 @@ fn info_counts() {
 #[test]
 fn formats_are_converted_and_losses_said() {
     let folder = Folder::new();
-    let trace = folder.with("t.csv", MSR);
+    let trace = folder.file("t.csv", MSR);
     let [own, oracle, plain] = ["t.etr", "t.oracle.zst", "t.txt.gz"].map(|name| folder.at(name));
     let (shown, said) = done(&["trace", "convert", &trace, &own, "--to", "entresol"]);
     assert!(shown.contains("3 requests to 3 pages, entresol"), "{shown}");
@@ -126,16 +69,16 @@ fn generated_traces_follow_their_arguments() {
 #[test]
 fn bad_input_is_refused_and_leaves_nothing_behind() {
     let folder = Folder::new();
-    let good = folder.with("good", b"1\n2\n3\n4\n");
-    let empty = folder.with("empty", b"");
-    let damaged = folder.with("damaged", b"1\n2\nx\n4\n");
-    let beyond = folder.with("beyond", b"1\n4294967296\n2\n");
-    let strange = folder.with("strange", b"once upon a time\n");
+    let good = folder.file("good", b"1\n2\n3\n4\n");
+    let empty = folder.file("empty", b"");
+    let damaged = folder.file("damaged", b"1\n2\nx\n4\n");
+    let beyond = folder.file("beyond", b"1\n4294967296\n2\n");
+    let strange = folder.file("strange", b"once upon a time\n");
     let packed = zstd_of(b"1\n2\n3\n4\n");
-    let cut = folder.with("cut.zst", &packed[..packed.len() - 3]);
+    let cut = folder.file("cut.zst", &packed[..packed.len() - 3]);
     let before = folder.names();
     refused(&["trace", "info", &folder.at("absent")], &["absent", "opening"]);
-    refused(&["trace", "info", folder.0.path().to_str().expect("UTF-8")], &["folder"]);
+    refused(&["trace", "info", &folder.at("")], &["folder"]);
     refused(&["trace", "info", &empty], &["empty"]);
     refused(&["trace", "info", &damaged], &["damaged, line 3: expected a page number"]);
     refused(&["trace", "info", &beyond], &["beyond, line 2", "32 bits"]);
@@ -160,9 +103,9 @@ fn bad_input_is_refused_and_leaves_nothing_behind() {
 /// What the zstd of the trace crate makes of some text.
 fn zstd_of(plain: &[u8]) -> Vec<u8> {
     let folder = Folder::new();
-    let (from, to) = (folder.with("t", plain), folder.at("t.zst"));
+    let (from, to) = (folder.file("t", plain), folder.at("t.zst"));
     done(&["trace", "convert", &from, &to, "--to", "plain"]);
-    std::fs::read(Path::new(&to)).expect("written")
+    std::fs::read(to).expect("written")
 }
 
 #[test]
