@@ -12,6 +12,7 @@
 //! handed down is never found; equal events give equal decisions ([`BlockCache::decision_hash`]).
 
 mod admission;
+mod filling;
 mod flashtier;
 mod read_blocks;
 mod rwfdb;

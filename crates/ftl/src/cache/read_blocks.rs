@@ -6,10 +6,10 @@
 //! block address and offset. Accordingly, mapping method of RFDB can be hybrid mapping." The first mapping is `owner`
 //! here (and the cache's table of places), the second is [`Hybrid`].
 //!
-//! Invariant: `filled` has the full blocks by the number of pages in them that are still wanted.
+//! Invariant: a full block is filed by the number of pages in it that are still wanted.
 
 use super::HostPage;
-use crate::buckets::Buckets;
+use super::filling::Filling;
 use crate::hybrid::Hybrid;
 use crate::id::{BlockId, Lpn, NONE};
 use crate::layer::Ftl;
@@ -26,11 +26,9 @@ pub(super) struct ReadBlocks {
     owner: Vec<u32>,
     /// Reads of each unit since it was written.
     reads: Vec<u16>,
-    filled: Buckets,
+    /// Of the one being filled: its number, and units used.
+    filling: Filling<(u32, u32)>,
     free: Vec<u32>,
-    /// Block being filled, and units used.
-    open: Option<(u32, u32)>,
-    blocks: u32,
 }
 
 impl ReadBlocks {
@@ -41,43 +39,30 @@ impl ReadBlocks {
             block_units,
             owner: vec![NONE; units],
             reads: vec![0; units],
-            filled: Buckets::new(blocks, block_units),
+            filling: Filling::new(blocks, block_units),
             free: (0..blocks).rev().collect(),
-            open: None,
-            blocks: 0,
         }
     }
 
-    /// Blocks in use.
-    pub fn blocks(&self) -> u32 {
-        self.blocks
-    }
-
-    /// Whether the next page needs a block first.
-    pub fn is_full(&self) -> bool {
-        self.open.is_none()
-    }
-
-    /// Whether there is a block to be evicted.
-    pub fn has_victim(&self) -> bool {
-        self.filled.fewest().is_some()
+    /// The blocks in use.
+    pub fn filling(&self) -> &Filling<(u32, u32)> {
+        &self.filling
     }
 
     /// Takes a block into use.
     pub fn add_block(&mut self) {
         let block = self.free.pop().expect("the cache counts its blocks");
-        self.open = Some((block, 0));
-        self.blocks += 1;
+        self.filling.open((block, 0));
     }
 
     /// Gives a page a place and writes it there.
     pub fn write(&mut self, page: HostPage, chip: &mut Hybrid) -> Unit {
-        let (block, used) = self.open.expect("the cache adds a block first");
+        let (block, used) = self.filling.current();
         let unit = Unit(block * self.block_units + used);
         self.owner[unit.0 as usize] = page.0;
-        self.open = (used + 1 < self.block_units).then_some((block, used + 1));
-        if self.open.is_none() {
-            self.refile(block);
+        match used + 1 {
+            used if used < self.block_units => self.filling.go_on((block, used)),
+            _ => self.filling.fill(BlockId(block), wanted_of(&self.owner, self.block_units, block)),
         }
         self.rewrite(unit, chip);
         unit
@@ -105,16 +90,13 @@ impl ReadBlocks {
             chip.discard(page);
         }
         let block = unit.0 / self.block_units;
-        if self.filled.count(BlockId(block)).is_some() {
-            self.refile(block);
-        }
+        self.filling.recount(BlockId(block), || wanted_of(&self.owner, self.block_units, block));
     }
 
     /// Empties the full block with the most pages that are not wanted; answers with the wanted ones, and how often each
     /// was read there.
     pub fn evict(&mut self, chip: &mut Hybrid) -> Vec<(HostPage, u16)> {
-        let BlockId(block) = self.filled.fewest().expect("the cache asks first");
-        self.filled.remove(BlockId(block));
+        let BlockId(block) = self.filling.evict();
         let mut pages = Vec::with_capacity(self.block_units as usize);
         let first = block * self.block_units;
         for unit in (first..first + self.block_units).map(Unit) {
@@ -125,14 +107,7 @@ impl ReadBlocks {
             }
         }
         self.free.push(block);
-        self.blocks -= 1;
         pages
-    }
-
-    fn refile(&mut self, block: u32) {
-        let units = block * self.block_units..(block + 1) * self.block_units;
-        let wanted = units.filter(|&unit| self.owner[unit as usize] != NONE).count();
-        self.filled.set(BlockId(block), wanted as u32);
     }
 
     fn pages(&self, unit: Unit) -> impl Iterator<Item = Lpn> + use<> {
@@ -150,6 +125,15 @@ impl ReadBlocks {
             let here = self.owner(unit).is_some();
             assert!(self.pages(unit).all(|page| chip.is_mapped(page) == here), "{unit:?}");
         }
-        assert_eq!(self.blocks as usize + self.free.len(), self.owner.len() / self.block_units as usize);
+        assert_eq!(
+            self.filling.blocks() as usize + self.free.len(),
+            self.owner.len() / self.block_units as usize
+        );
     }
+}
+
+/// Pages of a block that are wanted.
+fn wanted_of(owner: &[u32], block_units: u32, block: u32) -> u32 {
+    let units = (block * block_units) as usize..((block + 1) * block_units) as usize;
+    owner[units].iter().filter(|&&owner| owner != NONE).count() as u32
 }

@@ -143,7 +143,7 @@ impl RwFdb {
 
     /// Read-frequent and write-frequent blocks in use.
     pub fn blocks(&self) -> (u32, u32) {
-        (self.read_blocks.blocks(), self.write_blocks.blocks())
+        (self.read_blocks.filling().blocks(), self.write_blocks.filling().blocks())
     }
 
     fn place(&self, page: HostPage) -> Place {
@@ -197,7 +197,7 @@ impl RwFdb {
             Admission::WriteFrequent => {
                 self.counters.write_frequent += 1;
                 self.discard(page);
-                if self.write_blocks.is_full() {
+                if self.write_blocks.filling().needs_block() {
                     self.make_room(Admission::WriteFrequent);
                     self.write_blocks.add_block(&mut self.chip);
                 }
@@ -213,7 +213,7 @@ impl RwFdb {
             return;
         }
         self.discard(page);
-        if self.read_blocks.is_full() {
+        if self.read_blocks.filling().needs_block() {
             self.make_room(Admission::ReadFrequent);
             self.read_blocks.add_block();
         }
@@ -224,11 +224,15 @@ impl RwFdb {
     /// Evicts blocks until there may be one more of a kind (§3.2).
     fn make_room(&mut self, kind: Admission) {
         let data_blocks = self.chip.config().data_blocks;
-        while self.read_blocks.blocks() + self.write_blocks.blocks() >= data_blocks {
-            let (of_kind, target) = (self.write_blocks.blocks(), self.write_blocks_target);
-            let one_more = u32::from(kind == Admission::WriteFrequent);
-            let from_write = of_kind + one_more > target && self.write_blocks.has_victim();
-            if from_write || !self.read_blocks.has_victim() {
+        let one_more = u32::from(kind == Admission::WriteFrequent);
+        loop {
+            let (read, write) = self.blocks();
+            if read + write < data_blocks {
+                return;
+            }
+            let too_many = write + one_more > self.write_blocks_target;
+            let from_write = too_many && self.write_blocks.filling().has_victim();
+            if from_write || !self.read_blocks.filling().has_victim() {
                 for page in self.write_blocks.evict(&mut self.chip) {
                     self.decisions.note(3, page.0);
                     self.set_place(page, Place::Nowhere);
