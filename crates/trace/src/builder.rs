@@ -2,15 +2,13 @@
 //!
 //! Invariant: whatever is added, the trace built so far keeps the promises of [`Trace`].
 
+use crate::numbering::{Numbering, PAGES_MAX};
 use crate::{Op, Place, Relations, Request, Trace, TraceError};
 use entresol_core::PageId;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 /// Largest host request: nothing real is larger, and a damaged length must not fill the memory.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
-/// Most distinct pages, so that every dense number and their count fit in 32 bits.
-const PAGES_MAX: usize = u32::MAX as usize - 1;
 /// Most objects: relations are numbered with 16 bits.
 const OBJECTS_MAX: usize = 1 << 16;
 
@@ -46,7 +44,7 @@ impl Misfit {
 #[derive(Debug)]
 pub struct TraceBuilder {
     trace: Trace,
-    dense: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
+    numbering: Numbering,
     objects: HashMap<String, u32>,
     labels: Vec<String>,
     /// The time that is 0 in the trace.
@@ -57,7 +55,8 @@ impl TraceBuilder {
     /// An empty trace of pages of `page_bytes`.
     pub fn new(name: impl Into<String>, page_bytes: u32) -> Self {
         let trace = Trace { name: name.into(), page_bytes, ..Trace::default() };
-        Self { trace, dense: HashMap::default(), objects: HashMap::new(), labels: Vec::new(), start_us: None }
+        let numbering = Numbering::default();
+        Self { trace, numbering, objects: HashMap::new(), labels: Vec::new(), start_us: None }
     }
 
     /// Times that follow count from `start_us` on, not from the first of them.
@@ -86,20 +85,15 @@ impl TraceBuilder {
     }
 
     /// The dense number of a page; a new one if it was not seen before.
-    fn dense(&mut self, page: u64) -> Result<u32, Misfit> {
-        let next = self.trace.pages.len();
-        match self.dense.entry(page) {
-            std::collections::hash_map::Entry::Occupied(known) => Ok(*known.get()),
-            std::collections::hash_map::Entry::Vacant(_) if next == PAGES_MAX => {
-                Err(Misfit::TooMany(format!("the trace has more than {PAGES_MAX} different pages")))
-            }
-            std::collections::hash_map::Entry::Vacant(new) => {
-                self.trace.pages.push(page);
-                Ok(*new.insert(next as u32))
-            }
+    #[inline]
+    fn dense(&mut self, page: PageId) -> Result<u32, Misfit> {
+        match self.numbering.number(page) {
+            Some((dense, _)) => Ok(dense),
+            None => Err(Misfit::TooMany(format!("the trace has more than {PAGES_MAX} different pages"))),
         }
     }
 
+    #[inline]
     fn push(&mut self, request: Request, time_us: Option<u64>) {
         self.trace.requests.push(request);
         let Some(time_us) = time_us else { return };
@@ -109,12 +103,18 @@ impl TraceBuilder {
         self.trace.times_us.push(time_us.saturating_sub(start_us).max(last_us));
     }
 
+    /// Touches in memory what is known of `pages`, which come next, so that several are fetched at once.
+    #[inline]
+    pub(crate) fn warm(&self, pages: impl Iterator<Item = PageId>) {
+        std::hint::black_box(self.numbering.warm(pages));
+    }
+
     /// `op` on one page. Either all requests of a trace have a time or none has.
     ///
     /// # Errors
     /// [`Misfit::TooMany`] if the trace has too many pages.
     pub fn page(&mut self, page: PageId, op: Op, time_us: Option<u64>) -> Result<(), Misfit> {
-        let dense = self.dense(page.0)?;
+        let dense = self.dense(page)?;
         self.push(Request::new(dense, op), time_us);
         Ok(())
     }
@@ -150,7 +150,7 @@ impl TraceBuilder {
             )));
         };
         for number in (first / page_bytes) as u32..=last {
-            let dense = self.dense(PageId::new(object, number).0)?;
+            let dense = self.dense(PageId::new(object, number))?;
             let request = Request::new(dense, op);
             let continues = u64::from(number) > first / page_bytes;
             self.push(if continues { request.continued() } else { request }, time_us);
@@ -174,34 +174,13 @@ impl TraceBuilder {
             self.trace.times_us.is_empty() || self.trace.times_us.len() == self.trace.requests.len(),
             "either all requests have a time or none"
         );
+        self.trace.pages = self.numbering.into_pages();
         if !self.labels.is_empty() {
             let of_page = self.trace.pages.iter().map(|&page| PageId(page).object() as u16).collect();
             let names = self.labels.iter().map(|label| name(label)).collect();
             self.trace.relations = Some(Relations::new(of_page, names));
         }
         self.trace
-    }
-}
-
-/// Hashes page numbers: they are no adversary's, and there are many.
-#[derive(Debug, Default)]
-struct PageHasher(u64);
-
-impl Hasher for PageHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // Fibonacci hashing, folded so that both ends of the word depend on all of the number.
-        let product = u128::from(self.0 ^ number) * u128::from(0x9E37_79B9_7F4A_7C15_u64);
-        self.0 = product as u64 ^ (product >> 64) as u64;
     }
 }
 

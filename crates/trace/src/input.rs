@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 /// Size of the buffer behind it.
 const BUFFER_BYTES: usize = 256 << 10;
+/// Records that are looked at together.
+const BATCH: usize = 32;
 /// Longest line of a text format.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
@@ -137,15 +139,32 @@ impl<'i, 'a, const RECORD: usize> Records<'i, 'a, RECORD> {
     /// # Errors
     /// What `each` returns; [`TraceError::CutOff`] if the last record is not whole; a failed read.
     pub fn each(
-        mut self,
+        self,
         mut each: impl FnMut(&[u8; RECORD], u64) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError> {
+        self.batches(|records, mut offset| {
+            for record in records {
+                each(record, offset)?;
+                offset += RECORD as u64;
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives all records, several at a time, with the offset of their first byte to `batch`.
+    ///
+    /// # Errors
+    /// As [`Records::each`].
+    pub fn batches(
+        mut self,
+        mut batch: impl FnMut(&[[u8; RECORD]], u64) -> Result<(), TraceError>,
     ) -> Result<(), TraceError> {
         loop {
             let filled = self.input.fill(&mut self.buffer, self.offset)?;
             let (records, rest) = self.buffer[..filled].as_chunks::<RECORD>();
-            for record in records {
-                each(record, self.offset)?;
-                self.offset += RECORD as u64;
+            for records in records.chunks(BATCH) {
+                batch(records, self.offset)?;
+                self.offset += size_of_val(records) as u64;
             }
             if !rest.is_empty() {
                 let name = self.input.name.clone();

@@ -11,6 +11,7 @@ mod format;
 pub mod generate;
 mod info;
 mod input;
+mod numbering;
 mod options;
 mod read;
 mod record;

@@ -15,7 +15,7 @@ use entresol_trace::{Op, Request, Trace};
 use std::hint::black_box;
 
 /// Records whose entries are touched ahead.
-const BATCH: usize = 16;
+const BATCH: usize = 32;
 /// Points of the warm-up curve.
 const CURVE_POINTS: usize = 60;
 
@@ -64,7 +64,7 @@ pub struct Replayed {
 }
 
 /// One run under way.
-pub struct Replay<'t, O, T> {
+pub struct Replay<'t, O: Order, T> {
     config: &'t RunConfig,
     requests: &'t [Request],
     relation_of: &'t [u16],
@@ -163,7 +163,8 @@ impl<'t, O: Order, T: Tier> Replay<'t, O, T> {
         let mut at = from;
         while at < to {
             let batch = &requests[at..(at + BATCH).min(to)];
-            black_box(self.pool.warm(batch.iter().map(|request| request.page())));
+            let pages = batch.iter().map(|request| request.page());
+            black_box(self.pool.warm(pages.clone()) ^ self.tier.warm(pages));
             for (offset, request) in batch.iter().enumerate() {
                 self.record(at + offset, *request);
             }

@@ -5,8 +5,9 @@ use crate::compact::{
     BlockHeader, HAS_TIMES, Header, ITEMS_MAX, Kind, RAW_BYTES_MAX, VERSION, take_varint, unzigzag,
 };
 use crate::input::Input;
+use crate::numbering::Numbering;
 use crate::{Op, Place, ReadOptions, Relations, Request, Trace, TraceError};
-use std::collections::HashSet;
+use entresol_core::PageId;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Reads a trace.
@@ -147,7 +148,7 @@ impl Reader<'_, '_> {
 
     fn pages(&mut self, header: &Header, trace: &mut Trace, names: Vec<String>) -> Result<(), TraceError> {
         let mut of_page = Vec::new();
-        let mut seen = HashSet::new();
+        let mut seen = Numbering::default();
         let mut last = 0;
         let mut left = header.pages.get();
         while left > 0 {
@@ -155,10 +156,10 @@ impl Reader<'_, '_> {
             let mut content = &content[..];
             for _ in 0..items {
                 last = unzigzag(last, self.number(&mut content)?);
-                if !seen.insert(last) {
+                // The header has at most as many pages as can be numbered.
+                if seen.number(PageId(last)).is_none_or(|(_, new)| !new) {
                     return Err(self.damaged(format!("page {last:#x} occurs twice in the list of pages")));
                 }
-                trace.pages.push(last);
                 if !names.is_empty() {
                     let relation = self.number(&mut content)?;
                     if relation >= names.len() as u64 {
@@ -170,6 +171,7 @@ impl Reader<'_, '_> {
             self.emptied(content)?;
             left -= items as u64;
         }
+        trace.pages = seen.into_pages();
         trace.relations = (!names.is_empty()).then(|| Relations::new(of_page, names));
         Ok(())
     }

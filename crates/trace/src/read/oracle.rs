@@ -6,7 +6,7 @@
 //! whatever its size, as in libCacheSim with sizes ignored. Records without operation are reads.
 
 use crate::input::{Input, Records};
-use crate::{Op, Place, ReadOptions, Trace, TraceError};
+use crate::{Op, Place, ReadOptions, Trace, TraceBuilder, TraceError};
 use entresol_core::PageId;
 
 /// The fields that matter here.
@@ -73,9 +73,7 @@ pub(super) fn read<const BYTES: usize>(
 ) -> Result<Trace, TraceError> {
     let mut builder = super::builder(input, options, super::BLOCK_PAGE_BYTES)?;
     let name = input.name().to_owned();
-    Records::<BYTES>::new(input).each(|bytes, offset| {
-        let record = Record::new(bytes);
-        let place = Place::Byte(offset);
+    let add = |builder: &mut TraceBuilder, record: Record, place: Place| {
         if !record.knows_op() {
             let reason = format!("the operation is {}, not 0 to {LAST} or 255", record.op);
             return Err(TraceError::Damaged { name: name.clone(), place, reason });
@@ -86,6 +84,14 @@ pub(super) fn read<const BYTES: usize>(
         let op = if READS.contains(&record.op) { Op::Read } else { Op::Write };
         let time_us = u64::from(record.time_s) * 1_000_000;
         builder.page(PageId(record.id), op, Some(time_us)).map_err(|misfit| misfit.at(&name, place))
+    };
+    Records::<BYTES>::new(input).batches(|records, mut offset| {
+        builder.warm(records.iter().map(|bytes| PageId(Record::new(bytes).id)));
+        for bytes in records {
+            add(&mut builder, Record::new(bytes), Place::Byte(offset))?;
+            offset += BYTES as u64;
+        }
+        Ok(())
     })?;
     Ok(builder.finish(str::to_owned))
 }

@@ -15,6 +15,7 @@
 
 use super::DeviceSpec;
 use entresol_runtime::Time;
+use std::collections::VecDeque;
 
 /// The size that rates of random requests are given for.
 const RATED_BYTES: f64 = 4096.0;
@@ -72,37 +73,37 @@ pub struct Queue {
 }
 
 /// Spans before `free_at` in which nothing is served yet: requests are told of in the order of those who make them, and one
-/// of a background worker may lie ahead of others' that come earlier.
+/// of a background worker may lie ahead of others' that come earlier. In order of time; none overlap.
 #[derive(Default)]
 struct Idle {
-    spans: Vec<(u64, u64)>,
-    /// The end of the last span.
-    until: u64,
+    spans: VecDeque<(u64, u64)>,
 }
 
-/// Spans that are kept; beyond that the one that ends first is forgotten.
+/// Spans that are kept; beyond that the first is forgotten.
 const IDLE_SPANS: usize = 64;
 
 impl Idle {
+    /// A span behind all others.
     fn add(&mut self, begin: u64, end: u64) {
         if self.spans.len() == IDLE_SPANS {
-            let first = (0..IDLE_SPANS).min_by_key(|at| self.spans[*at].1).expect("there are some");
-            self.spans.swap_remove(first);
+            self.spans.pop_front();
         }
-        self.spans.push((begin, end));
-        self.until = self.until.max(end);
+        self.spans.push_back((begin, end));
     }
 
     /// Serves a request that comes at `now` in the first span that has room for it; returns the end of the service.
     fn serve(&mut self, now: u64, service: u64) -> Option<u64> {
-        if now + service > self.until {
+        if self.spans.back().is_none_or(|last| now + service > last.1) {
             return None;
         }
-        let room = |&&(begin, end): &&(u64, u64)| begin.max(now) + service <= end;
-        let first = self.spans.iter().filter(room).min().copied()?;
-        self.spans.retain(|span| *span != first && span.1 > now);
-        let begin = first.0.max(now);
-        self.spans.push((begin + service, first.1));
+        let room = |&(begin, end): &(u64, u64)| begin.max(now) + service <= end;
+        let span = self.spans.iter_mut().find(|span| room(span))?;
+        let begin = span.0.max(now);
+        span.0 = begin + service;
+        // What ends before this request comes is of no use to those after it.
+        while self.spans.front().is_some_and(|first| first.1 <= now) {
+            self.spans.pop_front();
+        }
         Some(begin + service)
     }
 }

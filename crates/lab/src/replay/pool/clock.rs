@@ -1,44 +1,45 @@
 //! CLOCK, or second chance: FIFO in which a referenced frame goes back to the end instead of out, and is asked again there.
 
-use super::Order;
 use super::fifo::Ring;
+use super::{Entry, Order};
 
 /// CLOCK with one bit a frame, clear when a page enters.
 pub struct Clock {
     ring: Ring,
-    referenced: Vec<bool>,
 }
 
 impl Order for Clock {
     const NAME: &'static str = "clock";
+    /// Referenced since it entered or was asked last.
+    type Note = bool;
 
-    fn new(frames: u32) -> Self {
-        Self { ring: Ring::new(frames), referenced: vec![false; frames as usize] }
+    fn new(entries: &mut [Entry<bool>]) -> Self {
+        Self { ring: Ring::new((entries.len() - 1) as u32) }
     }
 
     #[inline(always)]
-    fn hit(&mut self, frame: u32) {
-        self.referenced[frame as usize] = true;
+    fn hit(&mut self, entries: &mut [Entry<bool>], frame: u32) {
+        entries[frame as usize].note = true;
     }
 
     #[inline]
-    fn enter(&mut self, frame: u32) {
-        self.referenced[frame as usize] = false;
+    fn enter(&mut self, entries: &mut [Entry<bool>], frame: u32) {
+        entries[frame as usize].note = false;
         self.ring.push(frame);
     }
 
     #[inline]
-    fn victim(&mut self) -> Option<u32> {
+    fn victim(&mut self, entries: &mut [Entry<bool>]) -> Option<u32> {
         loop {
             let frame = self.ring.pop()?;
-            if !std::mem::take(&mut self.referenced[frame as usize]) {
+            if !std::mem::take(&mut entries[frame as usize].note) {
                 return Some(frame);
             }
             self.ring.push(frame);
         }
     }
 
-    fn put_back(&mut self, frame: u32) {
+    fn put_back(&mut self, _entries: &mut [Entry<bool>], frame: u32) {
         self.ring.unpop(frame);
     }
 }

@@ -1,6 +1,6 @@
 //! First in, first out: a ring of frame numbers.
 
-use super::Order;
+use super::{Entry, Order};
 
 /// FIFO.
 pub struct Fifo {
@@ -9,25 +9,26 @@ pub struct Fifo {
 
 impl Order for Fifo {
     const NAME: &'static str = "fifo";
+    type Note = ();
 
-    fn new(frames: u32) -> Self {
-        Self { ring: Ring::new(frames) }
+    fn new(entries: &mut [Entry<()>]) -> Self {
+        Self { ring: Ring::new((entries.len() - 1) as u32) }
     }
 
     #[inline(always)]
-    fn hit(&mut self, _frame: u32) {}
+    fn hit(&mut self, _entries: &mut [Entry<()>], _frame: u32) {}
 
     #[inline]
-    fn enter(&mut self, frame: u32) {
+    fn enter(&mut self, _entries: &mut [Entry<()>], frame: u32) {
         self.ring.push(frame);
     }
 
     #[inline]
-    fn victim(&mut self) -> Option<u32> {
+    fn victim(&mut self, _entries: &mut [Entry<()>]) -> Option<u32> {
         self.ring.pop()
     }
 
-    fn put_back(&mut self, frame: u32) {
+    fn put_back(&mut self, _entries: &mut [Entry<()>], frame: u32) {
         self.ring.unpop(frame);
     }
 }

@@ -1,10 +1,11 @@
 //! The DRAM layer of a simulation: which pages of a trace lie in which frames, and whose turn it is to leave.
 //!
-//! Made for speed: pages are dense numbers and all state lies in arrays of 32-bit numbers sized once, so that a
-//! reference costs one look-up and, for LRU, the relinking of a node. No hashing, no allocation after [`Pool::new`].
+//! Made for speed: pages are dense numbers and all state lies in two arrays sized once, one by page and one by frame, so
+//! that a reference costs one look-up and, for LRU, the relinking of a node. No hashing, no allocation after [`Pool::new`].
+//! All that is known of a frame lies together: whoever becomes the next victim has just been touched as a neighbour.
 //!
-//! Invariants: `frame_of[p] == f` if and only if `page_of[f] == p`, for resident pages; a frame is either free, or holds a
-//! page and is in the replacement order.
+//! Invariants: `frame_of[p] == f` if and only if `entries[f].page == p`, for resident pages; a frame is either free, or
+//! holds a page and is in the replacement order.
 
 mod clock;
 mod fifo;
@@ -26,20 +27,34 @@ pub const DIRTY: u8 = 1;
 /// Newer than the flash copy.
 pub const FDIRTY: u8 = 2;
 
-/// The order in which frames are emptied.
+/// What is known of a frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entry<N> {
+    /// The page in it, or the last that was.
+    page: u32,
+    /// [`DIRTY`] and [`FDIRTY`].
+    flags: u8,
+    /// The order's.
+    note: N,
+}
+
+/// The order in which frames are emptied. It keeps a note for each frame among the pool's entries, which it is handed; the
+/// entry behind the last frame's is its own.
 pub trait Order {
     /// Its name on the command line.
     const NAME: &'static str;
-    /// An empty order for `frames` frames.
-    fn new(frames: u32) -> Self;
+    /// What it notes of a frame.
+    type Note: Copy + Default;
+    /// An empty order for the frames of `entries`.
+    fn new(entries: &mut [Entry<Self::Note>]) -> Self;
     /// The page in `frame` was referenced.
-    fn hit(&mut self, frame: u32);
+    fn hit(&mut self, entries: &mut [Entry<Self::Note>], frame: u32);
     /// A page enters `frame`, which is not in the order.
-    fn enter(&mut self, frame: u32);
+    fn enter(&mut self, entries: &mut [Entry<Self::Note>], frame: u32);
     /// Takes the frame to be emptied next out of the order; `None` if no frame is in it.
-    fn victim(&mut self) -> Option<u32>;
+    fn victim(&mut self, entries: &mut [Entry<Self::Note>]) -> Option<u32>;
     /// Makes `frame`, which [`Order::victim`] just gave, the next one again.
-    fn put_back(&mut self, frame: u32);
+    fn put_back(&mut self, entries: &mut [Entry<Self::Note>], frame: u32);
 }
 
 /// A page that leaves DRAM.
@@ -63,10 +78,9 @@ impl Departed {
 }
 
 /// A buffer pool without the bytes.
-pub struct Pool<O> {
+pub struct Pool<O: Order> {
     frame_of: Vec<u32>,
-    page_of: Vec<u32>,
-    flags: Vec<u8>,
+    entries: Vec<Entry<O::Note>>,
     free: Vec<u32>,
     order: O,
 }
@@ -74,18 +88,18 @@ pub struct Pool<O> {
 impl<O: Order> Pool<O> {
     /// An empty pool of `frames` frames for pages `0 .. pages`.
     pub fn new(pages: usize, frames: u32) -> Self {
+        let mut entries = vec![Entry::default(); frames as usize + 1];
         Self {
             frame_of: vec![ABSENT; pages],
-            page_of: vec![0; frames as usize],
-            flags: vec![0; frames as usize],
             free: (0..frames).rev().collect(),
-            order: O::new(frames),
+            order: O::new(&mut entries),
+            entries,
         }
     }
 
     /// Frames there are.
     pub fn frames(&self) -> u32 {
-        self.page_of.len() as u32
+        (self.entries.len() - 1) as u32
     }
 
     /// Frames that hold no page.
@@ -100,7 +114,7 @@ impl<O: Order> Pool<O> {
         if frame == ABSENT {
             return None;
         }
-        self.order.hit(frame);
+        self.order.hit(&mut self.entries, frame);
         Some(Frame(frame))
     }
 
@@ -111,23 +125,31 @@ impl<O: Order> Pool<O> {
         (frame != ABSENT).then_some(Frame(frame))
     }
 
-    /// Touches the entries of `pages` in memory, so that several are fetched at once instead of one after the other.
-    /// Returns a number that depends on all of them, lest the compiler leaves it out.
+    /// Touches in memory what is known of `pages` and of their frames, so that several are fetched at once instead of one
+    /// after the other. Returns a number that depends on all of it, lest the compiler leaves it out.
     #[inline(always)]
-    pub fn warm(&self, pages: impl Iterator<Item = u32>) -> u32 {
-        pages.fold(0, |sum, page| sum ^ self.frame_of[page as usize])
+    pub fn warm(&self, pages: impl Iterator<Item = u32> + Clone) -> u32 {
+        let sum = pages.clone().fold(0, |sum, page| sum ^ self.frame_of[page as usize]);
+        if size_of::<O::Note>() == 0 {
+            // Hits leave entries alone.
+            return sum;
+        }
+        // Of a page that is not there, the entry behind the last frame's.
+        let entry =
+            |page: u32| &self.entries[(self.frame_of[page as usize] as usize).min(self.entries.len() - 1)];
+        pages.fold(sum, |sum, page| sum ^ entry(page).page)
     }
 
     /// The page in `frame` was changed.
     #[inline(always)]
     pub fn soil(&mut self, frame: Frame) {
-        self.flags[frame.0 as usize] = DIRTY | FDIRTY;
+        self.entries[frame.0 as usize].flags = DIRTY | FDIRTY;
     }
 
     /// `page` was written to disk from flash: a frame that holds it unchanged is no longer newer than disk.
     pub fn destaged(&mut self, page: u32) {
         if let Some(Frame(frame)) = self.peek(page) {
-            let flags = &mut self.flags[frame as usize];
+            let flags = &mut self.entries[frame as usize].flags;
             if *flags & FDIRTY == 0 {
                 *flags = 0;
             }
@@ -137,11 +159,11 @@ impl<O: Order> Pool<O> {
     /// Takes the coldest page out; its frame is free afterwards. `None` if the pool is empty.
     #[inline]
     pub fn take_coldest(&mut self) -> Option<Departed> {
-        let frame = self.order.victim()?;
-        let page = self.page_of[frame as usize];
+        let frame = self.order.victim(&mut self.entries)?;
+        let Entry { page, flags, .. } = self.entries[frame as usize];
         self.frame_of[page as usize] = ABSENT;
         self.free.push(frame);
-        Some(Departed { page, flags: self.flags[frame as usize] })
+        Some(Departed { page, flags })
     }
 
     /// Undoes the [`Pool::take_coldest`] that gave `departed`.
@@ -150,9 +172,9 @@ impl<O: Order> Pool<O> {
     /// If anything was done since.
     pub fn put_back(&mut self, departed: Departed) {
         let frame = self.free.pop().expect("its frame is the newest free one");
-        assert_eq!(self.page_of[frame as usize], departed.page, "nothing was done since it was taken");
+        assert_eq!(self.entries[frame as usize].page, departed.page, "nothing was done since it was taken");
         self.frame_of[departed.page as usize] = frame;
-        self.order.put_back(frame);
+        self.order.put_back(&mut self.entries, frame);
     }
 
     /// Puts `page`, which is not in DRAM, into a free frame, with `flags`.
@@ -164,9 +186,9 @@ impl<O: Order> Pool<O> {
         let frame = self.free.pop().expect("a page enters only after room was made");
         debug_assert_eq!(self.frame_of[page as usize], ABSENT);
         self.frame_of[page as usize] = frame;
-        self.page_of[frame as usize] = page;
-        self.flags[frame as usize] = flags;
-        self.order.enter(frame);
+        let entry = &mut self.entries[frame as usize];
+        (entry.page, entry.flags) = (page, flags);
+        self.order.enter(&mut self.entries, frame);
         Frame(frame)
     }
 
@@ -186,10 +208,11 @@ impl<O: Order> Pool<O> {
 
     /// Pages in DRAM with their flags, in the order of frames.
     pub fn resident(&self) -> impl Iterator<Item = Departed> {
-        let held = |frame: &u32| self.frame_of.get(self.page_of[*frame as usize] as usize) == Some(frame);
-        let departed =
-            |frame: u32| Departed { page: self.page_of[frame as usize], flags: self.flags[frame as usize] };
-        (0..self.frames()).filter(held).map(departed)
+        let entry = |frame: u32| (frame, &self.entries[frame as usize]);
+        let held =
+            |(frame, entry): &(u32, &Entry<O::Note>)| self.frame_of.get(entry.page as usize) == Some(frame);
+        let departed = |(_, entry): (u32, &Entry<O::Note>)| Departed { page: entry.page, flags: entry.flags };
+        (0..self.frames()).map(entry).filter(held).map(departed)
     }
 }
 

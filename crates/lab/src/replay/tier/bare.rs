@@ -27,6 +27,11 @@ impl<'t> Bare<'t> {
 }
 
 impl Tier for Bare<'_> {
+    #[inline(always)]
+    fn warm(&self, pages: impl Iterator<Item = u32>) -> u32 {
+        pages.fold(0, |sum, page| sum ^ self.places[page as usize])
+    }
+
     fn fetch(&mut self, page: u32, now: Time, _above: &mut impl Above) -> Fetched {
         self.metrics.disk_reads += 1;
         let done = self.disk.read(now, u64::from(self.places[page as usize]), 1);

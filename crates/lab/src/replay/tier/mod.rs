@@ -77,6 +77,12 @@ impl<O: Order> Above for Pool<O> {
 
 /// A layer below DRAM.
 pub trait Tier {
+    /// Touches in memory what a fetch of any of `pages` will look at, so that several are fetched at once instead of one
+    /// after the other. Returns a number that depends on all of it, lest the compiler leaves it out.
+    #[inline(always)]
+    fn warm(&self, _pages: impl Iterator<Item = u32>) -> u32 {
+        0
+    }
     /// DRAM misses `page` at `now`.
     fn fetch(&mut self, page: u32, now: Time, above: &mut impl Above) -> Fetched;
     /// DRAM hands a page down at `now`; when may whoever waits for its frame go on?
