@@ -1,11 +1,10 @@
 //! 3LA's chapter: what is arithmetic is exact, and the replay's virtual time is the paper's formula.
 
-use entresol_format::superblock::Mode;
-use entresol_lab::cost::{AccessCosts, Accesses, EquiCost, virtual_time_ms};
+use entresol_core::PolicyKind;
+use entresol_lab::cost::{AccessCosts, Accesses, virtual_time_ms};
 use entresol_lab::paper::Outcome;
-use entresol_lab::replay::device::Catalogue;
-use entresol_lab::replay::{Arrival, Middle, Replacement, RunConfig, simulate};
-use entresol_lab::reproduce::{Context, Effort, Paper, run};
+use entresol_lab::replay::simulate;
+use entresol_lab::reproduce::{Context, Effort, Paper, equi_cost_run, run};
 use entresol_trace::generate::TpccModel;
 use expect_test::expect_file;
 
@@ -13,28 +12,8 @@ use expect_test::expect_file;
 fn replayed_times_are_formulas_5_to_7() {
     let model = TpccModel { warehouses: 1, references: 60_000, ..TpccModel::default() };
     let trace = model.generate().expect("a possible model");
-    let catalogue = Catalogue::builtin();
-    let config = |name: &str| {
-        let layers = EquiCost::PAPER.layers(500, if name == "none" { 0.0 } else { 4.0 });
-        RunConfig {
-            middle: Middle::from_name(name).expect("a policy"),
-            mode: Mode::WriteBack,
-            replacement: Replacement::Lru,
-            dram_pages: layers.dram_pages,
-            flash_pages: layers.flash_pages,
-            exact_devices: false,
-            arrival: Arrival::Closed { clients: 1 },
-            hit_ns: 0,
-            whole_writes: false,
-            flush_at_end: true,
-            flash_device: catalogue.flash("3la-flash").expect("built in").clone(),
-            disk_device: catalogue.device("3la-disk").expect("built in").clone(),
-            memory: catalogue.memory("3la-ram2").expect("built in").clone(),
-            records: 0..trace.requests.len(),
-            measure_from: 0,
-        }
-    };
-    let configs = ["none", "loc", "glb"].map(config);
+    let policies = [None, Some(PolicyKind::Loc), Some(PolicyKind::Glb)];
+    let configs = policies.map(|policy| equi_cost_run(&trace, 500, policy, policy.map_or(0.0, |_| 4.0)));
     for result in simulate(&trace, &configs, &|_, _| {}).expect("possible runs") {
         let flash = Accesses { reads: result.flash_reads, writes: result.flash_writes };
         let disk = Accesses { reads: result.disk_reads, writes: result.disk_writes };

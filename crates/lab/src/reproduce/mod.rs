@@ -14,6 +14,7 @@ mod sce;
 mod three_layer;
 
 pub use chapter::{Chapter, Claim, Row, Rows};
+pub use three_layer::equi_cost_run;
 
 use std::path::PathBuf;
 

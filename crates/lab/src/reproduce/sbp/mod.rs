@@ -18,8 +18,10 @@ use std::time::Duration;
 const MEDIA: [(&str, &str); 3] = [("ramdisk", "DRAM"), ("fusion-slc", "SLC"), ("fusion-mlc", "MLC")];
 /// "No noticeable degradation": within this share of the tpmC with the directory in DRAM.
 const NOTICEABLE: f64 = 0.05;
-/// Throughput is stable from where it stays above this share of what both restarts end with.
-const STABLE: f64 = 0.85;
+/// Throughput is stable from where it first reaches such a share of what both restarts end with: nobody says which.
+const STABLE: [f64; 3] = [0.85, 0.90, 0.95];
+/// A cold restart reaches its rate in the end: so much of what the warm one ends with.
+const REACHED: f64 = 0.95;
 /// The part of a curve that counts as its end.
 const END: usize = 5;
 /// The part of a curve that counts as its beginning.
@@ -137,6 +139,10 @@ fn setup(plan: &Plan, pages: u64) -> Vec<String> {
             plan.checkpoint_interval.as_secs()
         ),
         "The paper's minutes are of a database of 48 GB and its own checkpoints; only what is sooner can be compared.".into(),
+        "Tolerances: what is \"stable\" is not said; one level, 85 %, was chosen after the first runs, whose points of two \
+         seconds scatter, and now three must agree. \"At first\" is the mean of three points, \"in the end\" of five, for the same \
+         reason."
+            .into(),
     ]
 }
 
@@ -165,9 +171,9 @@ fn beginning(points: &[(f64, f64)]) -> &[(f64, f64)] {
     &points[2.min(points.len())..(2 + BEGINNING).min(points.len())]
 }
 
-/// When throughput reaches what both restarts end with, nearly.
+/// When throughput reaches `level`.
 fn stable_after(restarted: &Restarted, level: f64) -> Option<f64> {
-    restarted.tpmc.iter().find(|(_, tpmc)| *tpmc >= STABLE * level).map(|(seconds, _)| *seconds)
+    restarted.tpmc.iter().find(|(_, tpmc)| *tpmc >= level).map(|(seconds, _)| *seconds)
 }
 
 /// What both end with.
@@ -190,6 +196,10 @@ fn verdicts(metadata: &[f64], crash: &[Restarted; 2], shutdown: &[Restarted; 2])
         numbers: format!("{name}: {tpmc:.0} tpmC, {:+.1} %", (tpmc / metadata[0] - 1.0) * 100.0),
     };
     let [warm, cold] = crash;
+    let stable = |level: f64, share: f64| {
+        let check = sooner(stable_after(warm, level), stable_after(cold, level));
+        Check { numbers: format!("{:.0} %: {}", share * 100.0, check.numbers), ..check }
+    };
     let (from_flash, without) = (share(warm), share(cold));
     let (after, after_cold) = (mean(&shutdown[0].tpmc[2..]), mean(&shutdown[1].tpmc[2..]));
     let (last, last_cold) = (mean(end(&shutdown[0].tpmc)), mean(end(&shutdown[1].tpmc)));
@@ -207,8 +217,8 @@ fn verdicts(metadata: &[f64], crash: &[Restarted; 2], shutdown: &[Restarted; 2])
         ),
         judge(
             "SBP figure 6",
-            "throughput is stable sooner with the slot directory (85 % of what both end with)",
-            vec![sooner(stable_after(warm, level(crash)), stable_after(cold, level(crash)))],
+            "throughput is stable sooner with the slot directory (85, 90 and 95 % of what both end with)",
+            STABLE.into_iter().map(|share| stable(share * level(crash), share)).collect(),
         ),
         judge(
             "SBP figure 7",
@@ -220,14 +230,14 @@ fn verdicts(metadata: &[f64], crash: &[Restarted; 2], shutdown: &[Restarted; 2])
         ),
         judge(
             "SBP figure 9",
-            "after a shutdown a warm restart beats a cold one at first; the cold one reaches its rate in the end (85 % of it)",
+            "after a shutdown a warm restart beats a cold one at first; the cold one reaches its rate in the end (95 % of it)",
             vec![
                 Check {
                     agrees: peak > peak_cold,
                     numbers: format!("at first {peak:.0} and {peak_cold:.0} tpmC"),
                 },
                 Check {
-                    agrees: last_cold >= STABLE * last,
+                    agrees: last_cold >= REACHED * last,
                     numbers: format!(
                         "in the end {last:.0} and {last_cold:.0}, on the whole {after:.0} and {after_cold:.0} tpmC"
                     ),
@@ -260,7 +270,9 @@ fn rows(metadata: &[f64], crash: &[Restarted; 2], shutdown: &[Restarted; 2]) -> 
     let words = ["with the slot directory", "without it"];
     let ratio = |pair: [f64; 2]| Some(pair[1] / pair[0]);
     let recovered = crash.each_ref().map(|restarted| restarted.restart_s);
-    let stable = crash.each_ref().map(|restarted| stable_after(restarted, level(crash)).unwrap_or(f64::NAN));
+    let stable = crash
+        .each_ref()
+        .map(|restarted| stable_after(restarted, STABLE[0] * level(crash)).unwrap_or(f64::NAN));
     for (at, word) in words.into_iter().enumerate() {
         rows.add(
             "SBP figure 6",
@@ -272,7 +284,7 @@ fn rows(metadata: &[f64], crash: &[Restarted; 2], shutdown: &[Restarted; 2]) -> 
         let seconds = Some(stable[at]).filter(|seconds| seconds.is_finite());
         rows.add(
             "SBP figure 6",
-            format!("stable, {word}"),
+            format!("stable (85 %), {word}"),
             ("s", 1),
             Some(paper::STABLE_MIN[at] * 60.0),
             seconds,
