@@ -12,8 +12,8 @@ use entresol_lab::replay::device::{Catalogue, CatalogueError, MachineSpec};
 use entresol_lab::replay::{Arrival, Middle, RunConfig};
 use entresol_lab::report;
 
-/// Policies where none are named: one of each kind. The first are tried at every size.
-const POLICIES: [&str; 7] = ["face-gsc", "loc", "lc", "glb", "tac", "face-gr", "flashcache"];
+/// Policies where none are named: one of each kind. The first two are tried at every size.
+const POLICIES: [&str; 7] = ["face-gsc", "lc", "loc", "glb", "tac", "face-gr", "flashcache"];
 /// Share of the trace that warms up where nothing is said.
 const WARM_UP: usize = 4;
 

@@ -14,6 +14,9 @@ use entresol_trace::Trace;
 const LADDER_PERCENTS: [f64; 8] = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 /// Steps between two rungs of the ladder, to find the cheapest.
 const STEPS: [f64; 2] = [0.63, 0.79];
+/// Policies that are tried at every size: one whose pages lie in a log and one whose pages lie in place. They part where
+/// flash holds nearly everything, which is where the cheapest often lies: a log holds old versions as well.
+const PROBES: usize = 2;
 /// Splits at which all policies are tried.
 const SPLITS_KEPT: usize = 2;
 /// Policies of which all modes are tried.
@@ -98,7 +101,7 @@ impl<'a> Search<'a> {
     /// Replays what may be best.
     pub fn explore(&mut self) -> anyhow::Result<()> {
         let budgets = self.budgets();
-        let probes: Vec<Middle> = self.middles().take(if budgets.len() == 1 { 2 } else { 1 }).collect();
+        let probes: Vec<Middle> = self.middles().take(PROBES).collect();
         let mut choices = Vec::new();
         for b in &budgets {
             choices.push(self.alone(*b));

@@ -27,7 +27,7 @@ pub(super) fn sentence(advice: &Advice, said: &Said) -> String {
             format!("Buy flash: {}. {beside}{sure}", described(advice, flash))
         }
         (Verdict::Unreachable, Some(nearest)) => format!(
-            "Out of reach: nothing that was tried answers in {} on the average. The nearest is {}.",
+            "Out of reach: nothing that was tried answers in {} on average. The nearest is {}.",
             time(advice.target_us.unwrap_or(f64::NAN)),
             described(advice, nearest)
         ),
@@ -120,7 +120,7 @@ pub(super) fn warnings(advice: &Advice, said: &Said) -> Vec<String> {
 /// A configuration with what it costs and gives.
 fn described(advice: &Advice, candidate: &Candidate) -> String {
     format!(
-        "{}, for {}, answers in {} on the average",
+        "{}, for {}, answers in {} on average",
         layers(advice, candidate),
         money(advice, candidate.money),
         time(candidate.mean_response_us)

@@ -25,10 +25,11 @@ pub(crate) struct Places(Vec<u32>);
 
 impl Places {
     pub(crate) fn of(trace: &Trace) -> Self {
-        let mut order: Vec<u32> = (0..trace.pages.len() as u32).collect();
-        order.sort_unstable_by_key(|page| trace.pages[*page as usize]);
+        // Beside their numbers, so that comparing them does not go through memory at random.
+        let mut order: Vec<(u64, u32)> = trace.pages.iter().copied().zip(0..).collect();
+        order.sort_unstable();
         let mut places = vec![0; order.len()];
-        for (place, page) in order.into_iter().enumerate() {
+        for (place, (_, page)) in order.into_iter().enumerate() {
             places[page as usize] = place as u32;
         }
         Self(places)
@@ -84,6 +85,12 @@ const BLOCK_PAGES: u32 = 64;
 const BLOCKS_MAX: u32 = (1 << 31) / BLOCK_PAGES;
 /// Pages of flash to a page of the write buffer: 4 GB of flash and 8 MB (thesis §4.1.3).
 const FLASH_TO_BUFFER: u32 = 512;
+
+/// Fewest pages of the trace that a cache which is its own translation layer works with: the data blocks of the smallest chip.
+pub fn block_pages_min(trace: &Trace) -> u32 {
+    let chip = HybridConfig::of_chip(BLOCKS_MIN, BLOCK_PAGES);
+    chip.logical_pages.div_ceil(trace.page_bytes.div_ceil(FLASH_PAGE_BYTES))
+}
 
 /// A chip whose data blocks hold `flash_pages` pages of the trace, in front of all of its pages; log and spare blocks come
 /// on top.
@@ -169,6 +176,10 @@ impl RunConfig {
             }
             Middle::Blocks(kind) => {
                 self.check_mode(kind.name(), |mode| mode == Mode::WriteThrough)?;
+                let (policy, found, min) = (kind.name(), self.flash_pages, block_pages_min(trace));
+                if found < min {
+                    return Err(SimulationError::FlashPages { policy, found, min });
+                }
                 block_sizes(trace, self.flash_pages, 1).validate()?;
             }
         }

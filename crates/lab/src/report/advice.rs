@@ -197,6 +197,6 @@ fn tried(advice: &Advice) -> Section {
     };
     Section {
         title: "Everything that was tried".into(),
-        blocks: vec![Block::Table(Table { columns, rows: advice.tried.iter().map(row).collect() })],
+        blocks: vec![Block::Appendix(Table { columns, rows: advice.tried.iter().map(row).collect() })],
     }
 }

@@ -43,7 +43,7 @@ fn render_section(out: &mut String, section: &Section) {
     for block in &section.blocks {
         match block {
             Block::Text(text) => push(out, &format!("<p>{}</p>\n", escaped(text))),
-            Block::Table(table) => render_table(out, table),
+            Block::Table(table) | Block::Appendix(table) => render_table(out, table),
             Block::Chart(chart) => render_chart(out, chart),
             Block::Verdicts(verdicts) => render_verdicts(out, verdicts),
         }

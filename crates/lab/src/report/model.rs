@@ -31,6 +31,8 @@ pub enum Block {
     Text(String),
     /// A table.
     Table(Table),
+    /// A table that is too long for a terminal: one line there says how long.
+    Appendix(Table),
     /// A plot.
     Chart(Chart),
     /// A paper's claims, judged.

@@ -67,6 +67,12 @@ fn render_section(out: &mut String, section: &Section, paint: &Paint) {
         match block {
             Block::Text(text) => wrapped(out, text),
             Block::Table(table) => out.push_str(&render_table(table)),
+            Block::Appendix(table) => {
+                wrapped(
+                    out,
+                    &format!("{} rows; --html and --json have them.", whole(table.rows.len() as f64)),
+                );
+            }
             Block::Verdicts(verdicts) => render_verdicts(out, verdicts, paint),
             Block::Chart(Chart::Bars(chart)) => render_bars(out, chart),
             Block::Chart(Chart::Lines(chart)) if chart.in_terminal => render_sparklines(out, chart),
