@@ -89,6 +89,44 @@ fn without_flash_the_policies_are_those_of_dram() {
 }
 
 #[test]
+fn sce_is_simulated_with_its_knobs() {
+    let folder = folder();
+    let (trace, out) = (folder.at("trace"), folder.at("out.json"));
+    let run = |more: &[&str]| {
+        let sce = ["simulate", "--trace", &trace, "--policy", "sce", "--dram-pages", "50", "--json", &out];
+        let output = entresol(&[&sce[..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        json(folder.path("out.json"))
+    };
+    let runs = run(&["--flash-percent", "10,50"]);
+    let number =
+        |run: &serde_json::Value, field: &str| run[field].as_f64().unwrap_or_else(|| panic!("{field}"));
+    for run in runs.as_array().expect("an array") {
+        assert_eq!((&run["policy"], &run["mode"]), (&"sce".into(), &"write-through".into()));
+        for field in
+            ["flash_hit_rate", "flash_reads", "clwa", "flwa", "twaf", "mean_response_us", "tv_ms", "energy_j"]
+        {
+            assert!(number(run, field).is_finite(), "{field}: {run}");
+        }
+        assert_eq!(number(run, "disk_writes"), number(run, "dirty_evictions"), "every write goes to disk");
+        let misses = (1.0 - number(run, "dram_hit_rate")) * number(run, "references");
+        assert!(
+            number(run, "disk_reads") > misses - number(run, "flash_reads"),
+            "populations read the disk, too"
+        );
+    }
+    assert!(number(&runs[1], "flash_hit_rate") > number(&runs[0], "flash_hit_rate"));
+    let usual = runs[1].clone();
+    let knobs = ["--flash-percent", "50", "--fragment-pages", "32", "--population-workers", "1"];
+    let slow = run(&[&knobs[..], &["--population-pace", "1"]].concat())[0].clone();
+    assert!(
+        number(&slow, "flash_writes") < number(&usual, "flash_writes"),
+        "one population in a thousand references"
+    );
+    assert_ne!(slow["decision_hash"], usual["decision_hash"]);
+}
+
+#[test]
 fn bad_input_is_refused_and_nothing_is_left_behind() {
     let folder = folder();
     let trace = folder.at("trace");
@@ -100,6 +138,20 @@ fn bad_input_is_refused_and_nothing_is_left_behind() {
     simulate(&["--policy", "lc,lc"], &["lc is named twice"]);
     simulate(&["--flash-pages", "0"], &["--flash-pages", "1 to"]);
     simulate(&["--policy", "face", "--flash-pages", "7"], &["7 pages", "at least"]);
+    simulate(
+        &["--policy", "sce", "--flash-pages", "9", "--fragment-pages", "10"],
+        &["9 pages", "at least 10"],
+    );
+    simulate(
+        &["--policy", "sce", "--flash-pages", "90", "--fragment-pages", "257"],
+        &["--fragment-pages", "1 to 256"],
+    );
+    simulate(&["--policy", "sce", "--flash-pages", "90", "--mode", "write-back"], &["sce", "write-through"]);
+    simulate(
+        &["--policy", "lc", "--flash-pages", "90", "--population-pace", "5"],
+        &["--population-pace", "only sce"],
+    );
+    simulate(&["--policy", "sce"], &["--policy sce", "--flash-percent"]);
     simulate(&["--dram-percent", "0"], &["--dram-percent", "more than 0"]);
     simulate(&["--mode", "write-sideways"], &["--mode", "write-back"]);
     simulate(&["--flash-device", "floppy", "--flash-percent", "20"], &["--flash-device", "floppy", "nvme"]);
@@ -116,6 +168,10 @@ fn bad_input_is_refused_and_nothing_is_left_behind() {
     refused(&["simulate", "--trace", &folder.at("empty"), "--policy", "lru"], &["empty"]);
     refused(&["mrc", "--trace", &trace, "--sizes", "0"], &["--sizes", "1 to"]);
     refused(&["mrc", "--trace", &trace, "--policy", "lc"], &["--policy", "lru, fifo, clock"]);
+    refused(
+        &["mrc", "--trace", &trace, "--policy", "sce"],
+        &["sce is a policy of a flash cache", "lru, fifo, clock"],
+    );
     refused(&["reproduce", "faec"], &["faec", "face", "all"]);
     refused(&["reproduce", "face,face"], &["face is named twice"]);
     refused(&["reproduce", "face", "--traces", &folder.at("missing")], &["--traces", "not a folder"]);

@@ -23,8 +23,8 @@ mod staging;
 pub use check::Violation;
 pub use config::{Config, ConfigError, Directory, GROUP_PAGES_MAX, Placement, PolicyKind};
 pub use fragments::{
-    FRAGMENT_BYTES, FragmentConfig, FragmentConfigError, FragmentId, FragmentOccupancy, Fragments,
-    Population, WritePath, fragment_region_bytes,
+    FRAGMENT_BYTES, FRAGMENT_PAGES_MAX, FlashCopy, FragmentConfig, FragmentConfigError, FragmentId,
+    FragmentOccupancy, Fragments, Population, WritePath, fragment_region_bytes, fragment_sections,
 };
 pub use id::{Lsn, PageId, Position, SlotId};
 pub use job::{Admission, Fate, FrameId, Generation, Job, JobPage, JobPages, Lookup, Taken, Ticket};

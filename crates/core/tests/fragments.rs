@@ -6,7 +6,7 @@ mod harness {
 }
 
 use entresol_core::{
-    FRAGMENT_BYTES, FragmentConfig, FragmentConfigError, Fragments, PageId, Population, SlotId, WritePath,
+    FRAGMENT_BYTES, FragmentConfig, FragmentConfigError, Fragments, PageId, Population, WritePath,
     fragment_region_bytes,
 };
 use harness::choices::Choices;
@@ -118,8 +118,8 @@ struct World<'r> {
     model: Model,
     /// Version of each page on disk.
     disk: Vec<u64>,
-    /// Page and version in each slot.
-    flash: BTreeMap<u32, (u32, u64)>,
+    /// Page, version and number of the population in each slot.
+    flash: BTreeMap<u32, (u32, u64, u32)>,
     writes: Vec<(u32, WritePath, u64)>,
     /// With the versions that were read, once they were.
     populations: Vec<(Population, Option<Vec<u64>>)>,
@@ -136,12 +136,15 @@ impl World<'_> {
     }
 
     fn read(&mut self, page: u32) {
+        let seen = self.cache.peek(PageId::new(0, page));
         let found = self.cache.fetch(PageId::new(0, page));
-        if let Some(slot) = found {
+        assert_eq!(seen, found);
+        if let Some(copy) = found {
             self.hits += 1;
             let under_way = self.writes.iter().any(|(written, ..)| *written == page);
             assert!(!under_way, "page {page} is being written and was served from flash");
-            assert_eq!(self.flash.get(&slot.0), Some(&(page, self.disk[page as usize])), "page {page}");
+            let expected = (page, self.disk[page as usize], copy.population);
+            assert_eq!(self.flash.get(&copy.slot.0), Some(&expected), "page {page}");
         }
         let fragment = self.fragment(page);
         self.model.read(fragment, found.is_some());
@@ -164,8 +167,8 @@ impl World<'_> {
     fn end_write(&mut self, at: usize, ok: bool) {
         let (page, path, version) = self.writes.swap_remove(at);
         self.disk[page as usize] = version;
-        if let (WritePath::Through(SlotId(slot)), true) = (path, ok) {
-            self.flash.insert(slot, (page, version));
+        if let (WritePath::Through(copy), true) = (path, ok) {
+            self.flash.insert(copy.slot.0, (page, version, copy.population));
         }
         let fragment = self.fragment(page);
         self.model.writes[fragment as usize] -= 1;
@@ -179,7 +182,7 @@ impl World<'_> {
         assert_eq!(fragment, expected.map(|(fragment, _)| fragment));
         let (Some(population), Some((fragment, victim))) = (found, expected) else { return };
         self.evicted += u64::from(victim.is_some());
-        let slot = (population.slot.0 / self.model.config.fragment_pages) as usize;
+        let slot = (population.copy.slot.0 / self.model.config.fragment_pages) as usize;
         assert_eq!(self.model.slots[slot], None, "its place was free, or its victim's");
         self.model.slots[slot] = Some((fragment, false));
         self.populations.push((population, None));
@@ -198,10 +201,11 @@ impl World<'_> {
         for (offset, version) in (0..).zip(versions) {
             let page = first + offset;
             self.stale_kept_out += u64::from(ok && version != self.disk[page as usize]);
-            self.flash.insert(population.slot.0 + offset, (page, version));
+            let copy = population.copy;
+            self.flash.insert(copy.slot.0 + offset, (page, version, copy.population));
         }
         self.cache.populated(population.ticket, ok);
-        let slot = (population.slot.0 / self.model.config.fragment_pages) as usize;
+        let slot = (population.copy.slot.0 / self.model.config.fragment_pages) as usize;
         self.populated += u64::from(ok);
         self.model.slots[slot] = self.model.slots[slot].map(|(fragment, _)| (fragment, true)).filter(|_| ok);
     }
@@ -355,6 +359,21 @@ fn a_fragment_costs_no_more_than_the_papers() {
     assert_eq!((on_flash, of_the_volume), (40, 8));
     let config = FragmentConfig::new(256 * 4096, 1024);
     assert!(fragment_region_bytes(&config) <= 76 * 1024 + 4 * 256 + 256);
+}
+
+#[test]
+fn a_small_cache_has_small_fragments_that_are_populated_as_fast() {
+    let sized = |flash_pages, page_bytes| {
+        let config = FragmentConfig::sized(1 << 20, flash_pages, page_bytes);
+        assert!(config.validate().is_ok(), "{config:?}");
+        (config.fragment_pages, config.slots, config.pace_permille)
+    };
+    assert_eq!(sized(64 * 256, 4096), (256, 64, 16), "1 MiB");
+    assert_eq!(sized(64 * 256, 16384), (64, 256, 64), "1 MiB of larger pages");
+    assert_eq!(sized(64 * 256 - 1, 4096), (128, 127, 32));
+    assert_eq!(sized(500, 8192), (4, 125, 1000));
+    assert_eq!(sized(3, 4096), (1, 3, 1000));
+    assert_eq!(sized(1 << 18, 512).0, 256, "as many pages as the bitmap has bits for");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The core with devices: a working, crash-safe flash tier between a buffer pool and a disk.
 //!
-//! [`FlashTier`] and [`DiskLayer`] have one interface, [`Layer`]. The folder `tier` holds the flash tier, one file for
-//! each thing it does; `disk` the disk below it, its label and the layer without flash; `recover` what an open
-//! does; `examine` looks at flash without opening it.
+//! [`FlashTier`], [`FragmentTier`] and [`DiskLayer`] have one interface, [`Layer`]. The folder `tier` holds the flash tier,
+//! one file for each thing it does; `fragments` SCE's cache; `disk` the disk below them, its label and the layer without
+//! flash; `recover` what an open does; `examine` looks at flash without opening it.
 #![forbid(unsafe_code)]
 
 mod api;
@@ -10,6 +10,7 @@ mod buffer;
 mod disk;
 mod error;
 mod examine;
+mod fragments;
 mod metrics;
 mod options;
 mod points;
@@ -24,6 +25,7 @@ pub use entresol_format::layout::disk_offset;
 pub use entresol_format::superblock::Mode;
 pub use error::TierError;
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
+pub use fragments::{FragmentOptions, FragmentTier};
 pub use options::{TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use tier::{FlashTier, OpenReport};

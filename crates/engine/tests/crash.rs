@@ -5,7 +5,9 @@ mod support;
 
 use entresol_core::{PageId, Placement, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
-use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, TierError, TierOptions, flash_bytes};
+use entresol_engine::{
+    DiskLayer, FlashTier, FragmentOptions, FragmentTier, Layer, Mode, TierError, TierOptions, flash_bytes,
+};
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::{random, spawn};
@@ -32,9 +34,23 @@ struct Oracle {
     pages: Vec<Legal>,
 }
 
+/// What lies between clients and disk.
+#[derive(Clone)]
+enum Kind {
+    /// Nothing.
+    Disk,
+    Slots(TierOptions),
+    Fragments(FragmentOptions),
+}
+
+impl Kind {
+    fn slots(&self) -> Option<&TierOptions> {
+        if let Kind::Slots(options) = self { Some(options) } else { None }
+    }
+}
+
 struct World {
-    /// `None`: the disk alone.
-    options: Option<TierOptions>,
+    kind: Kind,
     oracle: Arc<Mutex<Oracle>>,
 }
 
@@ -114,7 +130,7 @@ impl World {
             copy
         };
         let (flash, disk) = (copy(&media.0), copy(&media.1));
-        if let Some(options) = &self.options {
+        if let Some(options) = self.kind.slots() {
             let report = entresol_engine::check(&media.0, Some(Arc::new(copy(&media.1)))).unwrap();
             assert!(report.is_sound(), "{at}: {report}");
             let report = entresol_engine::inspect(&media.0).unwrap();
@@ -124,8 +140,10 @@ impl World {
     }
 
     fn start(&self, flash: Arc<dyn Device>, disk: Arc<dyn Device>, first: bool) -> Arc<dyn Layer> {
-        let Some(options) = self.options.clone() else {
-            return DiskLayer::open(disk, PAGE as u32).unwrap();
+        let options = match self.kind.clone() {
+            Kind::Disk => return DiskLayer::open(disk, PAGE as u32).unwrap(),
+            Kind::Fragments(options) => return FragmentTier::open(flash, disk, options).unwrap(),
+            Kind::Slots(options) => options,
         };
         if first {
             return FlashTier::create(flash, disk, options).unwrap();
@@ -152,7 +170,7 @@ impl World {
         let keeps = |options: &TierOptions| {
             options.policy.placement() == Placement::Log && options.mode == Mode::WriteBack
         };
-        let redo = !self.options.as_ref().is_some_and(keeps);
+        let redo = !self.kind.slots().is_some_and(keeps);
         let outcome = Simulation::new(config).run(|| {
             let flash: Arc<dyn Device> = Arc::new(Delayed(flash.clone()));
             let disk: Arc<dyn Device> = Arc::new(Delayed(disk.clone()));
@@ -188,14 +206,18 @@ impl World {
 }
 
 /// Several lives one after the other; returns how many ended by a power failure.
-fn lives(options: Option<TierOptions>, seed: u64, lives: u64) -> u64 {
+fn lives(kind: Kind, seed: u64, lives: u64) -> u64 {
     let mut rng = Rng::new(seed);
     let pages = vec![Legal { durable: 1, returned: 1, begun: 1 }; PAGES as usize];
-    let world = World { options, oracle: Arc::new(Mutex::new(Oracle { pages })) };
+    let world = World { kind, oracle: Arc::new(Mutex::new(Oracle { pages })) };
     let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));
     load(disk.clone(), PAGES);
     let disk = Arc::into_inner(disk).expect("the loader is through with it");
-    let flash_bytes = world.options.as_ref().map_or(0, flash_bytes);
+    let flash_bytes = match &world.kind {
+        Kind::Disk => 0,
+        Kind::Slots(options) => flash_bytes(options),
+        Kind::Fragments(options) => options.flash_bytes(),
+    };
     let mut media = (MemoryDevice::new("flash", flash_bytes), disk);
     let mut failures = 0;
     let mut born = false;
@@ -220,20 +242,26 @@ fn seeds() -> u64 {
 fn survive(policy: PolicyKind, mode: Mode) {
     let mut options = small(policy, 96);
     options.mode = mode;
-    survive_with(Some(options));
+    survive_with(Kind::Slots(options));
 }
 
-fn survive_with(options: Option<TierOptions>) {
+fn survive_with(kind: Kind) {
     let mut failures = 0;
     for seed in 0..seeds() {
-        failures += lives(options.clone(), seed, 5);
+        failures += lives(kind.clone(), seed, 5);
     }
     assert!(failures > seeds(), "power failed only {failures} times");
 }
 
 #[test]
 fn the_disk_alone_survives_power_failures() {
-    survive_with(None);
+    survive_with(Kind::Disk);
+}
+
+/// The cache begins empty each time, whatever the last one left on flash.
+#[test]
+fn fragments_survive_power_failures() {
+    survive_with(Kind::Fragments(support::fragments(10, 8)));
 }
 
 #[test]

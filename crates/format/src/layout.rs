@@ -29,6 +29,11 @@ pub fn disk_offset(page: PageId, page_bytes: u32) -> u64 {
     page.0.saturating_mul(page_bytes.into()).saturating_add(crate::label::LABEL_AREA_BYTES)
 }
 
+/// Byte offset of a page of a cache of fragments (SCE), which has nothing else on its device.
+pub const fn fragment_page_offset(slot: SlotId, page_bytes: u32) -> u64 {
+    AREA_ALIGNMENT + slot.0 as u64 * page_bytes as u64
+}
+
 /// Geometry of a cache on its device. All offsets and lengths in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {

@@ -3,7 +3,7 @@
 use entresol_format::superblock::Mode;
 use entresol_lab::advise::{Advice, AdviceError, Goal, Question, Reason, Sureness, Verdict, advise};
 use entresol_lab::replay::device::Catalogue;
-use entresol_lab::replay::{Arrival, Middle, Replacement, RunConfig};
+use entresol_lab::replay::{Arrival, FragmentKnobs, Middle, Replacement, RunConfig};
 use entresol_trace::Trace;
 use entresol_trace::generate::{Mix, Popularity};
 
@@ -18,6 +18,7 @@ fn question(trace: &Trace, machine: &str, goal: Goal) -> Question {
         replacement: Replacement::Lru,
         dram_pages: 1,
         flash_pages: 0,
+        fragments: FragmentKnobs::default(),
         exact_devices: false,
         arrival: Arrival::Closed { clients: 4 },
         hit_ns: 2000,

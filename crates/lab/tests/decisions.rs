@@ -5,15 +5,18 @@
 //! order in which the replay does them.
 
 use entresol_core::{Lsn, PageId, PolicyKind};
-use entresol_device::MemoryDevice;
-use entresol_engine::{DiskLayer, FlashTier, Layer, TierOptions, Upstream, Victim, disk_offset, flash_bytes};
+use entresol_device::{Device, MemoryDevice};
+use entresol_engine::{
+    DiskLayer, FlashTier, FragmentOptions, FragmentTier, Layer, TierMetrics, TierOptions, Upstream, Victim,
+    disk_offset, flash_bytes,
+};
 use entresol_format::page;
 use entresol_format::superblock::Mode;
-use entresol_lab::replay::device::Catalogue;
+use entresol_lab::replay::device::{Catalogue, DeviceSpec};
 use entresol_lab::replay::pool::{DIRTY, Departed, FDIRTY, Lru, Pool};
 use entresol_lab::replay::tier::Above;
 use entresol_lab::replay::{
-    Arrival, Middle, Replacement, RunConfig, SimulationResult, core_config, simulate,
+    Arrival, FragmentKnobs, Middle, Replacement, RunConfig, SimulationResult, core_config, simulate,
 };
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};
@@ -45,14 +48,19 @@ fn trace() -> Trace {
     trace
 }
 
-fn replayed(trace: &Trace, policy: PolicyKind, mode: Mode) -> SimulationResult {
+fn replayed(trace: &Trace, middle: Middle, mode: Mode) -> SimulationResult {
+    simulate(trace, &[config(trace, middle, mode)], &|_, _| {}).expect("a possible run").remove(0)
+}
+
+fn config(trace: &Trace, middle: Middle, mode: Mode) -> RunConfig {
     let catalogue = Catalogue::builtin();
-    let config = RunConfig {
-        middle: Middle::Policy(policy),
+    RunConfig {
+        middle,
         mode,
         replacement: Replacement::Lru,
         dram_pages: FRAMES,
         flash_pages: SLOTS,
+        fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 1 },
         hit_ns: 0,
         whole_writes: false,
@@ -63,14 +71,13 @@ fn replayed(trace: &Trace, policy: PolicyKind, mode: Mode) -> SimulationResult {
         memory: catalogue.memory("dram").expect("built in").clone(),
         records: 0..trace.requests.len(),
         measure_from: 0,
-    };
-    simulate(trace, &[config], &|_, _| {}).expect("a possible run").remove(0)
+    }
 }
 
 /// A buffer pool of the lab's over the engine.
 struct Store {
     pool: Mutex<Pool<Lru>>,
-    layer: Arc<FlashTier>,
+    layer: Arc<dyn Layer>,
     ids: Vec<u64>,
     dense: HashMap<u64, u32>,
     versions: Mutex<Vec<u64>>,
@@ -159,7 +166,7 @@ impl Upstream for Store {
     }
 }
 
-fn through_the_engine(trace: &Trace, policy: PolicyKind, mode: Mode) -> entresol_engine::TierMetrics {
+fn through_slots(trace: &Trace, policy: PolicyKind, mode: Mode) -> TierMetrics {
     let core = core_config(policy, SLOTS).expect("a possible size");
     let options = TierOptions {
         group_pages: core.group_pages,
@@ -171,17 +178,29 @@ fn through_the_engine(trace: &Trace, policy: PolicyKind, mode: Mode) -> entresol
         background_workers: 1,
         ..TierOptions::new(policy, SLOTS)
     };
+    let bytes = flash_bytes(&options);
+    through_the_engine(trace, bytes, |flash, disk| {
+        FlashTier::create(flash, disk, options).expect("a possible cache")
+    })
+}
+
+/// One trace through a layer that `open` makes of a flash device of so many bytes and a disk.
+fn through_the_engine(
+    trace: &Trace,
+    flash_bytes: u64,
+    open: impl FnOnce(Arc<dyn Device>, Arc<dyn Device>) -> Arc<dyn Layer> + Send,
+) -> TierMetrics {
     Simulation::new(SimConfig::default())
         .run(|| {
             let disk = Arc::new(MemoryDevice::new("disk", disk_offset(PageId(PAGES), PAGE_BYTES as u32)));
-            let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(&options)));
+            let flash = Arc::new(MemoryDevice::new("flash", flash_bytes));
             let loader = DiskLayer::create(disk.clone(), PAGE_BYTES as u32).expect("a new disk");
             for number in 0..PAGES {
                 let victim = Victim { page: PageId(number), lsn: Lsn(1), dirty: true, fdirty: true };
                 loader.evict(victim, &content(PageId(number), 1)).expect("memory does not fail");
             }
             loader.close().expect("memory does not fail");
-            let layer = FlashTier::create(flash, disk, options).expect("a possible cache");
+            let layer = open(flash, disk);
             let store = Arc::new(Store {
                 pool: Mutex::new(Pool::new(trace.pages.len(), FRAMES)),
                 layer: layer.clone(),
@@ -205,8 +224,8 @@ fn the_engine_decides_as_the_replay() {
     let trace = trace();
     for policy in PolicyKind::ALL {
         for mode in Mode::ALL.into_iter().filter(|mode| mode.refused_by(policy).is_none()) {
-            let ours = replayed(&trace, policy, mode);
-            let engine = through_the_engine(&trace, policy, mode);
+            let ours = replayed(&trace, Middle::Policy(policy), mode);
+            let engine = through_slots(&trace, policy, mode);
             let name = format!("{} {}", policy.name(), mode.name());
             let counts = |reads, hits, writes, pulled| (reads, hits, writes, pulled);
             assert_eq!(
@@ -228,5 +247,65 @@ fn the_engine_decides_as_the_replay() {
             let turned = ours.flash_writes > 2 * u64::from(SLOTS);
             assert!(turned || mode != Mode::usual(policy), "{name}: the cache was turned over");
         }
+    }
+}
+
+/// SCE's decisions depend on which worker is free, so that times must be the same: here nothing takes any.
+#[test]
+fn the_engine_decides_as_the_replay_by_fragments() {
+    let mut trace = trace();
+    // The engine's volume has all pages, the replay's those of the trace.
+    let known: HashMap<u64, u32> = trace.pages.iter().enumerate().map(|(at, id)| (*id, at as u32)).collect();
+    for number in (0..PAGES).filter(|number| !known.contains_key(number)) {
+        trace.requests.push(Request::new(trace.pages.len() as u32, Op::Read));
+        trace.pages.push(number);
+    }
+    let instant = |spec: DeviceSpec| DeviceSpec {
+        random_read_iops: f64::INFINITY,
+        random_write_iops: f64::INFINITY,
+        sequential_read_mb_s: None,
+        sequential_write_mb_s: None,
+        read_us: None,
+        write_us: None,
+        ..spec
+    };
+    for (fragment_pages, workers, pace_permille) in [(4, 1, 200), (16, 1, 1000), (1, 1, 1000), (8, 3, 500)] {
+        let knobs = FragmentKnobs {
+            fragment_pages: Some(fragment_pages),
+            workers: Some(workers),
+            pace_permille: Some(pace_permille),
+        };
+        let base = config(&trace, Middle::Fragments, Mode::WriteThrough);
+        let run = RunConfig {
+            fragments: knobs,
+            flash_device: instant(base.flash_device.clone()),
+            disk_device: instant(base.disk_device.clone()),
+            ..base
+        };
+        let ours = simulate(&trace, &[run], &|_, _| {}).expect("a possible run").remove(0);
+        let options = FragmentOptions {
+            slots: SLOTS / fragment_pages,
+            fragment_pages,
+            workers,
+            pace_permille,
+            ..FragmentOptions::new(SLOTS)
+        };
+        let engine = through_the_engine(&trace, options.flash_bytes(), |flash, disk| {
+            FragmentTier::open(flash, disk, options).expect("a possible cache")
+        });
+        let name = format!("fragments of {fragment_pages} pages, {workers} workers");
+        assert_eq!(
+            (ours.disk_reads, ours.flash_reads, ours.flash_writes, ours.disk_writes),
+            (
+                engine.disk_reads + engine.populated,
+                engine.flash_hits,
+                engine.flash_writes,
+                engine.disk_writes
+            ),
+            "{name}: reads from disk and flash, writes to flash and disk"
+        );
+        assert_eq!(ours.decision_hash, format!("{:016x}", engine.decision_hash), "{name}");
+        assert!(engine.flash_hits > 300 && engine.populated > u64::from(SLOTS), "{name}: {engine:?}");
+        assert!(engine.flash_writes > engine.populated, "{name}: some writes go through");
     }
 }

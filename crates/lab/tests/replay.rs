@@ -7,8 +7,8 @@ use entresol_ftl::cache::{
 };
 use entresol_lab::replay::device::Catalogue;
 use entresol_lab::replay::{
-    Arrival, BlockKind, Middle, Replacement, RunConfig, SimulationError, SimulationResult, block_sizes,
-    simulate,
+    Arrival, BlockKind, FragmentKnobs, Middle, Replacement, RunConfig, SimulationError, SimulationResult,
+    block_sizes, simulate,
 };
 use entresol_runtime::rng::Rng;
 use entresol_trace::{Op, Relations, Request, Trace};
@@ -55,6 +55,7 @@ fn config(trace: &Trace, middle: Middle, dram_pages: u32, flash_pages: u32) -> R
         replacement: Replacement::Lru,
         dram_pages,
         flash_pages,
+        fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 4 },
         hit_ns: 1000,
         whole_writes: false,

@@ -2,6 +2,7 @@
 
 mod advise;
 mod bench;
+mod fragments;
 mod machine;
 mod reproduce;
 mod simulate;
@@ -12,6 +13,7 @@ mod worker;
 
 pub use advise::AdviseArgs;
 pub use bench::{Bench, RestartArgs, TpccArgs};
+pub use fragments::FragmentArgs;
 pub use machine::MachineArgs;
 pub use reproduce::ReproduceArgs;
 pub use simulate::{MrcArgs, SimulateArgs, SourceArgs};
@@ -127,7 +129,7 @@ pub struct InspectArgs {
 /// What can be inspected beside a flash cache.
 #[derive(Debug, Subcommand)]
 pub enum InspectWhat {
-    /// Show how many bytes of DRAM a flash slot costs, from the types themselves
+    /// Show how many bytes of DRAM a flash slot costs under each policy, from the types themselves
     Layout {
         /// Flash slots (4 KiB pages) to compute the region's size for
         #[arg(long, default_value = "1048576", value_name = "PAGES", value_parser = values::slots)]

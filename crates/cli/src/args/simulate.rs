@@ -1,6 +1,6 @@
 //! `entresol simulate` and `entresol mrc`: a trace through layers.
 
-use super::{ReadArgs, values};
+use super::{FragmentArgs, ReadArgs, values};
 use clap::Args;
 use entresol_format::superblock::Mode;
 use entresol_lab::replay::Replacement;
@@ -44,8 +44,9 @@ pub struct SimulateArgs {
     #[command(flatten)]
     pub source: SourceArgs,
 
-    /// Policies of the flash cache, separated by commas; `none` is DRAM and disk alone. Where no flash is given: replacement
-    /// policies of DRAM (lru, fifo, clock)
+    /// Policies of the flash cache, separated by commas: face, face-gr, face-gsc, lc, tac, exadata, loc, glb, flashcache, lru,
+    /// fifo, clock, sce, rwfdb, flashtier, flashtier-buffer; `none` is DRAM and disk alone. Where no flash is given:
+    /// replacement policies of DRAM (lru, fifo, clock)
     #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', value_parser = values::policy)]
     #[arg(default_value = "none,lc,face,face-gr,face-gsc", help_heading = "Layers")]
     pub policies: Vec<String>,
@@ -66,7 +67,7 @@ pub struct SimulateArgs {
     #[arg(allow_negative_numbers = true, help_heading = "Layers")]
     pub flash_pages: Vec<u32>,
     /// What becomes of dirty pages that leave DRAM, several separated by commas [default: write-back, and write-through
-    /// with policies that keep clean pages only]
+    /// with policies that keep clean pages only; sce's is through if mapped, around if not]
     #[arg(long, value_name = "MODES", value_delimiter = ',', value_parser = values::mode)]
     #[arg(help_heading = "Layers")]
     pub mode: Vec<Mode>,
@@ -77,6 +78,10 @@ pub struct SimulateArgs {
     /// A write replaces all of its page, which is not read first: as in traces of block devices
     #[arg(long, help_heading = "Layers")]
     pub whole_writes: bool,
+
+    /// SCE's knobs.
+    #[command(flatten)]
+    pub fragments: FragmentArgs,
 
     /// Device of the flash cache
     #[arg(long, value_name = "DEVICE", default_value = "nvme", help_heading = "Machine")]
@@ -115,6 +120,7 @@ const SIMULATE_EXAMPLES: &str = "\
 Examples:
   entresol simulate --trace pg.bin.zst --policy lc,face-gsc --dram-percent 2 --flash-percent 1,2,4,8,16 --html out.html
   entresol simulate --trace pg.bin.zst --stream below --dram-pages 0 --policy none,face-gsc --flash-pages 8192
+  entresol simulate --trace disk.csv.zst --policy flashcache,sce --dram-pages 0 --flash-percent 5,20 --fragment-pages 16
   entresol simulate --trace disk.csv.zst --policy lru,fifo,clock --dram-pages 8000    one level: DRAM alone
   entresol simulate --trace pg.bin.zst --policy face-gsc --flash-percent 8 --timed --measure-from 80 --until 240";
 

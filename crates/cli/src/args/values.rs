@@ -1,5 +1,6 @@
 //! Values on the command line: each parser says in one sentence what was found and what is allowed.
 
+use entresol_core::FRAGMENT_PAGES_MAX;
 use entresol_device::{Model, Profile};
 use entresol_format::superblock::Mode;
 use entresol_lab::config::{System, Warmup};
@@ -106,6 +107,21 @@ pub fn slots(text: &str) -> Result<u32, String> {
     count(text, "slots", 2048..=1 << 27)
 }
 
+/// Pages of a fragment.
+pub fn fragment_pages(text: &str) -> Result<u32, String> {
+    count(text, "pages of a fragment", 1..=FRAGMENT_PAGES_MAX)
+}
+
+/// Workers that populate a cache of fragments.
+pub fn population_workers(text: &str) -> Result<u32, String> {
+    count(text, "population workers", 1..=1024)
+}
+
+/// Populations in a thousand references.
+pub fn population_pace(text: &str) -> Result<u32, String> {
+    count(text, "populations in a thousand references", 1..=1000)
+}
+
 /// A seed.
 pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{text:?} is not a seed; give a whole number from 0 to {}", u64::MAX))
@@ -166,7 +182,13 @@ pub fn policy(text: &str) -> Result<String, String> {
 pub fn dram_replacement(text: &str) -> Result<replay::Replacement, String> {
     replay::Replacement::from_name(text).ok_or_else(|| {
         let known = replay::Replacement::ALL.map(replay::Replacement::name).join(", ");
-        format!("no replacement is called {text:?}; known are {known}")
+        match replay::Middle::from_name(text) {
+            Some(_) => format!(
+                "{text} is a policy of a flash cache below DRAM and no replacement of a single level (`simulate` shows it at \
+                 many sizes); known replacements are {known}"
+            ),
+            None => format!("no replacement is called {text:?}; known are {known}"),
+        }
     })
 }
 

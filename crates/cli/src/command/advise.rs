@@ -9,7 +9,7 @@ use crate::progress::Share;
 use entresol_format::superblock::Mode;
 use entresol_lab::advise::{self, AdviceError, Goal, Question};
 use entresol_lab::replay::device::{Catalogue, CatalogueError, MachineSpec};
-use entresol_lab::replay::{Arrival, Middle, RunConfig};
+use entresol_lab::replay::{Arrival, FragmentKnobs, Middle, RunConfig};
 use entresol_lab::report;
 
 /// Policies where none are named: one of each kind. The first two are tried at every size.
@@ -72,6 +72,7 @@ fn question(
         replacement: args.replacement,
         dram_pages: 1,
         flash_pages: 0,
+        fragments: FragmentKnobs::default(),
         exact_devices: false,
         arrival: if args.timed { Arrival::Timed } else { Arrival::Closed { clients: args.clients } },
         hit_ns: (args.hit_us * 1e3).round() as u64,

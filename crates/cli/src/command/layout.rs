@@ -2,7 +2,11 @@
 
 use crate::failure::Failure;
 use crate::output;
-use entresol_core::{Config, Placement, PolicyKind, bytes_per_slot, region_bytes, sections};
+use entresol_core::{
+    Config, FRAGMENT_BYTES, FragmentConfig, Placement, PolicyKind, Section, bytes_per_slot,
+    fragment_region_bytes, fragment_sections, region_bytes, sections,
+};
+use entresol_lab::replay::{BlockKind, Middle};
 use entresol_lab::report::{Column, Table, terminal, whole};
 use std::fmt::Write;
 
@@ -12,6 +16,16 @@ fn budget(policy: PolicyKind) -> usize {
         Placement::Log => 16,
         Placement::Slots => 28,
     }
+}
+
+/// Most bytes of DRAM for each fragment of SCE on flash (DESIGN §3, SCE §3.3).
+const FRAGMENT_BUDGET: f64 = 76.0;
+/// SCE's figures are for a volume of so many times the flash, whose map has an entry for each fragment.
+const VOLUME_TO_FLASH: u32 = 4;
+
+/// SCE's cache of `slots` pages of 4 KiB.
+fn fragments(slots: u32) -> FragmentConfig {
+    FragmentConfig::sized(slots.saturating_mul(VOLUME_TO_FLASH), slots, 4096)
 }
 
 /// Prints the layout for `slots` flash slots.
@@ -27,17 +41,21 @@ pub fn run(slots: u32) -> Result<(), Failure> {
         Column::numbers("region, bytes"),
         Column::numbers("% of the flash"),
     ];
-    let row = |policy: PolicyKind| {
-        let bytes = region_bytes(&Config::new(policy, slots));
-        vec![
-            policy.name().to_owned(),
-            bytes_per_slot(policy).to_string(),
-            budget(policy).to_string(),
-            whole(bytes as f64),
-            format!("{:.2}", bytes as f64 / (f64::from(slots) * 4096.0) * 100.0),
-        ]
+    let row = |name: &str, slot: String, allowed: String, bytes: usize| {
+        let percent = format!("{:.2}", bytes as f64 / (f64::from(slots) * 4096.0) * 100.0);
+        vec![name.to_owned(), slot, allowed, whole(bytes as f64), percent]
     };
-    text.push_str(&terminal::render_table(&Table { columns, rows: PolicyKind::ALL.map(row).to_vec() }));
+    let of_policy = |policy: PolicyKind| {
+        let (slot, allowed) = (bytes_per_slot(policy).to_string(), budget(policy).to_string());
+        row(policy.name(), slot, allowed, region_bytes(&Config::new(policy, slots)))
+    };
+    let mut rows = PolicyKind::ALL.map(of_policy).to_vec();
+    let sce = fragments(slots);
+    let pages = f64::from(sce.fragment_pages);
+    let slot = (FRAGMENT_BYTES.0 + VOLUME_TO_FLASH as usize * FRAGMENT_BYTES.1) as f64 / pages;
+    let allowed = format!("{:.2}", FRAGMENT_BUDGET / pages);
+    rows.push(row(Middle::Fragments.name(), format!("{slot:.2}"), allowed, fragment_region_bytes(&sce)));
+    text.push_str(&terminal::render_table(&Table { columns, rows }));
     for (policy, name) in [
         (PolicyKind::FaceGsc, "face, face-gr, face-gsc"),
         (PolicyKind::Lc, "lc (its history of departed pages is apart from the slots)"),
@@ -47,19 +65,35 @@ pub fn run(slots: u32) -> Result<(), Failure> {
     ] {
         write!(text, "\nThe region of {name}, section by section\n\n")
             .expect("writing to a String cannot fail");
-        text.push_str(&terminal::render_table(&sections_table(&Config::new(policy, slots))));
+        text.push_str(&terminal::render_table(&sections_table(&sections(&Config::new(policy, slots)))));
     }
+    write!(
+        text,
+        "\nThe region of sce, for {} fragments of {} pages below a volume of {VOLUME_TO_FLASH} times the flash, section by \
+         section\n\n",
+        whole(sce.slots.into()),
+        sce.fragment_pages
+    )
+    .expect("writing to a String cannot fail");
+    text.push_str(&terminal::render_table(&sections_table(&fragment_sections(&sce))));
+    let blocks = BlockKind::ALL.map(BlockKind::name).join(", ");
+    write!(
+        text,
+        "\n{blocks} have no directory of slots: they are flash translation layers, whose maps are their directories \
+         (`entresol reproduce rw` has their memory).\n"
+    )
+    .expect("writing to a String cannot fail");
     output::print(&text)
 }
 
-fn sections_table(config: &Config) -> Table {
+fn sections_table(sections: &[Section]) -> Table {
     let columns = vec![
         Column::words("section"),
         Column::numbers("entries"),
         Column::numbers("bytes each"),
         Column::numbers("bytes"),
     ];
-    let used = sections(config).into_iter().filter(|section| section.entries > 0);
+    let used = sections.iter().filter(|section| section.entries > 0);
     let rows = used
         .map(|s| {
             let numbers = [s.entries, s.entry_bytes, s.entries * s.entry_bytes].map(|n| whole(n as f64));

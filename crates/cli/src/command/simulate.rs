@@ -22,6 +22,12 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     prepare::distinct("--mode", &args.mode, |mode: &Mode| mode.name().to_owned())?;
     let machine = Machine::of(args)?;
     let levels = levels(args)?;
+    if let Some(option) = args.fragments.given()
+        && levels.iter().all(|(middle, _)| *middle != Middle::Fragments)
+    {
+        let known = Middle::Fragments.name();
+        return Err(Failure::input(format!("{option}: only {known} has fragments; name it with --policy")));
+    }
     let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref())?;
     let source = Source::read(&args.source)?;
     let configs = configs(args, &machine, &levels, &source);
@@ -98,6 +104,7 @@ fn configs(
         replacement,
         dram_pages: dram,
         flash_pages,
+        fragments: args.fragments.knobs(),
         arrival,
         hit_ns: (args.hit_us * 1e3).round() as u64,
         whole_writes: args.whole_writes,

@@ -9,13 +9,13 @@ impl Fragments<'_> {
     /// # Errors
     /// The first invariant that is found broken.
     pub fn check(&self) -> Result<(), Violation> {
-        let count = |state| self.descriptors.iter().filter(|d| d.state == state).count();
+        let count = |state| self.descriptors.iter().filter(|d| d.state() == state).count();
         same(|| "mapped fragments", count(MAPPED), self.head.mapped as usize)?;
         same(|| "fragments being populated", count(POPULATING), self.head.populating as usize)?;
         same(|| "not more populations than workers", true, self.head.populating <= self.head.workers)?;
         self.check_free(count(FREE))?;
-        for (slot, descriptor) in self.descriptors.iter().enumerate().filter(|(_, d)| d.state != FREE) {
-            same(|| format!("the state of slot {slot} is known"), true, descriptor.state <= MAPPED)?;
+        for (slot, descriptor) in self.descriptors.iter().enumerate().filter(|(_, d)| d.state() != FREE) {
+            same(|| format!("the state of slot {slot} is known"), true, descriptor.state() <= MAPPED)?;
             let Some(logical) = self.map.get(descriptor.fragment as usize) else {
                 return same(|| format!("slot {slot} holds a fragment of the volume"), true, false);
             };
@@ -35,7 +35,7 @@ impl Fragments<'_> {
             let Some(descriptor) = self.descriptors.get(at as usize) else {
                 return same(|| "free slots exist", true, false);
             };
-            same(|| format!("slot {at} is free"), FREE, descriptor.state)?;
+            same(|| format!("slot {at} is free"), FREE, descriptor.state())?;
             (chained, at) = (chained + 1, descriptor.fragment);
         }
         same(|| "free slots in their chain", free, chained)

@@ -30,7 +30,8 @@ mod check;
 mod region;
 
 pub use region::{
-    FRAGMENT_BYTES, FragmentConfig, FragmentConfigError, FragmentId, Fragments, fragment_region_bytes,
+    FRAGMENT_BYTES, FRAGMENT_PAGES_MAX, FragmentConfig, FragmentConfigError, FragmentId, Fragments,
+    fragment_region_bytes, fragment_sections,
 };
 
 use crate::{PageId, SlotId, Ticket};
@@ -40,11 +41,21 @@ pub(crate) use region::{MAPPED, NONE, RECENT, UNMAPPED};
 /// Most writes of one fragment that may be under way.
 const WRITES_MAX: u32 = 255;
 
+/// Where a page lies on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlashCopy {
+    /// Its slot.
+    pub slot: SlotId,
+    /// The number of the population that brought its fragment, modulo 2^30: stamped into the page, it tells it from what
+    /// other populations left in this place.
+    pub population: u32,
+}
+
 /// Where a write is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WritePath {
     /// To disk, and over its copy on flash; then call [`Fragments::write_done`].
-    Through(SlotId),
+    Through(FlashCopy),
     /// To disk alone; then call [`Fragments::write_done`].
     Around,
     /// Too many writes of this fragment are under way: ask again when one is done.
@@ -61,8 +72,8 @@ pub struct Population {
     pub first: PageId,
     /// How many: a whole fragment, but for the last one of the volume.
     pub pages: u32,
-    /// The slot of the first page.
-    pub slot: SlotId,
+    /// Where the first page goes; the others follow it.
+    pub copy: FlashCopy,
 }
 
 /// How full a cache of fragments is, and how it fares: the numbers that its pace follows from. Counted in fragments.
@@ -83,16 +94,25 @@ pub struct FragmentOccupancy {
 }
 
 impl Fragments<'_> {
-    /// `page` is read: its slot, if flash has the version that disk has; else it comes from disk.
+    /// `page` is read: its copy, if flash has the version that disk has; else it comes from disk.
     ///
     /// # Panics
     /// If the page lies beyond the volume.
-    pub fn fetch(&mut self, page: PageId) -> Option<SlotId> {
+    pub fn fetch(&mut self, page: PageId) -> Option<FlashCopy> {
+        let copy = self.peek(page);
+        self.on_read(self.place_of(page).0, copy.is_some());
+        copy
+    }
+
+    /// Where [`Fragments::fetch`] would find `page`; nothing is noted.
+    ///
+    /// # Panics
+    /// If the page lies beyond the volume.
+    pub fn peek(&self, page: PageId) -> Option<FlashCopy> {
         let (fragment, offset) = self.place_of(page);
         let slot = self.map[fragment.0 as usize].slot;
-        let found = self.descriptors.get(slot as usize).is_some_and(|d| d.state == MAPPED && d.has(offset));
-        self.on_read(fragment, found);
-        found.then(|| self.slot_of(slot, offset))
+        let found = self.descriptors.get(slot as usize).is_some_and(|d| d.state() == MAPPED && d.has(offset));
+        found.then(|| self.copy_of(slot, offset))
     }
 
     /// `page` is about to be written: where to? A write that is answered with a path counts as under way until
@@ -114,9 +134,9 @@ impl Fragments<'_> {
         };
         // Being populated: what was read from disk is too old, and the slot is being written.
         descriptor.clear_bit(offset);
-        let mapped = descriptor.state == MAPPED;
+        let mapped = descriptor.state() == MAPPED;
         self.on_write(page, mapped);
-        if mapped { WritePath::Through(self.slot_of(slot, offset)) } else { WritePath::Around }
+        if mapped { WritePath::Through(self.copy_of(slot, offset)) } else { WritePath::Around }
     }
 
     /// The write of `page` along `path` is over. `on_flash`: the copy on flash is whole; if not, it stays invalid.
@@ -131,7 +151,7 @@ impl Fragments<'_> {
         let slot = entry.slot;
         if let (WritePath::Through(_), true) = (path, on_flash) {
             let descriptor = &mut self.descriptors[slot as usize];
-            debug_assert_eq!(descriptor.state, MAPPED, "a fragment with writes under way stays");
+            debug_assert_eq!(descriptor.state(), MAPPED, "a fragment with writes under way stays");
             descriptor.set_bit(offset);
         }
     }
@@ -159,7 +179,7 @@ impl Fragments<'_> {
             ticket: Ticket(slot),
             first: PageId::new(self.head.volume, fragment.0 * self.head.fragment_pages),
             pages,
-            slot: self.slot_of(slot, 0),
+            copy: self.copy_of(slot, 0),
         })
     }
 
@@ -169,10 +189,10 @@ impl Fragments<'_> {
     /// If it is not under way.
     pub fn populated(&mut self, ticket: Ticket, ok: bool) {
         let descriptor = &mut self.descriptors[ticket.0 as usize];
-        assert_eq!(descriptor.state, POPULATING, "this population is under way");
+        assert_eq!(descriptor.state(), POPULATING, "this population is under way");
         self.head.populating -= 1;
         if ok {
-            descriptor.state = MAPPED;
+            descriptor.is_mapped();
             self.head.mapped += 1;
         } else {
             self.map[descriptor.fragment as usize].unmap();
@@ -216,16 +236,17 @@ impl Fragments<'_> {
         let descriptor = &mut self.descriptors[slot as usize];
         *descriptor = region::Descriptor::free(self.head.free_first);
         self.head.free_first = slot;
-        debug_assert_eq!(descriptor.state, FREE);
+        debug_assert_eq!(descriptor.state(), FREE);
     }
 
     /// Starts populating `slot`, the first free one.
     fn begin(&mut self, fragment: FragmentId, slot: u32) {
         debug_assert_eq!(self.head.free_first, slot);
         self.head.free_first = self.descriptors[slot as usize].fragment;
-        self.descriptors[slot as usize] = region::Descriptor::populating(fragment, self.pages_of(fragment));
-        self.map[fragment.0 as usize].slot = slot;
         self.head.populating += 1;
         self.head.populations += 1;
+        let (pages, number) = (self.pages_of(fragment), self.head.populations);
+        self.descriptors[slot as usize] = region::Descriptor::populating(fragment, pages, number);
+        self.map[fragment.0 as usize].slot = slot;
     }
 }

@@ -3,13 +3,15 @@
 //! | section | entries | bytes each |
 //! |---|---|---|
 //! | header | 1 | `size_of::<Header>()` |
-//! | descriptors | fragments on flash | 40: validity bitmap 32, logical fragment 4, state 4 |
+//! | descriptors | fragments on flash | 40: validity bitmap 32, logical fragment 4, state and population 4 |
 //! | map | fragments of the volume | 8: where it is 4, heat and writes under way 4 |
 //! | recent | recently read fragments | 4 |
 //!
 //! SCE has "roughly 76 bytes per cached fragment" (§3.3). Here it is 40, and 8 for each fragment of the volume: with a
 //! volume of four times the flash 72 in all.
 
+use super::FlashCopy;
+use crate::region::Section;
 use crate::{PageId, SlotId};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -18,6 +20,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const FRAGMENT_PAGES_MAX: u32 = 256;
 /// "ENTRFRAG", little-endian, with the version of the layout in its last byte.
 const MAGIC: u64 = u64::from_le_bytes(*b"ENTRFRA1");
+/// Bytes of a fragment (SCE §3.1).
+const USUAL_BYTES: u32 = 1 << 20;
+/// Fragments that are to fit on flash at least: below that they are made smaller.
+const SLOTS_WANTED: u32 = 64;
+/// Populations in a thousand accesses, of fragments of 256 pages.
+const USUAL_PACE: u32 = 16;
 
 /// In the map: on disk only.
 pub(crate) const UNMAPPED: u32 = u32::MAX;
@@ -65,8 +73,30 @@ impl FragmentConfig {
             slots,
             fragment_pages: 256,
             workers: 4,
-            pace_permille: 16,
+            pace_permille: USUAL_PACE,
             recent: 256,
+        }
+    }
+
+    /// The usual settings for `flash_pages` of flash and pages of `page_bytes`: fragments of 1 MiB, halved while fewer than
+    /// 64 of them fit, so that a small cache is the model of a large one.
+    pub fn sized(volume_pages: u32, flash_pages: u32, page_bytes: u32) -> Self {
+        let mut pages = (USUAL_BYTES / page_bytes.max(1)).clamp(1, FRAGMENT_PAGES_MAX);
+        while pages > 1 && flash_pages / pages < SLOTS_WANTED {
+            pages /= 2;
+        }
+        Self::new(volume_pages, 0).with_fragments(pages, flash_pages)
+    }
+
+    /// The same with fragments of so many pages, as many as fit into `flash_pages`, and a pace that populates as many
+    /// pages: at most about four an access.
+    pub fn with_fragments(self, fragment_pages: u32, flash_pages: u32) -> Self {
+        let pages = fragment_pages.max(1);
+        Self {
+            fragment_pages,
+            slots: flash_pages / pages,
+            pace_permille: (USUAL_PACE * FRAGMENT_PAGES_MAX / pages).min(1000),
+            ..self
         }
     }
 
@@ -143,19 +173,36 @@ pub(crate) struct Descriptor {
     valid: [u64; 4],
     /// The logical fragment; of a free one, the next free slot.
     pub fragment: u32,
-    /// [`FREE`], [`POPULATING`] or [`MAPPED`].
-    pub state: u32,
+    /// Bits 0–1: [`FREE`], [`POPULATING`] or [`MAPPED`]; above: the number of its population.
+    word: u32,
 }
 
 impl Descriptor {
     pub(crate) fn free(next: u32) -> Self {
-        Self { valid: [0; 4], fragment: next, state: FREE }
+        Self { valid: [0; 4], fragment: next, word: FREE }
     }
 
-    pub(super) fn populating(fragment: FragmentId, pages: u32) -> Self {
-        let mut descriptor = Self { valid: [0; 4], fragment: fragment.0, state: POPULATING };
+    /// Being brought by the population of that number, of which the lower 30 bits are kept.
+    pub(super) fn populating(fragment: FragmentId, pages: u32, number: u64) -> Self {
+        let word = (number as u32) << 2 | POPULATING;
+        let mut descriptor = Self { valid: [0; 4], fragment: fragment.0, word };
         (0..pages).for_each(|offset| descriptor.set_bit(offset));
         descriptor
+    }
+
+    /// [`FREE`], [`POPULATING`] or [`MAPPED`].
+    pub(crate) fn state(&self) -> u32 {
+        self.word & 3
+    }
+
+    /// The population is over.
+    pub(super) fn is_mapped(&mut self) {
+        self.word = self.word & !3 | MAPPED;
+    }
+
+    /// The number of its population.
+    pub(super) fn population(&self) -> u32 {
+        self.word >> 2
     }
 
     pub(super) fn has(&self, offset: u32) -> bool {
@@ -254,13 +301,14 @@ pub struct Fragments<'r> {
     pub(crate) recent: &'r mut [u32],
 }
 
-/// Bytes of each section: header, descriptors, map, recently read fragments.
-fn section_bytes(config: &FragmentConfig) -> [usize; 4] {
+/// What the region of such a cache consists of.
+pub fn fragment_sections(config: &FragmentConfig) -> [Section; 4] {
+    let section = |name, entries: u32, entry_bytes| Section { name, entries: entries as usize, entry_bytes };
     [
-        size_of::<Header>(),
-        config.slots as usize * size_of::<Descriptor>(),
-        config.fragments() as usize * size_of::<Logical>(),
-        config.recent as usize * size_of::<u32>(),
+        section("header", 1, size_of::<Header>()),
+        section("descriptors", config.slots, size_of::<Descriptor>()),
+        section("map of the volume", config.fragments(), size_of::<Logical>()),
+        section("recently read", config.recent, size_of::<u32>()),
     ]
 }
 
@@ -270,7 +318,7 @@ const _: () = assert!(FRAGMENT_BYTES.0 + 4 * FRAGMENT_BYTES.1 <= 76, "DESIGN §3
 
 /// Bytes of the region of such a cache.
 pub fn fragment_region_bytes(config: &FragmentConfig) -> usize {
-    section_bytes(config).iter().sum::<usize>().next_multiple_of(8)
+    fragment_sections(config).iter().map(|s| s.entries * s.entry_bytes).sum::<usize>().next_multiple_of(8)
 }
 
 impl<'r> Fragments<'r> {
@@ -344,6 +392,12 @@ impl<'r> Fragments<'r> {
         assert!(number < self.head.volume_pages, "page {page} lies beyond the volume");
         debug_assert_eq!(page.object(), self.head.volume, "page {page} is of another volume");
         (FragmentId(number / self.head.fragment_pages), number % self.head.fragment_pages)
+    }
+
+    /// The copy of the page at `offset` of the fragment in `slot`.
+    pub(super) fn copy_of(&self, slot: u32, offset: u32) -> FlashCopy {
+        let population = self.descriptors[slot as usize].population();
+        FlashCopy { slot: self.slot_of(slot, offset), population }
     }
 
     /// The slot of the page at `offset` of the fragment in `slot`.

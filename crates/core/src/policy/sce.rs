@@ -139,7 +139,7 @@ impl Fragments<'_> {
         let heat_at = |slot: &u32| self.heat_of(FragmentId(self.descriptors[*slot as usize].fragment));
         let idle = |slot: &u32| {
             let descriptor = &self.descriptors[*slot as usize];
-            descriptor.state == MAPPED && self.map[descriptor.fragment as usize].writes() == 0
+            descriptor.state() == MAPPED && self.map[descriptor.fragment as usize].writes() == 0
         };
         let coldest = slots.filter(idle).min_by_key(|slot| (heat_at(slot), *slot));
         let coldest = coldest.map(|slot| (slot, heat_at(&slot)));

@@ -3,60 +3,31 @@
 //! Invariant: when [`Layer::evict`] of a dirty page returns, the page is staged for the disk, and every fetch gives that
 //! version or a newer one; [`Layer::checkpoint`] makes it durable.
 
-use super::staging::{DiskStaging, WRITERS};
-use super::{DiskPages, DurableNotes, LabelState, binding, read_label, write_label};
+use super::{LabelState, WriteBehind, binding, read_label, write_label};
 use crate::TierError;
-use crate::api::{Fetched, HandedDown, Layer, Source, TierMetrics, Upstream, Victim};
-use crate::metrics::Tallies;
-use entresol_core::{Lsn, PageId};
+use crate::api::{Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
+use entresol_core::PageId;
 use entresol_device::Device;
 use entresol_format::layout::page_bytes_possible;
 use entresol_format::{Uuid, label::Label};
-use entresol_runtime::{JoinHandle, spawn};
+use entresol_runtime::JoinHandle;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
-
-struct Shared {
-    disk: DiskPages,
-    staging: DiskStaging,
-    tallies: Tallies,
-    notes: DurableNotes,
-    upstream: Mutex<Option<Weak<dyn Upstream>>>,
-}
-
-impl Shared {
-    fn written(&self, pages: &[(PageId, Lsn)]) -> Result<(), TierError> {
-        self.tallies.disk_writes.add(pages.len());
-        let upstream = self.upstream.lock().as_ref().and_then(Weak::upgrade);
-        self.notes.add(&self.disk, upstream.as_deref(), pages.iter().copied())
-    }
-}
 
 /// A disk without a flash tier.
 ///
 /// Dropped without [`Layer::close`], it stops its tasks and leaves the disk as after a crash.
 pub struct DiskLayer {
-    shared: Arc<Shared>,
+    behind: Arc<WriteBehind>,
     tasks: Mutex<Vec<JoinHandle>>,
 }
 
 impl DiskLayer {
     fn new(device: Arc<dyn Device>, page_bytes: u32) -> Arc<Self> {
-        let shared = Arc::new(Shared {
-            disk: DiskPages::new(device, page_bytes),
-            staging: DiskStaging::new(page_bytes),
-            tallies: Tallies::default(),
-            notes: DurableNotes::default(),
-            upstream: Mutex::new(None),
-        });
-        let tasks = (0..WRITERS).map(|at| {
-            let shared = shared.clone();
-            spawn(&format!("disk writer {at}"), move || {
-                shared.staging.writer_task(&shared.disk, |pages| shared.written(pages));
-            })
-        });
-        let tasks = Mutex::new(tasks.collect());
-        Arc::new(Self { shared, tasks })
+        let behind = Arc::new(WriteBehind::new(device, page_bytes));
+        let disk = behind.clone();
+        let tasks = Mutex::new(behind.start_writers(move |pages| disk.disk.write_all(pages)));
+        Arc::new(Self { behind, tasks })
     }
 
     /// Labels `disk` as new, with pages of `page_bytes`. What was on it is lost.
@@ -93,13 +64,18 @@ impl DiskLayer {
     /// # Errors
     /// [`TierError::Refused`] if there is no label, if the page size differs, or if a flash cache may hold newer pages.
     pub fn open(disk: Arc<dyn Device>, page_bytes: u32) -> Result<Arc<Self>, TierError> {
-        let mut label = binding::expect_label(&*disk, page_bytes)?;
-        refuse_if_bound(&label)?;
-        label.epoch += 1;
-        label.cache = Uuid::NIL;
-        write_label(&*disk, &mut label)?;
+        open_unbound(&*disk, page_bytes)?;
         Ok(Self::new(disk, page_bytes))
     }
+}
+
+/// Opens a labelled disk that no flash cache is bound to from here on.
+pub(crate) fn open_unbound(disk: &dyn Device, page_bytes: u32) -> Result<(), TierError> {
+    let mut label = binding::expect_label(disk, page_bytes)?;
+    refuse_if_bound(&label)?;
+    label.epoch += 1;
+    label.cache = Uuid::NIL;
+    write_label(disk, &mut label)
 }
 
 fn refuse_if_bound(label: &Label) -> Result<(), TierError> {
@@ -115,56 +91,38 @@ fn refuse_if_bound(label: &Label) -> Result<(), TierError> {
 
 impl Layer for DiskLayer {
     fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
-        let Shared { disk, staging, tallies, .. } = &*self.shared;
-        disk.check_length(buffer)?;
-        if staging.fetch(page, buffer)? {
-            tallies.staging_hits.add(1);
-            return Ok(Fetched { source: Source::Staging, dirty: false, fdirty: false });
+        match self.behind.fetch_staged(page, buffer)? {
+            Some(fetched) => Ok(fetched),
+            None => self.behind.fetch_from_disk(page, buffer),
         }
-        disk.read(page, buffer)?;
-        tallies.disk_reads.add(1);
-        Ok(Fetched { source: Source::Disk, dirty: false, fdirty: false })
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
-        let Shared { disk, staging, tallies, .. } = &*self.shared;
-        disk.check_length(data)?;
-        if victim.dirty {
-            staging.stage(victim.page, data)?;
-        }
-        tallies.handed_down(victim.dirty, victim.dirty);
-        Ok(HandedDown { dirty: false })
+        self.behind.evict(victim, data)
     }
 
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
-        let Shared { disk, staging, tallies, .. } = &*self.shared;
-        disk.check_length(data)?;
-        if victim.dirty && !staging.try_stage(victim.page, data)? {
-            return Ok(None);
-        }
-        tallies.handed_down(victim.dirty, victim.dirty);
-        Ok(Some(HandedDown { dirty: false }))
+        self.behind.try_evict(victim, data)
     }
 
     fn checkpoint(&self) -> Result<(), TierError> {
-        self.shared.staging.drain()?;
-        self.shared.disk.sync()
+        self.behind.checkpoint()
     }
 
     fn attach(&self, upstream: Weak<dyn Upstream>) {
-        *self.shared.upstream.lock() = Some(upstream);
+        self.behind.attach(upstream);
     }
 
     fn metrics(&self) -> TierMetrics {
-        self.shared.tallies.read()
+        self.behind.tallies.read()
     }
 
     fn close(&self) -> Result<(), TierError> {
         if self.tasks.lock().is_empty() {
             return Ok(());
         }
-        let result = self.checkpoint();
-        self.shared.staging.stop();
+        let result = self.behind.checkpoint();
+        self.behind.stop();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         tasks.into_iter().for_each(JoinHandle::join);
         result
@@ -173,6 +131,6 @@ impl Layer for DiskLayer {
 
 impl Drop for DiskLayer {
     fn drop(&mut self) {
-        self.shared.staging.stop();
+        self.behind.stop();
     }
 }

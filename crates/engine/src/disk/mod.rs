@@ -1,5 +1,6 @@
 //! The disk: its pages, its label, and the layer without flash.
 
+mod behind;
 pub(crate) mod binding;
 mod label;
 mod layer;
@@ -7,7 +8,10 @@ mod notes;
 mod pages;
 mod staging;
 
+pub(crate) use behind::{WriteBehind, clean};
 pub(crate) use label::{LabelState, read_label, write_label};
 pub use layer::DiskLayer;
+pub(crate) use layer::open_unbound;
 pub(crate) use notes::DurableNotes;
 pub(crate) use pages::{DiskPages, disk_error};
+pub(crate) use staging::{BATCH, Staged, WRITERS};

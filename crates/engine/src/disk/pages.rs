@@ -1,9 +1,11 @@
 //! Reading and writing pages of the disk: page `n` lies at 64 KiB + `n` pages (docs/FORMAT.md).
 
+use super::staging::{BATCH, Staged};
 use crate::TierError;
 use crate::syncs::Syncs;
+use arrayvec::ArrayVec;
 use entresol_core::PageId;
-use entresol_device::Device;
+use entresol_device::{Device, Io};
 use entresol_format::layout::disk_offset;
 use entresol_format::page;
 use std::sync::Arc;
@@ -53,6 +55,15 @@ impl DiskPages {
 
     pub(crate) fn write(&self, id: PageId, sealed: &[u8]) -> Result<(), TierError> {
         self.device.write(self.offset(id), sealed).map_err(disk_error)
+    }
+
+    /// Writes pages in one batch.
+    pub(crate) fn write_all(&self, pages: &[Staged<'_>]) -> Result<(), TierError> {
+        let mut ios = ArrayVec::<Io<'_>, BATCH>::new();
+        ios.extend(
+            pages.iter().map(|staged| Io::Write { offset: self.offset(staged.page), data: staged.bytes }),
+        );
+        self.device.run(&mut ios).map_err(disk_error)
     }
 
     pub(crate) fn sync(&self) -> Result<(), TierError> {

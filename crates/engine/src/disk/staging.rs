@@ -4,13 +4,11 @@
 //! Invariants: a page is in at most one frame, the newest version handed down; its frame is not changed while it is being
 //! written; a fetch looks here first. So the disk never gets an older version last, and no fetch sees one.
 
-use super::pages::{DiskPages, disk_error};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::signal::Signal;
 use arrayvec::ArrayVec;
 use entresol_core::{Lsn, PageId, Position};
-use entresol_device::Io;
 use entresol_format::page;
 use entresol_runtime::sync::{RwLock, RwLockReadGuard, Semaphore};
 use entresol_runtime::yield_now;
@@ -20,9 +18,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 /// Frames.
 const FRAMES: usize = 128;
 /// Most pages of one batch of writes.
-const BATCH: usize = 16;
+pub(crate) const BATCH: usize = 16;
 /// Tasks that write.
-pub(super) const WRITERS: usize = 4;
+pub(crate) const WRITERS: usize = 4;
+
+/// A page to be written to its place on disk.
+#[derive(Clone, Copy)]
+pub(crate) struct Staged<'a> {
+    pub page: PageId,
+    /// Sealed for the disk.
+    pub bytes: &'a [u8],
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -217,10 +223,11 @@ impl DiskStaging {
         self.progress.notify_all();
     }
 
-    /// Writes what is staged until stopped. `written` is told which pages went to disk, with their LSNs.
+    /// Has `write` write what is staged, at most [`BATCH`] pages at once in the order of their places, until stopped. No page
+    /// is written twice at once. `written` is told which pages went to disk, with their LSNs.
     pub(super) fn writer_task(
         &self,
-        disk: &DiskPages,
+        write: impl Fn(&[Staged<'_>]) -> Result<(), TierError>,
         written: impl Fn(&[(PageId, Lsn)]) -> Result<(), TierError>,
     ) {
         loop {
@@ -234,7 +241,7 @@ impl DiskStaging {
                 continue;
             }
             self.writes.notify_one();
-            let done = self.write(disk, &batch).and_then(|pages| {
+            let done = self.write(&write, &batch).and_then(|pages| {
                 let mut frames = self.frames.lock();
                 for (_, at) in &batch {
                     frames.states[*at] = State::Free;
@@ -273,17 +280,14 @@ impl DiskStaging {
     /// Writes the batch; returns the LSNs of its pages.
     fn write(
         &self,
-        disk: &DiskPages,
+        write: impl Fn(&[Staged<'_>]) -> Result<(), TierError>,
         batch: &[(PageId, usize)],
     ) -> Result<ArrayVec<(PageId, Lsn), BATCH>, TierError> {
         let guards: ArrayVec<RwLockReadGuard<'_, AlignedBuffer>, BATCH> =
             batch.iter().map(|(_, at)| self.buffers[*at].read()).collect();
-        let mut ios = ArrayVec::<Io<'_>, BATCH>::new();
-        for ((page, _), bytes) in batch.iter().zip(&guards) {
-            ios.push(Io::Write { offset: disk.offset(*page), data: bytes });
-        }
-        disk.device.run(&mut ios).map_err(disk_error)?;
-        drop(ios);
+        let mut pages = ArrayVec::<Staged<'_>, BATCH>::new();
+        pages.extend(batch.iter().zip(&guards).map(|((page, _), bytes)| Staged { page: *page, bytes }));
+        write(&pages)?;
         Ok(batch.iter().zip(&guards).map(|((id, _), bytes)| (*id, page::lsn(bytes))).collect())
     }
 }

@@ -48,6 +48,7 @@ pub(crate) use directory::SlotDirectory;
 pub(crate) use open::Kept;
 pub use open::OpenReport;
 pub(crate) use shared::flash_error;
+pub(crate) use superblock::read_newest;
 
 /// A flash tier between a buffer pool and a disk.
 ///

@@ -3,7 +3,7 @@
 
 use entresol_core::{Lsn, PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
-use entresol_engine::{DiskLayer, Layer, TierOptions, Victim, disk_offset, flash_bytes};
+use entresol_engine::{DiskLayer, FragmentOptions, Layer, TierOptions, Victim, disk_offset, flash_bytes};
 use entresol_format::page;
 use entresol_runtime::sim::{SimConfig, Simulation};
 use std::sync::Arc;
@@ -63,6 +63,12 @@ pub fn small(policy: PolicyKind, slots: u32) -> TierOptions {
         background_workers: 3,
         ..TierOptions::new(policy, slots)
     }
+}
+
+/// A small cache of fragments that is populated as fast as can be.
+pub fn fragments(slots: u32, fragment_pages: u32) -> FragmentOptions {
+    let usual = FragmentOptions::new(slots * fragment_pages);
+    FragmentOptions { slots, fragment_pages, workers: 3, pace_permille: 1000, ..usual }
 }
 
 pub fn disk_bytes(pages: u64) -> u64 {

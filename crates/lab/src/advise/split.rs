@@ -16,8 +16,10 @@ const FLASH_PERCENTS: [f64; 7] = [2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 115.0];
 const DRAM_SHARE_MIN: f64 = 0.001;
 /// … nor than so many pages: a database does not run on less ("extreme cases should be avoided", 3LA §4.2).
 const DRAM_PAGES_MIN: f64 = 16.0;
+/// Bytes of DRAM for a fragment of 1 MiB (SCE §3.3).
+const FRAGMENT_ENTRY_BYTES: f64 = 76.0;
 /// Bytes of DRAM that caches which are their own translation layer are taken to need for a page of flash: as FaCE's.
-const DIRECTORY_BYTES: usize = 16;
+const DIRECTORY_BYTES: f64 = 16.0;
 /// Most slots of a cache.
 const FLASH_PAGES_MAX: f64 = (1u32 << 27) as f64;
 
@@ -53,12 +55,13 @@ impl Market {
 
     fn equi_cost(&self, middle: Middle, device: &DeviceSpec) -> EquiCost {
         let directory = match middle {
-            Middle::Policy(policy) => bytes_per_slot(policy),
-            _ => DIRECTORY_BYTES,
+            Middle::Policy(policy) => bytes_per_slot(policy) as f64,
+            Middle::Fragments => FRAGMENT_ENTRY_BYTES * self.page_bytes / f64::from(1 << 20),
+            Middle::None | Middle::Blocks(_) => DIRECTORY_BYTES,
         };
         EquiCost {
             price_ratio: self.flash_page(device) / self.dram_page,
-            directory_bytes: directory as f64,
+            directory_bytes: directory,
             page_bytes: self.page_bytes,
         }
     }

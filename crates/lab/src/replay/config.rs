@@ -1,5 +1,6 @@
 //! What a simulation is made of.
 
+use super::FragmentKnobs;
 use super::device::{DeviceSpec, MemorySpec};
 use entresol_core::PolicyKind;
 use entresol_format::superblock::Mode;
@@ -35,6 +36,9 @@ impl Replacement {
     }
 }
 
+/// SCE's name on the command line.
+const SCE: &str = "sce";
+
 /// What lies between DRAM and disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Middle {
@@ -42,6 +46,8 @@ pub enum Middle {
     None,
     /// A flash cache under this policy of the core.
     Policy(PolicyKind),
+    /// SCE's cache of fragments.
+    Fragments,
     /// A flash cache that is its own translation layer.
     Blocks(BlockKind),
 }
@@ -82,17 +88,21 @@ impl Middle {
         match self {
             Middle::None => "none",
             Middle::Policy(policy) => policy.name(),
+            Middle::Fragments => SCE,
             Middle::Blocks(kind) => kind.name(),
         }
     }
 
     /// The one of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        if name == "none" {
-            return Some(Middle::None);
+        match name {
+            "none" => Some(Middle::None),
+            SCE => Some(Middle::Fragments),
+            _ => {
+                let policy = PolicyKind::from_name(name).map(Middle::Policy);
+                policy.or_else(|| BlockKind::from_name(name).map(Middle::Blocks))
+            }
         }
-        let policy = PolicyKind::from_name(name).map(Middle::Policy);
-        policy.or_else(|| BlockKind::from_name(name).map(Middle::Blocks))
     }
 
     /// The mode where none is asked for.
@@ -100,14 +110,15 @@ impl Middle {
         match self {
             Middle::None => Mode::WriteBack,
             Middle::Policy(policy) => Mode::usual(policy),
-            Middle::Blocks(_) => Mode::WriteThrough,
+            Middle::Fragments | Middle::Blocks(_) => Mode::WriteThrough,
         }
     }
 
     /// Every name.
     pub fn names() -> Vec<&'static str> {
         let policies = PolicyKind::ALL.map(PolicyKind::name).into_iter();
-        std::iter::once("none").chain(policies).chain(BlockKind::ALL.map(BlockKind::name)).collect()
+        let blocks = BlockKind::ALL.map(BlockKind::name);
+        std::iter::once("none").chain(policies).chain([SCE]).chain(blocks).collect()
     }
 }
 
@@ -136,6 +147,8 @@ pub struct RunConfig {
     pub dram_pages: u32,
     /// Flash slots; without meaning where there is no flash.
     pub flash_pages: u32,
+    /// SCE's knobs; without meaning for others.
+    pub fragments: FragmentKnobs,
     /// When references come.
     pub arrival: Arrival,
     /// Time that a DRAM hit takes a client, nanoseconds.

@@ -1,7 +1,7 @@
 //! What cannot be simulated, and what to do about it.
 
 use super::device::CatalogueError;
-use entresol_core::ConfigError;
+use entresol_core::{ConfigError, FragmentConfigError};
 use entresol_ftl::cache::CacheError;
 use thiserror::Error;
 
@@ -59,6 +59,9 @@ pub enum SimulationError {
     /// A cache that is its own translation layer refuses.
     #[error(transparent)]
     Blocks(#[from] CacheError),
+    /// SCE's cache refuses.
+    #[error("sce: {0}")]
+    Fragments(#[from] FragmentConfigError),
     /// The core refuses.
     #[error(transparent)]
     Core(#[from] ConfigError),

@@ -3,19 +3,22 @@
 //! | file | what it does |
 //! |---|---|
 //! | `pool` | the DRAM layer: LRU, FIFO, CLOCK over dense page numbers |
-//! | `tier` | the layers below: the disk alone, the core's partition driven as the engine drives it, or a cache that is its own translation layer |
+//! | `tier` | the layers below: the disk alone, the core's partition or fragments driven as the engine drives them, or a cache that is its own translation layer |
+//! | `fragments` | SCE's knobs |
 //! | `device` | how long devices take, what they cost, draw and endure |
 //! | `clients` | who waits for what, in virtual time |
 //! | `run` | the inner loop |
 //! | `result` | what comes out |
 //!
-//! Invariant: decisions depend on the trace and the sizes alone; devices and clients only say when. The policies are the
-//! core's, unchanged: the same trace through the store's engine gives the same decision hash.
+//! Invariant: decisions depend on the trace and the sizes alone; devices and clients only say when (but for SCE, whose
+//! workers take virtual time). The policies are the core's, unchanged: the same trace through the store's engine gives the
+//! same decision hash.
 
 mod clients;
 mod config;
 pub mod device;
 mod error;
+mod fragments;
 pub mod pool;
 mod prepare;
 mod result;
@@ -24,19 +27,20 @@ pub mod tier;
 
 pub use config::{Arrival, BlockKind, Middle, Replacement, RunConfig};
 pub use error::SimulationError;
+pub use fragments::FragmentKnobs;
 pub use prepare::{block_sizes, core_config, flash_pages_min};
 pub use result::{RelationResult, SimulationResult};
 pub use run::{Counts, Point};
 
 use crate::bench::parallel;
-use entresol_core::{Partition, region_bytes};
+use entresol_core::{Fragments, Partition, fragment_region_bytes, region_bytes};
 use entresol_ftl::cache::BlockCache;
 use entresol_trace::Trace;
 use pool::{Clock, Fifo, Lru, Order};
 pub(crate) use prepare::Places;
 use run::Replay;
 pub(crate) use run::Replayed;
-use tier::{Bare, Blocks, Cached, ChipSpeed, Tier};
+use tier::{Bare, Blocks, Cached, ChipSpeed, Fragmented, Tier};
 use zerocopy::IntoBytes;
 
 /// Told how far things are: which run, and the share of it that is done.
@@ -67,7 +71,7 @@ pub fn simulate(
 }
 
 /// One run.
-fn replay(
+pub(crate) fn replay(
     trace: &Trace,
     places: &Places,
     config: &RunConfig,
@@ -84,6 +88,14 @@ fn replay(
             let devices = (flash, disk);
             let tier = Cached::new(partition, config.mode, devices, &trace.pages, places.as_slice());
             Ok(above(trace, config, tier, progress))
+        }
+        Middle::Fragments => {
+            let fragments = config.fragments.config(trace, config.flash_pages)?;
+            let mut region = vec![0u64; fragment_region_bytes(&fragments) / 8];
+            let cache = Fragments::format(region.as_mut_bytes(), &fragments)?;
+            let slots = fragments.slots * fragments.fragment_pages;
+            let flash = config.device(&config.flash_device, trace, slots.into())?;
+            Ok(above(trace, config, Fragmented::new(cache, (flash, disk), places.as_slice()), progress))
         }
         Middle::Blocks(kind) => {
             let cache = prepare::block_cache(kind, trace, config.flash_pages)?;

@@ -174,6 +174,11 @@ impl RunConfig {
                 core_config(policy, self.flash_pages)?;
                 self.check_mode(policy.name(), |mode| mode.refused_by(policy).is_none())?;
             }
+            Middle::Fragments => {
+                self.device(&self.flash_device, trace, 1)?;
+                self.fragments.config(trace, self.flash_pages)?;
+                self.check_mode(self.middle.name(), |mode| mode == Mode::WriteThrough)?;
+            }
             Middle::Blocks(kind) => {
                 self.check_mode(kind.name(), |mode| mode == Mode::WriteThrough)?;
                 let (policy, found, min) = (kind.name(), self.flash_pages, block_pages_min(trace));

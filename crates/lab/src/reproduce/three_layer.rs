@@ -12,7 +12,7 @@ use super::{Context, Effort, Paper};
 use crate::cost::{EquiCost, energy_j, layer_watts};
 use crate::paper::three_layer::{RAM_WATTS_PER_GB, SSD_WATTS_PER_GB, TABLE_2};
 use crate::replay::device::Catalogue;
-use crate::replay::{Arrival, Middle, Replacement, RunConfig, SimulationResult, simulate};
+use crate::replay::{Arrival, FragmentKnobs, Middle, Replacement, RunConfig, SimulationResult, simulate};
 use entresol_core::PolicyKind;
 use entresol_format::superblock::Mode;
 use entresol_trace::generate::{Mix, Popularity, Scans, TpccModel};
@@ -263,6 +263,7 @@ pub fn equi_cost_run(trace: &Trace, b: u32, policy: Option<PolicyKind>, n: f64) 
         replacement: Replacement::Lru,
         dram_pages: layers.dram_pages,
         flash_pages: layers.flash_pages,
+        fragments: FragmentKnobs::default(),
         exact_devices: false,
         arrival: Arrival::Closed { clients: 1 },
         hit_ns: 0,

@@ -8,6 +8,7 @@
 use super::super::device::Device;
 use super::super::pool::{DIRTY, Departed, FDIRTY};
 use super::backlog::Backlog;
+use super::drive::Drive;
 use super::{Above, Fetched, Source, Tier, Totals};
 use entresol_core::{
     Admission, Config, Fate, FrameId, Job, JobPage, JobPages, Lookup, Lsn, PageId, Partition, Placement,
@@ -15,17 +16,12 @@ use entresol_core::{
 };
 use entresol_engine::TierMetrics;
 use entresol_format::superblock::Mode;
-use entresol_ftl::{Counters, FreeOrder, Ftl, Lpn, PageMap};
 use entresol_runtime::Time;
 
 /// Dequeues that may be outstanding with log placement, as many as the core starts.
 const DEQUEUES_LOG: usize = 8;
 /// Most pages that one task copies at once with slot placement, as in the engine.
 const COPIES_MAX: usize = 32;
-/// The drive's translation layer: a page map with greedy garbage collection, 64 pages a block (RW §4.1), of a drive that
-/// the cache fills, with the spare space of a consumer drive (2^30 against 10^9 bytes).
-const FTL_BLOCK_PAGES: u32 = 64;
-const FTL_SPARE: f64 = 0.07;
 /// Pages carry no log sequence numbers here.
 const NO_LSN: Lsn = Lsn(1);
 
@@ -46,9 +42,7 @@ pub struct Cached<'t> {
     writes: Backlog,
     destages: Backlog,
     metrics: TierMetrics,
-    ftl: PageMap,
-    /// What the translation layer had counted when the measurement began.
-    ftl_before: Counters,
+    drive: Drive,
 }
 
 impl<'t> Cached<'t> {
@@ -77,8 +71,7 @@ impl<'t> Cached<'t> {
             writes: Backlog::new(writes as usize),
             destages: Backlog::new(if log { DEQUEUES_LOG } else { COPIES_MAX }),
             metrics: TierMetrics::default(),
-            ftl: PageMap::new(config.slots, FTL_BLOCK_PAGES, FTL_SPARE, FreeOrder::LeastWorn),
-            ftl_before: Counters::default(),
+            drive: Drive::new(config.slots),
             partition,
         }
     }
@@ -204,7 +197,7 @@ impl<'t> Cached<'t> {
             for page in pages.iter().filter(|page| page.page.is_some()) {
                 self.dense_of_slot[page.slot.0 as usize] = self.dense_of_frame[page.frame.0 as usize];
                 self.metrics.flash_writes += 1;
-                self.ftl.write(Lpn(page.slot.0));
+                self.drive.write(page.slot);
             }
             let mut done = now;
             if one_io {
@@ -433,7 +426,7 @@ impl Tier for Cached<'_> {
 
     fn begin_measurement(&mut self) {
         self.metrics = TierMetrics::default();
-        self.ftl_before = self.ftl.counters();
+        self.drive.begin_measurement();
         self.flash.begin_measurement();
         self.disk.begin_measurement();
     }
@@ -448,14 +441,7 @@ impl Tier for Cached<'_> {
             decision_hash: self.partition.decision_hash(),
             ..self.metrics
         };
-        let ftl = self.ftl.counters();
-        Totals {
-            tier,
-            flash_ns: self.flash.service_ns(),
-            disk_ns: self.disk.service_ns(),
-            copied: Some(ftl.copies - self.ftl_before.copies),
-            collections: Some(ftl.collections - self.ftl_before.collections),
-            ..Totals::default()
-        }
+        let (flash_ns, disk_ns) = (self.flash.service_ns(), self.disk.service_ns());
+        self.drive.complete(Totals { tier, flash_ns, disk_ns, ..Totals::default() })
     }
 }

@@ -2,20 +2,29 @@
 //!
 //! Pages go by their places on disk, so that neighbours there are neighbours in a fragment. A population reads its fragment
 //! from disk and writes it to flash, in one piece each, and both devices serve nobody else meanwhile; it takes effect when
-//! both are done. A page that is written goes to disk, and to flash too if its fragment is mapped; nobody waits for that
-//! until too many writes are outstanding.
+//! both are done, and its worker looks for the next one at once. A page that is written goes to disk, and to flash too if
+//! its fragment is mapped; nobody waits for that until too many writes are outstanding.
 //!
-//! Invariant: this is the one tier whose decisions depend on time: which worker is free, and so what is populated, follows
-//! from the devices' speed. It is virtual time, so equal runs are equal.
+//! Invariants: what ends takes effect in the order of the ends. This is the one tier whose decisions depend on time: which
+//! worker is free, and so what is populated, follows from the devices' speed. It is virtual time, so equal runs are equal.
 
 use super::super::device::Device;
 use super::super::pool::Departed;
 use super::backlog::Backlog;
 use super::bare::WRITES_MAX;
+use super::drive::Drive;
 use super::{Above, Fetched, Source, Tier, Totals};
-use entresol_core::{Fragments, PageId, Population, WritePath};
+use entresol_core::{Fragments, PageId, Population, SlotId, WritePath};
 use entresol_engine::TierMetrics;
 use entresol_runtime::Time;
+use std::collections::BTreeMap;
+
+/// What is under way.
+enum Work {
+    /// A page, by its place, is being written.
+    Write(u32, WritePath),
+    Population(Population),
+}
 
 /// A cache of fragments with its devices.
 pub struct Fragmented<'t> {
@@ -25,10 +34,10 @@ pub struct Fragmented<'t> {
     /// Place of each page on disk.
     places: &'t [u32],
     writes: Backlog,
-    /// Writes under way, with the times at which they are over.
-    writing: Vec<(u32, WritePath, Time)>,
-    /// Populations under way, likewise.
-    populating: Vec<(Population, Time)>,
+    /// What is under way, by the time at which it is over and by when it began.
+    work: BTreeMap<(Time, u64), Work>,
+    begun: u64,
+    drive: Drive,
     metrics: TierMetrics,
     /// Pages that populations read from disk while it was measured.
     read_ahead: u64,
@@ -37,14 +46,16 @@ pub struct Fragmented<'t> {
 impl<'t> Fragmented<'t> {
     /// `cache` on `flash`, in front of `disk`; `places` are where pages lie on disk, and their numbers on the volume.
     pub fn new(cache: Fragments<'t>, (flash, disk): (Device, Device), places: &'t [u32]) -> Self {
+        let config = cache.config();
         Self {
             cache,
             flash,
             disk,
             places,
             writes: Backlog::new(WRITES_MAX),
-            writing: Vec::new(),
-            populating: Vec::new(),
+            work: BTreeMap::new(),
+            begun: 0,
+            drive: Drive::new(config.slots * config.fragment_pages),
             metrics: TierMetrics::default(),
             read_ahead: 0,
         }
@@ -54,44 +65,42 @@ impl<'t> Fragmented<'t> {
         self.places[page as usize]
     }
 
-    /// What is over by `now`, in any order.
+    fn begin(&mut self, end: Time, work: Work) {
+        self.work.insert((end, self.begun), work);
+        self.begun += 1;
+    }
+
+    /// Lets what is over by `now` take effect.
     fn settle(&mut self, now: Time) {
-        let mut at = 0;
-        while at < self.writing.len() {
-            if self.writing[at].2 > now {
-                at += 1;
-                continue;
+        while let Some(first) = self.work.first_entry().filter(|first| first.key().0 <= now) {
+            let ((end, _), work) = first.remove_entry();
+            match work {
+                Work::Write(place, path) => self.cache.write_done(PageId::new(0, place), path, true),
+                Work::Population(population) => self.cache.populated(population.ticket, true),
             }
-            let (place, path, _) = self.writing.swap_remove(at);
-            self.cache.write_done(PageId::new(0, place), path, true);
-        }
-        at = 0;
-        while at < self.populating.len() {
-            if self.populating[at].1 > now {
-                at += 1;
-                continue;
-            }
-            let (population, _) = self.populating.swap_remove(at);
-            self.cache.populated(population.ticket, true);
+            self.populate(end);
         }
     }
 
     /// Gives free workers something to do.
     fn populate(&mut self, now: Time) {
         while let Some(population) = self.cache.next_population() {
-            let Population { first, pages, slot, .. } = population;
+            let Population { first, pages, copy, .. } = population;
             let read = self.disk.read(now, first.number().into(), pages);
-            let written = self.flash.write(read, slot.0.into(), pages);
+            let written = self.flash.write(read, copy.slot.0.into(), pages);
+            (0..pages).for_each(|page| self.drive.write(SlotId(copy.slot.0 + page)));
             self.read_ahead += u64::from(pages);
             self.metrics.populated += u64::from(pages);
             self.metrics.flash_writes += u64::from(pages);
-            self.populating.push((population, written));
+            self.begin(written, Work::Population(population));
         }
     }
 
-    /// When the write of `place` that is under way is over.
-    fn written(&self, place: u32) -> Option<Time> {
-        self.writing.iter().find(|(writing, ..)| *writing == place).map(|(_, _, end)| *end)
+    /// When the write of `place` that is under way is over, or the first write of all.
+    fn written(&self, place: Option<u32>) -> Option<Time> {
+        let wanted =
+            |work: &Work| matches!(work, Work::Write(at, _) if place.is_none_or(|place| place == *at));
+        self.work.iter().find(|(_, work)| wanted(work)).map(|((end, _), _)| *end)
     }
 }
 
@@ -100,9 +109,9 @@ impl Tier for Fragmented<'_> {
         self.settle(now);
         let place = self.place(page);
         let found = match self.cache.fetch(PageId::new(0, place)) {
-            Some(slot) => {
+            Some(copy) => {
                 self.metrics.flash_hits += 1;
-                let done = self.flash.read(now, slot.0.into(), 1);
+                let done = self.flash.read(now, copy.slot.0.into(), 1);
                 Fetched { source: Source::Flash, flags: 0, done }
             }
             None => {
@@ -122,13 +131,12 @@ impl Tier for Fragmented<'_> {
         self.metrics.dirty_evictions += 1;
         let place = self.place(departed.page);
         // The database has one write of a page under way at a time.
-        let mut now = self.writes.wait(now.max(self.written(place).unwrap_or(now)));
+        let mut now = self.writes.wait(now.max(self.written(Some(place)).unwrap_or(now)));
         self.settle(now);
         let path = loop {
             match self.cache.write(PageId::new(0, place)) {
                 WritePath::Wait => {
-                    let first = self.writing.iter().map(|(_, _, end)| *end).min();
-                    now = first.expect("writes are under way, or there would be no wait");
+                    now = self.written(None).expect("writes are under way, or there would be no wait");
                     self.settle(now);
                 }
                 path => break path,
@@ -136,13 +144,15 @@ impl Tier for Fragmented<'_> {
         };
         self.metrics.disk_writes += 1;
         let mut end = self.disk.write(now, place.into(), 1);
-        if let WritePath::Through(slot) = path {
+        if let WritePath::Through(copy) = path {
             self.metrics.flash_writes += 1;
-            end = end.max(self.flash.write(now, slot.0.into(), 1));
+            self.drive.write(copy.slot);
+            end = end.max(self.flash.write(now, copy.slot.0.into(), 1));
         }
-        self.writing.push((place, path, end));
+        self.begin(end, Work::Write(place, path));
         self.writes.push(end);
-        self.populate(now);
+        // On devices that take no time it is over already.
+        self.settle(now);
         now
     }
 
@@ -153,6 +163,7 @@ impl Tier for Fragmented<'_> {
     fn begin_measurement(&mut self) {
         self.metrics = TierMetrics::default();
         self.read_ahead = 0;
+        self.drive.begin_measurement();
         self.flash.begin_measurement();
         self.disk.begin_measurement();
     }
@@ -164,14 +175,10 @@ impl Tier for Fragmented<'_> {
             slots: pages(occupancy.slots),
             slots_valid: pages(occupancy.mapped),
             decision_hash: self.cache.decision_hash(),
-            disk_reads: self.metrics.disk_reads + self.read_ahead,
             ..self.metrics
         };
-        Totals {
-            tier,
-            flash_ns: self.flash.service_ns(),
-            disk_ns: self.disk.service_ns(),
-            ..Totals::default()
-        }
+        let (flash_ns, disk_ns) = (self.flash.service_ns(), self.disk.service_ns());
+        let read_ahead = self.read_ahead;
+        self.drive.complete(Totals { tier, flash_ns, disk_ns, read_ahead, ..Totals::default() })
     }
 }

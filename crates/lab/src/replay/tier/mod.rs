@@ -1,14 +1,17 @@
 //! The layers below DRAM, as the replay sees them: one interface for the disk alone ([`Bare`]), for a flash cache under a
-//! policy of the core ([`Cached`]), and for caches that are their own flash translation layer ([`Blocks`]).
+//! policy of the core ([`Cached`]), for SCE's cache of fragments ([`Fragmented`]), and for caches that are their own flash
+//! translation layer ([`Blocks`]).
 //!
 //! Invariant: a tier does at once what is to be done, in the order of the events; times are added up beside that and never
-//! decide anything. So equal events give equal decisions, in whatever time they come.
+//! decide anything. So equal events give equal decisions, in whatever time they come. ([`Fragmented`] is the exception:
+//! which of its workers is free depends on the devices.)
 
 mod backlog;
 mod bare;
 mod blocks;
 mod cached;
 mod chip;
+mod drive;
 mod fragments;
 mod inline;
 
@@ -108,7 +111,7 @@ pub struct Totals {
     pub copied: Option<u64>,
     /// Its garbage collections.
     pub collections: Option<u64>,
-    /// Pages read from disk that nobody had asked for: the rest of the blocks of those asked for.
+    /// Pages read from disk that nobody had asked for: the rest of the blocks of those asked for, populations.
     pub read_ahead: u64,
     /// What the cache and its chip counted, where the cache is its own translation layer.
     pub chip: Option<(CacheCounters, Counters)>,

@@ -13,7 +13,9 @@ use super::{Context, Effort, Paper};
 use crate::bench::parallel;
 use crate::paper::rw::{self, Contender, RwRow};
 use crate::replay::device::{DeviceKind, DeviceSpec, MemorySpec};
-use crate::replay::{self, Arrival, BlockKind, Middle, Places, Replacement, RunConfig, block_sizes};
+use crate::replay::{
+    self, Arrival, BlockKind, FragmentKnobs, Middle, Places, Replacement, RunConfig, block_sizes,
+};
 use anyhow::Context as _;
 use entresol_format::superblock::Mode;
 use entresol_ftl::cache::{
@@ -144,6 +146,7 @@ fn config(trace: &Trace, setting: &Setting) -> RunConfig {
         replacement: Replacement::Lru,
         dram_pages: 0,
         flash_pages: 0,
+        fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 1 },
         hit_ns: 0,
         whole_writes: true,

@@ -2,9 +2,11 @@
 
 use super::workload::{FRAGMENT_BYTES, Workload};
 use crate::replay::device::{Catalogue, Device};
-use crate::replay::tier::{BLOCK_BYTES, Bare, Fragmented, Inline};
-use crate::replay::{Arrival, Middle, Places, Replacement, Replayed, RunConfig, above, core_config};
-use entresol_core::{FragmentConfig, Fragments, Partition, PolicyKind, fragment_region_bytes, region_bytes};
+use crate::replay::tier::{BLOCK_BYTES, Inline};
+use crate::replay::{
+    Arrival, FragmentKnobs, Middle, Places, Replacement, Replayed, RunConfig, above, core_config, replay,
+};
+use entresol_core::{Partition, PolicyKind, region_bytes};
 use entresol_format::superblock::Mode;
 use zerocopy::IntoBytes;
 
@@ -12,6 +14,8 @@ use zerocopy::IntoBytes;
 const CLIENTS: u32 = 32;
 /// Time of a DRAM hit.
 const HIT_NS: u64 = 2_000;
+/// Populations of fragments of 1 MiB in a thousand accesses, at most.
+const PACE_PERMILLE: u32 = 16;
 /// The part of a run that counts as its end: its last third.
 const END_FROM: f64 = 2.0 / 3.0;
 
@@ -71,11 +75,16 @@ pub(super) fn run(
     let catalogue = Catalogue::builtin();
     let trace = &workload.trace;
     let config = RunConfig {
-        middle: Middle::None,
+        middle: if system == System::Sce { Middle::Fragments } else { Middle::None },
         mode: Mode::WriteThrough,
         replacement: Replacement::Lru,
         dram_pages: workload.dram_pages,
         flash_pages: flash_fragments * workload.fragment_pages(),
+        fragments: FragmentKnobs {
+            fragment_pages: Some(workload.fragment_pages()),
+            pace_permille: Some(PACE_PERMILLE),
+            ..FragmentKnobs::default()
+        },
         arrival: Arrival::Closed { clients: CLIENTS },
         hit_ns: HIT_NS,
         whole_writes: false,
@@ -87,27 +96,17 @@ pub(super) fn run(
         records: 0..trace.requests.len(),
         measure_from: 0,
     };
-    let disk = Device::new(&config.disk_device, trace.page_bytes);
     let told = |_: f64| {};
     let replayed = match system {
-        System::NoCache => above(trace, &config, Bare::new(disk, places.as_slice()), &told),
+        System::NoCache | System::Sce => replay(trace, places, &config, &told)?,
         System::Flashcache(mode) => {
             let core = core_config(PolicyKind::Flashcache, config.flash_pages)?;
             let mut region = vec![0u64; region_bytes(&core) / 8];
             let partition = Partition::format(region.as_mut_bytes(), &core)?;
+            let disk = Device::new(&config.disk_device, trace.page_bytes);
             let devices = (Device::new(&config.flash_device, BLOCK_BYTES), disk);
             let tier = Inline::new(partition, mode, devices, places.as_slice(), trace.page_bytes);
             above(trace, &config, tier, &told)
-        }
-        System::Sce => {
-            let fragments = FragmentConfig {
-                fragment_pages: workload.fragment_pages(),
-                ..FragmentConfig::new(trace.unique_pages() as u32, flash_fragments)
-            };
-            let mut region = vec![0u64; fragment_region_bytes(&fragments) / 8];
-            let cache = Fragments::format(region.as_mut_bytes(), &fragments)?;
-            let devices = (Device::new(&config.flash_device, trace.page_bytes), disk);
-            above(trace, &config, Fragmented::new(cache, devices, places.as_slice()), &told)
         }
     };
     Ok(measured(system, &replayed, trace.page_bytes))
@@ -127,8 +126,8 @@ fn measured(system: System, replayed: &Replayed, page_bytes: u32) -> Measured {
     let ends = &curve[from.min(curve.len() - 1)..];
     let mib = |pages: u64| pages as f64 * f64::from(page_bytes) / f64::from(FRAGMENT_BYTES);
     let tier = &replayed.totals.tier;
-    let traffic =
-        [tier.flash_hits + tier.dequeue_reads, tier.flash_writes, tier.disk_reads, tier.disk_writes];
+    let disk_reads = tier.disk_reads + replayed.totals.read_ahead;
+    let traffic = [tier.flash_hits + tier.dequeue_reads, tier.flash_writes, disk_reads, tier.disk_writes];
     Measured {
         system,
         throughput: rate(last.references - first.references, last.time_s - first.time_s),

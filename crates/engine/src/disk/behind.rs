@@ -1,0 +1,111 @@
+//! Writing behind: pages handed down are staged and written to disk in the background. What the layers have in common that
+//! hold nothing newer than disk but in memory: the disk alone, and SCE's cache.
+//!
+//! Invariant: when an evict of a dirty page returns, the page is staged for the disk, and every fetch gives that version or a
+//! newer one; a checkpoint makes it durable.
+
+use super::staging::{DiskStaging, Staged, WRITERS};
+use super::{DiskPages, DurableNotes};
+use crate::TierError;
+use crate::api::{Fetched, HandedDown, Source, Upstream, Victim};
+use crate::metrics::Tallies;
+use entresol_core::{Lsn, PageId};
+use entresol_device::Device;
+use entresol_runtime::{JoinHandle, spawn};
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+
+/// A disk and the pages on their way to it.
+pub(crate) struct WriteBehind {
+    pub disk: DiskPages,
+    staging: DiskStaging,
+    pub tallies: Tallies,
+    notes: DurableNotes,
+    upstream: Mutex<Option<Weak<dyn Upstream>>>,
+}
+
+impl WriteBehind {
+    pub(crate) fn new(device: Arc<dyn Device>, page_bytes: u32) -> Self {
+        Self {
+            disk: DiskPages::new(device, page_bytes),
+            staging: DiskStaging::new(page_bytes),
+            tallies: Tallies::default(),
+            notes: DurableNotes::default(),
+            upstream: Mutex::new(None),
+        }
+    }
+
+    /// Starts the tasks that write; `write` puts staged pages where they belong.
+    pub(crate) fn start_writers(
+        self: &Arc<Self>,
+        write: impl Fn(&[Staged<'_>]) -> Result<(), TierError> + Clone + Send + 'static,
+    ) -> Vec<JoinHandle> {
+        let task = |at| {
+            let (behind, write) = (self.clone(), write.clone());
+            spawn(&format!("disk writer {at}"), move || {
+                behind.staging.writer_task(write, |pages| behind.written(pages));
+            })
+        };
+        (0..WRITERS).map(task).collect()
+    }
+
+    fn written(&self, pages: &[(PageId, Lsn)]) -> Result<(), TierError> {
+        self.tallies.disk_writes.add(pages.len());
+        let upstream = self.upstream.lock().as_ref().and_then(Weak::upgrade);
+        self.notes.add(&self.disk, upstream.as_deref(), pages.iter().copied())
+    }
+
+    pub(crate) fn attach(&self, upstream: Weak<dyn Upstream>) {
+        *self.upstream.lock() = Some(upstream);
+    }
+
+    /// Fills `buffer` if `page` is on its way to disk.
+    pub(crate) fn fetch_staged(&self, page: PageId, buffer: &mut [u8]) -> Result<Option<Fetched>, TierError> {
+        self.disk.check_length(buffer)?;
+        if !self.staging.fetch(page, buffer)? {
+            return Ok(None);
+        }
+        self.tallies.staging_hits.add(1);
+        Ok(Some(clean(Source::Staging)))
+    }
+
+    /// Fills `buffer` from disk.
+    pub(crate) fn fetch_from_disk(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+        self.disk.read(page, buffer)?;
+        self.tallies.disk_reads.add(1);
+        Ok(clean(Source::Disk))
+    }
+
+    pub(crate) fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+        self.disk.check_length(data)?;
+        if victim.dirty {
+            self.staging.stage(victim.page, data)?;
+        }
+        self.tallies.handed_down(victim.dirty, victim.dirty);
+        Ok(HandedDown { dirty: false })
+    }
+
+    pub(crate) fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+        self.disk.check_length(data)?;
+        if victim.dirty && !self.staging.try_stage(victim.page, data)? {
+            return Ok(None);
+        }
+        self.tallies.handed_down(victim.dirty, victim.dirty);
+        Ok(Some(HandedDown { dirty: false }))
+    }
+
+    pub(crate) fn checkpoint(&self) -> Result<(), TierError> {
+        self.staging.drain()?;
+        self.disk.sync()
+    }
+
+    /// Ends the writers.
+    pub(crate) fn stop(&self) {
+        self.staging.stop();
+    }
+}
+
+/// What comes from a layer that holds nothing newer than disk.
+pub(crate) fn clean(source: Source) -> Fetched {
+    Fetched { source, dirty: false, fdirty: false }
+}

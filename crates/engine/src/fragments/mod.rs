@@ -1,0 +1,114 @@
+//! SCE's cache below a database (Kim et al., INFLOW 2014, §3): the core's [`Fragments`] with devices.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `options` | sizes and knobs |
+//! | `open` | what may not be overwritten, whose the disk is |
+//! | `shared` | the state that all tasks share, and the core's latch |
+//! | `fetch` | reading, from flash or disk |
+//! | `write` | staging → disk, and flash if the page's fragment is mapped |
+//! | `populate` | disk → flash, in the background |
+//!
+//! Invariants: flash is never newer than disk, and its directory lies in memory only: every open begins with an empty
+//! cache, and losing the flash at any time loses nothing. A page is served from flash only when checksum, id and the number
+//! of the population that brought it are as they must be. The latch is never held across an I/O or a wait.
+
+mod fetch;
+mod open;
+mod options;
+mod populate;
+mod shared;
+mod write;
+
+use crate::TierError;
+use crate::api::{Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
+use entresol_core::{Fragments, PageId};
+use entresol_device::Device;
+use entresol_runtime::{JoinHandle, spawn};
+use parking_lot::Mutex;
+use shared::Shared;
+use std::sync::{Arc, Weak};
+
+pub use options::FragmentOptions;
+
+/// A cache of fragments between a buffer pool and a disk.
+///
+/// Dropped without [`Layer::close`], it stops its tasks and leaves the disk as after a crash.
+pub struct FragmentTier {
+    shared: Arc<Shared>,
+    tasks: Mutex<Vec<JoinHandle>>,
+}
+
+impl FragmentTier {
+    /// Opens a labelled disk with an empty cache on `flash`. What is on `flash` is lost.
+    ///
+    /// # Errors
+    /// [`TierError::Config`] for impossible options or a flash device that is too small; [`TierError::Refused`] if the disk
+    /// or the flash device belongs to a cache that may hold pages newer than their disk, or if the disk has no label.
+    pub fn open(
+        flash: Arc<dyn Device>,
+        disk: Arc<dyn Device>,
+        options: FragmentOptions,
+    ) -> Result<Arc<Self>, TierError> {
+        let shared = Arc::new(open::open(flash, disk, options)?);
+        let writer = shared.clone();
+        let mut tasks = shared.behind.start_writers(move |pages| writer.write(pages));
+        for at in 0..options.workers {
+            let shared = shared.clone();
+            tasks.push(spawn(&format!("population worker {at}"), move || shared.population_task()));
+        }
+        Ok(Arc::new(Self { shared, tasks: Mutex::new(tasks) }))
+    }
+
+    /// Why the cache switched itself off and the database goes on from disk alone, if it did.
+    pub fn notice(&self) -> Option<String> {
+        self.shared.notice()
+    }
+}
+
+impl Layer for FragmentTier {
+    fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+        self.shared.fetch(page, buffer)
+    }
+
+    fn is_on_flash(&self, page: PageId) -> bool {
+        self.shared.look(page, |cache| Fragments::peek(cache, page)).is_some()
+    }
+
+    fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+        self.shared.behind.evict(victim, data)
+    }
+
+    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+        self.shared.behind.try_evict(victim, data)
+    }
+
+    fn checkpoint(&self) -> Result<(), TierError> {
+        self.shared.behind.checkpoint()
+    }
+
+    fn attach(&self, upstream: Weak<dyn Upstream>) {
+        self.shared.behind.attach(upstream);
+    }
+
+    fn metrics(&self) -> TierMetrics {
+        self.shared.metrics()
+    }
+
+    fn close(&self) -> Result<(), TierError> {
+        if self.tasks.lock().is_empty() {
+            return Ok(());
+        }
+        let result = self.shared.behind.checkpoint();
+        self.shared.stop();
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.into_iter().for_each(JoinHandle::join);
+        result
+    }
+}
+
+impl Drop for FragmentTier {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}

@@ -1,0 +1,58 @@
+//! Making the cache. Nothing is written before everything that could be refused has been looked at.
+//!
+//! The cache leaves zeros where superblocks of other caches lie, so that nobody takes what it puts behind them for a cache
+//! of theirs.
+
+use super::FragmentOptions;
+use super::shared::Shared;
+use crate::TierError;
+use crate::buffer::AlignedBuffer;
+use crate::disk::binding::expect_label;
+use crate::disk::open_unbound;
+use crate::tier::{flash_error, read_newest};
+use entresol_core::fragment_region_bytes;
+use entresol_device::Device;
+use entresol_format::layout::disk_offset;
+use entresol_format::superblock::{COPIES, COPY_STRIDE};
+use std::sync::Arc;
+
+pub(super) fn open(
+    flash: Arc<dyn Device>,
+    disk: Arc<dyn Device>,
+    options: FragmentOptions,
+) -> Result<Shared, TierError> {
+    options.validate()?;
+    let (needed, found) = (options.flash_bytes(), flash.geometry().capacity_bytes);
+    if found < needed {
+        return Err(TierError::Config(format!(
+            "the flash device has {found} bytes, a cache of this size needs {needed}; choose fewer fragments or a larger \
+             device"
+        )));
+    }
+    let label = expect_label(&*disk, options.page_bytes)?;
+    if let Some(old) = read_newest(&*flash)?.0
+        && old.disk != label.disk
+        && old.may_hold_dirty()
+    {
+        return Err(TierError::Refused(format!(
+            "the flash device holds cache {} of another disk, {}, which may have pages newer than that disk; detach it \
+             there, or wipe the flash device if that database is not wanted any more",
+            old.cache, old.disk
+        )));
+    }
+    let config = options.config(volume_pages(&*disk, options.page_bytes));
+    config.validate().map_err(|error| TierError::Config(error.to_string()))?;
+    open_unbound(&*disk, options.page_bytes)?;
+    let blank = AlignedBuffer::new((COPIES * COPY_STRIDE) as usize);
+    flash.write(0, &blank).and_then(|()| flash.sync()).map_err(flash_error)?;
+    let region = vec![0u64; fragment_region_bytes(&config) / 8];
+    Shared::new(flash, disk, options, config, region)
+}
+
+/// Pages that have a place on `disk`, as far as they can be numbered.
+fn volume_pages(disk: &dyn Device, page_bytes: u32) -> u32 {
+    let pages =
+        disk.geometry().capacity_bytes.saturating_sub(disk_offset(entresol_core::PageId(0), page_bytes))
+            / u64::from(page_bytes);
+    u32::try_from(pages).unwrap_or(u32::MAX).min(u32::MAX - entresol_core::FRAGMENT_PAGES_MAX)
+}

@@ -1,0 +1,77 @@
+//! Settings of a cache of fragments.
+
+use crate::TierError;
+use entresol_core::{FragmentConfig, SlotId};
+use entresol_format::layout::{fragment_page_offset, page_bytes_possible};
+
+/// What a cache of fragments is made of. Nothing of it lies on flash, so all of it may change from one open to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentOptions {
+    /// Bytes of a page: a power of two, 4 KiB to 32 KiB.
+    pub page_bytes: u32,
+    /// Fragments that fit on flash.
+    pub slots: u32,
+    /// Pages of a fragment, 1 to 256.
+    pub fragment_pages: u32,
+    /// Tasks that populate, and populations that may be under way at once.
+    pub workers: u32,
+    /// Most populations begun in a thousand reads and writes.
+    pub pace_permille: u32,
+}
+
+impl FragmentOptions {
+    /// The usual settings for about `flash_pages` pages of 4 KiB: fragments of 1 MiB, smaller ones where fewer than 64 of
+    /// them would fit.
+    pub fn new(flash_pages: u32) -> Self {
+        let page_bytes = 4096;
+        let config = FragmentConfig::sized(1, flash_pages, page_bytes);
+        Self {
+            page_bytes,
+            slots: config.slots,
+            fragment_pages: config.fragment_pages,
+            workers: config.workers,
+            pace_permille: config.pace_permille,
+        }
+    }
+
+    /// The same with so many fragments of so many pages, and the pace that is usual for them.
+    pub fn with_fragments(self, fragment_pages: u32, slots: u32) -> Self {
+        let flash_pages = fragment_pages.saturating_mul(slots);
+        let config = FragmentConfig::new(1, slots).with_fragments(fragment_pages, flash_pages);
+        Self { slots: config.slots, fragment_pages, pace_permille: config.pace_permille, ..self }
+    }
+
+    /// Pages that fit on flash.
+    pub fn flash_pages(&self) -> u64 {
+        u64::from(self.slots) * u64::from(self.fragment_pages)
+    }
+
+    /// How large the flash device must be, in bytes.
+    pub fn flash_bytes(&self) -> u64 {
+        fragment_page_offset(SlotId(0), self.page_bytes) + self.flash_pages() * u64::from(self.page_bytes)
+    }
+
+    /// The core's view of them, below a volume of so many pages.
+    pub(super) fn config(&self, volume_pages: u32) -> FragmentConfig {
+        FragmentConfig {
+            fragment_pages: self.fragment_pages,
+            workers: self.workers,
+            pace_permille: self.pace_permille,
+            ..FragmentConfig::new(volume_pages, self.slots)
+        }
+    }
+
+    /// Says whether a cache can be made from them.
+    ///
+    /// # Errors
+    /// [`TierError::Config`] says what is not possible and what is.
+    pub fn validate(&self) -> Result<(), TierError> {
+        if !page_bytes_possible(self.page_bytes) {
+            return Err(TierError::Config(format!(
+                "a page of {} bytes is not possible; choose 4096, 8192, 16384 or 32768",
+                self.page_bytes
+            )));
+        }
+        self.config(1).validate().map_err(|error| TierError::Config(error.to_string()))
+    }
+}
