@@ -38,6 +38,15 @@ fn tpcc_prints_and_writes_its_results() {
 }
 
 #[test]
+fn tpcc_runs_on_a_cache_of_fragments() {
+    let arguments = ["tpcc", "--system", "sce", "--flash-percent", "30", "--minutes", "0.2"];
+    let (_, values, _) = results(&arguments);
+    let run = &values[0];
+    assert_eq!((&run["system"], &run["consistency_ok"]), (&"sce".into(), &true.into()));
+    assert!(run["flash_hit_rate"].as_f64().is_some_and(|rate| rate > 0.02), "{run}");
+}
+
+#[test]
 fn restart_prints_and_writes_its_results() {
     let arguments = ["restart", "--system", "face-gsc", "--minutes", "0.2", "--checkpoint-interval", "5"];
     let (shown, values, page) = results(&arguments);

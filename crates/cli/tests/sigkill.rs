@@ -6,8 +6,8 @@
 //! shutdown, half the time on what a crash left.
 
 use entresol_core::PolicyKind;
-use entresol_engine::TierOptions;
-use entresol_lab::bench::{Line, RealStore, Worker, read_record};
+use entresol_engine::{FragmentOptions, TierOptions};
+use entresol_lab::bench::{CacheOptions, Line, RealStore, Worker, read_record};
 use entresol_lab::config::{RealPaths, System, Warmup};
 use entresol_runtime::rng::Rng;
 use entresol_store::{Replacement, Store};
@@ -31,8 +31,11 @@ const FRAMES_VERIFYING: usize = 8192;
 fn store(system: System, folder: &Path) -> RealStore {
     let tier = match system {
         System::Cached(policy) => {
-            Some(TierOptions { group_pages: 8, segment_entries: 64, ..TierOptions::new(policy, 256) })
+            let options =
+                TierOptions { group_pages: 8, segment_entries: 64, ..TierOptions::new(policy, 256) };
+            Some(CacheOptions::Slots(options))
         }
+        System::Fragments => Some(CacheOptions::Fragments(FragmentOptions::new(256))),
         System::DiskOnly | System::FlashOnly => None,
     };
     RealStore {
@@ -127,7 +130,8 @@ fn verify(store: &RealStore, acknowledged: &[Acknowledged], shut_down: bool, con
 
 fn check_flash(store: &RealStore, context: &str) {
     let rig = store.machine().unwrap_or_else(|error| panic!("{context}: {error:#}"));
-    let Some(flash) = rig.flash else { return };
+    // SCE leaves nothing on flash that outlives it.
+    let (Some(flash), Some(CacheOptions::Slots(_))) = (rig.flash, rig.tier) else { return };
     let report =
         entresol_engine::check(&*flash, Some(rig.disk)).unwrap_or_else(|error| panic!("{context}: {error}"));
     assert!(report.is_sound(), "{context}: {report}");
@@ -186,6 +190,12 @@ fn face_loses_nothing_when_killed() {
 #[test]
 fn lc_loses_nothing_when_killed() {
     killed_again_and_again(System::Cached(PolicyKind::Lc), 15);
+}
+
+/// The cache is empty after each kill: recovery reads the disk.
+#[test]
+fn sce_loses_nothing_when_killed() {
+    killed_again_and_again(System::Fragments, 8);
 }
 
 #[test]

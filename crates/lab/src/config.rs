@@ -15,6 +15,8 @@ pub enum System {
     FlashOnly,
     /// The store on disk with a flash cache.
     Cached(PolicyKind),
+    /// The store on disk with SCE's cache of fragments.
+    Fragments,
 }
 
 impl System {
@@ -27,8 +29,8 @@ impl System {
         System::Cached(PolicyKind::FaceGr),
         System::Cached(PolicyKind::FaceGsc),
     ];
-    /// All: the six of figure 4 in its order, then the other policies.
-    pub const ALL: [System; 14] = [
+    /// All: the six of figure 4 in its order, then the other policies, then SCE.
+    pub const ALL: [System; 15] = [
         System::DiskOnly,
         System::FlashOnly,
         System::Cached(PolicyKind::Lc),
@@ -43,6 +45,7 @@ impl System {
         System::Cached(PolicyKind::Lru),
         System::Cached(PolicyKind::Fifo),
         System::Cached(PolicyKind::Clock),
+        System::Fragments,
     ];
 
     /// The systems of FaCE's experiments (§5), with which [`System::ALL`] begins.
@@ -54,7 +57,13 @@ impl System {
             System::DiskOnly => "disk-only",
             System::FlashOnly => "flash-only",
             System::Cached(policy) => policy.name(),
+            System::Fragments => "sce",
         }
+    }
+
+    /// Whether it has a flash cache.
+    pub const fn has_cache(self) -> bool {
+        matches!(self, System::Cached(_) | System::Fragments)
     }
 
     /// The system of that name.

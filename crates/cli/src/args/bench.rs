@@ -41,6 +41,7 @@ Systems:
   glb         flash cache on exit, write-back, exclusive: one LRU list over DRAM and flash
   flashcache  flash cache on entry, write-back, set-associative FIFO
   lru, fifo, clock   flash cache on entry, write-back, for comparison
+  sce         flash cache by fragments of 1 MiB, populated in the background, write-through if mapped
 
 Examples:
   entresol bench tpcc

@@ -2,8 +2,8 @@
 
 use super::values;
 use clap::Args;
-use entresol_engine::TierOptions;
-use entresol_lab::bench::{RealStore, Worker};
+use entresol_engine::{FragmentOptions, TierOptions};
+use entresol_lab::bench::{CacheOptions, RealStore, Worker};
 use entresol_lab::config::{RealPaths, System, Warmup};
 use entresol_store::Replacement;
 use entresol_tpcc::Scale;
@@ -31,7 +31,7 @@ pub struct WorkerArgs {
     /// Bytes of the log's device
     #[arg(long)]
     log_bytes: u64,
-    /// Flash slots; 0: no flash cache
+    /// Flash slots, or fragments on flash; 0: no flash cache
     #[arg(long, default_value = "0")]
     slots: u32,
     /// Pages of a group
@@ -40,6 +40,9 @@ pub struct WorkerArgs {
     /// Entries of a directory segment
     #[arg(long, default_value = "64000")]
     segment_entries: u32,
+    /// Pages of a fragment
+    #[arg(long, default_value = "256", value_parser = values::fragment_pages)]
+    fragment_pages: u32,
     /// DRAM frames
     #[arg(long)]
     frames: usize,
@@ -92,7 +95,12 @@ impl WorkerArgs {
                 let mut tier = TierOptions::new(policy, self.slots);
                 (tier.slots, tier.group_pages) = (self.slots, self.group_pages);
                 tier.segment_entries = self.segment_entries;
-                Some(tier)
+                Some(CacheOptions::Slots(tier))
+            }
+            System::Fragments if self.slots > 0 => {
+                let pages = self.slots.saturating_mul(self.fragment_pages);
+                let fragments = FragmentOptions::new(pages).with_fragments(self.fragment_pages, self.slots);
+                Some(CacheOptions::Fragments(fragments))
             }
             _ => None,
         };
@@ -121,14 +129,14 @@ mod tests {
     use crate::args::{Cli, Command};
     use clap::Parser;
     use entresol_core::PolicyKind;
-    use entresol_engine::TierOptions;
-    use entresol_lab::bench::{RealStore, Worker};
+    use entresol_engine::{FragmentOptions, TierOptions};
+    use entresol_lab::bench::{CacheOptions, RealStore, Worker};
     use entresol_lab::config::{RealPaths, System, Warmup};
     use entresol_store::Replacement;
     use entresol_tpcc::Scale;
     use std::time::Duration;
 
-    fn worker(system: System, tier: Option<TierOptions>) -> Worker {
+    fn worker(system: System, tier: Option<CacheOptions>) -> Worker {
         Worker {
             store: RealStore {
                 system,
@@ -157,8 +165,9 @@ mod tests {
         };
         let lc = TierOptions::new(PolicyKind::Lc, 64_000);
         for worker in [
-            worker(System::Cached(PolicyKind::FaceGsc), Some(gsc)),
-            worker(System::Cached(PolicyKind::Lc), Some(lc)),
+            worker(System::Cached(PolicyKind::FaceGsc), Some(CacheOptions::Slots(gsc))),
+            worker(System::Cached(PolicyKind::Lc), Some(CacheOptions::Slots(lc))),
+            worker(System::Fragments, Some(CacheOptions::Fragments(FragmentOptions::new(64_000)))),
             Worker { load: None, warmup: Warmup::Auto, ..worker(System::DiskOnly, None) },
         ] {
             let arguments = [vec!["entresol".into()], worker.arguments()].concat();

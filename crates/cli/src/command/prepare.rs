@@ -4,6 +4,7 @@ use crate::args::MachineArgs;
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use entresol_core::Config;
+use entresol_engine::FragmentOptions;
 use entresol_lab::config::{BenchConfig, RealPaths, Run, System, Warmup};
 use entresol_lab::report::{self, Report, html, terminal};
 use entresol_store::Replacement;
@@ -107,8 +108,11 @@ fn usable(option: &str, path: &Path, overwrite: bool) -> Result<PathBuf, Failure
 pub fn sizes(config: &BenchConfig, runs: &[Run]) -> Result<(), Failure> {
     let pages_max = f64::from(config.warehouses) * WAREHOUSE_PAGES_MAX;
     for run in runs {
-        let System::Cached(policy) = run.system else { continue };
         let slots = (pages_max * run.flash_percent / 100.0).min(f64::from(u32::MAX)) as u32;
+        let System::Cached(policy) = run.system else {
+            fragments(run, config, slots)?;
+            continue;
+        };
         let cache = Config::new(policy, slots);
         let share = format!(
             "--flash-percent {}: of {} warehouses that is about",
@@ -137,6 +141,20 @@ pub fn sizes(config: &BenchConfig, runs: &[Run]) -> Result<(), Failure> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Refuses a cache of fragments that cannot be.
+fn fragments(run: &Run, config: &BenchConfig, pages: u32) -> Result<(), Failure> {
+    if run.system != System::Fragments {
+        return Ok(());
+    }
+    FragmentOptions::new(pages).validate().map_err(|error| {
+        Failure::input(format!(
+            "--flash-percent {}: of {} warehouses that is about {pages} pages ({error}); choose another share or other \
+             --warehouses",
+            run.flash_percent, config.warehouses
+        ))
+    })
 }
 
 /// Bytes of memory that the system could give now, where it tells.

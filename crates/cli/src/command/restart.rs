@@ -36,7 +36,7 @@ pub fn run(args: &RestartArgs) -> Result<(), Failure> {
 fn runs(args: &RestartArgs) -> Vec<(Run, Duration)> {
     let run = |system: &System| Run {
         system: *system,
-        flash_percent: if matches!(system, System::Cached(_)) { args.flash_percent } else { 0.0 },
+        flash_percent: if system.has_cache() { args.flash_percent } else { 0.0 },
     };
     let of = |system: &System| {
         args.checkpoint_interval.iter().map(|interval| (run(system), *interval)).collect::<Vec<_>>()

@@ -61,7 +61,7 @@ fn record_of(path: &Path, runs: &[Run]) -> Result<(Run, OutputFile), Failure> {
 fn runs(systems: &[System], flash_percents: &[f64]) -> Vec<Run> {
     let of = |system: &System| match system {
         System::DiskOnly | System::FlashOnly => vec![Run { system: *system, flash_percent: 0.0 }],
-        System::Cached(_) => {
+        System::Cached(_) | System::Fragments => {
             flash_percents.iter().map(|percent| Run { system: *system, flash_percent: *percent }).collect()
         }
     };
@@ -71,7 +71,7 @@ fn runs(systems: &[System], flash_percents: &[f64]) -> Vec<Run> {
 fn name(run: &Run) -> String {
     match run.system {
         System::DiskOnly | System::FlashOnly => run.system.name().to_owned(),
-        System::Cached(_) => format!("{} {} %", run.system.name(), run.flash_percent),
+        System::Cached(_) | System::Fragments => format!("{} {} %", run.system.name(), run.flash_percent),
     }
 }
 

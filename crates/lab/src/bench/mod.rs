@@ -3,6 +3,7 @@
 //! A database is loaded once ([`image`]); each simulated run works on a copy-on-write view of it, under its own virtual
 //! clock ([`rig`]). Results depend on the configuration and the seed alone; their digests say so.
 
+mod cache;
 pub(crate) mod digest;
 pub(crate) mod image;
 pub(crate) mod parallel;
@@ -78,6 +79,7 @@ pub fn run_restart(
     })
 }
 
+pub use cache::CacheOptions;
 pub use real::{restart_real, run_tpcc_real};
 pub use real_record::{Line, read_record};
 pub use real_store::RealStore;

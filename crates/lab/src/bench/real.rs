@@ -1,11 +1,12 @@
 //! The same experiments on real files or devices, on threads under the wall clock, one run after the other.
 
+use crate::bench::cache::CacheOptions;
 use crate::bench::image::{LOG_BYTES, PAGE_BYTES, disk_bytes};
 use crate::bench::real_record::{Line, read_record};
 use crate::bench::real_store::RealStore;
 use crate::bench::real_worker::Worker;
 use crate::bench::record::Recording;
-use crate::bench::rig::{sizes, tier_options};
+use crate::bench::rig::sizes;
 use crate::bench::verify::consistent;
 use crate::bench::{Progress, restart, tpcc};
 use crate::config::{BenchConfig, RealPaths, Run, Stage};
@@ -166,7 +167,7 @@ fn describe(
         paths: paths(config)?.clone(),
         database_bytes: disk_bytes(config.warehouses),
         log_bytes: LOG_BYTES,
-        tier: tier_options(run, slots)?,
+        tier: CacheOptions::of(run, slots)?,
         frames: frames as usize,
         replacement: config.replacement,
         checkpoint_interval,

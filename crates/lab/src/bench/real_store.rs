@@ -1,12 +1,12 @@
 //! A store on real files or devices: how large they are, how they are opened, wiped and loaded.
 
 use crate::bench::Progress;
+use crate::bench::cache::CacheOptions;
 use crate::bench::image::{self, PAGE_BYTES, store_options};
-use crate::bench::rig::{Rig, knows_what_is_durable};
+use crate::bench::rig::Rig;
 use crate::config::{RealPaths, System};
 use anyhow::Context;
 use entresol_device::{Device, FileOptions, OpenDevice, open_device};
-use entresol_engine::{TierOptions, flash_bytes};
 use entresol_store::{Options, Replacement};
 use entresol_tpcc::LoadConfig;
 use parking_lot::Mutex;
@@ -30,7 +30,7 @@ pub struct RealStore {
     /// Bytes of the log's file or device that are used.
     pub log_bytes: u64,
     /// The flash cache, where the system has one.
-    pub tier: Option<TierOptions>,
+    pub tier: Option<CacheOptions>,
     /// DRAM frames.
     pub frames: usize,
     /// Which of them goes first.
@@ -54,7 +54,7 @@ impl RealStore {
 
     fn open_flash(&self) -> anyhow::Result<Option<Arc<dyn Device>>> {
         let Some(tier) = &self.tier else { return Ok(None) };
-        open("flash cache", &self.paths.flash, flash_bytes(tier)).map(Some)
+        open("flash cache", &self.paths.flash, tier.flash_bytes()).map(Some)
     }
 
     /// Opens the devices, creating or growing files. While the machine lives, no other process can.
@@ -70,7 +70,7 @@ impl RealStore {
             tier: self.tier.clone(),
             options: Options {
                 replacement: self.replacement,
-                durable_notes: knows_what_is_durable(self.tier.as_ref()),
+                durable_notes: self.tier.as_ref().is_some_and(CacheOptions::knows_what_is_durable),
                 ..store_options(self.frames, Some(self.checkpoint_interval))
             },
             modelled: Vec::new(),

@@ -3,6 +3,7 @@
 //! Invariant: a line is written in one system call, after the commit that it tells of has returned, so that the parent's
 //! record is right whenever the kill comes.
 
+use crate::bench::cache::CacheOptions;
 use crate::bench::real_record::Line;
 use crate::bench::real_store::RealStore;
 use crate::bench::restart::to_mid_interval;
@@ -81,10 +82,17 @@ impl Worker {
         add("--log", &store.paths.log);
         add("--database-bytes", &store.database_bytes.to_string());
         add("--log-bytes", &store.log_bytes.to_string());
-        if let Some(tier) = &store.tier {
-            add("--slots", &tier.slots.to_string());
-            add("--group-pages", &tier.group_pages.to_string());
-            add("--segment-entries", &tier.segment_entries.to_string());
+        match &store.tier {
+            Some(CacheOptions::Slots(tier)) => {
+                add("--slots", &tier.slots.to_string());
+                add("--group-pages", &tier.group_pages.to_string());
+                add("--segment-entries", &tier.segment_entries.to_string());
+            }
+            Some(CacheOptions::Fragments(tier)) => {
+                add("--slots", &tier.slots.to_string());
+                add("--fragment-pages", &tier.fragment_pages.to_string());
+            }
+            None => {}
         }
         add("--frames", &store.frames.to_string());
         add("--replacement", &if store.replacement == Replacement::Lru { "lru" } else { "clock" });

@@ -1,13 +1,14 @@
 //! One system on its devices: what a run stands on.
 
+use crate::bench::cache::CacheOptions;
 use crate::bench::image::{Image, PAGE_BYTES, store_options};
 use crate::bench::split::Split;
 use crate::config::{BenchConfig, Run, System};
 use anyhow::{Context, bail};
-use entresol_core::{Config, Lsn, PageId, Placement, SlotId};
+use entresol_core::{Config, Lsn, PageId, SlotId};
 use entresol_device::memory::Reference;
 use entresol_device::{Device, MemoryDevice, ModelDevice, Profile, Scale};
-use entresol_engine::{DiskLayer, FlashTier, Layer, TierOptions, disk_offset, flash_bytes};
+use entresol_engine::{DiskLayer, Layer, disk_offset};
 use entresol_format::Layout;
 use entresol_format::page::header;
 use entresol_store::{Options, Parts, Store};
@@ -42,7 +43,7 @@ pub struct Rig {
     /// Under the flash cache.
     pub flash: Option<Arc<dyn Device>>,
     /// The shape of the flash cache.
-    pub tier: Option<TierOptions>,
+    pub tier: Option<CacheOptions>,
     /// The store's.
     pub options: Options,
     /// What a modelled log keeps its content in.
@@ -67,25 +68,18 @@ pub fn sizes(config: &BenchConfig, database_pages: u64, run: Run) -> (u64, u64) 
     let share = |percent: f64| (database_pages as f64 * percent / 100.0).round() as u64;
     let frames = share(config.dram_percent).max(FRAMES_PER_CLIENT * u64::from(config.clients));
     let slots = match run.system {
-        System::Cached(_) => share(run.flash_percent),
+        System::Cached(_) | System::Fragments => share(run.flash_percent),
         System::DiskOnly | System::FlashOnly => 0,
     };
     (frames, slots)
-}
-
-/// The shape of a run's flash cache, if it has one.
-pub fn tier_options(run: Run, slots: u64) -> anyhow::Result<Option<TierOptions>> {
-    let System::Cached(policy) = run.system else { return Ok(None) };
-    let slots = u32::try_from(slots).context("the flash cache is too large: at most 2^28 pages")?;
-    Ok(Some(TierOptions::new(policy, slots)))
 }
 
 impl Media {
     /// Copy-on-write media over the loaded database, and empty flash.
     pub fn over(image: &Image, config: &BenchConfig, run: Run) -> anyhow::Result<Self> {
         let (_, slots) = sizes(config, image.pages, run);
-        let flash = tier_options(run, slots)?.map(|tier| {
-            Arc::new(MemoryDevice::new("flash", flash_bytes(&tier)).with_reference(similar_pages(image)))
+        let flash = CacheOptions::of(run, slots)?.map(|tier| {
+            Arc::new(MemoryDevice::new("flash", tier.flash_bytes()).with_reference(similar_pages(image)))
         });
         Ok(Self {
             disk: Arc::new(MemoryDevice::over("disk", image.disk.clone())),
@@ -109,7 +103,9 @@ impl Media {
     /// # Errors
     /// If there is no such profile, or no flash cache.
     pub fn directory_on(&self, rig: &mut Rig, image: &Image, profile: &str) -> anyhow::Result<()> {
-        let (Some(media), Some(tier)) = (&self.flash, &rig.tier) else { bail!("there is no flash cache") };
+        let (Some(media), Some(CacheOptions::Slots(tier))) = (&self.flash, &rig.tier) else {
+            bail!("there is no flash cache of slots")
+        };
         let tail = rig.modelled.last().context("the flash device is modelled")?.clone();
         let head: Modelled = Arc::new(Profile::named(profile)?.build(media.clone(), scale_of(image)));
         let layout =
@@ -137,7 +133,7 @@ impl Media {
         let disk = build(under_database, &self.disk)?;
         let log = build(log_device(&config.flash_device), &self.log)?;
         let flash = self.flash.as_ref().map(|media| build(&config.flash_device, media)).transpose()?;
-        let tier = tier_options(run, slots)?;
+        let tier = CacheOptions::of(run, slots)?;
         Ok(Rig {
             modelled: [Some(&disk), Some(&log), flash.as_ref()].into_iter().flatten().cloned().collect(),
             disk,
@@ -146,18 +142,12 @@ impl Media {
             flash: flash.map(|device| device as Arc<dyn Device>),
             options: Options {
                 replacement: config.replacement,
-                durable_notes: knows_what_is_durable(tier.as_ref()),
+                durable_notes: tier.as_ref().is_some_and(CacheOptions::knows_what_is_durable),
                 ..store_options(frames as usize, Some(checkpoint_interval))
             },
             tier,
         })
     }
-}
-
-/// FaCE's groups are durable when they are published, so the log can note at no cost what a restart need not redo. A disk
-/// or LC would have to sync for that; the paper's baseline, PostgreSQL, has no such notes.
-pub fn knows_what_is_durable(tier: Option<&TierOptions>) -> bool {
-    tier.is_some_and(|tier| tier.policy.placement() == Placement::Log)
 }
 
 /// The log has a device of its own, of the same time as the flash device: four spindles of the paper's array with their
@@ -174,7 +164,7 @@ impl Rig {
     /// A new flash cache on the database, or the database alone.
     pub fn create_layer(&self) -> anyhow::Result<Arc<dyn Layer>> {
         Ok(match (&self.flash, &self.tier) {
-            (Some(flash), Some(tier)) => FlashTier::create(flash.clone(), self.disk.clone(), tier.clone())?,
+            (Some(flash), Some(tier)) => tier.create(flash.clone(), self.disk.clone())?,
             _ => DiskLayer::open(self.disk.clone(), PAGE_BYTES)?,
         })
     }
@@ -182,10 +172,7 @@ impl Rig {
     /// The same layer after a crash.
     pub fn reopen_layer(&self) -> anyhow::Result<(Arc<dyn Layer>, Duration)> {
         Ok(match (&self.flash, &self.tier) {
-            (Some(flash), Some(tier)) => {
-                let (layer, report) = FlashTier::open(flash.clone(), self.disk.clone(), tier.clone())?;
-                (layer, report.duration)
-            }
+            (Some(flash), Some(tier)) => tier.reopen(flash.clone(), self.disk.clone())?,
             _ => (DiskLayer::open(self.disk.clone(), PAGE_BYTES)?, Duration::ZERO),
         })
     }

@@ -165,7 +165,7 @@ fn recovery(results: &[RestartResult]) -> Section {
 fn configuration(results: &[RestartResult], extra: &[(String, String)]) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     if let Some(first) = results.first() {
-        let cached = results.iter().find(|r| matches!(System::from_name(&r.system), Some(System::Cached(_))));
+        let cached = results.iter().find(|r| System::from_name(&r.system).is_some_and(System::has_cache));
         rows = vec![
             ("flash device".into(), first.flash_device.clone()),
             ("disk device".into(), first.disk_device.clone()),

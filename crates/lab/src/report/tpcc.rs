@@ -67,7 +67,7 @@ fn one(value: f64) -> String {
 }
 
 fn has_cache(result: &TpccResult) -> bool {
-    matches!(System::from_name(&result.system), Some(System::Cached(_)))
+    System::from_name(&result.system).is_some_and(System::has_cache)
 }
 
 fn system_rank(name: &str) -> usize {

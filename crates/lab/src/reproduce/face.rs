@@ -232,7 +232,9 @@ const REASONS: &[(&str, &str, &str)] = &[
 
 fn grid(systems: &[System], sizes: &[f64]) -> Vec<Run> {
     let of = |system: &System| match system {
-        System::Cached(_) => sizes.iter().map(|size| Run { system: *system, flash_percent: *size }).collect(),
+        system if system.has_cache() => {
+            sizes.iter().map(|size| Run { system: *system, flash_percent: *size }).collect()
+        }
         _ => vec![Run { system: *system, flash_percent: 0.0 }],
     };
     systems.iter().flat_map(of).collect()

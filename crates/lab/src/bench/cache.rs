@@ -1,0 +1,74 @@
+//! The shape of a run's flash cache: slots under a policy, or SCE's fragments.
+
+use crate::config::{Run, System};
+use anyhow::Context;
+use entresol_core::Placement;
+use entresol_device::Device;
+use entresol_engine::{FlashTier, FragmentOptions, FragmentTier, Layer, TierOptions, flash_bytes};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the cache is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CacheOptions {
+    /// Slots under a policy of the core.
+    Slots(TierOptions),
+    /// SCE's fragments.
+    Fragments(FragmentOptions),
+}
+
+impl CacheOptions {
+    /// The cache of a run with so many pages of flash, if it has one.
+    ///
+    /// # Errors
+    /// If there are more pages than can be numbered.
+    pub fn of(run: Run, pages: u64) -> anyhow::Result<Option<Self>> {
+        let pages = || u32::try_from(pages).context("the flash cache is too large: at most 2^28 pages");
+        Ok(match run.system {
+            System::DiskOnly | System::FlashOnly => None,
+            System::Cached(policy) => Some(Self::Slots(TierOptions::new(policy, pages()?))),
+            System::Fragments => Some(Self::Fragments(FragmentOptions::new(pages()?))),
+        })
+    }
+
+    /// How large the flash device must be, in bytes.
+    pub fn flash_bytes(&self) -> u64 {
+        match self {
+            Self::Slots(options) => flash_bytes(options),
+            Self::Fragments(options) => options.flash_bytes(),
+        }
+    }
+
+    /// A new, empty cache.
+    pub(super) fn create(
+        &self,
+        flash: Arc<dyn Device>,
+        disk: Arc<dyn Device>,
+    ) -> anyhow::Result<Arc<dyn Layer>> {
+        Ok(match self {
+            Self::Slots(options) => FlashTier::create(flash, disk, options.clone())?,
+            Self::Fragments(options) => FragmentTier::open(flash, disk, *options)?,
+        })
+    }
+
+    /// The cache after a crash, and how long its directory took to come back. SCE's is in memory only.
+    pub(super) fn reopen(
+        &self,
+        flash: Arc<dyn Device>,
+        disk: Arc<dyn Device>,
+    ) -> anyhow::Result<(Arc<dyn Layer>, Duration)> {
+        Ok(match self {
+            Self::Slots(options) => {
+                let (layer, report) = FlashTier::open(flash, disk, options.clone())?;
+                (layer, report.duration)
+            }
+            Self::Fragments(options) => (FragmentTier::open(flash, disk, *options)?, Duration::ZERO),
+        })
+    }
+
+    /// FaCE's groups are durable when they are published, so the log can note at no cost what a restart need not redo. A
+    /// disk, LC or SCE would have to sync for that; the paper's baseline, PostgreSQL, has no such notes.
+    pub fn knows_what_is_durable(&self) -> bool {
+        matches!(self, Self::Slots(options) if options.policy.placement() == Placement::Log)
+    }
+}
