@@ -89,9 +89,12 @@ fn watts(flash: f64, dram: f64) -> f64 {
     layer_watts(flash, page, SSD_WATTS_PER_GB) + layer_watts(dram, page, RAM_WATTS_PER_GB)
 }
 
+/// Slots that a flash layer keeps free or becoming free, and some more: sixteen groups of 64.
+const KEPT_FREE: u32 = 1024;
+
 /// See [`Workload::enough`].
 fn enough(pages: u32) -> [u32; 2] {
-    let b = pages.div_ceil(8);
+    let b = (pages + KEPT_FREE).div_ceil(8);
     [b, 2 * b]
 }
 
