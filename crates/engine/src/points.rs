@@ -19,7 +19,6 @@ entresol_runtime::coverage_points! {
     REBUILT = "recover: a durable group without its summary, by its pages' headers";
     GROUP_DAMAGED = "recover: refused, summary and page of a durable group are damaged";
     GROUP_LOST = "recover: refused, the write of a durable group was lost";
-    OLDER_ROUND = "recover: a group below the front was written over";
     LEFTOVER = "recover: a leftover of an older epoch is ignored";
     REPAIRED = "recover: summaries are repaired";
     UNSURE_DESTAGED = "recover: write-through copies to disk what is unsure";

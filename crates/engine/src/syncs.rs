@@ -2,7 +2,8 @@
 //!
 //! A sync that fails may have lost what *others* had written, and the operating system tells only one of them (Rebello et
 //! al., "Can Applications Recover from fsync Failures?", ATC 2020). Invariants: a sync counts only when none that was under
-//! way at the same time has failed; and after a failure none succeeds any more.
+//! way at the same time has failed; after a failure none succeeds any more; and what a failing sync has lost is not read
+//! back in its older version, not even before the failure is known.
 
 use crate::signal::Signal;
 use entresol_device::{Device, DeviceError};
@@ -10,8 +11,11 @@ use parking_lot::Mutex;
 
 #[derive(Default)]
 struct State {
-    next: u64,
+    /// How many have begun; they are counted from 1.
+    begun: u64,
     under_way: Vec<u64>,
+    /// The newest that counts.
+    succeeded: u64,
     failed: Option<DeviceError>,
 }
 
@@ -30,8 +34,8 @@ impl Syncs {
             if let Some(failed) = &state.failed {
                 return Err(failed.clone());
             }
-            let number = state.next;
-            state.next += 1;
+            state.begun += 1;
+            let number = state.begun;
             state.under_way.push(number);
             number
         };
@@ -42,11 +46,19 @@ impl Syncs {
             if let Err(error) = &result {
                 state.failed.get_or_insert_with(|| error.clone());
             }
-            state.next
+            state.begun
         };
         self.done.notify_all();
         result?;
         // One that began before this one ended may have lost what this one should have made durable.
+        self.wait_for(end)?;
+        let mut state = self.state.lock();
+        state.succeeded = state.succeeded.max(number);
+        Ok(())
+    }
+
+    /// Waits until none of the first `end` syncs is under way; an error if one has failed.
+    fn wait_for(&self, end: u64) -> Result<(), DeviceError> {
         loop {
             let seen = self.done.epoch();
             {
@@ -54,12 +66,30 @@ impl Syncs {
                 if let Some(failed) = &state.failed {
                     return Err(failed.clone());
                 }
-                if state.under_way.iter().all(|one| *one >= end) {
+                if state.under_way.iter().all(|one| *one > end) {
                     return Ok(());
                 }
             }
             self.done.wait(seen);
         }
+    }
+
+    /// The first sync that can make durable what has been written by now.
+    pub(crate) fn next(&self) -> u64 {
+        self.state.lock().begun + 1
+    }
+
+    /// What was read just now was written when `next` was [`Syncs::next`], or earlier: an error if a sync that failed, or is
+    /// about to, may have lost it, so that something older was read.
+    pub(crate) fn prove_kept(&self, next: u64) -> Result<(), DeviceError> {
+        let begun = {
+            let state = self.state.lock();
+            if state.succeeded >= next {
+                return Ok(());
+            }
+            state.begun
+        };
+        self.wait_for(begun)
     }
 }
 

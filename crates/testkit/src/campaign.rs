@@ -39,6 +39,8 @@ pub struct Campaign {
     pub only: Option<u64>,
     /// One of so many crashes is followed by a crash of the next life, and so on; 0: none.
     pub again: u64,
+    /// Lives after a crash always do some work, and are cut off at any time of it or at the end of the restart.
+    pub busy: bool,
     /// The device of this name pretends to sync. For testing the tests.
     pub liar: Option<&'static str>,
     /// Requests to the device of this name take much longer than to others.
@@ -58,7 +60,18 @@ impl Campaign {
     /// A crash at every operation, a third of them followed by another.
     pub fn new(system: System, seed: u64, transactions: u64) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8));
-        Self { system, seed, transactions, stride: 1, only: None, again: 3, liar: None, slow: None, threads }
+        Self {
+            system,
+            seed,
+            transactions,
+            stride: 1,
+            only: None,
+            again: 3,
+            busy: false,
+            liar: None,
+            slow: None,
+            threads,
+        }
     }
 
     /// Carries it out.
@@ -182,7 +195,7 @@ impl Campaign {
         self.check(&media, "after the crash", false)?;
         for life in 1..=LIVES_MAX {
             let seed = rng.next_u64();
-            let transactions = if rng.below(4) == 0 { 2 } else { 0 };
+            let transactions = if rng.below(4) == 0 || self.busy { 2 } else { 0 };
             let life_of = Life { seed, verify: true, transactions };
             let machine = Machine::new(media.fork(), FaultPlan::none(), groups).slowed(self.slow);
             let copy = Arc::new(Mutex::new(oracle.lock().clone()));
@@ -198,8 +211,12 @@ impl Campaign {
                 break;
             }
             // The same life once more, but it is cut off.
-            let end = if rng.below(4) == 0 { lived.operations } else { lived.restart_operations };
-            let cut = 1 + rng.below(end);
+            let end = match rng.below(if self.busy { 2 } else { 4 }) {
+                0 => lived.operations,
+                _ => lived.restart_operations,
+            };
+            let late = self.busy && rng.below(2) == 0;
+            let cut = 1 + if late { end - 1 - rng.below(end.min(8)) } else { rng.below(end) };
             let machine = Machine::new(media, FaultPlan::crash_at(cut), groups).slowed(self.slow);
             let told =
                 |message| format!("life {life} after the crash, to be cut off at operation {cut}: {message}");

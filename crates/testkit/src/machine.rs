@@ -148,6 +148,11 @@ impl Machine {
     pub fn after_crash(&self, seed: u64) -> Media {
         self.devices.after_crash(seed)
     }
+
+    /// Flips one bit of the flash device, counted from its start, for good.
+    pub fn flip_flash_bit(&self, bit: u64) {
+        self.devices.flash.flip_bit(bit);
+    }
 }
 
 /// Writes and syncs that disk, log and flash have carried out.
@@ -189,9 +194,15 @@ impl Devices {
 
 /// Nothing, everything, whole writes, or sectors: torn writes in any order.
 fn survival(rng: &mut Rng, device: &FaultyDevice) -> Survival {
-    match rng.below(6) {
+    match rng.below(7) {
         0 => Survival::None,
         1 => Survival::All,
+        // A hole.
+        6 => {
+            let sectors = device.unsynced().1;
+            let hole = rng.below(sectors.max(1) as u64) as usize;
+            Survival::Sectors((0..sectors).map(|at| at != hole).collect())
+        }
         2 => Survival::Writes((0..device.unsynced().0).map(|_| rng.below(2) == 0).collect()),
         _ => Survival::Seed(rng.next_u64()),
     }

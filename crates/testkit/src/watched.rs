@@ -19,8 +19,12 @@ pub struct Pace {
     latency_max_nanos: AtomicU64,
 }
 
+/// Devices slower than this have no slower moments.
+const TAIL_BELOW_NANOS: u64 = 1_000_000;
+
 impl Pace {
-    /// Requests take up to `latency_max` on either side of the moment at which they happen; zero: no time at all.
+    /// Requests take up to `latency_max` on either side of the moment at which they happen, few of them up to ten times
+    /// that; zero: no time at all.
     pub fn set(&self, latency_max: Duration) {
         self.latency_max_nanos.store(u64::try_from(latency_max.as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }
@@ -28,7 +32,9 @@ impl Pace {
     fn wait(&self, factor: u64) {
         let latency_max = self.latency_max_nanos.load(Relaxed) * factor;
         if latency_max > 0 && is_simulated() {
-            sleep(Duration::from_nanos(random() % latency_max));
+            // Devices have their moments; slow ones are slow enough.
+            let tail = random().is_multiple_of(16) && latency_max < TAIL_BELOW_NANOS;
+            sleep(Duration::from_nanos(random() % (latency_max * if tail { 10 } else { 1 })));
         }
     }
 }

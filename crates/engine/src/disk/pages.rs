@@ -1,4 +1,6 @@
 //! Reading and writing pages of the disk: page `n` lies at 64 KiB + `n` pages (docs/FORMAT.md).
+//!
+//! Invariant: a page is not read back in an older version because a sync that fails has lost the last write of it.
 
 use super::staging::{BATCH, Staged};
 use crate::TierError;
@@ -9,12 +11,22 @@ use entresol_device::{Device, Io};
 use entresol_format::layout::disk_offset;
 use entresol_format::page;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// A disk with pages of one size.
 pub(crate) struct DiskPages {
     pub device: Arc<dyn Device>,
     pub page_bytes: u32,
     syncs: Syncs,
+    /// By page, many to a place: the first sync that makes the last write durable; 0: none was made.
+    written: Box<[AtomicU64]>,
+}
+
+/// Places in the table of writes.
+const PLACES: usize = 512;
+
+fn place(page: PageId) -> usize {
+    (page.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
 }
 
 pub(crate) fn disk_error(source: entresol_device::DeviceError) -> TierError {
@@ -23,7 +35,8 @@ pub(crate) fn disk_error(source: entresol_device::DeviceError) -> TierError {
 
 impl DiskPages {
     pub(crate) fn new(device: Arc<dyn Device>, page_bytes: u32) -> Self {
-        Self { device, page_bytes, syncs: Syncs::default() }
+        let written = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
+        Self { device, page_bytes, syncs: Syncs::default(), written }
     }
 
     pub(crate) fn offset(&self, page: PageId) -> u64 {
@@ -46,6 +59,10 @@ impl DiskPages {
     pub(crate) fn read(&self, id: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
         let offset = self.offset(id);
         self.device.read(offset, buffer).map_err(disk_error)?;
+        let written = self.written[place(id)].load(SeqCst);
+        if written > 0 {
+            self.syncs.prove_kept(written).map_err(disk_error)?;
+        }
         page::verify(buffer, id, None).map_err(|fault| TierError::Damaged {
             page: id,
             place: format!("disk offset {offset}"),
@@ -54,7 +71,17 @@ impl DiskPages {
     }
 
     pub(crate) fn write(&self, id: PageId, sealed: &[u8]) -> Result<(), TierError> {
-        self.device.write(self.offset(id), sealed).map_err(disk_error)
+        self.device.write(self.offset(id), sealed).map_err(disk_error)?;
+        self.have_written(std::iter::once(id));
+        Ok(())
+    }
+
+    /// These pages have been written, by whatever way.
+    pub(crate) fn have_written(&self, pages: impl Iterator<Item = PageId>) {
+        let next = self.syncs.next();
+        for page in pages {
+            self.written[place(page)].fetch_max(next, SeqCst);
+        }
     }
 
     /// Writes pages in one batch.
@@ -63,7 +90,9 @@ impl DiskPages {
         ios.extend(
             pages.iter().map(|staged| Io::Write { offset: self.offset(staged.page), data: staged.bytes }),
         );
-        self.device.run(&mut ios).map_err(disk_error)
+        self.device.run(&mut ios).map_err(disk_error)?;
+        self.have_written(pages.iter().map(|staged| staged.page));
+        Ok(())
     }
 
     pub(crate) fn sync(&self) -> Result<(), TierError> {

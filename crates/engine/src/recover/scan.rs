@@ -311,11 +311,10 @@ impl Scan {
         scan.groups.retain(|group| Position(group.number * group_pages) < rear);
         let mut groups = Vec::with_capacity(known_durable + scan.groups.len());
         for (number, block) in (first..).zip(raws) {
-            // What the front has passed may have been written over.
+            // What the front has passed is not needed. (Nor was it written over: nothing is written more than half a ring
+            // beyond the superblock's durable position, where this scan begins.)
             if block.summary().is_some() || reader.position(number) >= scan.front {
                 groups.push(reader.durable_group(number, block)?);
-            } else {
-                points::OLDER_ROUND.reach();
             }
         }
         groups.append(&mut scan.groups);

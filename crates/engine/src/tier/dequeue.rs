@@ -158,6 +158,7 @@ impl Shared {
             batch.push(Io::Write { offset: self.disk.offset(id), data });
         }
         self.disk.device.run(&mut batch).map_err(disk_error)?;
+        self.disk.have_written(pages.iter().filter_map(|(page, _)| page.page));
         self.tallies.disk_writes.add(pages.len());
         Ok(())
     }

@@ -15,8 +15,8 @@ pub struct SimConfig {
     pub stack_bytes: usize,
     /// Run ready tasks in an order picked by the seed, instead of first in, first out: to find races.
     pub random_order: bool,
-    /// Once in so many times that a task is about to take a lock (see [`crate::may_preempt`]), the others run first; 0:
-    /// never. Finds races that lie between two waits.
+    /// Once in so many times that a task is about to take a lock (see [`crate::may_preempt`]), the others run first,
+    /// now and then for a while; 0: never. Finds races that lie between two waits.
     pub preempt_one_of: u64,
 }
 

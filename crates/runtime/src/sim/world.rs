@@ -104,6 +104,11 @@ impl Drop for World {
     }
 }
 
+/// One of so many preempted tasks stays away for a while, as one does whose core is given to somebody else.
+const AWAY_ONE_OF: u64 = 8;
+/// Longest time that it stays away.
+const AWAY_MAX_NANOS: u64 = 200_000;
+
 /// Simulations of this process that preempt: while there is none, nobody looks further.
 static PREEMPTING: AtomicUsize = AtomicUsize::new(0);
 
@@ -240,7 +245,7 @@ impl World {
         }
     }
 
-    /// Lets the others run first, if the generator says so.
+    /// Lets the others run first, or even for a while, if the generator says so.
     pub fn may_preempt(&self) {
         if self.preempt_one_of == 0 || self.halted.get() || std::thread::panicking() {
             return;
@@ -249,6 +254,11 @@ impl World {
             let mut inner = self.inner.borrow_mut();
             if inner.preempt_rng.below(self.preempt_one_of) > 0 {
                 return;
+            }
+            if inner.preempt_rng.below(AWAY_ONE_OF) == 0 {
+                let away = inner.preempt_rng.below(AWAY_MAX_NANOS);
+                drop(inner);
+                return self.sleep_until(Time(self.now.get() + away));
             }
             let running = self.running.get();
             inner.slots[running as usize].state = State::Ready;

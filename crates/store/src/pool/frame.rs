@@ -162,9 +162,8 @@ impl Frame {
     pub(super) fn destaged(&self, lsn: Lsn) {
         let _ = self.state.fetch_update(AcqRel, Acquire, |word| {
             let state = FrameState::unpack(word);
-            let same = state.lsn == lsn || mutant!("destage-of-older-version-cleans-frame");
-            (same && state.dirty && !state.fdirty)
-                .then(|| FrameState { lsn: state.lsn, dirty: false, fdirty: false }.pack())
+            let same = state.lsn == lsn && !state.fdirty || mutant!("destage-of-older-version-cleans-frame");
+            (same && state.dirty).then(|| FrameState { lsn: state.lsn, dirty: false, fdirty: false }.pack())
         });
     }
 }

@@ -4,7 +4,8 @@
 //! 1. A lock's holders are all shared, or one exclusive. Waiters are granted first in, first out; only the upgrade of a
 //!    holder goes before them.
 //! 2. A transaction waits for at most one lock, and never with a page latched or pinned.
-//! 3. Two keys with the same 64-bit hash share a lock: a needless wait, never a missed one.
+//! 3. Nobody waits for a transaction that will not end: see [`LockTable::fail`].
+//! 4. Two keys with the same 64-bit hash share a lock: a needless wait, never a missed one.
 
 use super::waits::WaitsFor;
 use crate::{Lock, PageNumber, StoreError, TxnId};
@@ -93,6 +94,7 @@ pub(crate) enum Request {
 pub(crate) struct LockTable {
     shards: Box<[TinyMutex<Shard>]>,
     waits: WaitsFor,
+    failed: TinyMutex<Option<StoreError>>,
 }
 
 impl LockTable {
@@ -100,6 +102,16 @@ impl LockTable {
         LockTable {
             shards: (0..1 << SHARD_BITS).map(|_| TinyMutex::default()).collect(),
             waits: WaitsFor::default(),
+            failed: TinyMutex::default(),
+        }
+    }
+
+    /// Some locks will never be given back: their transaction could not be rolled back because of `error`. Whoever waits for
+    /// a lock, or will have to, gets that error instead.
+    pub(crate) fn fail(&self, error: &StoreError) {
+        self.failed.lock().get_or_insert_with(|| error.clone());
+        for shard in &self.shards {
+            shard.lock().values().flat_map(|head| &head.waiters).for_each(|waiter| waiter.task.unpark());
         }
     }
 
@@ -180,6 +192,10 @@ impl LockTable {
         };
         let waiting = Waiting { table: self, txn, name, granted: &granted };
         while !granted.load(Ordering::Acquire) {
+            let failed = self.failed.lock().clone();
+            if let Some(failed) = failed {
+                return Err(failed);
+            }
             entresol_runtime::park();
         }
         drop(waiting);

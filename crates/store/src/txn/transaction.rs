@@ -137,7 +137,9 @@ impl Txn {
         self.ended = true;
         if self.state.has_records() {
             // If this fails the rows stay locked: they hold changes that only a restart can undo.
-            self.core.roll_back(&mut self.buffers.work, &self.state, &self.buffers.undo)?;
+            self.core
+                .roll_back(&mut self.buffers.work, &self.state, &self.buffers.undo)
+                .inspect_err(|error| self.core.locks.fail(error))?;
         }
         self.consume_cpu();
         self.release_locks();
@@ -154,7 +156,9 @@ impl Txn {
             Ok(true) => self.buffers.locks.push(name),
             Ok(false) => {}
             Err(error) => {
-                self.core.counters.deadlocks.fetch_add(1, Relaxed);
+                if matches!(error, StoreError::Deadlock) {
+                    self.core.counters.deadlocks.fetch_add(1, Relaxed);
+                }
                 return Err(error);
             }
         }

@@ -96,23 +96,13 @@ catalogue! {
     }
 }
 
-/// Mutants that the hunt does not notice within its limit yet: something else makes the bug harmless most of the time (a
-/// second check, the order in which frames are freed), or the fault that would show it comes up too seldom. Each is a
-/// hole to be closed; the tests of its own crate notice most of them.
-pub const OPEN: [&str; 13] = [
-    "newer-copy-not-awaited",
-    "lc-checkpoint-skips-overtaken",
-    "block-checksum-not-checked",
-    "label-in-place",
-    "page-id-not-checked",
+/// Mutants that the hunt does not notice within its limit yet: each needs a rare torn write, of the log, of a page that
+/// was called durable, or of a group that a lost write brings back. Each is a hole to be closed; the tests of its own crate notice most of them.
+pub const OPEN: [&str; 4] = [
     "leftover-of-older-epoch-accepted",
-    "segment-checksum-not-checked",
-    "generation-not-checked",
-    "reused-frame-not-noticed",
-    "damaged-dirty-page-dropped",
-    "destage-of-older-version-cleans-frame",
     "log-epoch-not-grown",
     "log-of-older-epoch-accepted",
+    "durable-note-believed-blindly",
 ];
 
 /// The mutant of that name.
@@ -157,6 +147,6 @@ mod tests {
         let names: BTreeSet<_> = ALL.iter().map(|mutant| mutant.name).collect();
         assert_eq!(names.len(), ALL.len());
         assert!(OPEN.iter().all(|name| names.contains(name)));
-        assert!(ALL.len() - OPEN.len() >= 50, "mutants that must be noticed");
+        assert!(ALL.len() - OPEN.len() >= 60, "mutants that must be noticed");
     }
 }

@@ -1,13 +1,15 @@
 //! Hunting one mutant: trials with the same judges that the sound program passes, until one of them finds something wrong.
 //!
-//! A round consists of a torture of random caches ([`crate::torture()`]), a campaign of crashes of a store ([`Campaign`])
-//! whose system and shape change from round to round, and crashes while a store is made ([`Birth`]). The crate that a
-//! mutant is in decides which comes first, and nothing else.
+//! A trial is a quick torture of random caches ([`crate::torture()`]), a campaign of crashes of a store ([`Campaign`]) whose
+//! shape changes from round to round, or crashes while a store is made ([`Birth`]). `aim` says which suits the mutant, and
+//! on which caches; now and then all are tried.
 
+use super::aim::Aim;
 use super::{Mutant, find};
 use crate::birth::Birth;
-use crate::torture::{TortureOptions, torture};
+use crate::torture::{Effort, Target, TortureOptions, torture};
 use crate::{Bank, Campaign, System};
+use entresol_core::Placement;
 use entresol_core::PolicyKind;
 use entresol_runtime::rng::Rng;
 use std::fmt;
@@ -87,14 +89,12 @@ pub fn hunt(name: Option<&str>, seed: u64, limit: Limit) -> Result<Hunt, HuntErr
         hunt.mutant = Some(mutant);
     }
     let started = Instant::now();
-    let store_first = hunt.mutant.is_some_and(|mutant| mutant.place == "store");
-    let trials: [fn(&mut Hunt, u64, u64); 3] = match store_first {
-        true => [Hunt::crash_a_store, Hunt::make_a_store, Hunt::torture_caches],
-        false => [Hunt::torture_caches, Hunt::crash_a_store, Hunt::make_a_store],
-    };
+    let aim = Aim::of(hunt.mutant);
     for round in 0.. {
-        for trial in trials {
-            trial(&mut hunt, seed, round);
+        // Now and then everything else: an aim may be wrong.
+        let aims: &[Aim] = if round % ALL_ONE_OF == ALL_ONE_OF - 1 { &EVERYTHING } else { &[aim] };
+        for aim in aims {
+            hunt.try_once(*aim, seed, round);
             hunt.met = met();
             let is_over = hunt.states >= limit.states || started.elapsed() >= limit.time;
             if hunt.evidence.is_some() || is_over {
@@ -105,36 +105,60 @@ pub fn hunt(name: Option<&str>, seed: u64, limit: Limit) -> Result<Hunt, HuntErr
     Ok(hunt)
 }
 
-/// States of the first torture; later ones are longer.
-const STATES: u64 = 2000;
+/// One of so many rounds looks everywhere.
+const ALL_ONE_OF: u64 = 8;
+const EVERYTHING: [Aim; 4] = [
+    Aim::Caches(&["all"]),
+    Aim::Store(&[System::Cached(PolicyKind::FaceGsc), System::DiskOnly, System::Cached(PolicyKind::Lc)]),
+    Aim::Restarts,
+    Aim::Birth,
+];
+
+fn may_do_without_images(systems: &[System]) -> bool {
+    let log =
+        |system: &System| matches!(system, System::Cached(policy) if policy.placement() == Placement::Log);
+    systems.iter().all(log)
+}
+
+/// States of each torture.
+const STATES: u64 = 3000;
 
 impl Hunt {
-    fn torture_caches(&mut self, seed: u64, round: u64) {
+    fn try_once(&mut self, aim: Aim, seed: u64, round: u64) {
+        match aim {
+            Aim::Caches(names) => self.torture_caches(names, Effort::QUICK, seed + round),
+            Aim::Lives(names) => self.torture_caches(names, Effort::LIVES, seed + round),
+            Aim::Damage(names) => self.torture_caches(names, Effort::DAMAGE, seed + round),
+            Aim::Store(systems) => self.crash_a_store(systems, seed, round),
+            Aim::SlowLog(systems) => self.crash_with_a_slow_log(systems, seed, round),
+            Aim::Restarts => self.crash_restarts(seed, round),
+            Aim::LongLives(systems) => self.crash_late(systems, seed, round),
+            Aim::Birth => self.make_a_store(seed, round),
+        }
+    }
+
+    fn torture_caches(&mut self, names: &[&str], effort: Effort, seed: u64) {
         let options = TortureOptions {
+            targets: names.iter().flat_map(|name| Target::named(name)).collect(),
+            effort,
+            stores: false,
             threads: 1,
             shrink: false,
-            ..TortureOptions::new(seed + round, STATES * (1 + round.min(9)))
+            ..TortureOptions::new(seed, STATES)
         };
         let report = torture(&options);
         self.states += report.tally.states();
         self.evidence = report.violations.first().map(|violation| violation.to_string());
     }
 
-    fn crash_a_store(&mut self, seed: u64, round: u64) {
-        // The systems in turn, those with most to them first.
-        let systems = [
-            System::Cached(PolicyKind::FaceGsc),
-            System::DiskOnly,
-            System::Cached(PolicyKind::Lc),
-            System::Cached(PolicyKind::Face),
-            System::WriteThrough(PolicyKind::FaceGsc),
-            System::Cached(PolicyKind::FaceGr),
-        ];
+    fn crash_a_store(&mut self, systems: &[System], seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 32);
         let slow = [Some("log"), None, Some("flash"), Some("disk")][(round + round / 6) as usize % 4];
         let bank = Bank {
             clients: 2 + 2 * rng.below(4) as u32,
             long: [0, 6][round as usize % 2],
+            // What destages through a log of its own on flash can do without images, and has less to fall back on.
+            full_page_writes: !round.is_multiple_of(3) || !may_do_without_images(systems),
             ..Bank::default()
         };
         let campaign = Campaign {
@@ -144,9 +168,54 @@ impl Hunt {
             threads: 1,
             ..Campaign::new(systems[round as usize % systems.len()], rng.next_u64(), 24)
         };
-        let report = campaign.run(&bank);
+        self.campaign(&campaign, &bank);
+    }
+
+    fn crash_with_a_slow_log(&mut self, systems: &[System], seed: u64, round: u64) {
+        let mut rng = Rng::new(seed ^ round << 35);
+        let bank = Bank { clients: 4 + 2 * rng.below(3) as u32, ..Bank::default() };
+        let system = systems[round as usize % systems.len()];
+        let campaign = Campaign {
+            stride: 6,
+            again: 0,
+            slow: Some("log"),
+            threads: 1,
+            ..Campaign::new(system, rng.next_u64(), 24)
+        };
+        self.campaign(&campaign, &bank);
+    }
+
+    /// Long transactions, so that the log is written in long pieces, of which parts survive.
+    fn crash_restarts(&mut self, seed: u64, round: u64) {
+        let mut rng = Rng::new(seed ^ round << 33);
+        let bank = Bank { clients: 4 + rng.below(8) as u32, long: 3, ..Bank::default() };
+        let campaign = Campaign {
+            stride: 5,
+            again: 1,
+            busy: true,
+            slow: [Some("log"), None][round as usize % 2],
+            threads: 1,
+            ..Campaign::new(System::DiskOnly, rng.next_u64(), 12)
+        };
+        self.campaign(&campaign, &bank);
+    }
+
+    /// Long lives with few crashes.
+    fn crash_late(&mut self, systems: &[System], seed: u64, round: u64) {
+        let mut rng = Rng::new(seed ^ round << 34);
+        let bank = Bank { clients: 6, ..Bank::default() };
+        let system = systems[round as usize % systems.len()];
+        let slow = [Some("disk"), None][round as usize % 2];
+        let campaign =
+            Campaign { stride: 97, again: 0, slow, threads: 1, ..Campaign::new(system, rng.next_u64(), 100) };
+        self.campaign(&campaign, &bank);
+    }
+
+    fn campaign(&mut self, campaign: &Campaign, bank: &Bank) {
+        let report = campaign.run(bank);
         self.states += report.crashes + report.crashes_again;
-        self.evidence = report.failures.first().map(|failure| format!("with a slow {slow:?}: {failure}"));
+        let told = |failure| format!("with a slow {:?}: {failure}", campaign.slow);
+        self.evidence = report.failures.first().map(told);
     }
 
     fn make_a_store(&mut self, seed: u64, round: u64) {

@@ -5,11 +5,11 @@
 
 use super::fault::FaultKind;
 use crate::machine::Media;
-use entresol_core::{Config, Placement, SlotId};
+use entresol_core::{Config, PageId, Placement, Position, SlotId};
 use entresol_device::{Device, MemoryDevice};
-use entresol_engine::TierOptions;
-use entresol_format::superblock::{COPIES, COPY_STRIDE};
-use entresol_format::{BLOCK_BYTES, Layout};
+use entresol_engine::{TierOptions, disk_offset};
+use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
+use entresol_format::{BLOCK_BYTES, Layout, page};
 use entresol_runtime::rng::Rng;
 
 /// What a write covers, in bytes.
@@ -19,12 +19,16 @@ struct Unit {
     length: u64,
 }
 
-/// The silent kinds.
-pub(super) const SILENT: [FaultKind; 4] =
-    [FaultKind::BitFlip, FaultKind::LostWrite, FaultKind::MisdirectedWrite, FaultKind::DuplicatedWrite];
+/// The silent kinds; a lost write is the hardest to miss.
+pub(super) const SILENT: [FaultKind; 5] = [
+    FaultKind::BitFlip,
+    FaultKind::LostWrite,
+    FaultKind::LostWrite,
+    FaultKind::MisdirectedWrite,
+    FaultKind::DuplicatedWrite,
+];
 
-/// A place that the engine writes to, of one of the kinds there are, and another of the same kind.
-fn units(rng: &mut Rng, options: &TierOptions) -> (Unit, Unit) {
+fn layout_of(options: &TierOptions) -> Layout {
     let config = Config {
         policy: options.policy,
         slots: options.slots,
@@ -34,16 +38,56 @@ fn units(rng: &mut Rng, options: &TierOptions) -> (Unit, Unit) {
         history: options.history,
         ..Config::new(options.policy, options.slots)
     };
-    let layout = Layout::new(&config, options.page_bytes, options.segment_entries);
-    let block = BLOCK_BYTES as u64;
-    let page = |rng: &mut Rng| Unit {
-        offset: layout.slot_offset(SlotId(rng.below(options.slots.into()) as u32)),
-        length: options.page_bytes.into(),
+    Layout::new(&config, options.page_bytes, options.segment_entries)
+}
+
+/// The slots of the flash that hold something that was written as a page, with what it is.
+fn pages_on(flash: &dyn Device, options: &TierOptions) -> Vec<(Unit, u64)> {
+    let layout = layout_of(options);
+    let unit = |slot| Unit { offset: layout.slot_offset(SlotId(slot)), length: options.page_bytes.into() };
+    let named =
+        (0..options.slots).map(|slot| (unit(slot), page::header(&read(flash, unit(slot))).page.get()));
+    named.filter(|(unit, _)| read(flash, *unit).iter().any(|byte| *byte != 0)).collect()
+}
+
+/// The newest superblock that can be read.
+pub(super) fn newest_superblock(flash: &dyn Device) -> Option<Superblock> {
+    let copy = |copy: u64| Unit { offset: copy * COPY_STRIDE, length: BLOCK_BYTES as u64 };
+    let whole = (0..COPIES).filter_map(|nth| Superblock::decode(&read(flash, copy(nth))).ok());
+    whole.max_by_key(|superblock| superblock.sequence)
+}
+
+/// A slot with a page, and another: half of the time one that holds a version of the same page.
+fn pages(rng: &mut Rng, options: &TierOptions, flash: &dyn Device) -> Option<(Unit, Unit)> {
+    let all = pages_on(flash, options);
+    let choose = |rng: &mut Rng, from: &[(Unit, u64)]| {
+        (!from.is_empty()).then(|| from[rng.below(from.len() as u64) as usize])
     };
+    let (first, id) = choose(rng, &all)?;
+    let same: Vec<_> = all.iter().copied().filter(|(unit, page)| *page == id && *unit != first).collect();
+    let other = if rng.below(2) == 0 { choose(rng, &same) } else { None };
+    Some((first, other.or_else(|| choose(rng, &all))?.0))
+}
+
+/// A place that the engine writes to, of one of the kinds there are, and another of the same kind.
+fn units(rng: &mut Rng, options: &TierOptions, flash: &MemoryDevice) -> Option<(Unit, Unit)> {
+    let layout = layout_of(options);
+    let block = BLOCK_BYTES as u64;
     if options.policy.placement() == Placement::Slots {
-        return (page(rng), page(rng));
+        return pages(rng, options, flash);
     }
-    match rng.below(8) {
+    // Where the last groups were written there is more to go wrong than elsewhere.
+    let (first, rear) = newest_superblock(flash).map_or((0, 0), |superblock| {
+        let group = |position: Position| position.0 / u64::from(options.group_pages);
+        (group(superblock.session_rear), group(superblock.durable))
+    });
+    let group = |rng: &mut Rng| match rng.below(4) {
+        0 => (rear + rng.below(3)) % layout.groups(),
+        // Here a crash may have left something.
+        1 => (first + rng.below(2)) % layout.groups(),
+        _ => rng.below(layout.groups()),
+    };
+    Some(match rng.below(8) {
         0 => {
             let mut copy = || Unit { offset: rng.below(COPIES) * COPY_STRIDE, length: block };
             (copy(), copy())
@@ -55,23 +99,30 @@ fn units(rng: &mut Rng, options: &TierOptions) -> (Unit, Unit) {
             };
             (segment(), segment())
         }
-        2 | 3 => (page(rng), page(rng)),
+        2 | 3 => return pages(rng, options, flash),
         4 => {
-            let mut summary =
-                || Unit { offset: layout.summary_offset(rng.below(layout.groups())), length: block };
+            let mut summary = || Unit { offset: layout.summary_offset(group(rng)), length: block };
             (summary(), summary())
         }
         _ => {
-            let mut group = || Unit {
-                offset: layout.group_offset(rng.below(layout.groups())),
-                length: layout.group_bytes(),
-            };
+            let mut group = || Unit { offset: layout.group_offset(group(rng)), length: layout.group_bytes() };
             (group(), group())
         }
-    }
+    })
 }
 
-fn read(device: &MemoryDevice, unit: Unit) -> Vec<u8> {
+/// A bit of what is not zero in `bytes`, if that can be found: there is something to lose.
+fn telling_bit(rng: &mut Rng, bytes: &[u8]) -> u64 {
+    let mut tries = (0..200).map(|_| rng.below(bytes.len() as u64));
+    let found = tries.find(|at| bytes[*at as usize] != 0);
+    found.unwrap_or(0) * 8 + rng.below(8)
+}
+
+fn flip(bytes: &mut [u8], bit: u64) {
+    bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+}
+
+fn read(device: &dyn Device, unit: Unit) -> Vec<u8> {
     let mut bytes = vec![0; unit.length as usize];
     device.read(unit.offset, &mut bytes).expect("the cache fits on its device");
     bytes
@@ -90,16 +141,24 @@ pub(super) fn damage(
     kind: FaultKind,
 ) -> Option<String> {
     let flash = &media.flash;
-    let (unit, other) = units(rng, options);
+    let (unit, other) = units(rng, options, flash)?;
     let Unit { offset, length } = unit;
     let (now, then) = (read(flash, unit), read(before, unit));
     let changed = match kind {
         FaultKind::BitFlip => {
             let mut bytes = now.clone();
-            let bit = rng.below(length * 8);
-            bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+            let bit = telling_bit(rng, &now);
+            flip(&mut bytes, bit);
+            // Of a group, now and then, the summary, too.
+            let summary = now.len() - BLOCK_BYTES;
+            let twice = length == layout_of(options).group_bytes() && rng.below(3) == 0;
+            if twice {
+                let bit = summary as u64 * 8 + telling_bit(rng, &now[summary..]);
+                flip(&mut bytes, bit);
+            }
             write(flash, unit, &bytes);
-            return Some(format!("bit {bit} of {length} bytes at flash offset {offset} flipped"));
+            let also = if twice { ", and one of its summary" } else { "" };
+            return Some(format!("bit {bit} of {length} bytes at flash offset {offset} flipped{also}"));
         }
         FaultKind::LostWrite => {
             write(flash, unit, &then);
@@ -116,6 +175,35 @@ pub(super) fn damage(
         other => unreachable!("{other} is not silent"),
     };
     changed.then(|| format!("{kind}: {length} bytes at flash offset {offset}; other place: {}", other.offset))
+}
+
+/// A bit, counted from the start of the flash, in a slot that holds a page.
+pub(super) fn bit_of_a_page(rng: &mut Rng, options: &TierOptions, flash: &dyn Device) -> Option<u64> {
+    let (unit, _) = pages(rng, options, flash)?;
+    Some(unit.offset * 8 + telling_bit(rng, &read(flash, unit)))
+}
+
+/// Flips a bit of a page on disk, or lets another page's write land in its place, too. Says what was done.
+pub(super) fn damage_disk(
+    rng: &mut Rng,
+    page_bytes: u32,
+    pages: u64,
+    disk: &MemoryDevice,
+    kind: FaultKind,
+) -> String {
+    let unit = |page| Unit { offset: disk_offset(PageId(page), page_bytes), length: page_bytes.into() };
+    let page = rng.below(pages);
+    let mut bytes = read(disk, unit(page));
+    if kind == FaultKind::BitFlip {
+        let bit = telling_bit(rng, &bytes);
+        flip(&mut bytes, bit);
+        write(disk, unit(page), &bytes);
+        return format!("bit {bit} of page {page} on disk flipped");
+    }
+    let other = rng.below(pages);
+    bytes = read(disk, unit(other));
+    write(disk, unit(page), &bytes);
+    format!("page {other} was written in the place of page {page} on disk, too")
 }
 
 /// Damages all superblocks but the one in place `spared`.

@@ -11,11 +11,12 @@ use super::oracle::Oracle;
 use super::script::Op;
 use entresol_core::{Lsn, PageId};
 use entresol_engine::{Layer, TierError, Upstream, Victim};
+use entresol_runtime::sleep;
 use entresol_runtime::sync::Mutex as Latch;
-use entresol_runtime::{sleep, yield_now};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
 
 /// Why a client or a restart does not go on.
 #[derive(Clone, Debug)]
@@ -39,6 +40,17 @@ struct Frame {
     fdirty: bool,
     /// Somebody hands it down.
     busy: bool,
+}
+
+/// Of one that looks again and again, less and less often.
+#[derive(Default)]
+struct Patience(u32);
+
+impl Patience {
+    fn wait(&mut self) {
+        sleep(Duration::from_nanos(1 << self.0.min(20)));
+        self.0 += 1;
+    }
 }
 
 /// See the module's header.
@@ -108,6 +120,7 @@ impl Database {
         client: usize,
         page: PageId,
     ) -> (parking_lot::MutexGuard<'a, Vec<Vec<Frame>>>, Option<usize>) {
+        let mut patience = Patience::default();
         loop {
             let frames = self.frames.lock();
             let at = frames[client].iter().position(|frame| frame.page == page);
@@ -115,7 +128,7 @@ impl Database {
                 return (frames, at);
             }
             drop(frames);
-            yield_now();
+            patience.wait();
         }
     }
 
@@ -154,15 +167,16 @@ impl Database {
     /// Waits for the fetches that are under way: their pages may have moved up, so that DRAM alone has them.
     fn wait_for_fetches(&self) {
         for fetches in &self.fetches {
-            let seen = fetches.load(SeqCst);
+            let (seen, mut patience) = (fetches.load(SeqCst), Patience::default());
             while seen % 2 == 1 && fetches.load(SeqCst) == seen {
-                yield_now();
+                patience.wait();
             }
         }
     }
 
     /// Evicts the client's coldest frames until one is free.
     fn make_room(&self, client: usize, buffer: &mut [u8]) -> Result<(), Stop> {
+        let mut patience = Patience::default();
         loop {
             let mut frames = self.frames.lock();
             let own = &mut frames[client];
@@ -171,7 +185,7 @@ impl Database {
             }
             let Some(frame) = own.iter_mut().find(|frame| !frame.busy) else {
                 drop(frames);
-                yield_now();
+                patience.wait();
                 continue;
             };
             let (page, victim) = self.take(frame);
@@ -281,6 +295,12 @@ impl Database {
             self.hand_down(Victim { page, lsn, dirty: true, fdirty: true }, &mut buffer)?;
         }
         Ok(())
+    }
+
+    /// A new version of `page` is handed down.
+    pub(super) fn make_anew(&self, page: PageId, buffer: &mut [u8]) -> Result<(), Stop> {
+        let lsn = Lsn(self.oracle.lock().change(page));
+        self.hand_down(Victim { page, lsn, dirty: true, fdirty: true }, buffer).map(drop)
     }
 
     fn pull_one(&self, buffer: &mut [u8]) -> bool {

@@ -38,8 +38,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::StoreRun;
 
-/// One of so many runs is of a whole store.
+/// One of so many runs is looked at as [`TortureOptions::effort`] says; of the others only the lives are lived, which takes
+/// no time beside it.
+const LOOKED_AT: u64 = 64;
+/// Of a thorough torture's, one of so many is looked at thoroughly, and the others quickly: there is more to see in many
+/// caches than in one.
+const THOROUGH: u64 = 6;
+/// One of so many runs that are looked at is of a whole store.
 const STORE_RUNS: u64 = 12;
+
+/// How thoroughly each life is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// One of so many moments at which power may fail is looked at.
+    one_of: u64,
+    /// States at each of them.
+    states: usize,
+    /// Images that are tried with other flash and with damage.
+    images: usize,
+    /// These with damage only.
+    damage_only: bool,
+}
+
+impl Effort {
+    /// Everything.
+    pub const THOROUGH: Self = Self { one_of: 1, states: usize::MAX, images: 6, damage_only: false };
+    /// A few moments: more lives in the same time.
+    pub const QUICK: Self = Self { one_of: 16, states: 4, images: 6, damage_only: false };
+    /// Hardly any: what goes wrong while a cache is in use.
+    pub const LIVES: Self = Self { one_of: 200, states: 1, images: 0, damage_only: false };
+    /// What a device does without a word.
+    pub const DAMAGE: Self = Self { one_of: 50, states: 1, images: 8, damage_only: true };
+}
 
 /// What to torture, and for how long.
 #[derive(Clone, Debug)]
@@ -54,6 +84,10 @@ pub struct TortureOptions {
     pub only: Option<u64>,
     /// Policies and modes to draw from.
     pub targets: Vec<Target>,
+    /// How thoroughly.
+    pub effort: Effort,
+    /// Whether some runs are of whole stores.
+    pub stores: bool,
     /// Ends after so many violations.
     pub violations_max: usize,
     /// Whether the first violation's script is shortened.
@@ -71,6 +105,8 @@ impl TortureOptions {
             time: None,
             only: None,
             targets: Target::all(),
+            effort: Effort::THOROUGH,
+            stores: true,
             violations_max: 1,
             shrink: true,
             threads: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
@@ -86,9 +122,18 @@ impl TortureOptions {
         Script::draw(self.seed_of(number), &self.targets)
     }
 
+    /// How thoroughly run `number` is looked at.
+    fn effort(&self, number: u64) -> Effort {
+        match self.effort {
+            _ if !number.is_multiple_of(LOOKED_AT) => Effort::LIVES,
+            Effort::THOROUGH if !(number / LOOKED_AT).is_multiple_of(THOROUGH) => Effort::QUICK,
+            effort => effort,
+        }
+    }
+
     /// A run of a whole store, if this is to be one.
     fn store_run(&self, number: u64) -> Option<StoreRun> {
-        let is_one = (number + 1).is_multiple_of(STORE_RUNS);
+        let is_one = self.stores && number % (LOOKED_AT * STORE_RUNS) == LOOKED_AT * (STORE_RUNS - 1);
         is_one.then(|| StoreRun::draw(self.seed_of(number), &self.targets)).flatten()
     }
 
@@ -98,7 +143,7 @@ impl TortureOptions {
             return Done { tally, system: store.name(), found };
         }
         let script = self.script(number);
-        let (tally, found) = run(&script);
+        let (tally, found) = run(&script, self.effort(number));
         Done { tally, system: script.target().to_string(), found }
     }
 }
@@ -158,7 +203,8 @@ pub fn torture(options: &TortureOptions) -> TortureReport {
         && let Some(violation) = report.violations.iter_mut().find(|one| options.store_run(one.run).is_none())
     {
         let found = Found { kind: violation.kind, message: violation.message.clone() };
-        let (script, found) = shrink::shrink(options.script(violation.run), found);
+        let effort = options.effort(violation.run);
+        let (script, found) = shrink::shrink(options.script(violation.run), found, effort);
         violation.script = format!("{script}then: {}", found.message);
     }
     report

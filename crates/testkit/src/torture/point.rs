@@ -121,13 +121,15 @@ pub(super) struct Stage {
 
 #[derive(Debug, Default)]
 struct Seen {
+    /// Others than one of so many are passed over.
+    one_of: u64,
     points: Vec<Point>,
     /// Promises, progress and birth at the last moment that was recorded.
     last: Option<(u64, Progress, bool)>,
 }
 
 /// The moments seen so far.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Points(Arc<Mutex<Seen>>);
 
 impl Points {
@@ -145,6 +147,9 @@ impl Points {
         trouble: Option<FaultKind>,
     ) {
         let mut seen = self.0.lock();
+        if seen.one_of > 1 && Rng::new(at).below(seen.one_of) > 0 {
+            return;
+        }
         let oracle = oracle.lock();
         let (promises, progress) = (oracle.promises(), devices.progress());
         let mut known = None;
@@ -165,13 +170,14 @@ impl Points {
     }
 }
 
-/// Records every moment of what `machine` is going to do. `stage`: of a life, whose plan may hold a fault of `kind`.
+/// Records every moment, or one of so many, of what `machine` is going to do. `stage`: of a life, whose plan may hold a fault of `kind`.
 pub(super) fn observe(
     machine: &mut Machine,
     oracle: Arc<Mutex<Oracle>>,
+    one_of: u64,
     stage: Option<(Arc<Stage>, Arc<FaultPlan>, Option<FaultKind>)>,
 ) -> Points {
-    let points = Points::default();
+    let points = Points(Arc::new(Mutex::new(Seen { one_of, ..Seen::default() })));
     let seen = points.clone();
     machine.observe(move |devices, at| {
         let (born, trouble) = match &stage {

@@ -1,6 +1,7 @@
 //! One run: the lives of a script one after the other, and every state that a power failure, or worse, could have left of
 //! them.
 
+use super::Effort;
 use super::damage::SILENT;
 use super::fault::FaultKind;
 use super::judge::{Recovered, Rules, recover};
@@ -18,9 +19,6 @@ const DEPTH_MAX: u32 = 2;
 const CUT_OFF: [u64; DEPTH_MAX as usize] = [32, 48];
 /// States looked at, at most, at one moment of a recovery.
 const IN_RECOVERY_MAX: usize = 12;
-/// Images of each life that are tried with other flash and with damage.
-const TRIALS: usize = 6;
-
 /// What went wrong.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
@@ -31,6 +29,7 @@ pub(super) struct Found {
 /// A run under way.
 struct Run<'a> {
     script: &'a Script,
+    effort: Effort,
     rng: Rng,
     tally: Tally,
     slow: bool,
@@ -40,9 +39,10 @@ struct Run<'a> {
 }
 
 /// Carries a script out, up to the first thing that is wrong.
-pub(super) fn run(script: &Script) -> (Tally, Option<Found>) {
+pub(super) fn run(script: &Script, effort: Effort) -> (Tally, Option<Found>) {
     let mut run = Run {
         script,
+        effort,
         rng: Rng::new(script.seed ^ 0x5eed),
         tally: Tally::default(),
         slow: script.shape.latency_max == SLOW,
@@ -57,13 +57,16 @@ impl Run<'_> {
     fn lives(&mut self) -> Result<(), Found> {
         let wrong = |message| Found { kind: FaultKind::Create, message };
         let mut start = Start::new(self.script).map_err(wrong)?;
-        let foreign = foreign_flash(self.script).map_err(wrong)?;
+        let foreign = match self.effort.images {
+            0 => MemoryDevice::new("flash", 0),
+            _ => foreign_flash(self.script).map_err(wrong)?,
+        };
         for (number, life) in self.script.lives.iter().enumerate() {
             self.jumped |= life.clients.iter().flatten().any(|op| *op == Op::Pause(JUMP));
             let before = start.media.flash.fork("flash");
             let kind = life.trouble.map_or(FaultKind::Crash, |trouble| FaultKind::of(trouble.fault));
             let in_life = |message: String| format!("life {}: {message}", number + 1);
-            let lived = live(self.script, life, start)
+            let lived = live(self.script, life, start, self.effort.one_of)
                 .map_err(|message| Found { kind, message: in_life(message) })?;
             self.tally.lives += 1;
             self.tally.faults_struck += u64::from(lived.struck.is_some());
@@ -105,8 +108,8 @@ impl Run<'_> {
     fn explore(&mut self, points: &[Point], depth: u32) -> Result<(), Found> {
         let shape = &self.script.shape;
         for point in points {
-            let silent = point.trouble.is_some_and(FaultKind::is_silent);
             self.sound &= point.trouble.is_none();
+            let silent = point.trouble.is_some_and(FaultKind::is_silent);
             let rules = match point.trouble {
                 _ if !point.born => Rules::birth(&shape.options),
                 Some(_) if silent => Rules::silent(&shape.options),
@@ -114,7 +117,9 @@ impl Run<'_> {
                 _ => Rules::failed(&shape.options),
             };
             let mut chances = point.chances(&mut self.rng);
-            while depth > 0 && chances.len() > IN_RECOVERY_MAX {
+            let chances_max =
+                if depth > 0 { self.effort.states.min(IN_RECOVERY_MAX) } else { self.effort.states };
+            while chances.len() > chances_max {
                 chances.swap_remove(self.rng.below(chances.len() as u64) as usize);
             }
             for chance in chances {
@@ -152,12 +157,13 @@ impl Run<'_> {
         foreign: &MemoryDevice,
     ) -> Result<(), Found> {
         let sane: Vec<&Point> = points.iter().filter(|point| point.born && point.trouble.is_none()).collect();
-        for _ in 0..TRIALS.min(sane.len()) {
+        for _ in 0..self.effort.images.min(sane.len()) {
             let point = sane[self.rng.below(sane.len() as u64) as usize];
             let chance = point.any_chance(&mut self.rng);
             let rng = Rng::new(self.rng.next_u64());
             let (script, media, sound) = (self.script, point.media(&chance), self.sound);
-            let trial = Trial { script, media, oracle: &point.oracle, before, sound, rng };
+            let damage_only = self.effort.damage_only;
+            let trial = Trial { script, media, oracle: &point.oracle, before, sound, damage_only, rng };
             let mut found = None;
             trial.run(foreign, &mut |kind, result| {
                 let told = |why| format!("power failed at operation {} ({chance:?}): {why}", point.at);

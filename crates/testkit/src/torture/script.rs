@@ -193,7 +193,7 @@ fn draw_shape(rng: &mut Rng, target: Target) -> Shape {
     };
     let options = if options.validate().is_ok() { options } else { least };
     Shape {
-        pages: range(rng, 8, u64::from(slots.min(64))),
+        pages: range(rng, 8, u64::from(slots.min(96))),
         options,
         frames: range(rng, 1, 4) as usize,
         latency_max: one(rng, &[Duration::ZERO, Duration::from_micros(40), Duration::from_micros(40), SLOW]),
@@ -249,7 +249,8 @@ fn draw_trouble(rng: &mut Rng, is_last: bool) -> Trouble {
     };
     // A flash that loses all writes from some moment on is an older state of itself, and nothing on it can tell.
     let forever = loud.contains(&fault) && rng.below(3) == 0;
-    let disk_too = fault == Fault::Death && rng.below(4) == 0;
+    let ends = fault == Fault::Death || forever && device == "flash" && fault != Fault::ReadError;
+    let disk_too = ends && rng.below(4) == 0;
     Trouble { device, fault, at: range(rng, 1, 160), forever, disk_too }
 }
 

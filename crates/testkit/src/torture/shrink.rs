@@ -2,6 +2,7 @@
 //!
 //! Invariant: what is returned goes wrong, too, though perhaps in another way or at another place.
 
+use super::Effort;
 use super::run::{Found, run};
 use super::script::{Op, Script};
 
@@ -9,8 +10,8 @@ use super::script::{Op, Script};
 const ATTEMPTS_MAX: usize = 250;
 
 /// The shortest script found, and what goes wrong in it.
-pub(super) fn shrink(script: Script, found: Found) -> (Script, Found) {
-    let mut shrinking = Shrinking { script, found, attempts: 0 };
+pub(super) fn shrink(script: Script, found: Found, effort: Effort) -> (Script, Found) {
+    let mut shrinking = Shrinking { script, found, effort, attempts: 0 };
     while shrinking.pass() {}
     (shrinking.script, shrinking.found)
 }
@@ -18,6 +19,7 @@ pub(super) fn shrink(script: Script, found: Found) -> (Script, Found) {
 struct Shrinking {
     script: Script,
     found: Found,
+    effort: Effort,
     attempts: usize,
 }
 
@@ -28,7 +30,7 @@ impl Shrinking {
             return false;
         }
         self.attempts += 1;
-        let (_, found) = run(&shorter);
+        let (_, found) = run(&shorter, self.effort);
         match found {
             None => false,
             Some(found) => {

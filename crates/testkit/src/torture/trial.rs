@@ -1,10 +1,10 @@
 //! What may happen to the devices while the machine is off: flash exchanged, lost, brought back too late, or damaged.
 
 use super::content::build;
-use super::damage::{SILENT, damage, damage_superblocks};
+use super::damage::{SILENT, bit_of_a_page, damage, damage_disk, damage_superblocks, newest_superblock};
 use super::database::{Database, Stop};
 use super::fault::FaultKind;
-use super::judge::{Recovered, Rules, is_found_out, keeps_dirty, recover, undisturbed};
+use super::judge::{Opening, Recovered, Rules, conclude, is_found_out, keeps_dirty, recover, undisturbed};
 use super::life::Start;
 use super::oracle::Oracle;
 use super::script::{Op, Script};
@@ -18,9 +18,13 @@ use entresol_format::superblock::COPIES;
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Silent faults tried on each image.
 const DAMAGES: usize = 6;
+
+/// Longest time that requests take on either side while a cache is at work that is detached then.
+const LATENCY_MAX: Duration = Duration::from_micros(40);
 
 /// What a crash left, and what is needed to try it.
 pub(super) struct Trial<'a> {
@@ -31,6 +35,8 @@ pub(super) struct Trial<'a> {
     pub before: &'a MemoryDevice,
     /// No device has failed so far.
     pub sound: bool,
+    /// Nothing else than silent faults is tried.
+    pub damage_only: bool,
     pub rng: Rng,
 }
 
@@ -40,15 +46,24 @@ pub(super) type Note<'a> = &'a mut dyn FnMut(FaultKind, Result<Recovered, String
 impl Trial<'_> {
     /// Tries everything; ends early when `note` says false.
     pub(super) fn run(mut self, foreign: &MemoryDevice, note: Note<'_>) {
+        if self.damage_only {
+            let _ =
+                self.silent(note) && self.silent(note) && self.damaged_later(note) && self.silent_disk(note);
+            return;
+        }
         let _ = self.superblocks(note)
             && self.label(note)
+            && self.newest_label(note)
             && self.exchange(FaultKind::FlashGone, &self.blank(), note)
             && self.made_anew(note)
             && self.other_mode(note)
             && self.exchange(FaultKind::ForeignFlash, foreign, note)
             && self.exchange(FaultKind::StaleFlash, self.before, note)
             && self.run_without(note)
-            && self.silent(note);
+            && self.go_on(note)
+            && self.silent(note)
+            && self.damaged_later(note)
+            && self.silent_disk(note);
     }
 
     fn blank(&self) -> MemoryDevice {
@@ -79,22 +94,135 @@ impl Trial<'_> {
         })
     }
 
+    /// The labels of the disk: the newest, and the one before.
+    fn labels(&self) -> Option<(Label, Option<Label>)> {
+        let mut block = vec![0; BLOCK_BYTES];
+        let mut label = |copy: u64| {
+            self.media.disk.read(copy * label::COPY_STRIDE, &mut block).expect("labels lie on every disk");
+            Label::decode(&block).ok()
+        };
+        match (label(0), label(1)) {
+            (Some(first), Some(second)) if first.sequence < second.sequence => Some((second, Some(first))),
+            (Some(first), second) => Some((first, second)),
+            (None, second) => second.map(|second| (second, None)),
+        }
+    }
+
+    fn without_label(&self, label: &Label) -> Media {
+        let media = self.media.fork();
+        media.disk.write(label.offset(), &[0xa5; 512]).expect("labels lie on every disk");
+        media
+    }
+
     /// The older of the disk's two labels is damaged.
     fn label(&mut self, note: Note<'_>) -> bool {
-        let media = self.media.fork();
-        let mut block = vec![0; BLOCK_BYTES];
-        let mut sequence = |copy: u64| {
-            media.disk.read(copy * label::COPY_STRIDE, &mut block).expect("labels lie on every disk");
-            Label::decode(&block).ok().map(|label| label.sequence)
+        let Some((newest, older)) = self.labels() else { return true };
+        let Some(older) = older else {
+            // The second one goes to the other place.
+            let lost = newest.sequence > 1 && self.sound;
+            let result = if lost {
+                Err("the label before the newest was not kept".to_owned())
+            } else {
+                Ok(Recovered::default())
+            };
+            return note(FaultKind::Superblocks, result);
         };
-        let older = if sequence(0) < sequence(1) { 0 } else { 1 };
-        if sequence(1 - older).is_none() {
+        let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.options) };
+        let result = self.recover(self.without_label(&older), rules);
+        note(FaultKind::Superblocks, result.map_err(|why| format!("the older label is damaged: {why}")))
+    }
+
+    /// The newest label is lost, as in a power failure in the middle of its write, when flash is of that epoch already. The
+    /// one before is still there; where it names the same cache, everything is as it was.
+    fn newest_label(&mut self, note: Note<'_>) -> bool {
+        let Some((newest, Some(older))) = self.labels() else { return true };
+        let epoch = newest_superblock(&self.media.flash).map(|superblock| superblock.epoch);
+        if older.cache != newest.cache || older.epoch + 1 != newest.epoch || epoch != Some(newest.epoch) {
             return true;
         }
-        media.disk.write(older * label::COPY_STRIDE, &[0xa5; 512]).expect("labels lie on every disk");
         let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.options) };
-        let result = self.recover(media, rules);
-        note(FaultKind::Superblocks, result.map_err(|why| format!("label copy {older} is damaged: {why}")))
+        let result = self.recover(self.without_label(&newest), rules);
+        note(FaultKind::Superblocks, result.map_err(|why| format!("the newest label is damaged: {why}")))
+    }
+
+    /// The database goes on after a restart: what recovery brought back goes its way to disk, or is dropped, while half of
+    /// the pages change. All others must still be there at the end.
+    fn go_on(&mut self, note: Note<'_>) -> bool {
+        let options = &self.script.shape.options;
+        let rules = self.rules(Rules::crash(options));
+        let machine = Machine::new(self.media.fork(), FaultPlan::none(), 0);
+        let (seed, pages, oracle) = (self.rng.next_u64(), self.script.shape.pages, self.oracle.clone());
+        let done = undisturbed(seed, || -> Result<(u64, bool), Stop> {
+            let (tier, _) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
+            let database = Database::new(tier, Arc::new(Mutex::new(oracle)), options.page_bytes, 1, 2);
+            database.recover(&rules)?;
+            let mut rng = Rng::new(seed);
+            let parity = rng.below(2);
+            let writes = options.slots + options.slots / 2;
+            let changed = (0..writes).map(|_| Op::Write(PageId(rng.below(pages / 2) * 2 + parity)));
+            let ops: Vec<Op> = changed.chain((0..pages).map(|page| Op::Read(PageId(page)))).collect();
+            database.run(0, &ops)?;
+            Ok((pages, false))
+        });
+        let result = done.and_then(|result| conclude(&rules, result, Vec::new()));
+        note(FaultKind::Crash, result.map_err(|why| format!("the database went on: {why}")))
+    }
+
+    /// A page on flash is damaged after a restart, when many are known to be wanted; then their turn to leave comes.
+    fn damaged_later(&mut self, note: Note<'_>) -> bool {
+        let options = &self.script.shape.options;
+        let rules = match options.mode {
+            // A dirty page is damaged, perhaps.
+            Mode::WriteBack => Rules { damage: true, opening: Opening::May, ..Rules::silent(options) },
+            _ => Rules::silent(options),
+        };
+        let rules = self.rules(rules);
+        let media = self.media.fork();
+        let mut rng = Rng::new(self.rng.next_u64());
+        let machine = Machine::new(media, FaultPlan::none(), 0);
+        let (seed, pages) = (self.rng.next_u64(), self.script.shape.pages);
+        let oracle = Arc::new(Mutex::new(self.oracle.clone()));
+        let done = undisturbed(seed, || -> Result<(u64, bool), Stop> {
+            let (tier, _) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
+            let database = Database::new(tier.clone(), oracle.clone(), options.page_bytes, 1, 2);
+            let mut buffer = vec![0; options.page_bytes as usize];
+            // What moves up is not on flash any more.
+            if !options.policy.exclusive() {
+                for page in self.oracle.ids().filter(|_| rng.below(2) == 0) {
+                    rules.fetch(&*tier, self.oracle, page, &mut buffer)?;
+                }
+            }
+            let (parity, moment) = (rng.below(2), rng.below(options.slots.into()));
+            for nth in 0..u64::from(options.slots + options.slots / 2) {
+                if nth == moment
+                    && let Some(bit) = bit_of_a_page(&mut rng, options, &*machine.flash())
+                {
+                    machine.flip_flash_bit(bit);
+                }
+                database.make_anew(PageId(rng.below(pages / 2) * 2 + parity), &mut buffer)?;
+            }
+            for page in self.oracle.ids() {
+                let known = oracle.lock().clone();
+                rules.fetch(&*tier, &known, page, &mut buffer)?;
+            }
+            Ok((pages, tier.metrics().damaged_clean > 0))
+        });
+        let result = done.and_then(|result| conclude(&rules, result, Vec::new()));
+        note(
+            FaultKind::BitFlip,
+            result.map_err(|why| format!("a bit of a page flipped after the restart: {why}")),
+        )
+    }
+
+    /// The disk changes a page without a word, or writes another one in its place.
+    fn silent_disk(&mut self, note: Note<'_>) -> bool {
+        let shape = &self.script.shape;
+        [FaultKind::BitFlip, FaultKind::DuplicatedWrite].into_iter().all(|kind| {
+            let media = self.media.fork();
+            let what = damage_disk(&mut self.rng, shape.options.page_bytes, shape.pages, &media.disk, kind);
+            let result = self.recover(media, Rules::silent_disk(&shape.options));
+            note(kind, result.map_err(|why| format!("{what}: {why}")))
+        })
     }
 
     /// Somebody makes a new cache for the disk instead of opening the one it has: refused where that one is needed.
@@ -107,7 +235,8 @@ impl Trial<'_> {
         let left = machine.after_crash(0);
         let result = match made {
             Err(why) => Err(why),
-            Ok(Ok(())) if keeps_dirty(options) => {
+            // A cache that has switched itself off has released the disk.
+            Ok(Ok(())) if self.labels().is_some_and(|(newest, _)| newest.dirty_possible) => {
                 Err("a new cache was made for a disk that needs the pages on its old one".to_owned())
             }
             Ok(Ok(())) => {
@@ -155,8 +284,15 @@ impl Trial<'_> {
                 let (tier, _) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
                 let database = Database::new(tier.clone(), oracle.clone(), options.page_bytes, 1, 2);
                 database.recover(&self.rules(Rules::crash(options)))?;
+                // Second chances may be under way.
+                let mut rng = Rng::new(!seed);
+                let ops: Vec<Op> =
+                    (0..options.slots / 2).map(|_| Op::Write(PageId(rng.below(pages)))).collect();
+                machine.pace.set(LATENCY_MAX);
+                database.run(0, &ops)?;
                 database.checkpoint()?;
                 tier.detach()?;
+                machine.pace.set(Duration::ZERO);
             }
             let layer = DiskLayer::open(machine.disk(), options.page_bytes)?;
             let database = Database::new(layer, oracle.clone(), options.page_bytes, 1, 2);

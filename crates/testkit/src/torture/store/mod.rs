@@ -21,7 +21,7 @@ use entresol_runtime::rng::Rng;
 use std::time::Duration;
 
 /// States of a run's campaign, about.
-const CRASHES: u64 = 10;
+const CRASHES: u64 = 20;
 
 /// A run.
 #[derive(Clone, Copy, Debug)]
@@ -54,12 +54,18 @@ impl StoreRun {
         let bank = Bank {
             clients: 1 + rng.below(8) as u32,
             accounts: 200 + rng.below(500) as u32,
-            long: Bank::USUAL.long,
+            long: [0, 0, 3, 8][rng.below(4) as usize],
             full_page_writes: needs_images || rng.below(2) == 0,
             frames: 64 + rng.below(64) as usize,
             checkpoint_interval: (rng.below(2) == 0).then(|| Duration::from_micros(200 << rng.below(8))),
         };
-        Some(Self { system, bank, seed: rng.next_u64(), transactions: 4 + rng.below(24) })
+        let length = rng.below(4) as usize;
+        Some(Self {
+            system,
+            bank,
+            seed: rng.next_u64(),
+            transactions: 4 + rng.below([24, 24, 24, 80][length]),
+        })
     }
 
     /// What is tortured.

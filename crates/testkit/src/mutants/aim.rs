@@ -1,0 +1,92 @@
+//! Where to look for each mutant: the caches, or the store, in which it can show itself at all. Not what to look for.
+
+use super::Mutant;
+use crate::System;
+use entresol_core::PolicyKind;
+
+/// What a hunt tries first and most often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aim {
+    /// Quick tortures of caches of these names.
+    Caches(&'static [&'static str]),
+    /// Lives of such caches, hardly any crashes.
+    Lives(&'static [&'static str]),
+    /// Silent damage to such caches.
+    Damage(&'static [&'static str]),
+    /// Crashes of a store in the middle of its work, on these systems in turn.
+    Store(&'static [System]),
+    /// The same with a slow log device.
+    SlowLog(&'static [System]),
+    /// Crashes of a store, each followed by crashes of the lives after it, on the disk alone.
+    Restarts,
+    /// Crashes of a store that has worked for long, on these systems in turn.
+    LongLives(&'static [System]),
+    /// Crashes while a store is made and loaded.
+    Birth,
+}
+
+const LOG_BACK: Aim = Aim::Caches(&["face/write-back", "face-gr/write-back", "face-gsc/write-back"]);
+const LOG_THROUGH: Aim =
+    Aim::Caches(&["face/write-through", "face-gr/write-through", "face-gsc/write-through"]);
+const LOG: Aim = Aim::Caches(&["face", "face-gr", "face-gsc"]);
+const GROUPS: Aim = Aim::Caches(&["face-gr", "face-gsc"]);
+const GSC: Aim = Aim::Caches(&["face-gsc/write-back"]);
+const LC: Aim = Aim::Caches(&["lc/write-back"]);
+const STORE: Aim = Aim::Store(&[
+    System::Cached(PolicyKind::FaceGsc),
+    System::DiskOnly,
+    System::Cached(PolicyKind::Lc),
+    System::Cached(PolicyKind::Face),
+    System::WriteThrough(PolicyKind::FaceGsc),
+    System::Cached(PolicyKind::FaceGr),
+]);
+const STORE_ON_DISK: Aim = Aim::Store(&[System::DiskOnly]);
+const STORE_ON_LOG: Aim = Aim::Store(&[
+    System::Cached(PolicyKind::FaceGsc),
+    System::Cached(PolicyKind::FaceGr),
+    System::Cached(PolicyKind::Face),
+]);
+
+impl Aim {
+    pub(super) fn of(mutant: Option<&Mutant>) -> Aim {
+        let Some(mutant) = mutant else { return LOG };
+        match mutant.name {
+            "lc-checkpoint-skips-overtaken" | "lc-busy-slot-overwritten" | "lc-overwrite-loses-dirty" => LC,
+            "second-chance-loses-dirty"
+            | "front-page-dropped-dirty"
+            | "release-ignores-second-chances"
+            | "superseded-version-restaged"
+            | "second-chance-recorded-clean" => GSC,
+            "unsure-pages-taken-for-clean" | "switched-off-without-unbinding" => LOG_THROUGH,
+            "torn-group-accepted" => GROUPS,
+            "newer-copy-not-awaited" => Aim::Lives(&["face-gr/write-back", "face-gsc/write-back"]),
+            "front-in-summaries-ignored" => STORE_ON_LOG,
+            "block-checksum-not-checked"
+            | "segment-checksum-not-checked"
+            | "leftover-of-older-epoch-accepted" => {
+                Aim::Damage(&["face/write-back", "face-gr/write-back", "face-gsc/write-back"])
+            }
+            "reused-frame-not-noticed" => Aim::Lives(&["face", "face-gr", "face-gsc"]),
+            "page-id-not-checked" => Aim::Caches(&["all"]),
+            "superblock-in-place" | "label-in-place" | "page-checksum-not-checked" => LOG,
+            "wal-rule-skipped-for-pulled" => Aim::SlowLog(&[System::Cached(PolicyKind::FaceGsc)]),
+            "wal-rule-skipped" => {
+                Aim::SlowLog(&[System::WriteThrough(PolicyKind::FaceGsc), System::DiskOnly])
+            }
+            "log-epoch-not-grown"
+            | "log-of-older-epoch-accepted"
+            | "log-tail-not-cleared"
+            | "undo-without-compensation"
+            | "compensation-names-no-next" => Aim::Restarts,
+            "durable-note-believed-blindly" => {
+                Aim::LongLives(&[System::DiskOnly, System::Cached(PolicyKind::Lc)])
+            }
+            "torn-log-record-accepted" | "log-not-synced" | "page-image-not-logged" => STORE_ON_DISK,
+            "bulk-load-not-durable" => Aim::Birth,
+            _ => match mutant.place {
+                "store" => STORE,
+                _ => LOG_BACK,
+            },
+        }
+    }
+}
