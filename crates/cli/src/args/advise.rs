@@ -30,9 +30,10 @@ pub struct AdviseArgs {
     #[arg(allow_negative_numbers = true)]
     pub min_years: f64,
 
-    /// Policies to choose from, separated by commas; no flash is always considered
+    /// Policies to choose from, separated by commas: any that `simulate` has; no flash is always considered. The first are
+    /// tried at every size
     #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', value_parser = values::flash_policy)]
-    #[arg(help_heading = "Layers")]
+    #[arg(default_value = "face-gsc,lc,loc,glb,tac,face-gr,flashcache", help_heading = "Layers")]
     pub policies: Vec<Middle>,
     /// Which DRAM frame goes first: lru, fifo or clock
     #[arg(long, value_name = "NAME", value_parser = values::dram_replacement, default_value = "lru")]

@@ -12,8 +12,6 @@ use entresol_lab::replay::device::{Catalogue, CatalogueError, MachineSpec};
 use entresol_lab::replay::{Arrival, FragmentKnobs, Middle, RunConfig};
 use entresol_lab::report;
 
-/// Policies where none are named: one of each kind. The first two are tried at every size.
-const POLICIES: [&str; 7] = ["face-gsc", "lc", "loc", "glb", "tac", "face-gr", "flashcache"];
 /// Share of the trace that warms up where nothing is said.
 const WARM_UP: usize = 4;
 
@@ -85,14 +83,10 @@ fn question(
         records: source.records.clone(),
         measure_from: if whole { source.records.end / WARM_UP } else { source.measure_from },
     };
-    let middles = match args.policies.as_slice() {
-        [] => POLICIES.iter().filter_map(|name| Middle::from_name(name)).collect(),
-        named => named.to_vec(),
-    };
     let goal = match (args.budget, args.target_latency) {
         (Some(money), _) => Goal::Budget(money),
         (None, Some(latency)) => Goal::Response(latency.0),
         (None, None) => Goal::Knee,
     };
-    Ok(Question { base, flash_devices, middles, goal, years_min: args.min_years })
+    Ok(Question { base, flash_devices, middles: args.policies.clone(), goal, years_min: args.min_years })
 }
