@@ -165,4 +165,34 @@ mod tests {
             assert_eq!(lost.unwrap(), 0, "seed {seed}");
         }
     }
+
+    #[test]
+    fn what_a_failing_sync_may_have_lost_is_not_believed_before_it_is_known() {
+        for fault in [None, Some(Fault::SyncErrorLosingWrites)] {
+            let config = SimConfig { seed: 3, random_order: true, ..SimConfig::default() };
+            let kept = Simulation::new(config).run(|| {
+                // Two writes and a sync, then a write and the sync that may fail.
+                let injections = fault.map(|fault| Injection { at: 4, device: None, fault, forever: false });
+                let plan = Arc::new(FaultPlan::new(3, injections.into_iter().collect()));
+                let device = FaultyDevice::new("device", MemoryDevice::new("device", 1 << 20), plan);
+                let device = Arc::new(Slow(device));
+                let syncs = Arc::new(Syncs::default());
+                device.write(0, &[1; 512]).expect("writes do not fail");
+                let first = syncs.next();
+                syncs.sync(&*device).expect("the first sync does not fail");
+                device.write(0, &[2; 512]).expect("writes do not fail");
+                let second = syncs.next();
+                let task = {
+                    let (device, syncs) = (device.clone(), syncs.clone());
+                    spawn("syncer", move || drop(syncs.sync(&*device)))
+                };
+                sleep(Duration::from_nanos(1));
+                let kept = syncs.prove_kept(second).is_ok();
+                assert!(syncs.prove_kept(first).is_ok(), "what was durable before stays so");
+                task.join();
+                kept
+            });
+            assert_eq!(kept.unwrap(), fault.is_none(), "{fault:?}");
+        }
+    }
 }

@@ -121,6 +121,26 @@ fn the_one_who_closes_a_cycle_is_refused() {
 }
 
 #[test]
+fn nobody_waits_for_a_transaction_that_will_not_end() {
+    simulate(|| {
+        let table = Arc::new(LockTable::new());
+        table.lock(A, name(1), Lock::Exclusive).unwrap();
+        let waiter = {
+            let table = table.clone();
+            spawn("waiter", move || {
+                let refused = table.lock(B, name(1), Lock::Shared);
+                assert!(matches!(refused, Err(StoreError::DuplicateKey)), "{refused:?}");
+            })
+        };
+        sleep(Duration::from_millis(1));
+        table.fail(&StoreError::DuplicateKey);
+        waiter.join();
+        assert!(table.lock(C, name(1), Lock::Shared).is_err(), "later ones do not wait, either");
+        assert!(table.lock(C, name(2), Lock::Shared).is_ok(), "what is free can be had");
+    });
+}
+
+#[test]
 fn two_upgrades_of_one_row_are_a_deadlock() {
     simulate(|| {
         let table = Arc::new(LockTable::new());

@@ -61,6 +61,7 @@ impl Aim {
             "torn-group-accepted" => GROUPS,
             "newer-copy-not-awaited" => Aim::Lives(&["face-gr/write-back", "face-gsc/write-back"]),
             "front-in-summaries-ignored" => STORE_ON_LOG,
+            "front-not-recorded-before-reuse" => Aim::Lives(&["face/write-back", "face-gsc/write-back"]),
             "block-checksum-not-checked"
             | "segment-checksum-not-checked"
             | "leftover-of-older-epoch-accepted" => {
