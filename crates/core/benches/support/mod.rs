@@ -61,7 +61,10 @@ impl Filled {
         while entered < 2 * config.slots {
             let page = page(noise.below(pages));
             let dirty = noise.below(2) == 0;
-            if let Admission::Stage { frame, .. } = partition.evict(page, Lsn(1), dirty, dirty) {
+            let from_disk = policy.populates() && partition.peek(page) == Lookup::Absent;
+            let admission =
+                if from_disk { partition.arrived(page) } else { partition.evict(page, Lsn(1), dirty, dirty) };
+            if let Admission::Stage { frame, .. } = admission {
                 partition.staged(frame);
                 entered += 1;
             }
