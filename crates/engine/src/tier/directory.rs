@@ -16,7 +16,6 @@ use crate::TierError;
 use crate::api::{HandedDown, Victim};
 use crate::buffer::AlignedBuffer;
 use entresol_core::{Admission, Job, JobPage, Lookup, PageId, SlotId};
-use entresol_device::Device;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::{BLOCK_BYTES, Layout, Uuid};
 use entresol_runtime::sync::Mutex;
@@ -61,8 +60,7 @@ impl SlotDirectory {
     /// Changes the entry of `slot` as `change` says, durably. `None`: it stays.
     fn update(
         &self,
-        flash: &dyn Device,
-        layout: &Layout,
+        tier: &Shared,
         slot: SlotId,
         change: impl FnOnce(Option<SlotEntry>) -> Option<Option<SlotEntry>>,
     ) -> Result<bool, TierError> {
@@ -74,8 +72,8 @@ impl SlotDirectory {
             listed.store(entry.page.0, SeqCst);
         }
         slots::set(&mut block, number.into(), at, self.cache, entry);
-        flash.write(layout.directory_offset(number.into()), &block).map_err(flash_error)?;
-        flash.sync().map_err(flash_error)?;
+        tier.flash.write(tier.layout.directory_offset(number.into()), &block).map_err(flash_error)?;
+        tier.sync_flash()?;
         if entry.is_none() {
             listed.store(NOBODY, SeqCst);
         }
@@ -179,7 +177,7 @@ impl Shared {
         wanted: impl FnOnce(SlotEntry) -> bool,
     ) -> Result<(), TierError> {
         let change = |entry: Option<SlotEntry>| entry.filter(|entry| wanted(*entry)).map(|_| None);
-        let changed = directory.update(&*self.flash, &self.layout, slot, change)?;
+        let changed = directory.update(self, slot, change)?;
         self.tallies.directory_writes.add(changed.into());
         Ok(())
     }
@@ -193,7 +191,7 @@ impl Shared {
     /// After slots were written: makes pages and their disk copies durable, and their entries valid.
     pub(crate) fn validate_slots(&self, pages: &[JobPage]) -> Result<(), TierError> {
         let Some(directory) = &self.directory else { return Ok(()) };
-        self.flash.sync().map_err(flash_error)?;
+        self.sync_flash()?;
         self.sync_disk_if_written()?;
         for page in pages {
             let id = page.page.expect("slot placement writes pages only");
@@ -201,7 +199,7 @@ impl Shared {
             // A newer version may be on its way to disk: then this one stays invalid.
             if self.with(|partition| partition.peek(id)) == newest {
                 let entry = SlotEntry { page: id, position: page.position, rank: 0, dirty: page.dirty };
-                directory.update(&*self.flash, &self.layout, page.slot, |_| Some(Some(entry)))?;
+                directory.update(self, page.slot, |_| Some(Some(entry)))?;
                 self.tallies.directory_writes.add(1);
             }
         }

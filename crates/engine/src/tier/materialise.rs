@@ -41,7 +41,7 @@ impl Shared {
         for (at, chunk) in buffer.chunks(CHUNK).enumerate() {
             self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
         }
-        self.flash.sync().map_err(flash_error)
+        self.sync_flash()
     }
 
     /// At a shutdown, when all is clean: writes the directory of a policy that keeps it for the next open. True if there is
@@ -50,7 +50,7 @@ impl Shared {
         if self.config.policy.directory() != Directory::AtShutdown {
             return Ok(false);
         }
-        self.flash.sync().map_err(flash_error)?;
+        self.sync_flash()?;
         let mut entries = vec![None; self.config.slots as usize];
         self.with(|partition| {
             for (rank, occupied) in partition.slots_in_order().enumerate() {
@@ -72,7 +72,7 @@ impl Shared {
             }
             self.flash.write(self.layout.directory_offset(number), &block).map_err(flash_error)?;
         }
-        self.flash.sync().map_err(flash_error)?;
+        self.sync_flash()?;
         Ok(true)
     }
 }
