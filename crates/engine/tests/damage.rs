@@ -298,6 +298,33 @@ fn a_copy_that_could_not_be_read_never_follows_a_newer_version_from_disk() {
     }
 }
 
+/// After a crash slot placement begins with an empty directory and fills the same slots with the same pages again: what it
+/// finds there must not pass for what it has written.
+#[test]
+fn a_lost_write_does_not_show_what_lay_in_the_slot_before_a_crash() {
+    for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.placement() == Placement::Slots) {
+        simulate(1, move || {
+            let world = failing(policy, Mode::WriteThrough);
+            write(&*world.tier, 0..20, 2, true);
+            let mut buffer = vec![0; PAGE];
+            (0..20).for_each(|page| _ = world.tier.fetch(PageId(page), &mut buffer).unwrap());
+            world.tier.checkpoint().unwrap();
+            let plan = Arc::new(FaultPlan::none());
+            let medium = world.flash.after_crash(&entresol_device::Survival::All);
+            let flash = Arc::new(FaultyDevice::new("flash", medium, plan.clone()));
+            let (tier, _) = FlashTier::open(flash, world.disk.clone(), world.options.clone()).unwrap();
+            let at = plan.operations() + 1;
+            let (device, fault) = (Some("flash".to_owned()), Fault::LostWrite);
+            plan.inject(Injection { at, device, fault, forever: true });
+            write(&*tier, 0..20, 3, true);
+            for page in 0..20 {
+                tier.fetch(PageId(page), &mut buffer).unwrap();
+                assert_eq!(version(PageId(page), &buffer), 3, "{}: page {page}", policy.name());
+            }
+        });
+    }
+}
+
 #[test]
 fn a_failing_flash_with_newer_pages_stops_everything_and_says_what_is_on_it() {
     for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.write_back()) {

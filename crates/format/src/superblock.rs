@@ -154,6 +154,12 @@ pub struct Superblock {
     pub segment_next: u64,
 }
 
+/// Positions that an open with slot placement has for itself: at 4 KiB a page, 256 TiB of writes.
+pub const POSITIONS_OF_AN_OPEN: u64 = 1 << 36;
+/// Later epochs share the last positions.
+const EPOCHS_COUNTED: u64 = (1 << 25) - 1;
+const _: () = assert!((EPOCHS_COUNTED + 2) * POSITIONS_OF_AN_OPEN < Position::MAX.0);
+
 impl Superblock {
     /// Where this one goes on its device, in bytes.
     pub fn offset(&self) -> u64 {
@@ -265,6 +271,14 @@ impl Superblock {
     /// device is never taken for one of this cache.
     pub fn salt(&self) -> u64 {
         self.cache.high() >> 16 << 8
+    }
+
+    /// Slot placement: the first position that the next open may give out. It lies above all that were given out before, crash
+    /// or no crash, for an open raises the epoch before it gives any out: so what an earlier one has left in a slot is not
+    /// taken for a version of the present one.
+    pub fn next_positions(&self) -> Position {
+        let first = self.epoch.min(EPOCHS_COUNTED) * POSITIONS_OF_AN_OPEN;
+        Position(first.max(self.rear.0).next_multiple_of(self.group_pages.into()))
     }
 
     /// Whether pages newer than disk may lie on flash that a crash would need.

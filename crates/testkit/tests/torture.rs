@@ -53,7 +53,15 @@ fn nothing_is_lost_in_write_around_and_read_only_mode() {
 /// What these runs found is in CHANGELOG.md under Safety.
 #[test]
 fn what_was_found_before_stays_mended() {
-    let found = [("all", 1, 6), ("all", 1, 23), ("all", 2, 5), ("face-gsc/write-back", 9, 0)];
+    let found = [
+        ("all", 1, 6),
+        ("all", 1, 23),
+        ("all", 2, 5),
+        ("face-gsc/write-back", 9, 0),
+        ("all", 900, 5286),
+        ("all", 900, 7273),
+        ("tac", 900, 1317),
+    ];
     for (system, seed, run) in found {
         let targets = Target::named(system);
         let options = TortureOptions { only: Some(run), targets, ..TortureOptions::new(seed, 1) };

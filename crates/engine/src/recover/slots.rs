@@ -58,7 +58,8 @@ pub(crate) fn restore_slots(
     let keeps = superblock.policy.directory() == Directory::Slots;
     let directory =
         keeps.then(|| SlotDirectory::of_blocks(blocks.into_iter(), options.slots, superblock.cache));
-    Ok(Some(RestoredSlots { region, kept: Kept { directory, temperatures_written } }))
+    let kept = Kept { directory, temperatures_written, first: Position(0) };
+    Ok(Some(RestoredSlots { region, kept }))
 }
 
 fn fill(
@@ -68,7 +69,7 @@ fn fill(
     report: &mut OpenReport,
 ) {
     let newest = entries.iter().map(|(_, entry)| entry.position.0 + 1).max().unwrap_or(0);
-    let rear = newest.max(superblock.rear.0).next_multiple_of(superblock.group_pages.into());
+    let rear = newest.max(superblock.next_positions().0).next_multiple_of(superblock.group_pages.into());
     partition.restore_slots_begin(Position(rear.min(Position::MAX.0)));
     let mut refused = 0;
     for (slot, entry) in entries {

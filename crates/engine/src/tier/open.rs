@@ -17,7 +17,7 @@ use entresol_core::{Directory, Partition, Placement, PolicyKind, Position, mutan
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
-use entresol_format::superblock::{COPIES, Mode, Superblock};
+use entresol_format::superblock::{COPIES, Mode, POSITIONS_OF_AN_OPEN, Superblock};
 use entresol_runtime::now;
 use entresol_runtime::sync::Semaphore;
 use parking_lot::Mutex;
@@ -146,6 +146,8 @@ pub(crate) struct Kept {
     pub directory: Option<SlotDirectory>,
     /// How many copies of the temperatures were written.
     pub temperatures_written: u64,
+    /// No page that is served from flash entered below this position.
+    pub first: Position,
 }
 
 impl Kept {
@@ -154,7 +156,7 @@ impl Kept {
         let kept = options.policy.directory() == Directory::Slots;
         let directory =
             kept.then(|| SlotDirectory::empty(&options.layout(), options.slots, superblock.cache));
-        Self { directory, temperatures_written: 0 }
+        Self { directory, temperatures_written: 0, first: Position(0) }
     }
 }
 
@@ -164,16 +166,19 @@ pub(crate) fn assemble(
     disk: Arc<dyn Device>,
     options: TierOptions,
     superblock: Superblock,
-    region: Vec<u64>,
+    mut region: Vec<u64>,
     kept: Kept,
 ) -> Shared {
     let config = options.config();
+    let partition = Partition::attach(region.as_mut_bytes()).expect("the region holds this tier's partition");
+    let positions = kept.first.0..partition.occupancy().entered.saturating_add(POSITIONS_OF_AN_OPEN);
     Shared {
         flash,
         flash_syncs: Syncs::default(),
         disk: DiskPages::new(disk, options.page_bytes),
         layout: options.layout(),
         salt: superblock.salt(),
+        positions,
         region: Mutex::new(region),
         staging: Staging::new(&config, options.page_bytes),
         buffers: PageBuffers::new(options.page_bytes),
@@ -340,7 +345,15 @@ fn open_cache(
             }
             None => {
                 kept = Kept::new(&options, &next);
-                empty_region(&options)?
+                let mut region = empty_region(&options)?;
+                if options.policy.placement() == Placement::Slots {
+                    kept.first = superblock.next_positions();
+                    let mut partition =
+                        Partition::attach(region.as_mut_bytes()).expect("it was formatted just now");
+                    partition.restore_slots_begin(kept.first);
+                    partition.restore_slots_end();
+                }
+                region
             }
         },
     };

@@ -18,6 +18,7 @@ use entresol_format::Layout;
 use entresol_format::page::{self, PageFault};
 use entresol_runtime::sync::Semaphore;
 use parking_lot::Mutex;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Weak};
 use zerocopy::IntoBytes;
@@ -34,6 +35,9 @@ pub(crate) struct Shared {
     pub layout: Layout,
     /// Added to positions before they are stamped into pages, so that versions of different caches differ.
     pub salt: u64,
+    /// Slot placement: among these are the positions of all pages that are served from flash. The directory keeps a byte of
+    /// each; what an earlier open, or another cache, has left in a slot lies outside.
+    pub positions: Range<u64>,
     /// The core's region, and the latch around it.
     pub region: Mutex<Vec<u64>>,
     pub staging: Staging,
@@ -106,7 +110,8 @@ impl Shared {
     pub(crate) fn prove(&self, bytes: &[u8], id: PageId, generation: Generation) -> Result<(), PageFault> {
         page::verify(bytes, id, None)?;
         let found = Position(page::header(bytes).generation.get().wrapping_sub(self.salt));
-        if generation.matches(found) || mutant!("generation-not-checked") {
+        let possible = matches!(generation, Generation::Exact(_)) || self.positions.contains(&found.0);
+        if possible && generation.matches(found) || mutant!("generation-not-checked") {
             return Ok(());
         }
         let expected = match generation {
