@@ -22,8 +22,9 @@ pub(crate) struct DiskPages {
     written: Box<[AtomicU64]>,
 }
 
-/// Places in the table of writes.
-const PLACES: usize = 512;
+/// Places in the table of writes: many more than pages are written between two syncs, for pages that share a place wait for
+/// each other's syncs.
+const PLACES: usize = 4096;
 
 fn place(page: PageId) -> usize {
     (page.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
