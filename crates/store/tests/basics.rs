@@ -4,6 +4,7 @@ mod support;
 
 use entresol_store::{Direction, Lock, Options, Store, StoreError, Table};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use support::bank::Site;
 use support::{Kind, Rng, World, plain_store, small};
 
@@ -208,4 +209,25 @@ fn a_new_store_takes_the_place_of_an_old_one() {
     assert_eq!((store.table("old").unwrap(), report.losers), (None, 0));
     assert_eq!(all(&store, table, Direction::Forward), [(b"key".to_vec(), b"value".to_vec())]);
     store.verify().unwrap();
+}
+
+#[test]
+fn nobody_waits_for_a_transaction_whose_thread_has_panicked() {
+    let store = plain_store(small());
+    let table = store.create_table("rows").unwrap();
+    let panicking = store.clone();
+    let cut_off = std::thread::spawn(move || {
+        let mut txn = panicking.begin();
+        txn.insert(table, b"row", b"value").unwrap();
+        std::panic::resume_unwind(Box::new("the program's own mistake"));
+    });
+    assert!(cut_off.join().is_err());
+    let (told, answer) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut txn = store.begin();
+        told.send(txn.get(table, b"row", Lock::Shared, &mut Vec::new())).unwrap();
+    });
+    // The time only bounds a test that fails.
+    let answer = answer.recv_timeout(Duration::from_secs(60)).expect("whoever wants the row is answered");
+    assert!(answer.unwrap_err().to_string().contains("cut off by a panic"));
 }

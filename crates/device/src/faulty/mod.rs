@@ -135,8 +135,10 @@ impl FaultyDevice {
             }
             _ => {}
         }
+        // Both under the lock: a sync between them would move sectors from the second place to the first.
+        let state = self.state.lock();
         read_within(&self.durable, offset, buffer);
-        self.state.lock().pending.overlay(offset, buffer);
+        state.pending.overlay(offset, buffer);
         Verdict::Done
     }
 

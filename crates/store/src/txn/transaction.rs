@@ -187,11 +187,18 @@ impl Drop for Txn {
             self.core.give_back(std::mem::take(&mut self.buffers));
             return;
         }
-        // A task that unwinds may be part of a simulation that is over: it must not touch devices any more. Its rows stay
-        // locked until the next restart rolls it back.
-        if !std::thread::panicking() && !entresol_runtime::sim::is_halted() {
-            // The error is the log's or the layer's; whoever uses these next sees it.
-            let _ = self.end_by_abort();
+        if std::thread::panicking() || entresol_runtime::sim::is_halted() {
+            // What was being changed may be half done: only a restart can roll this transaction back, and until then its rows
+            // stay locked. A simulation ends with its first panic; elsewhere nobody may wait for them.
+            if !entresol_runtime::is_simulated() {
+                self.core.locks.fail(&StoreError::Other(format!(
+                    "transaction {} was cut off by a panic of the program; its rows stay locked until the store is opened again",
+                    self.state.id()
+                )));
+            }
+            return;
         }
+        // The error is the log's or the layer's; whoever uses these next sees it.
+        let _ = self.end_by_abort();
     }
 }
