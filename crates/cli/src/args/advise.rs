@@ -1,9 +1,10 @@
 //! `entresol advise`: what to buy for a trace.
 
+use super::replay::{DramArgs, LoadArgs};
 use super::simulate::{OutputArgs, SourceArgs};
 use super::values::{self, Latency};
 use clap::Args;
-use entresol_lab::replay::{Middle, Replacement};
+use entresol_lab::replay::Middle;
 
 /// `entresol advise`.
 #[derive(Debug, Args)]
@@ -35,13 +36,9 @@ pub struct AdviseArgs {
     #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', value_parser = values::flash_policy)]
     #[arg(default_value = "face-gsc,lc,loc,glb,tac,face-gr,flashcache", help_heading = "Layers")]
     pub policies: Vec<Middle>,
-    /// Which DRAM frame goes first: lru, fifo or clock
-    #[arg(long, value_name = "NAME", value_parser = values::dram_replacement, default_value = "lru")]
-    #[arg(help_heading = "Layers")]
-    pub replacement: Replacement,
-    /// A write replaces all of its page, which is not read first: as in traces of block devices
-    #[arg(long, help_heading = "Layers")]
-    pub whole_writes: bool,
+    /// DRAM.
+    #[command(flatten)]
+    pub dram: DramArgs,
 
     /// Flash devices to choose from, separated by commas [default: those of the prices]
     #[arg(long = "flash-device", value_name = "DEVICES", value_delimiter = ',', help_heading = "Machine")]
@@ -52,17 +49,9 @@ pub struct AdviseArgs {
     /// Kind of memory [default: that of the prices]
     #[arg(long, value_name = "MEMORY", help_heading = "Machine")]
     pub memory: Option<String>,
-    /// Clients of a closed loop: each takes the next reference when it is free
-    #[arg(long, value_name = "N", value_parser = values::clients, default_value = "8", help_heading = "Machine")]
-    #[arg(allow_negative_numbers = true)]
-    pub clients: u32,
-    /// References come at their times in the trace instead of in a closed loop
-    #[arg(long, conflicts_with = "clients", help_heading = "Machine")]
-    pub timed: bool,
-    /// Microseconds that a DRAM hit takes
-    #[arg(long, value_name = "µS", value_parser = values::hit_us, default_value = "2", help_heading = "Machine")]
-    #[arg(allow_negative_numbers = true)]
-    pub hit_us: f64,
+    /// The load.
+    #[command(flatten)]
+    pub load: LoadArgs,
 
     /// Where results go.
     #[command(flatten)]

@@ -4,6 +4,7 @@ mod advise;
 mod bench;
 mod fragments;
 mod machine;
+mod replay;
 mod reproduce;
 mod simulate;
 mod torture;

@@ -1,5 +1,6 @@
 //! `entresol simulate` and `entresol mrc`: a trace through layers.
 
+use super::replay::{DramArgs, LoadArgs};
 use super::{FragmentArgs, ReadArgs, values};
 use clap::Args;
 use entresol_format::superblock::Mode;
@@ -71,13 +72,9 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "MODES", value_delimiter = ',', value_parser = values::mode)]
     #[arg(help_heading = "Layers")]
     pub mode: Vec<Mode>,
-    /// Which DRAM frame goes first: lru, fifo or clock
-    #[arg(long, value_name = "NAME", value_parser = values::dram_replacement, default_value = "lru")]
-    #[arg(help_heading = "Layers")]
-    pub replacement: Replacement,
-    /// A write replaces all of its page, which is not read first: as in traces of block devices
-    #[arg(long, help_heading = "Layers")]
-    pub whole_writes: bool,
+    /// DRAM.
+    #[command(flatten)]
+    pub dram: DramArgs,
 
     /// SCE's knobs.
     #[command(flatten)]
@@ -99,17 +96,9 @@ pub struct SimulateArgs {
     /// their rates: slower, and truer where reads and writes mix
     #[arg(long, help_heading = "Machine")]
     pub exact_devices: bool,
-    /// Clients of a closed loop: each takes the next reference when it is free
-    #[arg(long, value_name = "N", value_parser = values::clients, default_value = "8", help_heading = "Machine")]
-    #[arg(allow_negative_numbers = true)]
-    pub clients: u32,
-    /// References come at their times in the trace instead of in a closed loop
-    #[arg(long, conflicts_with = "clients", help_heading = "Machine")]
-    pub timed: bool,
-    /// Microseconds that a DRAM hit takes
-    #[arg(long, value_name = "µS", value_parser = values::hit_us, default_value = "2", help_heading = "Machine")]
-    #[arg(allow_negative_numbers = true)]
-    pub hit_us: f64,
+    /// The load.
+    #[command(flatten)]
+    pub load: LoadArgs,
 
     /// Where results go.
     #[command(flatten)]

@@ -9,7 +9,7 @@ use crate::progress::Share;
 use entresol_format::superblock::Mode;
 use entresol_lab::advise::{self, AdviceError, Goal, Question};
 use entresol_lab::replay::device::{Catalogue, CatalogueError, MachineSpec};
-use entresol_lab::replay::{Arrival, FragmentKnobs, Middle, RunConfig};
+use entresol_lab::replay::{FragmentKnobs, Middle, RunConfig};
 use entresol_lab::report;
 
 /// Share of the trace that warms up where nothing is said.
@@ -67,14 +67,14 @@ fn question(
     let base = RunConfig {
         middle: Middle::None,
         mode: Mode::WriteBack,
-        replacement: args.replacement,
+        replacement: args.dram.replacement,
         dram_pages: 1,
         flash_pages: 0,
         fragments: FragmentKnobs::default(),
         exact_devices: false,
-        arrival: if args.timed { Arrival::Timed } else { Arrival::Closed { clients: args.clients } },
-        hit_ns: (args.hit_us * 1e3).round() as u64,
-        whole_writes: args.whole_writes,
+        arrival: args.load.arrival(),
+        hit_ns: args.load.hit_ns(),
+        whole_writes: args.dram.whole_writes,
         flush_at_end: false,
         flash_device: first
             .ok_or_else(|| Failure::input(format!("--prices {}: names no flash device", args.prices)))?,

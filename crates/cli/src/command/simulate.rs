@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::progress::Share;
 use entresol_format::superblock::Mode;
 use entresol_lab::replay::device::{Catalogue, DeviceSpec, MemorySpec};
-use entresol_lab::replay::{self, Arrival, Middle, Replacement, RunConfig};
+use entresol_lab::replay::{self, Middle, Replacement, RunConfig};
 use entresol_lab::report;
 
 /// DRAM where nothing is said, in per cent of the trace's pages.
@@ -71,9 +71,9 @@ fn levels(args: &SimulateArgs) -> Result<Vec<(Middle, Replacement)>, Failure> {
     let of = |name: &String| {
         let middle = Middle::from_name(name);
         match (middle, Replacement::from_name(name)) {
-            (Some(Middle::None), _) => Ok((Middle::None, args.replacement)),
+            (Some(Middle::None), _) => Ok((Middle::None, args.dram.replacement)),
             (_, Some(replacement)) if !flash => Ok((Middle::None, replacement)),
-            (Some(middle), _) if flash => Ok((middle, args.replacement)),
+            (Some(middle), _) if flash => Ok((middle, args.dram.replacement)),
             (Some(_), _) => Err(Failure::input(format!(
                 "--policy {name}: there is no flash; say how much with --flash-percent or --flash-pages"
             ))),
@@ -97,7 +97,6 @@ fn configs(
     let dram = args.dram_pages.unwrap_or_else(|| share(args.dram_percent.unwrap_or(DRAM_PERCENT)).max(1));
     let mut flash = args.flash_pages.clone();
     flash.extend(args.flash_percent.iter().map(|percent| share(*percent)));
-    let arrival = if args.timed { Arrival::Timed } else { Arrival::Closed { clients: args.clients } };
     let config = |middle: Middle, replacement: Replacement, mode: Mode, flash_pages: u32| RunConfig {
         middle,
         mode,
@@ -105,9 +104,9 @@ fn configs(
         dram_pages: dram,
         flash_pages,
         fragments: args.fragments.knobs(),
-        arrival,
-        hit_ns: (args.hit_us * 1e3).round() as u64,
-        whole_writes: args.whole_writes,
+        arrival: args.load.arrival(),
+        hit_ns: args.load.hit_ns(),
+        whole_writes: args.dram.whole_writes,
         flush_at_end: false,
         exact_devices: args.exact_devices,
         flash_device: machine.flash.clone(),

@@ -1,280 +1,68 @@
-//! A device in memory: over an optional shared base image, with changed pages as small differences.
+//! Devices in memory: one [`Device`] over two ways to keep what was written.
 //!
-//! Six simulated systems can run over one loaded database: each stores only what it changed, as a difference from the
-//! base page while that takes less than half a page, whole otherwise. A flash device stores its pages as differences
-//! from the database's base page that they are a version of, if it is told how to find it ([`Reference`]).
-//!
-//! Invariant: a read returns what was written last, whatever form it is stored in; what was never written reads as the
-//! base image, or as zeros without one.
+//! | file | what it keeps |
+//! |---|---|
+//! | `pages` | pages one by one, as differences from a shared image: what experiments run on |
+//! | `image` | large aligned pieces: what images are loaded into |
+//! | `base` | an image, frozen |
+//! | `delta` | a page as a difference from another |
 
 mod base;
 mod delta;
 mod image;
+mod pages;
 
 pub use base::BaseImage;
 pub use image::ImageDevice;
+pub use pages::{Locate, MemoryDevice, Reference};
 
 use crate::check::{self, SharedCounters};
 use crate::{Counters, Device, DeviceError, Geometry, Io};
-use base::{BaseLeaf, LEAF_PAGES};
-use delta::{Encoder, PAGE_BYTES, Page, apply};
-use parking_lot::Mutex;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use base::LEAF_PAGES;
+use delta::PAGE_BYTES;
 
 const SECTOR_BYTES: u32 = 512;
 
-/// Finds, for the content of a 4 KiB page that is being written, the byte offset of a similar page in the image. A wrong
-/// answer costs memory, never content.
-pub type Locate = Arc<dyn Fn(&[u8]) -> Option<u64> + Send + Sync>;
-
-/// An image of *another* device in which similar pages are found, for storing differences.
-#[derive(Clone)]
-pub struct Reference {
-    /// The image.
-    pub image: Arc<BaseImage>,
-    /// Where in it to look.
-    pub locate: Locate,
+/// Bytes of a device, kept somehow. Ranges lie within the capacity; memory does not fail.
+pub trait Content: Send + Sync {
+    /// Fills `buffer` with what lies at `offset`.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]);
+    /// Puts `data` there.
+    fn write_at(&self, offset: u64, data: &[u8]);
+    /// The range need not be kept: whole pages in it read as zeros afterwards.
+    fn discard_at(&self, offset: u64, length: u64);
 }
 
-/// One page of a device.
-#[derive(Clone)]
-enum Slot {
-    /// As in the base image; zeros without one.
-    Base,
-    /// Written with zeros, or discarded.
-    Zero,
-    /// A difference from the base image's page of the same number.
-    Delta(Arc<[u8]>),
-    /// A difference from the reference image's page with this number. The number lies here, not with the difference, so that
-    /// the processor can fetch both at once.
-    Referenced(u32, Arc<[u8]>),
-    /// All of it.
-    Whole(Arc<Page>),
-}
-
-type Leaf = Box<[Slot]>;
-
-/// A device in memory; see the module's header. Writes are durable at once: [`crate::FaultyDevice`] loses unsynced ones.
-pub struct MemoryDevice {
+/// A device in memory that keeps its bytes in `C`. Writes are durable at once.
+pub struct Memory<C> {
     name: String,
     geometry: Geometry,
-    base: Option<Arc<BaseImage>>,
-    reference: Option<Reference>,
-    leaves: Box<[Mutex<Option<Leaf>>]>,
-    resident: AtomicU64,
     counters: SharedCounters,
+    content: C,
 }
 
-impl std::fmt::Debug for MemoryDevice {
+impl<C> std::fmt::Debug for Memory<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MemoryDevice").field("name", &self.name).field("geometry", &self.geometry).finish()
+        f.debug_struct("Memory").field("name", &self.name).field("geometry", &self.geometry).finish()
     }
 }
 
-impl MemoryDevice {
-    /// A device of zeros. `capacity_bytes` is rounded up to whole 4 KiB pages; memory is taken as pages are written.
-    pub fn new(name: &str, capacity_bytes: u64) -> Self {
+impl<C> Memory<C> {
+    /// A device of `capacity_bytes`, rounded up to whole 4 KiB pages; its content is made for so many leaves of
+    /// [`LEAF_PAGES`] pages.
+    fn with(name: &str, capacity_bytes: u64, content: impl FnOnce(usize) -> C) -> Self {
         let capacity_bytes = capacity_bytes.next_multiple_of(PAGE_BYTES as u64);
-        let leaves = (capacity_bytes as usize / PAGE_BYTES).div_ceil(LEAF_PAGES);
         Self {
             name: name.to_owned(),
             geometry: Geometry { capacity_bytes, sector_bytes: SECTOR_BYTES },
-            base: None,
-            reference: None,
-            leaves: (0..leaves).map(|_| Mutex::new(None)).collect(),
-            resident: AtomicU64::new(0),
             counters: SharedCounters::default(),
-        }
-    }
-
-    /// A device with the content and capacity of `base`.
-    pub fn over(name: &str, base: Arc<BaseImage>) -> Self {
-        let mut device = Self::new(name, base.capacity_bytes);
-        device.base = Some(base);
-        device
-    }
-
-    /// Stores pages as differences from `reference` where that is smaller. For a flash device without a base image of
-    /// its own, which holds versions of another device's pages.
-    #[must_use]
-    pub fn with_reference(mut self, reference: Reference) -> Self {
-        self.reference = Some(reference);
-        self
-    }
-
-    /// A device with the same content, independent from now on. What pages hold is shared until one side writes them.
-    pub fn fork(&self, name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            geometry: self.geometry,
-            base: self.base.clone(),
-            reference: self.reference.clone(),
-            leaves: self.leaves.iter().map(|leaf| Mutex::new(leaf.lock().clone())).collect(),
-            resident: AtomicU64::new(self.resident_bytes()),
-            counters: SharedCounters::default(),
+            content: content((capacity_bytes as usize / PAGE_BYTES).div_ceil(LEAF_PAGES)),
         }
     }
 
     /// The name in its errors.
     pub(crate) fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Bytes of memory that this device's own pages take, without the base image.
-    pub fn resident_bytes(&self) -> u64 {
-        self.resident.load(Relaxed)
-    }
-
-    /// Freezes the content into an image. Pages that this device did not change are shared with its own base, if that keeps
-    /// them one by one.
-    pub fn freeze(self) -> Arc<BaseImage> {
-        let leaf = |(leaf_number, leaf): (usize, &Mutex<Option<Leaf>>)| {
-            let slots = leaf.lock().take();
-            let in_base = self.base.as_ref().is_some_and(|base| base.leaves[leaf_number].is_some());
-            (slots.is_some() || in_base).then(|| {
-                let slots = slots.unwrap_or_else(unchanged_leaf).into_iter().enumerate();
-                let page = |(index, slot)| self.freeze_slot((leaf_number * LEAF_PAGES + index) as u64, slot);
-                BaseLeaf::Pages(slots.map(page).collect())
-            })
-        };
-        let leaves = self.leaves.iter().enumerate().map(leaf).collect();
-        Arc::new(BaseImage { capacity_bytes: self.geometry.capacity_bytes, leaves })
-    }
-
-    fn freeze_slot(&self, number: u64, slot: Slot) -> Option<Arc<Page>> {
-        match slot {
-            Slot::Base => self.base.as_ref()?.shared_page(number),
-            Slot::Zero => None,
-            Slot::Whole(page) => Some(page),
-            slot @ (Slot::Delta(_) | Slot::Referenced(..)) => {
-                let mut page = [0; PAGE_BYTES];
-                self.load(number, &slot, &mut page);
-                Some(Arc::new(page))
-            }
-        }
-    }
-
-    fn base_page(&self, number: u64) -> Option<&Page> {
-        self.base.as_ref()?.page(number)
-    }
-
-    fn reference_page(&self, number: u64) -> Option<&Page> {
-        self.reference.as_ref()?.image.page(number)
-    }
-
-    /// Copies a whole page out.
-    fn load(&self, number: u64, slot: &Slot, page: &mut [u8]) {
-        let (base, difference) = match slot {
-            Slot::Base => (self.base_page(number), None),
-            Slot::Zero => (None, None),
-            Slot::Whole(whole) => (Some(&**whole), None),
-            Slot::Delta(difference) => (self.base_page(number), Some(&difference[..])),
-            Slot::Referenced(similar, difference) => {
-                (self.reference_page(u64::from(*similar)), Some(&difference[..]))
-            }
-        };
-        match base {
-            Some(base) => page.copy_from_slice(base),
-            None => page.fill(0),
-        }
-        if let Some(difference) = difference {
-            apply(page, difference);
-        }
-    }
-
-    fn store(&self, number: u64, slot: &mut Slot, page: &Page) {
-        let before = slot_bytes(slot);
-        self.store_slot(number, slot, page);
-        let after = slot_bytes(slot);
-        if after > before {
-            self.resident.fetch_add(after - before, Relaxed);
-        } else if after < before {
-            self.resident.fetch_sub(before - after, Relaxed);
-        }
-    }
-
-    fn store_slot(&self, number: u64, slot: &mut Slot, page: &Page) {
-        if let Some(reference) = &self.reference {
-            let similar = (reference.locate)(page).and_then(|at| u32::try_from(at / PAGE_BYTES as u64).ok());
-            if let Some(similar) = similar
-                && let Some(base) = self.reference_page(u64::from(similar))
-                && let Some(difference) = Encoder::encode(Some(base), page)
-            {
-                if let Slot::Referenced(number, bytes) = slot
-                    && replaced(bytes, difference.bytes())
-                {
-                    *number = similar;
-                } else {
-                    *slot = Slot::Referenced(similar, difference.bytes().into());
-                }
-                return;
-            }
-        }
-        let base = self.base_page(number);
-        match Encoder::encode(base, page) {
-            Some(difference) if difference.bytes().is_empty() => {
-                *slot = if self.base.is_some() { Slot::Base } else { Slot::Zero };
-            }
-            Some(difference) => {
-                let there = match slot {
-                    Slot::Delta(bytes) => replaced(bytes, difference.bytes()),
-                    _ => false,
-                };
-                if !there {
-                    *slot = Slot::Delta(difference.bytes().into());
-                }
-            }
-            None => {
-                if let Slot::Whole(whole) = slot
-                    && let Some(whole) = Arc::get_mut(whole)
-                {
-                    *whole = *page;
-                } else {
-                    *slot = Slot::Whole(Arc::new(*page));
-                }
-            }
-        }
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) {
-        for (number, within, range) in page_parts(offset, buffer.len()) {
-            let leaf = self.leaves[number / LEAF_PAGES].lock();
-            let slot = leaf.as_ref().map_or(&Slot::Base, |leaf| &leaf[number % LEAF_PAGES]);
-            let number = number as u64;
-            let target = &mut buffer[range];
-            if target.len() == PAGE_BYTES {
-                self.load(number, slot, target);
-            } else {
-                let mut page = [0; PAGE_BYTES];
-                self.load(number, slot, &mut page);
-                target.copy_from_slice(&page[within..within + target.len()]);
-            }
-        }
-    }
-
-    fn write_at(&self, offset: u64, data: &[u8]) {
-        for (number, within, range) in page_parts(offset, data.len()) {
-            let mut leaf = self.leaves[number / LEAF_PAGES].lock();
-            let slots = leaf.get_or_insert_with(|| {
-                self.resident.fetch_add((LEAF_PAGES * size_of::<Slot>()) as u64, Relaxed);
-                unchanged_leaf()
-            });
-            let slot = &mut slots[number % LEAF_PAGES];
-            let (number, source) = (number as u64, &data[range]);
-            if let Ok(page) = <&Page>::try_from(source) {
-                self.store(number, slot, page);
-            } else if let Slot::Whole(whole) = slot
-                && let Some(whole) = Arc::get_mut(whole)
-            {
-                whole[within..within + source.len()].copy_from_slice(source);
-            } else {
-                let mut page = [0; PAGE_BYTES];
-                self.load(number, slot, &mut page);
-                page[within..within + source.len()].copy_from_slice(source);
-                self.store(number, slot, &page);
-            }
-        }
     }
 }
 
@@ -290,51 +78,21 @@ fn page_parts(offset: u64, length: usize) -> impl Iterator<Item = (usize, usize,
     })
 }
 
-/// One request after the other; memory does not fail.
-fn carry_out(batch: &mut [Io<'_>], read: impl Fn(u64, &mut [u8]), write: impl Fn(u64, &[u8])) {
-    for io in batch {
-        match io {
-            Io::Read { offset, buffer } => read(*offset, buffer),
-            Io::Write { offset, data } => write(*offset, data),
-        }
-    }
-}
-
-/// Puts `new` in the place of `old` if it fits exactly and nobody shares the place.
-fn replaced(old: &mut Arc<[u8]>, new: &[u8]) -> bool {
-    let place = if old.len() == new.len() { Arc::get_mut(old) } else { None };
-    let fits = place.is_some();
-    if let Some(place) = place {
-        place.copy_from_slice(new);
-    }
-    fits
-}
-
-fn unchanged_leaf() -> Leaf {
-    (0..LEAF_PAGES).map(|_| Slot::Base).collect()
-}
-
-fn slot_bytes(slot: &Slot) -> u64 {
-    match slot {
-        Slot::Base | Slot::Zero => 0,
-        Slot::Delta(bytes) | Slot::Referenced(_, bytes) => bytes.len() as u64 + 16,
-        Slot::Whole(_) => PAGE_BYTES as u64 + 32,
-    }
-}
-
-impl Device for MemoryDevice {
+impl<C: Content> Device for Memory<C> {
     fn geometry(&self) -> Geometry {
         self.geometry
     }
 
+    /// One request after the other.
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         check::batch(&self.name, self.geometry, batch)?;
         self.counters.count(batch);
-        carry_out(
-            batch,
-            |offset, buffer| self.read_at(offset, buffer),
-            |offset, data| self.write_at(offset, data),
-        );
+        for io in batch {
+            match io {
+                Io::Read { offset, buffer } => self.content.read_at(*offset, buffer),
+                Io::Write { offset, data } => self.content.write_at(*offset, data),
+            }
+        }
         Ok(())
     }
 
@@ -343,28 +101,9 @@ impl Device for MemoryDevice {
         Ok(())
     }
 
-    /// Frees the memory of whole pages in the range; they read as zeros afterwards.
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         check::range(&self.name, self.geometry, "discard", offset, length)?;
-        let first = offset.div_ceil(PAGE_BYTES as u64);
-        let end = (offset + length) / PAGE_BYTES as u64;
-        let mut number = first;
-        while number < end {
-            let leaf_end = (number / LEAF_PAGES as u64 + 1) * LEAF_PAGES as u64;
-            let mut leaf = self.leaves[number as usize / LEAF_PAGES].lock();
-            if leaf.is_none() && self.base.is_some() {
-                self.resident.fetch_add((LEAF_PAGES * size_of::<Slot>()) as u64, Relaxed);
-                *leaf = Some(unchanged_leaf());
-            }
-            if let Some(slots) = leaf.as_mut() {
-                for page in number..end.min(leaf_end) {
-                    let slot = &mut slots[page as usize % LEAF_PAGES];
-                    self.resident.fetch_sub(slot_bytes(slot), Relaxed);
-                    *slot = Slot::Zero;
-                }
-            }
-            number = leaf_end;
-        }
+        self.content.discard_at(offset, length);
         Ok(())
     }
 
