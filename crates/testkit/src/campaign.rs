@@ -76,8 +76,14 @@ impl Campaign {
 
     /// Carries it out.
     pub fn run<W: Workload>(&self, workload: &W) -> Report {
+        self.run_and_restart(workload, workload)
+    }
+
+    /// Carries it out; the lives after the first crash are those of `restarted`, which differs in settings of the store only.
+    /// With fewer frames than before, redo does not have room for all that was in DRAM, and hands pages down meanwhile.
+    pub fn run_and_restart<W: Workload>(&self, workload: &W, restarted: &W) -> Report {
         match prepare(workload, self.system, self.seed) {
-            Ok((media, oracle)) => self.crash_everywhere(workload, &media.freeze(), oracle),
+            Ok((media, oracle)) => self.crash_everywhere((workload, restarted), &media.freeze(), oracle),
             Err(message) => {
                 Report { failures: vec![self.failure(workload, 0, message)], ..Report::default() }
             }
@@ -113,13 +119,18 @@ impl Campaign {
         Life { seed: self.seed, verify: false, transactions: self.transactions }
     }
 
-    fn crash_everywhere<W: Workload>(&self, workload: &W, start: &FrozenMedia, oracle: W::Oracle) -> Report {
+    fn crash_everywhere<W: Workload>(
+        &self,
+        (workload, restarted): (&W, &W),
+        start: &FrozenMedia,
+        oracle: W::Oracle,
+    ) -> Report {
         let (sender, receiver) = sync_channel(BACKLOG);
         let receiver = Mutex::new(receiver);
         let mut report = Report::default();
         std::thread::scope(|scope| {
             let workers: Vec<_> =
-                (0..self.threads.max(1)).map(|_| scope.spawn(|| self.worker(workload, &receiver))).collect();
+                (0..self.threads.max(1)).map(|_| scope.spawn(|| self.worker(restarted, &receiver))).collect();
             match self.observed_life(workload, start, oracle, sender) {
                 Ok(lived) => {
                     report.operations = lived.operations;

@@ -9,6 +9,7 @@
 //! | [`bank`], [`tpcc`] | two workloads |
 //! | [`birth`] | crashes while a store is made and loaded |
 //! | [`fuzz`] | what is fed with arbitrary bytes |
+//! | [`leftovers`] | the log over what an older life left behind its end |
 //! | [`life`] | one life of a machine: restart, verification, work |
 //! | [`campaign`] | a crash at every operation, restarts, crashes of restarts |
 //! | [`mutants`] | named bugs, each of which must be noticed |
@@ -21,6 +22,7 @@ pub mod bank;
 pub mod birth;
 pub mod campaign;
 pub mod fuzz;
+pub mod leftovers;
 pub mod life;
 pub mod machine;
 pub mod mutants;

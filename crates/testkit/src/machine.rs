@@ -184,6 +184,22 @@ impl Devices {
         })
     }
 
+    /// What is left after a power failure in the middle of a long flush of the log, a sector of whose first half is lost, or
+    /// everything up to it; `None` if there is none now.
+    pub fn after_torn_flush(&self, seed: u64) -> Option<Media> {
+        let sectors = self.log.unsynced().1;
+        if sectors < LONG_FLUSH {
+            return None;
+        }
+        let mut rng = Rng::new(seed);
+        let hole = rng.below(sectors as u64 / 2) as usize;
+        let first = if rng.below(2) == 0 { hole } else { 0 };
+        let log = Survival::Sectors((0..sectors).map(|at| !(first..=hole).contains(&at)).collect());
+        let mut survivors = |device: &FaultyDevice| device.after_crash(&survival(&mut rng, device));
+        let (disk, flash) = (survivors(&self.disk), survivors(&self.flash));
+        Some(Media { disk, log: self.log.after_crash(&log), flash })
+    }
+
     /// What is left after a power failure now; `seed` decides which unsynced sectors of which device.
     pub fn after_crash(&self, seed: u64) -> Media {
         let mut rng = Rng::new(seed);
@@ -191,6 +207,9 @@ impl Devices {
         Media { disk: survivors(&self.disk), log: survivors(&self.log), flash: survivors(&self.flash) }
     }
 }
+
+/// Sectors of a flush of the log from which on it is long: something can be left behind what is lost.
+const LONG_FLUSH: usize = 4;
 
 /// Nothing, everything, whole writes, or sectors: torn writes in any order.
 fn survival(rng: &mut Rng, device: &FaultyDevice) -> Survival {

@@ -61,6 +61,7 @@ fn what_was_found_before_stays_mended() {
         ("all", 900, 5286),
         ("all", 900, 7273),
         ("tac", 900, 1317),
+        ("face-gsc/write-back", 1, 576),
     ];
     for (system, seed, run) in found {
         let targets = Target::named(system);

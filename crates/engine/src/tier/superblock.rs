@@ -4,8 +4,8 @@
 //! that the position it held is dequeued for good. So whatever recovery finds at or above the recorded front is still
 //! whole, and no entry that it brings back points into a group that was being written when the power failed.
 //!
-//! Second invariant: no group is written more than half a ring beyond the durable position of the last superblock. So a
-//! scan that starts there finds the rear without meeting groups of another round.
+//! Second invariant: no group is written more than half a ring beyond the durable position of any of the superblock's
+//! copies. So a scan that starts there finds the rear without meeting groups of another round, whichever copy is left.
 
 use super::shared::{Shared, flash_error};
 use crate::TierError;
@@ -20,15 +20,24 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// The superblock as last written.
 pub(crate) struct Superblocks {
-    last: Mutex<(Superblock, AlignedBuffer)>,
+    last: Mutex<Last>,
     recorded_front: AtomicU64,
+    /// The oldest durable position that a copy records.
     recorded_durable: AtomicU64,
     first_segment_missing: AtomicU64,
     pub cache: entresol_format::Uuid,
     pub epoch: u64,
 }
 
+struct Last {
+    superblock: Superblock,
+    block: AlignedBuffer,
+    /// The durable positions that the copies record, by their places.
+    durable: [Position; COPIES as usize],
+}
+
 impl Superblocks {
+    /// `last` was written to all copies.
     pub(crate) fn new(last: Superblock) -> Self {
         Self {
             recorded_front: AtomicU64::new(last.front.0),
@@ -36,7 +45,11 @@ impl Superblocks {
             first_segment_missing: AtomicU64::new(last.segment_next),
             cache: last.cache,
             epoch: last.epoch,
-            last: Mutex::new((last, AlignedBuffer::new(BLOCK_BYTES))),
+            last: Mutex::new(Last {
+                superblock: last,
+                block: AlignedBuffer::new(BLOCK_BYTES),
+                durable: [last.durable; COPIES as usize],
+            }),
         }
     }
 
@@ -94,15 +107,13 @@ impl Shared {
         self.write_next(&mut self.superblocks.last.lock(), change)
     }
 
-    fn write_next(
-        &self,
-        (superblock, block): &mut (Superblock, AlignedBuffer),
-        change: impl FnOnce(&mut Superblock),
-    ) -> Result<(), TierError> {
+    fn write_next(&self, last: &mut Last, change: impl FnOnce(&mut Superblock)) -> Result<(), TierError> {
+        let Last { superblock, block, durable } = last;
         let mut next = *superblock;
         if self.is_log() {
-            let ((front, rear), durable) = self.with(|partition| (partition.window(), partition.published()));
-            (next.front, next.rear, next.durable) = (front, rear, durable);
+            let ((front, rear), published) =
+                self.with(|partition| (partition.window(), partition.published()));
+            (next.front, next.rear, next.durable) = (front, rear, published);
             if mutant!("durable-position-runs-ahead") {
                 let group = u64::from(self.config.group_pages);
                 next.durable = Position(rear.0 / group * group);
@@ -116,8 +127,10 @@ impl Shared {
             self.sync_flash()?;
         }
         *superblock = next;
+        durable[(next.sequence % COPIES) as usize] = next.durable;
+        let oldest = durable.iter().min().expect("there are copies");
         self.superblocks.front_is_recorded(next.front);
-        self.superblocks.recorded_durable.store(next.durable.0, SeqCst);
+        self.superblocks.recorded_durable.store(oldest.0, SeqCst);
         self.superblocks.first_segment_missing.store(next.segment_next, SeqCst);
         Ok(())
     }
@@ -136,7 +149,13 @@ impl Shared {
             return Ok(());
         }
         let mut last = self.superblocks.last.lock();
-        // Another writer may have done it meanwhile.
-        if allowed() { Ok(()) } else { self.write_next(&mut last, |_| ()) }
+        for _ in 0..COPIES {
+            // Another writer may have done it meanwhile; and where there are checkpoints, one copy is behind.
+            if allowed() {
+                break;
+            }
+            self.write_next(&mut last, |_| ())?;
+        }
+        Ok(())
     }
 }

@@ -19,8 +19,10 @@ pub(super) enum Aim {
     SlowLog(&'static [System]),
     /// Crashes of a store, each followed by crashes of the lives after it, on the disk alone.
     Restarts,
-    /// Crashes of a store that has worked for long, on these systems in turn.
-    LongLives(&'static [System]),
+    /// Crashes of a store that has worked for long, each followed by crashes of the restarts, on these systems in turn.
+    LateRestarts(&'static [System]),
+    /// A log that grows over what is left of a torn flush.
+    Leftovers,
     /// Crashes while a store is made and loaded.
     Birth,
 }
@@ -40,12 +42,15 @@ const STORE: Aim = Aim::Store(&[
     System::WriteThrough(PolicyKind::FaceGsc),
     System::Cached(PolicyKind::FaceGr),
 ]);
+pub(super) const LATE_RESTARTS: Aim = Aim::LateRestarts(&LOGS);
 const STORE_ON_DISK: Aim = Aim::Store(&[System::DiskOnly]);
-const STORE_ON_LOG: Aim = Aim::Store(&[
+/// What survives on flash is newer than disk.
+pub(super) const LOGS: [System; 3] = [
     System::Cached(PolicyKind::FaceGsc),
     System::Cached(PolicyKind::FaceGr),
     System::Cached(PolicyKind::Face),
-]);
+];
+const STORE_ON_LOG: Aim = Aim::Store(&LOGS);
 
 impl Aim {
     pub(super) fn of(mutant: Option<&Mutant>) -> Aim {
@@ -74,14 +79,12 @@ impl Aim {
             "wal-rule-skipped" => {
                 Aim::SlowLog(&[System::WriteThrough(PolicyKind::FaceGsc), System::DiskOnly])
             }
-            "log-epoch-not-grown"
-            | "log-of-older-epoch-accepted"
-            | "log-tail-not-cleared"
-            | "undo-without-compensation"
-            | "compensation-names-no-next" => Aim::Restarts,
-            "durable-note-believed-blindly" => {
-                Aim::LongLives(&[System::DiskOnly, System::Cached(PolicyKind::Lc)])
+            "log-tail-not-cleared" | "undo-without-compensation" | "compensation-names-no-next" => {
+                Aim::Restarts
             }
+            "log-epoch-not-grown" | "log-of-older-epoch-accepted" => Aim::Leftovers,
+            // A page that is rebuilt from its image, though it has a note, is on flash in an older version when power fails.
+            "durable-note-believed-blindly" => LATE_RESTARTS,
             "torn-log-record-accepted" | "log-not-synced" | "page-image-not-logged" => STORE_ON_DISK,
             "bulk-load-not-durable" => Aim::Birth,
             _ => match mutant.place {

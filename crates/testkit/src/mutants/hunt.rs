@@ -4,14 +4,16 @@
 //! shape changes from round to round, or crashes while a store is made ([`Birth`]). `aim` says which suits the mutant, and
 //! on which caches; now and then all are tried.
 
-use super::aim::Aim;
+use super::aim::{Aim, LATE_RESTARTS, LOGS};
 use super::{Mutant, find};
 use crate::birth::Birth;
+use crate::leftovers::Leftovers;
 use crate::torture::{Effort, Target, TortureOptions, torture};
 use crate::{Bank, Campaign, System};
 use entresol_core::Placement;
 use entresol_core::PolicyKind;
 use entresol_runtime::rng::Rng;
+use entresol_store::MIN_FRAMES;
 use std::fmt;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -107,10 +109,12 @@ pub fn hunt(name: Option<&str>, seed: u64, limit: Limit) -> Result<Hunt, HuntErr
 
 /// One of so many rounds looks everywhere.
 const ALL_ONE_OF: u64 = 8;
-const EVERYTHING: [Aim; 4] = [
+const EVERYTHING: [Aim; 6] = [
     Aim::Caches(&["all"]),
     Aim::Store(&[System::Cached(PolicyKind::FaceGsc), System::DiskOnly, System::Cached(PolicyKind::Lc)]),
     Aim::Restarts,
+    LATE_RESTARTS,
+    Aim::Leftovers,
     Aim::Birth,
 ];
 
@@ -132,7 +136,8 @@ impl Hunt {
             Aim::Store(systems) => self.crash_a_store(systems, seed, round),
             Aim::SlowLog(systems) => self.crash_with_a_slow_log(systems, seed, round),
             Aim::Restarts => self.crash_restarts(seed, round),
-            Aim::LongLives(systems) => self.crash_late(systems, seed, round),
+            Aim::LateRestarts(systems) => self.crash_late(systems, seed, round),
+            Aim::Leftovers => self.go_over_leftovers(seed, round),
             Aim::Birth => self.make_a_store(seed, round),
         }
     }
@@ -200,19 +205,33 @@ impl Hunt {
         self.campaign(&campaign, &bank);
     }
 
-    /// Long lives with few crashes.
+    /// Long lives with few crashes and restarts in less DRAM, so that redo hands pages down.
     fn crash_late(&mut self, systems: &[System], seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 34);
-        let bank = Bank { clients: 6, ..Bank::default() };
+        let bank = Bank { frames: 192, ..Bank::default() };
         let system = systems[round as usize % systems.len()];
-        let slow = [Some("disk"), None][round as usize % 2];
         let campaign =
-            Campaign { stride: 97, again: 0, slow, threads: 1, ..Campaign::new(system, rng.next_u64(), 100) };
-        self.campaign(&campaign, &bank);
+            Campaign { stride: 61, again: 1, threads: 1, ..Campaign::new(system, rng.next_u64(), 60) };
+        self.restart_campaign(&campaign, &bank, &Bank { frames: MIN_FRAMES, ..bank });
+    }
+
+    /// Without images records are short, and many of them begin in a flush.
+    fn go_over_leftovers(&mut self, seed: u64, round: u64) {
+        let mut rng = Rng::new(seed ^ round << 36);
+        let bank = Leftovers::bank(&Bank { full_page_writes: false, ..Bank::default() });
+        let system = LOGS[round as usize % LOGS.len()];
+        match (Leftovers { system, seed: rng.next_u64(), transactions: 12 }).run(&bank) {
+            Ok(states) => self.states += states,
+            Err(why) => self.evidence = Some(format!("leftovers in the log on {system}: {why}")),
+        }
     }
 
     fn campaign(&mut self, campaign: &Campaign, bank: &Bank) {
-        let report = campaign.run(bank);
+        self.restart_campaign(campaign, bank, bank);
+    }
+
+    fn restart_campaign(&mut self, campaign: &Campaign, bank: &Bank, restarted: &Bank) {
+        let report = campaign.run_and_restart(bank, restarted);
         self.states += report.crashes + report.crashes_again;
         let told = |failure| format!("with a slow {:?}: {failure}", campaign.slow);
         self.evidence = report.failures.first().map(told);

@@ -8,6 +8,7 @@ use crate::machine::Media;
 use entresol_core::{Config, PageId, Placement, Position, SlotId};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{TierOptions, disk_offset};
+use entresol_format::summary::Summary;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_format::{BLOCK_BYTES, Layout, page};
 use entresol_runtime::rng::Rng;
@@ -111,6 +112,30 @@ fn units(rng: &mut Rng, options: &TierOptions, flash: &MemoryDevice) -> Option<(
     })
 }
 
+/// A group that has been written again in its place, at the same position: a crash had left it by half.
+fn rewritten(
+    rng: &mut Rng,
+    options: &TierOptions,
+    flash: &MemoryDevice,
+    before: &MemoryDevice,
+) -> Option<Unit> {
+    if options.policy.placement() == Placement::Slots {
+        return None;
+    }
+    let layout = layout_of(options);
+    let block =
+        |flash, group| read(flash, Unit { offset: layout.summary_offset(group), length: BLOCK_BYTES as u64 });
+    let head = |block: &[u8]| Summary::decode(block, options.group_pages).ok().map(|summary| summary.head);
+    let again = |group: &u64| {
+        let (now, then) = (block(flash, *group), block(before, *group));
+        let (Some(now), Some(then)) = (head(&now), head(&then)) else { return false };
+        (now.cache, now.group) == (then.cache, then.group) && now.epoch > then.epoch
+    };
+    let found: Vec<u64> = (0..layout.groups()).filter(again).collect();
+    let group = *found.get(rng.below(found.len().max(1) as u64) as usize)?;
+    Some(Unit { offset: layout.group_offset(group), length: layout.group_bytes() })
+}
+
 /// A bit of what is not zero in `bytes`, if that can be found: there is something to lose.
 fn telling_bit(rng: &mut Rng, bytes: &[u8]) -> u64 {
     let mut tries = (0..200).map(|_| rng.below(bytes.len() as u64));
@@ -141,7 +166,11 @@ pub(super) fn damage(
     kind: FaultKind,
 ) -> Option<String> {
     let flash = &media.flash;
-    let (unit, other) = units(rng, options, flash)?;
+    let (mut unit, other) = units(rng, options, flash)?;
+    // Nothing looks more like a lost write than what an older life has left in its place.
+    if kind == FaultKind::LostWrite && rng.below(2) == 0 {
+        unit = rewritten(rng, options, flash, before).unwrap_or(unit);
+    }
     let Unit { offset, length } = unit;
     let (now, then) = (read(flash, unit), read(before, unit));
     let changed = match kind {

@@ -2,8 +2,9 @@
 //! are of this kind.
 //!
 //! A run draws a system, a small bank and its settings, and then: cuts the making and loading of the store off (`birth`),
-//! lives a life with a failing device (`ailing`), and crashes a life at some of its operations, and the restarts from that
-//! ([`crate::campaign`]). After each restart all rows are compared, the accounts' sum is taken, trees and flash are checked.
+//! lives a life with a failing device (`ailing`), tears a flush of the log ([`crate::leftovers`]), and crashes a life at some
+//! of its operations, and the restarts from that, with as much DRAM as before or less ([`crate::campaign`]). After each
+//! restart all rows are compared, the accounts' sum is taken, trees and flash are checked.
 //!
 //! Invariant: as for runs of the cache alone, everything follows from the seed.
 
@@ -14,10 +15,12 @@ use super::fault::FaultKind;
 use super::report::Tally;
 use super::run::Found;
 use super::script::Target;
+use crate::leftovers::Leftovers;
 use crate::{Bank, Campaign, System};
 use entresol_core::PolicyKind;
 use entresol_engine::Mode;
 use entresol_runtime::rng::Rng;
+use entresol_store::MIN_FRAMES;
 use std::time::Duration;
 
 /// States of a run's campaign, about.
@@ -42,21 +45,24 @@ fn systems(targets: &[Target]) -> Vec<System> {
     System::ALL.into_iter().filter(wanted).collect()
 }
 
+/// Only what destages through a log of its own on flash can do without images.
+fn does_without_images(system: System) -> bool {
+    matches!(system, System::Cached(PolicyKind::Face | PolicyKind::FaceGr | PolicyKind::FaceGsc))
+}
+
 impl StoreRun {
     /// Draws a run; `None` if none of the targets can be run as a store.
     pub(super) fn draw(seed: u64, targets: &[Target]) -> Option<Self> {
         let systems = systems(targets);
         let mut rng = Rng::new(seed);
         let system = *systems.get(rng.below(systems.len().max(1) as u64) as usize)?;
-        // Only what destages through a log of its own on flash can do without images.
-        let needs_images =
-            !matches!(system, System::Cached(PolicyKind::Face | PolicyKind::FaceGr | PolicyKind::FaceGsc));
+        let needs_images = !does_without_images(system);
         let bank = Bank {
             clients: 1 + rng.below(8) as u32,
             accounts: 200 + rng.below(500) as u32,
             long: [0, 0, 3, 8][rng.below(4) as usize],
             full_page_writes: needs_images || rng.below(2) == 0,
-            frames: 64 + rng.below(64) as usize,
+            frames: MIN_FRAMES + rng.below(128) as usize,
             checkpoint_interval: (rng.below(2) == 0).then(|| Duration::from_micros(200 << rng.below(8))),
         };
         let length = rng.below(4) as usize;
@@ -79,8 +85,25 @@ impl StoreRun {
         let found = self
             .birth(&mut tally)
             .and_then(|()| self.ailing(&mut tally))
+            .and_then(|()| self.leftovers(&mut tally))
             .and_then(|()| self.campaign(&mut tally));
         (tally, found.err())
+    }
+
+    /// Where the log needs no images: they leave few places at which a record could begin.
+    fn leftovers(&self, tally: &mut Tally) -> Result<(), Found> {
+        if !does_without_images(self.system) {
+            return Ok(());
+        }
+        let bank = Leftovers::bank(&Bank { full_page_writes: false, ..self.bank });
+        let leftovers = Leftovers { system: self.system, seed: self.seed, transactions: 12 };
+        let crashes = leftovers
+            .run(&bank)
+            .map_err(|why| Found { kind: FaultKind::TornWrite, message: format!("{bank:?}: {why}") })?;
+        *tally.states_by_fault.entry(FaultKind::TornWrite).or_default() += crashes;
+        tally.restarts += crashes;
+        tally.lives += 1;
+        Ok(())
     }
 
     fn campaign(&self, tally: &mut Tally) -> Result<(), Found> {
@@ -89,7 +112,8 @@ impl StoreRun {
         let operations = transactions * u64::from(bank.clients) * 30;
         let stride = (operations / CRASHES).max(1);
         let campaign = Campaign { stride, threads: 1, again: 2, ..Campaign::new(system, seed, transactions) };
-        let report = campaign.run(&bank);
+        let less = Bank { frames: MIN_FRAMES, ..bank };
+        let report = campaign.run_and_restart(&bank, if seed.is_multiple_of(2) { &less } else { &bank });
         let mut add = |kind, states: u64| *tally.states_by_fault.entry(kind).or_default() += states;
         add(FaultKind::TornWrite, report.crashes + report.crashes_again - report.crashes_in_restart);
         add(FaultKind::CrashInRecovery, report.crashes_in_restart);
