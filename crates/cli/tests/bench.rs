@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Folder, done, json};
+use support::{Folder, done, json, refused};
 
 /// What a run in `folder` printed, which must go well, with what every run here has in common.
 fn bench(arguments: &[&str], folder: &Folder) -> String {
@@ -44,6 +44,19 @@ fn tpcc_runs_on_a_cache_of_fragments() {
     let run = &values[0];
     assert_eq!((&run["system"], &run["consistency_ok"]), (&"sce".into(), &true.into()));
     assert!(run["flash_hit_rate"].as_f64().is_some_and(|rate| rate > 0.02), "{run}");
+    let knobs = ["--fragment-pages", "16", "--population-workers", "1", "--population-pace", "1"];
+    let (shown, values, _) = results(&[&arguments[..], &knobs].concat());
+    let hits = |run: &serde_json::Value| run["flash_hit_rate"].as_f64().expect("a rate");
+    assert!(hits(&values[0]) < hits(run) / 2.0, "one population in a thousand accesses: {values}");
+    assert!(shown.contains("pages of a fragment: 16"), "{shown}");
+    let refused =
+        |arguments: &[&str], words: &[&str]| refused(&[&["bench", "tpcc"], arguments].concat(), words);
+    refused(&["--population-workers", "2"], &["--population-workers", "only sce", "--system"]);
+    refused(&["--system", "sce", "--fragment-pages", "257"], &["--fragment-pages", "256"]);
+    refused(
+        &["--system", "sce", "--warehouses", "1", "--flash-percent", "0.1", "--fragment-pages", "200"],
+        &["--flash-percent 0.1", "fragments on flash"],
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What an experiment is made of.
 
+use crate::replay::FragmentKnobs;
 use entresol_core::PolicyKind;
 use entresol_store::Replacement;
 use serde::Serialize;
@@ -75,7 +76,8 @@ impl System {
 /// How long to run before measuring.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Warmup {
-    /// Until the flash cache has been filled twice over and hit rates stand still, at least half a minute.
+    /// Until the flash cache has been filled three times over, at least half a minute; SCE's, which fills once, until it is
+    /// full and its hit rate stands still. At most twenty minutes.
     Auto,
     /// A fixed time.
     For(Duration),
@@ -107,6 +109,8 @@ pub struct BenchConfig {
     pub flash_device: String,
     /// Profile name of the disk device.
     pub disk_device: String,
+    /// SCE's knobs; without meaning for other systems.
+    pub fragments: FragmentKnobs,
     /// Measured time.
     pub measured: Duration,
     /// Time before measuring.

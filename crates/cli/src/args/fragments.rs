@@ -6,7 +6,7 @@ use entresol_lab::replay::FragmentKnobs;
 
 /// Knobs of `sce`: "the fragment size and the number of cache population threads" (SCE §6), and how fast they go.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Policy sce")]
+#[command(next_help_heading = "SCE")]
 pub struct FragmentArgs {
     /// Pages of a fragment, 1 to 256 [default: 1 MiB, halved while fewer than 64 fragments fit on flash]
     #[arg(long, value_name = "PAGES", value_parser = values::fragment_pages, allow_negative_numbers = true)]

@@ -1,6 +1,6 @@
 //! What all experiments have in common: workload, devices, real paths, outputs.
 
-use super::values;
+use super::{FragmentArgs, values};
 use clap::Args;
 use entresol_lab::config::Warmup;
 use entresol_store::Replacement;
@@ -22,7 +22,8 @@ pub struct MachineArgs {
     #[arg(long, value_name = "MS", value_parser = values::think, default_value = "0", help_heading = "Workload")]
     #[arg(allow_negative_numbers = true)]
     pub think_ms: Duration,
-    /// Time before measuring: minutes, or `auto` (until the flash cache is full and hit rates stand still)
+    /// Time before measuring: minutes, or `auto` (until the flash cache has been filled three times over; sce: until it is
+    /// full and its hit rate stands still; at most 20 minutes)
     #[arg(long, value_name = "auto|MINUTES", value_parser = values::warmup, default_value = "auto")]
     #[arg(allow_negative_numbers = true, help_heading = "Workload")]
     pub warmup: Warmup,
@@ -47,6 +48,10 @@ pub struct MachineArgs {
     #[arg(long, value_name = "PROFILE", value_parser = values::disk_device, default_value = "raid0-8")]
     #[arg(help_heading = "Machine")]
     pub disk_device: String,
+
+    /// SCE's knobs.
+    #[command(flatten)]
+    pub fragments: FragmentArgs,
 
     /// Run on real files or block devices, under the wall clock. Their content is lost
     #[arg(long, requires_all = ["flash", "disk", "log"], conflicts_with_all = ["flash_device", "disk_device"])]

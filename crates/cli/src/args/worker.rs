@@ -1,9 +1,10 @@
 //! `entresol worker`: what a crash experiment runs in a process of its own, to kill it. Not for people.
 
-use super::values;
+use super::{FragmentArgs, values};
 use clap::Args;
-use entresol_engine::{FragmentOptions, TierOptions};
-use entresol_lab::bench::{CacheOptions, RealStore, Worker};
+use entresol_core::FRAGMENT_PAGES_MAX;
+use entresol_engine::TierOptions;
+use entresol_lab::bench::{self, CacheOptions, RealStore, Worker};
 use entresol_lab::config::{RealPaths, System, Warmup};
 use entresol_store::Replacement;
 use entresol_tpcc::Scale;
@@ -40,9 +41,9 @@ pub struct WorkerArgs {
     /// Entries of a directory segment
     #[arg(long, default_value = "64000")]
     segment_entries: u32,
-    /// Pages of a fragment
-    #[arg(long, default_value = "256", value_parser = values::fragment_pages)]
-    fragment_pages: u32,
+    /// SCE's knobs
+    #[command(flatten)]
+    fragments: FragmentArgs,
     /// DRAM frames
     #[arg(long)]
     frames: usize,
@@ -98,9 +99,9 @@ impl WorkerArgs {
                 Some(CacheOptions::Slots(tier))
             }
             System::Fragments if self.slots > 0 => {
-                let pages = self.slots.saturating_mul(self.fragment_pages);
-                let fragments = FragmentOptions::new(pages).with_fragments(self.fragment_pages, self.slots);
-                Some(CacheOptions::Fragments(fragments))
+                let knobs = self.fragments.knobs();
+                let pages = self.slots.saturating_mul(knobs.fragment_pages.unwrap_or(FRAGMENT_PAGES_MAX));
+                Some(CacheOptions::Fragments(bench::fragment_options(knobs, pages)))
             }
             _ => None,
         };
@@ -164,10 +165,16 @@ mod tests {
             ..TierOptions::new(PolicyKind::FaceGsc, 6400)
         };
         let lc = TierOptions::new(PolicyKind::Lc, 64_000);
+        let knobs = FragmentOptions {
+            workers: 2,
+            pace_permille: 3,
+            ..FragmentOptions::new(64_000).with_fragments(16, 4000)
+        };
         for worker in [
             worker(System::Cached(PolicyKind::FaceGsc), Some(CacheOptions::Slots(gsc))),
             worker(System::Cached(PolicyKind::Lc), Some(CacheOptions::Slots(lc))),
             worker(System::Fragments, Some(CacheOptions::Fragments(FragmentOptions::new(64_000)))),
+            worker(System::Fragments, Some(CacheOptions::Fragments(knobs))),
             Worker { load: None, warmup: Warmup::Auto, ..worker(System::DiskOnly, None) },
         ] {
             let arguments = [vec!["entresol".into()], worker.arguments()].concat();

@@ -1,11 +1,12 @@
 //! From options to an experiment: everything is validated here, before any work.
 
-use crate::args::MachineArgs;
+use crate::args::{FragmentArgs, MachineArgs};
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use entresol_core::Config;
-use entresol_engine::FragmentOptions;
+use entresol_lab::bench;
 use entresol_lab::config::{BenchConfig, RealPaths, Run, System, Warmup};
+use entresol_lab::replay::FragmentKnobs;
 use entresol_lab::report::{self, Report, html, terminal};
 use entresol_store::Replacement;
 use serde::Serialize;
@@ -39,6 +40,7 @@ pub fn distinct<T: PartialEq>(
 /// The experiment's configuration.
 pub fn config(
     args: &MachineArgs,
+    systems: &[System],
     measured: Duration,
     checkpoint_interval: Duration,
 ) -> Result<BenchConfig, Failure> {
@@ -49,6 +51,7 @@ pub fn config(
         replacement: args.replacement,
         flash_device: args.flash_device.clone(),
         disk_device: args.disk_device.clone(),
+        fragments: knobs(&args.fragments, systems.contains(&System::Fragments), "--system")?,
         measured,
         warmup: args.warmup,
         checkpoint_interval,
@@ -56,6 +59,17 @@ pub fn config(
         seed: args.seed,
         real: real(args)?,
     })
+}
+
+/// SCE's knobs, which have no meaning where it is not named with `option`.
+pub fn knobs(args: &FragmentArgs, named: bool, option: &str) -> Result<FragmentKnobs, Failure> {
+    match args.given() {
+        Some(knob) if !named => {
+            let known = System::Fragments.name();
+            Err(Failure::input(format!("{knob}: only {known} has fragments; name it with {option}")))
+        }
+        _ => Ok(args.knobs()),
+    }
 }
 
 fn real(args: &MachineArgs) -> Result<Option<RealPaths>, Failure> {
@@ -148,7 +162,7 @@ fn fragments(run: &Run, config: &BenchConfig, pages: u32) -> Result<(), Failure>
     if run.system != System::Fragments {
         return Ok(());
     }
-    FragmentOptions::new(pages).validate().map_err(|error| {
+    bench::fragment_options(config.fragments, pages).validate().map_err(|error| {
         Failure::input(format!(
             "--flash-percent {}: of {} warehouses that is about {pages} pages ({error}); choose another share or other \
              --warehouses",
@@ -175,7 +189,17 @@ pub fn shown(config: &BenchConfig) -> Vec<(String, String)> {
         ("think time".to_owned(), format!("{} ms", config.think.as_millis())),
     ];
     if config.warmup == Warmup::Auto {
-        rows.push(("warm-up ends".into(), "when the flash cache is full and hit rates stand still".into()));
+        let when = "when the flash cache has been filled three times over, sce's when it is full and its hit rate stands \
+                    still";
+        rows.push(("warm-up ends".into(), when.into()));
+    }
+    let knobs = config.fragments;
+    for (knob, value) in [
+        ("pages of a fragment", knobs.fragment_pages),
+        ("population workers", knobs.workers),
+        ("populations in a thousand accesses, at most", knobs.pace_permille),
+    ] {
+        rows.extend(value.map(|value| (knob.to_owned(), value.to_string())));
     }
     if let Some(real) = &config.real {
         rows.push(("log".into(), real.log.display().to_string()));

@@ -16,7 +16,7 @@ pub fn run(args: &RestartArgs) -> Result<(), Failure> {
     prepare::distinct("--checkpoint-interval", &args.checkpoint_interval, seconds)?;
     let runs = runs(args);
     // Each run has an interval of its own; the configuration's is not used.
-    let config = prepare::config(&args.machine, args.minutes, args.checkpoint_interval[0])?;
+    let config = prepare::config(&args.machine, &args.systems, args.minutes, args.checkpoint_interval[0])?;
     prepare::sizes(&config, &runs.iter().map(|(run, _)| *run).collect::<Vec<_>>())?;
     let outputs = Outputs::prepare(args.machine.json.as_deref(), args.machine.html.as_deref())?;
 

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::progress::Share;
 use entresol_format::superblock::Mode;
 use entresol_lab::replay::device::{Catalogue, DeviceSpec, MemorySpec};
-use entresol_lab::replay::{self, Middle, Replacement, RunConfig};
+use entresol_lab::replay::{self, FragmentKnobs, Middle, Replacement, RunConfig};
 use entresol_lab::report;
 
 /// DRAM where nothing is said, in per cent of the trace's pages.
@@ -22,15 +22,11 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     prepare::distinct("--mode", &args.mode, |mode: &Mode| mode.name().to_owned())?;
     let machine = Machine::of(args)?;
     let levels = levels(args)?;
-    if let Some(option) = args.fragments.given()
-        && levels.iter().all(|(middle, _)| *middle != Middle::Fragments)
-    {
-        let known = Middle::Fragments.name();
-        return Err(Failure::input(format!("{option}: only {known} has fragments; name it with --policy")));
-    }
+    let sce = levels.iter().any(|(middle, _)| *middle == Middle::Fragments);
+    let knobs = prepare::knobs(&args.fragments, sce, "--policy")?;
     let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref())?;
     let source = Source::read(&args.source)?;
-    let configs = configs(args, &machine, &levels, &source);
+    let configs = configs(args, &machine, &levels, knobs, &source);
     for config in &configs {
         config.validate(&source.trace).map_err(|error| Failure::input(error.to_string()))?;
     }
@@ -90,6 +86,7 @@ fn configs(
     args: &SimulateArgs,
     machine: &Machine,
     levels: &[(Middle, Replacement)],
+    fragments: FragmentKnobs,
     source: &Source,
 ) -> Vec<RunConfig> {
     let pages = source.trace.unique_pages() as f64;
@@ -103,7 +100,7 @@ fn configs(
         replacement,
         dram_pages: dram,
         flash_pages,
-        fragments: args.fragments.knobs(),
+        fragments,
         arrival: args.load.arrival(),
         hit_ns: args.load.hit_ns(),
         whole_writes: args.dram.whole_writes,

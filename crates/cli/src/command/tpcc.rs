@@ -6,7 +6,8 @@ use crate::args::TpccArgs;
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use crate::progress::Bars;
-use entresol_lab::config::{Run, System};
+use entresol_lab::config::{BenchConfig, Run, System, Warmup};
+use entresol_lab::result::TpccResult;
 use entresol_lab::{bench, report};
 use entresol_trace::Format;
 use std::path::Path;
@@ -16,7 +17,7 @@ pub fn run(args: &TpccArgs) -> Result<(), Failure> {
     prepare::distinct("--system", &args.systems, |system| system.name().to_owned())?;
     prepare::distinct("--flash-percent", &args.flash_percent, f64::to_string)?;
     let runs = runs(&args.systems, &args.flash_percent);
-    let config = prepare::config(&args.machine, args.minutes, args.checkpoint_interval)?;
+    let config = prepare::config(&args.machine, &args.systems, args.minutes, args.checkpoint_interval)?;
     prepare::sizes(&config, &runs)?;
     let outputs = Outputs::prepare(args.machine.json.as_deref(), args.machine.html.as_deref())?;
 
@@ -40,10 +41,22 @@ pub fn run(args: &TpccArgs) -> Result<(), Failure> {
 
     let mut extra = prepare::shown(&config);
     extra.push(("checkpoint".into(), format!("every {} s", args.checkpoint_interval.as_secs_f64())));
+    extra.extend(not_warm(&config, &results));
     outputs.show(&report::tpcc_report(&results, &extra), &results)?;
     let broken: Vec<_> =
         results.iter().zip(&runs).filter(|(r, _)| !r.consistency_ok).map(|(_, run)| name(run)).collect();
     prepare::consistent(&broken)
+}
+
+/// Says which caches were measured before they were warm.
+fn not_warm(config: &BenchConfig, results: &[TpccResult]) -> Option<(String, String)> {
+    let limit = bench::WARMUP_MAX.as_secs_f64() / 60.0;
+    let late = results.iter().filter(|r| config.warmup == Warmup::Auto && r.warmup_minutes >= limit);
+    let late: Vec<String> = late.map(|r| format!("{} at {} %", r.system, r.flash_percent)).collect();
+    (!late.is_empty()).then(|| {
+        let why = format!("{}: measured after the limit of {limit} minutes, not warm yet", late.join(", "));
+        ("warm-up was cut".to_owned(), why)
+    })
 }
 
 /// Where to record to, and the one run that is recorded.

@@ -1,6 +1,8 @@
 //! The shape of a run's flash cache: slots under a policy, or SCE's fragments.
 
-use crate::config::{Run, System};
+use crate::bench::image::PAGE_BYTES;
+use crate::config::{BenchConfig, Run, System};
+use crate::replay::FragmentKnobs;
 use anyhow::Context;
 use entresol_core::Placement;
 use entresol_device::Device;
@@ -22,12 +24,12 @@ impl CacheOptions {
     ///
     /// # Errors
     /// If there are more pages than can be numbered.
-    pub fn of(run: Run, pages: u64) -> anyhow::Result<Option<Self>> {
+    pub fn of(config: &BenchConfig, run: Run, pages: u64) -> anyhow::Result<Option<Self>> {
         let pages = || u32::try_from(pages).context("the flash cache is too large: at most 2^28 pages");
         Ok(match run.system {
             System::DiskOnly | System::FlashOnly => None,
             System::Cached(policy) => Some(Self::Slots(TierOptions::new(policy, pages()?))),
-            System::Fragments => Some(Self::Fragments(FragmentOptions::new(pages()?))),
+            System::Fragments => Some(Self::Fragments(fragment_options(config.fragments, pages()?))),
         })
     }
 
@@ -70,5 +72,18 @@ impl CacheOptions {
     /// disk, LC or SCE would have to sync for that; the paper's baseline, PostgreSQL, has no such notes.
     pub fn knows_what_is_durable(&self) -> bool {
         matches!(self, Self::Slots(options) if options.policy.placement() == Placement::Log)
+    }
+}
+
+/// A cache of fragments with these knobs in `pages` pages of flash. Whether it is possible, [`FragmentOptions::validate`]
+/// says.
+pub fn fragment_options(knobs: FragmentKnobs, pages: u32) -> FragmentOptions {
+    let config = knobs.sized(1, pages, PAGE_BYTES);
+    FragmentOptions {
+        slots: config.slots,
+        fragment_pages: config.fragment_pages,
+        workers: config.workers,
+        pace_permille: config.pace_permille,
+        ..FragmentOptions::new(pages)
     }
 }

@@ -17,6 +17,7 @@ pub(crate) mod rig;
 mod split;
 pub(crate) mod tpcc;
 pub(crate) mod verify;
+mod warmth;
 
 use crate::config::{BenchConfig, Run, Stage};
 use crate::result::{RestartResult, TpccResult};
@@ -79,8 +80,9 @@ pub fn run_restart(
     })
 }
 
-pub use cache::CacheOptions;
+pub use cache::{CacheOptions, fragment_options};
 pub use real::{restart_real, run_tpcc_real};
 pub use real_record::{Line, read_record};
 pub use real_store::RealStore;
 pub use real_worker::{Worker, work};
+pub use warmth::WARMUP_MAX;

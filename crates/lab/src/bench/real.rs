@@ -167,7 +167,7 @@ fn describe(
         paths: paths(config)?.clone(),
         database_bytes: disk_bytes(config.warehouses),
         log_bytes: LOG_BYTES,
-        tier: CacheOptions::of(run, slots)?,
+        tier: CacheOptions::of(config, run, slots)?,
         frames: frames as usize,
         replacement: config.replacement,
         checkpoint_interval,

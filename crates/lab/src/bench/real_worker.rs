@@ -49,7 +49,7 @@ pub fn work(worker: &Worker) -> anyhow::Result<()> {
         ..paced_clients(worker.clients, worker.think, worker.seed)
     };
     let driver = entresol_tpcc::start(&Database::open(&store)?, &clients)?;
-    warm_up(worker.warmup, &driver, &store, &|_| ())?;
+    warm_up(worker.warmup, worker.store.tier.as_ref(), &driver, &store, &|_| ())?;
     while let Some(tpm_c) = to_mid_interval(&store, &driver, worker.store.checkpoint_interval, &|| ()) {
         record(Line::MidInterval(tpm_c));
     }
@@ -91,6 +91,8 @@ impl Worker {
             Some(CacheOptions::Fragments(tier)) => {
                 add("--slots", &tier.slots.to_string());
                 add("--fragment-pages", &tier.fragment_pages.to_string());
+                add("--population-workers", &tier.workers.to_string());
+                add("--population-pace", &tier.pace_permille.to_string());
             }
             None => {}
         }

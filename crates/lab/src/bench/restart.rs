@@ -59,7 +59,7 @@ pub fn run_until_kill(
             let (store, _) = Store::open(parts, options)?;
             let driver = entresol_tpcc::start(&Database::open(&store)?, &clients(config))?;
             let forget = || rig.forget_old_log(&store);
-            warm_up(config.warmup, &driver, &store, &|stage| {
+            warm_up(config.warmup, rig.tier.as_ref(), &driver, &store, &|stage| {
                 forget();
                 progress(stage);
             })?;

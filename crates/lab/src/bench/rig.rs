@@ -78,7 +78,7 @@ impl Media {
     /// Copy-on-write media over the loaded database, and empty flash.
     pub fn over(image: &Image, config: &BenchConfig, run: Run) -> anyhow::Result<Self> {
         let (_, slots) = sizes(config, image.pages, run);
-        let flash = CacheOptions::of(run, slots)?.map(|tier| {
+        let flash = CacheOptions::of(config, run, slots)?.map(|tier| {
             Arc::new(MemoryDevice::new("flash", tier.flash_bytes()).with_reference(similar_pages(image)))
         });
         Ok(Self {
@@ -133,7 +133,7 @@ impl Media {
         let disk = build(under_database, &self.disk)?;
         let log = build(log_device(&config.flash_device), &self.log)?;
         let flash = self.flash.as_ref().map(|media| build(&config.flash_device, media)).transpose()?;
-        let tier = CacheOptions::of(run, slots)?;
+        let tier = CacheOptions::of(config, run, slots)?;
         Ok(Rig {
             modelled: [Some(&disk), Some(&log), flash.as_ref()].into_iter().flatten().cloned().collect(),
             disk,

@@ -1,10 +1,12 @@
 //! One run of `bench tpcc`: warm up, measure, verify.
 
+use crate::bench::cache::CacheOptions;
 use crate::bench::digest;
 use crate::bench::image::{Image, PAGE_BYTES};
 use crate::bench::record::Recording;
 use crate::bench::rig::{Media, Rig, sizes};
 use crate::bench::verify::consistent;
+use crate::bench::warmth::Warmth;
 use crate::config::{BenchConfig, Run, Stage, Warmup};
 use crate::result::TpccResult;
 use anyhow::{Context, bail};
@@ -19,12 +21,6 @@ use std::time::{Duration, Instant};
 
 /// Cores of the paper's machine (i7-860: four, with two threads each).
 const CORES: usize = 4;
-/// Automatic warm-up lasts at least this long, for DRAM and the devices' queues ...
-const WARMUP_MIN: Duration = Duration::from_secs(30);
-/// ... and at most this long.
-const WARMUP_MAX: Duration = Duration::from_secs(1200);
-/// The cache counts as warm when this many times its slots have entered it.
-const WARMUP_TURNS: u64 = 3;
 /// Steps of a measurement, for progress and upkeep.
 pub const REPORTS: u32 = 50;
 
@@ -128,26 +124,20 @@ pub fn snapshot(driver: &entresol_tpcc::Run, store: &Store, rig: &Rig, run: Run)
     Snapshot { at: now(), clients: driver.snapshot(), store: store.metrics(), flash, disk }
 }
 
-/// Runs until the cache is warm.
+/// Runs until `cache` is warm.
 pub fn warm_up(
     warmup: Warmup,
+    cache: Option<&CacheOptions>,
     driver: &entresol_tpcc::Run,
     store: &Store,
     progress: &(dyn Fn(Stage) + Sync),
 ) -> anyhow::Result<Duration> {
     let began = now();
+    let mut warmth = Warmth::new(warmup, cache);
     loop {
         let passed = now().since(began);
         progress(Stage::Warming(passed.as_secs_f64()));
-        let warm = match warmup {
-            Warmup::For(duration) => passed >= duration,
-            Warmup::Auto => {
-                let tier = store.metrics().tier;
-                let turned = tier.flash_writes >= WARMUP_TURNS * tier.slots;
-                passed >= WARMUP_MAX || (passed >= WARMUP_MIN && turned)
-            }
-        };
-        if warm || driver.has_failed() {
+        if warmth.reached(passed, &store.metrics().tier) || driver.has_failed() {
             return Ok(passed);
         }
         driver.sleep(Duration::from_secs(1));
@@ -165,7 +155,7 @@ fn measure(
     let database = Database::open(store)?;
     recording.inspect(|recording| recording.start());
     let driver = entresol_tpcc::start(&database, &clients(config))?;
-    let warmup = warm_up(config.warmup, &driver, store, &|stage| {
+    let warmup = warm_up(config.warmup, rig.tier.as_ref(), &driver, store, &|stage| {
         rig.forget_log(store);
         progress(stage);
     })?;

@@ -19,19 +19,25 @@ pub struct FragmentKnobs {
 }
 
 impl FragmentKnobs {
-    /// A cache of `flash_pages` pages, less what does not fill a fragment, below all pages of `trace`.
-    ///
-    /// # Errors
-    /// [`SimulationError`] says what is not possible and what is.
-    pub fn config(self, trace: &Trace, flash_pages: u32) -> Result<FragmentConfig, SimulationError> {
-        let volume_pages = u32::try_from(trace.unique_pages()).unwrap_or(u32::MAX);
-        let sized = FragmentConfig::sized(volume_pages, flash_pages, trace.page_bytes);
+    /// A cache of `flash_pages` pages of `page_bytes` below a volume, less what does not fill a fragment.
+    pub fn sized(self, volume_pages: u32, flash_pages: u32, page_bytes: u32) -> FragmentConfig {
+        let sized = FragmentConfig::sized(volume_pages, flash_pages, page_bytes);
         let mut config = match self.fragment_pages {
             Some(pages) => sized.with_fragments(pages, flash_pages),
             None => sized,
         };
         config.workers = self.workers.unwrap_or(config.workers);
         config.pace_permille = self.pace_permille.unwrap_or(config.pace_permille);
+        config
+    }
+
+    /// The same below all pages of `trace`.
+    ///
+    /// # Errors
+    /// [`SimulationError`] says what is not possible and what is.
+    pub fn config(self, trace: &Trace, flash_pages: u32) -> Result<FragmentConfig, SimulationError> {
+        let volume_pages = u32::try_from(trace.unique_pages()).unwrap_or(u32::MAX);
+        let config = self.sized(volume_pages, flash_pages, trace.page_bytes);
         if config.slots == 0 {
             let min = config.fragment_pages;
             return Err(SimulationError::FlashPages { policy: "sce", found: flash_pages, min });

@@ -11,6 +11,7 @@ use crate::config::{BenchConfig, Run, Stage, System, Warmup};
 use crate::cost::BreakEven;
 use crate::paper::verdict::{Check, Verdict};
 use crate::paper::{Outcome, face, restart_claims, tpcc_claims};
+use crate::replay::FragmentKnobs;
 use crate::report::{Block, Chart, Line, LineChart, Section, restart_report, tpcc_report};
 use crate::result::{RestartResult, TpccResult};
 use entresol_core::PolicyKind;
@@ -81,6 +82,7 @@ impl Plan {
             replacement: Replacement::Lru,
             flash_device: "mlc".into(),
             disk_device: "raid0-8".into(),
+            fragments: FragmentKnobs::default(),
             measured: self.measured,
             warmup: self.warmup,
             checkpoint_interval: Duration::from_secs(180),

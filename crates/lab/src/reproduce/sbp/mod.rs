@@ -9,6 +9,7 @@ use crate::bench::{image, parallel};
 use crate::config::{BenchConfig, Warmup};
 use crate::paper::sbp as paper;
 use crate::paper::verdict::{Check, Verdict};
+use crate::replay::FragmentKnobs;
 use crate::report::{Bar, BarChart, BarGroup, Block, Chart, Line, LineChart, Section};
 use entresol_store::Replacement;
 use run::{Ending, Restarted, directory_on, restarts};
@@ -62,6 +63,7 @@ impl Plan {
             replacement: Replacement::Lru,
             flash_device: "fusion-slc".into(),
             disk_device: "ds4700".into(),
+            fragments: FragmentKnobs::default(),
             measured: self.measured,
             warmup: Warmup::For(self.warmup),
             checkpoint_interval: self.checkpoint_interval,

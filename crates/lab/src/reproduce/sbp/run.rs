@@ -86,7 +86,7 @@ fn until_shutdown(config: &BenchConfig, image: &Image, media: &Media) -> anyhow:
         let (parts, options) = rig.parts(rig.create_layer()?);
         let (store, _) = Store::open(parts, options)?;
         let driver = entresol_tpcc::start(&Database::open(&store)?, &clients(config))?;
-        warm_up(config.warmup, &driver, &store, &|_| {})?;
+        warm_up(config.warmup, rig.tier.as_ref(), &driver, &store, &|_| {})?;
         driver.stop();
         driver.finish()?;
         store.shutdown()?;
