@@ -11,9 +11,9 @@ const GLB: PolicyKind = PolicyKind::Glb;
 const LOC: PolicyKind = PolicyKind::Loc;
 /// "By a factor of six" (TPC-E): we ask for so many times on another workload.
 const ENERGY_TIMES: f64 = 5.0;
-/// "No performance improvement can be observed" (§4.1), in a chart: less than this share of T_v, and less than that of the
-/// disk's part of it.
+/// "No performance improvement can be observed" (§4.1), in a chart: less than this share of T_v.
 const NOTHING: f64 = 0.03;
+/// Because the flash is "large enough to accommodate all pages": less than this share of the disk's part of T_v.
 const NOTHING_OF_DISK: f64 = 0.01;
 /// No fewer disk reads: less than this share.
 const AS_MANY: f64 = 0.02;
@@ -21,9 +21,10 @@ const AS_MANY: f64 = 0.02;
 /// What is known about claims that do not hold here: source, beginning of the claim, reason.
 pub(super) const REASONS: &[(&str, &str, &str)] = &[(
     "3LA figures 3, 4",
-    "once the flash",
-    "twice the money doubles DRAM as well, and that saves accesses to flash; the longer the trace, the larger is their part of T_v \
-     beside the first reads from disk, of which nothing can be saved",
+    "there, \"no performance improvement",
+    "twice the money doubles DRAM as well, so fewer pages go to and from flash; glb, which writes a page to flash for each that \
+     DRAM takes in, gains most. Disk accesses, which the paper's reason is about, do not fall, and the gain is a share of the \
+     chart's height that nobody would see",
 )];
 
 /// Judges them. The first workload is TPC-C, the second the read-only one.
@@ -74,10 +75,15 @@ pub(super) fn verdicts(workloads: &[Workload]) -> Vec<Verdict> {
         ),
         Verdict::judge(
             "3LA figures 3, 4",
-            "once the flash of n = 8 holds all pages, twice the money saves less than 3 % of T_v and less than 1 % of the disk's \
-             time (glb, loc)",
+            "once the flash of n = 8 holds all pages, twice the money saves less than 1 % of the disk's time (glb, loc)",
             needs,
-            workloads.iter().flat_map(no_further).collect(),
+            workloads.iter().flat_map(no_fewer_disk_accesses).collect(),
+        ),
+        Verdict::judge(
+            "3LA figures 3, 4",
+            "there, \"no performance improvement can be observed\": less than 3 % of T_v (glb, loc)",
+            needs,
+            workloads.iter().flat_map(no_improvement).collect(),
         ),
         Verdict::judge(
             "3LA figure 4",
@@ -239,26 +245,42 @@ fn energy(workload: &Workload) -> Vec<Check> {
     )
 }
 
-fn no_further(workload: &Workload) -> Vec<Check> {
+/// Runs at n = 8 with flash for all pages, for some money and for twice as much.
+fn doubled(workload: &Workload, check: impl Fn(&str, &Run, &Run) -> Check) -> Vec<Check> {
     let [small, large] = workload.enough();
-    let check = |policy: PolicyKind| {
+    let of = |policy: PolicyKind| {
         let at = |b| workload.at(b, Some(policy), 8.0);
-        let (before, after) = at(small).zip(at(large))?;
-        let saved = |of: fn(&Run) -> f64| 1.0 - of(after) / of(before);
-        let (all, disk) = (saved(Run::tv_s), saved(|run| run.result.td_ms));
-        Some(Check {
-            agrees: all < NOTHING && disk < NOTHING_OF_DISK,
-            numbers: format!(
-                "{}: b = {small} {:.0} s, b = {large} {:.0} s, {:.1} % saved, of the disk's time {:.1} %",
-                policy.name(),
-                before.tv_s(),
-                after.tv_s(),
-                all * 100.0,
-                disk * 100.0
-            ),
-        })
+        Some(check(&format!("{}, b = {small} and {large}", policy.name()), at(small)?, at(large)?))
     };
-    POLICIES.into_iter().filter_map(check).collect()
+    POLICIES.into_iter().filter_map(of).collect()
+}
+
+fn no_fewer_disk_accesses(workload: &Workload) -> Vec<Check> {
+    doubled(workload, |what, before, after| {
+        let [before, after] = [before, after].map(|run| run.result.td_ms / 1e3);
+        let saved = 1.0 - after / before;
+        Check {
+            agrees: saved < NOTHING_OF_DISK,
+            numbers: format!("{what}: {before:.0} → {after:.0} s of disk, {:.1} % saved", saved * 100.0),
+        }
+    })
+}
+
+fn no_improvement(workload: &Workload) -> Vec<Check> {
+    // What the eye has to compare with in such a chart.
+    let highest = workload.runs.iter().map(Run::tv_s).fold(0.0, f64::max);
+    doubled(workload, |what, before, after| {
+        let [before, after] = [before, after].map(Run::tv_s);
+        let saved = 1.0 - after / before;
+        Check {
+            agrees: saved < NOTHING,
+            numbers: format!(
+                "{what}: {before:.0} → {after:.0} s, {:.1} % saved, {:.1} % of the chart's height",
+                saved * 100.0,
+                (before - after) / highest * 100.0
+            ),
+        }
+    })
 }
 
 fn faster_gain(read_only: &Workload, writer: &Workload) -> Check {
