@@ -23,6 +23,7 @@ fn numbers_out_of_range_are_refused_with_what_is_allowed() {
     refused(&["bench", "tpcc", "--think-ms", "-1"], &["--think-ms", "0 to 600000"]);
     refused(&["bench", "restart", "--checkpoint-interval", "60,0"], &["--checkpoint-interval", "1 to 86400"]);
     refused(&["inspect", "layout", "--slots", "1"], &["--slots", "2048"]);
+    refused(&["torture", "--system", "sce/write-back"], &["--system", "sce/write-through"]);
 }
 
 #[test]
@@ -180,6 +181,7 @@ fn layout_counts_from_the_types() {
         sce.contains("2.25") && shown.contains("64 fragments of 32 pages"),
         "72 bytes a fragment: {shown}"
     );
+    assert!(shown.contains("2,048 bytes beside it, 32 for each fragment"), "{shown}");
 }
 
 #[test]

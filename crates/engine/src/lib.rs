@@ -25,7 +25,7 @@ pub use entresol_format::layout::disk_offset;
 pub use entresol_format::superblock::Mode;
 pub use error::TierError;
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
-pub use fragments::{FragmentOptions, FragmentTier};
+pub use fragments::{FragmentOptions, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use options::{TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use tier::{FlashTier, OpenReport};

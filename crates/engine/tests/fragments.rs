@@ -172,6 +172,44 @@ fn what_an_earlier_cache_left_is_never_served() {
     });
 }
 
+/// What a write-through left where the device lost the next one is whole, and the very page that is wanted.
+#[test]
+fn a_write_through_that_the_device_lost_is_missed() {
+    simulate(1, || {
+        let options = fragments(SLOTS, FRAGMENT);
+        let (flash, disk) = devices(&options);
+        let layer = FragmentTier::open(flash.clone(), disk, options).unwrap();
+        warm(&layer);
+        let mut buffer = vec![0; PAGE];
+        let pages = || (0..u64::from(SLOTS * FRAGMENT)).step_by(3).map(PageId);
+        let change = |next| {
+            for page in pages() {
+                layer.evict(victim(page, next, true, true), &build(page, next)).unwrap();
+            }
+            layer.checkpoint().unwrap();
+        };
+        let mut missed = 0;
+        for round in 1..6 {
+            let before = bytes_of(&*flash);
+            // As many as the device likes.
+            (0..round).for_each(|nth| change(10 * round + nth));
+            flash.write(0, &before).unwrap();
+            for page in pages() {
+                let source = layer.fetch(page, &mut buffer).unwrap().source;
+                assert_eq!((source, version(page, &buffer)), (Source::Disk, 11 * round - 1), "page {page}");
+                missed += 1;
+            }
+            assert_eq!(layer.metrics().damaged_clean, missed, "each is met once");
+            change(10 * round + 9);
+            for page in pages() {
+                let source = layer.fetch(page, &mut buffer).unwrap().source;
+                assert_eq!((source, version(page, &buffer)), (Source::Flash, 10 * round + 9), "page {page}");
+            }
+        }
+        layer.close().unwrap();
+    });
+}
+
 #[test]
 fn when_the_flash_fails_the_database_goes_on_from_disk() {
     for (seed, at) in [20, 40, 300, 900].into_iter().enumerate() {

@@ -1,10 +1,12 @@
-//! The systems under test: the disk alone, and a small flash cache under each policy and in each mode.
+//! The systems under test: the disk alone, a small flash cache under each policy and in each mode, and a small SCE.
 //!
 //! Invariant: all are as small as they may be, so that a short run fills and wraps everything there is.
 
 use crate::machine::Machine;
 use entresol_core::PolicyKind;
-use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, TierError, TierOptions, flash_bytes};
+use entresol_engine::{
+    DiskLayer, FlashTier, FragmentOptions, FragmentTier, Layer, Mode, TierError, TierOptions, flash_bytes,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,11 +22,13 @@ pub enum System {
     Cached(PolicyKind),
     /// A write-through flash cache under this policy.
     WriteThrough(PolicyKind),
+    /// SCE: a cache of fragments.
+    Fragments,
 }
 
 impl System {
     /// All systems.
-    pub const ALL: [System; 11] = [
+    pub const ALL: [System; 12] = [
         System::DiskOnly,
         System::Cached(PolicyKind::Lc),
         System::Cached(PolicyKind::Face),
@@ -36,6 +40,7 @@ impl System {
         System::Cached(PolicyKind::Loc),
         System::Cached(PolicyKind::Glb),
         System::Cached(PolicyKind::Flashcache),
+        System::Fragments,
     ];
 
     /// The name on the command line.
@@ -45,6 +50,7 @@ impl System {
             System::Cached(policy) => policy.name(),
             // One is enough: how a page goes to disk does not depend on the policy.
             System::WriteThrough(_) => "write-through",
+            System::Fragments => "sce",
         }
     }
 
@@ -53,11 +59,11 @@ impl System {
         Self::ALL.into_iter().find(|system| system.name() == name)
     }
 
-    /// A flash cache of `groups` groups of 4 pages (as few as the core allows, if fewer are asked for); `None` without
-    /// flash.
+    /// A flash cache of `groups` groups of 4 pages (as few as the core allows, if fewer are asked for); `None` without a
+    /// flash tier.
     pub fn tier_options(self, groups: u32) -> Option<TierOptions> {
         let (policy, mode) = match self {
-            System::DiskOnly => return None,
+            System::DiskOnly | System::Fragments => return None,
             System::Cached(policy) => (policy, Mode::usual(policy)),
             System::WriteThrough(policy) => (policy, Mode::WriteThrough),
         };
@@ -80,13 +86,27 @@ impl System {
         (groups.max(1)..GROUPS_MAX).map(of_groups).find(|options| options.validate().is_ok())
     }
 
+    /// A cache of `groups` fragments of 4 pages.
+    fn fragments(groups: u32) -> FragmentOptions {
+        let slots = groups.max(1);
+        let usual = FragmentOptions { page_bytes: PAGE_BYTES, ..FragmentOptions::new(slots * 4) };
+        FragmentOptions { slots, fragment_pages: 4, workers: 2, pace_permille: 1000, ..usual }
+    }
+
     /// Bytes of flash that such a cache takes; 0 without flash.
     pub fn flash_bytes(self, groups: u32) -> u64 {
-        self.tier_options(groups).as_ref().map_or(0, flash_bytes)
+        match self {
+            System::Fragments => Self::fragments(groups).flash_bytes(),
+            _ => self.tier_options(groups).as_ref().map_or(0, flash_bytes),
+        }
     }
 
     /// A new layer on blank devices.
     pub fn create(self, machine: &Machine) -> Result<Arc<dyn Layer>, TierError> {
+        if self == System::Fragments {
+            DiskLayer::create(machine.disk(), PAGE_BYTES)?.close()?;
+            return self.open(machine);
+        }
         Ok(match self.tier_options(machine.flash_groups) {
             None => DiskLayer::create(machine.disk(), PAGE_BYTES)?,
             Some(options) => FlashTier::create(machine.flash(), machine.disk(), options)?,
@@ -95,6 +115,10 @@ impl System {
 
     /// The layer that lies on the devices, after a shutdown or a crash.
     pub fn open(self, machine: &Machine) -> Result<Arc<dyn Layer>, TierError> {
+        if self == System::Fragments {
+            let options = Self::fragments(machine.flash_groups);
+            return Ok(FragmentTier::open(machine.flash(), machine.disk(), options)?);
+        }
         Ok(match self.tier_options(machine.flash_groups) {
             None => DiskLayer::open(machine.disk(), PAGE_BYTES)?,
             Some(options) => FlashTier::open(machine.flash(), machine.disk(), options)?.0,

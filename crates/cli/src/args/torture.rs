@@ -45,6 +45,7 @@ Systems:
   all                    every policy in every mode
   face-gsc               a policy, in every mode
   face-gsc/write-through a policy in one mode
+  sce                    the cache of fragments, which has one mode
 
 Examples:
   entresol torture

@@ -6,6 +6,7 @@ use entresol_core::{
     Config, FRAGMENT_BYTES, FragmentConfig, Placement, PolicyKind, Section, bytes_per_slot,
     fragment_region_bytes, fragment_sections, region_bytes, sections,
 };
+use entresol_engine::FragmentOptions;
 use entresol_lab::replay::{BlockKind, Middle};
 use entresol_lab::report::{Column, Table, terminal, whole};
 use std::fmt::Write;
@@ -76,6 +77,15 @@ pub fn run(slots: u32) -> Result<(), Failure> {
     )
     .expect("writing to a String cannot fail");
     text.push_str(&terminal::render_table(&sections_table(&fragment_sections(&sce))));
+    let engine = FragmentOptions::new(slots).with_fragments(sce.fragment_pages, sce.slots);
+    writeln!(
+        text,
+        "\nThe engine has {} bytes beside it, {} for each fragment on flash: how often each page was written through, so that a \
+         fetch proves which version lies there.",
+        whole(engine.proof_bytes() as f64),
+        engine.proof_bytes() / u64::from(engine.slots)
+    )
+    .expect("writing to a String cannot fail");
     let blocks = BlockKind::ALL.map(BlockKind::name).join(", ");
     write!(
         text,

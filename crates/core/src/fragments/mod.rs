@@ -132,9 +132,11 @@ impl Fragments<'_> {
             self.on_write(page, false);
             return WritePath::Around;
         };
-        // Being populated: what was read from disk is too old, and the slot is being written.
-        descriptor.clear_bit(offset);
         let mapped = descriptor.state() == MAPPED;
+        // Being populated: what was read from disk is too old, and the slot is being written.
+        if mapped || !crate::mutant!("population-revives-written-page") {
+            descriptor.clear_bit(offset);
+        }
         self.on_write(page, mapped);
         if mapped { WritePath::Through(self.copy_of(slot, offset)) } else { WritePath::Around }
     }

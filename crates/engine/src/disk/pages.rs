@@ -60,15 +60,27 @@ impl DiskPages {
     pub(crate) fn read(&self, id: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
         let offset = self.offset(id);
         self.device.read(offset, buffer).map_err(disk_error)?;
-        let written = self.written[place(id)].load(SeqCst);
-        if written > 0 {
-            self.syncs.prove_kept(written).map_err(disk_error)?;
-        }
+        self.prove_kept(std::iter::once(id))?;
         page::verify(buffer, id, None).map_err(|fault| TierError::Damaged {
             page: id,
             place: format!("disk offset {offset}"),
             fault: fault.to_string(),
         })
+    }
+
+    /// Reads adjacent pages from `first` on, as they lie there: neither proved nor known to be kept.
+    pub(crate) fn read_run(&self, first: PageId, bytes: &mut [u8]) -> Result<(), TierError> {
+        self.device.read(self.offset(first), bytes).map_err(disk_error)
+    }
+
+    /// These pages were read just now: an error if a sync that failed, or is about to, may have lost the last write of one of
+    /// them, so that an older version was read.
+    pub(crate) fn prove_kept(&self, pages: impl Iterator<Item = PageId>) -> Result<(), TierError> {
+        let written = pages.map(|page| self.written[place(page)].load(SeqCst)).max().unwrap_or(0);
+        if written == 0 {
+            return Ok(());
+        }
+        self.syncs.prove_kept(written).map_err(disk_error)
     }
 
     pub(crate) fn write(&self, id: PageId, sealed: &[u8]) -> Result<(), TierError> {

@@ -38,6 +38,12 @@ fn superblocks(flash: &dyn Device) -> Result<Vec<Result<Superblock, BlockFault>>
 fn newest(copies: &[Result<Superblock, BlockFault>]) -> Result<Superblock, TierError> {
     let newest = copies.iter().flatten().max_by_key(|superblock| superblock.sequence);
     newest.copied().ok_or_else(|| {
+        if copies.iter().all(|copy| matches!(copy, Err(BlockFault::Blank))) {
+            return TierError::Refused(
+                "the flash device holds no cache: it is blank, or a cache of fragments (sce) used it last, whose directory                  lies in memory, so that nothing on flash is needed by anybody"
+                    .to_owned(),
+            );
+        }
         let faults: Vec<String> = copies.iter().flat_map(|copy| copy.err()).map(|f| f.to_string()).collect();
         TierError::Refused(format!("the flash device holds no cache: {}", faults.join("; ")))
     })

@@ -1,13 +1,15 @@
 //! Serving a page that DRAM misses.
 //!
-//! Invariant: what is served from flash was proved by checksum, id and population, and is the version that disk has. A page
-//! whose content is not that comes from disk, and its copy is forgotten.
+//! Invariant: what is served from flash was proved by checksum, id and stamp, and is the version that disk has. A page whose
+//! content is not that comes from disk, and its copy is forgotten.
 
+use super::points;
 use super::shared::Shared;
+use super::versions::Copy;
 use crate::TierError;
 use crate::api::{Fetched, Source};
 use crate::disk::clean;
-use entresol_core::{FlashCopy, PageId};
+use entresol_core::{PageId, mutant};
 use entresol_format::page;
 
 impl Shared {
@@ -15,21 +17,25 @@ impl Shared {
         if let Some(staged) = self.behind.fetch_staged(id, buffer)? {
             return Ok(staged);
         }
-        let running = self.has_place(id) && self.is_running();
-        let mut copy = if running { self.step(|cache| cache.fetch(id)) } else { None };
+        let running = self.is_running() || mutant!("switched-off-flash-still-read");
+        if !running {
+            points::OFF_FETCH.reach();
+        }
+        let mut copy = if self.has_place(id) && running { self.step(|state| state.fetch(id)) } else { None };
         while let Some(meant) = copy {
             if self.is_there(id, meant, buffer) {
                 self.behind.tallies.flash_hits.add(1);
                 return Ok(clean(Source::Flash));
             }
-            copy = self.look(id, |cache| {
-                let now = cache.peek(id);
+            copy = self.look(id, |state| {
+                let now = state.peek(id);
                 if now != Some(meant) {
+                    points::FETCH_MOVED.reach();
                     return now;
                 }
                 // It was not given to another fragment meanwhile: it is damaged.
                 self.behind.tallies.damaged_clean.add(1);
-                cache.discard(id);
+                state.cache.discard(id);
                 None
             });
         }
@@ -37,8 +43,15 @@ impl Shared {
     }
 
     /// Reads a copy; whether it is the page that is meant.
-    fn is_there(&self, id: PageId, copy: FlashCopy, buffer: &mut [u8]) -> bool {
-        self.flash.read(self.offset(copy), buffer).is_ok()
-            && page::verify(buffer, id, Some(self.stamp(copy))).is_ok()
+    fn is_there(&self, id: PageId, copy: Copy, buffer: &mut [u8]) -> bool {
+        if self.flash.read(self.offset(copy.slot), buffer).is_err() {
+            points::FETCH_UNREADABLE.reach();
+            return false;
+        }
+        let is_it = page::verify(buffer, id, Some(copy.stamp)).is_ok();
+        if !is_it {
+            points::FETCH_DAMAGED.reach();
+        }
+        is_it
     }
 }

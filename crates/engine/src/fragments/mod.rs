@@ -8,16 +8,20 @@
 //! | `fetch` | reading, from flash or disk |
 //! | `write` | staging → disk, and flash if the page's fragment is mapped |
 //! | `populate` | disk → flash, in the background |
+//! | `versions` | what must be stamped into which page |
 //!
 //! Invariants: flash is never newer than disk, and its directory lies in memory only: every open begins with an empty
-//! cache, and losing the flash at any time loses nothing. A page is served from flash only when checksum, id and the number
-//! of the population that brought it are as they must be. The latch is never held across an I/O or a wait.
+//! cache, and losing the flash at any time loses nothing. A page is served from flash only when checksum, id, the number
+//! of the population that brought it and the count of its writes-through are as they must be. The latch is never held across
+//! an I/O or a wait.
 
 mod fetch;
 mod open;
 mod options;
+mod points;
 mod populate;
 mod shared;
+mod versions;
 mod write;
 
 use crate::TierError;
@@ -30,6 +34,7 @@ use shared::Shared;
 use std::sync::{Arc, Weak};
 
 pub use options::FragmentOptions;
+pub use points::POINTS;
 
 /// A cache of fragments between a buffer pool and a disk.
 ///
@@ -72,7 +77,7 @@ impl Layer for FragmentTier {
     }
 
     fn is_on_flash(&self, page: PageId) -> bool {
-        self.shared.look(page, |cache| Fragments::peek(cache, page)).is_some()
+        self.shared.look(page, |state| Fragments::peek(&state.cache, page)).is_some()
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {

@@ -3,14 +3,14 @@
 //! The cache leaves zeros where superblocks of other caches lie, so that nobody takes what it puts behind them for a cache
 //! of theirs.
 
-use super::FragmentOptions;
 use super::shared::Shared;
+use super::{FragmentOptions, points};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::expect_label;
 use crate::disk::open_unbound;
 use crate::tier::{flash_error, read_newest};
-use entresol_core::fragment_region_bytes;
+use entresol_core::{fragment_region_bytes, mutant};
 use entresol_device::Device;
 use entresol_format::layout::disk_offset;
 use entresol_format::superblock::{COPIES, COPY_STRIDE};
@@ -30,10 +30,13 @@ pub(super) fn open(
         )));
     }
     let label = expect_label(&*disk, options.page_bytes)?;
-    if let Some(old) = read_newest(&*flash)?.0
+    let old = read_newest(&*flash)?.0;
+    if let Some(old) = &old
         && old.disk != label.disk
         && old.may_hold_dirty()
+        && !mutant!("needed-flash-overwritten")
     {
+        points::OPEN_NEEDED.reach();
         return Err(TierError::Refused(format!(
             "the flash device holds cache {} of another disk, {}, which may have pages newer than that disk; detach it \
              there, or wipe the flash device if that database is not wanted any more",
@@ -43,6 +46,9 @@ pub(super) fn open(
     let config = options.config(volume_pages(&*disk, options.page_bytes));
     config.validate().map_err(|error| TierError::Config(error.to_string()))?;
     open_unbound(&*disk, options.page_bytes)?;
+    if old.is_some() {
+        points::OPEN_OVERWRITTEN.reach();
+    }
     let blank = AlignedBuffer::new((COPIES * COPY_STRIDE) as usize);
     flash.write(0, &blank).and_then(|()| flash.sync()).map_err(flash_error)?;
     let region = vec![0u64; fragment_region_bytes(&config) / 8];

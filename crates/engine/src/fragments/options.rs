@@ -1,5 +1,6 @@
 //! Settings of a cache of fragments.
 
+use super::versions::COUNT_BYTES;
 use crate::TierError;
 use entresol_core::{FragmentConfig, SlotId};
 use entresol_format::layout::{fragment_page_offset, page_bytes_possible};
@@ -44,6 +45,11 @@ impl FragmentOptions {
     /// Pages that fit on flash.
     pub fn flash_pages(&self) -> u64 {
         u64::from(self.slots) * u64::from(self.fragment_pages)
+    }
+
+    /// Bytes of DRAM by which fetches prove that no write-through was lost, beside the core's directory: one for each page.
+    pub fn proof_bytes(&self) -> u64 {
+        self.flash_pages() * COUNT_BYTES as u64
     }
 
     /// How large the flash device must be, in bytes.

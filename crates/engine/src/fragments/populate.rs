@@ -1,14 +1,15 @@
 //! The workers: a fragment is read from disk and written to flash, in one piece each, beside the foreground (SCE §3.2).
 //!
-//! Invariant: what becomes valid on flash was proved by checksum and id as it came from disk. Pages that were not are passed
-//! over: they were never written, or a write of theirs is under way, and then the core keeps them invalid itself.
+//! Invariant: what becomes valid on flash was proved by checksum and id as it came from disk, and is nothing that a sync which
+//! fails has brought back ([`DiskPages`](crate::disk::DiskPages)). Pages that were not proved are passed over: they were never
+//! written, or a write of theirs is under way, and then the core keeps them invalid itself.
 
-use super::shared::Shared;
+use super::points;
+use super::shared::{Begun, Shared};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
-use crate::disk::disk_error;
 use crate::tier::flash_error;
-use entresol_core::{PageId, Population};
+use entresol_core::{PageId, Population, mutant};
 use entresol_format::page;
 
 impl Shared {
@@ -21,49 +22,66 @@ impl Shared {
                 return;
             }
             match self.take_begun() {
-                Some(population) => self.populate(population, &mut buffer),
+                Some(begun) => self.populate(begun, &mut buffer),
                 None => self.populations.wait(seen),
             }
         }
     }
 
-    fn populate(&self, population: Population, buffer: &mut AlignedBuffer) {
-        let Population { ticket, pages, .. } = population;
-        match self.copy(population, buffer) {
+    fn populate(&self, begun: Begun, buffer: &mut AlignedBuffer) {
+        let Population { ticket, pages, .. } = begun.population;
+        let early = mutant!("fragment-valid-before-copied");
+        if early {
+            self.step(|state| state.cache.populated(ticket, true));
+        }
+        match self.copy(begun, buffer) {
             Ok(unproved) => {
                 self.behind.tallies.populated.add(pages as usize);
                 self.behind.tallies.flash_writes.add(pages as usize);
-                self.step(|cache| {
-                    unproved.iter().for_each(|page| cache.discard(*page));
-                    cache.populated(ticket, true);
+                self.step(|state| {
+                    unproved.iter().for_each(|page| state.cache.discard(*page));
+                    if !early {
+                        state.cache.populated(ticket, true);
+                    }
                 });
             }
             Err(error) => {
                 // The disk's errors are told to those who want its pages.
                 if matches!(error, TierError::Device { role: "flash", .. }) {
+                    points::POPULATE_FAILED.reach();
                     self.switch_off(&error);
                 }
-                self.step(|cache| cache.populated(ticket, false));
+                if !early {
+                    self.step(|state| state.cache.populated(ticket, false));
+                }
             }
         }
     }
 
     /// Copies a fragment; returns the pages of it that are not to be served.
-    fn copy(&self, population: Population, buffer: &mut AlignedBuffer) -> Result<Vec<PageId>, TierError> {
-        let Population { first, pages, copy, .. } = population;
+    fn copy(&self, begun: Begun, buffer: &mut AlignedBuffer) -> Result<Vec<PageId>, TierError> {
+        let Begun { population: Population { first, pages, .. }, copy } = begun;
         let page_bytes = self.options.page_bytes as usize;
-        let disk = &self.behind.disk;
         let bytes = &mut buffer[..pages as usize * page_bytes];
-        disk.device.read(disk.offset(first), bytes).map_err(disk_error)?;
+        let ids =
+            move || (first.number()..).take(pages as usize).map(move |at| PageId::new(first.object(), at));
+        let disk = &self.behind.disk;
+        disk.read_run(first, bytes).inspect_err(|_| points::POPULATE_UNREADABLE.reach())?;
+        if !mutant!("population-of-what-a-sync-lost") {
+            disk.prove_kept(ids()).inspect_err(|_| points::POPULATE_LOST.reach())?;
+        }
         let mut unproved = Vec::new();
-        for (number, bytes) in (first.number()..).zip(bytes.chunks_exact_mut(page_bytes)) {
-            let id = PageId::new(first.object(), number);
+        for (id, bytes) in ids().zip(bytes.chunks_exact_mut(page_bytes)) {
             match page::verify(bytes, id, None) {
-                Ok(()) => page::seal(bytes, id, self.stamp(copy)),
-                Err(_) => unproved.push(id),
+                Ok(()) => page::seal(bytes, id, copy.stamp),
+                Err(_) if mutant!("unproved-page-populated") => {}
+                Err(_) => {
+                    points::POPULATE_UNPROVED.reach();
+                    unproved.push(id);
+                }
             }
         }
-        self.flash.write(self.offset(copy), bytes).map_err(flash_error)?;
+        self.flash.write(self.offset(copy.slot), bytes).map_err(flash_error)?;
         Ok(unproved)
     }
 }

@@ -1,12 +1,13 @@
 //! What all tasks share.
 
 use super::FragmentOptions;
+use super::versions::{Copy, Versions};
 use crate::TierError;
 use crate::api::TierMetrics;
 use crate::buffer::PageBuffers;
 use crate::disk::WriteBehind;
 use crate::signal::Signal;
-use entresol_core::{FlashCopy, FragmentConfig, Fragments, PageId, Population, Position};
+use entresol_core::{FragmentConfig, Fragments, PageId, Population, SlotId};
 use entresol_device::Device;
 use entresol_format::layout::fragment_page_offset;
 use entresol_runtime::random;
@@ -23,8 +24,34 @@ const CHECKED_FRAGMENTS_MAX: u32 = 1024;
 struct Latched {
     /// The core's.
     region: Vec<u64>,
+    versions: Versions,
     /// Populations that are begun and that no worker has taken yet: never more than there are workers.
-    begun: VecDeque<Population>,
+    begun: VecDeque<Begun>,
+}
+
+/// A population, and what its pages are to be on flash.
+#[derive(Clone, Copy)]
+pub(super) struct Begun {
+    pub population: Population,
+    pub copy: Copy,
+}
+
+/// What a task that holds the latch sees.
+pub(super) struct State<'a> {
+    pub cache: Fragments<'a>,
+    pub versions: &'a mut Versions,
+}
+
+impl State<'_> {
+    /// As [`Fragments::fetch`].
+    pub(super) fn fetch(&mut self, page: PageId) -> Option<Copy> {
+        self.cache.fetch(page).map(|copy| self.versions.of(copy))
+    }
+
+    /// As [`Fragments::peek`].
+    pub(super) fn peek(&self, page: PageId) -> Option<Copy> {
+        self.cache.peek(page).map(|copy| self.versions.of(copy))
+    }
 }
 
 pub(super) struct Shared {
@@ -32,8 +59,6 @@ pub(super) struct Shared {
     pub flash: Arc<dyn Device>,
     pub options: FragmentOptions,
     config: FragmentConfig,
-    /// Upper half of what is stamped into pages on flash, so that those of earlier opens differ.
-    salt: u64,
     latched: Mutex<Latched>,
     /// For pages on their way to flash.
     pub buffers: PageBuffers,
@@ -60,8 +85,11 @@ impl Shared {
             flash,
             options,
             config,
-            salt: random() << 32,
-            latched: Mutex::new(Latched { region, begun: VecDeque::with_capacity(options.workers as usize) }),
+            latched: Mutex::new(Latched {
+                region,
+                versions: Versions::new(options.flash_pages(), random()),
+                begun: VecDeque::with_capacity(options.workers as usize),
+            }),
             buffers: PageBuffers::new(options.page_bytes),
             populations: Signal::default(),
             stopped: AtomicBool::new(false),
@@ -70,41 +98,38 @@ impl Shared {
         })
     }
 
-    fn latched<R>(&self, step: impl FnOnce(&mut Fragments<'_>, &mut VecDeque<Population>) -> R) -> R {
+    fn latched<R>(&self, step: impl FnOnce(&mut State<'_>, &mut VecDeque<Begun>) -> R) -> R {
         entresol_runtime::may_preempt();
-        let Latched { region, begun } = &mut *self.latched.lock();
-        let mut cache =
-            Fragments::attach(region.as_mut_bytes()).expect("the region holds this tier's fragments");
-        let result = step(&mut cache, begun);
+        let Latched { region, versions, begun } = &mut *self.latched.lock();
+        let cache = Fragments::attach(region.as_mut_bytes()).expect("the region holds this tier's fragments");
+        let mut state = State { cache, versions };
+        let result = step(&mut state, begun);
         if cfg!(debug_assertions) && self.config.fragments() <= CHECKED_FRAGMENTS_MAX {
-            cache.check().expect("the invariants hold after every step");
+            state.cache.check().expect("the invariants hold after every step");
         }
         result
     }
 
-    /// One look at the core, under the latch.
-    pub(super) fn with<R>(&self, step: impl FnOnce(&mut Fragments<'_>) -> R) -> R {
-        self.latched(|cache, _| step(cache))
+    /// One look at the state, under the latch.
+    pub(super) fn with<R>(&self, step: impl FnOnce(&mut State<'_>) -> R) -> R {
+        self.latched(|state, _| step(state))
     }
 
     /// As [`Shared::with`], where `page` has a place on the volume and the flash is in use.
-    pub(super) fn look<R>(
-        &self,
-        page: PageId,
-        step: impl FnOnce(&mut Fragments<'_>) -> Option<R>,
-    ) -> Option<R> {
+    pub(super) fn look<R>(&self, page: PageId, step: impl FnOnce(&mut State<'_>) -> Option<R>) -> Option<R> {
         if self.has_place(page) && self.is_running() { self.with(step) } else { None }
     }
 
     /// One step of the core, after which free workers may have something to do.
-    pub(super) fn step<R>(&self, step: impl FnOnce(&mut Fragments<'_>) -> R) -> R {
-        let (result, begun) = self.latched(|cache, waiting| {
-            let result = step(cache);
+    pub(super) fn step<R>(&self, step: impl FnOnce(&mut State<'_>) -> R) -> R {
+        let (result, begun) = self.latched(|state, waiting| {
+            let result = step(state);
             let before = waiting.len();
             while self.is_running()
-                && let Some(population) = cache.next_population()
+                && let Some(population) = state.cache.next_population()
             {
-                waiting.push_back(population);
+                let copy = state.versions.begin_population(population.copy, population.pages);
+                waiting.push_back(Begun { population, copy });
             }
             (result, waiting.len() - before)
         });
@@ -112,7 +137,7 @@ impl Shared {
         result
     }
 
-    pub(super) fn take_begun(&self) -> Option<Population> {
+    pub(super) fn take_begun(&self) -> Option<Begun> {
         self.latched(|_, begun| begun.pop_front())
     }
 
@@ -121,13 +146,8 @@ impl Shared {
         page.object() == self.config.volume && page.number() < self.config.volume_pages
     }
 
-    pub(super) fn offset(&self, copy: FlashCopy) -> u64 {
-        fragment_page_offset(copy.slot, self.options.page_bytes)
-    }
-
-    /// What is stamped into pages of that population.
-    pub(super) fn stamp(&self, copy: FlashCopy) -> Position {
-        Position(self.salt | u64::from(copy.population))
+    pub(super) fn offset(&self, slot: SlotId) -> u64 {
+        fragment_page_offset(slot, self.options.page_bytes)
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -156,7 +176,8 @@ impl Shared {
     }
 
     pub(super) fn metrics(&self) -> TierMetrics {
-        let (occupancy, decision_hash) = self.with(|cache| (cache.occupancy(), cache.decision_hash()));
+        let (occupancy, decision_hash) =
+            self.with(|state| (state.cache.occupancy(), state.cache.decision_hash()));
         let pages = |fragments: u32| u64::from(fragments) * u64::from(self.config.fragment_pages);
         TierMetrics {
             slots: pages(occupancy.slots),

@@ -3,13 +3,15 @@
 //!
 //! Invariant: while a page is being written it is not valid on flash, and it becomes valid only when both writes are done.
 
-use super::shared::Shared;
+use super::points;
+use super::shared::{Shared, State};
+use super::versions::Copy;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::disk::{BATCH, Staged, WRITERS};
 use crate::tier::flash_error;
 use arrayvec::ArrayVec;
-use entresol_core::{PageId, WritePath};
+use entresol_core::{PageId, WritePath, mutant};
 use entresol_device::Io;
 use entresol_format::page;
 
@@ -17,26 +19,38 @@ use entresol_format::page;
 const WRITES_COUNTED: usize = 255;
 const _: () = assert!(WRITERS * BATCH <= WRITES_COUNTED, "no write waits for another of its fragment");
 
-type Paths = ArrayVec<(PageId, WritePath), BATCH>;
+/// Where a page of a batch goes; of one that goes through, what its copy is to be.
+struct Path {
+    page: PageId,
+    path: WritePath,
+    copy: Option<Copy>,
+}
+
+type Paths = ArrayVec<Path, BATCH>;
 
 impl Shared {
     pub(super) fn write(&self, staged: &[Staged<'_>]) -> Result<(), TierError> {
         let paths: Paths = if self.is_running() {
             let known = staged.iter().map(|staged| staged.page).filter(|page| self.has_place(*page));
-            self.with(|cache| known.map(|page| (page, cache.write(page))).collect())
+            self.with(|state| known.map(|page| state.begin_write(page)).collect())
         } else {
+            points::OFF_WRITE.reach();
             Paths::new()
         };
         self.behind.disk.write_all(staged)?;
         let on_flash = match self.write_through(staged, &paths) {
             Ok(()) => true,
+            Err(_) if mutant!("failed-write-through-keeps-copy") => true,
             Err(error) => {
+                points::WRITE_THROUGH_FAILED.reach();
                 self.switch_off(&error);
                 false
             }
         };
         if !paths.is_empty() {
-            self.step(|cache| paths.iter().for_each(|(page, path)| cache.write_done(*page, *path, on_flash)));
+            self.step(|state| {
+                paths.iter().for_each(|path| state.cache.write_done(path.page, path.path, on_flash));
+            });
         }
         Ok(())
     }
@@ -44,14 +58,14 @@ impl Shared {
     /// Writes those pages over their copies whose path leads there.
     fn write_through(&self, staged: &[Staged<'_>], paths: &Paths) -> Result<(), TierError> {
         let mut copies = ArrayVec::<(u64, AlignedBuffer), BATCH>::new();
-        for (id, path) in paths {
-            let WritePath::Through(copy) = path else { continue };
-            let page =
-                staged.iter().find(|staged| staged.page == *id).expect("it is one of the staged pages");
+        for Path { page, copy, .. } in paths {
+            let Some(copy) = copy else { continue };
+            let staged =
+                staged.iter().find(|staged| staged.page == *page).expect("it is one of the staged pages");
             let mut buffer = self.buffers.take();
-            buffer.copy_from_slice(page.bytes);
-            page::seal(&mut buffer, *id, self.stamp(*copy));
-            copies.push((self.offset(*copy), buffer));
+            buffer.copy_from_slice(staged.bytes);
+            page::seal(&mut buffer, *page, copy.stamp);
+            copies.push((self.offset(copy.slot), buffer));
         }
         if copies.is_empty() {
             return Ok(());
@@ -63,5 +77,21 @@ impl Shared {
         self.behind.tallies.flash_writes.add(copies.len());
         copies.into_iter().for_each(|(_, buffer)| self.buffers.give_back(buffer));
         result
+    }
+}
+
+impl State<'_> {
+    /// As [`Fragments::write`](entresol_core::Fragments::write); a write-through is counted.
+    fn begin_write(&mut self, page: PageId) -> Path {
+        let path = self.cache.write(page);
+        let copy = match path {
+            WritePath::Through(_) if mutant!("write-through-skipped") => None,
+            WritePath::Through(copy) if mutant!("failed-write-through-keeps-copy") => {
+                Some(self.versions.of(copy))
+            }
+            WritePath::Through(copy) => Some(self.versions.begin_write(copy)),
+            WritePath::Around | WritePath::Wait => None,
+        };
+        Path { page, path, copy }
     }
 }

@@ -34,6 +34,7 @@ const LOG: Aim = Aim::Caches(&["face", "face-gr", "face-gsc"]);
 const GROUPS: Aim = Aim::Caches(&["face-gr", "face-gsc"]);
 const GSC: Aim = Aim::Caches(&["face-gsc/write-back"]);
 const LC: Aim = Aim::Caches(&["lc/write-back"]);
+const SCE: Aim = Aim::Caches(&["sce"]);
 const STORE: Aim = Aim::Store(&[
     System::Cached(PolicyKind::FaceGsc),
     System::DiskOnly,
@@ -56,6 +57,16 @@ impl Aim {
     pub(super) fn of(mutant: Option<&Mutant>) -> Aim {
         let Some(mutant) = mutant else { return LOG };
         match mutant.name {
+            "needed-flash-overwritten" => SCE,
+            "write-through-not-counted" | "stale-flash-believed" => Aim::Damage(&["sce"]),
+            "population-revives-written-page"
+            | "populated-under-writes"
+            | "fragment-valid-before-copied"
+            | "unproved-page-populated"
+            | "population-of-what-a-sync-lost"
+            | "write-through-skipped"
+            | "failed-write-through-keeps-copy"
+            | "switched-off-flash-still-read" => Aim::Lives(&["sce"]),
             "lc-checkpoint-skips-overtaken" | "lc-busy-slot-overwritten" | "lc-overwrite-loses-dirty" => LC,
             "second-chance-loses-dirty"
             | "front-page-dropped-dirty"

@@ -33,6 +33,8 @@ catalogue! {
         "newer-version-not-enqueued": "a page newer than its flash copy is taken for one that is there already",
         "older-version-restored-too": "restoring a newer version leaves the older one valid",
         "dirty-forgotten-in-restore": "all restored pages are taken for clean",
+        "population-revives-written-page": "sce: a page that is written while its fragment is populated becomes valid there, in the older version",
+        "populated-under-writes": "sce: a fragment is populated while writes to its pages on disk are under way",
     }
     "format": {
         "block-checksum-not-checked": "superblocks, labels and summaries are believed without their checksums",
@@ -70,6 +72,15 @@ catalogue! {
         "checkpoint-leaves-staging": "a checkpoint does not wait for what is in staging",
         "switched-off-while-dirty": "a failed flash is left behind with pages newer than disk on it",
         "switched-off-without-unbinding": "the disk still names a failed flash that it goes on without",
+        "fragment-valid-before-copied": "sce: pages are valid on flash before their fragment's copy is written",
+        "unproved-page-populated": "sce: a page that could not be proved on disk is valid on flash",
+        "population-of-what-a-sync-lost": "sce: the older version that a failed sync brought back is populated",
+        "write-through-skipped": "sce: a mapped page is written to disk alone and stays valid on flash",
+        "write-through-not-counted": "sce: a page written through cannot be told from its version before",
+        "failed-write-through-keeps-copy": "sce: a write to flash that failed leaves the older version valid",
+        "switched-off-flash-still-read": "sce: a cache that is switched off serves what it had",
+        "stale-flash-believed": "sce: pages that an earlier open left on flash pass for this one's",
+        "needed-flash-overwritten": "sce: a flash with pages newer than another disk's is overwritten",
     }
     "store": {
         "wal-rule-skipped": "pages are evicted before the log is durable up to their LSN",

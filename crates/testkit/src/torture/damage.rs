@@ -3,14 +3,15 @@
 //! Invariant: one write is affected at a time, a whole one as the engine makes them (a superblock, a segment, a group, a
 //! page, a summary), wherever it lies.
 
+use super::cache::{Cache, layout_of};
 use super::fault::FaultKind;
 use crate::machine::Media;
-use entresol_core::{Config, PageId, Placement, Position, SlotId};
+use entresol_core::{PageId, Placement, Position, SlotId};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{TierOptions, disk_offset};
 use entresol_format::summary::Summary;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
-use entresol_format::{BLOCK_BYTES, Layout, page};
+use entresol_format::{BLOCK_BYTES, page};
 use entresol_runtime::rng::Rng;
 
 /// What a write covers, in bytes.
@@ -29,25 +30,11 @@ pub(super) const SILENT: [FaultKind; 5] = [
     FaultKind::DuplicatedWrite,
 ];
 
-fn layout_of(options: &TierOptions) -> Layout {
-    let config = Config {
-        policy: options.policy,
-        slots: options.slots,
-        group_pages: options.group_pages,
-        staging_groups: options.staging_groups,
-        dirty_permille_max: options.dirty_permille_max,
-        history: options.history,
-        ..Config::new(options.policy, options.slots)
-    };
-    Layout::new(&config, options.page_bytes, options.segment_entries)
-}
-
 /// The slots of the flash that hold something that was written as a page, with what it is.
-fn pages_on(flash: &dyn Device, options: &TierOptions) -> Vec<(Unit, u64)> {
-    let layout = layout_of(options);
-    let unit = |slot| Unit { offset: layout.slot_offset(SlotId(slot)), length: options.page_bytes.into() };
+fn pages_on(flash: &dyn Device, cache: &Cache) -> Vec<(Unit, u64)> {
+    let unit = |slot| Unit { offset: cache.slot_offset(SlotId(slot)), length: cache.page_bytes().into() };
     let named =
-        (0..options.slots).map(|slot| (unit(slot), page::header(&read(flash, unit(slot))).page.get()));
+        (0..cache.slots()).map(|slot| (unit(slot), page::header(&read(flash, unit(slot))).page.get()));
     named.filter(|(unit, _)| read(flash, *unit).iter().any(|byte| *byte != 0)).collect()
 }
 
@@ -59,8 +46,8 @@ pub(super) fn newest_superblock(flash: &dyn Device) -> Option<Superblock> {
 }
 
 /// A slot with a page, and another: half of the time one that holds a version of the same page.
-fn pages(rng: &mut Rng, options: &TierOptions, flash: &dyn Device) -> Option<(Unit, Unit)> {
-    let all = pages_on(flash, options);
+fn pages(rng: &mut Rng, cache: &Cache, flash: &dyn Device) -> Option<(Unit, Unit)> {
+    let all = pages_on(flash, cache);
     let choose = |rng: &mut Rng, from: &[(Unit, u64)]| {
         (!from.is_empty()).then(|| from[rng.below(from.len() as u64) as usize])
     };
@@ -71,12 +58,11 @@ fn pages(rng: &mut Rng, options: &TierOptions, flash: &dyn Device) -> Option<(Un
 }
 
 /// A place that the engine writes to, of one of the kinds there are, and another of the same kind.
-fn units(rng: &mut Rng, options: &TierOptions, flash: &MemoryDevice) -> Option<(Unit, Unit)> {
+fn units(rng: &mut Rng, cache: &Cache, flash: &MemoryDevice) -> Option<(Unit, Unit)> {
+    let log = |options: &&TierOptions| options.policy.placement() == Placement::Log;
+    let Some(options) = cache.tier().filter(log) else { return pages(rng, cache, flash) };
     let layout = layout_of(options);
     let block = BLOCK_BYTES as u64;
-    if options.policy.placement() == Placement::Slots {
-        return pages(rng, options, flash);
-    }
     // Where the last groups were written there is more to go wrong than elsewhere.
     let (first, rear) = newest_superblock(flash).map_or((0, 0), |superblock| {
         let group = |position: Position| position.0 / u64::from(options.group_pages);
@@ -100,7 +86,7 @@ fn units(rng: &mut Rng, options: &TierOptions, flash: &MemoryDevice) -> Option<(
             };
             (segment(), segment())
         }
-        2 | 3 => return pages(rng, options, flash),
+        2 | 3 => return pages(rng, cache, flash),
         4 => {
             let mut summary = || Unit { offset: layout.summary_offset(group(rng)), length: block };
             (summary(), summary())
@@ -160,16 +146,16 @@ fn write(device: &MemoryDevice, unit: Unit, bytes: &[u8]) {
 /// Does it to the flash of `media`; `before` is an earlier state of it. Says what was done; `None`: nothing has changed.
 pub(super) fn damage(
     rng: &mut Rng,
-    options: &TierOptions,
+    cache: &Cache,
     media: &Media,
     before: &MemoryDevice,
     kind: FaultKind,
 ) -> Option<String> {
     let flash = &media.flash;
-    let (mut unit, other) = units(rng, options, flash)?;
+    let (mut unit, other) = units(rng, cache, flash)?;
     // Nothing looks more like a lost write than what an older life has left in its place.
     if kind == FaultKind::LostWrite && rng.below(2) == 0 {
-        unit = rewritten(rng, options, flash, before).unwrap_or(unit);
+        unit = cache.tier().and_then(|options| rewritten(rng, options, flash, before)).unwrap_or(unit);
     }
     let Unit { offset, length } = unit;
     let (now, then) = (read(flash, unit), read(before, unit));
@@ -180,7 +166,8 @@ pub(super) fn damage(
             flip(&mut bytes, bit);
             // Of a group, now and then, the summary, too.
             let summary = now.len() - BLOCK_BYTES;
-            let twice = length == layout_of(options).group_bytes() && rng.below(3) == 0;
+            let is_group = cache.tier().is_some_and(|options| length == layout_of(options).group_bytes());
+            let twice = is_group && rng.below(3) == 0;
             if twice {
                 let bit = summary as u64 * 8 + telling_bit(rng, &now[summary..]);
                 flip(&mut bytes, bit);
@@ -207,8 +194,8 @@ pub(super) fn damage(
 }
 
 /// A bit, counted from the start of the flash, in a slot that holds a page.
-pub(super) fn bit_of_a_page(rng: &mut Rng, options: &TierOptions, flash: &dyn Device) -> Option<u64> {
-    let (unit, _) = pages(rng, options, flash)?;
+pub(super) fn bit_of_a_page(rng: &mut Rng, cache: &Cache, flash: &dyn Device) -> Option<u64> {
+    let (unit, _) = pages(rng, cache, flash)?;
     Some(unit.offset * 8 + telling_bit(rng, &read(flash, unit)))
 }
 
@@ -233,6 +220,34 @@ pub(super) fn damage_disk(
     bytes = read(disk, unit(other));
     write(disk, unit(page), &bytes);
     format!("page {other} was written in the place of page {page} on disk, too")
+}
+
+/// What the places for pages on flash held at some time.
+pub(super) struct Moment(Vec<(Unit, Vec<u8>)>);
+
+impl Moment {
+    pub(super) fn of(flash: &dyn Device, cache: &Cache) -> Self {
+        let unit = |slot| Unit { offset: cache.slot_offset(SlotId(slot)), length: cache.page_bytes().into() };
+        Self((0..cache.slots()).map(unit).map(|unit| (unit, read(flash, unit))).collect())
+    }
+
+    /// Undoes some of what was written to `flash` until `now`, or carries it out elsewhere, too.
+    pub(super) fn bring_back(&self, rng: &mut Rng, kind: FaultKind, now: &Moment, flash: &dyn Device) {
+        let put = |unit: Unit, bytes: &[u8]| {
+            flash.write(unit.offset, bytes).expect("the cache fits on its device");
+        };
+        for ((unit, then), (_, written)) in self.0.iter().zip(&now.0).filter(|(old, new)| old.1 != new.1) {
+            if rng.below(2) == 0 {
+                continue;
+            }
+            if kind != FaultKind::LostWrite {
+                put(now.0[rng.below(now.0.len() as u64) as usize].0, written);
+            }
+            if kind != FaultKind::DuplicatedWrite {
+                put(*unit, then);
+            }
+        }
+    }
 }
 
 /// Damages all superblocks but the one in place `spared`.

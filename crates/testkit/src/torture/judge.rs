@@ -3,15 +3,16 @@
 //! Invariant: whatever goes wrong, a page is served in a version that the oracle admits, or not at all; and not at all only
 //! where the rules of the case allow it.
 
+use super::cache::{Cache, Opened};
 use super::content::version;
 use super::database::Stop;
 use super::oracle::Oracle;
 use super::point::{Point, observe};
 use super::script::Shape;
 use crate::machine::{Machine, Media};
-use entresol_core::{PageId, Placement};
+use entresol_core::PageId;
 use entresol_device::{Device, FaultPlan};
-use entresol_engine::{FlashTier, Layer, Mode, TierError, TierOptions, check};
+use entresol_engine::{Layer, TierError, check};
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -46,59 +47,54 @@ pub(super) struct Rules {
     pub noticed: AtomicU64,
 }
 
-/// Whether dirty pages survive on flash, so that its loss is a loss.
-pub(super) fn keeps_dirty(options: &TierOptions) -> bool {
-    options.mode == Mode::WriteBack && options.policy.placement() == Placement::Log
-}
-
 impl Rules {
     /// After a power failure of sound devices.
-    pub(super) fn crash(options: &TierOptions) -> Self {
+    pub(super) fn crash(cache: &Cache) -> Self {
         Self {
             opening: Opening::Must,
             believe_layer: true,
             damage: false,
             disk_damage: false,
-            torn: !keeps_dirty(options),
+            torn: !cache.keeps_dirty(),
             sound: true,
             noticed: AtomicU64::new(0),
         }
     }
 
     /// Before the cache was made completely.
-    pub(super) fn birth(options: &TierOptions) -> Self {
-        Self { opening: Opening::Birth, sound: false, ..Self::crash(options) }
+    pub(super) fn birth(cache: &Cache) -> Self {
+        Self { opening: Opening::Birth, sound: false, ..Self::crash(cache) }
     }
 
     /// After flash lost or changed something without a word. Where nothing on it is needed, nothing is lost; elsewhere
     /// the loss is reported.
-    pub(super) fn silent(options: &TierOptions) -> Self {
-        let needed = keeps_dirty(options);
+    pub(super) fn silent(cache: &Cache) -> Self {
+        let needed = cache.keeps_dirty();
         Self {
             opening: if needed { Opening::May } else { Opening::Must },
             believe_layer: false,
             damage: needed,
             sound: false,
-            ..Self::crash(options)
+            ..Self::crash(cache)
         }
     }
 
     /// After a device has failed and said so. A tier that switched itself off has written pages in place: a torn one is
     /// repaired from the log.
-    pub(super) fn failed(options: &TierOptions) -> Self {
-        Self { torn: true, sound: false, ..Self::crash(options) }
+    pub(super) fn failed(cache: &Cache) -> Self {
+        Self { torn: true, sound: false, ..Self::crash(cache) }
     }
 
     /// After the disk changed a page without a word: it is missed when it is read.
-    pub(super) fn silent_disk(options: &TierOptions) -> Self {
-        Self { disk_damage: true, sound: false, ..Self::crash(options) }
+    pub(super) fn silent_disk(cache: &Cache) -> Self {
+        Self { disk_damage: true, sound: false, ..Self::crash(cache) }
     }
 
     /// Another flash device than the right one, or none: refused where the right one is needed, of no consequence
     /// elsewhere.
-    pub(super) fn exchanged(options: &TierOptions) -> Self {
-        let opening = if keeps_dirty(options) { Opening::May } else { Opening::Must };
-        Self { opening, sound: false, ..Self::crash(options) }
+    pub(super) fn exchanged(cache: &Cache) -> Self {
+        let opening = if cache.keeps_dirty() { Opening::May } else { Opening::Must };
+        Self { opening, sound: false, ..Self::crash(cache) }
     }
 
     /// Fetches a page. `None`: a torn copy lies on disk, and the log repairs it; or it is damaged, and was reported.
@@ -177,18 +173,11 @@ pub(super) fn undisturbed<T: Send>(seed: u64, body: impl FnOnce() -> T + Send) -
     simulate(seed, body)?.ok_or_else(|| "the simulation was halted though no crash was planned".to_owned())
 }
 
-/// The cache on these devices, opened as `opening` says; `true`: it is a new one.
-pub(super) fn open(
-    machine: &Machine,
-    options: &TierOptions,
-    opening: Opening,
-) -> Result<(Arc<FlashTier>, Vec<String>), TierError> {
-    match FlashTier::open(machine.flash(), machine.disk(), options.clone()) {
-        Ok((tier, report)) => Ok((tier, report.notices)),
-        Err(TierError::Refused(_)) if opening == Opening::Birth => {
-            Ok((FlashTier::create(machine.flash(), machine.disk(), options.clone())?, Vec::new()))
-        }
-        Err(error) => Err(error),
+/// The cache on these devices, opened as `opening` says, and what was said then.
+pub(super) fn open(machine: &Machine, cache: &Cache, opening: Opening) -> Result<Opened, TierError> {
+    match cache.open(machine) {
+        Err(TierError::Refused(_)) if opening == Opening::Birth => cache.create(machine),
+        result => result,
     }
 }
 
@@ -204,28 +193,28 @@ pub(super) fn recover(
 ) -> Result<Recovered, String> {
     let mut machine = Machine::new(media, FaultPlan::none(), 0);
     if rules.sound {
-        expect_sound(&machine, "after the crash")?;
+        shape.cache.expect_sound(&machine, "after the crash")?;
     }
     let points = watch.then(|| observe(&mut machine, Arc::new(Mutex::new(oracle.clone())), 1, None));
     let result = undisturbed(seed, || -> Result<(u64, bool), Stop> {
-        let (tier, notices) = open(&machine, &shape.options, rules.opening)?;
+        let (tier, notices) = open(&machine, &shape.cache, rules.opening)?;
         if rules.sound
             && let Some(odd) = notices.iter().find(|notice| !is_usual(notice))
         {
             return Err(Stop::Wrong(format!("the cache opens with the notice {odd:?}")));
         }
-        let mut buffer = vec![0; shape.options.page_bytes as usize];
+        let mut buffer = vec![0; shape.cache.page_bytes() as usize];
         let mut pages = 0;
         for page in oracle.ids() {
             rules.fetch(&*tier, oracle, page, &mut buffer)?;
             pages += 1;
         }
-        let noticed = !notices.is_empty() || tier.metrics().damaged_clean > 0;
+        let noticed = !notices.is_empty() || shape.cache.is_damaged(&*tier);
         Ok((pages, noticed))
     })?;
     let points = points.map(|points| points.take()).unwrap_or_default();
     if result.is_ok() && rules.sound {
-        expect_sound(&machine, "after the restart")?;
+        shape.cache.expect_sound(&machine, "after the restart")?;
     }
     conclude(rules, result, points)
 }
@@ -260,16 +249,6 @@ pub(super) fn conclude(
 /// Said after crashes, too.
 fn is_usual(notice: &str) -> bool {
     notice.contains("were copied there first") || notice.starts_with("superblock copy")
-}
-
-/// Flash and disk break no invariant and agree on who is newer.
-pub(super) fn expect_sound(machine: &Machine, when: &str) -> Result<(), String> {
-    let report = check(&*machine.flash(), Some(machine.disk()))
-        .map_err(|error| format!("checking the flash {when}: {error}"))?;
-    match report.is_sound() && report.older_than_disk == 0 {
-        true => Ok(()),
-        false => Err(format!("the flash is not sound {when}: {report}")),
-    }
 }
 
 /// Whether a check of these media finds fault with them.

@@ -2,14 +2,14 @@
 
 use super::database::{Database, Stop};
 use super::fault::FaultKind;
-use super::judge::{Opening, Rules, expect_sound, open, simulate};
+use super::judge::{Opening, Rules, open, simulate};
 use super::oracle::Oracle;
 use super::point::{Point, Stage, observe};
 use super::script::{Life, Script};
 use crate::machine::{Machine, Media};
 use entresol_core::PageId;
 use entresol_device::{Fault, FaultPlan, Injection};
-use entresol_engine::{DiskLayer, Layer, Victim, disk_offset, flash_bytes};
+use entresol_engine::{DiskLayer, Layer, Mode, Victim, disk_offset};
 use entresol_runtime::spawn;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -40,9 +40,9 @@ impl Start {
     /// Before the first life: a disk with all pages at version 1, or blank devices.
     pub(super) fn new(script: &Script) -> Result<Self, String> {
         let shape = &script.shape;
-        let page_bytes = shape.options.page_bytes;
+        let page_bytes = shape.cache.page_bytes();
         let disk_bytes = disk_offset(PageId(shape.pages), page_bytes);
-        let media = Media::blank(disk_bytes, 0, flash_bytes(&shape.options));
+        let media = Media::blank(disk_bytes, 0, shape.cache.flash_bytes());
         if shape.fresh {
             return Ok(Self { media, oracle: Oracle::new(shape.pages, 0), born: false });
         }
@@ -84,16 +84,17 @@ pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> R
 
     let body = || -> Result<(), Stop> {
         let opening = if start.born { Opening::Must } else { Opening::Birth };
-        let (tier, _) = open(&machine, &shape.options, opening)?;
+        let (tier, _) = open(&machine, &shape.cache, opening)?;
+        stage.opened.store(true, Relaxed);
         let clients = life.clients.len();
         let database =
-            Database::new(tier.clone(), oracle.clone(), shape.options.page_bytes, clients, shape.frames);
+            Database::new(tier.clone(), oracle.clone(), shape.cache.page_bytes(), clients, shape.frames);
         if start.born {
             // Also from a life in which a device failed.
-            match database.recover(&Rules::failed(&shape.options)) {
+            match database.recover(&Rules::failed(&shape.cache)) {
                 // A bit that flips in the very restart cannot be told from a write that was torn before.
                 Err(Stop::Wrong(_)) if kind.is_some_and(FaultKind::is_silent) && plan.struck() > 0 => {
-                    database.recover(&Rules::silent(&shape.options))?;
+                    database.recover(&Rules::silent(&shape.cache))?;
                 }
                 other => other?,
             }
@@ -119,6 +120,11 @@ pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> R
         let tasks: Vec<_> = tasks.collect();
         tasks.into_iter().for_each(|task| task.join());
         let stopped = first.lock().take();
+        // All that lies on this flash was written in this life.
+        if shape.cache.tier().is_none() && plan.struck() == 0 && shape.cache.is_damaged(&*tier) {
+            let why = "nothing was wrong with the flash, and yet what lay there was not the version wanted";
+            return Err(Stop::Wrong(why.to_owned()));
+        }
         match stopped {
             Some(stop) => Err(stop),
             None if life.closes => database.shutdown(),
@@ -140,10 +146,12 @@ pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> R
         Err(Stop::Refused(error)) if struck.is_none() => {
             return Err(format!("nothing was wrong with the devices, and yet: {error}"));
         }
-        Err(Stop::Refused(error)) => expect_allowed(script, struck, &error)?,
+        Err(Stop::Refused(error)) => {
+            expect_allowed(script, life, struck, stage.opened.load(Relaxed), &error)?;
+        }
     }
     if life.closes && life.trouble.is_none() {
-        expect_sound(&machine, "after a shutdown")?;
+        shape.cache.expect_sound(&machine, "after a shutdown")?;
     }
     let born = stage.born.load(Relaxed);
     let known = oracle.lock().clone();
@@ -154,15 +162,22 @@ pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> R
 /// Whether the engine may stop with `error` after the fault that struck.
 fn expect_allowed(
     script: &Script,
+    life: &Life,
     struck: Option<FaultKind>,
+    opened: bool,
     error: &entresol_engine::TierError,
 ) -> Result<(), String> {
-    let needed = super::judge::keeps_dirty(&script.shape.options)
-        || script.shape.options.mode == entresol_engine::Mode::WriteBack;
+    let cache = &script.shape.cache;
+    let needed = cache.keeps_dirty() || cache.mode() == Mode::WriteBack;
+    let flash_alone = life.trouble.is_some_and(|trouble| trouble.device == "flash" && !trouble.disk_too);
     match struck {
         // Nothing on this flash is needed: what it says or does not say must not matter.
         Some(kind) if kind.is_silent() && !needed => {
             Err(format!("{kind} on flash that holds nothing of value, and yet: {error}"))
+        }
+        // Nor whether it works.
+        Some(kind) if cache.tier().is_none() && opened && flash_alone => {
+            Err(format!("{kind} on flash that nobody needs, and yet: {error}"))
         }
         _ => Ok(()),
     }

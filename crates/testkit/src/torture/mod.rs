@@ -10,10 +10,12 @@
 //! Invariant: run `n` of a seed is the same on every machine, whatever ran before it and on however many threads. So a
 //! violation is replayed by its seed and run.
 
+mod cache;
 mod content;
 mod damage;
 mod database;
 mod fault;
+mod fragments;
 mod judge;
 mod life;
 mod oracle;
@@ -23,11 +25,12 @@ mod run;
 mod script;
 mod shrink;
 mod store;
+mod target;
 mod trial;
 
 pub use fault::FaultKind;
 pub use report::{Tally, TortureReport, Violation};
-pub use script::Target;
+pub use target::Target;
 
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
@@ -195,7 +198,12 @@ pub fn torture(options: &TortureOptions) -> TortureReport {
     // Whether a whole store was tortured, too, is a question of how many runs there were.
     let store_runs = (first..first + report.runs).any(|number| options.store_run(number).is_some());
     let store_points = if store_runs { entresol_store::POINTS } else { &[] };
-    for point in entresol_engine::POINTS.iter().chain(store_points) {
+    // A flash tier and SCE's cache have little in common.
+    let tier = options.targets.iter().any(|target| *target != Target::FRAGMENTS);
+    let tier_points = if tier { entresol_engine::POINTS } else { &[] };
+    let fragments = options.targets.contains(&Target::FRAGMENTS);
+    let fragment_points = if fragments { entresol_engine::FRAGMENT_POINTS } else { &[] };
+    for point in tier_points.iter().chain(fragment_points).chain(store_points) {
         let list = if point.count() > 0 { &mut report.reached } else { &mut report.unreached };
         list.push(point.name());
     }

@@ -117,6 +117,8 @@ impl Point {
 pub(super) struct Stage {
     /// The cache has been made completely.
     pub born: AtomicBool,
+    /// The cache is open.
+    pub opened: AtomicBool,
 }
 
 #[derive(Debug, Default)]

@@ -111,10 +111,10 @@ impl Run<'_> {
             self.sound &= point.trouble.is_none();
             let silent = point.trouble.is_some_and(FaultKind::is_silent);
             let rules = match point.trouble {
-                _ if !point.born => Rules::birth(&shape.options),
-                Some(_) if silent => Rules::silent(&shape.options),
-                None if self.sound => Rules::crash(&shape.options),
-                _ => Rules::failed(&shape.options),
+                _ if !point.born => Rules::birth(&shape.cache),
+                Some(_) if silent => Rules::silent(&shape.cache),
+                None if self.sound => Rules::crash(&shape.cache),
+                _ => Rules::failed(&shape.cache),
             };
             let mut chances = point.chances(&mut self.rng);
             let chances_max =

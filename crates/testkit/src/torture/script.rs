@@ -2,10 +2,12 @@
 //!
 //! Invariant: what happens in a run depends on its script alone. So a script can be shortened, and what is left replayed.
 
+use super::cache::Cache;
 use super::fault::FaultKind;
+use super::target::Target;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::Fault;
-use entresol_engine::{Mode, TierOptions};
+use entresol_engine::{FragmentOptions, Mode, TierOptions};
 use entresol_runtime::rng::Rng;
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use std::time::Duration;
 /// The cache and the database above it.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
-    pub options: TierOptions,
+    pub cache: Cache,
     /// Pages of the database.
     pub pages: u64,
     /// DRAM frames of each client.
@@ -68,70 +70,16 @@ pub(super) struct Script {
     pub lives: Vec<Life>,
 }
 
-/// A policy and a mode that it can be run in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
-    /// The policy's place in [`PolicyKind::ALL`], and the mode's in [`Mode::ALL`]: they have no order of their own.
-    places: (usize, usize),
-}
-
-impl Target {
-    /// The target of this policy and mode.
-    pub fn new(policy: PolicyKind, mode: Mode) -> Self {
-        let policy = PolicyKind::ALL.iter().position(|one| *one == policy);
-        let mode = Mode::ALL.iter().position(|one| *one == mode);
-        Self { places: (policy.expect("ALL has all policies"), mode.expect("ALL has all modes")) }
-    }
-
-    /// The policy.
-    pub fn policy(self) -> PolicyKind {
-        PolicyKind::ALL[self.places.0]
-    }
-
-    /// The mode.
-    pub fn mode(self) -> Mode {
-        Mode::ALL[self.places.1]
-    }
-
-    /// All that the engine can run.
-    pub fn all() -> Vec<Target> {
-        let targets =
-            PolicyKind::ALL.into_iter().flat_map(|policy| Mode::ALL.map(|mode| Target::new(policy, mode)));
-        targets.filter(|target| smallest(*target, 2, 2).is_some()).collect()
-    }
-}
-
-impl Target {
-    /// The targets that `name` means: `all`, a policy, or a policy and a mode (`face-gsc/write-through`). Empty if there is
-    /// no such thing.
-    pub fn named(name: &str) -> Vec<Target> {
-        let means = |target: &Target| {
-            name == "all" || name == target.policy().name() || name == target.to_string().as_str()
-        };
-        Self::all().into_iter().filter(means).collect()
-    }
-
-    /// Names that mean `targets`, separated by commas.
-    pub(super) fn names(targets: &[Target]) -> String {
-        if targets == Self::all() {
-            return "all".to_owned();
-        }
-        targets.iter().map(Target::to_string).collect::<Vec<_>>().join(",")
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.policy().name(), self.mode().name())
-    }
-}
-
 /// More groups than the smallest cache has.
 const GROUPS_MAX: u32 = 1 << 10;
 
 /// The smallest cache of that kind; `None` if the engine does not run it.
-fn smallest(target: Target, group_pages: u32, staging_groups: u32) -> Option<TierOptions> {
-    let policy = target.policy();
+pub(super) fn smallest(
+    policy: PolicyKind,
+    mode: Mode,
+    group_pages: u32,
+    staging_groups: u32,
+) -> Option<TierOptions> {
     let of_groups = |groups: u32| {
         let slots = groups * group_pages;
         TierOptions {
@@ -141,7 +89,7 @@ fn smallest(target: Target, group_pages: u32, staging_groups: u32) -> Option<Tie
             segment_entries: 2 * group_pages,
             history: if policy == PolicyKind::Lc { slots } else { 0 },
             slots,
-            mode: target.mode(),
+            mode,
             write_workers: 2,
             background_workers: 2,
             ..TierOptions::new(policy, slots)
@@ -158,6 +106,20 @@ fn range(rng: &mut Rng, from: u64, to: u64) -> u64 {
     from + rng.below(to - from + 1)
 }
 
+impl Shape {
+    /// Operations of a life, about.
+    fn operations_max(&self) -> u64 {
+        // Fragments need reads to come, and more to go.
+        if self.cache.tier().is_some() { 64 } else { 160 }
+    }
+
+    /// What a client does at the end: where nothing that lies on flash survives, each page is looked at once more.
+    fn sweep(&self, client: u64, clients: u64) -> impl Iterator<Item = Op> + use<> {
+        let pages = if self.cache.tier().is_some() { 0 } else { self.pages };
+        (client..pages).step_by(clients as usize).map(|page| Op::Read(PageId(page)))
+    }
+}
+
 impl Script {
     /// Draws a run.
     pub(super) fn draw(seed: u64, targets: &[Target]) -> Script {
@@ -170,16 +132,45 @@ impl Script {
 
     /// The policy and mode.
     pub(super) fn target(&self) -> Target {
-        Target::new(self.shape.options.policy, self.shape.options.mode)
+        self.shape.cache.target()
+    }
+}
+
+/// A few small fragments, of a volume that has more.
+fn draw_fragments(rng: &mut Rng) -> Shape {
+    let options = FragmentOptions {
+        page_bytes: one(rng, &[4096, 4096, 4096, 4096, 8192]),
+        slots: range(rng, 1, 8) as u32,
+        fragment_pages: one(rng, &[1, 2, 3, 4, 4, 8]),
+        workers: range(rng, 1, 3) as u32,
+        pace_permille: one(rng, &[100, 1000, 1000]),
+    };
+    let flash_pages = u64::from(options.slots * options.fragment_pages);
+    Shape {
+        pages: range(rng, 8, (2 * flash_pages).clamp(16, 64)),
+        ..draw_use(rng, Cache::Fragments(options))
+    }
+}
+
+/// How a cache is used.
+fn draw_use(rng: &mut Rng, cache: Cache) -> Shape {
+    Shape {
+        pages: range(rng, 8, u64::from(cache.slots().clamp(8, 96))),
+        cache,
+        frames: range(rng, 1, 4) as usize,
+        latency_max: one(rng, &[Duration::ZERO, Duration::from_micros(40), Duration::from_micros(40), SLOW]),
+        fresh: rng.below(4) == 0,
     }
 }
 
 fn draw_shape(rng: &mut Rng, target: Target) -> Shape {
+    let Some(policy) = target.policy() else { return draw_fragments(rng) };
     // A summary is longer than a sector only in a large group.
     let large = if rng.below(4) == 0 { 24 } else { 3 };
     let group_pages = one(rng, &[2, 2, 2, 3, 4, 4, 5, large]);
     let staging_groups = range(rng, 2, 3) as u32;
-    let least = smallest(target, group_pages, staging_groups).expect("a target can be run with any group");
+    let least = smallest(policy, target.mode(), group_pages, staging_groups)
+        .expect("a target can be run with any group");
     let slots = least.slots + group_pages * rng.below(4) as u32;
     let options = TierOptions {
         page_bytes: one(rng, &[4096, 4096, 4096, 4096, 4096, 4096, 8192, 16384]),
@@ -192,13 +183,7 @@ fn draw_shape(rng: &mut Rng, target: Target) -> Shape {
         ..least
     };
     let options = if options.validate().is_ok() { options } else { least };
-    Shape {
-        pages: range(rng, 8, u64::from(slots.min(96))),
-        options,
-        frames: range(rng, 1, 4) as usize,
-        latency_max: one(rng, &[Duration::ZERO, Duration::from_micros(40), Duration::from_micros(40), SLOW]),
-        fresh: rng.below(4) == 0,
-    }
+    draw_use(rng, Cache::Tier(options))
 }
 
 /// A device that is slow to answer.
@@ -208,17 +193,18 @@ pub(super) const JUMP: Duration = Duration::from_secs(90_000);
 
 fn draw_life(rng: &mut Rng, shape: &Shape, is_last: bool) -> Life {
     let clients = range(rng, 1, 3);
-    let operations = range(rng, 8, 64) / clients + 1;
+    let operations = range(rng, 8, shape.operations_max()) / clients + 1;
     let checkpoints = one(rng, &[4, 8, 20, 60]);
     let writes = range(rng, 1, 9);
-    let clients = (0..clients).map(|client| {
-        let draw = |_| draw_op(rng, shape, (client, clients), checkpoints, writes);
-        (0..operations).map(draw).collect()
+    let number = clients;
+    let clients = (0..number).map(|client| {
+        let draw = |_| draw_op(rng, shape, (client, number), checkpoints, writes);
+        (0..operations).map(draw).chain(shape.sweep(client, number)).collect()
     });
     Life {
         clients: clients.collect(),
         seed: rng.next_u64(),
-        trouble: (rng.below(2) == 0).then(|| draw_trouble(rng, is_last)),
+        trouble: (rng.below(2) == 0).then(|| draw_trouble(rng, shape, is_last)),
         closes: rng.below(2) == 0,
         crashes: rng.below(4) > 0,
     }
@@ -237,7 +223,13 @@ fn draw_op(rng: &mut Rng, shape: &Shape, (client, clients): (u64, u64), checkpoi
     if rng.below(10) < writes { Op::Write(page) } else { Op::Read(page) }
 }
 
-fn draw_trouble(rng: &mut Rng, is_last: bool) -> Trouble {
+fn draw_trouble(rng: &mut Rng, shape: &Shape, is_last: bool) -> Trouble {
+    // Populations read what others write and sync.
+    if shape.cache.tier().is_none() && rng.below(4) == 0 {
+        let at = range(rng, 1, 400);
+        let (device, fault) = ("disk", Fault::SyncErrorLosingWrites);
+        return Trouble { device, fault, at, forever: false, disk_too: false };
+    }
     let loud =
         [Fault::ReadError, Fault::WriteError, Fault::NoSpace, Fault::SyncError, Fault::SyncErrorLosingWrites];
     let silent =
@@ -256,21 +248,9 @@ fn draw_trouble(rng: &mut Rng, is_last: bool) -> Trouble {
 
 impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shape { options, pages, frames, latency_max, fresh } = &self.shape;
+        let Shape { cache, pages, frames, latency_max, fresh } = &self.shape;
         let born = if *fresh { "made on a blank disk" } else { "made for a loaded disk" };
-        writeln!(
-            f,
-            "cache {}: {} slots in groups of {} pages of {} bytes, {} groups in staging, segments of {}, {} writers, {} \
-             for chores, {born}",
-            self.target(),
-            options.slots,
-            options.group_pages,
-            options.page_bytes,
-            options.staging_groups,
-            options.segment_entries,
-            options.write_workers,
-            options.background_workers
-        )?;
+        writeln!(f, "cache {cache}, {born}")?;
         writeln!(
             f,
             "database of {pages} pages, {frames} frames a client, requests take up to {latency_max:?}"
@@ -318,7 +298,7 @@ mod tests {
         assert!(targets.len() > PolicyKind::ALL.len(), "some policies run in both modes");
         for seed in 0..300 {
             let script = Script::draw(seed, &targets);
-            script.shape.options.validate().expect("the cache is possible");
+            script.shape.cache.validate().expect("the cache is possible");
             assert!(script.shape.pages >= 8 && !script.lives.is_empty());
             for life in &script.lives {
                 for (client, ops) in life.clients.iter().enumerate() {

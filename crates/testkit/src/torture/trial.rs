@@ -1,17 +1,19 @@
 //! What may happen to the devices while the machine is off: flash exchanged, lost, brought back too late, or damaged.
 
+use super::cache::Cache;
 use super::content::build;
 use super::damage::{SILENT, bit_of_a_page, damage, damage_disk, damage_superblocks, newest_superblock};
 use super::database::{Database, Stop};
 use super::fault::FaultKind;
-use super::judge::{Opening, Recovered, Rules, conclude, is_found_out, keeps_dirty, recover, undisturbed};
+use super::fragments::tier_in_place;
+use super::judge::{Opening, Recovered, Rules, conclude, is_found_out, recover, undisturbed};
 use super::life::Start;
 use super::oracle::Oracle;
-use super::script::{Op, Script};
+use super::script::{Op, Script, Shape};
 use crate::machine::{Machine, Media};
 use entresol_core::{Lsn, PageId};
 use entresol_device::{Device, FaultPlan, MemoryDevice};
-use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Victim, flash_bytes};
+use entresol_engine::{DiskLayer, FlashTier, Mode, TierError, TierOptions, Victim, flash_bytes};
 use entresol_format::BLOCK_BYTES;
 use entresol_format::label::{self, Label};
 use entresol_format::superblock::COPIES;
@@ -51,13 +53,16 @@ impl Trial<'_> {
                 self.silent(note) && self.silent(note) && self.damaged_later(note) && self.silent_disk(note);
             return;
         }
+        let script = self.script;
         let _ = self.superblocks(note)
             && self.label(note)
             && self.newest_label(note)
             && self.exchange(FaultKind::FlashGone, &self.blank(), note)
-            && self.made_anew(note)
-            && self.other_mode(note)
-            && self.exchange(FaultKind::ForeignFlash, foreign, note)
+            && match &script.shape.cache {
+                Cache::Tier(options) => self.made_anew(options, note) && self.other_mode(options, note),
+                Cache::Fragments(options) => self.other_knobs(options, note),
+            }
+            && self.foreign(foreign, note)
             && self.exchange(FaultKind::StaleFlash, self.before, note)
             && self.run_without(note)
             && self.go_on(note)
@@ -67,11 +72,11 @@ impl Trial<'_> {
     }
 
     fn blank(&self) -> MemoryDevice {
-        MemoryDevice::new("flash", flash_bytes(&self.script.shape.options))
+        MemoryDevice::new("flash", self.script.shape.cache.flash_bytes())
     }
 
     /// After a device has failed, more is allowed.
-    fn rules(&self, rules: Rules) -> Rules {
+    pub(super) fn rules(&self, rules: Rules) -> Rules {
         Rules { torn: rules.torn || !self.sound, sound: rules.sound && self.sound, ..rules }
     }
 
@@ -82,11 +87,11 @@ impl Trial<'_> {
 
     /// Any one superblock is enough.
     fn superblocks(&mut self, note: Note<'_>) -> bool {
-        let options = &self.script.shape.options;
+        let cache = &self.script.shape.cache;
         (0..COPIES).all(|spared| {
             let media = self.media.fork();
             damage_superblocks(&mut self.rng, &media.flash, spared);
-            let rules = Rules { sound: false, ..Rules::crash(options) };
+            let rules = Rules { sound: false, ..Rules::crash(cache) };
             let result = self
                 .recover(media, rules)
                 .map_err(|why| format!("only superblock copy {spared} is left: {why}"));
@@ -127,7 +132,7 @@ impl Trial<'_> {
             };
             return note(FaultKind::Superblocks, result);
         };
-        let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.options) };
+        let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.cache) };
         let result = self.recover(self.without_label(&older), rules);
         note(FaultKind::Superblocks, result.map_err(|why| format!("the older label is damaged: {why}")))
     }
@@ -136,11 +141,15 @@ impl Trial<'_> {
     /// one before is still there; where it names the same cache, everything is as it was.
     fn newest_label(&mut self, note: Note<'_>) -> bool {
         let Some((newest, Some(older))) = self.labels() else { return true };
+        let is_bound = self.script.shape.cache.tier().is_some();
         let epoch = newest_superblock(&self.media.flash).map(|superblock| superblock.epoch);
-        if older.cache != newest.cache || older.epoch + 1 != newest.epoch || epoch != Some(newest.epoch) {
+        if is_bound && epoch != Some(newest.epoch)
+            || older.cache != newest.cache
+            || older.epoch + 1 != newest.epoch
+        {
             return true;
         }
-        let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.options) };
+        let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.cache) };
         let result = self.recover(self.without_label(&newest), rules);
         note(FaultKind::Superblocks, result.map_err(|why| format!("the newest label is damaged: {why}")))
     }
@@ -148,17 +157,17 @@ impl Trial<'_> {
     /// The database goes on after a restart: what recovery brought back goes its way to disk, or is dropped, while half of
     /// the pages change. All others must still be there at the end.
     fn go_on(&mut self, note: Note<'_>) -> bool {
-        let options = &self.script.shape.options;
-        let rules = self.rules(Rules::crash(options));
+        let cache = &self.script.shape.cache;
+        let rules = self.rules(Rules::crash(cache));
         let machine = Machine::new(self.media.fork(), FaultPlan::none(), 0);
         let (seed, pages, oracle) = (self.rng.next_u64(), self.script.shape.pages, self.oracle.clone());
         let done = undisturbed(seed, || -> Result<(u64, bool), Stop> {
-            let (tier, _) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
-            let database = Database::new(tier, Arc::new(Mutex::new(oracle)), options.page_bytes, 1, 2);
+            let (tier, _) = cache.open(&machine)?;
+            let database = Database::new(tier, Arc::new(Mutex::new(oracle)), cache.page_bytes(), 1, 2);
             database.recover(&rules)?;
             let mut rng = Rng::new(seed);
             let parity = rng.below(2);
-            let writes = options.slots + options.slots / 2;
+            let writes = cache.slots() + cache.slots() / 2;
             let changed = (0..writes).map(|_| Op::Write(PageId(rng.below(pages / 2) * 2 + parity)));
             let ops: Vec<Op> = changed.chain((0..pages).map(|page| Op::Read(PageId(page)))).collect();
             database.run(0, &ops)?;
@@ -170,11 +179,11 @@ impl Trial<'_> {
 
     /// A page on flash is damaged after a restart, when many are known to be wanted; then their turn to leave comes.
     fn damaged_later(&mut self, note: Note<'_>) -> bool {
-        let options = &self.script.shape.options;
-        let rules = match options.mode {
+        let cache = &self.script.shape.cache;
+        let rules = match cache.mode() {
             // A dirty page is damaged, perhaps.
-            Mode::WriteBack => Rules { damage: true, opening: Opening::May, ..Rules::silent(options) },
-            _ => Rules::silent(options),
+            Mode::WriteBack => Rules { damage: true, opening: Opening::May, ..Rules::silent(cache) },
+            _ => Rules::silent(cache),
         };
         let rules = self.rules(rules);
         let media = self.media.fork();
@@ -183,19 +192,19 @@ impl Trial<'_> {
         let (seed, pages) = (self.rng.next_u64(), self.script.shape.pages);
         let oracle = Arc::new(Mutex::new(self.oracle.clone()));
         let done = undisturbed(seed, || -> Result<(u64, bool), Stop> {
-            let (tier, _) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
-            let database = Database::new(tier.clone(), oracle.clone(), options.page_bytes, 1, 2);
-            let mut buffer = vec![0; options.page_bytes as usize];
+            let (tier, _) = cache.open(&machine)?;
+            let database = Database::new(tier.clone(), oracle.clone(), cache.page_bytes(), 1, 2);
+            let mut buffer = vec![0; cache.page_bytes() as usize];
             // What moves up is not on flash any more.
-            if !options.policy.exclusive() {
+            if !cache.is_exclusive() {
                 for page in self.oracle.ids().filter(|_| rng.below(2) == 0) {
                     rules.fetch(&*tier, self.oracle, page, &mut buffer)?;
                 }
             }
-            let (parity, moment) = (rng.below(2), rng.below(options.slots.into()));
-            for nth in 0..u64::from(options.slots + options.slots / 2) {
+            let (parity, moment) = (rng.below(2), rng.below(cache.slots().into()));
+            for nth in 0..u64::from(cache.slots() + cache.slots() / 2) {
                 if nth == moment
-                    && let Some(bit) = bit_of_a_page(&mut rng, options, &*machine.flash())
+                    && let Some(bit) = bit_of_a_page(&mut rng, cache, &*machine.flash())
                 {
                     machine.flip_flash_bit(bit);
                 }
@@ -205,7 +214,7 @@ impl Trial<'_> {
                 let known = oracle.lock().clone();
                 rules.fetch(&*tier, &known, page, &mut buffer)?;
             }
-            Ok((pages, tier.metrics().damaged_clean > 0))
+            Ok((pages, cache.is_damaged(&*tier)))
         });
         let result = done.and_then(|result| conclude(&rules, result, Vec::new()));
         note(
@@ -219,15 +228,15 @@ impl Trial<'_> {
         let shape = &self.script.shape;
         [FaultKind::BitFlip, FaultKind::DuplicatedWrite].into_iter().all(|kind| {
             let media = self.media.fork();
-            let what = damage_disk(&mut self.rng, shape.options.page_bytes, shape.pages, &media.disk, kind);
-            let result = self.recover(media, Rules::silent_disk(&shape.options));
+            let what = damage_disk(&mut self.rng, shape.cache.page_bytes(), shape.pages, &media.disk, kind);
+            let result = self.recover(media, Rules::silent_disk(&shape.cache));
             note(kind, result.map_err(|why| format!("{what}: {why}")))
         })
     }
 
     /// Somebody makes a new cache for the disk instead of opening the one it has: refused where that one is needed.
-    fn made_anew(&mut self, note: Note<'_>) -> bool {
-        let options = &self.script.shape.options;
+    fn made_anew(&mut self, options: &TierOptions, note: Note<'_>) -> bool {
+        let cache = &self.script.shape.cache;
         let media = Media { flash: self.blank(), ..self.media.fork() };
         let machine = Machine::new(media, FaultPlan::none(), 0);
         let make = || FlashTier::create(machine.flash(), machine.disk(), options.clone()).map(drop);
@@ -240,12 +249,12 @@ impl Trial<'_> {
                 Err("a new cache was made for a disk that needs the pages on its old one".to_owned())
             }
             Ok(Ok(())) => {
-                let rules = Rules::exchanged(options);
+                let rules = Rules::exchanged(cache);
                 self.recover(left, rules)
             }
             // Refusing has changed nothing.
             Ok(Err(_)) => {
-                let rules = Rules::crash(options);
+                let rules = Rules::crash(cache);
                 let media = Media { flash: self.media.flash.fork("flash"), ..left };
                 self.recover(media, rules).map(|found| Recovered { noticed: true, ..found })
             }
@@ -254,49 +263,61 @@ impl Trial<'_> {
     }
 
     /// The cache is opened in another mode than it was made for.
-    fn other_mode(&mut self, note: Note<'_>) -> bool {
-        let mut shape = self.script.shape.clone();
-        shape.options.mode = Mode::WriteThrough;
-        let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.options) };
+    fn other_mode(&mut self, options: &TierOptions, note: Note<'_>) -> bool {
+        let cache = Cache::Tier(TierOptions { mode: Mode::WriteThrough, ..options.clone() });
+        let shape = Shape { cache, ..self.script.shape.clone() };
+        let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.cache) };
         let seed = self.rng.next_u64();
         let rules = self.rules(rules);
         let result = recover(&shape, self.media.fork(), self.oracle, &rules, seed, false);
         note(FaultKind::Crash, result.map_err(|why| format!("opened in write-through mode: {why}")))
     }
 
+    /// The flash of another database in its place.
+    fn foreign(&mut self, flash: &MemoryDevice, note: Note<'_>) -> bool {
+        match newest_superblock(flash) {
+            Some(needed) if self.script.shape.cache.tier().is_none() && needed.may_hold_dirty() => {
+                self.needed_elsewhere(flash, &needed, note)
+            }
+            _ => self.exchange(FaultKind::ForeignFlash, flash, note),
+        }
+    }
+
     /// Another flash device in its place.
-    fn exchange(&mut self, kind: FaultKind, flash: &MemoryDevice, note: Note<'_>) -> bool {
+    pub(super) fn exchange(&mut self, kind: FaultKind, flash: &MemoryDevice, note: Note<'_>) -> bool {
         let media = Media { flash: flash.fork("flash"), ..self.media.fork() };
-        let rules = Rules::exchanged(&self.script.shape.options);
+        let rules = Rules::exchanged(&self.script.shape.cache);
         let result = self.recover(media, rules);
         note(kind, result.map_err(|why| format!("with another flash device: {why}")))
     }
 
     /// The database runs on from disk alone (detached first, where its pages are needed), and then the flash comes back.
     fn run_without(&mut self, note: Note<'_>) -> bool {
-        let options = &self.script.shape.options;
+        let cache = &self.script.shape.cache;
         let machine = Machine::new(self.media.fork(), FaultPlan::none(), 0);
         let oracle = Arc::new(Mutex::new(self.oracle.clone()));
         let seed = self.rng.next_u64();
         let pages = self.script.shape.pages;
         let body = || -> Result<(), Stop> {
-            if keeps_dirty(options) {
+            if let Some(options) = cache.tier()
+                && cache.keeps_dirty()
+            {
                 let (tier, _) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
-                let database = Database::new(tier.clone(), oracle.clone(), options.page_bytes, 1, 2);
-                database.recover(&self.rules(Rules::crash(options)))?;
+                let database = Database::new(tier.clone(), oracle.clone(), cache.page_bytes(), 1, 2);
+                database.recover(&self.rules(Rules::crash(cache)))?;
                 // Second chances may be under way.
                 let mut rng = Rng::new(!seed);
                 let ops: Vec<Op> =
-                    (0..options.slots / 2).map(|_| Op::Write(PageId(rng.below(pages)))).collect();
+                    (0..cache.slots() / 2).map(|_| Op::Write(PageId(rng.below(pages)))).collect();
                 machine.pace.set(LATENCY_MAX);
                 database.run(0, &ops)?;
                 database.checkpoint()?;
                 tier.detach()?;
                 machine.pace.set(Duration::ZERO);
             }
-            let layer = DiskLayer::open(machine.disk(), options.page_bytes)?;
-            let database = Database::new(layer, oracle.clone(), options.page_bytes, 1, 2);
-            database.recover(&self.rules(Rules::crash(options)))?;
+            let layer = DiskLayer::open(machine.disk(), cache.page_bytes())?;
+            let database = Database::new(layer, oracle.clone(), cache.page_bytes(), 1, 2);
+            database.recover(&self.rules(Rules::crash(cache)))?;
             let mut rng = Rng::new(seed);
             let ops: Vec<Op> = (0..12).map(|_| Op::Write(PageId(rng.below(pages)))).collect();
             database.run(0, &ops)?;
@@ -313,7 +334,7 @@ impl Trial<'_> {
             Ok(()) => {
                 let known = oracle.lock().clone();
                 let media = Media { flash: self.media.flash.fork("flash"), ..machine.after_crash(seed) };
-                let rules = self.rules(Rules::exchanged(options));
+                let rules = self.rules(Rules::exchanged(cache));
                 recover(&self.script.shape, media, &known, &rules, self.rng.next_u64(), false)
             }
         };
@@ -325,16 +346,20 @@ impl Trial<'_> {
 
     /// One write to flash of each kind was lost, misdirected, … before power failed.
     fn silent(&mut self, note: Note<'_>) -> bool {
-        let options = &self.script.shape.options;
+        let cache = &self.script.shape.cache;
+        let Cache::Tier(options) = cache else {
+            // What lies there while the machine is off is of no use to anybody.
+            return (0..DAMAGES).all(|_| self.lost_in_use(note));
+        };
         (0..DAMAGES).all(|_| {
             let kind = SILENT[self.rng.below(SILENT.len() as u64) as usize];
             let media = self.media.fork();
-            let Some(what) = damage(&mut self.rng, options, &media, self.before, kind) else { return true };
+            let Some(what) = damage(&mut self.rng, cache, &media, self.before, kind) else { return true };
             let found_out = is_found_out(&media);
-            let rules = Rules::silent(options);
+            let rules = Rules::silent(cache);
             let mut shape = self.script.shape.clone();
             if self.rng.below(4) == 0 {
-                shape.options.mode = Mode::WriteThrough;
+                shape.cache = Cache::Tier(TierOptions { mode: Mode::WriteThrough, ..options.clone() });
             }
             let seed = self.rng.next_u64();
             let rules = self.rules(rules);
@@ -347,18 +372,35 @@ impl Trial<'_> {
 
 /// The flash of another database, with pages that this one never had.
 pub(super) fn foreign_flash(script: &Script) -> Result<MemoryDevice, String> {
-    let options = &script.shape.options;
+    let cache = &script.shape.cache;
     let other = Script { seed: !script.seed, lives: Vec::new(), ..script.clone() };
-    let machine = Machine::new(Start::new(&other)?.media, FaultPlan::none(), 0);
-    let body = || {
-        let tier = FlashTier::create(machine.flash(), machine.disk(), options.clone())?;
-        let mut buffer = vec![0; options.page_bytes as usize];
+    // Fragments come from reads alone; and where they are now, a cache may have been that is needed.
+    let tier = match cache {
+        Cache::Tier(options) => Some(options.clone()),
+        Cache::Fragments(_) => tier_in_place(script),
+    };
+    let flash_bytes = tier.as_ref().map_or(0, flash_bytes).max(cache.flash_bytes());
+    let start = Start::new(&other)?.media;
+    let media = Media { flash: MemoryDevice::new("flash", flash_bytes), ..start };
+    let machine = Machine::new(media, FaultPlan::none(), 0);
+    let body = || -> Result<(), TierError> {
+        let made = match tier {
+            Some(options) => Cache::Tier(options),
+            None => cache.clone(),
+        };
+        let (layer, _) = made.create(&machine)?;
+        let mut buffer = vec![0; cache.page_bytes() as usize];
         for page in (0..script.shape.pages).map(PageId) {
             let lsn = Lsn(1_000_000 + page.0);
             build(page, lsn.0, &mut buffer);
-            tier.evict(Victim { page, lsn, dirty: true, fdirty: true }, &buffer)?;
+            layer.evict(Victim { page, lsn, dirty: true, fdirty: true }, &buffer)?;
         }
-        tier.close()
+        if made.tier().is_none() {
+            layer.checkpoint()?;
+            let mut pages = (0..4).flat_map(|_| (0..script.shape.pages).map(PageId));
+            pages.try_for_each(|page| layer.fetch(page, &mut buffer).map(drop))?;
+        }
+        layer.close()
     };
     undisturbed(other.seed, body)?.map_err(|error| format!("making another database: {error}"))?;
     debug_assert!(machine.flash().geometry().capacity_bytes > 0);

@@ -14,7 +14,7 @@ mod birth;
 use super::fault::FaultKind;
 use super::report::Tally;
 use super::run::Found;
-use super::script::Target;
+use super::target::Target;
 use crate::leftovers::Leftovers;
 use crate::{Bank, Campaign, System};
 use entresol_core::PolicyKind;
@@ -41,6 +41,7 @@ fn systems(targets: &[Target]) -> Vec<System> {
         System::DiskOnly => targets == Target::all(),
         System::Cached(policy) => targets.contains(&Target::new(policy, Mode::WriteBack)),
         System::WriteThrough(policy) => targets.contains(&Target::new(policy, Mode::WriteThrough)),
+        System::Fragments => targets.contains(&Target::FRAGMENTS),
     };
     System::ALL.into_iter().filter(wanted).collect()
 }

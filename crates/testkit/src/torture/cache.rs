@@ -1,0 +1,188 @@
+//! The cache that is tortured: a flash tier under one of the policies, or a cache of fragments (SCE). What the rest of the
+//! torture has to know of it.
+//!
+//! Invariant: what differs between the two, but for what only one of them has, is told apart here.
+
+use super::target::Target;
+use crate::machine::Machine;
+use entresol_core::{Config, Placement, SlotId};
+use entresol_engine::{
+    FlashTier, FragmentOptions, FragmentTier, Layer, Mode, TierError, TierOptions, check, flash_bytes,
+};
+use entresol_format::Layout;
+use entresol_format::layout::fragment_page_offset;
+use std::fmt;
+use std::sync::Arc;
+
+/// See the module's header.
+#[derive(Clone, Debug)]
+pub(super) enum Cache {
+    Tier(TierOptions),
+    Fragments(FragmentOptions),
+}
+
+/// A cache that was opened, and what was said then.
+pub(super) type Opened = (Arc<dyn Layer>, Vec<String>);
+
+/// The layout of a flash tier on its device.
+pub(super) fn layout_of(options: &TierOptions) -> Layout {
+    let config = Config {
+        policy: options.policy,
+        slots: options.slots,
+        group_pages: options.group_pages,
+        staging_groups: options.staging_groups,
+        dirty_permille_max: options.dirty_permille_max,
+        history: options.history,
+        ..Config::new(options.policy, options.slots)
+    };
+    Layout::new(&config, options.page_bytes, options.segment_entries)
+}
+
+impl Cache {
+    pub(super) fn target(&self) -> Target {
+        match self {
+            Cache::Tier(options) => Target::new(options.policy, options.mode),
+            Cache::Fragments(_) => Target::FRAGMENTS,
+        }
+    }
+
+    pub(super) fn tier(&self) -> Option<&TierOptions> {
+        if let Cache::Tier(options) = self { Some(options) } else { None }
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.target().mode()
+    }
+
+    pub(super) fn page_bytes(&self) -> u32 {
+        match self {
+            Cache::Tier(options) => options.page_bytes,
+            Cache::Fragments(options) => options.page_bytes,
+        }
+    }
+
+    /// Pages that fit on flash.
+    pub(super) fn slots(&self) -> u32 {
+        match self {
+            Cache::Tier(options) => options.slots,
+            Cache::Fragments(options) => options.slots * options.fragment_pages,
+        }
+    }
+
+    /// Where the page in a slot lies on flash.
+    pub(super) fn slot_offset(&self, slot: SlotId) -> u64 {
+        match self {
+            Cache::Tier(options) => layout_of(options).slot_offset(slot),
+            Cache::Fragments(options) => fragment_page_offset(slot, options.page_bytes),
+        }
+    }
+
+    /// Bytes of flash that it takes.
+    pub(super) fn flash_bytes(&self) -> u64 {
+        match self {
+            Cache::Tier(options) => flash_bytes(options),
+            Cache::Fragments(options) => options.flash_bytes(),
+        }
+    }
+
+    /// A page that is fetched leaves the flash.
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.tier().is_some_and(|options| options.policy.exclusive())
+    }
+
+    /// Whether dirty pages survive on flash, so that its loss is a loss.
+    pub(super) fn keeps_dirty(&self) -> bool {
+        let keeps = |options: &TierOptions| {
+            options.mode == Mode::WriteBack && options.policy.placement() == Placement::Log
+        };
+        self.tier().is_some_and(keeps)
+    }
+
+    #[cfg(test)]
+    pub(super) fn validate(&self) -> Result<(), TierError> {
+        match self {
+            Cache::Tier(options) => options.validate(),
+            Cache::Fragments(options) => options.validate(),
+        }
+    }
+
+    /// The cache on these devices.
+    pub(super) fn open(&self, machine: &Machine) -> Result<Opened, TierError> {
+        match self {
+            Cache::Tier(options) => {
+                let (tier, report) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
+                Ok((tier, report.notices))
+            }
+            Cache::Fragments(options) => {
+                Ok((FragmentTier::open(machine.flash(), machine.disk(), *options)?, Vec::new()))
+            }
+        }
+    }
+
+    /// A new cache. One of fragments is new at each open; its disk must have been made.
+    pub(super) fn create(&self, machine: &Machine) -> Result<Opened, TierError> {
+        match self {
+            Cache::Tier(options) => {
+                Ok((FlashTier::create(machine.flash(), machine.disk(), options.clone())?, Vec::new()))
+            }
+            Cache::Fragments(options) => {
+                entresol_engine::DiskLayer::create(machine.disk(), options.page_bytes)?.close()?;
+                self.open(machine)
+            }
+        }
+    }
+
+    /// Flash and disk break no invariant and agree on who is newer.
+    pub(super) fn expect_sound(&self, machine: &Machine, when: &str) -> Result<(), String> {
+        if self.tier().is_none() {
+            return match super::damage::newest_superblock(&*machine.flash()) {
+                None => Ok(()),
+                Some(_) => Err(format!("the flash passes for another cache {when}")),
+            };
+        }
+        let report = check(&*machine.flash(), Some(machine.disk()))
+            .map_err(|error| format!("checking the flash {when}: {error}"))?;
+        match report.is_sound() && report.older_than_disk == 0 {
+            true => Ok(()),
+            false => Err(format!("the flash is not sound {when}: {report}")),
+        }
+    }
+
+    /// Damage that was met on flash, so that a clean page came from disk instead.
+    pub(super) fn is_damaged(&self, layer: &dyn Layer) -> bool {
+        layer.metrics().damaged_clean > 0
+    }
+}
+
+impl fmt::Display for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let target = self.target();
+        match self {
+            Cache::Tier(options) => write!(
+                f,
+                "{target}: {} slots in groups of {} pages of {} bytes, {} groups in staging, segments of {}, {} writers, {} \
+                 for chores",
+                options.slots,
+                options.group_pages,
+                options.page_bytes,
+                options.staging_groups,
+                options.segment_entries,
+                options.write_workers,
+                options.background_workers
+            ),
+            Cache::Fragments(FragmentOptions {
+                page_bytes,
+                slots,
+                fragment_pages,
+                workers,
+                pace_permille,
+            }) => {
+                write!(
+                    f,
+                    "{target}: {slots} fragments of {fragment_pages} pages of {page_bytes} bytes, {workers} workers, at \
+                     most {pace_permille} populations in a thousand accesses"
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What is tortured: a policy in a mode, or SCE.
+
+use super::script::smallest;
+use entresol_core::PolicyKind;
+use entresol_engine::Mode;
+use std::fmt;
+
+/// A policy and a mode that it can be run in; or SCE, which has one mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// The policy's place in [`PolicyKind::ALL`], and the mode's in [`Mode::ALL`]: they have no order of their own. SCE is no
+    /// policy of the flash tier: its place is behind them all.
+    places: (usize, usize),
+}
+
+/// SCE's name.
+const FRAGMENTS: &str = "sce";
+
+impl Target {
+    /// SCE, a cache of fragments.
+    pub const FRAGMENTS: Target = Target { places: (usize::MAX, 0) };
+
+    /// The target of this policy and mode.
+    pub fn new(policy: PolicyKind, mode: Mode) -> Self {
+        let policy = PolicyKind::ALL.iter().position(|one| *one == policy);
+        let mode = Mode::ALL.iter().position(|one| *one == mode);
+        Self { places: (policy.expect("ALL has all policies"), mode.expect("ALL has all modes")) }
+    }
+
+    /// The policy; `None`: SCE.
+    pub fn policy(self) -> Option<PolicyKind> {
+        PolicyKind::ALL.get(self.places.0).copied()
+    }
+
+    /// The mode. SCE writes through what it has, and around what it has not.
+    pub fn mode(self) -> Mode {
+        if self == Self::FRAGMENTS { Mode::WriteThrough } else { Mode::ALL[self.places.1] }
+    }
+
+    /// All that the engine can run.
+    pub fn all() -> Vec<Target> {
+        let possible = |(policy, mode): &(PolicyKind, Mode)| smallest(*policy, *mode, 2, 2).is_some();
+        let targets = PolicyKind::ALL.into_iter().flat_map(|policy| Mode::ALL.map(|mode| (policy, mode)));
+        let targets = targets.filter(possible).map(|(policy, mode)| Target::new(policy, mode));
+        targets.chain([Target::FRAGMENTS]).collect()
+    }
+
+    /// The targets that `name` means: `all`, a policy, or a policy and a mode (`face-gsc/write-through`). Empty if there is
+    /// no such thing.
+    pub fn named(name: &str) -> Vec<Target> {
+        let means =
+            |target: &Target| name == "all" || name == target.name() || name == target.to_string().as_str();
+        Self::all().into_iter().filter(means).collect()
+    }
+
+    /// Names that mean `targets`, separated by commas.
+    pub(super) fn names(targets: &[Target]) -> String {
+        if targets == Self::all() {
+            return "all".to_owned();
+        }
+        targets.iter().map(Target::to_string).collect::<Vec<_>>().join(",")
+    }
+
+    fn name(self) -> &'static str {
+        self.policy().map_or(FRAGMENTS, PolicyKind::name)
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.name(), self.mode().name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_is_found_by_its_names() {
+        for target in Target::all() {
+            assert_eq!(Target::named(&target.to_string()), [target]);
+            assert!(Target::named(target.name()).contains(&target));
+        }
+        assert_eq!(Target::named("sce"), [Target::FRAGMENTS]);
+        assert_eq!(Target::FRAGMENTS.to_string(), "sce/write-through");
+        assert!(Target::named("sce/write-back").is_empty() && Target::named("").is_empty());
+    }
+}
