@@ -91,6 +91,12 @@ fn write_through_survives_crashes() {
 }
 
 #[test]
+fn sce_survives_crashes() {
+    let report = crash(System::Fragments, &Bank::default(), 11);
+    assert!(report.flash_hits > 50, "{report}");
+}
+
+#[test]
 fn the_disk_alone_survives_crashes() {
     crash(System::DiskOnly, &Bank::default(), 5);
 }

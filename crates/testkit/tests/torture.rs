@@ -67,6 +67,9 @@ fn what_was_found_before_stays_mended() {
         ("face-gsc/write-back", 9, 0),
         ("tac/write-around", 900, 5286),
         ("fifo/write-back", 900, 7273),
+        // A lost write-through, and what a failing sync has lost.
+        ("sce", 1, 0),
+        ("sce", 1, 2149),
         ("tac", 900, 1317),
         ("face-gsc/write-back", 1, 576),
     ];
