@@ -86,9 +86,9 @@ impl System {
         (groups.max(1)..GROUPS_MAX).map(of_groups).find(|options| options.validate().is_ok())
     }
 
-    /// A cache of `groups` fragments of 4 pages.
+    /// A cache of `groups` fragments of 4 pages, and of enough of them that some are read while they are there.
     fn fragments(groups: u32) -> FragmentOptions {
-        let slots = groups.max(1);
+        let slots = groups.max(FRAGMENTS_MIN);
         let usual = FragmentOptions { page_bytes: PAGE_BYTES, ..FragmentOptions::new(slots * 4) };
         FragmentOptions { slots, fragment_pages: 4, workers: 2, pace_permille: 1000, ..usual }
     }
@@ -126,6 +126,8 @@ impl System {
     }
 }
 
+/// Fragments of a small cache.
+const FRAGMENTS_MIN: u32 = 16;
 /// More groups than a small cache has.
 const GROUPS_MAX: u32 = 1 << 16;
 
