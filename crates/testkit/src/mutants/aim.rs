@@ -43,7 +43,8 @@ const STORE: Aim = Aim::Store(&[
     System::WriteThrough(PolicyKind::FaceGsc),
     System::Cached(PolicyKind::FaceGr),
 ]);
-pub(super) const LATE_RESTARTS: Aim = Aim::LateRestarts(&LOGS);
+pub(super) const LATE_RESTARTS: Aim =
+    Aim::LateRestarts(&[System::Cached(PolicyKind::Face), System::Cached(PolicyKind::FaceGr)]);
 const STORE_ON_DISK: Aim = Aim::Store(&[System::DiskOnly]);
 /// What survives on flash is newer than disk.
 pub(super) const LOGS: [System; 3] = [

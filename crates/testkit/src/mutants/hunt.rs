@@ -208,7 +208,7 @@ impl Hunt {
     /// Long lives with few crashes and restarts in less DRAM, so that redo hands pages down.
     fn crash_late(&mut self, systems: &[System], seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 34);
-        let bank = Bank { frames: 192, ..Bank::default() };
+        let bank = Bank { clients: 2, accounts: 1200, long: 2, frames: 192, ..Bank::default() };
         let system = systems[round as usize % systems.len()];
         let campaign =
             Campaign { stride: 61, again: 1, threads: 1, ..Campaign::new(system, rng.next_u64(), 60) };

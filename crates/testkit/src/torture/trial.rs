@@ -11,7 +11,7 @@ use super::life::Start;
 use super::oracle::Oracle;
 use super::script::{Op, Script, Shape};
 use crate::machine::{Machine, Media};
-use entresol_core::{Lsn, PageId};
+use entresol_core::{Lsn, PageId, PolicyKind};
 use entresol_device::{Device, FaultPlan, MemoryDevice};
 use entresol_engine::{DiskLayer, FlashTier, Mode, TierError, TierOptions, Victim, flash_bytes};
 use entresol_format::BLOCK_BYTES;
@@ -64,7 +64,7 @@ impl Trial<'_> {
             }
             && self.foreign(foreign, note)
             && self.exchange(FaultKind::StaleFlash, self.before, note)
-            && self.run_without(note)
+            && (0..self.detaches()).all(|_| self.run_without(note))
             && self.go_on(note)
             && self.silent(note)
             && self.damaged_later(note)
@@ -291,12 +291,23 @@ impl Trial<'_> {
         note(kind, result.map_err(|why| format!("with another flash device: {why}")))
     }
 
+    /// Second chances make detaching a race.
+    fn detaches(&self) -> u32 {
+        let is_gsc = |options: &TierOptions| options.policy == PolicyKind::FaceGsc;
+        if self.script.shape.cache.tier().is_some_and(is_gsc) { 3 } else { 1 }
+    }
+
     /// The database runs on from disk alone (detached first, where its pages are needed), and then the flash comes back.
     fn run_without(&mut self, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
         let machine = Machine::new(self.media.fork(), FaultPlan::none(), 0);
         let oracle = Arc::new(Mutex::new(self.oracle.clone()));
-        let seed = self.rng.next_u64();
+        // A detach meets a page that is getting its second chance only where tasks are preempted, most easily while nothing
+        // else takes time.
+        let (seed, paced) = match self.rng.below(4) {
+            0 => (self.rng.next_u64(), LATENCY_MAX),
+            _ => (self.rng.next_u64() & !3 | 1, Duration::ZERO),
+        };
         let pages = self.script.shape.pages;
         let body = || -> Result<(), Stop> {
             if let Some(options) = cache.tier()
@@ -305,13 +316,19 @@ impl Trial<'_> {
                 let (tier, _) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
                 let database = Database::new(tier.clone(), oracle.clone(), cache.page_bytes(), 1, 2);
                 database.recover(&self.rules(Rules::crash(cache)))?;
-                // Second chances may be under way.
+                // Second chances may be under way: what was only read is still the newest version, and wanted.
                 let mut rng = Rng::new(!seed);
-                let ops: Vec<Op> =
-                    (0..cache.slots() / 2).map(|_| Op::Write(PageId(rng.below(pages)))).collect();
-                machine.pace.set(LATENCY_MAX);
-                database.run(0, &ops)?;
+                let mut ops = |count: u32| -> Vec<Op> {
+                    let mut page = || PageId(rng.below(pages));
+                    (0..count)
+                        .map(|nth| if nth % 3 == 0 { Op::Write(page()) } else { Op::Read(page()) })
+                        .collect()
+                };
+                let (before, after) = (ops(options.slots), ops(options.slots / 2));
+                machine.pace.set(paced);
+                database.run(0, &before)?;
                 database.checkpoint()?;
+                database.run(0, &after)?;
                 tier.detach()?;
                 machine.pace.set(Duration::ZERO);
             }
