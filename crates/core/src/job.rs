@@ -40,11 +40,20 @@ pub enum Lookup {
 pub enum Generation {
     /// Log placement: the exact position.
     Exact(Position),
-    /// Slot placement: the lowest eight bits of the position.
+    /// Slot placement: the counter of the writes to the slot, which stands in place of the position's lowest eight bits. So
+    /// what a write has left in a slot differs from what the 255 writes before it have.
     LowByte(u8),
 }
 
 impl Generation {
+    /// What to stamp into the page that has `position` and is written as this version.
+    pub fn of(self, position: Position) -> Position {
+        match self {
+            Generation::Exact(position) => position,
+            Generation::LowByte(byte) => Position(position.0 & !0xff | u64::from(byte)),
+        }
+    }
+
     /// Whether the version stamped into a page is the one meant.
     pub fn matches(self, found: Position) -> bool {
         match self {

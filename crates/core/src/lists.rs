@@ -125,7 +125,7 @@ impl Partition<'_> {
         None
     }
 
-    /// Low byte of the position whose page lies in `slot`.
+    /// Counts the writes to `slot`.
     pub(crate) fn generation_byte(&self, slot: u32) -> u8 {
         ((self.word(slot, 0) >> 28) << 4 | self.word(slot, 1) >> 28) as u8
     }

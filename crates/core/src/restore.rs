@@ -24,6 +24,9 @@ use crate::region::Partition;
 use crate::slot::{DIRTY, HELD, VALID};
 use crate::{PageId, Position, SlotId};
 
+/// Drivers let the positions of an open begin at a multiple of this power of two.
+const POSITIONS_OF_AN_OPEN_BITS: u32 = 36;
+
 /// A page in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Occupied {
@@ -31,7 +34,7 @@ pub struct Occupied {
     pub slot: SlotId,
     /// Which page.
     pub page: PageId,
-    /// Lowest byte of the position at which it entered.
+    /// Which of the writes to the slot brought it.
     pub generation: u8,
 }
 
@@ -121,9 +124,12 @@ impl Partition<'_> {
         assert_eq!((self.head.rear, self.head.valid), (0, 0), "the partition that is restored into was used");
         self.head.rear = rear.0;
         self.restore_staging(rear);
+        // What an earlier open has left in a slot that is free now is unknown: the slots do not count from where they did then.
+        let first = (rear.0 >> POSITIONS_OF_AN_OPEN_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+        (0..self.head.slots).for_each(|slot| self.set_generation_byte(slot, first as u8));
     }
 
-    /// `page`, which entered at `position`, lies in `slot`. Entries come in the order in which the policy would have them
+    /// `page`, in the version whose stamp is `position`, lies in `slot`. Entries come in the order in which the policy would have them
     /// leave. False, and nothing is done, if the slot does not exist or is taken, if the page is there already, or if it
     /// may not lie in this slot: then the directory that says so is not to be trusted.
     pub fn restore_slot(&mut self, slot: SlotId, page: PageId, dirty: bool, position: Position) -> bool {

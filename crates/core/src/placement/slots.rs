@@ -7,6 +7,9 @@
 //! - `BUSY` marks a slot with a write, a destage or a cleaning under way; nothing else is started on it.
 //! - A staged version that is overtaken by a newer one before its write began is not written at all, unless a checkpoint
 //!   began in between (`close_at`): it waits for this version's position only.
+//! - Each write to a slot counts up the slot's byte, which goes into the page in place of the lowest byte of its position, and
+//!   stays when the slot is emptied: so a page that a lost or misdirected write has left in its place is told from the one
+//!   that should be there.
 //! - Policies with sets keep the free slots of each set in a list behind those of its pages; the others in one chain.
 
 use crate::index::bucket_of;
@@ -154,7 +157,7 @@ impl Partition<'_> {
                 dirty: self.slots[entry as usize].has(DIRTY),
                 lsn: Lsn(self.staged[frame as usize].lsn),
                 fate: Fate::Drop,
-                generation: Generation::LowByte(position as u8),
+                generation: self.next_generation(slot),
             });
             self.retire(1);
             return Some(Work::Write { ticket: Ticket(slot), one_io: false, completes_group: false });
@@ -175,6 +178,12 @@ impl Partition<'_> {
         self.note_decision((victim as u64) << 2 | Fate::Drop as u64);
         self.empty(victim);
         self.pop_free(page)
+    }
+
+    /// The version that is to be written to `slot`.
+    fn next_generation(&self, slot: u32) -> Generation {
+        let step = u8::from(!crate::mutant!("slot-counter-not-grown"));
+        Generation::LowByte(self.generation_byte(slot).wrapping_add(step))
     }
 
     fn finish_frame(&mut self, entry: u32, frame: u32) {
@@ -206,7 +215,7 @@ impl Partition<'_> {
             self.slots[slot as usize].raise(DIRTY);
             self.head.dirty += 1;
         }
-        self.set_generation_byte(slot, page.position.0 as u8);
+        self.set_generation_byte(slot, page.generation.of(page.position).0 as u8);
         self.staged[frame as usize].state = DONE;
         self.retire(1);
     }

@@ -84,6 +84,8 @@ pub struct SlotsModel {
     /// Before this position even overtaken versions are written.
     close_at: u64,
     resident: BTreeMap<PageId, Resident>,
+    /// Writes to each slot, counted up to 255 and from 0 again.
+    writes: Vec<u8>,
     /// Pages being written for the first time: each has a slot.
     new: Vec<PageId>,
     dequeuing: u64,
@@ -99,6 +101,7 @@ impl SlotsModel {
             rear: 0,
             close_at: 0,
             resident: BTreeMap::new(),
+            writes: vec![0; config.slots as usize],
             new: Vec::new(),
             dequeuing: 0,
         }
@@ -374,7 +377,10 @@ impl Model for SlotsModel {
         let page = &pages[0];
         let staged = self.staged.remove(&page.position.0).expect("staged");
         assert_eq!(staged.state, State::Writing);
-        let (slot, generation, dirty) = (page.slot.0, page.position.0 as u8, staged.dirty);
+        let (slot, dirty) = (page.slot.0, staged.dirty);
+        let writes = &mut self.writes[slot as usize];
+        *writes = writes.wrapping_add(1);
+        let generation = *writes;
         let now = Resident { slot, dirty, busy: false, generation };
         if self.resident.insert(staged.page, now).is_some() {
             self.order.overwritten(staged.page);

@@ -24,6 +24,8 @@ pub struct Cell {
     pub content: Option<Content>,
     /// A write is under way.
     pub writing: Option<Content>,
+    /// What is stamped into the page, or is being so.
+    pub stamp: u64,
 }
 
 /// When the driver writes a changed page to disk.
@@ -293,7 +295,7 @@ impl World {
                 let cell = self.flash[slot.0 as usize];
                 assert!(cell.writing.is_none(), "slot {} is served while it is written", slot.0);
                 let content = cell.content.expect("a page on flash");
-                assert!(generation.matches(Position(content.position)), "{generation:?} against {content:?}");
+                assert!(generation.matches(Position(cell.stamp)), "{generation:?} against {content:?}");
                 (content, dirty)
             }
         };
@@ -393,6 +395,10 @@ impl World {
                     let cell = &mut self.flash[page.slot.0 as usize];
                     assert!(cell.writing.is_none(), "one write at a time to slot {}", page.slot.0);
                     cell.writing = Some(content);
+                    let before = std::mem::replace(&mut cell.stamp, page.generation.of(page.position).0);
+                    let is_told =
+                        self.config.policy.placement() == Placement::Log || cell.stamp as u8 != before as u8;
+                    assert!(is_told, "a write to slot {} looks like the one before it", page.slot.0);
                 }
                 self.jobs.push(InFlight::Write { ticket, pages });
             }
@@ -421,7 +427,7 @@ impl World {
             assert!(cell.writing.is_none(), "slot {} is overwritten while it is needed", page.slot.0);
             let content = cell.content.expect("a page on flash");
             assert_eq!(Some(id(content.page)), page.page);
-            assert!(page.generation.matches(Position(content.position)));
+            assert!(page.generation.matches(Position(cell.stamp)));
             content
         });
         read.collect()
@@ -715,8 +721,14 @@ impl World {
         }
         self.disk.clone_from(&recovered.disk);
         self.disk_writes.clear();
-        self.flash =
-            recovered.flash.iter().map(|content| Cell { content: *content, writing: None }).collect();
+        self.flash = recovered
+            .flash
+            .iter()
+            .map(|content| {
+                let stamp = content.map_or(0, |content| content.position);
+                Cell { content: *content, writing: None, stamp }
+            })
+            .collect();
         self.staging.fill(None);
         self.dram.clear();
         self.filling.clear();

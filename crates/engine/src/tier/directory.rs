@@ -198,7 +198,8 @@ impl Shared {
             let newest = Lookup::Staged { frame: page.frame, position: page.position, dirty: page.dirty };
             // A newer version may be on its way to disk: then this one stays invalid.
             if self.with(|partition| partition.peek(id)) == newest {
-                let entry = SlotEntry { page: id, position: page.position, rank: 0, dirty: page.dirty };
+                let position = page.generation.of(page.position);
+                let entry = SlotEntry { page: id, position, rank: 0, dirty: page.dirty };
                 directory.update(self, page.slot, |_| Some(Some(entry)))?;
                 self.tallies.directory_writes.add(1);
             }

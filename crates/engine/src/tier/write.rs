@@ -7,7 +7,7 @@ use crate::buffer::AlignedBuffer;
 use arrayvec::ArrayVec;
 use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, Lsn, PageId, Position, mutant};
 use entresol_device::Io;
-use entresol_format::summary;
+use entresol_format::{page, summary};
 
 impl Shared {
     /// A writer: does write jobs until the tier stops.
@@ -188,6 +188,9 @@ impl Shared {
         for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.page_bytes())) {
             let at = page.frame.0 % self.config.group_pages;
             copy.copy_from_slice(self.staging.group(page.frame).page(at as usize));
+            // Now that the slot is known, so is the version: the slot's counter stands in for the position's lowest byte.
+            let id = page.page.expect("slot placement writes pages only");
+            page::seal(copy, id, self.stamp(page.generation.of(page.position)));
             batch.push(Io::Write { offset: self.layout.slot_offset(page.slot), data: copy });
         }
         self.flash.run(&mut batch).map_err(flash_error)

@@ -84,6 +84,7 @@ impl Aim {
             | "leftover-of-older-epoch-accepted" => {
                 Aim::Damage(&["face/write-back", "face-gr/write-back", "face-gsc/write-back"])
             }
+            "slot-counter-not-grown" => Aim::Lives(&["lc/write-back", "loc", "glb", "lru"]),
             "reused-frame-not-noticed" => Aim::Lives(&["face", "face-gr", "face-gsc"]),
             "page-id-not-checked" => Aim::Caches(&["all"]),
             "superblock-in-place" | "label-in-place" | "page-checksum-not-checked" => LOG,

@@ -30,6 +30,7 @@ catalogue! {
         "lc-checkpoint-skips-overtaken": "a checkpoint does not wait for what newer versions have overtaken in staging",
         "lc-busy-slot-overwritten": "a slot is overwritten while its older version is being copied to disk",
         "lc-overwrite-loses-dirty": "a dirty version written over an older one in its slot counts as clean",
+        "slot-counter-not-grown": "a page looks like the one that was in its slot before",
         "newer-version-not-enqueued": "a page newer than its flash copy is taken for one that is there already",
         "older-version-restored-too": "restoring a newer version leaves the older one valid",
         "dirty-forgotten-in-restore": "all restored pages are taken for clean",
