@@ -140,6 +140,7 @@ fn over_money(advice: &Advice) -> Option<Section> {
         x_label: format!("money, {}", advice.currency),
         y_label: "µs".into(),
         lines: vec![line("DRAM alone", false), line("with flash", true)],
+        doubling: false,
         in_terminal: false,
     };
     let columns = vec![

@@ -87,35 +87,18 @@ fn cell_class(table: &Table, index: usize) -> &'static str {
 }
 
 fn render_chart(out: &mut String, chart: &Chart) {
-    let (title, series, paper) = match chart {
-        Chart::Bars(chart) => {
-            let all = chart.groups.iter().flat_map(|group| &group.bars).map(|bar| bar.series.as_str());
-            (&chart.title, distinct(all), false)
-        }
-        Chart::Lines(chart) => {
-            let all = chart.lines.iter().map(|line| line.series.as_str());
-            (&chart.title, distinct(all), chart.lines.iter().any(|line| line.paper))
-        }
+    let (title, paper) = match chart {
+        Chart::Bars(chart) => (&chart.title, false),
+        Chart::Lines(chart) => (&chart.title, chart.lines.iter().any(|line| line.paper)),
     };
     push(out, &format!("<figure>\n<figcaption>{}</figcaption>\n<p class=\"legend\">", escaped(title)));
-    for name in series {
-        let colour = svg::colour_hex(name);
+    for (name, colour) in svg::legend(chart) {
         push(out, &format!("<span><i style=\"background:{colour}\"></i>{}</span>", escaped(name)));
     }
     if paper {
         push(out, "<span>solid: ours, dashed: paper</span>");
     }
     write!(out, "</p>\n{}</figure>\n", svg::render(chart)).expect("writing to a String cannot fail");
-}
-
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut seen = Vec::new();
-    for name in names {
-        if !seen.contains(&name) {
-            seen.push(name);
-        }
-    }
-    seen
 }
 
 fn render_verdicts(out: &mut String, verdicts: &[Verdict]) {

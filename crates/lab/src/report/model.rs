@@ -125,6 +125,8 @@ pub struct LineChart {
     pub y_label: String,
     /// The lines.
     pub lines: Vec<Line>,
+    /// Points lie as far apart as their x's logarithms, and each x is labelled: for sizes that double.
+    pub doubling: bool,
     /// Shown in a terminal too, as sparklines; otherwise on a page alone.
     pub in_terminal: bool,
 }

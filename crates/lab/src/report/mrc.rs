@@ -56,6 +56,7 @@ fn chart(curves: &[Curve]) -> Block {
         x_label: "pages".into(),
         y_label: "misses, % of references".into(),
         lines: curves.iter().map(line).collect(),
+        doubling: false,
         in_terminal: true,
     }))
 }

@@ -97,6 +97,7 @@ fn figure_6(results: &[RestartResult]) -> Section {
             x_label: "seconds since the kill".into(),
             y_label: format!("tpmC, means of {WINDOW_S:.0} s"),
             lines: systems(results).into_iter().filter_map(line).collect(),
+            doubling: false,
             in_terminal: true,
         })));
     }

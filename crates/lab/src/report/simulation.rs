@@ -180,6 +180,7 @@ fn curves(results: &[SimulationResult]) -> Option<Section> {
             x_label: "flash, % of the trace's pages".into(),
             y_label: y_label.into(),
             lines: policies(results).iter().map(|policy| line(results, policy, value)).collect(),
+            doubling: false,
             in_terminal: false,
         }))
     });
@@ -228,6 +229,7 @@ fn warm_up(results: &[SimulationResult]) -> Option<Section> {
         x_label: "million references since the start".into(),
         y_label: "flash hits, %".into(),
         lines: shown.iter().map(line).collect(),
+        doubling: false,
         in_terminal: true,
     };
     Some(Section { title: "Warm-up".into(), blocks: vec![Block::Chart(Chart::Lines(chart))] })

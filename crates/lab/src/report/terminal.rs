@@ -1,7 +1,7 @@
 //! A report as text for a terminal. Without colour the text is the same, less the escape sequences.
 
 use super::model::{BarChart, Block, Chart, Column, LineChart, Report, Section, Table};
-use super::text::whole;
+use super::text::{at_scale, whole};
 use crate::paper::{Outcome, Verdict};
 use comfy_table::{CellAlignment, ContentArrangement, TableComponent, presets};
 use std::fmt::Write;
@@ -117,12 +117,12 @@ fn render_bars(out: &mut String, chart: &BarChart) {
     let bars = || chart.groups.iter().flat_map(|group| &group.bars);
     let longest = bars().map(|bar| bar.value).fold(0.0, f64::max);
     let name_width = bars().map(|bar| bar.series.chars().count()).max().unwrap_or(0);
-    let value_width = bars().map(|bar| whole(bar.value).len()).max().unwrap_or(0);
+    let value_width = bars().map(|bar| at_scale(bar.value, longest).len()).max().unwrap_or(0);
     for group in &chart.groups {
         line(out, &format!("  {}", group.label));
         for bar in &group.bars {
             let name = &bar.series;
-            let value = whole(bar.value);
+            let value = at_scale(bar.value, longest);
             let drawn = bar_of(share(bar.value, longest));
             line(out, &format!("    {name:name_width$}  {value:>value_width$}  {drawn}"));
         }
@@ -144,7 +144,7 @@ fn render_sparklines(out: &mut String, chart: &LineChart) {
     let points = || chart.lines.iter().flat_map(|line| &line.points);
     let top = points().map(|(_, y)| *y).fold(0.0, f64::max);
     let end = points().map(|(x, _)| *x).fold(0.0, f64::max);
-    line(out, &format!("{} ({}; █ = {})", chart.title, chart.y_label, whole(top)));
+    line(out, &format!("{} ({}; █ = {})", chart.title, chart.y_label, at_scale(top, top)));
     let name_width = chart.lines.iter().map(|line| line.series.chars().count()).max().unwrap_or(0);
     for series in &chart.lines {
         let name = &series.series;

@@ -13,6 +13,11 @@ pub fn decimal(value: f64, digits: usize) -> String {
     if value.is_finite() { format!("{value:.digits$}") } else { NONE.into() }
 }
 
+/// A number among others of which `largest` is the largest: two decimals where that is below ten, else none.
+pub fn at_scale(value: f64, largest: f64) -> String {
+    if largest.abs() < 10.0 { decimal(value, 2) } else { whole(value) }
+}
+
 /// A number without decimals, thousands set apart.
 pub fn whole(value: f64) -> String {
     if !value.is_finite() {
@@ -47,6 +52,11 @@ mod tests {
     fn thousands_are_set_apart() {
         let shown = [0.0, 999.4, 1000.0, 12_208.0, 1_234_567.0, -4_321.0].map(whole);
         assert_eq!(shown, ["0", "999", "1,000", "12,208", "1,234,567", "-4,321"]);
+    }
+
+    #[test]
+    fn small_numbers_have_decimals() {
+        assert_eq!([at_scale(0.756, 1.0), at_scale(0.756, 96.0)], ["0.76", "1"]);
     }
 
     #[test]

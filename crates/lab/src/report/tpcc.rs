@@ -163,6 +163,7 @@ fn over_size(results: &[TpccResult], sizes: &[f64], metric: &Metric) -> LineChar
         x_label: "flash, % of the database".into(),
         y_label: metric.table.title.into(),
         lines,
+        doubling: false,
         in_terminal: false,
     }
 }

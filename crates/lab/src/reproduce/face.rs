@@ -421,6 +421,7 @@ fn table_5(mlc: &[TpccResult], dram: &[TpccResult]) -> Section {
         x_label: "steps of 0.4 % DRAM or 4 % flash".into(),
         y_label: "tpmC".into(),
         lines,
+        doubling: false,
         in_terminal: false,
     };
     Section {
@@ -441,6 +442,7 @@ fn figure_5(arrays: &[(f64, Vec<TpccResult>)]) -> Option<Section> {
         x_label: "disks".into(),
         y_label: "tpmC".into(),
         lines: [System::DiskOnly, LC, GSC].iter().map(line).collect(),
+        doubling: false,
         in_terminal: true,
     };
     (!arrays.is_empty()).then(|| Section {

@@ -43,14 +43,19 @@ pub(super) fn sections(rows: &[RwRow]) -> Vec<Section> {
         },
         Section {
             title: "Figure 5.1: hit rate".into(),
-            blocks: vec![bars(rows, "Hits of all reads", "%", |row| row.hit_rate)],
+            blocks: vec![bars(
+                rows,
+                "Read hits, by size of database pages and write buffer",
+                "% of reads",
+                |row| row.hit_rate,
+            )],
         },
         Section {
             title: "Figure 5.2: normalised mean response".into(),
             blocks: vec![bars(
                 rows,
-                "Mean response by that of FlashTier without a write buffer",
-                "normalised",
+                "Mean response, by size of database pages and write buffer",
+                "× FlashTier, no buffer",
                 |row| row.response,
             )],
         },
@@ -94,7 +99,8 @@ fn bars(rows: &[RwRow], title: &str, unit: &str, value: fn(&RwRow) -> f64) -> Bl
         let of_group = rows.iter().filter(|row| (row.page_kb, row.buffer_mb) == (page_kb, buffer_mb));
         let bars =
             of_group.map(|row| Bar { series: row.contender.name().into(), value: value(row) }).collect();
-        groups.push(BarGroup { label: format!("{page_kb} KB, {buffer_mb} MB"), bars });
+        let buffer = if buffer_mb == 0 { "none".to_owned() } else { format!("{buffer_mb} MB") };
+        groups.push(BarGroup { label: format!("{page_kb} KB, {buffer}"), bars });
     }
     Block::Chart(Chart::Bars(BarChart { title: title.into(), y_label: unit.into(), groups }))
 }

@@ -315,7 +315,7 @@ fn rows(metadata: &[f64], crash: &[Restarted; 2], shutdown: &[Restarted; 2]) -> 
 fn sections(metadata: &[f64], crash: &[Restarted; 2], shutdown: &[Restarted; 2]) -> Vec<Section> {
     let bars = metadata.iter().zip(MEDIA).map(|(tpmc, (_, medium))| BarGroup {
         label: medium.into(),
-        bars: vec![Bar { series: "tac".into(), value: *tpmc }],
+        bars: vec![Bar { series: "tac, persistent directory".into(), value: *tpmc }],
     });
     let bars = BarChart {
         title: "tpmC by the medium of the slot directory".into(),
@@ -348,6 +348,7 @@ fn curves(
         x_label: "seconds since the restart began".into(),
         y_label: y_label.into(),
         lines: pair.iter().map(line).collect(),
+        doubling: false,
         in_terminal: true,
     };
     Section { title: title.into(), blocks: vec![Block::Chart(Chart::Lines(chart))] }

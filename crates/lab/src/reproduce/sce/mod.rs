@@ -368,6 +368,7 @@ fn over_time(title: &str, runs: &[(&Measured, &str)]) -> Section {
         x_label: "seconds of virtual time".into(),
         y_label: "references a second".into(),
         lines: runs.iter().map(line).collect(),
+        doubling: false,
         in_terminal: true,
     };
     Section { title: title.into(), blocks: vec![Block::Chart(Chart::Lines(chart)), traffic(runs)] }

@@ -38,6 +38,7 @@ fn over_b(workload: &Workload) -> Section {
         x_label: "money, as pages of DRAM (b)".into(),
         y_label: "T_v, s".into(),
         lines,
+        doubling: true,
         in_terminal: true,
     };
     Section {
@@ -61,7 +62,7 @@ fn groups(workload: &Workload, b: u32, bars: impl Fn(&Run) -> Vec<(&'static str,
         workload.two_layers(b).map(|run| group("2LA".into(), run)).into_iter().collect();
     for policy in POLICIES {
         let of_n = |n: &f64| {
-            workload.at(b, Some(policy), *n).map(|run| group(format!("{} {n}", policy.name()), run))
+            workload.at(b, Some(policy), *n).map(|run| group(format!("{}, n={n}", policy.name()), run))
         };
         groups.extend(FACTORS.iter().filter_map(of_n));
     }
@@ -90,7 +91,7 @@ fn accesses(workload: &Workload) -> Section {
 fn breakdown(workload: &Workload) -> Section {
     let chart = BarChart {
         title: format!("Device times, b = {} (flash for all pages), by algorithm and n", workload.b_all),
-        y_label: "s".into(),
+        y_label: "seconds".into(),
         groups: groups(workload, workload.b_all, |run| {
             vec![("flash", run.result.tf_ms / 1e3), ("disk", run.result.td_ms / 1e3)]
         }),
@@ -103,8 +104,8 @@ fn energy(workload: &Workload) -> Section {
     let chart = |b: u32| {
         let two = workload.two_layers(b).map_or(f64::NAN, Run::energy_j);
         BarChart {
-            title: format!("Energy by 2LA's, b = {b}, by algorithm and n"),
-            y_label: "%".into(),
+            title: format!("Energy, b = {b}, by algorithm and n"),
+            y_label: "% of 2LA's".into(),
             groups: groups(workload, b, |run| vec![("energy", run.energy_j() / two * 100.0)]),
         }
     };
