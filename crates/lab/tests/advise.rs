@@ -139,7 +139,12 @@ fn without_a_goal_the_knee_is_found() {
     let advice = ask(&trace, &question(&trace, "today", Goal::Knee));
     let target = advice.target_us.expect("the knee has one");
     let shortest = advice.tried.iter().map(|c| c.mean_response_us).fold(f64::INFINITY, f64::min);
-    assert!((target / shortest - 1.1).abs() < 1e-9, "{target} {shortest}");
+    let compulsory = advice.compulsory_us;
+    assert!(0.0 < compulsory && compulsory < shortest, "{compulsory} {shortest}");
+    let slack = (0.1 * (shortest - compulsory)).max(2.0);
+    assert!((target - shortest - slack).abs() < 1e-6, "{target} {shortest} {compulsory}");
+    let share = format!("Of that response {:.0} %", compulsory / advice.best[0].mean_response_us * 100.0);
+    assert!(advice.sentence.contains(&share), "{share} in {}", advice.sentence);
     assert!(advice.best[0].mean_response_us <= target, "{}", advice.sentence);
     assert_eq!(advice.verdict, Verdict::Flash, "{}", advice.sentence);
 }

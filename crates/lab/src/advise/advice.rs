@@ -1,5 +1,6 @@
 //! The answer as it is written to JSON. Field names are part of the command's interface.
 
+use super::avoidable::Avoidable;
 use super::judge::{self, HURTS, Judged, PAYS};
 use super::question::Goal;
 use super::search::{Choice, Halves, Run, Search};
@@ -121,6 +122,9 @@ pub struct Advice {
     pub budget: Option<f64>,
     /// The mean response that is fast enough, microseconds; `null` with a budget.
     pub target_us: Option<f64>,
+    /// Mean response of DRAM for all pages, microseconds: first reads come from disk whatever is bought. What is beyond it
+    /// is weighed.
+    pub compulsory_us: f64,
     /// Whether to buy flash.
     pub verdict: Verdict,
     /// Why.
@@ -144,7 +148,7 @@ pub(super) fn assemble(search: &Search<'_>, judged: &Judged, halves: &[Halves]) 
     let find = |choice: &Choice| search.runs.iter().find(|run| run.choice == *choice);
     let show = |run: &Run| candidate(search, run, halves);
     let question = search.question;
-    let pair = judged.pair.as_ref().and_then(|choice| gains(choice, halves));
+    let pair = judged.pair.as_ref().and_then(|choice| avoidable_gains(search, choice, halves));
     let mut advice = Advice {
         trace: search.trace.name.clone(),
         trace_pages: search.trace.unique_pages() as u64,
@@ -164,6 +168,7 @@ pub(super) fn assemble(search: &Search<'_>, judged: &Judged, halves: &[Halves]) 
             _ => None,
         },
         target_us: judged.target_us,
+        compulsory_us: search.avoidable.compulsory_us,
         verdict: judged.verdict,
         reason: judged.reason,
         sureness: sureness(judged.verdict, pair),
@@ -197,6 +202,17 @@ fn gains(choice: &Choice, halves: &[Halves]) -> Option<[f64; 2]> {
         .find(|half| half.choice.middle == crate::replay::Middle::None && half.choice.b == choice.b)?;
     let ours = of(choice, halves)?;
     Some([alone.responses_us[0] / ours[0], alone.responses_us[1] / ours[1]])
+}
+
+/// The same of what is avoidable there.
+fn avoidable_gains(search: &Search<'_>, choice: &Choice, halves: &[Halves]) -> Option<[f64; 2]> {
+    let (alone, ours) = (of(&search.alone(choice.b), halves)?, of(choice, halves)?);
+    let compulsory = of(&search.everything(), halves)?;
+    let gain = |half: usize| {
+        let avoidable = Avoidable { compulsory_us: compulsory[half], ..search.avoidable };
+        avoidable.weight(alone[half]) / avoidable.weight(ours[half])
+    };
+    Some([gain(0), gain(1)])
 }
 
 fn sureness(verdict: Verdict, gains: Option<[f64; 2]>) -> Sureness {

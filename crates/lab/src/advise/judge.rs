@@ -5,12 +5,15 @@
 //! response, knee:    the cheapest that is fast enough. Flash pays if DRAM alone is not, or costs 5 % more.
 //! ```
 //!
+//! Per cents are of the avoidable part of responses (`avoidable`): what first reads take is the same whatever is bought.
+//!
 //! Flash *hurts* where the best of it is slower than DRAM alone for the same money: what it takes from DRAM, or the waiting
 //! for its writes, costs more than its hits save.
 //!
 //! Invariant: responses are compared between runs over the same references only.
 
 use super::advice::{Reason, Verdict};
+use super::avoidable::Avoidable;
 use super::question::{Goal, Question};
 use super::search::{BEST, Choice, Run, Search};
 use std::cmp::Ordering;
@@ -19,7 +22,7 @@ use std::cmp::Ordering;
 pub(super) const PAYS: f64 = 1.05;
 /// Below this gain at equal money flash hurts; above, up to [`PAYS`], it makes no difference.
 pub(super) const HURTS: f64 = 0.99;
-/// The knee: so many times the shortest response is fast enough.
+/// The knee: so many times the avoidable part of the shortest response is fast enough.
 const KNEE: f64 = 1.10;
 
 /// The answer in terms of runs.
@@ -40,18 +43,21 @@ pub(super) struct Judged {
 }
 
 /// Mean response that is fast enough; `None`: the faster the better.
-fn target_us(runs: &[&Run], goal: Goal) -> Option<f64> {
+fn target_us(runs: &[&Run], goal: Goal, avoidable: Avoidable) -> Option<f64> {
     match goal {
         Goal::Budget(_) => None,
         Goal::Response(us) => Some(us),
-        Goal::Knee => runs.iter().map(|run| run.response_us()).reduce(f64::min).map(|best| best * KNEE),
+        Goal::Knee => {
+            let shortest = runs.iter().map(|run| run.response_us()).reduce(f64::min);
+            shortest.map(|shortest| avoidable.times(KNEE, shortest))
+        }
     }
 }
 
 /// Runs that may be advised, best for the goal first; equals in the order in which they were tried.
-pub(super) fn ranked<'r>(runs: &'r [Run], question: &Question) -> Vec<&'r Run> {
+pub(super) fn ranked<'r>(runs: &'r [Run], question: &Question, avoidable: Avoidable) -> Vec<&'r Run> {
     let mut ranked: Vec<&Run> = runs.iter().filter(|run| lasts(run, question)).collect();
-    let target = target_us(&ranked, question.goal);
+    let target = target_us(&ranked, question.goal, avoidable);
     let slow = |run: &Run| target.is_some_and(|target| run.response_us() > target);
     let by_response = |a: &Run, b: &Run| a.response_us().total_cmp(&b.response_us());
     let by_money = |a: &Run, b: &Run| a.money.total_cmp(&b.money);
@@ -79,11 +85,17 @@ pub(super) fn gain(runs: &[Run], run: &Run) -> Option<f64> {
     Some(peer(runs, &run.choice)?.response_us() / run.response_us())
 }
 
+/// The same of what is avoidable.
+fn avoidable_gain(search: &Search<'_>, run: &Run) -> Option<f64> {
+    let weight = |run: &Run| search.avoidable.weight(run.response_us());
+    Some(weight(peer(&search.runs, &run.choice)?) / weight(run))
+}
+
 /// Judges a search.
 pub(super) fn judge(search: &Search<'_>) -> Judged {
     let runs = &search.runs;
-    let ranked = ranked(runs, search.question);
-    let target = target_us(&ranked, search.question.goal);
+    let ranked = ranked(runs, search.question, search.avoidable);
+    let target = target_us(&ranked, search.question.goal, search.avoidable);
     let flash = ranked.iter().copied().find(|run| run.has_flash());
     let alone = ranked.iter().copied().find(|run| !run.has_flash());
     let fast = |run: &Run| target.is_none_or(|target| run.response_us() <= target);
@@ -94,12 +106,13 @@ pub(super) fn judge(search: &Search<'_>) -> Judged {
         (Some(flash), Some(alone)) => match (fast(flash), fast(alone)) {
             (false, false) => (Verdict::Unreachable, Reason::NotFastEnough, Some(flash)),
             (true, false) => (Verdict::Flash, Reason::Pays, Some(flash)),
-            (true, true) if target.is_none() => of_gain(runs, flash),
+            (true, true) if target.is_none() => of_gain(search, flash),
             (true, true) if flash.money * PAYS <= alone.money => (Verdict::Flash, Reason::Pays, Some(flash)),
             // DRAM alone is as cheap, or flash is too slow.
             (_, true) => {
                 let rival = best_at(alone.choice.b);
-                let hurts = rival.and_then(|rival| gain(runs, rival)).is_some_and(|gain| gain < HURTS);
+                let hurts =
+                    rival.and_then(|rival| avoidable_gain(search, rival)).is_some_and(|gain| gain < HURTS);
                 let reason = if hurts { Reason::Hurts } else { Reason::DoesNotPay };
                 (Verdict::NoFlash, reason, rival)
             }
@@ -123,8 +136,8 @@ pub(super) fn judge(search: &Search<'_>) -> Judged {
 }
 
 /// For a given budget: by how much flash is faster.
-fn of_gain<'r>(runs: &[Run], flash: &'r Run) -> (Verdict, Reason, Option<&'r Run>) {
-    let gain = gain(runs, flash).unwrap_or(1.0);
+fn of_gain<'r>(search: &Search<'_>, flash: &'r Run) -> (Verdict, Reason, Option<&'r Run>) {
+    let gain = avoidable_gain(search, flash).unwrap_or(1.0);
     let (verdict, reason) = match gain {
         gain if gain >= PAYS => (Verdict::Flash, Reason::Pays),
         gain if gain < HURTS => (Verdict::NoFlash, Reason::Hurts),

@@ -5,6 +5,7 @@
 //! | `question` | what is asked: prices, goal, the machine |
 //! | `split` | what a budget buys (3LA's equi-cost constraint) |
 //! | `search` | which splits, policies and modes are replayed |
+//! | `avoidable` | what is left of a response without first reads |
 //! | `judge` | what is best for the goal, and whether flash pays |
 //! | `advice` | the answer, as it is written to JSON |
 //! | `words` | the answer in a sentence |
@@ -16,6 +17,7 @@
 //! same references.
 
 mod advice;
+mod avoidable;
 mod judge;
 mod question;
 mod search;

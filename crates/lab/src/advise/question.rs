@@ -11,7 +11,7 @@ pub enum Goal {
     Budget(f64),
     /// The cheapest whose mean response is at most so many microseconds.
     Response(f64),
-    /// The cheapest whose mean response is within 10 % of the shortest that was found.
+    /// The cheapest whose mean response is within 10 % of the shortest that was found, without what first reads take.
     Knee,
 }
 

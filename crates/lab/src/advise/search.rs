@@ -2,6 +2,7 @@
 //!
 //! Invariant: every configuration is replayed once; beside each there is DRAM alone for the same money.
 
+use super::avoidable::Avoidable;
 use super::judge::{self, Judged};
 use super::question::{AdviceError, Goal, Question};
 use super::split::Market;
@@ -66,13 +67,15 @@ pub(super) struct Search<'a> {
     pub question: &'a Question,
     pub market: Market,
     pub runs: Vec<Run>,
+    /// Takes first reads out of responses; known once the search is under way.
+    pub avoidable: Avoidable,
     progress: Progress<'a>,
     /// Which stage is under way, of [`STAGES`].
     stage: usize,
 }
 
 /// Stages of a search, for the bar that shows how far it is.
-const STAGES: usize = 5;
+const STAGES: usize = 6;
 
 impl<'a> Search<'a> {
     pub fn new(
@@ -93,13 +96,16 @@ impl<'a> Search<'a> {
                 });
             }
         }
-        let search = Self { trace, question, market, runs: Vec::new(), progress, stage: 0 };
+        let avoidable = Avoidable { compulsory_us: 0.0, hit_us: question.base.hit_ns as f64 / 1e3 };
+        let search = Self { trace, question, market, runs: Vec::new(), avoidable, progress, stage: 0 };
         search.config(&search.alone(search.budgets()[0])).validate(trace)?;
         Ok(search)
     }
 
     /// Replays what may be best.
     pub fn explore(&mut self) -> anyhow::Result<()> {
+        let everything = self.config(&self.everything());
+        self.avoidable.compulsory_us = self.simulate(&[everything])?[0].mean_response_us;
         let budgets = self.budgets();
         let probes: Vec<Middle> = self.middles().take(PROBES).collect();
         let mut choices = Vec::new();
@@ -132,9 +138,14 @@ impl<'a> Search<'a> {
     }
 
     /// DRAM alone for the money of `b` pages.
-    fn alone(&self, b: f64) -> Choice {
+    pub fn alone(&self, b: f64) -> Choice {
         let layers = self.market.dram_alone(b);
         Choice { middle: Middle::None, mode: Mode::WriteBack, device: 0, layers, b }
+    }
+
+    /// DRAM for all pages: only first reads come from disk.
+    pub fn everything(&self) -> Choice {
+        self.alone(self.market.pages)
     }
 
     fn splits(&self, b: f64, middle: Middle) -> Vec<Choice> {
@@ -164,7 +175,9 @@ impl<'a> Search<'a> {
     /// The best splits with flash so far, each once.
     fn best_splits(&self) -> Vec<Choice> {
         let mut kept: Vec<Choice> = Vec::new();
-        for run in judge::ranked(&self.runs, self.question).into_iter().filter(|run| run.has_flash()) {
+        for run in
+            judge::ranked(&self.runs, self.question, self.avoidable).into_iter().filter(|run| run.has_flash())
+        {
             let choice = run.choice;
             let same = |other: &Choice| {
                 (other.b, other.layers.flash_pages, other.device)
@@ -190,7 +203,7 @@ impl<'a> Search<'a> {
     }
 
     fn other_modes(&self) -> Vec<Choice> {
-        let ranked = judge::ranked(&self.runs, self.question);
+        let ranked = judge::ranked(&self.runs, self.question, self.avoidable);
         let best: Vec<&Choice> =
             ranked.into_iter().filter(|run| run.has_flash()).map(|run| &run.choice).collect();
         let mut policies: Vec<Middle> = Vec::new();
@@ -209,7 +222,7 @@ impl<'a> Search<'a> {
         if budgets.len() == 1 {
             return Vec::new();
         }
-        let ranked = judge::ranked(&self.runs, self.question);
+        let ranked = judge::ranked(&self.runs, self.question, self.avoidable);
         let flash = ranked.iter().find(|run| run.has_flash());
         let alone = ranked.iter().find(|run| !run.has_flash());
         let mut choices = Vec::new();
@@ -267,7 +280,7 @@ impl<'a> Search<'a> {
     pub fn halves(&mut self, judged: &Judged) -> anyhow::Result<Vec<Halves>> {
         let (from, end) = (self.question.base.measure_from, self.question.base.records.end);
         let middle = from + (end - from) / 2;
-        let mut choices: Vec<Choice> = Vec::new();
+        let mut choices: Vec<Choice> = vec![self.everything()];
         for choice in judged.best.iter().chain(&judged.pair) {
             for choice in [*choice, self.alone(choice.b)] {
                 if !choices.contains(&choice) {

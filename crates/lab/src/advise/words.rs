@@ -8,6 +8,9 @@ const YEARS_SHORT: f64 = 5.0;
 /// DRAM alone whose hit rate is so high has hardly anything for flash to do.
 const HITS_HIGH: f64 = 0.995;
 
+/// First reads that are less of the response, in per cent, are not worth a word.
+const FIRST_READS_PERCENT: f64 = 5.0;
+
 /// What is spoken of.
 pub(super) struct Said {
     pub advised: Option<Candidate>,
@@ -19,6 +22,24 @@ pub(super) struct Said {
 
 /// The verdict in one sentence.
 pub(super) fn sentence(advice: &Advice, said: &Said) -> String {
+    format!("{}{}", verdict(advice, said).trim_end(), compulsory(advice, said))
+}
+
+/// How much of the response nothing could avoid.
+fn compulsory(advice: &Advice, said: &Said) -> String {
+    let response = said.advised.as_ref().map(|advised| advised.mean_response_us);
+    let share = response.map_or(0.0, |response| (advice.compulsory_us / response).min(1.0) * 100.0);
+    if share < FIRST_READS_PERCENT {
+        return String::new();
+    }
+    format!(
+        " Of that response {share:.0} % is what DRAM for every page would take too, for pages are read for the first time ({}); \
+         only the rest was weighed.",
+        time(advice.compulsory_us)
+    )
+}
+
+fn verdict(advice: &Advice, said: &Said) -> String {
     let sure = sure(advice.sureness);
     match (advice.verdict, &said.advised) {
         (_, None) => "Nothing could be tried.".into(),
