@@ -95,6 +95,7 @@ fn what_is_no_cache_is_refused() {
     assert!(status == Some(1) && err.starts_with("entresol: "), "{err}");
     let (status, _, err) = outcome(&on_files("inspect", &[&zeros]));
     assert!(status == Some(2) && err.contains("zeros"), "{err}");
+    assert!(err.contains("(sce) used it last, whose directory lies in memory"), "{err}");
     for command in ["check", "inspect"] {
         let (status, out, err) = outcome(&on_files(command, &[&folder.path().join("missing")]));
         assert_eq!((status, out.as_str()), (Some(2), ""));

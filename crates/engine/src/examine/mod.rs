@@ -40,7 +40,8 @@ fn newest(copies: &[Result<Superblock, BlockFault>]) -> Result<Superblock, TierE
     newest.copied().ok_or_else(|| {
         if copies.iter().all(|copy| matches!(copy, Err(BlockFault::Blank))) {
             return TierError::Refused(
-                "the flash device holds no cache: it is blank, or a cache of fragments (sce) used it last, whose directory                  lies in memory, so that nothing on flash is needed by anybody"
+                "the flash device holds no cache: it is blank, or a cache of fragments (sce) used it last, whose directory \
+                 lies in memory, so that nothing on flash is needed by anybody"
                     .to_owned(),
             );
         }
