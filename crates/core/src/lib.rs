@@ -7,6 +7,7 @@
 mod check;
 mod config;
 mod fragments;
+mod hits;
 mod id;
 mod index;
 mod job;

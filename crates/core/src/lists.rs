@@ -91,6 +91,19 @@ impl Partition<'_> {
         self.push_back(list, slot);
     }
 
+    /// Brings the nodes that moving `slots` will change into the processor's cache: the nodes and their neighbours, and the
+    /// ends of the lists that `list_of` expects them to go to. They lie anywhere in memory; read one after the other while
+    /// the lists are changed, each would be waited for.
+    pub(crate) fn touch_nodes(&self, slots: &[u32], list_of: impl Fn(&Self, u32) -> u32) {
+        let own = slots.iter().fold(0, |sum, slot| sum ^ self.word(*slot, 0));
+        let others = slots.iter().fold(0, |sum, slot| {
+            let tail = self.prev_of(self.list_node(list_of(self, *slot)));
+            sum ^ self.word(self.prev_of(*slot), 1) ^ self.word(self.next_of(*slot), 0) ^ self.word(tail, 1)
+        });
+        // Otherwise the compiler leaves the reading out.
+        std::hint::black_box(own ^ others);
+    }
+
     /// Appends all of list `from` to list `to`.
     pub(crate) fn splice(&mut self, from: u32, to: u32) {
         let (from, to) = (self.list_node(from), self.list_node(to));

@@ -13,6 +13,7 @@
 //! | history buckets (LC), temperatures (TAC) | remembered pages; flash slots | 4 |
 
 use crate::config::{Config, ConfigError, Placement, PolicyKind};
+use crate::hits::Hits;
 use crate::lists::{LINK_WORDS, NOTE_WORDS};
 use crate::placement::UNITS;
 use crate::policy::lc::history::Remembered;
@@ -21,7 +22,7 @@ use crate::slot::{NIL, Slot};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "ENTRCORE", little-endian, then the version of the region's layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCOR2");
+const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCOR3");
 
 /// One dequeue under way (log placement).
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -134,6 +135,8 @@ pub(crate) struct Header {
     pub coldest: u32,
     /// TAC: how often temperatures were halved.
     pub coolings: u32,
+    /// LC: fetches for which the lists are yet to be changed.
+    pub hits: Hits,
 }
 
 /// A partition attached to its region.

@@ -28,7 +28,12 @@ impl Partition<'_> {
         let stands = cursor == NIL || self.slots_proper().get(cursor as usize).is_some_and(|s| s.has(VALID));
         same(|| "the cleaner stands at a valid slot", true, stands)?;
         match self.policy {
-            PolicyKind::Lc => self.check_history(),
+            PolicyKind::Lc => {
+                let hits = self.head.hits.slots().iter();
+                let emptied = hits.copied().find(|hit| !self.slots[*hit as usize].has(VALID));
+                same(|| "a fetched slot in the batch that holds no page", None, emptied)?;
+                self.check_history()
+            }
             PolicyKind::Tac => self.check_coldest(),
             _ => Ok(()),
         }
