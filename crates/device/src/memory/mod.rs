@@ -6,13 +6,16 @@
 //! | `image` | large aligned pieces: what images are loaded into |
 //! | `base` | an image, frozen |
 //! | `delta` | a page as a difference from another |
+//! | `copies` | a page as copies of pieces of an image |
 
 mod base;
+mod copies;
 mod delta;
 mod image;
 mod pages;
 
 pub use base::BaseImage;
+pub use copies::CopyIndex;
 pub use image::ImageDevice;
 pub use pages::{Locate, MemoryDevice, Reference};
 

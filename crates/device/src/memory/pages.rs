@@ -2,12 +2,14 @@
 //!
 //! Six simulated systems can run over one loaded database: each stores only what it changed, as a difference from the
 //! base page while that takes less than half a page, whole otherwise. A flash device stores its pages as differences
-//! from the database's base page that they are a version of, if it is told how to find it ([`Reference`]).
+//! from the database's base page that they are a version of, if it is told how to find it ([`Reference`]); a log device, as
+//! copies of pieces of the database ([`CopyIndex`]).
 //!
 //! Invariant: a read returns what was written last, whatever form it is stored in; what was never written reads as the
 //! base image, or as zeros without one.
 
 use super::base::{BaseImage, BaseLeaf, LEAF_PAGES};
+use super::copies::CopyIndex;
 use super::delta::{Encoder, PAGE_BYTES, Page, apply};
 use super::{Content, Memory, page_parts};
 use parking_lot::Mutex;
@@ -39,16 +41,22 @@ enum Slot {
     /// A difference from the reference image's page with this number. The number lies here, not with the difference, so that
     /// the processor can fetch both at once.
     Referenced(u32, Arc<[u8]>),
+    /// Put together from pieces of another image.
+    Copies(Arc<[u8]>),
     /// All of it.
     Whole(Arc<Page>),
 }
 
 type Leaf = Box<[Slot]>;
 
+/// A page is packed when the page so many further is first written: the end of a log is written again and again.
+const PACKED_BEHIND: usize = 16;
+
 /// Pages one by one; see the module's header.
 pub struct Pages {
     base: Option<Arc<BaseImage>>,
     reference: Option<Reference>,
+    copies: Option<Arc<CopyIndex>>,
     leaves: Box<[Mutex<Option<Leaf>>]>,
     resident: AtomicU64,
 }
@@ -63,6 +71,7 @@ impl MemoryDevice {
         Self::with(name, capacity_bytes, |leaves| Pages {
             base: None,
             reference: None,
+            copies: None,
             leaves: (0..leaves).map(|_| Mutex::new(None)).collect(),
             resident: AtomicU64::new(0),
         })
@@ -83,12 +92,21 @@ impl MemoryDevice {
         self
     }
 
+    /// Stores pages as copies of pieces of an image where that is smaller. For a log device, which holds images of another
+    /// device's pages.
+    #[must_use]
+    pub fn with_copies(mut self, index: Arc<CopyIndex>) -> Self {
+        self.content.copies = Some(index);
+        self
+    }
+
     /// A device with the same content, independent from now on. What pages hold is shared until one side writes them.
     pub fn fork(&self, name: &str) -> Self {
         let pages = &self.content;
         Self::with(name, self.geometry.capacity_bytes, |_| Pages {
             base: pages.base.clone(),
             reference: pages.reference.clone(),
+            copies: pages.copies.clone(),
             leaves: pages.leaves.iter().map(|leaf| Mutex::new(leaf.lock().clone())).collect(),
             resident: AtomicU64::new(self.resident_bytes()),
         })
@@ -123,7 +141,7 @@ impl Pages {
             Slot::Base => self.base.as_ref()?.shared_page(number),
             Slot::Zero => None,
             Slot::Whole(page) => Some(page),
-            slot @ (Slot::Delta(_) | Slot::Referenced(..)) => {
+            slot @ (Slot::Delta(_) | Slot::Referenced(..) | Slot::Copies(_)) => {
                 let mut page = [0; PAGE_BYTES];
                 self.load(number, &slot, &mut page);
                 Some(Arc::new(page))
@@ -141,9 +159,12 @@ impl Pages {
 
     /// Copies a whole page out.
     fn load(&self, number: u64, slot: &Slot, page: &mut [u8]) {
+        if let (Slot::Copies(code), Some(index)) = (slot, &self.copies) {
+            return index.apply(code, page);
+        }
         let (base, difference) = match slot {
             Slot::Base => (self.base_page(number), None),
-            Slot::Zero => (None, None),
+            Slot::Zero | Slot::Copies(_) => (None, None),
             Slot::Whole(whole) => (Some(&**whole), None),
             Slot::Delta(difference) => (self.base_page(number), Some(&difference[..])),
             Slot::Referenced(similar, difference) => {
@@ -231,7 +252,7 @@ fn unchanged_leaf() -> Leaf {
 fn slot_bytes(slot: &Slot) -> u64 {
     match slot {
         Slot::Base | Slot::Zero => 0,
-        Slot::Delta(bytes) | Slot::Referenced(_, bytes) => bytes.len() as u64 + 16,
+        Slot::Delta(bytes) | Slot::Referenced(_, bytes) | Slot::Copies(bytes) => bytes.len() as u64 + 16,
         Slot::Whole(_) => PAGE_BYTES as u64 + 32,
     }
 }
@@ -255,24 +276,11 @@ impl Content for Pages {
 
     fn write_at(&self, offset: u64, data: &[u8]) {
         for (number, within, range) in page_parts(offset, data.len()) {
-            let mut leaf = self.leaves[number / LEAF_PAGES].lock();
-            let slots = leaf.get_or_insert_with(|| {
-                self.resident.fetch_add((LEAF_PAGES * size_of::<Slot>()) as u64, Relaxed);
-                unchanged_leaf()
-            });
-            let slot = &mut slots[number % LEAF_PAGES];
-            let (number, source) = (number as u64, &data[range]);
-            if let Ok(page) = <&Page>::try_from(source) {
-                self.store(number, slot, page);
-            } else if let Slot::Whole(whole) = slot
-                && let Some(whole) = Arc::get_mut(whole)
+            if self.write_part(number, within, &data[range])
+                && let Some(index) = &self.copies
+                && let Some(behind) = number.checked_sub(PACKED_BEHIND)
             {
-                whole[within..within + source.len()].copy_from_slice(source);
-            } else {
-                let mut page = [0; PAGE_BYTES];
-                self.load(number, slot, &mut page);
-                page[within..within + source.len()].copy_from_slice(source);
-                self.store(number, slot, &page);
+                self.pack(behind, index);
             }
         }
     }
@@ -297,6 +305,47 @@ impl Content for Pages {
                 }
             }
             number = leaf_end;
+        }
+    }
+}
+
+impl Pages {
+    /// Writes within one page. True if it is kept whole now and was not before.
+    fn write_part(&self, number: usize, within: usize, data: &[u8]) -> bool {
+        let mut leaf = self.leaves[number / LEAF_PAGES].lock();
+        let slots = leaf.get_or_insert_with(|| {
+            self.resident.fetch_add((LEAF_PAGES * size_of::<Slot>()) as u64, Relaxed);
+            unchanged_leaf()
+        });
+        let slot = &mut slots[number % LEAF_PAGES];
+        let was_whole = matches!(slot, Slot::Whole(_));
+        let number = number as u64;
+        if let Ok(page) = <&Page>::try_from(data) {
+            self.store(number, slot, page);
+        } else if let Slot::Whole(whole) = slot
+            && let Some(whole) = Arc::get_mut(whole)
+        {
+            whole[within..within + data.len()].copy_from_slice(data);
+        } else {
+            let mut page = [0; PAGE_BYTES];
+            self.load(number, slot, &mut page);
+            page[within..within + data.len()].copy_from_slice(data);
+            self.store(number, slot, &page);
+        }
+        !was_whole && matches!(slot, Slot::Whole(_))
+    }
+
+    /// Keeps a page that is whole as copies of pieces of an image, if that is worth it.
+    fn pack(&self, number: usize, index: &CopyIndex) {
+        let mut leaf = self.leaves[number / LEAF_PAGES].lock();
+        if let Some(slots) = leaf.as_mut()
+            && let slot = &mut slots[number % LEAF_PAGES]
+            && let Slot::Whole(page) = slot
+            && let Some(code) = index.encode(page)
+        {
+            let before = slot_bytes(slot);
+            *slot = Slot::Copies(code.as_slice().into());
+            self.resident.fetch_sub(before - slot_bytes(slot), Relaxed);
         }
     }
 }

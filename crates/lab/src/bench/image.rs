@@ -3,11 +3,12 @@
 use crate::bench::Progress;
 use crate::config::{BenchConfig, Stage};
 use anyhow::Context;
+use entresol_device::memory::CopyIndex;
 use entresol_device::{BaseImage, Device, ImageDevice, MemoryDevice};
 use entresol_engine::DiskLayer;
 use entresol_store::{Options, Parts, Replacement, Store};
 use entresol_tpcc::{LoadConfig, Scale, Seed};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Bytes of a page.
@@ -29,6 +30,14 @@ pub struct Image {
     pub log: Arc<BaseImage>,
     /// Pages of the database.
     pub pages: u64,
+    copies: OnceLock<Arc<CopyIndex>>,
+}
+
+impl Image {
+    /// Finds what is in the database by its content. Made when it is first asked for.
+    pub fn copies(&self) -> Arc<CopyIndex> {
+        self.copies.get_or_init(|| Arc::new(CopyIndex::of(self.disk.clone()))).clone()
+    }
 }
 
 /// How the store is set up in all systems.
@@ -63,7 +72,7 @@ pub fn load(config: &BenchConfig, progress: Progress<'_>) -> anyhow::Result<Imag
     progress(usize::MAX, Stage::Done);
     let disk = Arc::into_inner(disk).context("the disk is still in use after the shutdown")?;
     let log = Arc::into_inner(log).context("the log is still in use after the shutdown")?;
-    Ok(Image { disk: disk.freeze(), log: log.freeze(), pages })
+    Ok(Image { disk: disk.freeze(), log: log.freeze(), pages, copies: OnceLock::new() })
 }
 
 /// Loads a database onto devices that hold nothing of value, and shuts it down. Returns its pages.

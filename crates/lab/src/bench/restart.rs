@@ -28,7 +28,7 @@ pub fn simulate(
     interval: Duration,
     progress: &(dyn Fn(Stage) + Sync),
 ) -> anyhow::Result<RestartResult> {
-    let media = Media::over(image, config, run)?;
+    let media = Media::over(image, config, run)?.with_log_like_the_database(image);
     let what = || format!("system {} with {} s between checkpoints", run.system.name(), interval.as_secs());
     let before = run_until_kill(config, image, run, interval, &media, progress).with_context(what)?;
     progress(Stage::Restarting);

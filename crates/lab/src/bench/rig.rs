@@ -88,6 +88,14 @@ impl Media {
         })
     }
 
+    /// Keeps the log's images of the database's pages as copies of them: for runs whose log grows long.
+    #[must_use]
+    pub fn with_log_like_the_database(mut self, image: &Image) -> Self {
+        let log = MemoryDevice::over("log", image.log.clone()).with_copies(image.copies());
+        self.log = Arc::new(log);
+        self
+    }
+
     /// Independent copies.
     pub fn fork(&self) -> Self {
         let fork = |media: &Arc<MemoryDevice>, name| Arc::new(media.fork(name));
