@@ -9,7 +9,7 @@ use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::expect_label;
 use crate::disk::open_unbound;
-use crate::tier::{flash_error, read_newest};
+use crate::tier::{flash_error, needed_elsewhere, read_newest};
 use entresol_core::{fragment_region_bytes, mutant};
 use entresol_device::Device;
 use entresol_format::layout::disk_offset;
@@ -31,17 +31,11 @@ pub(super) fn open(
     }
     let label = expect_label(&*disk, options.page_bytes)?;
     let old = read_newest(&*flash)?.0;
-    if let Some(old) = &old
-        && old.disk != label.disk
-        && old.may_hold_dirty()
+    if let Some(refusal) = old.as_ref().and_then(|old| needed_elsewhere(old, label.disk))
         && !mutant!("needed-flash-overwritten")
     {
         points::OPEN_NEEDED.reach();
-        return Err(TierError::Refused(format!(
-            "the flash device holds cache {} of another disk, {}, which may have pages newer than that disk; detach it \
-             there, or wipe the flash device if that database is not wanted any more",
-            old.cache, old.disk
-        )));
+        return Err(refusal);
     }
     let config = options.config(volume_pages(&*disk, options.page_bytes));
     config.validate().map_err(|error| TierError::Config(error.to_string()))?;

@@ -5,7 +5,7 @@ use super::directory::SlotDirectory;
 use super::failure::State;
 use super::shared::Shared;
 use super::staging::Staging;
-use super::superblock::{Superblocks, read_newest, write_superblock};
+use super::superblock::{Superblocks, needed_elsewhere, read_newest, write_superblock};
 use crate::buffer::PageBuffers;
 use crate::disk::binding::{expect_label, foreign, new_label, new_uuid};
 use crate::disk::{DiskPages, DurableNotes, LabelState, read_label, write_label};
@@ -81,15 +81,8 @@ pub(crate) fn create(
         )));
     }
     let old = read_newest(&*flash)?.0;
-    if let Some(old) = old
-        && old.disk != label.disk
-        && old.may_hold_dirty()
-    {
-        return Err(TierError::Refused(format!(
-            "the flash device holds cache {} of another disk, {}, which may have pages newer than that disk; detach it \
-             there, or wipe the flash device if that database is not wanted any more",
-            old.cache, old.disk
-        )));
+    if let Some(refusal) = old.as_ref().and_then(|old| needed_elsewhere(old, label.disk)) {
+        return Err(refusal);
     }
     format(flash, disk, options, label, old.map_or(0, |old| old.sequence))
 }

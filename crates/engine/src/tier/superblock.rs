@@ -77,6 +77,17 @@ pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> R
     flash.sync().map_err(flash_error)
 }
 
+/// The refusal to overwrite a cache that another disk than `disk` needs.
+pub(crate) fn needed_elsewhere(old: &Superblock, disk: entresol_format::Uuid) -> Option<TierError> {
+    (old.disk != disk && old.may_hold_dirty()).then(|| {
+        TierError::Refused(format!(
+            "the flash device holds cache {} of another disk, {}, which may have pages newer than that disk; detach it \
+             there, or wipe the flash device if that database is not wanted any more",
+            old.cache, old.disk
+        ))
+    })
+}
+
 /// The newest whole superblock of `flash`, and why other copies were refused.
 pub(crate) fn read_newest(flash: &dyn Device) -> Result<(Option<Superblock>, Vec<String>), TierError> {
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
