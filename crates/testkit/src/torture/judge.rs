@@ -12,7 +12,7 @@ use super::script::Shape;
 use crate::machine::{Machine, Media};
 use entresol_core::PageId;
 use entresol_device::{Device, FaultPlan};
-use entresol_engine::{Layer, TierError, check};
+use entresol_engine::{Fetched, Layer, TierError, check};
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub(super) struct Rules {
     pub torn: bool,
     /// Flash and disk break no invariant, before and after.
     pub sound: bool,
+    /// A silent fault may strike while pages are judged: from then on these rules hold, too.
+    pub meanwhile: Option<(Arc<FaultPlan>, Box<Rules>)>,
     /// Damage that was noticed.
     pub noticed: AtomicU64,
 }
@@ -57,6 +59,7 @@ impl Rules {
             disk_damage: false,
             torn: !cache.keeps_dirty(),
             sound: true,
+            meanwhile: None,
             noticed: AtomicU64::new(0),
         }
     }
@@ -105,9 +108,28 @@ impl Rules {
         page: PageId,
         buffer: &mut [u8],
     ) -> Result<Option<u64>, Stop> {
-        match layer.fetch(page, buffer) {
+        let fetched = layer.fetch(page, buffer);
+        let verdict = self.judge(&fetched, oracle, page, buffer);
+        match (&verdict, &self.meanwhile) {
+            // This very answer is judged again, and the page not fetched again: what was served wrong once is wrong.
+            (Err(Stop::Wrong(_)), Some((plan, rules))) if plan.struck() > 0 => {
+                rules.judge(&fetched, oracle, page, buffer)
+            }
+            _ => verdict,
+        }
+    }
+
+    /// The answer to a fetch of `page`; what was served is in `bytes`.
+    fn judge(
+        &self,
+        fetched: &Result<Fetched, TierError>,
+        oracle: &Oracle,
+        page: PageId,
+        bytes: &[u8],
+    ) -> Result<Option<u64>, Stop> {
+        match fetched {
             Ok(fetched) => {
-                let found = version(page, buffer).map_err(Stop::Wrong)?;
+                let found = version(page, bytes).map_err(Stop::Wrong)?;
                 match oracle.admits(page, found, self.believe_layer) {
                     true => Ok(Some(found)),
                     false => Err(Stop::Wrong(format!(
@@ -117,9 +139,10 @@ impl Rules {
                     ))),
                 }
             }
-            Err(TierError::Damaged { page: named, ref place, .. })
-                if named == page && place.starts_with("disk") =>
-            {
+            Err(TierError::Damaged { page: named, .. }) if *named != page => {
+                Err(Stop::Wrong(format!("page {named} was reported damaged to who fetched page {page}")))
+            }
+            Err(TierError::Damaged { place, .. }) if place.starts_with("disk") => {
                 if self.disk_damage {
                     self.noticed.fetch_add(1, Relaxed);
                     return Ok(None);
@@ -136,11 +159,11 @@ impl Rules {
                     ))),
                 }
             }
-            Err(TierError::Damaged { page: named, .. }) if named == page && self.damage => {
+            Err(TierError::Damaged { .. }) if self.damage => {
                 self.noticed.fetch_add(1, Relaxed);
                 Ok(None)
             }
-            Err(error) => Err(Stop::Refused(error)),
+            Err(error) => Err(Stop::Refused(error.clone())),
         }
     }
 }
@@ -255,4 +278,173 @@ fn is_usual(notice: &str) -> bool {
 pub(super) fn is_found_out(media: &Media) -> bool {
     let disk: Arc<dyn Device> = Arc::new(media.disk.fork("disk"));
     !check(&media.flash, Some(disk)).is_ok_and(|report| report.is_sound())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::content::build;
+    use super::super::target::Target;
+    use super::*;
+    use entresol_core::{PolicyKind, Position};
+    use entresol_device::{Fault, Injection, MemoryDevice};
+    use entresol_engine::{HandedDown, Mode, Source, TierMetrics, TierOptions, Upstream, Victim};
+    use entresol_format::page;
+    use std::sync::Weak;
+
+    const PAGE: PageId = PageId(1);
+
+    /// A layer that gives the same answer whatever it is asked.
+    struct Answer(Result<Vec<u8>, TierError>);
+
+    impl Layer for Answer {
+        fn fetch(&self, _: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+            buffer.copy_from_slice(self.0.as_ref().map_err(Clone::clone)?);
+            Ok(Fetched { source: Source::Flash, dirty: false, fdirty: false })
+        }
+        fn evict(&self, victim: Victim, _: &[u8]) -> Result<HandedDown, TierError> {
+            Ok(HandedDown { dirty: victim.dirty })
+        }
+        fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+            self.evict(victim, data).map(Some)
+        }
+        fn checkpoint(&self) -> Result<(), TierError> {
+            Ok(())
+        }
+        fn attach(&self, _: Weak<dyn Upstream>) {}
+        fn metrics(&self) -> TierMetrics {
+            TierMetrics::default()
+        }
+        fn close(&self) -> Result<(), TierError> {
+            Ok(())
+        }
+    }
+
+    fn served(page: PageId, version: u64) -> Answer {
+        let mut bytes = vec![0; 4096];
+        build(page, version, &mut bytes);
+        page::seal(&mut bytes, page, Position(9));
+        Answer(Ok(bytes))
+    }
+
+    fn damaged(page: PageId, place: &str) -> Answer {
+        Answer(Err(TierError::Damaged { page, place: place.into(), fault: "made up".into() }))
+    }
+
+    fn cache(mode: Mode) -> Cache {
+        Cache::Tier(TierOptions { mode, ..TierOptions::new(PolicyKind::FaceGsc, 64) })
+    }
+
+    /// The rules of all cases, on a cache whose flash is needed and on one whose flash is not.
+    fn all_rules() -> Vec<Rules> {
+        let each = |mode: Mode| {
+            let cache = cache(mode);
+            assert_eq!(cache.target(), Target::new(PolicyKind::FaceGsc, mode));
+            let of = [
+                Rules::crash,
+                Rules::birth,
+                Rules::silent,
+                Rules::failed,
+                Rules::silent_disk,
+                Rules::exchanged,
+            ];
+            of.map(|rules| rules(&cache))
+        };
+        [Mode::WriteBack, Mode::WriteThrough].into_iter().flat_map(each).collect()
+    }
+
+    /// Versions 1 to 4 of each page: 2 is promised, 3 was told to be durable, 4 is being handed down.
+    fn oracle() -> Oracle {
+        let mut oracle = Oracle::new(3, 1);
+        for page in (0..3).map(PageId) {
+            for _ in 2..=4 {
+                let version = oracle.change(page);
+                oracle.hand(page, version);
+            }
+        }
+        oracle.promise(&[2; 3]);
+        oracle.tell(PAGE, 3);
+        oracle
+    }
+
+    fn verdict(rules: &Rules, answer: &Answer) -> Result<Option<u64>, Stop> {
+        rules.fetch(answer, &oracle(), PAGE, &mut [0; 4096])
+    }
+
+    fn is_wrong(rules: &Rules, answer: &Answer) -> bool {
+        matches!(verdict(rules, answer), Err(Stop::Wrong(_)))
+    }
+
+    /// These rules as those of a life in which a silent fault has struck.
+    fn struck(rules: Rules, mode: Mode) -> Rules {
+        let strike = Injection { at: 1, device: None, fault: Fault::LostWrite, forever: false };
+        let plan = Arc::new(FaultPlan::new(1, vec![strike]));
+        let device =
+            entresol_device::FaultyDevice::new("flash", MemoryDevice::new("flash", 4096), plan.clone());
+        device.write(0, &[1; 512]).unwrap();
+        assert_eq!(plan.struck(), 1);
+        Rules { meanwhile: Some((plan, Box::new(Rules::silent(&cache(mode))))), ..rules }
+    }
+
+    #[test]
+    fn a_made_up_page_is_reported_whatever_went_wrong() {
+        let mut mixed = served(PAGE, 3);
+        let Answer(Ok(bytes)) = &mut mixed else { unreachable!("it is served") };
+        let Answer(Ok(older)) = served(PAGE, 2) else { unreachable!("it is served") };
+        bytes[1024..1536].copy_from_slice(&older[1024..1536]);
+        let torn = Answer(Ok(bytes.clone()));
+        page::seal(bytes, PAGE, Position(9));
+        let wrong = [
+            ("an older one than was promised", served(PAGE, 1)),
+            ("one that never was", served(PAGE, 5)),
+            ("another page", served(PageId(2), 3)),
+            ("a damaged one", torn),
+            ("one of two versions, well sealed", mixed),
+            ("another page's damage", damaged(PageId(2), "flash slot 3")),
+        ];
+        let later =
+            [Mode::WriteBack, Mode::WriteThrough].map(|mode| struck(Rules::failed(&cache(mode)), mode));
+        for rules in all_rules().iter().chain(&later) {
+            for (what, answer) in &wrong {
+                assert!(is_wrong(rules, answer), "{what} passes {rules:?}");
+            }
+            assert!(matches!(verdict(rules, &served(PAGE, 4)), Ok(Some(4))), "{rules:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_layer_called_durable_may_be_missing_after_a_silent_fault_only() {
+        let older = served(PAGE, 2);
+        for mode in [Mode::WriteBack, Mode::WriteThrough] {
+            let cache = cache(mode);
+            assert!(is_wrong(&Rules::crash(&cache), &older) && is_wrong(&Rules::failed(&cache), &older));
+            assert!(matches!(verdict(&Rules::silent(&cache), &older), Ok(Some(2))));
+            let unstruck = (Arc::new(FaultPlan::none()), Box::new(Rules::silent(&cache)));
+            let rules = Rules { meanwhile: Some(unstruck), ..Rules::failed(&cache) };
+            assert!(is_wrong(&rules, &older), "nothing has struck");
+            let rules = struck(Rules::failed(&cache), mode);
+            assert!(matches!(verdict(&rules, &older), Ok(Some(2))));
+        }
+    }
+
+    #[test]
+    fn damage_is_let_pass_where_the_case_allows_it_only() {
+        let (flash, disk) = (damaged(PAGE, "flash slot 3"), damaged(PAGE, "disk"));
+        let [back, through] = [Mode::WriteBack, Mode::WriteThrough].map(cache);
+        let refused = |rules: &Rules| matches!(verdict(rules, &flash), Err(Stop::Refused(_)));
+        assert!(refused(&Rules::crash(&back)) && refused(&Rules::failed(&back)));
+        assert!(refused(&Rules::silent(&through)), "flash that nobody needs");
+        let rules = Rules::silent(&back);
+        assert!(matches!(verdict(&rules, &flash), Ok(None)));
+        assert_eq!(rules.noticed.load(Relaxed), 1);
+        assert!(is_wrong(&Rules::crash(&back), &disk), "a log on flash needs no images");
+        assert!(matches!(verdict(&Rules::crash(&through), &disk), Ok(None)), "torn, and in the log");
+        assert!(matches!(verdict(&Rules::silent_disk(&back), &disk), Ok(None)));
+        let damage =
+            || Err(Stop::Refused(TierError::Damaged { page: PAGE, place: "x".into(), fault: "y".into() }));
+        assert!(conclude(&Rules::crash(&back), damage(), Vec::new()).is_err());
+        assert!(conclude(&Rules::silent(&through), damage(), Vec::new()).is_err());
+        assert!(conclude(&Rules::silent(&back), damage(), Vec::new()).is_ok_and(|found| found.noticed));
+        let wrong = || Err(Stop::Wrong("made up".into()));
+        assert!(all_rules().iter().all(|rules| conclude(rules, wrong(), Vec::new()).is_err()));
+    }
 }

@@ -91,13 +91,11 @@ pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> R
             Database::new(tier.clone(), oracle.clone(), shape.cache.page_bytes(), clients, shape.frames);
         if start.born {
             // Also from a life in which a device failed.
-            match database.recover(&Rules::failed(&shape.cache)) {
-                // A bit that flips in the very restart cannot be told from a write that was torn before.
-                Err(Stop::Wrong(_)) if kind.is_some_and(FaultKind::is_silent) && plan.struck() > 0 => {
-                    database.recover(&Rules::silent(&shape.cache))?;
-                }
-                other => other?,
-            }
+            let rules = Rules::failed(&shape.cache);
+            // A bit that flips in the very restart cannot be told from a write that was torn before.
+            let silent = kind.is_some_and(FaultKind::is_silent);
+            let meanwhile = silent.then(|| (plan.clone(), Box::new(Rules::silent(&shape.cache))));
+            database.recover(&Rules { meanwhile, ..rules })?;
         } else {
             stage.born.store(true, Relaxed);
             if shape.fresh {
