@@ -4,7 +4,7 @@
 use super::shared::{Shared, flash_error};
 use crate::buffer::AlignedBuffer;
 use crate::{TierError, points};
-use entresol_core::{Lookup, PageId};
+use entresol_core::{Lookup, PageId, mutant};
 use entresol_format::superblock::COPIES;
 use entresol_runtime::yield_now;
 
@@ -15,6 +15,9 @@ impl Shared {
             return Ok(());
         }
         if self.is_log() {
+            if !mutant!("detach-beside-older-destages") {
+                self.wait_for_dequeues()?;
+            }
             let mut dirty = self.all_dirty()?;
             dirty.sort_unstable();
             let mut buffer = AlignedBuffer::new(self.page_bytes());
@@ -34,6 +37,19 @@ impl Shared {
             }
         }
         self.unbind()
+    }
+
+    /// Waits until the dequeues under way have ended. One may be copying to disk a version that was overtaken since, and if
+    /// that came last, the disk would have it. Later ones copy only what is the newest.
+    fn wait_for_dequeues(&self) -> Result<(), TierError> {
+        let started = self.with(|partition| partition.dequeues_started());
+        loop {
+            let seen = self.progress.epoch();
+            if !self.check_running()? || self.with(|partition| partition.dequeues_have_ended(started)) {
+                return Ok(());
+            }
+            self.progress.wait(seen);
+        }
     }
 
     /// Every page that is newer than disk. Second chances are given meanwhile: a page that gets one is in staging for a

@@ -52,6 +52,7 @@ catalogue! {
         "leftover-of-older-epoch-accepted": "summaries beyond the rear that an older life left come back",
         "front-in-summaries-ignored": "recovery begins at the superblock's front though summaries record a later one",
         "segment-checksum-not-checked": "a directory segment is believed without its checksum",
+        "detach-beside-older-destages": "a detach copies the newest version while a dequeue is still bringing an older one to disk",
         "repair-skipped": "a torn group keeps its summary, and is trusted after the next crash",
         "unsure-pages-taken-for-clean": "write-through: pages whose disk writes were not synced come back as clean",
         "epoch-not-bumped": "an open does not begin a new epoch",
