@@ -8,7 +8,7 @@
 //!   before that record was made: its summary is trusted. Groups from `D` on (never more than two stagings full) are
 //!   trusted only as far as their pages match their checksums; a torn group is as if never written. Page by page (`face`),
 //!   a page is the unit of a write: those that are whole count, and without a summary yet their own headers tell.
-//! - The scan starts at the superblock's own durable position, which is never more than half a ring behind
+//! - The scan starts at the superblock's own durable position, which is never more than seven eighths of a ring behind
 //!   (`tier/superblock.rs`), so it does not meet groups of another round.
 //! - `R` ends the last group of which something is left. Beyond it, `staging groups` groups in a row hold nothing of this
 //!   cache; no write was ever under way farther out.

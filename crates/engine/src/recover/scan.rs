@@ -280,7 +280,7 @@ impl Scan {
         let mut raws: Vec<Block> = Vec::new();
         let (mut durable, mut front) = (superblock.durable, superblock.front);
         let mut valid = 0;
-        // The superblock is never more than half a ring behind, so the tail does not meet itself.
+        // No superblock is a ring behind, so the tail does not meet itself.
         while (raws.len() - valid < staging || reader.position(first + valid as u64) < durable)
             && (raws.len() as u64) < reader.layout.groups()
         {
@@ -311,8 +311,8 @@ impl Scan {
         scan.groups.retain(|group| Position(group.number * group_pages) < rear);
         let mut groups = Vec::with_capacity(known_durable + scan.groups.len());
         for (number, block) in (first..).zip(raws) {
-            // What the front has passed is not needed. (Nor was it written over: nothing is written more than half a ring
-            // beyond the superblock's durable position, where this scan begins.)
+            // What the front has passed is not needed. (Nor was it written over: nothing is written a ring beyond the
+            // superblock's durable position, where this scan begins.)
             if block.summary().is_some() || reader.position(number) >= scan.front {
                 groups.push(reader.durable_group(number, block)?);
             }

@@ -24,6 +24,8 @@ impl Shared {
             for page in dirty {
                 self.destage_one(page, &mut buffer)?;
             }
+            // Those that took a page on its way out before it was copied here.
+            self.wait_for_dequeues()?;
         }
         self.disk.sync()?;
         if self.is_log() {

@@ -4,8 +4,9 @@
 //! that the position it held is dequeued for good. So whatever recovery finds at or above the recorded front is still
 //! whole, and no entry that it brings back points into a group that was being written when the power failed.
 //!
-//! Second invariant: no group is written more than half a ring beyond the durable position of any of the superblock's
-//! copies. So a scan that starts there finds the rear without meeting groups of another round, whichever copy is left.
+//! Second invariant: no group is written more than seven eighths of a ring beyond the durable position of any of the
+//! superblock's copies. So a scan that starts there finds the rear without meeting groups of another round, whichever copy is
+//! left. The copies are written in turn, at even distances: a small write between the groups costs a drive more than its time.
 
 use super::shared::{Shared, flash_error};
 use crate::TierError;
@@ -22,8 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 pub(crate) struct Superblocks {
     last: Mutex<Last>,
     recorded_front: AtomicU64,
-    /// The oldest durable position that a copy records.
-    recorded_durable: AtomicU64,
+    /// The oldest durable position that a copy records, and the newest.
+    oldest_durable: AtomicU64,
+    newest_durable: AtomicU64,
     first_segment_missing: AtomicU64,
     pub cache: entresol_format::Uuid,
     pub epoch: u64,
@@ -41,7 +43,8 @@ impl Superblocks {
     pub(crate) fn new(last: Superblock) -> Self {
         Self {
             recorded_front: AtomicU64::new(last.front.0),
-            recorded_durable: AtomicU64::new(last.durable.0),
+            oldest_durable: AtomicU64::new(last.durable.0),
+            newest_durable: AtomicU64::new(last.durable.0),
             first_segment_missing: AtomicU64::new(last.segment_next),
             cache: last.cache,
             epoch: last.epoch,
@@ -141,7 +144,8 @@ impl Shared {
         durable[(next.sequence % COPIES) as usize] = next.durable;
         let oldest = durable.iter().min().expect("there are copies");
         self.superblocks.front_is_recorded(next.front);
-        self.superblocks.recorded_durable.store(oldest.0, SeqCst);
+        self.superblocks.oldest_durable.store(oldest.0, SeqCst);
+        self.superblocks.newest_durable.store(next.durable.0, SeqCst);
         self.superblocks.first_segment_missing.store(next.segment_next, SeqCst);
         Ok(())
     }
@@ -150,18 +154,20 @@ impl Shared {
     pub(crate) fn allow_writes_to(&self, end: Position) -> Result<(), TierError> {
         let slots = u64::from(self.config.slots);
         let front_needed = end.0.saturating_sub(slots);
-        let durable_needed = end.0.saturating_sub(slots / 2);
+        let oldest_needed = end.0.saturating_sub(slots * 7 / 8);
+        let newest_needed = end.0.saturating_sub(slots * 7 / (8 * COPIES));
         let allowed = || {
             (self.superblocks.recorded_front().0 >= front_needed
                 || mutant!("front-not-recorded-before-reuse"))
-                && self.superblocks.recorded_durable.load(SeqCst) >= durable_needed
+                && self.superblocks.oldest_durable.load(SeqCst) >= oldest_needed
+                && self.superblocks.newest_durable.load(SeqCst) >= newest_needed
         };
         if allowed() {
             return Ok(());
         }
         let mut last = self.superblocks.last.lock();
+        // Another writer may have done it meanwhile.
         for _ in 0..COPIES {
-            // Another writer may have done it meanwhile; and where there are checkpoints, one copy is behind.
             if allowed() {
                 break;
             }
