@@ -316,16 +316,6 @@ impl Partition<'_> {
         (Position(self.head.released), Position(self.head.rear))
     }
 
-    /// Log placement: dequeues started so far.
-    pub fn dequeues_started(&self) -> u64 {
-        self.head.unit_next
-    }
-
-    /// Log placement: whether the first `started` dequeues have ended, so that none of them copies anything to disk any more.
-    pub fn dequeues_have_ended(&self, started: u64) -> bool {
-        self.units_have_ended(started)
-    }
-
     /// What lies in `slot`, for directory segments and inspection: its page, whether it is the newest version, and
     /// whether it is newer than disk. `None` if the slot is empty.
     pub fn slot(&self, slot: SlotId) -> Option<SlotView> {

@@ -363,12 +363,6 @@ impl Partition<'_> {
         self.slots[slot as usize].lower(VALID | REFERENCED);
     }
 
-    /// Whether the first `started` dequeues have ended.
-    pub(crate) fn units_have_ended(&self, started: u64) -> bool {
-        let under_way = self.head.unit_first..started.min(self.head.unit_next);
-        under_way.into_iter().all(|unit| self.head.units[(unit % UNITS as u64) as usize].state == UNIT_DONE)
-    }
-
     /// Frees the slots of finished dequeues, in order.
     fn release(&mut self) {
         while self.head.unit_first < self.head.unit_next {

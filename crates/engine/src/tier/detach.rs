@@ -4,28 +4,28 @@
 use super::shared::{Shared, flash_error};
 use crate::buffer::AlignedBuffer;
 use crate::{TierError, points};
-use entresol_core::{Lookup, PageId, mutant};
+use entresol_core::{Lookup, PageId};
 use entresol_format::superblock::COPIES;
 use entresol_runtime::yield_now;
 
 impl Shared {
-    pub(crate) fn detach(&self) -> Result<(), TierError> {
+    /// Brings everything that is in staging to flash. False if the disk alone serves.
+    pub(crate) fn prepare_to_detach(&self) -> Result<bool, TierError> {
         self.checkpoint()?;
-        if !self.check_running()? {
-            return Ok(());
-        }
+        self.check_running()
+    }
+
+    /// Releases the disk. The tasks have ended: no dequeue brings an overtaken version to disk after the newest, and no page
+    /// moves. What is getting a second chance is valid in its old slot, too.
+    pub(crate) fn release_disk(&self) -> Result<(), TierError> {
         if self.is_log() {
-            if !mutant!("detach-beside-older-destages") {
-                self.wait_for_dequeues()?;
-            }
-            let mut dirty = self.all_dirty()?;
+            let mut dirty: Vec<PageId> =
+                self.with(|partition| partition.dirty_slots().map(|(_, page)| page).collect());
             dirty.sort_unstable();
             let mut buffer = AlignedBuffer::new(self.page_bytes());
             for page in dirty {
                 self.destage_one(page, &mut buffer)?;
             }
-            // Those that took a page on its way out before it was copied here.
-            self.wait_for_dequeues()?;
         }
         self.disk.sync()?;
         if self.is_log() {
@@ -39,34 +39,6 @@ impl Shared {
             }
         }
         self.unbind()
-    }
-
-    /// Waits until the dequeues under way have ended. One may be copying to disk a version that was overtaken since, and if
-    /// that came last, the disk would have it. Later ones copy only what is the newest.
-    fn wait_for_dequeues(&self) -> Result<(), TierError> {
-        let started = self.with(|partition| partition.dequeues_started());
-        loop {
-            let seen = self.progress.epoch();
-            if !self.check_running()? || self.with(|partition| partition.dequeues_have_ended(started)) {
-                return Ok(());
-            }
-            self.progress.wait(seen);
-        }
-    }
-
-    /// Every page that is newer than disk. Second chances are given meanwhile: a page that gets one is in staging for a
-    /// while, so the slots tell all only when nothing is there.
-    fn all_dirty(&self) -> Result<Vec<PageId>, TierError> {
-        loop {
-            let dirty = self.with(|partition| {
-                let dirty = partition.dirty_slots().map(|(_, page)| page);
-                partition.staging_is_empty().then(|| dirty.collect())
-            });
-            match dirty {
-                Some(dirty) => return Ok(dirty),
-                None => drop(self.drain()?),
-            }
-        }
     }
 
     /// Copies `page` to disk from wherever it is by now.

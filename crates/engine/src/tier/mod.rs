@@ -37,7 +37,7 @@ mod write;
 
 use crate::api::{Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
 use crate::{TierError, TierOptions};
-use entresol_core::{Lookup, PageId};
+use entresol_core::{Lookup, PageId, mutant};
 use entresol_device::Device;
 use entresol_runtime::{JoinHandle, spawn};
 use parking_lot::Mutex;
@@ -89,7 +89,17 @@ impl FlashTier {
     /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and ends. From then
     /// on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
     pub fn detach(&self) -> Result<(), TierError> {
-        let result = self.shared.detach();
+        let prepared = self.shared.prepare_to_detach();
+        if !mutant!("detach-beside-older-destages") {
+            self.end();
+        }
+        // A task may have failed meanwhile.
+        let result = match (prepared, self.shared.state.failure()) {
+            (Err(error), _) | (Ok(_), Some(error)) => Err(error),
+            (Ok(false), None) => Ok(()),
+            (Ok(true), None) if self.shared.state.notice().is_some() => Ok(()),
+            (Ok(true), None) => self.shared.release_disk(),
+        };
         self.end();
         result
     }
