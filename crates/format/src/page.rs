@@ -15,7 +15,7 @@ pub const PAGE_HEADER_BYTES: usize = 32;
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct PageHeader {
-    /// CRC32C of the rest of the page.
+    /// CRC32C (CRC-32/ISCSI) of the rest of the page.
     pub checksum: U32,
     /// What the page holds; the store's business.
     pub kind: U16,
@@ -80,14 +80,14 @@ pub fn seal(page: &mut [u8], id: PageId, generation: Position) {
     let head = header_mut(page);
     head.page = U64::new(id.0);
     head.generation = U64::new(generation.0);
-    let sum = crc32c::crc32c(&page[4..]);
+    let sum = crc_fast::crc32_iscsi(&page[4..]);
     header_mut(page).checksum = U32::new(sum);
 }
 
 /// Proves that `page` is `id`, at `generation` if one is given, and undamaged.
 pub fn verify(page: &[u8], id: PageId, generation: Option<Position>) -> Result<(), PageFault> {
     let head = header(page);
-    let found = crc32c::crc32c(&page[4..]);
+    let found = crc_fast::crc32_iscsi(&page[4..]);
     if found != head.checksum.get() && !mutant!("page-checksum-not-checked") {
         return Err(PageFault::Checksum { expected: head.checksum.get(), found });
     }
