@@ -49,15 +49,18 @@ pub(super) struct Restarted {
     pub tpmc: Vec<(f64, f64)>,
     /// Pages read from flash a second, redo included.
     pub flash_reads: Vec<(f64, f64)>,
+    /// Flash hits, per cent of DRAM's misses.
+    pub flash_hits: Vec<(f64, f64)>,
     /// The consistency conditions held afterwards.
     pub consistent: bool,
 }
 
-/// Runs until `ending` and starts again, warm and cold.
+/// Runs until `ending` and starts again, warm and cold; each is watched for `watched` after its restart.
 pub(super) fn restarts(
     config: &BenchConfig,
     image: &Image,
     ending: Ending,
+    watched: Duration,
     told: &dyn Fn(&str),
 ) -> anyhow::Result<[Restarted; 2]> {
     let media = Media::over(image, config, TAC)?;
@@ -74,7 +77,7 @@ pub(super) fn restarts(
         let media = media.fork();
         in_simulation(config.seed.wrapping_add(1), || {
             let rig = media.machine(image, config, TAC, interval)?;
-            started(config, &rig, warm)
+            started(config, &rig, warm, watched)
         })
     };
     Ok([restart(true)?, restart(false)?])
@@ -94,7 +97,7 @@ fn until_shutdown(config: &BenchConfig, image: &Image, media: &Media) -> anyhow:
     })
 }
 
-fn started(config: &BenchConfig, rig: &Rig, warm: bool) -> anyhow::Result<Restarted> {
+fn started(config: &BenchConfig, rig: &Rig, warm: bool, watched: Duration) -> anyhow::Result<Restarted> {
     let began = now();
     let since = || now().since(began).as_secs_f64();
     let layer = if warm { rig.reopen_layer()?.0 } else { rig.create_layer()? };
@@ -102,16 +105,20 @@ fn started(config: &BenchConfig, rig: &Rig, warm: bool) -> anyhow::Result<Restar
     let (store, report) = Store::open(parts, options)?;
     let restart_s = since();
     let driver = entresol_tpcc::start(&Database::open(&store)?, &clients(config))?;
-    let mut before = (driver.snapshot(), store.metrics().tier.flash_hits);
+    let mut before = (driver.snapshot(), store.metrics().tier);
     let during = report.redo_from_flash as f64 / restart_s.max(1e-9);
     let mut tpmc = vec![(0.0, 0.0), (restart_s, 0.0)];
     let mut flash_reads = vec![(0.0, during), (restart_s, during)];
-    for _ in 0..config.measured.as_secs() / STEP.as_secs() {
+    let mut flash_hits = Vec::new();
+    for _ in 0..watched.as_secs() / STEP.as_secs() {
         driver.sleep(STEP);
-        let after = (driver.snapshot(), store.metrics().tier.flash_hits);
+        let after = (driver.snapshot(), store.metrics().tier);
         let middle = since() - STEP.as_secs_f64() / 2.0;
+        let hits = (after.1.flash_hits - before.1.flash_hits) as f64;
+        let misses = (after.1.disk_reads - before.1.disk_reads) as f64;
         tpmc.push((middle, after.0.since(&before.0).tpm_c()));
-        flash_reads.push((middle, (after.1 - before.1) as f64 / STEP.as_secs_f64()));
+        flash_reads.push((middle, hits / STEP.as_secs_f64()));
+        flash_hits.push((middle, 100.0 * hits / (hits + misses).max(1.0)));
         before = after;
     }
     rig.stop_the_clock();
@@ -126,6 +133,7 @@ fn started(config: &BenchConfig, rig: &Rig, warm: bool) -> anyhow::Result<Restar
         redo_from_flash: report.redo_from_flash,
         tpmc,
         flash_reads,
+        flash_hits,
         consistent,
     })
 }
