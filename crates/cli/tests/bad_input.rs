@@ -33,6 +33,10 @@ fn bad_traces(folder: &Folder) -> Vec<(String, Vec<&'static str>)> {
         (folder.file("damaged", "1\n2\nx\n4\n5\n6\n"), vec!["damaged, line 3", "expected a page number"]),
         (folder.file("beyond", "1\n4294967296\n2\n3\n"), vec!["beyond, line 2", "32 bits"]),
         (
+            folder.file("all-beyond", "4294967296\n18446744073709551616\n"),
+            vec!["all-beyond, line 1", "32 bits"],
+        ),
+        (
             folder.file("far.csv", format!("128166372003061629,usr,0,Read,{},8192,41286\n", 1u64 << 45)),
             vec!["far.csv, line 1", "4294967295"],
         ),
@@ -100,6 +104,16 @@ fn unknown_names_and_sizes_of_nothing_are_refused() {
     refused(&["mrc", "--trace", &trace, "--sizes", "0", "--json", &out], &["--sizes", "1 to"]);
     refused(&["advise", "--trace", &trace, "--budget", "0", "--json", &out], &["--budget"]);
     refused(&["reproduce", "tac", "--json", &out], &["tac", "face", "all"]);
+    for bench in ["tpcc", "restart"] {
+        for (system, parts) in [
+            ("arc", ["\"arc\"", "face-gsc"]),
+            ("none", ["none", "disk-only"]),
+            ("rwfdb", ["translation layer", "simulate --policy rwfdb"]),
+            ("flashtier", ["translation layer", "simulate --policy flashtier"]),
+        ] {
+            refused(&["bench", bench, "--system", system, "--json", &out], &parts);
+        }
+    }
     assert_eq!(folder.names(), ["trace"]);
 }
 

@@ -20,9 +20,20 @@ const THINK_MS_MAX: u64 = 600_000;
 
 /// A system's name.
 pub fn system(text: &str) -> Result<System, String> {
-    System::from_name(text).ok_or_else(|| {
-        let known = System::ALL.map(System::name).join(", ");
-        format!("no system is called {text:?}; known are {known} (several are separated by commas)")
+    let known = || System::ALL.map(System::name).join(", ");
+    System::from_name(text).ok_or_else(|| match replay::Middle::from_name(text) {
+        Some(replay::Middle::None) => {
+            "none: the store without a flash cache is disk-only or flash-only here".to_owned()
+        }
+        Some(middle) => format!(
+            "{} is a flash translation layer of its own, which the store does not run on; `entresol simulate --policy {0}` and \
+             `entresol reproduce rw` show it, and here are {}",
+            middle.name(),
+            known()
+        ),
+        None => {
+            format!("no system is called {text:?}; known are {} (several are separated by commas)", known())
+        }
     })
 }
 

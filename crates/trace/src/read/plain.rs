@@ -22,6 +22,12 @@ impl LineParser for Plain {
     }
 }
 
+/// Whether there is a number on each line, however large.
+pub(super) fn only_numbers(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && *line != "*").peekable();
+    lines.peek().is_some() && lines.all(|line| line.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 //! Invariant: no single record decides. A format is taken if most of the records at the beginning are of it, so that a
 //! damaged record is reported as such and not as an unknown format.
 
-use super::{compact, oracle, postgresql, text, vscsi};
+use super::{compact, oracle, plain, postgresql, text, vscsi};
 use crate::input::{HEAD_BYTES, Input};
 use crate::{Format, TraceError};
 
@@ -41,7 +41,8 @@ fn text_format(head: &[u8], whole: bool) -> Option<Format> {
     let end = if whole { text.len() } else { text.rfind('\n').unwrap_or(text.len()) };
     let text = &text[..end];
     let candidates = Format::ALL.into_iter().filter_map(|format| Some((line_share(format, text)?, format)));
-    best(candidates, TEXT_SHARE_MIN)
+    // Numbers and nothing else that are no page numbers: what is wrong with them is said by the format they are nearest to.
+    best(candidates, TEXT_SHARE_MIN).or_else(|| plain::only_numbers(text).then_some(Format::Plain))
 }
 
 /// Share of the first lines that a text format's parser accepts; 0 if none names a page.
