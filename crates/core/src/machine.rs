@@ -287,16 +287,25 @@ impl Partition<'_> {
     /// oldest LSN known among them (those in staging; the directory does not keep LSNs).
     pub fn unsaved(&self) -> Unsaved {
         let mut unsaved = Unsaved { pages: self.head.dirty, oldest: None };
-        for position in self.head.staged_front..self.head.rear {
-            let frame = self.frame_of(position);
-            let used = self.staged[frame as usize].state != crate::staging::DONE && !self.is_padding(frame);
-            if used && self.slots[self.entry_of(frame) as usize].has(DIRTY) {
-                unsaved.pages += 1;
-                let lsn = Lsn(self.staged[frame as usize].lsn);
-                unsaved.oldest = Some(unsaved.oldest.map_or(lsn, |oldest| oldest.min(lsn)));
-            }
+        for frame in self.staged_dirty() {
+            unsaved.pages += 1;
+            let lsn = Lsn(self.staged[frame as usize].lsn);
+            unsaved.oldest = Some(unsaved.oldest.map_or(lsn, |oldest| oldest.min(lsn)));
         }
         unsaved
+    }
+
+    /// Pages in staging that are newer than disk, in the order in which they entered; a page may be there more than once.
+    pub fn staged_dirty_pages(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.staged_dirty().map(|frame| self.slots[self.entry_of(frame) as usize].page())
+    }
+
+    fn staged_dirty(&self) -> impl Iterator<Item = u32> + '_ {
+        let frames = (self.head.staged_front..self.head.rear).map(|position| self.frame_of(position));
+        frames.filter(|frame| {
+            let used = self.staged[*frame as usize].state != crate::staging::DONE && !self.is_padding(*frame);
+            used && self.slots[self.entry_of(*frame) as usize].has(DIRTY)
+        })
     }
 
     /// How full the partition is.

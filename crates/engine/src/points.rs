@@ -37,6 +37,5 @@ entresol_runtime::coverage_points! {
     UNBIND_FAILED = "failure: the flash cannot be unbound, the tier stops";
     OFF_EVICT = "failure: switched off, a page goes to disk";
     OFF_FETCH = "failure: switched off, a page comes from disk";
-    DETACH_MOVED = "detach: a page gets its second chance meanwhile";
     DETACH_COPIED = "detach: a dirty page is copied to disk";
 }

@@ -6,7 +6,6 @@ use crate::buffer::AlignedBuffer;
 use crate::{TierError, points};
 use entresol_core::{Lookup, PageId};
 use entresol_format::superblock::COPIES;
-use entresol_runtime::yield_now;
 
 impl Shared {
     /// Brings everything that is in staging to flash. False if the disk alone serves.
@@ -16,12 +15,14 @@ impl Shared {
     }
 
     /// Releases the disk. The tasks have ended: no dequeue brings an overtaken version to disk after the newest, and no page
-    /// moves. What is getting a second chance is valid in its old slot, too.
+    /// moves. Staging may hold what was getting its second chance, and what was pulled for it.
     pub(crate) fn release_disk(&self) -> Result<(), TierError> {
         if self.is_log() {
-            let mut dirty: Vec<PageId> =
-                self.with(|partition| partition.dirty_slots().map(|(_, page)| page).collect());
+            let mut dirty: Vec<PageId> = self.with(|partition| {
+                partition.dirty_slots().map(|(_, page)| page).chain(partition.staged_dirty_pages()).collect()
+            });
             dirty.sort_unstable();
+            dirty.dedup();
             let mut buffer = AlignedBuffer::new(self.page_bytes());
             for page in dirty {
                 self.destage_one(page, &mut buffer)?;
@@ -41,36 +42,29 @@ impl Shared {
         self.unbind()
     }
 
-    /// Copies `page` to disk from wherever it is by now.
+    /// Copies the newest version of `page` to disk, if the disk does not have it.
     fn destage_one(&self, page: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
-        loop {
-            let lookup = self.with(|partition| partition.peek(page));
-            match lookup {
-                Lookup::Staged { frame, position, dirty: true } => {
-                    if !self.staging.copy_out(frame, page, self.stamp(position), buffer) {
-                        points::DETACH_MOVED.reach();
-                        yield_now();
-                        continue;
-                    }
+        match self.with(|partition| partition.peek(page)) {
+            Lookup::Staged { frame, position, dirty: true } => {
+                if !self.staging.copy_out(frame, page, self.stamp(position), buffer) {
+                    return Err(TierError::Refused(format!(
+                        "page {page} is being handed down while its cache is detached; stop the database first"
+                    )));
                 }
-                Lookup::Flash { slot, generation, dirty: true } => {
-                    self.flash.read(self.layout.slot_offset(slot), buffer).map_err(flash_error)?;
-                    if let Err(fault) = self.prove(buffer, page, generation) {
-                        if self.with(|partition| partition.peek(page)) != lookup {
-                            points::DETACH_MOVED.reach();
-                            continue;
-                        }
-                        let place = format!("flash slot {}", slot.0);
-                        return Err(TierError::Damaged { page, place, fault: fault.to_string() });
-                    }
-                }
-                // Destaged in the background.
-                _ => return Ok(()),
             }
-            points::DETACH_COPIED.reach();
-            self.disk.write(page, buffer)?;
-            self.tallies.disk_writes.add(1);
-            return Ok(());
+            Lookup::Flash { slot, generation, dirty: true } => {
+                self.flash.read(self.layout.slot_offset(slot), buffer).map_err(flash_error)?;
+                self.prove(buffer, page, generation).map_err(|fault| TierError::Damaged {
+                    page,
+                    place: format!("flash slot {}", slot.0),
+                    fault: fault.to_string(),
+                })?;
+            }
+            _ => return Ok(()),
         }
+        points::DETACH_COPIED.reach();
+        self.disk.write(page, buffer)?;
+        self.tallies.disk_writes.add(1);
+        Ok(())
     }
 }

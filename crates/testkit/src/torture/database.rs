@@ -27,6 +27,16 @@ pub(super) enum Stop {
     Wrong(String),
 }
 
+impl Stop {
+    /// It, in words.
+    pub(super) fn sentence(self) -> String {
+        match self {
+            Stop::Wrong(sentence) => sentence,
+            Stop::Refused(error) => error.to_string(),
+        }
+    }
+}
+
 impl From<TierError> for Stop {
     fn from(error: TierError) -> Self {
         Stop::Refused(error)

@@ -115,6 +115,12 @@ impl Oracle {
         }
     }
 
+    /// Whatever was handed down survives every crash from now on.
+    pub(super) fn promise_returned(&mut self) {
+        let returned: Vec<u64> = self.pages.iter().map(|page| page.returned).collect();
+        self.promise(&returned);
+    }
+
     /// The layer says that `version` will survive a crash.
     pub(super) fn tell(&mut self, page: PageId, version: u64) {
         let page = self.page_mut(page);
@@ -203,6 +209,9 @@ mod tests {
         assert_eq!(legal(&oracle), [4]);
         assert!(oracle.admits(PAGE, 2, false), "but a layer that was lied to may be wrong");
         assert_eq!(oracle.promises(), 2);
+        oracle.handed(PAGE, 4);
+        oracle.promise_returned();
+        assert!(!oracle.admits(PAGE, 2, false), "nobody else has it now");
         assert_eq!(oracle.found(PAGE, 4), 4);
         assert_eq!(legal(&oracle), [4]);
     }

@@ -297,41 +297,62 @@ impl Trial<'_> {
         if self.script.shape.cache.tier().is_some_and(is_gsc) { 3 } else { 1 }
     }
 
-    /// The database runs on from disk alone (detached first, where its pages are needed), and then the flash comes back.
-    fn run_without(&mut self, note: Note<'_>) -> bool {
+    /// The cache is detached, after some work above it; from then on the disk alone has everything, also after a power
+    /// failure.
+    fn detach(&self, options: &TierOptions, oracle: &Arc<Mutex<Oracle>>, seed: u64) -> Result<Media, String> {
         let cache = &self.script.shape.cache;
         let machine = Machine::new(self.media.fork(), FaultPlan::none(), 0);
-        let oracle = Arc::new(Mutex::new(self.oracle.clone()));
-        // A detach meets a page that is getting its second chance only where tasks are preempted, most easily while nothing
-        // else takes time.
-        let (seed, paced) = match self.rng.below(4) {
-            0 => (self.rng.next_u64(), LATENCY_MAX),
-            _ => (self.rng.next_u64() & !3 | 1, Duration::ZERO),
+        // Mostly nothing else takes time, and tasks are preempted: then a second chance is soonest under way.
+        let (seed, paced) = match seed % 4 {
+            0 => (seed, LATENCY_MAX),
+            _ => (seed & !3 | 1, Duration::ZERO),
         };
         let pages = self.script.shape.pages;
         let body = || -> Result<(), Stop> {
-            if let Some(options) = cache.tier()
-                && cache.keeps_dirty()
-            {
-                let (tier, _) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
-                let database = Database::new(tier.clone(), oracle.clone(), cache.page_bytes(), 1, 2);
-                database.recover(&self.rules(Rules::crash(cache)))?;
-                // Second chances may be under way: what was only read is still the newest version, and wanted.
-                let mut rng = Rng::new(!seed);
-                let mut ops = |count: u32| -> Vec<Op> {
-                    let mut page = || PageId(rng.below(pages));
-                    (0..count)
-                        .map(|nth| if nth % 3 == 0 { Op::Write(page()) } else { Op::Read(page()) })
-                        .collect()
-                };
-                let (before, after) = (ops(options.slots), ops(options.slots / 2));
-                machine.pace.set(paced);
-                database.run(0, &before)?;
-                database.checkpoint()?;
-                database.run(0, &after)?;
-                tier.detach()?;
-                machine.pace.set(Duration::ZERO);
-            }
+            let (tier, _) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
+            let database = Database::new(tier.clone(), oracle.clone(), cache.page_bytes(), 1, 2);
+            database.recover(&self.rules(Rules::crash(cache)))?;
+            // Second chances may be under way: what was only read is still the newest version, and wanted.
+            let mut rng = Rng::new(!seed);
+            let mut ops = |count: u32| -> Vec<Op> {
+                let mut page = || PageId(rng.below(pages));
+                (0..count)
+                    .map(|nth| if nth % 3 == 0 { Op::Write(page()) } else { Op::Read(page()) })
+                    .collect()
+            };
+            let (before, after) = (ops(options.slots), ops(options.slots / 2));
+            machine.pace.set(paced);
+            database.run(0, &before)?;
+            database.checkpoint()?;
+            database.run(0, &after)?;
+            tier.detach()?;
+            Ok(())
+        };
+        undisturbed(seed, body)?.map_err(Stop::sentence)?;
+        oracle.lock().promise_returned();
+        Ok(machine.after_crash(seed))
+    }
+
+    /// The database runs on from disk alone (detached first, where its pages are needed), and then the flash comes back.
+    fn run_without(&mut self, note: Note<'_>) -> bool {
+        let result = self.ran_without();
+        note(
+            FaultKind::StaleFlash,
+            result.map_err(|why| format!("the database ran on without its flash: {why}")),
+        )
+    }
+
+    fn ran_without(&mut self) -> Result<Recovered, String> {
+        let cache = &self.script.shape.cache;
+        let oracle = Arc::new(Mutex::new(self.oracle.clone()));
+        let seed = self.rng.next_u64();
+        let media = match cache.tier().filter(|_| cache.keeps_dirty()) {
+            Some(options) => self.detach(options, &oracle, seed)?,
+            None => self.media.fork(),
+        };
+        let machine = Machine::new(media, FaultPlan::none(), 0);
+        let pages = self.script.shape.pages;
+        let body = || -> Result<(), Stop> {
             let layer = DiskLayer::open(machine.disk(), cache.page_bytes())?;
             let database = Database::new(layer, oracle.clone(), cache.page_bytes(), 1, 2);
             database.recover(&self.rules(Rules::crash(cache)))?;
@@ -340,25 +361,11 @@ impl Trial<'_> {
             database.run(0, &ops)?;
             database.shutdown()
         };
-        let done = undisturbed(seed, body).and_then(|result| {
-            result.map_err(|stop| match stop {
-                Stop::Wrong(sentence) => sentence,
-                Stop::Refused(error) => error.to_string(),
-            })
-        });
-        let result = match done {
-            Err(why) => Err(why),
-            Ok(()) => {
-                let known = oracle.lock().clone();
-                let media = Media { flash: self.media.flash.fork("flash"), ..machine.after_crash(seed) };
-                let rules = self.rules(Rules::exchanged(cache));
-                recover(&self.script.shape, media, &known, &rules, self.rng.next_u64(), false)
-            }
-        };
-        note(
-            FaultKind::StaleFlash,
-            result.map_err(|why| format!("the database ran on without its flash: {why}")),
-        )
+        undisturbed(seed, body)?.map_err(Stop::sentence)?;
+        let known = oracle.lock().clone();
+        let media = Media { flash: self.media.flash.fork("flash"), ..machine.after_crash(seed) };
+        let rules = self.rules(Rules::exchanged(cache));
+        recover(&self.script.shape, media, &known, &rules, self.rng.next_u64(), false)
     }
 
     /// One write to flash of each kind was lost, misdirected, … before power failed.
