@@ -5,15 +5,14 @@
 //! of FaCE's database) at a scale of 1 : 50. The last column writes as FaCE does: the same mix, but writes gathered into
 //! groups of 64 pages that follow each other on the device.
 
-use entresol_device::{Device, MemoryDevice, Profile, Scale};
-use entresol_runtime::rng::Rng;
-use entresol_runtime::sim::{SimConfig, Simulation};
-use entresol_runtime::{now, sleep, spawn};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+#[path = "../tests/support/mixed.rs"]
+mod support;
 
-const MB: u64 = 1_000_000;
+use entresol_device::{Device, Profile};
+use entresol_runtime::sim::{SimConfig, Simulation};
+use entresol_runtime::{now, sleep};
+use std::time::{Duration, Instant};
+use support::{Mix, start};
 
 struct Figures {
     iops: f64,
@@ -24,38 +23,13 @@ struct Figures {
 fn drive(profile: Profile, region_mb: u64, tasks: u64, read_percent: u64, group: u64) -> Figures {
     Simulation::new(SimConfig::default())
         .run(move || {
-            let memory = MemoryDevice::new("data", region_mb * MB);
-            let pages = memory.geometry().capacity_bytes / 4096;
-            let device = Arc::new(profile.build(memory, Scale::of(50, 1)));
-            let staged = Arc::new(AtomicU64::new(0));
-            for task in 0..tasks {
-                let (device, staged) = (device.clone(), staged.clone());
-                spawn("client", move || {
-                    let mut rng = Rng::new(task);
-                    let mut page = [0; 4096];
-                    let pages_of_group = vec![0; group as usize * 4096];
-                    loop {
-                        let offset = rng.below(pages) * 4096;
-                        if rng.below(100) < read_percent {
-                            device.read(offset, &mut page).expect("the model does not fail");
-                        } else if group == 1 {
-                            device.write(offset, &page).expect("the model does not fail");
-                        } else {
-                            let number = staged.fetch_add(1, Ordering::Relaxed);
-                            if number % group == group - 1 {
-                                let offset = number / group % (pages / group) * group * 4096;
-                                device.write(offset, &pages_of_group).expect("the model does not fail");
-                            }
-                        }
-                    }
-                });
-            }
+            let device = start(profile, region_mb, Mix { tasks, read_percent, group });
             // Enough for hundreds of thousands of requests, whatever the drive.
             let seconds = if profile.name == "nvme" { 1 } else { 20 };
             sleep(Duration::from_secs(seconds));
-            let (before, start) = (device.counters(), now());
+            let (before, from) = (device.counters(), now());
             sleep(Duration::from_secs(seconds));
-            let (after, seconds) = (device.counters(), now().since(start).as_secs_f64());
+            let (after, seconds) = (device.counters(), now().since(from).as_secs_f64());
             let bytes = after.read_bytes + after.written_bytes - before.read_bytes - before.written_bytes;
             Figures {
                 iops: (bytes / 4096) as f64 / seconds,
@@ -71,7 +45,7 @@ fn main() {
     println!(
         "profile   tasks  region      100% read     100% write      57/43 mix    util   amplif.   57/43 in groups"
     );
-    let start = Instant::now();
+    let began = Instant::now();
     let asked: Vec<String> = std::env::args().skip(1).collect();
     let all = ["mlc", "slc", "mlc-x25m", "nvme"].map(str::to_owned).to_vec();
     for name in if asked.is_empty() { all } else { asked } {
@@ -94,5 +68,5 @@ fn main() {
             }
         }
     }
-    eprintln!("({:.1} s)", start.elapsed().as_secs_f64());
+    eprintln!("({:.1} s)", began.elapsed().as_secs_f64());
 }

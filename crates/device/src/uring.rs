@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::file::{FileOptions, OpenFile};
-use crate::{Counters, Device, DeviceError, Geometry, Io, bounce, check};
+use crate::{Counters, Device, DeviceError, Geometry, Io, bounce};
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use std::cell::RefCell;
@@ -241,10 +241,7 @@ impl Device for UringDevice {
     }
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
-        self.0.check_alive()?;
-        check::batch(&self.0.name, self.0.geometry, batch)?;
-        let _busy = self.0.busy.start();
-        self.0.counters.count(batch);
+        let _busy = self.0.begin(batch)?;
         match batch {
             // Alone, a request is cheaper as a system call.
             [Io::Read { offset, buffer }] => return self.0.read_at(*offset, buffer),

@@ -1,14 +1,14 @@
 //! What makes a modelled SSD more than its pure rates (MISSION, "What FaCE's result stands on").
 
+#[path = "support/mixed.rs"]
+mod support;
+
 use entresol_device::{Device, MemoryDevice, Profile, Scale};
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};
-use entresol_runtime::{now, sleep, spawn};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use entresol_runtime::{now, sleep};
 use std::time::Duration;
-
-const MB: u64 = 1_000_000;
+use support::{MB, Mix, start};
 
 /// Page I/Os a second of 50 tasks in a closed loop on a region that stands for one 50 times as large. Writes are single
 /// pages at random, or `group` pages that follow each other on the device.
@@ -16,40 +16,15 @@ fn mixed_in_groups(name: &'static str, region_mb: u64, read_percent: u64, group:
     let profile = Profile::named(name).expect("the profile is known");
     Simulation::new(SimConfig::default())
         .run(move || {
-            let memory = MemoryDevice::new("data", region_mb * MB);
-            let pages = memory.geometry().capacity_bytes / 4096;
-            let device = Arc::new(profile.build(memory, Scale::of(50, 1)));
-            let staged = Arc::new(AtomicU64::new(0));
-            for task in 0..50 {
-                let (device, staged) = (device.clone(), staged.clone());
-                spawn("client", move || {
-                    let mut rng = Rng::new(task);
-                    let mut page = [0; 4096];
-                    let pages_of_group = vec![0; group as usize * 4096];
-                    loop {
-                        let offset = rng.below(pages) * 4096;
-                        if rng.below(100) < read_percent {
-                            device.read(offset, &mut page).expect("the model does not fail");
-                        } else if group == 1 {
-                            device.write(offset, &page).expect("the model does not fail");
-                        } else {
-                            let number = staged.fetch_add(1, Ordering::Relaxed);
-                            if number % group == group - 1 {
-                                let offset = number / group % (pages / group) * group * 4096;
-                                device.write(offset, &pages_of_group).expect("the model does not fail");
-                            }
-                        }
-                    }
-                });
-            }
+            let device = start(profile, region_mb, Mix { tasks: 50, read_percent, group });
             // Some hundred thousand requests.
             let unit = if name == "nvme" { Duration::from_millis(50) } else { Duration::from_secs(1) };
             sleep(5 * unit);
-            let (before, start) = (device.counters(), now());
+            let (before, from) = (device.counters(), now());
             sleep(10 * unit);
             let after = device.counters();
             let bytes = after.read_bytes + after.written_bytes - before.read_bytes - before.written_bytes;
-            (bytes / 4096) as f64 / now().since(start).as_secs_f64()
+            (bytes / 4096) as f64 / now().since(from).as_secs_f64()
         })
         .unwrap()
 }
@@ -139,12 +114,12 @@ fn synced_writes(name: &'static str) -> Duration {
         .run(move || {
             let profile = Profile::named(name).expect("the profile is known");
             let device = profile.build(MemoryDevice::new("data", 40 * MB), Scale::FULL);
-            let start = now();
+            let from = now();
             for request in 0..100 {
                 device.write(request * 4096, &[0; 4096]).expect("the model does not fail");
                 device.sync().expect("the model does not fail");
             }
-            now().since(start) / 100
+            now().since(from) / 100
         })
         .unwrap()
 }

@@ -8,7 +8,6 @@ mod options;
 pub(crate) use open::OpenFile;
 pub use options::FileOptions;
 
-use crate::check;
 use crate::{Counters, Device, DeviceError, Geometry, Io};
 use std::path::Path;
 
@@ -40,10 +39,7 @@ impl Device for FileDevice {
     }
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
-        self.0.check_alive()?;
-        check::batch(&self.0.name, self.0.geometry, batch)?;
-        let _busy = self.0.busy.start();
-        self.0.counters.count(batch);
+        let _busy = self.0.begin(batch)?;
         for io in batch {
             match io {
                 Io::Read { offset, buffer } => self.0.read_at(*offset, buffer)?,

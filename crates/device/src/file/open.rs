@@ -5,9 +5,9 @@
 
 use super::options::FileOptions;
 use crate::bounce;
-use crate::busy::BusyClock;
+use crate::busy::{Busy, BusyClock};
 use crate::check::{self, SharedCounters};
-use crate::{Counters, DeviceError, Geometry};
+use crate::{Counters, DeviceError, Geometry, Io};
 use entresol_runtime::{now, sleep};
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fstatvfs, ftruncate};
 use rustix::io::Errno;
@@ -111,6 +111,15 @@ impl OpenFile {
             None => Ok(()),
             Some(reason) => Err(DeviceError::Dead { device: self.name.clone(), reason: reason.clone() }),
         }
+    }
+
+    /// Checks and counts `batch`; the device is busy until the guard is dropped.
+    pub fn begin(&self, batch: &[Io<'_>]) -> Result<Busy<'_>, DeviceError> {
+        self.check_alive()?;
+        check::batch(&self.name, self.geometry, batch)?;
+        let busy = self.busy.start();
+        self.counters.count(batch);
+        Ok(busy)
     }
 
     pub fn needs_bounce(&self, buffer: &[u8]) -> bool {

@@ -1,6 +1,9 @@
 //! Memory that a client uses again for every transaction, so that no row is allocated.
 
-use crate::schema::{CustomerId, ItemId, OrderLineKey, OrderLineRow};
+use crate::database::Database;
+use crate::error::TpccError;
+use crate::schema::{CustomerId, ItemId, OrderKey, OrderLineKey, OrderLineRow};
+use entresol_store::{Direction, Lock, Txn};
 
 /// Scratch memory of one client.
 #[derive(Default)]
@@ -22,4 +25,27 @@ impl Buffers {
     pub fn lines(&self) -> &[(OrderLineKey, OrderLineRow)] {
         &self.lines
     }
+}
+
+/// Reads the lines of an order into `lines`, in their order.
+pub(super) fn read_lines(
+    database: &Database,
+    txn: &mut Txn,
+    of: OrderKey,
+    lock: Lock,
+    lines: &mut Vec<(OrderLineKey, OrderLineRow)>,
+) -> Result<(), TpccError> {
+    let OrderKey { warehouse, district, order } = of;
+    lines.clear();
+    database.tables().order_lines.scan(
+        txn,
+        &OrderLineKey::first_of(warehouse, district, order),
+        &OrderLineKey::first_of(warehouse, district, order.next()),
+        Direction::Forward,
+        lock,
+        |key, line| {
+            lines.push((*key, *line));
+            true
+        },
+    )
 }

@@ -3,14 +3,14 @@
 //! It runs at once, within the client and in one transaction, instead of being queued (clause 2.7.2.1): there is no
 //! deferred execution and no result file.
 
+use super::buffers::read_lines;
 use super::{Buffers, Terminal, commit};
 use crate::database::Database;
 use crate::error::TpccError;
 use crate::random::Random;
 use crate::scale::DISTRICTS;
 use crate::schema::{
-    CarrierId, Cents, CustomerKey, DistrictId, NewOrderKey, OrderId, OrderKey, OrderLineKey, Timestamp,
-    WarehouseId,
+    CarrierId, Cents, CustomerKey, DistrictId, NewOrderKey, OrderId, OrderKey, Timestamp, WarehouseId,
 };
 use entresol_store::{Direction, Lock, Txn};
 use zerocopy::little_endian::U16;
@@ -83,21 +83,9 @@ fn deliver_oldest(
 
     let now = Timestamp::now();
     let mut amount = Cents::ZERO;
-    let lines = &mut buffers.lines;
-    lines.clear();
-    tables.order_lines.scan(
-        txn,
-        &OrderLineKey::first_of(warehouse, district, order),
-        &OrderLineKey::first_of(warehouse, district, order.next()),
-        Direction::Forward,
-        Lock::Exclusive,
-        |key, line| {
-            amount += line.amount;
-            lines.push((*key, *line));
-            true
-        },
-    )?;
-    for (key, line) in lines {
+    read_lines(database, txn, order_key, Lock::Exclusive, &mut buffers.lines)?;
+    for (key, line) in &mut buffers.lines {
+        amount += line.amount;
         line.delivery = now;
         tables.order_lines.update(txn, key, line)?;
     }

@@ -1,12 +1,13 @@
 //! Order-Status (clause 2.6): what became of a customer's last order.
 
+use super::buffers::read_lines;
 use super::{Buffers, CustomerChoice, Terminal, commit};
 use crate::database::Database;
 use crate::error::TpccError;
 use crate::random::Random;
 use crate::schema::{
-    CarrierId, Cents, CustomerId, CustomerKey, CustomerOrderKey, DistrictId, OrderId, OrderKey, OrderLineKey,
-    Timestamp, WarehouseId,
+    CarrierId, Cents, CustomerId, CustomerKey, CustomerOrderKey, DistrictId, OrderId, OrderKey, Timestamp,
+    WarehouseId,
 };
 use entresol_store::{Direction, Lock, Txn};
 
@@ -88,21 +89,10 @@ fn look(
         table: tables.customer_orders.name(),
         key: format!("{:?}", bound(0)),
     })?;
-    let found = tables.orders.require(txn, &OrderKey { warehouse, district, order }, Lock::Shared, row)?;
+    let order_key = OrderKey { warehouse, district, order };
+    let found = tables.orders.require(txn, &order_key, Lock::Shared, row)?;
     let (entry, carrier) = (found.entry, found.carrier);
 
-    let lines = &mut buffers.lines;
-    lines.clear();
-    tables.order_lines.scan(
-        txn,
-        &OrderLineKey::first_of(warehouse, district, order),
-        &OrderLineKey::first_of(warehouse, district, order.next()),
-        Direction::Forward,
-        Lock::Shared,
-        |key, line| {
-            lines.push((*key, *line));
-            true
-        },
-    )?;
+    read_lines(database, txn, order_key, Lock::Shared, &mut buffers.lines)?;
     Ok(OrderStatusOutput { customer, balance, order, entry, carrier })
 }
