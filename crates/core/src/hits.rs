@@ -1,4 +1,6 @@
-//! Fetches noted for later, so that a hit does not change lists: see [`crate::policy::lc`].
+//! Fetches noted for later, so that a hit does not change lists: these are changed for a whole batch before anything is
+//! decided by them (Ding et al.: BP-Wrapper, ICDE 2009). A hit touches fewer cache lines of the lists' nodes, and the nodes
+//! of a batch are fetched from memory at once. No decision changes.
 //!
 //! Invariant: a slot in the batch holds the page that was fetched; the policy empties the batch before a slot changes hands
 //! and before it decides anything by its lists.
@@ -35,11 +37,21 @@ impl Partition<'_> {
         hits.count as usize == BATCH
     }
 
-    /// Takes the batch, so that none is left.
+    /// Empties the batch: does `each` with its slots, in order. `list_of` guesses the list that a slot goes to.
     #[inline]
-    pub(crate) fn take_hits(&mut self) -> Hits {
-        let hits = self.head.hits;
+    pub(crate) fn catch_up_with(
+        &mut self,
+        list_of: impl Fn(&Self, u32) -> u32,
+        mut each: impl FnMut(&mut Self, u32),
+    ) {
+        if self.head.hits.count == 0 {
+            return;
+        }
+        let batch = self.head.hits;
         self.head.hits.count = 0;
-        hits
+        self.touch_nodes(batch.slots(), list_of);
+        for slot in batch.slots() {
+            each(self, *slot);
+        }
     }
 }

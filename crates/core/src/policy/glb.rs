@@ -15,7 +15,7 @@
 //! DRAM nor its sweep of the flash might meet it). It moves to the MRU position, and when DRAM hands it down unchanged, it
 //! need not be written. Victims are emptied ahead of demand, see [`super::lru`].
 
-use super::{ONLY_LIST, Offer, OneList, Verdict};
+use super::{Offer, OneList, Verdict};
 use crate::region::Partition;
 
 /// Global LRU.
@@ -27,7 +27,7 @@ impl OneList for Glb {
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         let there = partition.find(offer.page);
         if let Some(slot) = there.filter(|entry| !offer.fdirty && *entry < partition.head.slots) {
-            partition.move_to_back(ONLY_LIST, slot);
+            Self::used(partition, slot);
         }
         Verdict::enter_if(offer.fdirty || there.is_none())
     }

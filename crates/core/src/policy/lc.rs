@@ -11,9 +11,7 @@
 //! staging. The last reference of a page that left flash is remembered for `history` pages ([`history`]): without it
 //! LRU-2 falls below FIFO.
 //!
-//! Fetches are noted in a batch, and the lists are changed for all of them together before anything is decided by the lists
-//! (Ding et al.: BP-Wrapper, ICDE 2009): a hit touches one cache line of the lists' nodes less often, and the nodes of a
-//! batch are fetched from memory at once. No decision changes.
+//! Fetches are noted in a batch ([`crate::hits`]).
 //!
 //! Deviations: intervals instead of exact times ([`lists`]); the cleaner goes from cold to hot and then begins again,
 //! instead of searching from the coldest page each time, so a page that became cold and dirty behind it waits for its
@@ -95,18 +93,14 @@ impl Policy for Lc {
 impl Partition<'_> {
     /// Gives the pages of the batch their places in the lists, in the order in which they were fetched.
     fn catch_up(&mut self) {
-        if self.head.hits.slots().is_empty() {
-            return;
-        }
-        let batch = self.take_hits();
-        self.touch_nodes(batch.slots(), |partition, slot| partition.list_for(partition.note(slot)));
-        for slot in batch.slots() {
-            let now = self.tick();
-            let penultimate = self.note(*slot);
-            self.set_note(*slot, now);
-            self.take_out(*slot);
-            let list = self.list_for(penultimate);
-            self.push_back(list, *slot);
-        }
+        let list_of = |partition: &Self, slot| partition.list_for(partition.note(slot));
+        self.catch_up_with(list_of, |partition, slot| {
+            let now = partition.tick();
+            let penultimate = partition.note(slot);
+            partition.set_note(slot, now);
+            partition.take_out(slot);
+            let list = partition.list_for(penultimate);
+            partition.push_back(list, slot);
+        });
     }
 }

@@ -10,6 +10,8 @@
 //!
 //! A policy is an `impl` of [`OneList`] with what is its own: with LRU order that is its admission and nothing else.
 //!
+//! Uses that move pages are noted in a batch ([`crate::hits`]).
+//!
 //! Invariant: the list holds the slots that hold a page, each once, in the order in which their writes were completed, but
 //! for what uses move.
 
@@ -30,12 +32,19 @@ pub(crate) trait OneList {
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict;
     /// The page in `slot` is used. Here: it moves to the MRU end.
     fn used(partition: &mut Partition<'_>, slot: u32) {
-        partition.move_to_back(ONLY_LIST, slot);
+        if partition.defer_hit(slot) {
+            catch_up(partition);
+        }
     }
     /// The slot to empty next. Here: the first that is idle.
     fn victim(partition: &mut Partition<'_>) -> Option<u32> {
         partition.first_idle(ONLY_LIST)
     }
+}
+
+/// Moves the pages of the batch to the MRU end, in the order in which they were used.
+fn catch_up(partition: &mut Partition<'_>) {
+    partition.catch_up_with(|_, _| ONLY_LIST, |partition, slot| partition.move_to_back(ONLY_LIST, slot));
 }
 
 impl<P: OneList> Policy for P {
@@ -57,6 +66,7 @@ impl<P: OneList> Policy for P {
     }
 
     fn on_enter(partition: &mut Partition<'_>, slot: u32) {
+        catch_up(partition);
         partition.push_back(ONLY_LIST, slot);
     }
 
@@ -65,10 +75,12 @@ impl<P: OneList> Policy for P {
     }
 
     fn on_leave(partition: &mut Partition<'_>, slot: u32) {
+        catch_up(partition);
         partition.take_out(slot);
     }
 
     fn victim(partition: &mut Partition<'_>) -> Option<u32> {
+        catch_up(partition);
         <P as OneList>::victim(partition)
     }
 }
