@@ -2,7 +2,7 @@
 //! (3LA §3): without a flash device the same store is the two-layer baseline.
 
 use crate::TierError;
-use entresol_core::{Lsn, PageId};
+use entresol_core::{Lsn, PageId, Position};
 use std::sync::Weak;
 
 /// Where a page was found.
@@ -74,10 +74,24 @@ pub trait Layer: Send + Sync {
     fn checkpoint(&self) -> Result<(), TierError>;
     /// Tells the layer whom to ask for victims and to tell of destages. Called once, before the first fetch.
     fn attach(&self, upstream: Weak<dyn Upstream>);
+    /// What the open has found of a log on flash; `None` where there is none, or where it began empty.
+    fn survivors(&self) -> Option<&Survivors> {
+        None
+    }
     /// Counters since open.
     fn metrics(&self) -> TierMetrics;
     /// Ends background work after draining staging. The directory is made durable, so the next open is warm.
     fn close(&self) -> Result<(), TierError>;
+}
+
+/// What an open has found of a log on flash, to be compared with what was said to be durable. The newest groups lie beyond
+/// what the flash itself knows to have been durable: damaged or lost, they look like groups that were never written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survivors {
+    /// Where the log ends.
+    pub rear: Position,
+    /// Where groups before it begin of which something counts as never written.
+    pub missing: Vec<Position>,
 }
 
 /// What a layer asks of the buffer pool above it.
@@ -88,8 +102,9 @@ pub trait Upstream: Send + Sync {
     /// The version of `page` with `lsn` is now on disk: a frame holding it unchanged is no longer `dirty`.
     fn destaged(&self, page: PageId, lsn: Lsn);
     /// These versions, newer than disk when they were handed down, will survive a crash: a restart need not redo what is
-    /// in them. May be told late or not at all. Must not wait for the layer.
-    fn durable(&self, _pages: &[(PageId, Lsn)]) {}
+    /// in them. May be told late or not at all. Must not wait for the layer. `group`: where the group begins on flash with
+    /// which they were written, to be compared with [`Layer::survivors`] at a restart; `None`: they are on disk.
+    fn durable(&self, _pages: &[(PageId, Lsn)], _group: Option<Position>) {}
 }
 
 /// Counters of a layer since it was opened. All in pages unless said otherwise.

@@ -19,7 +19,7 @@ mod signal;
 mod syncs;
 mod tier;
 
-pub use api::{Fetched, HandedDown, Layer, Source, TierMetrics, Upstream, Victim};
+pub use api::{Fetched, HandedDown, Layer, Source, Survivors, TierMetrics, Upstream, Victim};
 pub use disk::DiskLayer;
 pub use entresol_format::layout::disk_offset;
 pub use entresol_format::superblock::Mode;
@@ -28,4 +28,4 @@ pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
 pub use fragments::{FragmentOptions, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use options::{TierOptions, flash_bytes};
 pub use points::POINTS;
-pub use tier::{FlashTier, OpenReport};
+pub use tier::{DetachReport, FlashTier, OpenReport, detach};

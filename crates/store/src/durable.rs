@@ -2,8 +2,8 @@
 //! redo what such a page has already, so redo fetches only the pages whose newest version was lost with DRAM.
 //!
 //! A note is appended when the layer says so (a flash group was published, the disk was synced), and becomes durable with
-//! whatever is flushed after it; a lost note costs time, never content. The payload: of each page its number (8) and LSN
-//! (8).
+//! whatever is flushed after it; a lost note costs time, never content. The payload: of each page its number (4), where
+//! the group was written that it is durable with (4; 0: it is on disk), and LSN (8).
 //!
 //! Invariant: when a note of (page, LSN) is in the log, a fetch after any later crash gives that version or a newer one,
 //! or finds a write of a newer one torn. In that case the page is redone from its full image in the log. So are pages
@@ -15,19 +15,37 @@ use crate::page::bytes::{Reader, put_u64};
 use crate::wal::log::Draft;
 use crate::wal::{RecordKind, Wal, record};
 use crate::{PageNumber, TxnId, points};
-use entresol_core::{Lsn, PageId};
-use entresol_engine::Layer;
-use std::collections::BTreeMap;
+use entresol_core::{Lsn, PageId, Position};
+use entresol_engine::{Layer, Survivors};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Appends a note.
-pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)]) {
+/// Set in the place of a group, so that it is never 0.
+const ON_FLASH: u32 = 1 << 31;
+
+/// A group's place as a note has it: enough of its position to tell it from those of some terabytes before and after.
+fn place_of(group: Position) -> u32 {
+    ON_FLASH | group.0 as u32
+}
+
+/// Whether an open has not found all of the group in this place.
+fn is_lost(place: u32, survivors: &Survivors) -> bool {
+    if place & ON_FLASH == 0 {
+        return false;
+    }
+    // A distance of 31 bits, with its sign.
+    let behind = (place_of(survivors.rear).wrapping_sub(place) << 1) as i32;
+    behind <= 0 || survivors.missing.iter().any(|group| place_of(*group) == place)
+}
+
+/// Appends a note; `group`: where the group begins on flash that these pages are durable with.
+pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)], group: Option<Position>) {
     if pages.is_empty() {
         return;
     }
     let mut bytes = Vec::with_capacity(record::RECORD_HEADER_BYTES + 16 * pages.len());
     record::start(&mut bytes);
     for (page, lsn) in pages {
-        put_u64(&mut bytes, page.number().into());
+        put_u64(&mut bytes, u64::from(group.map_or(0, place_of)) << 32 | u64::from(page.number()));
         put_u64(&mut bytes, lsn.0);
     }
     let draft = Draft { kind: RecordKind::Durable, txn: TxnId::SYSTEM, chain: None, redo_point: None };
@@ -36,7 +54,11 @@ pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)]) {
 
 /// The newest version of each page that is known to be durable.
 #[derive(Debug, Default)]
-pub(crate) struct DurablePages(BTreeMap<u64, Lsn>);
+pub(crate) struct DurablePages {
+    newest: BTreeMap<u32, Lsn>,
+    /// Pages of which the flash has lost a version that it had.
+    lost: BTreeSet<u32>,
+}
 
 /// What the log says of a page since the redo point.
 #[derive(Clone, Copy, Debug)]
@@ -48,15 +70,27 @@ pub(crate) struct PageHistory {
 }
 
 impl DurablePages {
-    /// Takes in a note's payload; `None` if it makes no sense.
-    pub(crate) fn note(&mut self, payload: &[u8]) -> Option<()> {
+    /// Takes in a note's payload; `None` if it makes no sense. `survivors`: of a log on flash.
+    pub(crate) fn note(&mut self, payload: &[u8], survivors: Option<&Survivors>) -> Option<()> {
         let mut reader = Reader(payload);
         while !reader.is_empty() {
-            let (page, lsn) = (reader.u64()?, Lsn(reader.u64()?));
-            let newest = self.0.entry(page).or_default();
+            let (place, lsn) = (reader.u64()?, Lsn(reader.u64()?));
+            let (page, group) = (place as u32, (place >> 32) as u32);
+            let newest = self.newest.entry(page).or_default();
             *newest = lsn.max(*newest);
+            if survivors.is_some_and(|survivors| is_lost(group, survivors)) {
+                self.lost.insert(page);
+            }
         }
         Some(())
+    }
+
+    /// All notes have been taken in: forgets those of pages of which the flash has lost a version.
+    pub(crate) fn forget_lost(&mut self) {
+        for page in std::mem::take(&mut self.lost) {
+            points::NOTE_LOST.reach();
+            self.newest.remove(&page);
+        }
     }
 
     /// Forgets the notes of pages that are cheaper to redo from their images than to fetch.
@@ -71,17 +105,17 @@ impl DurablePages {
 
     /// The LSN that a fetched `page` must have at least.
     pub(crate) fn least(&self, page: PageNumber) -> Lsn {
-        self.0.get(&u64::from(page.0)).copied().unwrap_or_default()
+        self.newest.get(&page.0).copied().unwrap_or_default()
     }
 
     /// Whether the change of `page` logged at `lsn` is in a durable version.
     pub(crate) fn has(&self, page: PageNumber, lsn: Lsn) -> bool {
-        self.0.get(&u64::from(page.0)).is_some_and(|durable| lsn <= *durable)
+        self.newest.get(&page.0).is_some_and(|durable| lsn <= *durable)
     }
 
     /// The page turned out to be damaged: trust no note of it. False if there is none.
     pub(crate) fn forget(&mut self, page: PageId) -> bool {
-        self.0.remove(&u64::from(page.number())).is_some()
+        self.newest.remove(&page.number()).is_some()
     }
 }
 
@@ -97,11 +131,34 @@ mod tests {
             put_u64(&mut payload, lsn);
         }
         let mut pages = DurablePages::default();
-        assert_eq!(pages.note(&payload), Some(()));
-        assert_eq!(pages.note(&payload[..20]), None, "half an entry");
+        assert_eq!(pages.note(&payload, None), Some(()));
+        assert_eq!(pages.note(&payload[..20], None), None, "half an entry");
         let has = |page, lsn| pages.has(PageNumber(page), Lsn(lsn));
         assert_eq!([has(7, 300), has(7, 301), has(8, 100), has(9, 1)], [true, false, true, false]);
         assert!(pages.forget(PageId::new(0, 7)) && !pages.forget(PageId::new(0, 7)));
         assert!(!pages.has(PageNumber(7), Lsn(1)));
+    }
+
+    #[test]
+    fn what_the_flash_has_lost_is_not_believed() {
+        // Positions count on for ever, and a note has 31 bits of them.
+        for rear in [64, 1 << 31, (1 << 40) + 8, u64::from(u32::MAX) + 1] {
+            let survivors = Survivors { rear: Position(rear), missing: vec![Position(rear - 16)] };
+            let lost = |group| is_lost(place_of(Position(group)), &survivors);
+            let found = [rear - 32, rear - 16, rear - 8, rear, rear + 8].map(lost);
+            assert_eq!(found, [false, true, false, true, true], "rear {rear}");
+            assert!(!is_lost(0, &survivors), "it is on disk");
+            let entry = |page: u64, group| u64::from(place_of(Position(group))) << 32 | page;
+            let mut payload = Vec::new();
+            for (place, lsn) in [(entry(7, rear - 8), 100), (entry(8, rear - 16), 100), (9, 100)] {
+                put_u64(&mut payload, place);
+                put_u64(&mut payload, lsn);
+            }
+            let mut pages = DurablePages::default();
+            assert_eq!(pages.note(&payload, Some(&survivors)), Some(()));
+            pages.forget_lost();
+            let known = [7, 8, 9].map(|page| pages.has(PageNumber(page), Lsn(100)));
+            assert_eq!(known, [true, false, true]);
+        }
     }
 }

@@ -62,7 +62,7 @@ pub fn examine_log(device: &dyn Device) -> Result<LogReport, StoreError> {
         report.records += 1;
         report.commits += u64::from(header.kind == RecordKind::Commit);
         if header.kind == RecordKind::Durable {
-            notes.note(payload).ok_or_else(|| nonsense(&header))?;
+            notes.note(payload, None).ok_or_else(|| nonsense(&header))?;
         }
         for_each_change(&header, payload, |_, ops| {
             let mut reader = Reader(ops);

@@ -4,6 +4,7 @@ entresol_runtime::coverage_points! {
     LOG_LEFTOVER = "restart: the log ends before leftovers of an older life";
     NOTE_SKIPS = "redo: a change is in a durable version";
     NOTE_DISTRUSTED = "redo: begins again without a note that does not hold";
+    NOTE_LOST = "redo: the flash has lost what a note calls durable";
     IMAGE_PREFERRED = "redo: an image in the log is preferred to a page on disk";
     CHANGE_REPEATED = "redo: a change is repeated";
     CHANGE_THERE = "redo: the page has the change";

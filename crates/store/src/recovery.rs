@@ -126,7 +126,7 @@ fn analyse(
         history.records += 1;
         history.note(&header);
         if header.kind == RecordKind::Durable {
-            history.durable.note(payload).ok_or_else(|| nonsense(&header))?;
+            history.durable.note(payload, layer.survivors()).ok_or_else(|| nonsense(&header))?;
         }
         for_each_change(&header, payload, |page, ops| {
             let first = PageOp::decode(&mut Reader(ops)).ok_or_else(|| nonsense(&header))?;
@@ -135,6 +135,7 @@ fn analyse(
             Ok::<(), StoreError>(())
         })?;
     }
+    history.durable.forget_lost();
     history.durable.prefer_images(&pages, layer);
     Ok(history)
 }

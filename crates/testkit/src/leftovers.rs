@@ -6,8 +6,9 @@
 //! Invariant: what happens follows from the seed.
 
 use crate::Bank;
-use crate::life::{Life, finished, prepare, simulation};
-use crate::machine::{Devices, Machine, Media};
+use crate::life::{Life, finished, simulation};
+use crate::machine::{Machine, Media};
+use crate::moments::Moments;
 use crate::system::System;
 use crate::workload::Workload;
 use entresol_device::FaultPlan;
@@ -32,13 +33,6 @@ pub struct Leftovers {
     pub transactions: u64,
 }
 
-/// What a power failure left.
-struct Torn<O> {
-    at: u64,
-    media: Media,
-    oracle: O,
-}
-
 impl Leftovers {
     /// Clients that write long records of little change: one transaction at a time, so that hardly anything is left to be
     /// undone, and without images where the system can do without them.
@@ -52,36 +46,17 @@ impl Leftovers {
     /// What is wrong, in a sentence.
     pub fn run(&self, bank: &Bank) -> Result<u64, String> {
         let mut crashes = 0;
-        for torn in self.tear(bank)? {
+        let moments = Moments {
+            system: self.system,
+            seed: self.seed,
+            transactions: self.transactions,
+            most: MOMENTS_MAX,
+        };
+        for torn in moments.of(bank, |devices, at| devices.after_torn_flush(at))? {
             let told = |why| format!("power failed at operation {} in a flush of the log: {why}", torn.at);
             crashes += self.go_over(bank, torn.media, torn.oracle, torn.at).map_err(told)?;
         }
         Ok(crashes)
-    }
-
-    /// Lives a life, and gives what some power failures would leave of it.
-    fn tear(&self, bank: &Bank) -> Result<Vec<Torn<<Bank as Workload>::Oracle>>, String> {
-        let (media, oracle) = prepare(bank, self.system, self.seed)?;
-        let mut machine = Machine::new(media.freeze().thaw(), FaultPlan::none(), bank.flash_groups());
-        let oracle = Arc::new(Mutex::new(oracle));
-        let torn = Arc::new(Mutex::new((Rng::new(self.seed ^ 0x7ea2), 0, Vec::new())));
-        let (known, found) = (oracle.clone(), torn.clone());
-        machine.observe(move |devices: &Devices, at| {
-            let (rng, seen, torn) = &mut *found.lock();
-            let Some(media) = devices.after_torn_flush(at) else { return };
-            *seen += 1;
-            // Each of all moments is as likely as any other.
-            let state = Torn { at, media, oracle: known.lock().clone() };
-            match rng.below(*seen) {
-                _ if (torn.len() as u64) < MOMENTS_MAX => torn.push(state),
-                place if place < MOMENTS_MAX => torn[place as usize] = state,
-                _ => {}
-            }
-        });
-        let life = Life { seed: self.seed, verify: false, transactions: self.transactions };
-        life.live(bank, self.system, &machine, &oracle)?
-            .ok_or_else(|| "power failed though no crash was planned".to_owned())?;
-        Ok(std::mem::take(&mut torn.lock().2))
     }
 
     /// Restarts again and again; in the end everything is compared.

@@ -25,6 +25,7 @@ pub mod fuzz;
 pub mod leftovers;
 pub mod life;
 pub mod machine;
+mod moments;
 pub mod mutants;
 pub mod report;
 pub mod shared;

@@ -84,7 +84,7 @@ fn refuse_if_bound(label: &Label) -> Result<(), TierError> {
     }
     Err(TierError::Refused(format!(
         "disk {} belongs to the flash cache {}, which may hold newer pages; open it with that flash device, or detach \
-         the cache from it first",
+         the cache from it first (`entresol detach FLASH DISK`)",
         label.disk, label.cache
     )))
 }

@@ -35,7 +35,7 @@ impl DurableNotes {
             std::mem::replace(&mut *written, Vec::with_capacity(PAGES_PER_SYNC + 64))
         };
         disk.sync()?;
-        upstream.durable(&full);
+        upstream.durable(&full, None);
         Ok(())
     }
 }

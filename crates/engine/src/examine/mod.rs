@@ -17,7 +17,7 @@ use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_format::{BLOCK_BYTES, BlockFault};
 
 /// All copies of the superblock, as they are.
-fn superblocks(flash: &dyn Device) -> Result<Vec<Result<Superblock, BlockFault>>, TierError> {
+pub(crate) fn superblocks(flash: &dyn Device) -> Result<Vec<Result<Superblock, BlockFault>>, TierError> {
     let capacity = flash.geometry().capacity_bytes;
     let needed = (COPIES - 1) * COPY_STRIDE + BLOCK_BYTES as u64;
     if capacity < needed {
@@ -35,7 +35,7 @@ fn superblocks(flash: &dyn Device) -> Result<Vec<Result<Superblock, BlockFault>>
 }
 
 /// The newest copy; an error says why there is none.
-fn newest(copies: &[Result<Superblock, BlockFault>]) -> Result<Superblock, TierError> {
+pub(crate) fn newest(copies: &[Result<Superblock, BlockFault>]) -> Result<Superblock, TierError> {
     let newest = copies.iter().flatten().max_by_key(|superblock| superblock.sequence);
     newest.copied().ok_or_else(|| {
         if copies.iter().all(|copy| matches!(copy, Err(BlockFault::Blank))) {

@@ -51,6 +51,8 @@ pub(crate) struct Restored {
     pub front: Position,
     /// The next position.
     pub rear: Position,
+    /// Where groups begin of which something counts as never written.
+    pub missing: Vec<Position>,
     /// Summaries to write before anything else.
     repairs: Vec<ScannedGroup>,
     durable: Position,
@@ -80,8 +82,10 @@ pub(crate) fn restore(
     report.torn = scan.torn;
     reader.report(report);
     let mut repairs = std::mem::take(&mut reader.rebuilt);
-    repairs.extend(scan.groups.into_iter().filter(|group| group.repair));
-    Ok(Restored { region, front: scan.front, rear: scan.rear, repairs, durable: scan.durable })
+    let incomplete = scan.groups.into_iter().filter(|group| group.repair);
+    let missing = incomplete.clone().map(|group| reader.position(group.number)).collect();
+    repairs.extend(incomplete);
+    Ok(Restored { region, front: scan.front, rear: scan.rear, missing, repairs, durable: scan.durable })
 }
 
 impl Restored {

@@ -58,7 +58,7 @@ pub(crate) fn restore_slots(
     let keeps = superblock.policy.directory() == Directory::Slots;
     let directory =
         keeps.then(|| SlotDirectory::of_blocks(blocks.into_iter(), options.slots, superblock.cache));
-    let kept = Kept { directory, temperatures_written, first: Position(0) };
+    let kept = Kept { directory, temperatures_written, first: Position(0), survivors: None };
     Ok(Some(RestoredSlots { region, kept }))
 }
 

@@ -1,11 +1,49 @@
 //! Releasing the disk from its cache: everything newer than disk is copied there, the cache is emptied, and only then is
 //! the disk's label changed.
 
+use super::FlashTier;
 use super::shared::{Shared, flash_error};
+use crate::api::Layer;
 use crate::buffer::AlignedBuffer;
-use crate::{TierError, points};
+use crate::disk::binding::{expect_label, foreign};
+use crate::{TierError, TierOptions, examine, points};
 use entresol_core::{Lookup, PageId};
+use entresol_device::Device;
+use entresol_format::Uuid;
 use entresol_format::superblock::COPIES;
+use std::sync::Arc;
+
+/// What detaching came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DetachReport {
+    /// The cache that the disk was released from.
+    pub cache: Uuid,
+    /// Pages newer than disk that were copied there.
+    pub pages_written: u64,
+    /// What the owner should know, in sentences.
+    pub notices: Vec<String>,
+}
+
+/// Releases `disk` from the cache on `flash`, which nobody has open: opens it as it was opened last, after a shutdown or a
+/// crash, and detaches it.
+///
+/// # Errors
+/// [`TierError::Refused`] if there is no cache on `flash`, or if the two do not belong together (another disk's cache; a disk
+/// that was written without it, or detached from it): then nothing was written. [`TierError::Damaged`] if a page that only
+/// flash has is damaged: then the disk stays bound to the cache.
+pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachReport, TierError> {
+    let superblock = examine::newest(&examine::superblocks(&*flash)?)?;
+    let label = expect_label(&*disk, superblock.page_bytes)?;
+    if let Some(why) = foreign(&superblock, &label) {
+        return Err(TierError::Refused(format!(
+            "{why}; nothing was changed: a cache is detached from the disk that is bound to it"
+        )));
+    }
+    let (tier, opened) = FlashTier::open(flash, disk, TierOptions::of(&superblock))?;
+    tier.detach()?;
+    let notices = opened.notices.into_iter().chain(tier.notice()).collect();
+    Ok(DetachReport { cache: superblock.cache, pages_written: tier.metrics().disk_writes, notices })
+}
 
 impl Shared {
     /// Brings everything that is in staging to flash. False if the disk alone serves.
@@ -39,7 +77,7 @@ impl Shared {
                 })?;
             }
         }
-        self.unbind()
+        self.unbind(Uuid::NIL)
     }
 
     /// Copies the newest version of `page` to disk, if the disk does not have it.

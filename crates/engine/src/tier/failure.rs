@@ -86,7 +86,7 @@ impl Shared {
         });
         let nothing_lost = unsaved.pages == 0 || mutant!("switched-off-while-dirty");
         if self.state.code.load(SeqCst) == LEAVING && flash_failed && nothing_lost {
-            match self.unbind() {
+            match self.unbind(self.superblocks.cache) {
                 Ok(()) => {
                     points::SWITCHED_OFF.reach();
                     let notice =
@@ -107,8 +107,9 @@ impl Shared {
         self.progress.notify_all();
     }
 
-    /// Makes the disk independent of the flash: from here on what lies there is history.
-    pub(crate) fn unbind(&self) -> Result<(), TierError> {
+    /// Makes the disk independent of the flash: from here on what lies there is history. With `remembered` the label goes on
+    /// naming the cache: should its flash come back as it is, it is known to hold nothing that anybody needs.
+    pub(crate) fn unbind(&self, remembered: Uuid) -> Result<(), TierError> {
         let LabelState::Valid(mut label) = read_label(&*self.disk.device)? else {
             return Err(TierError::Refused("the disk's label has become unreadable".to_owned()));
         };
@@ -116,7 +117,7 @@ impl Shared {
             return Ok(());
         }
         label.epoch += 1;
-        label.cache = Uuid::NIL;
+        label.cache = remembered;
         label.dirty_possible = false;
         write_label(&*self.disk.device, &mut label)
     }

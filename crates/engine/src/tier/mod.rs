@@ -35,7 +35,7 @@ mod staging;
 mod superblock;
 mod write;
 
-use crate::api::{Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
+use crate::api::{Fetched, HandedDown, Layer, Survivors, TierMetrics, Upstream, Victim};
 use crate::{TierError, TierOptions};
 use entresol_core::{Lookup, PageId, mutant};
 use entresol_device::Device;
@@ -44,6 +44,7 @@ use parking_lot::Mutex;
 use shared::Shared;
 use std::sync::{Arc, Weak};
 
+pub use detach::{DetachReport, detach};
 pub(crate) use directory::SlotDirectory;
 pub(crate) use open::Kept;
 pub use open::OpenReport;
@@ -165,6 +166,10 @@ impl Layer for FlashTier {
 
     fn attach(&self, upstream: Weak<dyn Upstream>) {
         *self.shared.upstream.lock() = Some(upstream);
+    }
+
+    fn survivors(&self) -> Option<&Survivors> {
+        self.shared.survivors.as_ref()
     }
 
     fn metrics(&self) -> TierMetrics {

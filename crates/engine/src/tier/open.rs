@@ -6,6 +6,7 @@ use super::failure::State;
 use super::shared::Shared;
 use super::staging::Staging;
 use super::superblock::{Superblocks, needed_elsewhere, read_newest, write_superblock};
+use crate::api::Survivors;
 use crate::buffer::PageBuffers;
 use crate::disk::binding::{expect_label, foreign, new_label, new_uuid};
 use crate::disk::{DiskPages, DurableNotes, LabelState, read_label, write_label};
@@ -76,7 +77,7 @@ pub(crate) fn create(
         points::CREATE_REFUSED_DISK.reach();
         return Err(TierError::Refused(format!(
             "disk {} belongs to the flash cache {}, which may hold newer pages; open it with that flash device, or \
-             detach the cache from it first",
+             detach the cache from it first (`entresol detach FLASH DISK`)",
             label.disk, label.cache
         )));
     }
@@ -132,7 +133,7 @@ pub(crate) fn format(
     Ok(assemble(flash, disk, options, superblock, region, kept))
 }
 
-/// What slot placement keeps on flash all the time.
+/// What an open hands on beside the directory: what slot placement keeps on flash all the time, and what was found.
 #[derive(Default)]
 pub(crate) struct Kept {
     /// The slot directory.
@@ -141,6 +142,8 @@ pub(crate) struct Kept {
     pub temperatures_written: u64,
     /// No page that is served from flash entered below this position.
     pub first: Position,
+    /// Log placement: what was found of the log.
+    pub survivors: Option<Survivors>,
 }
 
 impl Kept {
@@ -149,7 +152,7 @@ impl Kept {
         let kept = options.policy.directory() == Directory::Slots;
         let directory =
             kept.then(|| SlotDirectory::empty(&options.layout(), options.slots, superblock.cache));
-        Self { directory, temperatures_written: 0, first: Position(0) }
+        Self { directory, temperatures_written: 0, first: Position(0), survivors: None }
     }
 }
 
@@ -170,6 +173,7 @@ pub(crate) fn assemble(
         flash_syncs: Syncs::default(),
         disk: DiskPages::new(disk, options.page_bytes),
         layout: options.layout(),
+        survivors: kept.survivors,
         salt: superblock.salt(),
         positions,
         region: Mutex::new(region),
@@ -262,8 +266,10 @@ fn open_cache(
         check_shape(&superblock, &options)?;
     }
     check_size(&*flash, &options.layout())?;
-    let worth_reading =
-        superblock.policy.placement() == Placement::Log && (foreign.is_none() || superblock.may_hold_dirty());
+    // It was released when nothing on it was newer than disk any more, though it could not be told so: it was failing.
+    let released = foreign.is_some() && label.cache == superblock.cache && superblock.epoch < label.epoch;
+    let worth_reading = superblock.policy.placement() == Placement::Log
+        && (foreign.is_none() || superblock.may_hold_dirty() && !released);
     let slots = match foreign.is_none() && superblock.policy.placement() == Placement::Slots {
         true => recover::restore_slots(&*flash, &superblock, &options, report)?,
         false => None,
@@ -285,7 +291,7 @@ fn open_cache(
         if report.dirty > 0 && superblock.mode == Mode::WriteBack {
             points::OPEN_FOREIGN_DIRTY.reach();
             return Err(TierError::Refused(format!(
-                "{why}, and it holds {} pages newer than the disk it belongs to; open it with that disk and detach it, or \
+                "{why}, and it holds {} pages newer than the disk it belongs to; open it with that disk and detach it (`entresol detach FLASH DISK`), or \
                  wipe the flash device if these pages are not wanted any more",
                 report.dirty
             )));
@@ -323,6 +329,7 @@ fn open_cache(
                 report.dirty = 0;
             }
             restored.repair(&*flash, &superblock, &options.layout())?;
+            kept.survivors = Some(Survivors { rear: restored.rear, missing: restored.missing.clone() });
             (next.front, next.rear) = (restored.front, restored.rear);
             (next.durable, next.session_rear) = (restored.rear, restored.rear);
             if mutant!("session-rear-not-recorded") {
@@ -406,8 +413,8 @@ fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), Tie
     let shape = |policy: PolicyKind| (policy.placement(), policy.directory());
     if shape(superblock.policy) != shape(options.policy) {
         return Err(TierError::Refused(format!(
-            "cache {} on the flash device was made for policy {}, which places pages differently from {}; detach it and \
-             create a new one",
+            "cache {} on the flash device was made for policy {}, which places pages differently from {}; detach it \
+             (`entresol detach FLASH DISK`) and create a new one",
             superblock.cache,
             superblock.policy.name(),
             options.policy.name()

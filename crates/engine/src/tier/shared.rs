@@ -5,7 +5,7 @@ use super::directory::SlotDirectory;
 use super::failure::State;
 use super::staging::Staging;
 use super::superblock::Superblocks;
-use crate::api::{TierMetrics, Upstream};
+use crate::api::{Survivors, TierMetrics, Upstream};
 use crate::buffer::PageBuffers;
 use crate::disk::{DiskPages, DurableNotes};
 use crate::metrics::Tallies;
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub options: TierOptions,
     pub config: Config,
     pub layout: Layout,
+    /// What the open has found of the log.
+    pub survivors: Option<Survivors>,
     /// Added to positions before they are stamped into pages, so that versions of different caches differ.
     pub salt: u64,
     /// Slot placement: among these are the positions of all pages that are served from flash. The directory keeps a byte of

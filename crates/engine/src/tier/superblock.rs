@@ -85,7 +85,7 @@ pub(crate) fn needed_elsewhere(old: &Superblock, disk: entresol_format::Uuid) ->
     (old.disk != disk && old.may_hold_dirty()).then(|| {
         TierError::Refused(format!(
             "the flash device holds cache {} of another disk, {}, which may have pages newer than that disk; detach it \
-             there, or wipe the flash device if that database is not wanted any more",
+             there (`entresol detach FLASH DISK`), or wipe the flash device if that database is not wanted any more",
             old.cache, old.disk
         ))
     })

@@ -84,7 +84,8 @@ impl Shared {
             }
             *of != group
         });
-        upstream.durable(&durable);
+        let first = Position(group * u64::from(self.config.group_pages));
+        upstream.durable(&durable, Some(first));
     }
 
     /// The next write. Looking for one may already free frames, where newer versions have overtaken what was in them: then

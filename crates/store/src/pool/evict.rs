@@ -2,7 +2,7 @@
 
 use super::{FrameId, Pool};
 use crate::{PageNumber, StoreError};
-use entresol_core::{Lsn, PageId, mutant};
+use entresol_core::{Lsn, PageId, Position, mutant};
 use entresol_engine::{Upstream, Victim};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -150,10 +150,10 @@ impl Upstream for Pool {
         pulled
     }
 
-    fn durable(&self, pages: &[(PageId, Lsn)]) {
+    fn durable(&self, pages: &[(PageId, Lsn)], group: Option<Position>) {
         // During redo there is nothing to append to.
         if let Some(wal) = self.wal.get().filter(|_| self.notes) {
-            crate::durable::append_note(wal, pages);
+            crate::durable::append_note(wal, pages, group);
         }
     }
 

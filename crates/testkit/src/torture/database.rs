@@ -9,7 +9,7 @@
 use super::content::{build, version};
 use super::oracle::Oracle;
 use super::script::Op;
-use entresol_core::{Lsn, PageId};
+use entresol_core::{Lsn, PageId, Position};
 use entresol_engine::{Layer, TierError, Upstream, Victim};
 use entresol_runtime::sleep;
 use entresol_runtime::sync::Mutex as Latch;
@@ -352,7 +352,7 @@ impl Upstream for Database {
         }
     }
 
-    fn durable(&self, pages: &[(PageId, Lsn)]) {
+    fn durable(&self, pages: &[(PageId, Lsn)], _: Option<Position>) {
         let mut oracle = self.oracle.lock();
         pages.iter().for_each(|(page, lsn)| oracle.tell(*page, lsn.0));
     }

@@ -47,8 +47,8 @@ const LOOKED_AT: u64 = 64;
 /// Of a thorough torture's, one of so many is looked at thoroughly, and the others quickly: there is more to see in many
 /// caches than in one.
 const THOROUGH: u64 = 6;
-/// One of so many runs that are looked at is of a whole store.
-const STORE_RUNS: u64 = 12;
+/// Which of as many runs is of a whole store.
+const STORE_RUN: u64 = 32;
 
 /// How thoroughly each life is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl TortureOptions {
 
     /// A run of a whole store, if this is to be one.
     fn store_run(&self, number: u64) -> Option<StoreRun> {
-        let is_one = self.stores && number % (LOOKED_AT * STORE_RUNS) == LOOKED_AT * (STORE_RUNS - 1);
+        let is_one = self.stores && number % LOOKED_AT == STORE_RUN;
         is_one.then(|| StoreRun::draw(self.seed_of(number), &self.targets)).flatten()
     }
 
@@ -206,6 +206,7 @@ pub fn torture(options: &TortureOptions) -> TortureReport {
     for point in tier_points.iter().chain(fragment_points).chain(store_points) {
         let list = if point.count() > 0 { &mut report.reached } else { &mut report.unreached };
         list.push(point.name());
+        report.points.insert(point.name(), point.count());
     }
     if options.shrink
         && let Some(violation) = report.violations.iter_mut().find(|one| options.store_run(one.run).is_none())

@@ -4,6 +4,9 @@ use super::fault::FaultKind;
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// Code points that were reached least often, as many as are printed.
+const RAREST: usize = 8;
+
 /// Something was lost, made up, or served wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -101,6 +104,8 @@ pub struct TortureReport {
     pub reached: Vec<&'static str>,
     /// Named code points that were not reached.
     pub unreached: Vec<&'static str>,
+    /// How often each named code point was reached.
+    pub points: BTreeMap<&'static str, u64>,
     /// Real time taken, in seconds.
     pub seconds: f64,
     /// OS threads that worked.
@@ -130,7 +135,8 @@ impl TortureReport {
 
 impl fmt::Display for TortureReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, runs, tally, systems, violations, reached, unreached, seconds, threads } = self;
+        let Self { seed, runs, tally, systems, violations, reached, unreached, points, seconds, threads } =
+            self;
         let states = tally.states();
         let rate = self.states_per_second();
         writeln!(
@@ -161,6 +167,10 @@ impl fmt::Display for TortureReport {
             let all = reached.len() + unreached.len();
             writeln!(f, "\ncode points reached: {} of {all}", reached.len())?;
             unreached.iter().try_for_each(|point| writeln!(f, "  not reached: {point}"))?;
+            let mut rarest: Vec<_> = reached.iter().map(|point| (points[point], point)).collect();
+            rarest.sort_unstable();
+            rarest.truncate(RAREST);
+            rarest.iter().try_for_each(|(times, point)| writeln!(f, "  {times:>6} times: {point}"))?;
         }
         violations.iter().try_for_each(|violation| writeln!(f, "\n{violation}"))?;
         write!(f, "\n{} violations", violations.len())

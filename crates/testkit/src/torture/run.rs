@@ -19,6 +19,11 @@ const DEPTH_MAX: u32 = 2;
 const CUT_OFF: [u64; DEPTH_MAX as usize] = [32, 48];
 /// States looked at, at most, at one moment of a recovery.
 const IN_RECOVERY_MAX: usize = 12;
+/// States of recoveries that a run looks at, about: there is more to see in many caches than in one.
+const IN_RECOVERIES_MAX: u64 = 8192;
+/// Of what is left of them, one recovery takes at most this part.
+const IN_RECOVERY_PART: u64 = 4;
+
 /// What went wrong.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
@@ -32,6 +37,8 @@ struct Run<'a> {
     effort: Effort,
     rng: Rng,
     tally: Tally,
+    /// States of recoveries looked at.
+    in_recoveries: u64,
     slow: bool,
     jumped: bool,
     /// No device has failed so far: flash and disk must agree at any moment.
@@ -45,6 +52,7 @@ pub(super) fn run(script: &Script, effort: Effort) -> (Tally, Option<Found>) {
         effort,
         rng: Rng::new(script.seed ^ 0x5eed),
         tally: Tally::default(),
+        in_recoveries: 0,
         slow: script.shape.latency_max == SLOW,
         jumped: false,
         sound: true,
@@ -104,10 +112,21 @@ impl Run<'_> {
         Ok(recovered)
     }
 
+    /// One of how many of these moments of a recovery is looked at.
+    fn one_of(&self, points: usize, depth: u32) -> usize {
+        if depth == 0 {
+            return 1;
+        }
+        let left = IN_RECOVERIES_MAX.saturating_sub(self.in_recoveries) / IN_RECOVERY_PART;
+        points.div_ceil((left as usize / IN_RECOVERY_MAX).max(1)).max(1)
+    }
+
     /// Looks at everything that a power failure at one of the points may have left.
     fn explore(&mut self, points: &[Point], depth: u32) -> Result<(), Found> {
         let shape = &self.script.shape;
-        for point in points {
+        let one_of = self.one_of(points.len(), depth);
+        let first = if one_of > 1 { self.rng.below(one_of as u64) as usize } else { 0 };
+        for point in points.iter().skip(first).step_by(one_of) {
             self.sound &= point.trouble.is_none();
             let silent = point.trouble.is_some_and(FaultKind::is_silent);
             let rules = match point.trouble {
@@ -122,6 +141,7 @@ impl Run<'_> {
             while chances.len() > chances_max {
                 chances.swap_remove(self.rng.below(chances.len() as u64) as usize);
             }
+            self.in_recoveries += if depth > 0 { chances.len() as u64 } else { 0 };
             for chance in chances {
                 let kind = match (depth, point.trouble) {
                     (0, Some(kind)) => kind,
@@ -132,7 +152,7 @@ impl Run<'_> {
                     _ => FaultKind::CrashInRecoveryAgain,
                 };
                 let cut_off = CUT_OFF.get(depth as usize).is_some_and(|one_of| self.rng.below(*one_of) == 0);
-                let watch = cut_off && !silent && point.born;
+                let watch = cut_off && !silent && point.born && self.in_recoveries < IN_RECOVERIES_MAX;
                 let seed = self.rng.next_u64();
                 let result = recover(shape, point.media(&chance), &point.oracle, &rules, seed, watch);
                 let where_to = |why| format!("power failed at operation {} ({chance:?}): {why}", point.at);

@@ -124,7 +124,7 @@ impl Script {
     /// Draws a run.
     pub(super) fn draw(seed: u64, targets: &[Target]) -> Script {
         let mut rng = Rng::new(seed);
-        let shape = draw_shape(&mut rng, one(&mut Rng::new(seed ^ 0x7a29), targets));
+        let shape = draw_shape(&mut rng, draw_target(&mut Rng::new(seed ^ 0x7a29), targets));
         let lives = range(&mut rng, 2, 5);
         let lives = (0..lives).map(|life| draw_life(&mut rng, &shape, life + 1 == lives)).collect();
         Script { seed, shape, lives }
@@ -134,6 +134,18 @@ impl Script {
     pub(super) fn target(&self) -> Target {
         self.shape.cache.target()
     }
+}
+
+/// A policy (or SCE), each as likely as any other, and one of its modes.
+fn draw_target(rng: &mut Rng, targets: &[Target]) -> Target {
+    let mut policies: Vec<_> = targets.iter().map(|target| target.policy()).collect();
+    policies.dedup();
+    if policies.len() == 1 {
+        return one(rng, targets);
+    }
+    let policy = one(rng, &policies);
+    let modes: Vec<Target> = targets.iter().copied().filter(|target| target.policy() == policy).collect();
+    one(rng, &modes)
 }
 
 /// A few small fragments, of a volume that has more.

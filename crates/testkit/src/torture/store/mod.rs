@@ -2,7 +2,7 @@
 //! are of this kind.
 //!
 //! A run draws a system, a small bank and its settings, and then: cuts the making and loading of the store off (`birth`),
-//! lives a life with a failing device (`ailing`), tears a flush of the log ([`crate::leftovers`]), and crashes a life at some
+//! lives a life with a failing device (`ailing`), lets bits flip on flash (`damaged`), tears a flush of the log ([`crate::leftovers`]), and crashes a life at some
 //! of its operations, and the restarts from that, with as much DRAM as before or less ([`crate::campaign`]). After each
 //! restart all rows are compared, the accounts' sum is taken, trees and flash are checked.
 //!
@@ -10,6 +10,7 @@
 
 mod ailing;
 mod birth;
+mod damaged;
 
 use super::fault::FaultKind;
 use super::report::Tally;
@@ -30,6 +31,8 @@ const CRASHES: u64 = 20;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoreRun {
     system: System,
+    /// A system whose log needs no images, if one is to be had: they leave few places at which a record could begin.
+    without_images: Option<System>,
     bank: Bank,
     seed: u64,
     transactions: u64,
@@ -58,6 +61,12 @@ impl StoreRun {
         let mut rng = Rng::new(seed);
         let system = *systems.get(rng.below(systems.len().max(1) as u64) as usize)?;
         let needs_images = !does_without_images(system);
+        let without_images: Vec<System> =
+            systems.iter().copied().filter(|system| does_without_images(*system)).collect();
+        let without_images = match needs_images {
+            true => without_images.get(rng.below(without_images.len().max(1) as u64) as usize).copied(),
+            false => Some(system),
+        };
         let bank = Bank {
             clients: 1 + rng.below(8) as u32,
             accounts: 200 + rng.below(500) as u32,
@@ -69,6 +78,7 @@ impl StoreRun {
         let length = rng.below(4) as usize;
         Some(Self {
             system,
+            without_images,
             bank,
             seed: rng.next_u64(),
             transactions: 4 + rng.below([24, 24, 24, 80][length]),
@@ -86,21 +96,20 @@ impl StoreRun {
         let found = self
             .birth(&mut tally)
             .and_then(|()| self.ailing(&mut tally))
+            .and_then(|()| self.damaged(&mut tally))
             .and_then(|()| self.leftovers(&mut tally))
             .and_then(|()| self.campaign(&mut tally));
         (tally, found.err())
     }
 
-    /// Where the log needs no images: they leave few places at which a record could begin.
     fn leftovers(&self, tally: &mut Tally) -> Result<(), Found> {
-        if !does_without_images(self.system) {
-            return Ok(());
-        }
+        let Some(system) = self.without_images else { return Ok(()) };
         let bank = Leftovers::bank(&Bank { full_page_writes: false, ..self.bank });
-        let leftovers = Leftovers { system: self.system, seed: self.seed, transactions: 12 };
-        let crashes = leftovers
-            .run(&bank)
-            .map_err(|why| Found { kind: FaultKind::TornWrite, message: format!("{bank:?}: {why}") })?;
+        let leftovers = Leftovers { system, seed: self.seed, transactions: 12 };
+        let crashes = leftovers.run(&bank).map_err(|why| Found {
+            kind: FaultKind::TornWrite,
+            message: format!("leftovers on {system}, {bank:?}: {why}"),
+        })?;
         *tally.states_by_fault.entry(FaultKind::TornWrite).or_default() += crashes;
         tally.restarts += crashes;
         tally.lives += 1;
@@ -108,7 +117,7 @@ impl StoreRun {
     }
 
     fn campaign(&self, tally: &mut Tally) -> Result<(), Found> {
-        let Self { system, bank, seed, transactions } = *self;
+        let Self { system, bank, seed, transactions, .. } = *self;
         // Some thirty operations a transaction; how many there are is not known before.
         let operations = transactions * u64::from(bank.clients) * 30;
         let stride = (operations / CRASHES).max(1);
