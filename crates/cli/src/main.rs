@@ -47,6 +47,7 @@ fn run(command: Command) -> Result<(), Failure> {
             )),
         },
         Command::Check { flash, disk } => command::check::run(&flash, disk.as_deref()),
+        Command::Detach { flash, disk } => command::detach::run(&flash, &disk),
         Command::Torture(torture) => command::torture::run(&torture),
         Command::Trace { trace } => command::trace::run(&trace),
         Command::Devices => command::devices::run(),

@@ -1,10 +1,11 @@
-//! `entresol check` and `entresol inspect` on a flash cache in files: sound, damaged, foreign, missing.
+//! `entresol check`, `entresol inspect` and `entresol detach` on a flash cache in files: sound, damaged, foreign, missing, in
+//! use.
 
 mod support;
 
 use entresol_core::{Lsn, PageId, PolicyKind};
 use entresol_device::{Device, FileDevice, FileOptions};
-use entresol_engine::{FlashTier, Layer, TierOptions, Victim, flash_bytes};
+use entresol_engine::{DiskLayer, FlashTier, Layer, TierOptions, Victim, flash_bytes};
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -47,6 +48,19 @@ fn outcome(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), out, err)
 }
 
+fn content(paths: &[&Path]) -> Vec<Vec<u8>> {
+    paths.iter().map(|path| std::fs::read(path).expect("a file")).collect()
+}
+
+/// Makes one byte of the page that is full of `byte` another one.
+fn damage(flash: &Path, byte: u8) {
+    // A page of 4096 equal bytes can only be one of ours.
+    let is_it = |page: &[u8]| page[2048..].iter().all(|found| *found == byte);
+    let at = content(&[flash])[0].chunks(4096).position(is_it).expect("the page is on flash");
+    let file = OpenOptions::new().write(true).open(flash).expect("a file");
+    file.write_all_at(&[!byte], at as u64 * 4096 + 3000).expect("a writable file");
+}
+
 #[test]
 fn a_sound_cache_passes_and_is_described() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -63,23 +77,17 @@ fn a_sound_cache_passes_and_is_described() {
 fn looking_changes_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (flash, disk) = cache(folder.path());
-    let read = || [&flash, &disk].map(|path| std::fs::read(path).expect("a file"));
-    let before = read();
+    let before = content(&[&flash, &disk]);
     outcome(&on_files("check", &[&flash, &disk]));
     outcome(&on_files("inspect", &[&flash]));
-    assert!(before == read(), "check or inspect wrote to a device");
+    assert!(before == content(&[&flash, &disk]), "check or inspect wrote to a device");
 }
 
 #[test]
 fn a_damaged_page_fails_the_check() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (flash, disk) = cache(folder.path());
-    // A page of 4096 equal bytes can only be one of ours: one byte of it is changed.
-    let content = std::fs::read(&flash).expect("a file");
-    let at =
-        content.chunks(4096).position(|page| page[2048..].iter().all(|byte| *byte == 77)).expect("page 77");
-    let file = OpenOptions::new().write(true).open(&flash).expect("a file");
-    file.write_all_at(&[0], at as u64 * 4096 + 3000).expect("a writable file");
+    damage(&flash, 77);
     let (status, out, err) = outcome(&on_files("check", &[&flash, &disk]));
     assert_eq!(status, Some(1), "{out}{err}");
     assert!(err.starts_with("entresol: ") && err.contains("flash.img"), "{err}");
@@ -113,4 +121,79 @@ fn the_wrong_disk_fails_the_check() {
     let (_, disk) = cache(other.path());
     let (status, out, err) = outcome(&on_files("check", &[&flash, &disk]));
     assert!(status == Some(1) && err.starts_with("entresol: "), "{out}{err}");
+}
+
+/// Refused with exit status 2 and a sentence with these words, and nothing is written.
+fn detach_is_refused(flash: &Path, disk: &Path, words: &str) {
+    let before = content(&[flash, disk]);
+    let (status, out, err) = outcome(&on_files("detach", &[flash, disk]));
+    assert_eq!((status, out.as_str()), (Some(2), ""), "{err}");
+    assert!(err.starts_with("entresol: ") && err.contains(words), "{err}");
+    assert!(before == content(&[flash, disk]), "what was refused has changed something");
+}
+
+#[test]
+fn after_a_detach_the_disk_alone_has_everything() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (flash, disk) = cache(folder.path());
+    let alone = || {
+        let device = FileDevice::open(&disk, FileOptions::existing()).expect("a file");
+        DiskLayer::open(Arc::new(device), 4096)
+    };
+    let refusal = alone().err().expect("the disk needs its cache").to_string();
+    assert!(refusal.contains("entresol detach FLASH DISK"), "{refusal}");
+    let (status, out, err) = outcome(&on_files("detach", &[&flash, &disk]));
+    assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
+    assert!(out.contains(&format!("{PAGES} pages were written to ")), "{out}");
+    assert!(out.contains("may be taken away"), "{out}");
+    detach_is_refused(&flash, &disk, "the disk was detached from cache");
+    std::fs::remove_file(&flash).expect("a file");
+    let layer = alone().expect("the disk serves alone");
+    let mut page = vec![0; 4096];
+    for number in 1..=PAGES {
+        layer.fetch(PageId(number), &mut page).expect("the page is on disk");
+        assert!(page[2048..].iter().all(|byte| *byte == number as u8), "page {number}");
+    }
+}
+
+#[test]
+fn what_does_not_belong_together_is_not_detached() {
+    let (folder, other) =
+        (tempfile::tempdir().expect("a temporary folder"), tempfile::tempdir().expect("a temporary folder"));
+    let (flash, disk) = cache(folder.path());
+    let (other_flash, other_disk) = cache(other.path());
+    detach_is_refused(&flash, &other_disk, "this disk is");
+    detach_is_refused(&other_flash, &disk, "this disk is");
+    let zeros = folder.path().join("zeros");
+    std::fs::write(&zeros, vec![0; 1 << 20]).expect("a writable folder");
+    detach_is_refused(&zeros, &disk, "holds no cache");
+    detach_is_refused(&flash, &zeros, "no label");
+    let (status, _, err) = outcome(&on_files("detach", &[&folder.path().join("missing"), &disk]));
+    assert!(status == Some(2) && err.contains("missing") && err.contains("check the path"), "{err}");
+    // A copy of the flash from before the disk went on with it.
+    let stale = folder.path().join("stale");
+    std::fs::copy(&flash, &stale).expect("a writable folder");
+    for _ in 0..2 {
+        let open = |path: &Path| Arc::new(FileDevice::open(path, FileOptions::existing()).expect("a file"));
+        let (tier, _) =
+            FlashTier::open(open(&flash), open(&disk), options()).expect("it belongs to the disk");
+        tier.close().expect("nothing fails");
+    }
+    detach_is_refused(&stale, &disk, "the disk was written without it");
+}
+
+#[test]
+fn a_cache_in_use_or_damaged_is_not_detached() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (flash, disk) = cache(folder.path());
+    let user = FileDevice::open(&flash, FileOptions::existing()).expect("a file");
+    detach_is_refused(&flash, &disk, "close it first");
+    drop(user);
+    damage(&flash, 77);
+    let (status, out, err) = outcome(&on_files("detach", &[&flash, &disk]));
+    assert_eq!((status, out.as_str()), (Some(2), ""), "{err}");
+    assert!(err.contains("is damaged") && err.contains("flash slot"), "{err}");
+    // The two still belong together.
+    let (status, out, err) = outcome(&on_files("check", &[&flash, &disk]));
+    assert!(status == Some(1) && !out.contains("do not belong together"), "{out}{err}");
 }

@@ -192,6 +192,32 @@ fn lc_loses_nothing_when_killed() {
     killed_again_and_again(System::Cached(PolicyKind::Lc), 15);
 }
 
+/// What only the flash had when the worker was killed is on disk after `entresol detach`: the flash is not missed.
+#[test]
+fn after_a_detach_nothing_is_missed_without_the_flash() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let cached = store(System::Cached(PolicyKind::FaceGsc), folder.path());
+    let worker = Worker {
+        store: cached.clone(),
+        load: Some(Scale::tiny(1)),
+        clients: 4,
+        think: Duration::ZERO,
+        warmup: Warmup::For(Duration::ZERO),
+        seed: 1,
+    };
+    let mut acknowledged = Vec::new();
+    run_and_kill(&worker, When::Working(Duration::from_millis(150)), &mut acknowledged);
+    let RealPaths { flash, disk, .. } = &cached.paths;
+    let output = Command::new(env!("CARGO_BIN_EXE_entresol")).arg("detach").args([flash, disk]).output();
+    let output = output.expect("the command was built for this test");
+    let said =
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(" pages were written to "), "{said}");
+    std::fs::remove_file(flash).expect("a file");
+    let alone = RealStore { system: System::DiskOnly, tier: None, ..cached };
+    verify(&alone, &acknowledged, true, "on disk alone, after a detach");
+}
+
 /// The cache is empty after each kill: recovery reads the disk.
 #[test]
 fn sce_loses_nothing_when_killed() {

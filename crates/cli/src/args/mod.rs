@@ -51,6 +51,7 @@ Examples:
   entresol devices                        the modelled devices
   entresol trace info FILE                what a trace of page references is like
   entresol check flash.img disk.img       is this flash cache sound?
+  entresol detach flash.img disk.img      bring all pages to disk; then the flash may be taken away
 
 Exit status: 0 all well; 1 a check failed; 2 bad input or a failure (one sentence on stderr says which).";
 
@@ -92,6 +93,26 @@ pub enum Command {
         flash: PathBuf,
         /// The disk that it belongs to
         disk: Option<PathBuf>,
+    },
+    /// Release a disk from its flash cache, so that the flash device may be taken away
+    ///
+    /// Opens the cache as it was opened last (its size, policy and mode stand on it), after a shutdown or a crash of the
+    /// database; copies every page that is newer on flash than on disk to the disk; empties the cache; and only then changes
+    /// the disk's label. From then on the database opens on the disk alone, or with another cache, and this flash device is
+    /// known to be out of date. A crash meanwhile leaves the two bound to each other: run it again. The database must be shut
+    /// down, or have crashed; its log is not touched and its restart finds what it needs on the disk.
+    ///
+    /// Refused, with exit status 2, and nothing written: a flash device without a cache, with another disk's cache, or one that
+    /// this disk has been detached from or has been written without. Also refused: files in use. If a page that only flash has
+    /// is damaged, the sentence names it, and the disk stays bound to the cache.
+    #[command(
+        after_help = "Examples:\n  entresol detach /dev/nvme0n1 /dev/sdb\n  entresol detach flash.img disk.img"
+    )]
+    Detach {
+        /// The flash cache: a file or block device
+        flash: PathBuf,
+        /// The disk that it belongs to
+        disk: PathBuf,
     },
     /// Crash flash caches at every operation, under every fault, and count (exit status 1 if anything is lost)
     ///

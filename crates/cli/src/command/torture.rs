@@ -105,6 +105,7 @@ struct Json<'a> {
     states_per_second: f64,
     reached: &'a [&'static str],
     unreached: &'a [&'static str],
+    points: &'a BTreeMap<&'static str, u64>,
     violations_found: Vec<JsonViolation<'a>>,
 }
 
@@ -155,6 +156,7 @@ impl<'a> Json<'a> {
             states_per_second: report.states_per_second(),
             reached: &report.reached,
             unreached: &report.unreached,
+            points: &report.points,
             violations_found: report.violations.iter().map(violation).collect(),
         }
     }
