@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 /// Size of the buffer behind it.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Records that are looked at together.
-const BATCH: usize = 32;
+/// Records that are read together.
+const RECORDS: usize = 8192;
 /// Longest line of a text format.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
@@ -131,7 +131,7 @@ pub(crate) struct Records<'i, 'a, const RECORD: usize> {
 
 impl<'i, 'a, const RECORD: usize> Records<'i, 'a, RECORD> {
     pub fn new(input: &'i mut Input<'a>) -> Self {
-        Self { input, buffer: vec![0; RECORD * 8192], offset: 0 }
+        Self { input, buffer: vec![0; RECORD * RECORDS], offset: 0 }
     }
 
     /// Gives every record with the offset of its first byte to `each`.
@@ -151,7 +151,7 @@ impl<'i, 'a, const RECORD: usize> Records<'i, 'a, RECORD> {
         })
     }
 
-    /// Gives all records, several at a time, with the offset of their first byte to `batch`.
+    /// Gives all records, many at a time, with the offset of their first byte to `batch`.
     ///
     /// # Errors
     /// As [`Records::each`].
@@ -162,10 +162,8 @@ impl<'i, 'a, const RECORD: usize> Records<'i, 'a, RECORD> {
         loop {
             let filled = self.input.fill(&mut self.buffer, self.offset)?;
             let (records, rest) = self.buffer[..filled].as_chunks::<RECORD>();
-            for records in records.chunks(BATCH) {
-                batch(records, self.offset)?;
-                self.offset += size_of_val(records) as u64;
-            }
+            batch(records, self.offset)?;
+            self.offset += size_of_val(records) as u64;
             if !rest.is_empty() {
                 let name = self.input.name.clone();
                 let reason = format!("its last record has {} of {RECORD} bytes", rest.len());

@@ -1,8 +1,8 @@
 //! The inner loop: one trace through three layers.
 //!
 //! A hit costs a look-up and the relinking of its frame; everything else (time, devices, the flash directory) happens on a
-//! miss. Records are looked at in small batches whose table entries are touched first, so that memory serves several at a
-//! time.
+//! miss. Records are looked at in small batches; the table entries of the next one are touched before, so that memory serves
+//! several at a time while this one is carried out.
 //!
 //! Invariant: records are carried out in the order of the trace.
 
@@ -15,7 +15,7 @@ use entresol_trace::{Op, Request, Trace};
 use std::hint::black_box;
 
 /// Records whose entries are touched ahead.
-const BATCH: usize = 32;
+const BATCH: usize = 16;
 /// Points of the warm-up curve.
 const CURVE_POINTS: usize = 60;
 
@@ -159,17 +159,24 @@ impl<'t, O: Order, T: Tier> Replay<'t, O, T> {
 
     /// Replays the records `from .. to` through DRAM and what lies below.
     fn stretch(&mut self, from: usize, to: usize) {
-        let requests = self.requests;
+        let requests = &self.requests[..to];
+        let batch_at = |at: usize| &requests[at.min(to)..(at + BATCH).min(to)];
+        self.warm(batch_at(from));
         let mut at = from;
         while at < to {
-            let batch = &requests[at..(at + BATCH).min(to)];
-            let pages = batch.iter().map(|request| request.page());
-            black_box(self.pool.warm(pages.clone()) ^ self.tier.warm(pages));
-            for (offset, request) in batch.iter().enumerate() {
+            self.warm(batch_at(at + BATCH));
+            for (offset, request) in batch_at(at).iter().enumerate() {
                 self.record(at + offset, *request);
             }
-            at += batch.len();
+            at += BATCH;
         }
+    }
+
+    /// Touches in memory what the records of `batch` will need.
+    #[inline(always)]
+    fn warm(&self, batch: &[Request]) {
+        let pages = batch.iter().map(|request| request.page());
+        black_box(self.pool.warm(pages.clone()) ^ self.tier.warm(pages));
     }
 
     #[inline(always)]

@@ -20,6 +20,8 @@ struct Record {
 
 /// libCacheSim's operations that leave an object as it is: none, get, gets, read, and "invalid", for unknown.
 const READS: [u8; 5] = [0, 1, 2, 12, 255];
+/// Records whose entries are touched in memory ahead of them, while those before are carried out.
+const BATCH: usize = 16;
 /// Delete: no reference.
 const DELETE: u8 = 9;
 /// The last that is known.
@@ -86,10 +88,17 @@ pub(super) fn read<const BYTES: usize>(
         builder.page(PageId(record.id), op, Some(time_us)).map_err(|misfit| misfit.at(&name, place))
     };
     Records::<BYTES>::new(input).batches(|records, mut offset| {
-        builder.warm(records.iter().map(|bytes| PageId(Record::new(bytes).id)));
-        for bytes in records {
-            add(&mut builder, Record::new(bytes), Place::Byte(offset))?;
-            offset += BYTES as u64;
+        let batch_at = |at: usize| &records[at.min(records.len())..(at + BATCH).min(records.len())];
+        let warm = |builder: &TraceBuilder, at: usize| {
+            builder.warm(batch_at(at).iter().map(|bytes| PageId(Record::new(bytes).id)));
+        };
+        warm(&builder, 0);
+        for at in (0..records.len()).step_by(BATCH) {
+            warm(&builder, at + BATCH);
+            for bytes in batch_at(at) {
+                add(&mut builder, Record::new(bytes), Place::Byte(offset))?;
+                offset += BYTES as u64;
+            }
         }
         Ok(())
     })?;

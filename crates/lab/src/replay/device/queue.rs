@@ -15,7 +15,6 @@
 
 use super::DeviceSpec;
 use entresol_runtime::Time;
-use std::collections::VecDeque;
 
 /// The size that rates of random requests are given for.
 const RATED_BYTES: f64 = 4096.0;
@@ -72,37 +71,72 @@ pub struct Queue {
     service_ns: u64,
 }
 
-/// Spans before `free_at` in which nothing is served yet: requests are told of in the order of those who make them, and one
-/// of a background worker may lie ahead of others' that come earlier. In order of time; none overlap.
-#[derive(Default)]
-struct Idle {
-    spans: VecDeque<(u64, u64)>,
-}
-
-/// Spans that are kept; beyond that the first is forgotten.
+/// Spans that are kept; beyond that the first is forgotten. A power of two.
 const IDLE_SPANS: usize = 64;
 
+/// Spans before `free_at` in which nothing is served yet: requests are told of in the order of those who make them, and one
+/// of a background worker may lie ahead of others' that come earlier. In order of time; none overlap.
+///
+/// A ring; where requests come in order, each that finds the device idle adds a span, and that is all that is ever done here.
+struct Idle {
+    spans: [(u64, u64); IDLE_SPANS],
+    first: usize,
+    length: usize,
+}
+
+impl Default for Idle {
+    fn default() -> Self {
+        Self { spans: [(0, 0); IDLE_SPANS], first: 0, length: 0 }
+    }
+}
+
 impl Idle {
+    fn at(&mut self, nth: usize) -> &mut (u64, u64) {
+        &mut self.spans[(self.first + nth) % IDLE_SPANS]
+    }
+
     /// A span behind all others.
+    #[inline]
     fn add(&mut self, begin: u64, end: u64) {
-        if self.spans.len() == IDLE_SPANS {
-            self.spans.pop_front();
+        if self.length == IDLE_SPANS {
+            self.forget_first();
         }
-        self.spans.push_back((begin, end));
+        *self.at(self.length) = (begin, end);
+        self.length += 1;
+    }
+
+    fn forget_first(&mut self) {
+        self.first = (self.first + 1) % IDLE_SPANS;
+        self.length -= 1;
     }
 
     /// Serves a request that comes at `now` in the first span that has room for it; returns the end of the service.
+    #[inline]
     fn serve(&mut self, now: u64, service: u64) -> Option<u64> {
-        if self.spans.back().is_none_or(|last| now + service > last.1) {
+        if self.length == 0 || now + service > self.at(self.length - 1).1 {
             return None;
         }
-        let room = |&(begin, end): &(u64, u64)| begin.max(now) + service <= end;
-        let span = self.spans.iter_mut().find(|span| room(span))?;
-        let begin = span.0.max(now);
-        span.0 = begin + service;
+        self.serve_before(now, service)
+    }
+
+    #[inline(never)]
+    fn serve_before(&mut self, now: u64, service: u64) -> Option<u64> {
+        let mut nth = 0;
+        let begin = loop {
+            if nth == self.length {
+                return None;
+            }
+            let span = self.at(nth);
+            let begin = span.0.max(now);
+            if begin + service <= span.1 {
+                span.0 = begin + service;
+                break begin;
+            }
+            nth += 1;
+        };
         // What ends before this request comes is of no use to those after it.
-        while self.spans.front().is_some_and(|first| first.1 <= now) {
-            self.spans.pop_front();
+        while self.length > 0 && self.at(0).1 <= now {
+            self.forget_first();
         }
         Some(begin + service)
     }
@@ -120,6 +154,7 @@ impl Queue {
         }
     }
 
+    #[inline]
     fn serve(&mut self, now: Time, (service, extra): (u64, u64)) -> Time {
         self.service_ns += service;
         if let Some(end) = self.idle.serve(now.0, service) {
@@ -159,6 +194,7 @@ impl Queue {
 mod tests {
     use super::super::Catalogue;
     use super::*;
+    use entresol_runtime::rng::Rng;
 
     #[test]
     fn a_lone_request_takes_its_latency_and_many_share_the_rate() {
@@ -193,6 +229,42 @@ mod tests {
         assert_eq!(device.read(Time(100_000), 2, 1), Time(160_000), "behind the one before");
         assert_eq!(device.write(Time(900_000), 3, 1), Time(1_240_000), "too long for what is left before");
         assert_eq!(device.read(Time(900_000), 3, 1), Time(930_000), "but not this one");
+    }
+
+    /// Idle spans, in a few lines.
+    fn naive(spans: &mut Vec<(u64, u64)>, now: u64, service: u64) -> Option<u64> {
+        if spans.last().is_none_or(|last| now + service > last.1) {
+            return None;
+        }
+        let span = spans.iter_mut().find(|span| span.0.max(now) + service <= span.1)?;
+        span.0 = span.0.max(now) + service;
+        let end = span.0;
+        let past = spans.iter().take_while(|span| span.1 <= now).count();
+        spans.drain(..past);
+        Some(end)
+    }
+
+    #[test]
+    fn idle_spans_are_used_as_by_the_naive_model() {
+        let (mut idle, mut spans, mut rng) = (Idle::default(), Vec::new(), Rng::new(5));
+        let (mut free_at, mut used, mut most) = (0, 0, 0);
+        for _ in 0..20_000 {
+            if rng.below(3) < 2 {
+                let begin = free_at + rng.below(5);
+                free_at = begin + 1 + rng.below(30);
+                idle.add(begin, free_at);
+                spans.push((begin, free_at));
+                most = most.max(spans.len());
+                spans.drain(..spans.len().saturating_sub(IDLE_SPANS));
+            } else {
+                let (now, service) = (free_at.saturating_sub(rng.below(2500)), 1 + rng.below(12));
+                let end = idle.serve(now, service);
+                assert_eq!(end, naive(&mut spans, now, service));
+                used += u32::from(end.is_some());
+            }
+            assert_eq!((0..idle.length).map(|nth| *idle.at(nth)).collect::<Vec<_>>(), spans);
+        }
+        assert!(used > 1000 && most > IDLE_SPANS, "{used} used, {most} at most: the oldest was forgotten");
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub struct Device {
 }
 
 enum Timing {
-    Queue(Queue),
+    Queue(Box<Queue>),
     Model {
         stopwatch: Box<Stopwatch>,
         page_bytes: u64,
@@ -25,7 +25,7 @@ enum Timing {
 impl Device {
     /// An idle device by its rates, for pages of `page_bytes`.
     pub fn new(spec: &DeviceSpec, page_bytes: u32) -> Self {
-        Self { timing: Timing::Queue(Queue::new(spec, page_bytes)) }
+        Self { timing: Timing::Queue(Box::new(Queue::new(spec, page_bytes))) }
     }
 
     /// A device of `pages` pages by its detailed model. An SSD starts in the steady state of random writes.
