@@ -6,7 +6,7 @@ use super::recover::{RESEAL, SYSTEMS};
 use crate::{Bank, Campaign};
 use entresol_device::Device;
 use entresol_format::layout::Layout;
-use entresol_format::superblock::COPY_STRIDE;
+use entresol_format::superblock::{COPIES, COPY_STRIDE};
 use entresol_format::{BLOCK_BYTES, segment, summary};
 
 /// For whole images: pages of a few rows each.
@@ -34,7 +34,8 @@ pub fn samples() -> Vec<(&'static str, String, Vec<u8>)> {
             images.filter(|(_, images)| images.encode().len() < IMAGES_BYTES_MAX).last()
         {
             samples.push(("recover", format!("{system}-{at}"), images.encode()));
-            if number == 0 {
+            // The notes in these logs are of pages on disk, and of pages on flash.
+            if matches!(system.name(), "disk-only" | "face-gsc") {
                 let log = Images {
                     extents: images.extents.into_iter().filter(|it| it.0 == 1).collect(),
                     choice: 1,
@@ -66,7 +67,7 @@ fn trimmed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The structures on a flash device, two of each kind.
+/// The structures on a flash device: all superblocks, which are written in turn, and two summaries.
 fn structures(
     flash: &dyn Device,
     layout: &Layout,
@@ -74,7 +75,7 @@ fn structures(
     name: &str,
     samples: &mut Vec<(&'static str, String, Vec<u8>)>,
 ) {
-    for copy in 0..2 {
+    for copy in 0..COPIES {
         let block = read(flash, copy * COPY_STRIDE, BLOCK_BYTES);
         samples.push(("superblock", format!("{name}-{copy}"), trimmed(block)));
     }
