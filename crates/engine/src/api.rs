@@ -2,7 +2,8 @@
 //! (3LA §3): without a flash device the same store is the two-layer baseline.
 
 use crate::TierError;
-use entresol_core::{Lsn, PageId, Position};
+use entresol_core::{Lsn, PageId};
+use entresol_format::losses::Losses;
 use std::sync::Weak;
 
 /// Where a page was found.
@@ -84,14 +85,35 @@ pub trait Layer: Send + Sync {
     fn close(&self) -> Result<(), TierError>;
 }
 
-/// What an open has found of a log on flash, to be compared with what was said to be durable. The newest groups lie beyond
+/// A group of a log on flash that was told to be durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DurableGroup {
+    /// The epoch that wrote it.
+    pub epoch: u64,
+    /// Its number, counted from the first ever.
+    pub number: u64,
+}
+
+/// What an open has found of a log on flash, to be compared with what was told to be durable. The newest groups lie beyond
 /// what the flash itself knows to have been durable: damaged or lost, they look like groups that were never written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survivors {
-    /// Where the log ends.
-    pub rear: Position,
-    /// Where groups before it begin of which something counts as never written.
-    pub missing: Vec<Position>,
+    /// The epoch that begins; all groups were written in earlier ones.
+    pub epoch: u64,
+    /// One past the number of the last group.
+    pub rear: u64,
+    /// Groups before it of which something counts as never written.
+    pub missing: Vec<u64>,
+    /// What opens before this one had not found.
+    pub losses: Losses,
+}
+
+impl Survivors {
+    /// Whether all of `group` is there; no may be wrong for groups of epochs long past.
+    pub fn have(&self, group: DurableGroup) -> bool {
+        let DurableGroup { epoch, number } = group;
+        number < self.rear && !self.missing.contains(&number) && !self.losses.cover(epoch, number)
+    }
 }
 
 /// What a layer asks of the buffer pool above it.
@@ -102,9 +124,9 @@ pub trait Upstream: Send + Sync {
     /// The version of `page` with `lsn` is now on disk: a frame holding it unchanged is no longer `dirty`.
     fn destaged(&self, page: PageId, lsn: Lsn);
     /// These versions, newer than disk when they were handed down, will survive a crash: a restart need not redo what is
-    /// in them. May be told late or not at all. Must not wait for the layer. `group`: where the group begins on flash with
-    /// which they were written, to be compared with [`Layer::survivors`] at a restart; `None`: they are on disk.
-    fn durable(&self, _pages: &[(PageId, Lsn)], _group: Option<Position>) {}
+    /// in them. May be told late or not at all. Must not wait for the layer. `group`: with which they were written to
+    /// flash, to be compared with [`Layer::survivors`] at a restart; `None`: they are on disk.
+    fn durable(&self, _pages: &[(PageId, Lsn)], _group: Option<DurableGroup>) {}
 }
 
 /// Counters of a layer since it was opened. All in pages unless said otherwise.

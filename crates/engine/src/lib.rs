@@ -19,9 +19,10 @@ mod signal;
 mod syncs;
 mod tier;
 
-pub use api::{Fetched, HandedDown, Layer, Source, Survivors, TierMetrics, Upstream, Victim};
+pub use api::{DurableGroup, Fetched, HandedDown, Layer, Source, Survivors, TierMetrics, Upstream, Victim};
 pub use disk::DiskLayer;
 pub use entresol_format::layout::disk_offset;
+pub use entresol_format::losses::{Loss, Losses};
 pub use entresol_format::superblock::Mode;
 pub use error::TierError;
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};

@@ -7,6 +7,7 @@
 pub mod block;
 pub mod label;
 pub mod layout;
+pub mod losses;
 pub mod page;
 pub mod segment;
 pub mod slots;

@@ -4,6 +4,7 @@
 //! Invariant: at any crash at least three of them are whole, and the newest whole one is one of the last two written.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
+use crate::losses::{Losses, RawLosses};
 use entresol_core::{Config, Directory, Placement, PolicyKind, Position, mutant};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -102,7 +103,8 @@ pub struct RawSuperblock {
     pub(crate) session_rear: U64,
     pub(crate) segment_first: U64,
     pub(crate) segment_next: U64,
-    pub(crate) zero: [u8; 3928],
+    pub(crate) losses: RawLosses,
+    pub(crate) zero: [u8; 3800],
 }
 
 const _: () = assert!(size_of::<RawSuperblock>() == BLOCK_BYTES);
@@ -152,6 +154,8 @@ pub struct Superblock {
     pub segment_first: u64,
     /// One past the last complete directory segment.
     pub segment_next: u64,
+    /// What opens have not found of the log.
+    pub losses: Losses,
 }
 
 /// Positions that an open with slot placement has for itself: at 4 KiB a page, 256 TiB of writes.
@@ -191,6 +195,7 @@ impl Superblock {
         raw.session_rear.set(self.session_rear.0);
         raw.segment_first.set(self.segment_first);
         raw.segment_next.set(self.segment_next);
+        raw.losses = self.losses.raw();
         block.copy_from_slice(raw.as_bytes());
         block::seal(block, MAGIC, self.sequence);
     }
@@ -205,6 +210,9 @@ impl Superblock {
         };
         let Some(mode) = Mode::from_code(raw.mode.get()) else {
             return impossible("mode", raw.mode.get().into());
+        };
+        let Some(losses) = Losses::of_raw(&raw.losses) else {
+            return impossible("losses", raw.losses[0].epoch.get());
         };
         let found = Self {
             sequence: header.sequence.get(),
@@ -228,6 +236,7 @@ impl Superblock {
             session_rear: Position(raw.session_rear.get()),
             segment_first: raw.segment_first.get(),
             segment_next: raw.segment_next.get(),
+            losses,
         };
         if !crate::layout::page_bytes_possible(found.page_bytes) {
             return impossible("page size", found.page_bytes.into());

@@ -2,6 +2,7 @@
 
 use entresol_core::{Config, Lsn, PageId, PolicyKind, Position, SlotId, SlotView};
 use entresol_format::label::Label;
+use entresol_format::losses::Losses;
 use entresol_format::segment::{self, ENTRY_BYTES};
 use entresol_format::summary::{self, Entry, Summary};
 use entresol_format::superblock::{Mode, Superblock};
@@ -31,6 +32,7 @@ fn superblock() -> Superblock {
         session_rear: Position(640),
         segment_first: 0,
         segment_next: 4,
+        losses: Losses::default(),
     }
 }
 

@@ -2,8 +2,8 @@
 //! redo what such a page has already, so redo fetches only the pages whose newest version was lost with DRAM.
 //!
 //! A note is appended when the layer says so (a flash group was published, the disk was synced), and becomes durable with
-//! whatever is flushed after it; a lost note costs time, never content. The payload: of each page its number (4), where
-//! the group was written that it is durable with (4; 0: it is on disk), and LSN (8).
+//! whatever is flushed after it; a lost note costs time, never content. The payload: of each page its number (4), the group
+//! on flash that it is durable with (4, see [`code_of`]; 0: it is on disk), and LSN (8).
 //!
 //! Invariant: when a note of (page, LSN) is in the log, a fetch after any later crash gives that version or a newer one,
 //! or finds a write of a newer one torn. In that case the page is redone from its full image in the log. So are pages
@@ -15,37 +15,48 @@ use crate::page::bytes::{Reader, put_u64};
 use crate::wal::log::Draft;
 use crate::wal::{RecordKind, Wal, record};
 use crate::{PageNumber, TxnId, points};
-use entresol_core::{Lsn, PageId, Position};
-use entresol_engine::{Layer, Survivors};
+use entresol_core::{Lsn, PageId, mutant};
+use entresol_engine::{DurableGroup, Layer, Survivors};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Set in the place of a group, so that it is never 0.
+/// Set in the code of a group, so that it is never 0.
 const ON_FLASH: u32 = 1 << 31;
+/// Bits of a group's number in its code; above them eight of its epoch.
+const NUMBER_BITS: u32 = 23;
 
-/// A group's place as a note has it: enough of its position to tell it from those of some terabytes before and after.
-fn place_of(group: Position) -> u32 {
-    ON_FLASH | group.0 as u32
+/// A group as a note has it: enough of its epoch and its number to tell it from those of 255 epochs before, and of four
+/// million groups before and after.
+fn code_of(group: DurableGroup) -> u32 {
+    let number = group.number as u32 & ((1 << NUMBER_BITS) - 1);
+    ON_FLASH | u32::from(group.epoch as u8) << NUMBER_BITS | number
 }
 
-/// Whether an open has not found all of the group in this place.
-fn is_lost(place: u32, survivors: &Survivors) -> bool {
-    if place & ON_FLASH == 0 {
-        return false;
+/// The group of a code, as seen from the end of the log; `None`: it is on disk.
+fn group_of(code: u32, survivors: &Survivors) -> Option<DurableGroup> {
+    if code & ON_FLASH == 0 {
+        return None;
     }
-    // A distance of 31 bits, with its sign.
-    let behind = (place_of(survivors.rear).wrapping_sub(place) << 1) as i32;
-    behind <= 0 || survivors.missing.iter().any(|group| place_of(*group) == place)
+    // 1 to 256 epochs ago.
+    let age =
+        u64::from((survivors.epoch as u8).wrapping_sub((code >> NUMBER_BITS) as u8).wrapping_sub(1)) + 1;
+    // Its sign is that of the bits that a code has.
+    let spare = u32::BITS - NUMBER_BITS;
+    let behind = ((survivors.rear as u32).wrapping_sub(code) << spare) as i32 >> spare;
+    Some(DurableGroup {
+        epoch: survivors.epoch.saturating_sub(age),
+        number: survivors.rear.wrapping_sub(i64::from(behind) as u64),
+    })
 }
 
-/// Appends a note; `group`: where the group begins on flash that these pages are durable with.
-pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)], group: Option<Position>) {
+/// Appends a note; `group`: on flash, that these pages are durable with.
+pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)], group: Option<DurableGroup>) {
     if pages.is_empty() {
         return;
     }
     let mut bytes = Vec::with_capacity(record::RECORD_HEADER_BYTES + 16 * pages.len());
     record::start(&mut bytes);
     for (page, lsn) in pages {
-        put_u64(&mut bytes, u64::from(group.map_or(0, place_of)) << 32 | u64::from(page.number()));
+        put_u64(&mut bytes, u64::from(group.map_or(0, code_of)) << 32 | u64::from(page.number()));
         put_u64(&mut bytes, lsn.0);
     }
     let draft = Draft { kind: RecordKind::Durable, txn: TxnId::SYSTEM, chain: None, redo_point: None };
@@ -75,10 +86,13 @@ impl DurablePages {
         let mut reader = Reader(payload);
         while !reader.is_empty() {
             let (place, lsn) = (reader.u64()?, Lsn(reader.u64()?));
-            let (page, group) = (place as u32, (place >> 32) as u32);
+            let (page, code) = (place as u32, (place >> 32) as u32);
             let newest = self.newest.entry(page).or_default();
             *newest = lsn.max(*newest);
-            if survivors.is_some_and(|survivors| is_lost(group, survivors)) {
+            let lost = survivors.is_some_and(|survivors| {
+                group_of(code, survivors).is_some_and(|group| !survivors.have(group))
+            });
+            if lost && !mutant!("lost-note-believed") {
                 self.lost.insert(page);
             }
         }
@@ -122,6 +136,7 @@ impl DurablePages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use entresol_engine::{Loss, Losses};
 
     #[test]
     fn the_newest_note_of_a_page_counts() {
@@ -141,24 +156,38 @@ mod tests {
 
     #[test]
     fn what_the_flash_has_lost_is_not_believed() {
-        // Positions count on for ever, and a note has 31 bits of them.
-        for rear in [64, 1 << 31, (1 << 40) + 8, u64::from(u32::MAX) + 1] {
-            let survivors = Survivors { rear: Position(rear), missing: vec![Position(rear - 16)] };
-            let lost = |group| is_lost(place_of(Position(group)), &survivors);
-            let found = [rear - 32, rear - 16, rear - 8, rear, rear + 8].map(lost);
-            assert_eq!(found, [false, true, false, true, true], "rear {rear}");
-            assert!(!is_lost(0, &survivors), "it is on disk");
-            let entry = |page: u64, group| u64::from(place_of(Position(group))) << 32 | page;
+        // Groups and epochs count on for ever, and a code has 23 and 8 bits of them.
+        for (rear, epoch) in
+            [(64, 3), (1 << 23, 256), ((1 << 40) + 8, 257), (u64::from(u32::MAX) + 1, 1 << 40)]
+        {
+            let mut losses = Losses::default();
+            losses.note(Loss { epoch: epoch - 1, group: rear - 32 });
+            let survivors = Survivors { epoch, rear, missing: vec![rear - 2], losses };
+            let group = |age, number| DurableGroup { epoch: epoch - age, number };
+            for group in [group(1, rear - 40), group(1, rear + 40), group(2.min(epoch), rear)] {
+                assert_eq!(group_of(code_of(group), &survivors), Some(group));
+            }
+            assert_eq!(group_of(0, &survivors), None, "it is on disk");
+            let told = [
+                (1, Some(group(1, rear - 1)), true),
+                (2, Some(group(1, rear - 2)), false),
+                (3, Some(group(1, rear)), false),
+                (4, None, true),
+                (5, Some(group(2, rear - 33)), true),
+                // Another group was written in its place since.
+                (6, Some(group(2, rear - 32)), false),
+            ];
             let mut payload = Vec::new();
-            for (place, lsn) in [(entry(7, rear - 8), 100), (entry(8, rear - 16), 100), (9, 100)] {
-                put_u64(&mut payload, place);
-                put_u64(&mut payload, lsn);
+            for (page, group, _) in told {
+                put_u64(&mut payload, u64::from(group.map_or(0, code_of)) << 32 | page);
+                put_u64(&mut payload, 100);
             }
             let mut pages = DurablePages::default();
             assert_eq!(pages.note(&payload, Some(&survivors)), Some(()));
             pages.forget_lost();
-            let known = [7, 8, 9].map(|page| pages.has(PageNumber(page), Lsn(100)));
-            assert_eq!(known, [true, false, true]);
+            for (page, group, known) in told {
+                assert_eq!(pages.has(PageNumber(page as u32), Lsn(100)), known, "{group:?} of {survivors:?}");
+            }
         }
     }
 }

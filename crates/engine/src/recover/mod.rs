@@ -22,6 +22,8 @@
 //!   summary of what is left of it, before anything else is written: otherwise, once `D` has passed it, it would be
 //!   trusted. And summaries at or beyond the rear of an earlier open that are older than that open are ignored: what was
 //!   dropped once stays dropped.
+//! - A group that was durable and is damaged looks like a torn one. Who was told that it is durable can ask ([`Survivors`]);
+//!   what is not there is recorded in the superblock before the repair, for a restart that is cut off and begun again.
 
 mod destage;
 mod directory;
@@ -29,11 +31,13 @@ mod scan;
 mod segments;
 mod slots;
 
+use crate::api::Survivors;
 use crate::buffer::AlignedBuffer;
-use crate::tier::flash_error;
+use crate::tier::{flash_error, write_superblock};
 use crate::{OpenReport, TierError, TierOptions, points};
 use entresol_core::{Partition, Position, mutant, region_bytes};
 use entresol_device::Device;
+use entresol_format::losses::Loss;
 use entresol_format::summary::{self, Entry};
 use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, Layout};
@@ -51,8 +55,9 @@ pub(crate) struct Restored {
     pub front: Position,
     /// The next position.
     pub rear: Position,
-    /// Where groups begin of which something counts as never written.
-    pub missing: Vec<Position>,
+    /// Groups before the rear of which something counts as never written.
+    missing: Vec<u64>,
+    group_pages: u64,
     /// Summaries to write before anything else.
     repairs: Vec<ScannedGroup>,
     durable: Position,
@@ -83,12 +88,42 @@ pub(crate) fn restore(
     reader.report(report);
     let mut repairs = std::mem::take(&mut reader.rebuilt);
     let incomplete = scan.groups.into_iter().filter(|group| group.repair);
-    let missing = incomplete.clone().map(|group| reader.position(group.number)).collect();
+    let missing = incomplete.clone().map(|group| group.number).collect();
     repairs.extend(incomplete);
-    Ok(Restored { region, front: scan.front, rear: scan.rear, missing, repairs, durable: scan.durable })
+    let (front, rear, durable) = (scan.front, scan.rear, scan.durable);
+    Ok(Restored { region, front, rear, missing, group_pages: options.group_pages.into(), repairs, durable })
 }
 
 impl Restored {
+    /// What is there and what is not, of the log that `superblock` led to.
+    pub(crate) fn survivors(&self, superblock: &Superblock) -> Survivors {
+        Survivors {
+            epoch: superblock.epoch + 1,
+            rear: self.rear.0 / self.group_pages,
+            missing: self.missing.clone(),
+            losses: superblock.losses,
+        }
+    }
+
+    /// Says durably what is not there, before a repair, or groups written in its place, hide it.
+    pub(crate) fn record_loss(
+        &self,
+        flash: &dyn Device,
+        superblock: &mut Superblock,
+    ) -> Result<(), TierError> {
+        let rear = self.rear.0 / self.group_pages;
+        let group = self.missing.iter().copied().min().map_or(rear, |first| first.min(rear));
+        if !mutant!("losses-not-recorded") {
+            superblock.losses.note(Loss { epoch: superblock.epoch + 1, group });
+        }
+        if self.repairs.is_empty() {
+            // With the first superblock of the new epoch, before anything else.
+            return Ok(());
+        }
+        superblock.sequence += 1;
+        write_superblock(flash, superblock)
+    }
+
     /// Writes the summaries that are missing or wrong, durably.
     pub(crate) fn repair(
         &self,

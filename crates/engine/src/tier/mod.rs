@@ -49,7 +49,7 @@ pub(crate) use directory::SlotDirectory;
 pub(crate) use open::Kept;
 pub use open::OpenReport;
 pub(crate) use shared::flash_error;
-pub(crate) use superblock::{needed_elsewhere, read_newest};
+pub(crate) use superblock::{needed_elsewhere, read_newest, write_superblock};
 
 /// A flash tier between a buffer pool and a disk.
 ///

@@ -18,6 +18,7 @@ use entresol_core::{Directory, Partition, Placement, PolicyKind, Position, mutan
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
+use entresol_format::losses::Losses;
 use entresol_format::superblock::{COPIES, Mode, POSITIONS_OF_AN_OPEN, Superblock};
 use entresol_runtime::now;
 use entresol_runtime::sync::Semaphore;
@@ -121,6 +122,7 @@ pub(crate) fn format(
         session_rear: Position(0),
         segment_first: 0,
         segment_next: 0,
+        losses: Losses::default(),
     };
     // All four copies: none of an older cache may stay.
     for _ in 0..COPIES {
@@ -328,8 +330,11 @@ fn open_cache(
                 ));
                 report.dirty = 0;
             }
+            kept.survivors = Some(restored.survivors(&superblock));
+            let mut before = superblock;
+            restored.record_loss(&*flash, &mut before)?;
+            (next.sequence, next.losses) = (before.sequence, before.losses);
             restored.repair(&*flash, &superblock, &options.layout())?;
-            kept.survivors = Some(Survivors { rear: restored.rear, missing: restored.missing.clone() });
             (next.front, next.rear) = (restored.front, restored.rear);
             (next.durable, next.session_rear) = (restored.rear, restored.rear);
             if mutant!("session-rear-not-recorded") {

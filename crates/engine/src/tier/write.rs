@@ -2,8 +2,8 @@
 //! the group's pages are served from flash, and older versions may go.
 
 use super::shared::{Shared, flash_error};
-use crate::TierError;
 use crate::buffer::AlignedBuffer;
+use crate::{DurableGroup, TierError};
 use arrayvec::ArrayVec;
 use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, Lsn, PageId, Position, mutant};
 use entresol_device::Io;
@@ -84,8 +84,8 @@ impl Shared {
             }
             *of != group
         });
-        let first = Position(group * u64::from(self.config.group_pages));
-        upstream.durable(&durable, Some(first));
+        let told = DurableGroup { epoch: self.superblocks.epoch, number: group };
+        upstream.durable(&durable, Some(told));
     }
 
     /// The next write. Looking for one may already free frames, where newer versions have overtaken what was in them: then

@@ -2,8 +2,8 @@
 
 use super::{FrameId, Pool};
 use crate::{PageNumber, StoreError};
-use entresol_core::{Lsn, PageId, Position, mutant};
-use entresol_engine::{Upstream, Victim};
+use entresol_core::{Lsn, PageId, mutant};
+use entresol_engine::{DurableGroup, Upstream, Victim};
 use std::sync::atomic::Ordering::SeqCst;
 
 /// At most this share of the frames lies free because the layer pulled their pages.
@@ -150,7 +150,7 @@ impl Upstream for Pool {
         pulled
     }
 
-    fn durable(&self, pages: &[(PageId, Lsn)], group: Option<Position>) {
+    fn durable(&self, pages: &[(PageId, Lsn)], group: Option<DurableGroup>) {
         // During redo there is nothing to append to.
         if let Some(wal) = self.wal.get().filter(|_| self.notes) {
             crate::durable::append_note(wal, pages, group);

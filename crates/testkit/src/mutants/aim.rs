@@ -23,6 +23,8 @@ pub(super) enum Aim {
     LateRestarts(&'static [System]),
     /// A log that grows over what is left of a torn flush.
     Leftovers,
+    /// A store whose flash is damaged while the machine is off, and restarts that are cut off after that.
+    DamagedFlash,
     /// Crashes while a store is made and loaded.
     Birth,
 }
@@ -96,6 +98,7 @@ impl Aim {
             "log-tail-not-cleared" | "undo-without-compensation" | "compensation-names-no-next" => {
                 Aim::Restarts
             }
+            "lost-note-believed" | "losses-not-recorded" => Aim::DamagedFlash,
             "log-epoch-not-grown" | "log-of-older-epoch-accepted" => Aim::Leftovers,
             // A page that is rebuilt from its image, though it has a note, is on flash in an older version when power fails.
             "durable-note-believed-blindly" => LATE_RESTARTS,

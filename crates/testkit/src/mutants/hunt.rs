@@ -8,7 +8,7 @@ use super::aim::{Aim, LATE_RESTARTS, LOGS};
 use super::{Mutant, find};
 use crate::birth::Birth;
 use crate::leftovers::Leftovers;
-use crate::torture::{Effort, Target, TortureOptions, torture};
+use crate::torture::{DamagedFlash, Effort, Tally, Target, TortureOptions, torture};
 use crate::{Bank, Campaign, System};
 use entresol_core::Placement;
 use entresol_core::PolicyKind;
@@ -109,12 +109,13 @@ pub fn hunt(name: Option<&str>, seed: u64, limit: Limit) -> Result<Hunt, HuntErr
 
 /// One of so many rounds looks everywhere.
 const ALL_ONE_OF: u64 = 8;
-const EVERYTHING: [Aim; 6] = [
+const EVERYTHING: [Aim; 7] = [
     Aim::Caches(&["all"]),
     Aim::Store(&[System::Cached(PolicyKind::FaceGsc), System::DiskOnly, System::Cached(PolicyKind::Lc)]),
     Aim::Restarts,
     LATE_RESTARTS,
     Aim::Leftovers,
+    Aim::DamagedFlash,
     Aim::Birth,
 ];
 
@@ -138,6 +139,7 @@ impl Hunt {
             Aim::Restarts => self.crash_restarts(seed, round),
             Aim::LateRestarts(systems) => self.crash_late(systems, seed, round),
             Aim::Leftovers => self.go_over_leftovers(seed, round),
+            Aim::DamagedFlash => self.damage_flash(seed, round),
             Aim::Birth => self.make_a_store(seed, round),
         }
     }
@@ -224,6 +226,16 @@ impl Hunt {
             Ok(states) => self.states += states,
             Err(why) => self.evidence = Some(format!("leftovers in the log on {system}: {why}")),
         }
+    }
+
+    fn damage_flash(&mut self, seed: u64, round: u64) {
+        let mut rng = Rng::new(seed ^ round << 37);
+        let bank = Bank { clients: 1 + rng.below(4) as u32, frames: MIN_FRAMES, ..Bank::default() };
+        let system = LOGS[round as usize % LOGS.len()];
+        let mut tally = Tally::default();
+        let damaged = DamagedFlash { system, bank, seed: rng.next_u64(), transactions: 24 };
+        self.evidence = damaged.run(&mut tally).err().map(|found| format!("{system}: {}", found.message));
+        self.states += tally.states();
     }
 
     fn campaign(&mut self, campaign: &Campaign, bank: &Bank) {

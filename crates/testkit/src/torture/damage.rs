@@ -199,6 +199,16 @@ pub(super) fn bit_of_a_page(rng: &mut Rng, cache: &Cache, flash: &dyn Device) ->
     Some(unit.offset * 8 + telling_bit(rng, &read(flash, unit)))
 }
 
+/// As [`bit_of_a_page`], of the last two groups on flash, which lie beyond what the flash itself knows to have been durable.
+pub(super) fn bit_of_a_new_page(rng: &mut Rng, cache: &Cache, flash: &dyn Device) -> Option<u64> {
+    let group = u64::from(cache.tier()?.group_pages);
+    let rear = entresol_engine::inspect(flash).ok()?.directory?.rear.0;
+    let position = rear.checked_sub(1 + rng.below(2 * group))?;
+    let slot = SlotId((position % u64::from(cache.slots())) as u32);
+    let unit = Unit { offset: cache.slot_offset(slot), length: cache.page_bytes().into() };
+    Some(unit.offset * 8 + telling_bit(rng, &read(flash, unit)))
+}
+
 /// Flips a bit of a page on disk, or lets another page's write land in its place, too. Says what was done.
 pub(super) fn damage_disk(
     rng: &mut Rng,

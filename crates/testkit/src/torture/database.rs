@@ -9,8 +9,8 @@
 use super::content::{build, version};
 use super::oracle::Oracle;
 use super::script::Op;
-use entresol_core::{Lsn, PageId, Position};
-use entresol_engine::{Layer, TierError, Upstream, Victim};
+use entresol_core::{Lsn, PageId};
+use entresol_engine::{DurableGroup, Layer, TierError, Upstream, Victim};
 use entresol_runtime::sleep;
 use entresol_runtime::sync::Mutex as Latch;
 use parking_lot::Mutex;
@@ -352,7 +352,7 @@ impl Upstream for Database {
         }
     }
 
-    fn durable(&self, pages: &[(PageId, Lsn)], _: Option<Position>) {
+    fn durable(&self, pages: &[(PageId, Lsn)], _: Option<DurableGroup>) {
         let mut oracle = self.oracle.lock();
         pages.iter().for_each(|(page, lsn)| oracle.tell(*page, lsn.0));
     }

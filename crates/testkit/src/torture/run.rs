@@ -26,7 +26,7 @@ const IN_RECOVERY_PART: u64 = 4;
 
 /// What went wrong.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(crate) struct Found {
     pub kind: FaultKind,
     pub message: String,
 }

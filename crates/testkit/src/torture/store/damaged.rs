@@ -1,19 +1,20 @@
 //! Power fails, and a bit of a page on flash flips while the machine is off. What is not needed comes from disk; what is needed
-//! is rebuilt from its image in the log, or reported by its name. Nothing else is ever lost, and no row is wrong.
+//! is rebuilt from its image in the log, or reported by its name. Nothing else is ever lost, and no row is wrong: after the
+//! restart, and after one that follows restarts that were cut off, in as little DRAM as there may be.
 
-use super::StoreRun;
-use crate::Bank;
-use crate::life::Life;
+use crate::life::{Life, Lived};
 use crate::machine::{Devices, Machine, Media};
 use crate::moments::{Left, Moments};
 use crate::torture::cache::Cache;
-use crate::torture::damage::bit_of_a_page;
+use crate::torture::damage::{bit_of_a_new_page, bit_of_a_page};
 use crate::torture::fault::FaultKind;
 use crate::torture::report::Tally;
 use crate::torture::run::Found;
 use crate::workload::Workload;
+use crate::{Bank, System};
 use entresol_device::{Device, FaultPlan, MemoryDevice};
 use entresol_runtime::rng::Rng;
+use entresol_store::MIN_FRAMES;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -24,8 +25,22 @@ const MOMENT_ONE_OF: u64 = 16;
 /// Bits that flip after each, one at a time.
 const FLIPS: usize = 6;
 
-impl StoreRun {
-    pub(super) fn damaged(&self, tally: &mut Tally) -> Result<(), Found> {
+/// Stores whose flash is damaged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DamagedFlash {
+    /// On what.
+    pub system: System,
+    /// What they hold and do.
+    pub bank: Bank,
+    /// Of everything that happens by chance.
+    pub seed: u64,
+    /// Transactions of each client before power fails, at most.
+    pub transactions: u64,
+}
+
+impl DamagedFlash {
+    /// Carries it out, up to the first thing that is wrong.
+    pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
         let Some(options) = self.system.tier_options(self.bank.flash_groups()) else { return Ok(()) };
         let cache = Cache::Tier(options);
         let wrong =
@@ -42,15 +57,30 @@ impl StoreRun {
             let mut rng = Rng::new(seed ^ at << 16);
             for _ in 0..FLIPS {
                 let media = media.fork();
-                let Some(bit) = bit_of_a_page(&mut rng, &cache, &media.flash) else { continue };
+                let newest = rng.below(2) == 0;
+                let newest = newest.then(|| bit_of_a_new_page(&mut rng, &cache, &media.flash)).flatten();
+                let any = |rng: &mut Rng| bit_of_a_page(rng, &cache, &media.flash);
+                let Some(bit) = newest.or_else(|| any(&mut rng)) else { continue };
                 flip(&media.flash, bit);
                 let told = |why| {
                     wrong(format!(
                         "power failed at operation {at}, then bit {bit} of the flash flipped: {why}"
                     ))
                 };
-                let noticed = self.restart(media, &oracle, &cache, rng.next_u64()).map_err(told)?;
+                let whole = self.restart(&self.bank, media.fork(), &oracle, &cache, rng.next_u64());
+                let Some(lived) = whole.map_err(told)? else {
+                    tally.count(FaultKind::BitFlip);
+                    tally.faults_detected += 1;
+                    continue;
+                };
                 tally.count(FaultKind::BitFlip);
+                tally.restarts += 1;
+                tally.faults_detected += u64::from(lived.metrics.tier.damaged_clean > 0);
+                let cut = self.cut_off(media, &oracle, &cache, lived.restart_operations, &mut rng);
+                let (crashes, noticed) = cut.map_err(told)?;
+                for _ in 0..crashes {
+                    tally.count(FaultKind::CrashInRecovery);
+                }
                 tally.restarts += 1;
                 tally.faults_detected += u64::from(noticed);
             }
@@ -58,22 +88,52 @@ impl StoreRun {
         Ok(())
     }
 
-    /// Restarts on the damaged flash; whether the damage was noticed.
+    /// Restarts on the damaged flash; `None`: the damage is reported.
     fn restart(
         &self,
+        bank: &Bank,
         media: Media,
         oracle: &<Bank as Workload>::Oracle,
         cache: &Cache,
         seed: u64,
-    ) -> Result<bool, String> {
-        let machine = Machine::new(media, FaultPlan::none(), self.bank.flash_groups());
+    ) -> Result<Option<Lived>, String> {
+        let machine = Machine::new(media, FaultPlan::none(), bank.flash_groups());
         let life = Life { seed, verify: true, transactions: 2 };
-        match life.live(&self.bank, self.system, &machine, &Arc::new(Mutex::new(oracle.clone()))) {
-            Ok(Some(lived)) => Ok(lived.metrics.tier.damaged_clean > 0),
+        match life.live(bank, self.system, &machine, &Arc::new(Mutex::new(oracle.clone()))) {
+            Ok(Some(lived)) => Ok(Some(lived)),
             Ok(None) => Err("power failed though no crash was planned".to_owned()),
-            Err(why) if cache.keeps_dirty() && is_reported(&why) => Ok(true),
+            Err(why) if cache.keeps_dirty() && is_reported(&why) => Ok(None),
             Err(why) => Err(why),
         }
+    }
+
+    /// Restarts that are cut off, with little DRAM so that pages are handed down, and then a whole one; how many there were,
+    /// and whether the damage was reported. A restart takes about so many `operations`.
+    fn cut_off(
+        &self,
+        mut media: Media,
+        oracle: &<Bank as Workload>::Oracle,
+        cache: &Cache,
+        operations: u64,
+        rng: &mut Rng,
+    ) -> Result<(u64, bool), String> {
+        let bank = Bank { frames: MIN_FRAMES, ..self.bank };
+        let mut crashes = 0;
+        for _ in 0..1 + rng.below(2) {
+            let cut = 1 + rng.below(operations.max(1));
+            let machine = Machine::new(media, FaultPlan::crash_at(cut), bank.flash_groups());
+            let life = Life { seed: rng.next_u64(), verify: false, transactions: 0 };
+            let cut_off = life.live(&bank, self.system, &machine, &Arc::new(Mutex::new(oracle.clone())));
+            match cut_off {
+                Ok(_) => crashes += 1,
+                Err(why) if cache.keeps_dirty() && is_reported(&why) => return Ok((crashes, true)),
+                Err(why) => return Err(format!("restart to be cut off at operation {cut}: {why}")),
+            }
+            media = machine.after_crash(rng.next_u64());
+        }
+        let whole = self.restart(&bank, media, oracle, cache, rng.next_u64());
+        let lived = whole.map_err(|why| format!("after {crashes} restarts that were cut off: {why}"))?;
+        Ok((crashes, lived.is_none_or(|lived| lived.metrics.tier.damaged_clean > 0)))
     }
 }
 
@@ -88,4 +148,34 @@ fn flip(flash: &MemoryDevice, bit: u64) {
 /// A page that only flash has is named, or the flash is refused.
 fn is_reported(why: &str) -> bool {
     why.starts_with("opening the layer: ") || why.contains("at flash slot") && why.contains("is damaged")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use entresol_core::PolicyKind;
+
+    /// Redo believed notes of groups that had been damaged, and after a restart that was cut off those of groups that others
+    /// had taken the places of.
+    #[test]
+    fn damaged_flash_costs_nothing_that_is_not_named() {
+        let mut tally = Tally::default();
+        for seed in 0..SEEDS {
+            let systems = [
+                System::Cached(PolicyKind::FaceGsc),
+                System::Cached(PolicyKind::FaceGr),
+                System::Cached(PolicyKind::Face),
+                System::WriteThrough(PolicyKind::FaceGsc),
+            ];
+            let system = systems[seed as usize % 4];
+            let bank = Bank { clients: 1 + (seed / 4 % 4) as u32, frames: MIN_FRAMES, ..Bank::default() };
+            let damaged = DamagedFlash { system, bank, seed, transactions: 24 };
+            if let Err(found) = damaged.run(&mut tally) {
+                panic!("{system}, seed {seed}: {}", found.message);
+            }
+        }
+        assert!(tally.faults_detected > 0 && tally.states() > 20 * SEEDS, "{tally:?}");
+    }
+
+    const SEEDS: u64 = 24;
 }

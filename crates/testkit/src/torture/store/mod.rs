@@ -24,6 +24,8 @@ use entresol_runtime::rng::Rng;
 use entresol_store::MIN_FRAMES;
 use std::time::Duration;
 
+pub(crate) use damaged::DamagedFlash;
+
 /// States of a run's campaign, about.
 const CRASHES: u64 = 20;
 
@@ -96,10 +98,15 @@ impl StoreRun {
         let found = self
             .birth(&mut tally)
             .and_then(|()| self.ailing(&mut tally))
-            .and_then(|()| self.damaged(&mut tally))
+            .and_then(|()| self.damaged().run(&mut tally))
             .and_then(|()| self.leftovers(&mut tally))
             .and_then(|()| self.campaign(&mut tally));
         (tally, found.err())
+    }
+
+    fn damaged(&self) -> DamagedFlash {
+        let Self { system, bank, seed, transactions, .. } = *self;
+        DamagedFlash { system, bank, seed, transactions }
     }
 
     fn leftovers(&self, tally: &mut Tally) -> Result<(), Found> {
