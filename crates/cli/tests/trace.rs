@@ -86,6 +86,7 @@ fn bad_input_is_refused_and_leaves_nothing_behind() {
     refused(&["trace", "info", &cut], &["cut.zst", "cut off"]);
     refused(&["trace", "info", &good, "--format", "tape"], &["\"tape\"", "blkparse"]);
     refused(&["trace", "info", &good, "--stream", "beside"], &["\"beside\"", "above"]);
+    refused(&["trace", "info", &good, "--stream", "below"], &["plain format holds one stream"]);
     refused(&["trace", "info", &good, "--relations", &strange], &["strange", "[relations]"]);
     let out = folder.at("out");
     refused(&["trace", "convert", &good, &out, "--to", "msr"], &["\"msr\"", "entresol, oraclegeneral"]);

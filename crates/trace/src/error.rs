@@ -2,6 +2,7 @@
 //!
 //! Invariant: each message is one sentence that names the file, the place in it, what was expected and what was found.
 
+use crate::Format;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -69,6 +70,16 @@ pub enum TraceError {
         name: String,
         /// Why not, where there is something to say: begins with a separator.
         detail: String,
+    },
+    /// Another stream than the only one is asked for.
+    #[error(
+        "{name}: a trace in the {format} format holds one stream; leave out the choice of the one below (`--stream below`)"
+    )]
+    OneStream {
+        /// The file.
+        name: String,
+        /// Its format.
+        format: Format,
     },
     /// A page number or the number of pages does not fit.
     #[error("{name}, {place}: {reason}; entresol numbers pages with 32 bits in each object")]

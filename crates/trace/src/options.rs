@@ -4,7 +4,7 @@ use crate::{Format, TraceError};
 use std::path::PathBuf;
 
 /// Which of two streams, where a capture holds both (PostgreSQL): what the database's buffer pool sees, or what a cache
-/// below it sees. Formats with one stream give that one.
+/// below it sees. Formats with one stream have that one, whatever it is of; to ask them for the one below is an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stream {

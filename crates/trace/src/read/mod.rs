@@ -19,7 +19,7 @@ mod text;
 mod vscsi;
 
 use crate::input::Input;
-use crate::{Format, ReadOptions, Trace, TraceBuilder, TraceError};
+use crate::{Format, ReadOptions, Stream, Trace, TraceBuilder, TraceError};
 use labels::Labels;
 use std::io::Read;
 use std::path::Path;
@@ -64,6 +64,9 @@ fn read_input(
         Some(format) => format,
         None => recognise::format_of(&input)?,
     };
+    if options.stream == Stream::Below && format != Format::Postgresql {
+        return Err(TraceError::OneStream { name: input.name().to_owned(), format });
+    }
     let trace = match format {
         Format::Entresol => return compact::read(&mut input, options),
         Format::Postgresql => postgresql::read(&mut input, path, labels, options)?,
