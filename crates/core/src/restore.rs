@@ -100,6 +100,12 @@ impl Partition<'_> {
         }
     }
 
+    /// All that was restored has been copied to disk.
+    pub fn restore_all_clean(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.lower(DIRTY));
+        self.head.dirty = 0;
+    }
+
     /// Ends at `rear`, the position that the next page gets: a multiple of the group size, above all entries and at most
     /// `slots` above the front.
     ///

@@ -22,8 +22,7 @@ entresol_runtime::coverage_points! {
     LEFTOVER = "recover: a leftover of an older epoch is ignored";
     REPAIRED = "recover: summaries are repaired";
     UNSURE_DESTAGED = "recover: write-through copies to disk what is unsure";
-    UNSURE_DAMAGED = "recover: write-through passes by what is damaged";
-    UNSURE_NEEDED = "recover: refused, a page that only flash has is damaged";
+    UNSURE_DAMAGED = "recover: refused, a page that only flash has is damaged";
     FETCH_MOVED = "fetch: the slot was given away during the read";
     FETCH_DAMAGED_CLEAN = "fetch: a damaged clean page is read from disk";
     FETCH_DAMAGED_DIRTY = "fetch: a damaged dirty page is reported";
@@ -37,5 +36,6 @@ entresol_runtime::coverage_points! {
     UNBIND_FAILED = "failure: the flash cannot be unbound, the tier stops";
     OFF_EVICT = "failure: switched off, a page goes to disk";
     OFF_FETCH = "failure: switched off, a page comes from disk";
+    DIRECTORY_LOST = "slot directory: the device has lost an invalidation";
     DETACH_COPIED = "detach: a dirty page is copied to disk";
 }

@@ -77,6 +77,18 @@ fn what_was_found_before_stays_mended() {
         ("all", 9001, 736),
         // The flash of a cache that had switched itself off came back.
         ("all", 9001, 3691),
+        // An invalidation that failed and was asked for again; one that the device had lost.
+        ("all", 1, 1372),
+        ("all", 1, 22039),
+        ("all", 1, 17984),
+        // A slot written again with a count that it had once had under an earlier open.
+        ("all", 1, 38656),
+        // Damage in what write-through copies to disk first.
+        ("all", 1, 33058),
+        ("all", 1, 257433),
+        ("all", 1, 261469),
+        // The oldest superblock alone, and a group torn whose slots only a newer one said to be free.
+        ("all", 1, 272576),
     ];
     for (system, seed, run) in found {
         let targets = Target::named(system);

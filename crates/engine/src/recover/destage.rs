@@ -2,37 +2,35 @@
 //! to disk without a sync before the power failed) is copied there. So in this mode nothing on flash is ever newer than
 //! disk, and no destage of an older version can overtake a write to disk.
 //!
-//! A damaged page is an error where a checkpoint may have relied on it: on a cache last opened in write-back mode. After
-//! write-through only what no checkpoint covers yet is copied, and the database's log has that: a damaged one is passed by.
+//! A damaged page is an error. It is for the caller to say whether the cache is needed: after write-back a checkpoint may have
+//! relied on that page; after write-through the database's log has it, and the cache is emptied. Nothing of it may stay, or
+//! an older version of the page, which is served now, could be followed by this one when the power has failed again.
 
-use super::directory;
-use super::{Dirtiness, Reader, Restored, Scan};
+use super::Restored;
 use crate::buffer::AlignedBuffer;
 use crate::disk::{DiskPages, disk_error};
 use crate::tier::flash_error;
-use crate::{OpenReport, TierError, TierOptions, points};
+use crate::{TierError, TierOptions, points};
 use arrayvec::ArrayVec;
 use entresol_core::{Lookup, PageId, Partition, SlotId};
 use entresol_device::{Device, Io};
 use entresol_format::page;
-use entresol_format::superblock::{Mode, Superblock};
+use entresol_format::superblock::Superblock;
 use zerocopy::IntoBytes;
 
 /// Pages copied at once.
 const BATCH: usize = 32;
 
 impl Restored {
-    /// Copies every page that is newer than disk there, durably, and marks all as clean. Returns how many were damaged and
-    /// passed by.
+    /// Copies every page that is newer than disk there, durably, and marks all as clean.
     pub(crate) fn destage_all(
         &mut self,
         flash: &dyn Device,
         disk: &std::sync::Arc<dyn Device>,
         superblock: &Superblock,
         options: &TierOptions,
-    ) -> Result<u64, TierError> {
-        let mut damaged = 0;
-        let partition = Partition::attach(self.region.as_mut_bytes())
+    ) -> Result<(), TierError> {
+        let mut partition = Partition::attach(self.region.as_mut_bytes())
             .map_err(|error| TierError::Config(error.to_string()))?;
         let mut dirty: Vec<(PageId, SlotId)> =
             partition.dirty_slots().map(|(slot, page)| (page, slot)).collect();
@@ -57,12 +55,8 @@ impl Restored {
                 let stamp = entresol_core::Position(generation.0.wrapping_add(superblock.salt()));
                 match page::verify(data, *id, Some(stamp)) {
                     Ok(()) => batch.push(Io::Write { offset: disk.offset(*id), data }),
-                    Err(_) if superblock.mode == Mode::WriteThrough => {
-                        points::UNSURE_DAMAGED.reach();
-                        damaged += 1;
-                    }
                     Err(fault) => {
-                        points::UNSURE_NEEDED.reach();
+                        points::UNSURE_DAMAGED.reach();
                         return Err(TierError::Damaged {
                             page: *id,
                             place: format!("flash slot {}", slot.0),
@@ -74,12 +68,7 @@ impl Restored {
             disk.device.run(&mut batch).map_err(disk_error)?;
         }
         disk.sync()?;
-        let mut reader = Reader::new(flash, superblock, layout);
-        let scan = Scan::of_tail(&mut reader)?;
-        let mut partition = Partition::format(self.region.as_mut_bytes(), &options.config())
-            .map_err(|error| TierError::Config(error.to_string()))?;
-        directory::fill(&mut reader, &scan, &mut partition, Dirtiness::AllClean)?;
-        reader.report(&mut OpenReport::default());
-        Ok(damaged)
+        partition.restore_all_clean();
+        Ok(())
     }
 }

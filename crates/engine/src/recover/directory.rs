@@ -3,7 +3,7 @@
 //! of each page wins.
 
 use super::scan::{Reader, Scan, ScannedGroup};
-use super::{Dirtiness, is_dirty, read_segment};
+use super::{is_dirty, read_segment};
 use crate::TierError;
 use crate::points;
 use entresol_core::{Partition, Position};
@@ -12,15 +12,13 @@ pub(crate) fn fill(
     reader: &mut Reader<'_>,
     scan: &Scan,
     partition: &mut Partition<'_>,
-    dirtiness: Dirtiness,
 ) -> Result<(), TierError> {
-    let keep = |dirty| dirty && dirtiness == Dirtiness::AsRecorded;
     let superblock = reader.superblock;
     let entries = u64::from(superblock.segment_entries);
     partition.restore_begin(scan.front);
     // Positions before the first segment, if the front did not pass them.
     let before = (superblock.segment_first * entries).min(superblock.durable.0);
-    fill_from_groups(reader, scan, scan.front.0..before, partition, dirtiness)?;
+    fill_from_groups(reader, scan, scan.front.0..before, partition)?;
     for number in superblock.segment_first..superblock.segment_next {
         let (start, end) = (number * entries, (number + 1) * entries);
         if end <= scan.front.0 {
@@ -32,7 +30,7 @@ pub(crate) fn fill(
                 for (at, view) in views.into_iter().enumerate() {
                     let position = Position(start + at as u64);
                     let Some(view) = view.filter(|_| position >= scan.front) else { continue };
-                    let dirty = keep(is_dirty(superblock, position, view.dirty));
+                    let dirty = is_dirty(superblock, position, view.dirty);
                     partition.restore_entry(position, view.page, dirty);
                     if !view.valid {
                         partition.restore_invalidate(view.page);
@@ -44,14 +42,14 @@ pub(crate) fn fill(
                 reader.notices.push(format!(
                     "directory segment {number} cannot be used ({why}); the summaries of its groups are read instead"
                 ));
-                fill_from_groups(reader, scan, start..end, partition, dirtiness)?;
+                fill_from_groups(reader, scan, start..end, partition)?;
             }
         }
     }
     let covered = scan.front.0.max(superblock.segment_next * entries);
-    fill_from_groups(reader, scan, covered..superblock.durable.0, partition, dirtiness)?;
+    fill_from_groups(reader, scan, covered..superblock.durable.0, partition)?;
     for group in &scan.groups {
-        enter(reader, group, scan.front, partition, dirtiness);
+        enter(reader, group, scan.front, partition);
     }
     partition.restore_end(scan.rear);
     Ok(())
@@ -62,11 +60,10 @@ fn fill_from_groups(
     scan: &Scan,
     positions: std::ops::Range<u64>,
     partition: &mut Partition<'_>,
-    dirtiness: Dirtiness,
 ) -> Result<(), TierError> {
     let first = positions.start.max(scan.front.0) / reader.group_pages();
     for group in reader.durable_groups(first, positions.end / reader.group_pages())? {
-        enter(reader, &group, scan.front, partition, dirtiness);
+        enter(reader, &group, scan.front, partition);
         if group.repair {
             reader.rebuilt.push(group);
         }
@@ -74,13 +71,7 @@ fn fill_from_groups(
     Ok(())
 }
 
-fn enter(
-    reader: &Reader<'_>,
-    group: &ScannedGroup,
-    front: Position,
-    partition: &mut Partition<'_>,
-    dirtiness: Dirtiness,
-) {
+fn enter(reader: &Reader<'_>, group: &ScannedGroup, front: Position, partition: &mut Partition<'_>) {
     let start = reader.position(group.number);
     if start < front {
         return;
@@ -90,7 +81,7 @@ fn enter(
         if let Some(entry) = entry {
             let position = Position(start.0 + at as u64);
             let dirty = is_dirty(reader.superblock, position, entry.dirty);
-            partition.restore_entry(position, entry.page, dirty && dirtiness == Dirtiness::AsRecorded);
+            partition.restore_entry(position, entry.page, dirty);
         }
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn restore(
     let mut region = vec![0u64; region_bytes(&options.config()).div_ceil(8)];
     let mut partition = Partition::format(region.as_mut_bytes(), &options.config())
         .map_err(|error| TierError::Config(error.to_string()))?;
-    directory::fill(&mut reader, &scan, &mut partition, Dirtiness::AsRecorded)?;
+    directory::fill(&mut reader, &scan, &mut partition)?;
     let occupancy = partition.occupancy();
     if cfg!(debug_assertions) {
         partition.check().expect("a restored directory keeps the invariants");
@@ -150,15 +150,6 @@ impl Restored {
         }
         if self.repairs.is_empty() { Ok(()) } else { flash.sync().map_err(flash_error) }
     }
-}
-
-/// What entries are taken for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Dirtiness {
-    /// Newer than disk where flash says so.
-    AsRecorded,
-    /// Everything has just been copied to disk.
-    AllClean,
 }
 
 /// Whether a page that entered at `position` must be taken for newer than disk.

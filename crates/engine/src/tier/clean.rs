@@ -54,7 +54,7 @@ impl Shared {
         let mut destages = ArrayVec::<(&JobPage, &[u8]), GROUP_PAGES_MAX>::new();
         for ((page, _), data) in copies.pages.iter().zip(scratch.chunks_exact(page_bytes)) {
             let id = page.page.expect("a dirty slot holds a page");
-            self.prove(data, id, page.generation).map_err(|fault| {
+            self.prove(data, id, page.slot, page.generation).map_err(|fault| {
                 points::COPY_DAMAGED.reach();
                 let place = format!("flash slot {}", page.slot.0);
                 TierError::Damaged { page: id, place, fault: fault.to_string() }

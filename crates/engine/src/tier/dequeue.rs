@@ -92,7 +92,7 @@ impl Shared {
         pages.retain(|(at, page)| {
             let bytes = &scratch[*at * self.page_bytes()..(*at + 1) * self.page_bytes()];
             let id = page.page.expect("only pages were read");
-            match self.prove(bytes, id, page.generation) {
+            match self.prove(bytes, id, page.slot, page.generation) {
                 Ok(()) => true,
                 Err(fault) => {
                     if page.dirty && !mutant!("damaged-dirty-page-dropped") {

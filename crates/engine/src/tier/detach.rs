@@ -92,7 +92,7 @@ impl Shared {
             }
             Lookup::Flash { slot, generation, dirty: true } => {
                 self.flash.read(self.layout.slot_offset(slot), buffer).map_err(flash_error)?;
-                self.prove(buffer, page, generation).map_err(|fault| TierError::Damaged {
+                self.prove(buffer, page, slot, generation).map_err(|fault| TierError::Damaged {
                     page,
                     place: format!("flash slot {}", slot.0),
                     fault: fault.to_string(),

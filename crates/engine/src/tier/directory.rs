@@ -9,13 +9,16 @@
 //!   disk: whoever wants to, waits for the end of that write. An evictor is given its frame first, so that no write of an
 //!   older version is begun behind his back that would be validated.
 //!
-//! Each update is a write of the entry's block, and a sync: the paper's cost, on purpose.
+//! Each update is a write of the entry's block, and a sync: the paper's cost, on purpose. An invalidation that lets a newer version
+//! go to disk is read back, too: were its write lost, nothing on flash would tell after a crash. (Before a slot is written
+//! again that is not needed: the entry names the exact position of its version, which then is not in the slot.)
 
 use super::shared::{Shared, flash_error};
-use crate::TierError;
 use crate::api::{HandedDown, Victim};
 use crate::buffer::AlignedBuffer;
-use entresol_core::{Admission, Job, JobPage, Lookup, PageId, SlotId};
+use crate::{TierError, points};
+use entresol_core::{Admission, Job, JobPage, Lookup, PageId, Position, SlotId, mutant};
+use entresol_device::DeviceError;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::{BLOCK_BYTES, Layout, Uuid};
 use entresol_runtime::sync::Mutex;
@@ -28,10 +31,17 @@ const NOBODY: u64 = u64::MAX;
 pub(crate) struct SlotDirectory {
     blocks: Vec<Mutex<AlignedBuffer>>,
     cache: Uuid,
-    /// The pages whose entries may be valid on flash, by slot: readable without a block's latch.
-    listed: Vec<AtomicU64>,
+    /// What is readable of the entries without their blocks' latches, by slot.
+    listed: Vec<Listed>,
     /// Pages in motion, with the slot that is being written. A leaf: nothing is latched or waited for under it.
     moving: parking_lot::Mutex<Vec<(SlotId, PageId)>>,
+}
+
+struct Listed {
+    /// The page whose entry may be valid on flash.
+    page: AtomicU64,
+    /// The position of the version that it is, or was, valid for.
+    position: AtomicU64,
 }
 
 impl SlotDirectory {
@@ -50,7 +60,8 @@ impl SlotDirectory {
         let blocks: Vec<AlignedBuffer> = blocks.collect();
         let page = |slot: u32| {
             let entry = slots::get(&blocks[(slot / BLOCK_ENTRIES) as usize], slot % BLOCK_ENTRIES, cache);
-            AtomicU64::new(entry.map_or(NOBODY, |entry| entry.page.0))
+            let (page, position) = entry.map_or((NOBODY, 0), |entry| (entry.page.0, entry.position.0));
+            Listed { page: AtomicU64::new(page), position: AtomicU64::new(position) }
         };
         let listed = (0..slots).map(page).collect();
         let moving = parking_lot::Mutex::new(Vec::new());
@@ -69,15 +80,42 @@ impl SlotDirectory {
         let Some(entry) = change(slots::get(&block, at, self.cache)) else { return Ok(false) };
         let listed = &self.listed[slot.0 as usize];
         if let Some(entry) = entry {
-            listed.store(entry.page.0, SeqCst);
+            listed.position.store(entry.position.0, SeqCst);
+            listed.page.store(entry.page.0, SeqCst);
         }
         slots::set(&mut block, number.into(), at, self.cache, entry);
         tier.flash.write(tier.layout.directory_offset(number.into()), &block).map_err(flash_error)?;
         tier.sync_flash()?;
         if entry.is_none() {
-            listed.store(NOBODY, SeqCst);
+            listed.page.store(NOBODY, SeqCst);
         }
         Ok(true)
+    }
+
+    /// Proves that the block of `slot` lies on flash as it is in memory.
+    fn prove_written(&self, tier: &Shared, slot: SlotId) -> Result<(), TierError> {
+        let number = slot.0 / BLOCK_ENTRIES;
+        let offset = tier.layout.directory_offset(number.into());
+        let mut found = AlignedBuffer::new(BLOCK_BYTES);
+        let block = self.blocks[number as usize].lock();
+        tier.flash.read(offset, &mut found).map_err(flash_error)?;
+        if *found == **block || mutant!("lost-invalidation-believed") {
+            return Ok(());
+        }
+        points::DIRECTORY_LOST.reach();
+        Err(flash_error(DeviceError::Io {
+            device: "slot directory".to_owned(),
+            operation: "write",
+            offset,
+            length: BLOCK_BYTES as u64,
+            reason: "it was acknowledged, and something else lies there; replace the device".to_owned(),
+        }))
+    }
+
+    /// Whether the version of `page` stamped with `position` may be what lies in `slot`.
+    pub(crate) fn admits(&self, slot: SlotId, page: PageId, position: Position) -> bool {
+        let listed = &self.listed[slot.0 as usize];
+        listed.page.load(SeqCst) != page.0 || listed.position.load(SeqCst) == position.0
     }
 
     /// Writes of `pages` begin, in the same step of the core that decided on them.
@@ -86,7 +124,7 @@ impl SlotDirectory {
         for page in pages {
             moving.extend(page.page.map(|id| (page.slot, id)));
             // What the slot held.
-            let listed = self.listed[page.slot.0 as usize].load(SeqCst);
+            let listed = self.listed[page.slot.0 as usize].page.load(SeqCst);
             moving.extend((listed != NOBODY).then_some((page.slot, PageId(listed))));
         }
     }
@@ -96,8 +134,9 @@ impl SlotDirectory {
         self.moving.lock().retain(|(slot, _)| pages.iter().all(|page| page.slot != *slot));
     }
 
-    fn is_moving(&self, page: PageId) -> bool {
-        self.moving.lock().iter().any(|(_, moves)| *moves == page)
+    /// The slot that a write under way brings `page` to, or takes it from.
+    fn moving(&self, page: PageId) -> Option<SlotId> {
+        self.moving.lock().iter().find(|(_, moves)| *moves == page).map(|(slot, _)| *slot)
     }
 }
 
@@ -159,33 +198,42 @@ impl Shared {
             if !self.check_running()? {
                 return Ok(());
             }
-            if !directory.is_moving(page) {
-                break;
-            }
+            let Some(motion) = directory.moving(page) else { break };
             self.progress.wait(seen);
-            // The write may have brought it to a slot.
-            slot = self.with(|partition| partition.slot_holding(page)).or(slot);
+            // The write may bring it to a slot, and the core have forgotten it meanwhile.
+            slot = self.with(|partition| partition.slot_holding(page)).or(Some(motion));
         }
         let Some(slot) = slot else { return Ok(()) };
-        self.invalidate(directory, slot, |entry| entry.page == page)
+        let invalidated = self
+            .invalidate(directory, slot, |entry| entry.page == page)
+            .and_then(|changed| if changed { directory.prove_written(self, slot) } else { Ok(()) });
+        match invalidated {
+            Err(error) if !mutant!("failed-invalidation-tried-again") => {
+                // Memory says something else than flash: were it asked again, it would be believed. The disk alone serves now.
+                self.fail(error);
+                self.check_running().map(drop)
+            }
+            result => result,
+        }
     }
 
+    /// Makes the entry of `slot` invalid, if it is `wanted`; whether it was.
     fn invalidate(
         &self,
         directory: &SlotDirectory,
         slot: SlotId,
         wanted: impl FnOnce(SlotEntry) -> bool,
-    ) -> Result<(), TierError> {
+    ) -> Result<bool, TierError> {
         let change = |entry: Option<SlotEntry>| entry.filter(|entry| wanted(*entry)).map(|_| None);
         let changed = directory.update(self, slot, change)?;
         self.tallies.directory_writes.add(changed.into());
-        Ok(())
+        Ok(changed)
     }
 
     /// Before slots are written: their entries become invalid.
     pub(crate) fn invalidate_slots(&self, pages: &[JobPage]) -> Result<(), TierError> {
         let Some(directory) = &self.directory else { return Ok(()) };
-        pages.iter().try_for_each(|page| self.invalidate(directory, page.slot, |_| true))
+        pages.iter().try_for_each(|page| self.invalidate(directory, page.slot, |_| true).map(drop))
     }
 
     /// After slots were written: makes pages and their disk copies durable, and their entries valid.

@@ -38,7 +38,7 @@ impl Shared {
                 Lookup::Flash { slot, generation, dirty } => {
                     let fault = match self.flash.read(self.layout.slot_offset(slot), buffer) {
                         Err(error) => error.to_string(),
-                        Ok(()) => match self.prove(buffer, page, generation) {
+                        Ok(()) => match self.prove(buffer, page, slot, generation) {
                             Err(fault) => fault.to_string(),
                             Ok(()) => {
                                 self.tallies.flash_hits.add(1);

@@ -53,6 +53,14 @@ pub struct OpenReport {
     pub notices: Vec<String>,
 }
 
+impl OpenReport {
+    /// What was read is not used.
+    fn forget_directory(&mut self) {
+        let notices = std::mem::take(&mut self.notices);
+        *self = Self { notices, bytes_read: self.bytes_read, ..Self::default() };
+    }
+}
+
 fn check_size(flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
     let (needed, found) = (layout.device_bytes(), flash.geometry().capacity_bytes);
     if found >= needed {
@@ -276,7 +284,17 @@ fn open_cache(
         true => recover::restore_slots(&*flash, &superblock, &options, report)?,
         false => None,
     };
-    let restored = match worth_reading.then(|| recover::restore(&*flash, &superblock, &options, report)) {
+    let restore = || {
+        let mut restored = recover::restore(&*flash, &superblock, &options, report)?;
+        if foreign.is_none() && options.mode == Mode::WriteThrough && report.dirty > 0 {
+            points::UNSURE_DESTAGED.reach();
+            restored.destage_all(&*flash, &disk, &superblock, &options)?;
+            report.notices.push(format!("{} pages newer than disk were copied there first", report.dirty));
+            report.dirty = 0;
+        }
+        Ok(restored)
+    };
+    let restored = match worth_reading.then(restore) {
         Some(Ok(restored)) => Some(restored),
         None => None,
         // In write-through mode everything that was promised is on disk, too.
@@ -284,6 +302,7 @@ fn open_cache(
             if superblock.mode == Mode::WriteThrough && foreign.is_none() =>
         {
             points::OPEN_DAMAGED_EMPTIED.reach();
+            report.forget_directory();
             report.notices.push(format!("{error}; the disk has all that is needed: the cache was emptied"));
             return format(flash, disk, options, label, superblock.sequence);
         }
@@ -299,8 +318,7 @@ fn open_cache(
             )));
         }
         points::OPEN_FOREIGN_EMPTIED.reach();
-        let kept = std::mem::take(&mut report.notices);
-        *report = OpenReport { notices: kept, bytes_read: report.bytes_read, ..OpenReport::default() };
+        report.forget_directory();
         report.notices.push(format!("{why}; it held nothing newer than disk and was emptied"));
         return format(flash, disk, options, label, superblock.sequence);
     }
@@ -315,21 +333,7 @@ fn open_cache(
     };
     let mut kept = Kept::default();
     let region = match restored {
-        Some(mut restored) => {
-            if options.mode == Mode::WriteThrough && report.dirty > 0 {
-                points::UNSURE_DESTAGED.reach();
-                let damaged = restored.destage_all(&*flash, &disk, &superblock, &options)?;
-                if damaged > 0 {
-                    report.notices.push(format!(
-                        "{damaged} pages on flash are damaged; no checkpoint relied on them, the disk's are used"
-                    ));
-                }
-                report.notices.push(format!(
-                    "{} pages newer than disk were copied there first",
-                    report.dirty - damaged
-                ));
-                report.dirty = 0;
-            }
+        Some(restored) => {
             kept.survivors = Some(restored.survivors(&superblock));
             let mut before = superblock;
             restored.record_loss(&*flash, &mut before)?;

@@ -12,7 +12,7 @@ use crate::metrics::Tallies;
 use crate::signal::Signal;
 use crate::syncs::Syncs;
 use crate::{TierError, TierOptions};
-use entresol_core::{Config, Generation, Lsn, PageId, Partition, Placement, Position, mutant};
+use entresol_core::{Config, Generation, Lsn, PageId, Partition, Placement, Position, SlotId, mutant};
 use entresol_device::{Device, DeviceError};
 use entresol_format::Layout;
 use entresol_format::page::{self, PageFault};
@@ -108,11 +108,21 @@ impl Shared {
         Position(position.0.wrapping_add(self.salt))
     }
 
-    /// Proves that `bytes` are the version of `id` that the directory means.
-    pub(crate) fn prove(&self, bytes: &[u8], id: PageId, generation: Generation) -> Result<(), PageFault> {
+    /// Proves that `bytes`, read from `slot`, are the version of `id` that the directory means.
+    pub(crate) fn prove(
+        &self,
+        bytes: &[u8],
+        id: PageId,
+        slot: SlotId,
+        generation: Generation,
+    ) -> Result<(), PageFault> {
         page::verify(bytes, id, None)?;
         let found = Position(page::header(bytes).generation.get().wrapping_sub(self.salt));
-        let possible = matches!(generation, Generation::Exact(_)) || self.positions.contains(&found.0);
+        let listed = || self.directory.as_ref().is_none_or(|directory| directory.admits(slot, id, found));
+        let possible = match generation {
+            Generation::Exact(_) => true,
+            Generation::LowByte(_) => self.positions.contains(&found.0) && listed(),
+        };
         if possible && generation.matches(found) || mutant!("generation-not-checked") {
             return Ok(());
         }

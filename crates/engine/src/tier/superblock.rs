@@ -1,7 +1,7 @@
 //! Writing superblocks.
 //!
-//! Invariant (the *recorded front*): a slot is overwritten only when a durable record, superblock or group summary, says
-//! that the position it held is dequeued for good. So whatever recovery finds at or above the recorded front is still
+//! Invariant (the *recorded front*): a slot is overwritten only when a durable record, a group summary or every copy of the
+//! superblock, says that the position it held is dequeued for good. So whatever recovery finds at or above the recorded front is still
 //! whole, and no entry that it brings back points into a group that was being written when the power failed.
 //!
 //! Second invariant: no group is written more than seven eighths of a ring beyond the durable position of any of the
@@ -34,8 +34,8 @@ pub(crate) struct Superblocks {
 struct Last {
     superblock: Superblock,
     block: AlignedBuffer,
-    /// The durable positions that the copies record, by their places.
-    durable: [Position; COPIES as usize],
+    /// The copies, by their places.
+    copies: [Superblock; COPIES as usize],
 }
 
 impl Superblocks {
@@ -51,7 +51,7 @@ impl Superblocks {
             last: Mutex::new(Last {
                 superblock: last,
                 block: AlignedBuffer::new(BLOCK_BYTES),
-                durable: [last.durable; COPIES as usize],
+                copies: [last; COPIES as usize],
             }),
         }
     }
@@ -122,7 +122,7 @@ impl Shared {
     }
 
     fn write_next(&self, last: &mut Last, change: impl FnOnce(&mut Superblock)) -> Result<(), TierError> {
-        let Last { superblock, block, durable } = last;
+        let Last { superblock, block, copies } = last;
         let mut next = *superblock;
         if self.is_log() {
             let ((front, rear), published) =
@@ -141,10 +141,11 @@ impl Shared {
             self.sync_flash()?;
         }
         *superblock = next;
-        durable[(next.sequence % COPIES) as usize] = next.durable;
-        let oldest = durable.iter().min().expect("there are copies");
-        self.superblocks.front_is_recorded(next.front);
-        self.superblocks.oldest_durable.store(oldest.0, SeqCst);
+        copies[(next.sequence % COPIES) as usize] = next;
+        let oldest =
+            |field: fn(&Superblock) -> Position| copies.iter().map(field).min().expect("there are copies");
+        self.superblocks.front_is_recorded(oldest(|copy| copy.front));
+        self.superblocks.oldest_durable.store(oldest(|copy| copy.durable).0, SeqCst);
         self.superblocks.newest_durable.store(next.durable.0, SeqCst);
         self.superblocks.first_segment_missing.store(next.segment_next, SeqCst);
         Ok(())
