@@ -325,6 +325,36 @@ fn a_lost_write_does_not_show_what_lay_in_the_slot_before_a_crash() {
     }
 }
 
+/// TAC's directory on flash says which pages it has. When a newer version goes to disk, that must not be said any more, or
+/// nothing goes on with this flash: a crash would bring the older version back.
+#[test]
+fn an_invalidation_that_does_not_reach_flash_switches_the_cache_off() {
+    let faults =
+        [Fault::WriteError, Fault::NoSpace, Fault::SyncError, Fault::LostWrite, Fault::MisdirectedWrite];
+    for fault in faults {
+        simulate(1, move || {
+            let world = failing(PolicyKind::Tac, Mode::WriteAround);
+            bring(&world.tier, PolicyKind::Tac, 1, false);
+            let page = PageId(7);
+            assert!(world.tier.is_on_flash(page));
+            let (at, device) = (world.plan.operations() + 1, Some("flash".to_owned()));
+            world.plan.inject(Injection { at, device, fault, forever: false });
+            world.tier.evict(victim(page, 2, true, true), &build(page, 2)).unwrap();
+            assert_eq!(world.plan.struck(), 1);
+            let notice = world.tier.notice().expect("it has switched itself off");
+            assert!(notice.contains("flash"), "{notice}");
+            let medium = world.flash.after_crash(&entresol_device::Survival::All);
+            let (tier, _) =
+                FlashTier::open(Arc::new(medium), world.disk.clone(), world.options.clone()).unwrap();
+            let mut buffer = vec![0; PAGE];
+            for other in (0..PAGES).map(PageId) {
+                tier.fetch(other, &mut buffer).unwrap();
+                assert_eq!(version(other, &buffer), if other == page { 2 } else { 1 }, "{fault:?}: {other}");
+            }
+        });
+    }
+}
+
 #[test]
 fn a_failing_flash_with_newer_pages_stops_everything_and_says_what_is_on_it() {
     for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.write_back()) {

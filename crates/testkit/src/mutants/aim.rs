@@ -99,7 +99,6 @@ impl Aim {
                 Aim::Restarts
             }
             "failed-invalidation-tried-again" => Aim::Lives(&["tac/write-around"]),
-            "lost-invalidation-believed" => Aim::Caches(&["tac/write-around"]),
             "lost-note-believed" | "losses-not-recorded" => Aim::DamagedFlash,
             "log-epoch-not-grown" | "log-of-older-epoch-accepted" => Aim::Leftovers,
             // A page that is rebuilt from its image, though it has a note, is on flash in an older version when power fails.

@@ -54,7 +54,6 @@ catalogue! {
         "segment-checksum-not-checked": "a directory segment is believed without its checksum",
         "detach-beside-older-destages": "a detach copies the newest version while a dequeue is still bringing an older one to disk",
         "failed-invalidation-tried-again": "tac: after an invalidation that flash refused the entry counts as invalid",
-        "lost-invalidation-believed": "tac: an invalidation that the device has acknowledged is not read back",
         "losses-not-recorded": "groups that an open has not found are forgotten when others take their places",
         "repair-skipped": "a torn group keeps its summary, and is trusted after the next crash",
         "unsure-pages-taken-for-clean": "write-through: pages whose disk writes were not synced come back as clean",

@@ -141,6 +141,23 @@ impl TortureOptions {
         is_one.then(|| StoreRun::draw(self.seed_of(number), &self.targets)).flatten()
     }
 
+    /// What goes wrong in the run of `violation`, with as little as possible around it.
+    fn shortened(&self, violation: &Violation) -> String {
+        let found = Found { kind: violation.kind, message: violation.message.clone() };
+        let (script, found) = match self.store_run(violation.run) {
+            Some(run) => {
+                let (run, found) = store::shrink(run, found);
+                (run.to_string(), found)
+            }
+            None => {
+                let effort = self.effort(violation.run);
+                let (script, found) = shrink::shrink(self.script(violation.run), found, effort);
+                (script.to_string(), found)
+            }
+        };
+        format!("{script}then: {}", found.message)
+    }
+
     fn run(&self, number: u64) -> Done {
         if let Some(store) = self.store_run(number) {
             let (tally, found) = store.run();
@@ -210,12 +227,9 @@ pub fn torture(options: &TortureOptions) -> TortureReport {
         report.points.insert(point.name(), point.count());
     }
     if options.shrink
-        && let Some(violation) = report.violations.iter_mut().find(|one| options.store_run(one.run).is_none())
+        && let Some(violation) = report.violations.first_mut()
     {
-        let found = Found { kind: violation.kind, message: violation.message.clone() };
-        let effort = options.effort(violation.run);
-        let (script, found) = shrink::shrink(options.script(violation.run), found, effort);
-        violation.script = format!("{script}then: {}", found.message);
+        violation.script = options.shortened(violation);
     }
     report
 }

@@ -1,12 +1,13 @@
-//! Power fails, and a bit of a page on flash flips while the machine is off. What is not needed comes from disk; what is needed
-//! is rebuilt from its image in the log, or reported by its name. Nothing else is ever lost, and no row is wrong: after the
-//! restart, and after one that follows restarts that were cut off, in as little DRAM as there may be.
+//! Power fails, and the flash turns out to have lost a write, put it elsewhere, or put it elsewhere too; or a bit of a page
+//! flips while the machine is off. What is not needed comes from disk; what is needed is rebuilt from its image in the log, or
+//! reported by its name. Nothing else is ever lost, and no row is wrong: after the restart, and after one that follows
+//! restarts that were cut off, in as little DRAM as there may be.
 
 use crate::life::{Life, Lived};
 use crate::machine::{Devices, Machine, Media};
 use crate::moments::{Left, Moments};
 use crate::torture::cache::Cache;
-use crate::torture::damage::{bit_of_a_new_page, bit_of_a_page};
+use crate::torture::damage::{bit_of_a_new_page, bit_of_a_page, damage};
 use crate::torture::fault::FaultKind;
 use crate::torture::report::Tally;
 use crate::torture::run::Found;
@@ -22,8 +23,17 @@ use std::sync::Arc;
 const MOMENTS: u64 = 3;
 /// One of so many operations is a moment.
 const MOMENT_ONE_OF: u64 = 16;
-/// Bits that flip after each, one at a time.
-const FLIPS: usize = 6;
+/// What is damaged after each, one at a time.
+const DAMAGES: usize = 8;
+/// What may be wrong with a flash that says that all is well, half of the time a bit.
+const KINDS: [FaultKind; 6] = [
+    FaultKind::BitFlip,
+    FaultKind::LostWrite,
+    FaultKind::BitFlip,
+    FaultKind::MisdirectedWrite,
+    FaultKind::BitFlip,
+    FaultKind::DuplicatedWrite,
+];
 
 /// Stores whose flash is damaged.
 #[derive(Clone, Copy, Debug)]
@@ -43,48 +53,71 @@ impl DamagedFlash {
     pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
         let Some(options) = self.system.tier_options(self.bank.flash_groups()) else { return Ok(()) };
         let cache = Cache::Tier(options);
-        let wrong =
-            |message| Found { kind: FaultKind::BitFlip, message: format!("{:?}: {message}", self.bank) };
         let seed = self.seed ^ 0xda3a;
         let moments =
             Moments { system: self.system, seed, transactions: self.transactions.min(24), most: MOMENTS };
         let look = move |devices: &Devices, at: u64| {
             (at + seed).is_multiple_of(MOMENT_ONE_OF).then(|| devices.after_crash(seed ^ at << 20))
         };
-        let left = moments.of(&self.bank, look).map_err(wrong)?;
+        let wrong = |kind, message| Found { kind, message: format!("{:?}: {message}", self.bank) };
+        let mut left = moments.of(&self.bank, look).map_err(|why| wrong(FaultKind::Crash, why))?;
+        left.sort_by_key(|left| left.at);
         tally.lives += 1;
-        for Left { at, media, oracle } in left {
+        for nth in 0..left.len() {
+            let Left { at, media, oracle } = &left[nth];
+            // What the flash held earlier in this life.
+            let before = &left[nth.saturating_sub(1)].media.flash;
             let mut rng = Rng::new(seed ^ at << 16);
-            for _ in 0..FLIPS {
-                let media = media.fork();
-                let newest = rng.below(2) == 0;
-                let newest = newest.then(|| bit_of_a_new_page(&mut rng, &cache, &media.flash)).flatten();
-                let any = |rng: &mut Rng| bit_of_a_page(rng, &cache, &media.flash);
-                let Some(bit) = newest.or_else(|| any(&mut rng)) else { continue };
-                flip(&media.flash, bit);
-                let told = |why| {
-                    wrong(format!(
-                        "power failed at operation {at}, then bit {bit} of the flash flipped: {why}"
-                    ))
-                };
-                let whole = self.restart(&self.bank, media.fork(), &oracle, &cache, rng.next_u64());
-                let Some(lived) = whole.map_err(told)? else {
-                    tally.count(FaultKind::BitFlip);
-                    tally.faults_detected += 1;
-                    continue;
-                };
-                tally.count(FaultKind::BitFlip);
-                tally.restarts += 1;
-                tally.faults_detected += u64::from(lived.metrics.tier.damaged_clean > 0);
-                let cut = self.cut_off(media, &oracle, &cache, lived.restart_operations, &mut rng);
-                let (crashes, noticed) = cut.map_err(told)?;
-                for _ in 0..crashes {
-                    tally.count(FaultKind::CrashInRecovery);
-                }
-                tally.restarts += 1;
-                tally.faults_detected += u64::from(noticed);
+            for nth in 0..DAMAGES {
+                let (kind, media) = (KINDS[nth % KINDS.len()], media.fork());
+                let Some(done) = self.harm(&mut rng, &cache, &media, before, kind) else { continue };
+                tally.count(kind);
+                self.go_on(&mut rng, &cache, media, oracle, tally).map_err(|why| {
+                    wrong(kind, format!("power failed at operation {at}, then {done}: {why}"))
+                })?;
             }
         }
+        Ok(())
+    }
+
+    /// Damages the flash; says what was done. `None`: nothing has changed.
+    fn harm(
+        &self,
+        rng: &mut Rng,
+        cache: &Cache,
+        media: &Media,
+        before: &MemoryDevice,
+        kind: FaultKind,
+    ) -> Option<String> {
+        if kind != FaultKind::BitFlip {
+            return damage(rng, cache, media, before, kind);
+        }
+        let newest = if rng.below(2) == 0 { bit_of_a_new_page(rng, cache, &media.flash) } else { None };
+        let bit = newest.or_else(|| bit_of_a_page(rng, cache, &media.flash))?;
+        flip(&media.flash, bit);
+        Some(format!("bit {bit} of the flash flipped"))
+    }
+
+    /// Restarts, and restarts again after restarts that were cut off.
+    fn go_on(
+        &self,
+        rng: &mut Rng,
+        cache: &Cache,
+        media: Media,
+        oracle: &<Bank as Workload>::Oracle,
+        tally: &mut Tally,
+    ) -> Result<(), String> {
+        let Some(lived) = self.restart(&self.bank, media.fork(), oracle, cache, rng.next_u64())? else {
+            tally.faults_detected += 1;
+            return Ok(());
+        };
+        tally.restarts += 2;
+        tally.faults_detected += u64::from(lived.metrics.tier.damaged_clean > 0);
+        let (crashes, noticed) = self.cut_off(media, oracle, cache, lived.restart_operations, rng)?;
+        for _ in 0..crashes {
+            tally.count(FaultKind::CrashInRecovery);
+        }
+        tally.faults_detected += u64::from(noticed);
         Ok(())
     }
 

@@ -1,16 +1,18 @@
 //! Torture of the whole store: transactions, log, restart, trees. Slower by far than that of the cache alone, so few runs
 //! are of this kind.
 //!
-//! A run draws a system, a small bank and its settings, and then: cuts the making and loading of the store off (`birth`),
-//! lives a life with a failing device (`ailing`), lets bits flip on flash (`damaged`), tears a flush of the log ([`crate::leftovers`]), and crashes a life at some
-//! of its operations, and the restarts from that, with as much DRAM as before or less ([`crate::campaign`]). After each
-//! restart all rows are compared, the accounts' sum is taken, trees and flash are checked.
+//! A run draws a system, a small bank and its settings, and then has five chapters: the making and loading of the store is
+//! cut off (`birth`), a life has a failing device (`ailing`), flash changes or loses something without a word (`damaged`), a
+//! flush of the log is torn ([`crate::leftovers`]), and a life is crashed at some of its operations, and the restarts from
+//! that, with as much DRAM as before or less ([`crate::campaign`]). After each restart all rows are compared, the accounts'
+//! sum is taken, trees and flash are checked. What goes wrong is told with the smallest bank that shows it (`shrink`).
 //!
 //! Invariant: as for runs of the cache alone, everything follows from the seed.
 
 mod ailing;
 mod birth;
 mod damaged;
+mod shrink;
 
 use super::fault::FaultKind;
 use super::report::Tally;
@@ -22,15 +24,42 @@ use entresol_core::PolicyKind;
 use entresol_engine::Mode;
 use entresol_runtime::rng::Rng;
 use entresol_store::MIN_FRAMES;
+use std::fmt;
 use std::time::Duration;
 
 pub(crate) use damaged::DamagedFlash;
+pub(super) use shrink::shrink;
 
 /// States of a run's campaign, about.
 const CRASHES: u64 = 20;
 
+/// A part of a run; the others do not touch what it works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chapter {
+    Birth,
+    Ailing,
+    Damaged,
+    Leftovers,
+    Campaign,
+}
+
+impl Chapter {
+    const ALL: [Self; 5] = [Self::Birth, Self::Ailing, Self::Damaged, Self::Leftovers, Self::Campaign];
+
+    /// What happens in it.
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Birth => "crashes while the store is made and loaded",
+            Self::Ailing => "lives with a failing device",
+            Self::Damaged => "flash that changes or loses something without a word",
+            Self::Leftovers => "a log that grows over what is left of a torn flush",
+            Self::Campaign => "crashes of a life, and of the restarts after them",
+        }
+    }
+}
+
 /// A run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoreRun {
     system: System,
     /// A system whose log needs no images, if one is to be had: they leave few places at which a record could begin.
@@ -38,6 +67,8 @@ pub(super) struct StoreRun {
     bank: Bank,
     seed: u64,
     transactions: u64,
+    /// The only chapter, if not all are wanted.
+    only: Option<Chapter>,
 }
 
 /// The systems that the targets stand for; the disk alone only where everything is tortured.
@@ -84,6 +115,7 @@ impl StoreRun {
             bank,
             seed: rng.next_u64(),
             transactions: 4 + rng.below([24, 24, 24, 80][length]),
+            only: None,
         })
     }
 
@@ -95,12 +127,15 @@ impl StoreRun {
     /// Carries it out, up to the first thing that is wrong.
     pub(super) fn run(&self) -> (Tally, Option<Found>) {
         let mut tally = Tally::default();
-        let found = self
-            .birth(&mut tally)
-            .and_then(|()| self.ailing(&mut tally))
-            .and_then(|()| self.damaged().run(&mut tally))
-            .and_then(|()| self.leftovers(&mut tally))
-            .and_then(|()| self.campaign(&mut tally));
+        let mut chapters =
+            Chapter::ALL.iter().filter(|chapter| self.only.is_none_or(|only| only == **chapter));
+        let found = chapters.try_for_each(|chapter| match chapter {
+            Chapter::Birth => self.birth(&mut tally),
+            Chapter::Ailing => self.ailing(&mut tally),
+            Chapter::Damaged => self.damaged().run(&mut tally),
+            Chapter::Leftovers => self.leftovers(&mut tally),
+            Chapter::Campaign => self.campaign(&mut tally),
+        });
         (tally, found.err())
     }
 
@@ -143,5 +178,23 @@ impl StoreRun {
                 message: format!("{bank:?}, power failed at operation {}: {}", failure.at, failure.message),
             }),
         }
+    }
+}
+
+impl fmt::Display for StoreRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { system, bank, seed, transactions, only, .. } = self;
+        let Bank { clients, accounts, full_page_writes, long, frames, checkpoint_interval } = bank;
+        let images = if *full_page_writes { "with" } else { "without" };
+        writeln!(f, "store on {system}, seed {seed:#x}: {frames} frames, a log {images} page images")?;
+        write!(f, "a bank of {accounts} accounts: {clients} clients with {transactions} transactions each")?;
+        if *long > 0 {
+            write!(f, ", one of {long} a long one")?;
+        }
+        match checkpoint_interval {
+            Some(interval) => writeln!(f, "; checkpoints every {interval:?}")?,
+            None => writeln!(f, "; checkpoints by clients only")?,
+        }
+        writeln!(f, "{}", only.map_or("everything that can be done to it", Chapter::describe))
     }
 }
