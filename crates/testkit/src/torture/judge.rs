@@ -12,7 +12,7 @@ use super::script::Shape;
 use crate::machine::{Machine, Media};
 use entresol_core::PageId;
 use entresol_device::{Device, FaultPlan};
-use entresol_engine::{Fetched, Layer, TierError, check};
+use entresol_engine::{Fetched, Layer, Source, TierError, check};
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -39,8 +39,9 @@ pub(super) struct Rules {
     pub damage: bool,
     /// A page may be reported damaged on disk, by its name.
     pub disk_damage: bool,
-    /// A torn copy on disk is repaired from the log.
-    pub torn: bool,
+    /// Pages are written to disk in place, before flash has them: a torn copy is repaired from the log, and disk may be ahead
+    /// of flash.
+    pub in_place: bool,
     /// Flash and disk break no invariant, before and after.
     pub sound: bool,
     /// A silent fault may strike while pages are judged: from then on these rules hold, too.
@@ -57,7 +58,7 @@ impl Rules {
             believe_layer: true,
             damage: false,
             disk_damage: false,
-            torn: !cache.keeps_dirty(),
+            in_place: !cache.keeps_dirty(),
             sound: true,
             meanwhile: None,
             noticed: AtomicU64::new(0),
@@ -85,7 +86,7 @@ impl Rules {
     /// After a device has failed and said so. A tier that switched itself off has written pages in place: a torn one is
     /// repaired from the log.
     pub(super) fn failed(cache: &Cache) -> Self {
-        Self { torn: true, sound: false, ..Self::crash(cache) }
+        Self { in_place: true, sound: false, ..Self::crash(cache) }
     }
 
     /// After the disk changed a page without a word: it is missed when it is read.
@@ -130,7 +131,10 @@ impl Rules {
         match fetched {
             Ok(fetched) => {
                 let found = version(page, bytes).map_err(Stop::Wrong)?;
-                match oracle.admits(page, found, self.believe_layer) {
+                let ahead = self.in_place && fetched.source == Source::Disk;
+                match oracle.admits(page, found, self.believe_layer)
+                    || ahead && oracle.may_be_on_disk(page, found)
+                {
                     true => Ok(Some(found)),
                     false => Err(Stop::Wrong(format!(
                         "page {page} was found at version {found} ({:?}): {}",
@@ -150,7 +154,7 @@ impl Rules {
                 if oracle.admits(page, 0, self.believe_layer) {
                     return Ok(Some(0));
                 }
-                match self.torn && oracle.may_be_torn(page) {
+                match self.in_place && oracle.may_be_torn(page) {
                     true => Ok(None),
                     false => Err(Stop::Wrong(format!(
                         "page {page} is damaged on disk: {}; the layer's word counts: {}",
@@ -287,7 +291,7 @@ mod tests {
     use super::*;
     use entresol_core::{PolicyKind, Position};
     use entresol_device::{Fault, Injection, MemoryDevice};
-    use entresol_engine::{HandedDown, Mode, Source, TierMetrics, TierOptions, Upstream, Victim};
+    use entresol_engine::{HandedDown, Mode, TierMetrics, TierOptions, Upstream, Victim};
     use entresol_format::page;
     use std::sync::Weak;
 

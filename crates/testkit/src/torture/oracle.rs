@@ -2,7 +2,10 @@
 //!
 //! Versions of a page are counted from 1; version 0 is a page that was never written. Invariants: a version that was
 //! promised (by a checkpoint, by a clean shutdown, or because a restart found it) is never followed by an older one; only
-//! versions that were handed down can be found.
+//! versions that were handed down can be found, and of those that were so before a restart only what it found. With one
+//! exception: where pages are written to disk before flash has them, a restart may find a page on flash though a newer
+//! version is on disk already. The database's log has that one, too, and makes it anew, so it does no harm should it show
+//! when the flash is gone.
 
 use entresol_core::PageId;
 
@@ -18,6 +21,8 @@ struct Page {
     told: u64,
     /// Bit `n`: version `promised + n` was handed down, or is being; bit [`REMEMBERED`]: so was a later one.
     handed: u128,
+    /// The same, of those that were handed down before a restart found `promised` or an older one.
+    before: u128,
     /// The newest one whose hand-over has returned: what a fetch must give.
     returned: u64,
     /// The newest one that was made.
@@ -34,12 +39,12 @@ impl Page {
         if by == 0 {
             return false;
         }
-        let far = self.handed >> REMEMBERED;
-        self.handed = if by > REMEMBERED { far } else { self.handed >> by };
-        // Later ones than could be remembered may be any of those that can be now.
-        if far > 0 {
-            self.handed = u128::MAX;
-        }
+        let shifted = |versions: u128| match versions >> REMEMBERED {
+            0 => versions.checked_shr(by.min(REMEMBERED + 1) as u32).unwrap_or(0),
+            // Later ones than could be remembered may be any of those that can be now.
+            _ => u128::MAX,
+        };
+        (self.handed, self.before) = (shifted(self.handed), shifted(self.before));
         self.promised = version;
         true
     }
@@ -55,7 +60,8 @@ pub(super) struct Oracle {
 impl Oracle {
     /// `pages` pages, all durable at `version`.
     pub(super) fn new(pages: u64, version: u64) -> Self {
-        let page = Page { promised: version, told: 0, handed: 1, returned: version, newest: version };
+        let page =
+            Page { promised: version, told: 0, handed: 1, before: 0, returned: version, newest: version };
         Self { pages: vec![page; pages as usize], promises: 0 }
     }
 
@@ -137,6 +143,12 @@ impl Oracle {
         found >= least && page.handed & page.bit(found) != 0
     }
 
+    /// Whether `found` may be on disk since before a restart that has not found it.
+    pub(super) fn may_be_on_disk(&self, page: PageId, found: u64) -> bool {
+        let page = self.page(page);
+        found > page.promised && page.before & page.bit(found) != 0
+    }
+
     /// Whether a write of the page to disk may have been under way since it was last promised: then the log of the
     /// database has a full image of it, and a torn copy on disk is no loss.
     pub(super) fn may_be_torn(&self, page: PageId) -> bool {
@@ -147,7 +159,10 @@ impl Oracle {
     /// A restart has found `version`. From now on it is promised. Returns what the database's log makes of it.
     pub(super) fn found(&mut self, page: PageId, version: u64) -> u64 {
         let page = self.page_mut(page);
-        *page = Page { promised: version, told: 0, handed: 1, returned: version, newest: page.newest };
+        page.promise(version);
+        let before = page.before | page.handed;
+        *page =
+            Page { promised: version, told: 0, handed: 1, before, returned: version, newest: page.newest };
         page.newest
     }
 
@@ -214,6 +229,22 @@ mod tests {
         assert!(!oracle.admits(PAGE, 2, false), "nobody else has it now");
         assert_eq!(oracle.found(PAGE, 4), 4);
         assert_eq!(legal(&oracle), [4]);
+    }
+
+    #[test]
+    fn what_a_restart_has_not_found_may_be_on_disk_until_something_newer_is_promised() {
+        let mut oracle = oracle();
+        let newest = oracle.found(PAGE, 2);
+        assert_eq!(legal(&oracle), [2]);
+        let on_disk = |oracle: &Oracle| -> Vec<u64> {
+            (0..9).filter(|version| oracle.may_be_on_disk(PAGE, *version)).collect()
+        };
+        assert_eq!((newest, on_disk(&oracle)), (4, vec![4]));
+        let version = oracle.change(PAGE);
+        oracle.hand(PAGE, version);
+        assert_eq!((legal(&oracle), on_disk(&oracle)), (vec![2, 5], vec![4]));
+        oracle.promise(&[1, 5]);
+        assert_eq!((legal(&oracle), on_disk(&oracle)), (vec![5], vec![]));
     }
 
     #[test]
