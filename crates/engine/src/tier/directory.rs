@@ -134,9 +134,9 @@ impl SlotDirectory {
         self.moving.lock().retain(|(slot, _)| pages.iter().all(|page| page.slot != *slot));
     }
 
-    /// The slot that a write under way brings `page` to, or takes it from.
-    fn moving(&self, page: PageId) -> Option<SlotId> {
-        self.moving.lock().iter().find(|(_, moves)| *moves == page).map(|(slot, _)| *slot)
+    /// The slots that writes under way bring `page` to, or take it from.
+    fn moving(&self, page: PageId) -> Vec<SlotId> {
+        self.moving.lock().iter().filter(|(_, moves)| *moves == page).map(|(slot, _)| *slot).collect()
     }
 }
 
@@ -189,24 +189,28 @@ impl Shared {
         self.write_to_disk(victim, data)
     }
 
-    /// Waits until `page` is not in motion, and makes the entry of `slot`, if it is the page's, invalid.
+    /// Waits until `page` is not in motion, and makes every entry of it invalid: in `slot`, and where it was moving meanwhile.
     pub(crate) fn directory_forgets(&self, page: PageId, slot: Option<SlotId>) -> Result<(), TierError> {
         let Some(directory) = &self.directory else { return Ok(()) };
-        let mut slot = slot;
+        let mut slots = Vec::from_iter(slot);
         loop {
             let seen = self.progress.epoch();
             if !self.check_running()? {
                 return Ok(());
             }
-            let Some(motion) = directory.moving(page) else { break };
+            let moving = directory.moving(page);
+            if moving.is_empty() {
+                break;
+            }
+            slots.extend(moving);
             self.progress.wait(seen);
-            // The write may bring it to a slot, and the core have forgotten it meanwhile.
-            slot = self.with(|partition| partition.slot_holding(page)).or(Some(motion));
         }
-        let Some(slot) = slot else { return Ok(()) };
-        let invalidated = self
-            .invalidate(directory, slot, |entry| entry.page == page)
-            .and_then(|changed| if changed { directory.prove_written(self, slot) } else { Ok(()) });
+        let invalidated = slots.into_iter().try_for_each(|slot| {
+            match self.invalidate(directory, slot, |entry| entry.page == page)? {
+                true => directory.prove_written(self, slot),
+                false => Ok(()),
+            }
+        });
         match invalidated {
             Err(error) if !mutant!("failed-invalidation-tried-again") => {
                 // Memory says something else than flash: were it asked again, it would be believed. The disk alone serves now.
