@@ -31,4 +31,3 @@ pub use id::{Lsn, PageId, Position, SlotId};
 pub use job::{Admission, Fate, FrameId, Generation, Job, JobPage, JobPages, Lookup, Taken, Ticket};
 pub use machine::{Occupancy, SlotView, Unsaved};
 pub use region::{Partition, Section, bytes_per_slot, region_bytes, sections};
-pub use restore::Occupied;

@@ -27,17 +27,6 @@ use crate::{PageId, Position, SlotId};
 /// Drivers let the positions of an open begin at a multiple of this power of two.
 const POSITIONS_OF_AN_OPEN_BITS: u32 = 36;
 
-/// A page in its slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Occupied {
-    /// Where.
-    pub slot: SlotId,
-    /// Which page.
-    pub page: PageId,
-    /// Which of the writes to the slot brought it.
-    pub generation: u8,
-}
-
 impl Partition<'_> {
     /// Begins at `front`, the oldest position that may still be on flash: a multiple of the group size, at most
     /// [`Position::MAX`]. The partition has just been formatted.
@@ -130,9 +119,18 @@ impl Partition<'_> {
         assert_eq!((self.head.rear, self.head.valid), (0, 0), "the partition that is restored into was used");
         self.head.rear = rear.0;
         self.restore_staging(rear);
-        // What an earlier open has left in a slot that is free now is unknown: the slots do not count from where they did then.
+        // Until it is said what an earlier open has left in a slot, it does not count from where it may have then.
         let first = (rear.0 >> POSITIONS_OF_AN_OPEN_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
         (0..self.head.slots).for_each(|slot| self.set_generation_byte(slot, first as u8));
+    }
+
+    /// The version last written to `slot`, which is empty, was stamped with `position`: its writes are counted from there.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn restore_empty_slot(&mut self, slot: SlotId, position: Position) {
+        assert!(slot.0 < self.head.slots, "the cache has {} slots, and no {}", self.head.slots, slot.0);
+        self.set_generation_byte(slot.0, position.0 as u8);
     }
 
     /// `page`, in the version whose stamp is `position`, lies in `slot`. Entries come in the order in which the policy would have them
@@ -155,21 +153,29 @@ impl Partition<'_> {
         self.rebuild_free();
     }
 
-    /// Slot placement, for policies with one list: the occupied slots in the order in which their pages would leave, as
+    /// Slot placement, for policies with one list: the occupied slots with their pages, in the order in which these would leave, as
     /// [`Partition::restore_slot`] wants them.
     ///
     /// # Panics
     /// If the policy's pages do not stand in one list.
-    pub fn slots_in_order(&self) -> impl Iterator<Item = Occupied> + '_ {
+    pub fn slots_in_order(&self) -> impl Iterator<Item = (SlotId, PageId)> + '_ {
         assert_eq!(crate::policy::lists_of(&self.config()), 1, "the policy has no order of all its pages");
         let node = self.list_node(crate::policy::ONLY_LIST);
         let mut at = self.next_of(node);
         std::iter::from_fn(move || {
             let slot = (at != node).then_some(at)?;
             at = self.next_of(slot);
-            let page = self.slots[slot as usize].page();
-            Some(Occupied { slot: SlotId(slot), page, generation: self.generation_byte(slot) })
+            Some((SlotId(slot), self.slots[slot as usize].page()))
         })
+    }
+
+    /// Slot placement: which of the writes to `slot` was the last.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn slot_generation(&self, slot: SlotId) -> u8 {
+        assert!(slot.0 < self.head.slots, "the cache has {} slots, and no {}", self.head.slots, slot.0);
+        self.generation_byte(slot.0)
     }
 
     /// TAC: the temperatures of regions of pages, by their places in the table, to be kept on flash. Empty with other

@@ -76,6 +76,16 @@ pub fn set(block: &mut [u8], number: u64, at: u32, cache: Uuid, entry: Option<Sl
         cache: U32::new(tag(cache)),
         flags: U32::new(VALID | if entry.dirty { DIRTY } else { 0 }),
     });
+    put(block, number, at, raw);
+}
+
+/// Says of an empty slot which `position` was last written there: puts that to place `at` as [`set`] does an entry.
+pub fn set_empty(block: &mut [u8], number: u64, at: u32, cache: Uuid, position: Position) {
+    let position = U64::new(position.0);
+    put(block, number, at, RawSlot { position, cache: U32::new(tag(cache)), ..RawSlot::default() });
+}
+
+fn put(block: &mut [u8], number: u64, at: u32, raw: RawSlot) {
     let (sector, place) = place(at);
     block[place..place + size_of::<RawSlot>()].copy_from_slice(raw.as_bytes());
     let sectors = (BLOCK_BYTES / SECTOR_BYTES) as u64;
@@ -86,15 +96,25 @@ pub fn set(block: &mut [u8], number: u64, at: u32, cache: Uuid, entry: Option<Sl
 /// The entry at place `at` of a block whose sectors were [proved](prove); `None` for an empty slot, and for one of another
 /// cache.
 pub fn get(block: &[u8], at: u32, cache: Uuid) -> Option<SlotEntry> {
-    let (_, place) = place(at);
-    let raw = RawSlot::ref_from_bytes(&block[place..place + size_of::<RawSlot>()])
-        .expect("an entry lies within its block");
+    let raw = raw(block, at);
     (raw.flags.get() & VALID != 0 && raw.cache.get() == tag(cache)).then(|| SlotEntry {
         page: PageId(raw.page.get()),
         position: Position(raw.position.get()),
         rank: raw.rank.get(),
         dirty: raw.flags.get() & DIRTY != 0,
     })
+}
+
+/// The position that was last written to the slot at place `at`, where that is known.
+pub fn last_position(block: &[u8], at: u32, cache: Uuid) -> Option<Position> {
+    let raw = raw(block, at);
+    (raw.cache.get() == tag(cache)).then(|| Position(raw.position.get()))
+}
+
+fn raw(block: &[u8], at: u32) -> &RawSlot {
+    let (_, place) = place(at);
+    RawSlot::ref_from_bytes(&block[place..place + size_of::<RawSlot>()])
+        .expect("an entry lies within its block")
 }
 
 /// Proves each sector of the `number`th block. One that was never written, or is damaged, is made an empty one; why

@@ -35,21 +35,28 @@ pub(crate) fn restore_slots(
         _ => return Ok(None),
     }
     let layout = options.layout();
-    let mut entries = Vec::new();
+    let (mut entries, mut empty) = (Vec::new(), Vec::new());
     let blocks = read_directory(flash, &layout, report)?;
     for (number, block) in blocks.iter().enumerate() {
         let first = number as u32 * BLOCK_ENTRIES;
         let last = (first + BLOCK_ENTRIES).min(options.slots);
-        let found = (first..last)
-            .filter_map(|slot| Some((SlotId(slot), slots::get(block, slot - first, superblock.cache)?)));
-        entries.extend(found.filter(|(_, entry)| entry.position < Position::MAX));
+        for slot in first..last {
+            let at = slot - first;
+            match slots::get(block, at, superblock.cache) {
+                Some(entry) if entry.position < Position::MAX => entries.push((SlotId(slot), entry)),
+                Some(_) => {}
+                None => empty.extend(
+                    slots::last_position(block, at, superblock.cache).map(|last| (SlotId(slot), last)),
+                ),
+            }
+        }
     }
     entries.sort_by_key(|(_, entry)| entry.rank);
     let mut region = vec![0u64; region_bytes(&options.config()).div_ceil(8)];
     let mut partition = Partition::format(region.as_mut_bytes(), &options.config())
         .map_err(|error| TierError::Config(error.to_string()))?;
     let temperatures_written = restore_temperatures(flash, superblock, &layout, &mut partition, report)?;
-    fill(&mut partition, superblock, &entries, report);
+    fill(&mut partition, superblock, &entries, &empty, report);
     if cfg!(debug_assertions) {
         partition.check().expect("a restored directory keeps the invariants");
     }
@@ -58,7 +65,7 @@ pub(crate) fn restore_slots(
     let keeps = superblock.policy.directory() == Directory::Slots;
     let directory =
         keeps.then(|| SlotDirectory::of_blocks(blocks.into_iter(), options.slots, superblock.cache));
-    let kept = Kept { directory, temperatures_written, first: Position(0), survivors: None };
+    let kept = Kept { directory, temperatures_written, first: superblock.session_rear, survivors: None };
     Ok(Some(RestoredSlots { region, kept }))
 }
 
@@ -66,11 +73,13 @@ fn fill(
     partition: &mut Partition<'_>,
     superblock: &Superblock,
     entries: &[(SlotId, SlotEntry)],
+    empty: &[(SlotId, Position)],
     report: &mut OpenReport,
 ) {
     let newest = entries.iter().map(|(_, entry)| entry.position.0 + 1).max().unwrap_or(0);
     let rear = newest.max(superblock.next_positions().0).next_multiple_of(superblock.group_pages.into());
     partition.restore_slots_begin(Position(rear.min(Position::MAX.0)));
+    empty.iter().for_each(|(slot, last)| partition.restore_empty_slot(*slot, *last));
     let mut refused = 0;
     for (slot, entry) in entries {
         // Nothing that this directory names is newer than disk.

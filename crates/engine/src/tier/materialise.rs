@@ -51,23 +51,30 @@ impl Shared {
             return Ok(false);
         }
         self.sync_flash()?;
-        let mut entries = vec![None; self.config.slots as usize];
-        self.with(|partition| {
-            for (rank, occupied) in partition.slots_in_order().enumerate() {
-                let (position, rank) = (Position(occupied.generation.into()), rank as u64);
-                let clean = partition.slot(occupied.slot).is_some_and(|view| !view.dirty);
-                entries[occupied.slot.0 as usize] =
-                    clean.then_some(SlotEntry { page: occupied.page, position, rank, dirty: false });
+        // Of each slot what was last written there, and what counts.
+        let entries = self.with(|partition| {
+            let last = |slot| Position(partition.slot_generation(slot).into());
+            let mut entries: Vec<(Position, Option<SlotEntry>)> =
+                (0..self.config.slots).map(|slot| (last(SlotId(slot)), None)).collect();
+            for (rank, (slot, page)) in partition.slots_in_order().enumerate() {
+                let clean = partition.slot(slot).is_some_and(|view| !view.dirty);
+                let (position, entry) = &mut entries[slot.0 as usize];
+                let (position, rank) = (*position, rank as u64);
+                *entry = clean.then_some(SlotEntry { page, position, rank, dirty: false });
             }
+            entries
         });
+        let cache = self.superblocks.cache;
         let mut block = AlignedBuffer::new(BLOCK_BYTES);
         for number in 0..self.layout.directory_blocks() {
             slots::clear(&mut block, number);
             let first = number as u32 * BLOCK_ENTRIES;
             let last = (first + BLOCK_ENTRIES).min(self.config.slots);
             for slot in (first..last).map(SlotId) {
-                if let Some(entry) = entries[slot.0 as usize] {
-                    slots::set(&mut block, number, slot.0 - first, self.superblocks.cache, Some(entry));
+                let at = slot.0 - first;
+                match entries[slot.0 as usize] {
+                    (_, Some(entry)) => slots::set(&mut block, number, at, cache, Some(entry)),
+                    (last, None) => slots::set_empty(&mut block, number, at, cache, last),
                 }
             }
             self.flash.write(self.layout.directory_offset(number), &block).map_err(flash_error)?;

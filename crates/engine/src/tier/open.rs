@@ -357,6 +357,8 @@ fn open_cache(
                 let mut region = empty_region(&options)?;
                 if options.policy.placement() == Placement::Slots {
                     kept.first = superblock.next_positions();
+                    (next.front, next.rear) = (kept.first, kept.first);
+                    (next.durable, next.session_rear) = (kept.first, kept.first);
                     let mut partition =
                         Partition::attach(region.as_mut_bytes()).expect("it was formatted just now");
                     partition.restore_slots_begin(kept.first);
