@@ -30,7 +30,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCOR3");
 pub(crate) struct Unit {
     /// First position of the group.
     pub first: u64,
-    /// Newer copies of its pages that are not durable yet: until they are, the slots are not released.
+    /// Newer copies of its pages that are not durable yet, or something before them is not: until then the slots are not
+    /// released.
     pub pending: u32,
     /// 0 free, 1 being decided and destaged, 2 done.
     pub state: u32,

@@ -89,6 +89,39 @@ fn a_version_that_arrives_late_is_superseded_already() {
     assert_eq!(partition.peek(page(1)), Lookup::Absent);
 }
 
+/// Second chances are written before a group that comes before them: their old slots stay until that is durable, too. A record
+/// of the front would otherwise call nothing durable that they are in.
+#[test]
+fn slots_are_released_when_all_before_the_second_chances_is_durable() {
+    let config = small(PolicyKind::FaceGsc, 4, 4, 0);
+    let mut region = region(&config);
+    let mut partition = full_of_referenced(&config, region.as_mut_bytes());
+    let fill = |partition: &mut Partition<'_>| {
+        while !partition.window().1.0.is_multiple_of(4) {
+            let fresh = 9000 + partition.window().1.0 as u32;
+            stage(partition, fresh, CLEAN);
+        }
+    };
+    fill(&mut partition);
+    let before = writes(&mut partition, 1).remove(0);
+    let Some(Job::Dequeue { ticket, pages, .. }) = partition.next_job() else { panic!("the ring is full") };
+    for page in pages.iter().filter(|page| page.fate == Fate::SecondChance) {
+        let Admission::Stage { frame, .. } = partition.restage(ticket, page, Lsn(1)) else {
+            panic!("positions are held back for second chances")
+        };
+        partition.staged(frame);
+    }
+    partition.dequeued(ticket);
+    fill(&mut partition);
+    let after = writes(&mut partition, 1).remove(0);
+    let front = partition.window().0;
+    complete(&mut partition, &after);
+    assert_eq!(partition.window().0, front, "a group before the second chances is not durable yet");
+    complete(&mut partition, &before);
+    assert!(partition.window().0 > front);
+    settle(&mut partition);
+}
+
 /// LC: while the first version of a new page is being written, the next one waits; it would get a slot of its own.
 #[test]
 fn one_page_never_has_two_slots() {

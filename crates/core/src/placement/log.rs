@@ -11,7 +11,9 @@
 //!   may wait for a write: there is no circle. Whole groups are held back for second chances, since these need positions
 //!   while their own slots are not yet released.
 //! - A group of slots is released when its destages are durable on disk and the newer copies of its pages (second
-//!   chances, and versions that were in staging when it was dequeued) are durable on flash. Groups release in order.
+//!   chances, and versions that were in staging when it was dequeued) are durable on flash, with everything before them: so
+//!   whoever records the front records with it a durable position above these copies, and if one of them is damaged that is
+//!   not taken for a write that was torn. Groups release in order.
 //! - A group's pages become the valid versions together, when the write that completes it is durable. Page by page
 //!   (mvFIFO without GR) only that last write needs a sync; until then its pages are served from staging.
 //! - In-flight dequeues span at most [`UNITS`] groups, and the ring is much longer, so that two versions of one page are
@@ -233,6 +235,9 @@ impl Partition<'_> {
         let slot = self.slot_of(position);
         let entry = self.slots[slot as usize];
         let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-destaged");
+        if superseded {
+            self.await_newest(entry.page(), unit);
+        }
         let fate = if superseded || self.adopt_newer(slot, unit) {
             Fate::Drop
         } else {
@@ -269,12 +274,31 @@ impl Partition<'_> {
         true
     }
 
+    /// The newest version of `page` on flash excuses `unit` from a destage. If something before it is not durable yet, the
+    /// release waits for that.
+    fn await_newest(&mut self, page: PageId, unit: u32) {
+        let Some(position) = self.find_on_flash(page).map(|slot| self.position_of(slot)) else { return };
+        if position < self.head.staged_front {
+            return;
+        }
+        let frame = self.frame_of(position);
+        let staged = &mut self.staged[frame as usize];
+        // If another dequeue waits for it, that is an earlier one, which is released before this one.
+        if staged.unit == 0 {
+            staged.unit = unit + 1;
+            self.head.units[unit as usize].pending += 1;
+        }
+    }
+
     /// Gives the page in `slot` of the dequeue `ticket` a place at the rear.
     pub(crate) fn log_restage(&mut self, ticket: Ticket, page: &JobPage) -> Admission {
         let slot = page.slot.0;
         let entry = self.slots[slot as usize];
         let unit = ticket.0;
         let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-restaged");
+        if superseded {
+            self.await_newest(entry.page(), unit);
+        }
         if superseded || self.adopt_newer(slot, unit) {
             return Admission::AlreadyThere;
         }
@@ -314,8 +338,22 @@ impl Partition<'_> {
         for position in first..first + self.group() {
             self.publish(position);
         }
-        self.retire(group_pages as u64);
+        self.retire_groups();
         self.release();
+    }
+
+    /// Frees the frames of groups that are durable with all before them. The dequeues that waited for their pages do so no more.
+    fn retire_groups(&mut self) {
+        let front = self.head.staged_front;
+        let first = self.frame_of(front) as usize;
+        self.retire(self.group());
+        for nth in 0..(self.head.staged_front - front) as usize {
+            let frame = (first + nth) % self.staged.len();
+            let unit = std::mem::take(&mut self.staged[frame].unit);
+            if unit != 0 && unit != PADDING {
+                self.head.units[unit as usize - 1].pending -= 1;
+            }
+        }
     }
 
     /// Makes a page that is now durable on flash the one that is served from there.
@@ -323,12 +361,8 @@ impl Partition<'_> {
         let frame = self.frame_of(position);
         let staged = &mut self.staged[frame as usize];
         staged.state = DONE;
-        let unit = std::mem::take(&mut staged.unit);
-        if unit == PADDING {
+        if staged.unit == PADDING {
             return;
-        }
-        if unit != 0 {
-            self.head.units[unit as usize - 1].pending -= 1;
         }
         let entry = self.entry_of(frame);
         let slot = self.slot_of(position);
