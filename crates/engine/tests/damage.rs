@@ -3,11 +3,11 @@
 
 mod support;
 
-use entresol_core::{PageId, Placement, PolicyKind};
+use entresol_core::{Directory, PageId, Placement, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
 use entresol_engine::{FlashTier, Layer, Mode, Source, TierError, TierOptions, check, inspect};
 use std::sync::Arc;
-use support::{PAGE, build, disk_bytes, load, memory, simulate, small, version, victim};
+use support::{PAGE, build, bytes_of, device_of, disk_bytes, load, memory, simulate, small, version, victim};
 
 const PAGES: u64 = 120;
 /// Where the superblock's copies lie.
@@ -298,6 +298,58 @@ fn a_copy_that_could_not_be_read_never_follows_a_newer_version_from_disk() {
     }
 }
 
+/// A group's write lands across two others, so that of one the summary is gone and pages of another group lie in its place: that
+/// these are missing must not pass for a group that was never full.
+#[test]
+fn a_group_that_went_elsewhere_does_not_bring_older_versions_back() {
+    const BLOCKS: usize = 5; // four pages and a summary
+    for (policy, mode) in [(PolicyKind::FaceGr, Mode::WriteThrough), (PolicyKind::FaceGsc, Mode::WriteBack)] {
+        let world = simulate(1, move || {
+            let world = failing(policy, mode);
+            for number in 2..4 {
+                write(&*world.tier, 0..26, number, true); // too few for a segment
+                world.tier.checkpoint().unwrap();
+            }
+            world
+        });
+        let image = bytes_of(&world.flash.after_crash(&entresol_device::Survival::All));
+        let groups: Vec<usize> = (0..image.len() / 4096)
+            .filter(|block| image[block * 4096..].starts_with(b"ENTRGRUP"))
+            .map(|summary| (summary + 1 - BLOCKS) * 4096)
+            .collect();
+        assert!(groups.len() > 10);
+        let mut reported = 0;
+        for shift in 1..BLOCKS {
+            for (from, to) in groups.iter().zip(groups.iter().skip(3)) {
+                let mut bytes = image.clone();
+                let there = to + shift * 4096;
+                bytes[there..there + BLOCKS * 4096].copy_from_slice(&image[*from..from + BLOCKS * 4096]);
+                let (flash, options) = (device_of(&bytes), world.options.clone());
+                let disk = device_of(&bytes_of(&*world.disk));
+                reported += simulate(1, move || {
+                    let tier = match FlashTier::open(flash, disk, options) {
+                        Ok((tier, _)) => tier,
+                        Err(TierError::Refused(_)) if mode == Mode::WriteBack => return 1,
+                        Err(error) => panic!("{policy:?} shifted by {shift}: {error}"),
+                    };
+                    let mut buffer = vec![0; PAGE];
+                    for page in (0..26).map(PageId) {
+                        match tier.fetch(page, &mut buffer) {
+                            Ok(_) => {
+                                assert_eq!(version(page, &buffer), 3, "{policy:?} shifted by {shift}: {page}")
+                            }
+                            Err(TierError::Damaged { .. }) if mode == Mode::WriteBack => return 1,
+                            Err(error) => panic!("{policy:?} shifted by {shift}: {error}"),
+                        }
+                    }
+                    0
+                });
+            }
+        }
+        assert_eq!(reported > 0, mode == Mode::WriteBack);
+    }
+}
+
 /// After a crash slot placement begins with an empty directory and fills the same slots with the same pages again: what it
 /// finds there must not pass for what it has written.
 #[test]
@@ -322,6 +374,63 @@ fn a_lost_write_does_not_show_what_lay_in_the_slot_before_a_crash() {
                 assert_eq!(version(PageId(page), &buffer), 3, "{}: page {page}", policy.name());
             }
         });
+    }
+}
+
+/// The directory of LOC and GLB survives a shutdown, and with it positions of before: what an earlier open had written to a slot
+/// that is free now must not pass for what this open has.
+#[test]
+fn a_lost_write_does_not_show_what_lay_in_the_slot_before_a_shutdown() {
+    for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.directory() == Directory::AtShutdown) {
+        let mut options = small(policy, 96);
+        options.mode = Mode::WriteAround;
+        let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));
+        load(disk.clone(), PAGES);
+        let plan = Arc::new(FaultPlan::none());
+        let medium = MemoryDevice::new("medium", entresol_engine::flash_bytes(&options));
+        let flash = Arc::new(FaultyDevice::new("flash", medium, plan.clone()));
+        let (page, mut newest) = (PageId(7), 1);
+        for round in 0..600 {
+            let (flash, disk, plan, options) = (flash.clone(), disk.clone(), plan.clone(), options.clone());
+            newest = simulate(round, move || {
+                let tier = match round {
+                    0 => FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap(),
+                    _ => FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap().0,
+                };
+                let mut newest = newest;
+                let mut buffer = vec![0; PAGE];
+                // One open brings the page to the slot any number of times, the next one loses its write.
+                let loses = round % 2 == 1;
+                for _ in 0..if loses { 1 } else { 1 + round / 2 } {
+                    // Its slot is free, and the disk has the page.
+                    newest += 1;
+                    tier.evict(victim(page, newest, true, true), &build(page, newest)).unwrap();
+                    assert!(!tier.is_on_flash(page));
+                    if loses {
+                        let (at, device) = (plan.operations() + 1, Some("flash".to_owned()));
+                        plan.inject(Injection { at, device, fault: Fault::LostWrite, forever: false });
+                    }
+                    tier.fetch(page, &mut buffer).unwrap();
+                    tier.evict(victim(page, newest, false, false), &buffer).unwrap();
+                    entresol_runtime::sleep(std::time::Duration::from_millis(1));
+                    let fetched = tier.fetch(page, &mut buffer).unwrap();
+                    assert_eq!(version(page, &buffer), newest, "{} {fetched:?}", policy.name());
+                    assert!(fetched.source == Source::Flash || loses, "{fetched:?}");
+                }
+                // What a shutdown leaves there counts.
+                tier.evict(victim(page, newest, false, false), &buffer).unwrap();
+                tier.close().unwrap();
+                let (tier, _) = FlashTier::open(flash, disk, options).unwrap();
+                let fetched = tier.fetch(page, &mut buffer).unwrap();
+                assert!(fetched.source == Source::Flash || loses, "{fetched:?}");
+                assert_eq!(version(page, &buffer), newest);
+                newest += 1;
+                tier.evict(victim(page, newest, true, true), &build(page, newest)).unwrap();
+                tier.close().unwrap();
+                newest
+            });
+        }
+        assert!(plan.struck() > 290, "{} writes were lost", plan.struck());
     }
 }
 

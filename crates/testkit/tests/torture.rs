@@ -89,6 +89,12 @@ fn what_was_found_before_stays_mended() {
         ("all", 1, 261469),
         // The oldest superblock alone, and a group torn whose slots only a newer one said to be free.
         ("all", 1, 272576),
+        // A page driven out of one slot while it was written to another one: only the first was invalidated.
+        ("all", 2, 8267),
+        // A group that went elsewhere passed for pages that had never been in another one.
+        ("all", 7, 65664),
+        // A second chance that was durable before its predecessors, and damaged.
+        ("all", 2, 101728),
     ];
     for (system, seed, run) in found {
         let targets = Target::named(system);

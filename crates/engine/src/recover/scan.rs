@@ -182,6 +182,15 @@ impl<'a> Reader<'a> {
         page::header(page).generation.get() == position.0.wrapping_add(self.superblock.salt())
     }
 
+    /// Whether `page`, found in the slot of `position`, is one of this cache that belongs elsewhere. (In a group that was not
+    /// full the page of an earlier round stays in its slot.)
+    fn is_stray(&self, page: &[u8], position: Position) -> bool {
+        let slots = u64::from(self.superblock.slots);
+        let found = page::header(page).generation.get().wrapping_sub(self.superblock.salt());
+        let of_this_cache = found < position.0 + 2 * slots;
+        of_this_cache && (found > position.0 || !(position.0 - found).is_multiple_of(slots))
+    }
+
     /// Takes out the entries of `group` whose pages are not whole. Returns how many these were.
     fn verify(&mut self, group: &mut ScannedGroup) -> Result<u64, TierError> {
         self.read_pages(group.number)?;
@@ -201,7 +210,8 @@ impl<'a> Reader<'a> {
         Ok(torn)
     }
 
-    /// A group without a summary: what the headers of its pages tell. Returns the places of pages that are damaged, too.
+    /// A group without a summary: what the headers of its pages tell. Returns the places of pages that are damaged, too, or
+    /// are there instead of what was written there.
     fn read_headers(&mut self, number: u64) -> Result<(ScannedGroup, Vec<usize>), TierError> {
         self.read_pages(number)?;
         let first = self.position(number).0;
@@ -210,10 +220,11 @@ impl<'a> Reader<'a> {
             let page = self.page(at);
             let id = PageId(page::header(page).page.get());
             let sound = page::verify(page, id, None).is_ok();
-            if !sound && page.iter().any(|byte| *byte != 0) {
+            let position = Position(first + at as u64);
+            if !sound && page.iter().any(|byte| *byte != 0) || sound && self.is_stray(page, position) {
                 damaged.push(at);
             }
-            (sound && self.is_at(page, Position(first + at as u64))).then(|| from_header(page, id))
+            (sound && self.is_at(page, position)).then(|| from_header(page, id))
         });
         let entries = entries.collect();
         Ok((ScannedGroup { number, entries, invalidations: Vec::new(), repair: true }, damaged))
