@@ -181,6 +181,45 @@ fn after_a_failed_log_sync_no_commit_succeeds_until_a_restart() {
     .unwrap();
 }
 
+/// A commit and a checkpoint use the log device at the same time; the sync that fails loses what both have written, and the
+/// next one succeeds.
+#[test]
+fn what_one_failed_sync_of_the_log_has_lost_is_acknowledged_to_nobody() {
+    for seed in 0..100 {
+        let devices = Devices::over(MemoryDevice::new("disk", 8 << 20), MemoryDevice::new("log", 2 << 20));
+        let (table, acknowledged) = simulate(seed, || {
+            let store = devices.create();
+            let table = store.create_table("t").unwrap();
+            let at = devices.plan.operations() + 1 + seed;
+            let fault = Fault::SyncErrorLosingWrites;
+            devices.plan.inject(Injection { at, device: Some("log".into()), fault, forever: false });
+            let checkpoints = {
+                let store = store.clone();
+                spawn("checkpoints", move || while store.checkpoint().is_ok() {})
+            };
+            let commit = |row: u32| {
+                let mut txn = store.begin();
+                txn.insert(table, &row.to_be_bytes(), b"value")?;
+                txn.commit()
+            };
+            let acknowledged = (0..).find(|row| commit(*row).is_err()).unwrap();
+            checkpoints.join();
+            (table, acknowledged)
+        })
+        .unwrap();
+        assert_eq!(devices.plan.struck(), 1);
+        let devices = devices.after_crash();
+        simulate(seed, || {
+            let store = devices.open();
+            let (mut txn, mut value) = (store.begin(), Vec::new());
+            let lost = (0..acknowledged)
+                .find(|row| !txn.get(table, &row.to_be_bytes(), Lock::None, &mut value).unwrap());
+            assert_eq!(lost, None, "seed {seed}: {acknowledged} rows were committed");
+        })
+        .unwrap();
+    }
+}
+
 #[test]
 fn a_failed_write_of_a_page_is_reported_and_a_restart_loses_nothing() {
     let devices = Devices::new();

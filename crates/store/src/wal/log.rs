@@ -53,6 +53,7 @@ impl Tail {
 }
 
 struct Flusher {
+    /// Somebody has the turn: nobody else writes to the device or syncs it.
     running: bool,
     spare: Vec<u8>,
     master: Master,
@@ -254,19 +255,25 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes the master record for a durable checkpoint record, and gives back the log before `oldest`.
+    /// Writes the master record for a durable checkpoint record, and gives back the log before `oldest`. In the flusher's
+    /// turn: a sync that fails may lose what another task has written, whose own sync would then succeed.
     pub(crate) fn set_checkpoint(&self, checkpoint: Lsn, oldest: Lsn) -> Result<(), StoreError> {
-        let master = {
-            let mut flusher = self.flusher.lock();
-            if let Some(failed) = &flusher.failed {
-                return Err(failed.clone());
-            }
-            flusher.master.sequence += 1;
-            flusher.master.checkpoint = checkpoint;
-            flusher.master
-        };
-        if let Err(error) = master.write(&*self.device) {
-            self.flusher.lock().failed.get_or_insert(error.clone());
+        let mut flusher = self.flusher.lock();
+        self.flushed.wait_while(&mut flusher, |flusher| flusher.running);
+        if let Some(failed) = &flusher.failed {
+            return Err(failed.clone());
+        }
+        flusher.running = true;
+        flusher.master.sequence += 1;
+        flusher.master.checkpoint = checkpoint;
+        let master = flusher.master;
+        drop(flusher);
+        let result = master.write(&*self.device);
+        flusher = self.flusher.lock();
+        flusher.running = false;
+        self.flushed.notify_all();
+        if let Err(error) = result {
+            flusher.failed.get_or_insert(error.clone());
             return Err(error);
         }
         self.oldest.store(oldest.0, Release);

@@ -13,6 +13,8 @@
 //! 3. The end of the log is the first place where no record with the right LSN, checksum and epoch is found. The epoch
 //!    grows with each restart, so that leftovers behind the end are never taken for records.
 //! 4. Nothing at or behind the oldest LSN that is needed is overwritten.
+//! 5. Flushes and writes of the master record take turns, and the first failure is for good: a sync that fails may have lost
+//!    whatever was written before it, by whomever, and a later one that succeeds says nothing of that.
 
 pub(crate) mod log;
 pub(crate) mod master;
