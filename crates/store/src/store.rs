@@ -45,7 +45,8 @@ fn nonsense_in_catalog(name: &[u8]) -> StoreError {
 }
 
 /// An open store. Cheap to clone; all clones are the same store. Dropping the last without [`Store::shutdown`] is a crash:
-/// the next open recovers.
+/// the next open recovers. A checkpoint that is under way then goes on to its end: whoever shares the [`Parts`] may use them for
+/// another store only when nobody else holds them any more (files stay in use so long); after a shutdown, at once.
 #[derive(Clone)]
 pub struct Store {
     core: Arc<Core>,

@@ -95,6 +95,12 @@ fn what_was_found_before_stays_mended() {
         ("all", 7, 65664),
         // A second chance that was durable before its predecessors, and damaged.
         ("all", 2, 101728),
+        // The log's sync for a checkpoint failed and lost a commit, whose own sync then succeeded.
+        ("all", 2, 59296),
+        ("all", 7, 43936),
+        // A store made where the checkpoint of one that had been dropped was still under way.
+        ("all", 7, 33248),
+        ("all", 7, 90592),
     ];
     for (system, seed, run) in found {
         let targets = Target::named(system);

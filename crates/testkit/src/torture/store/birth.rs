@@ -1,5 +1,5 @@
-//! Power fails while a store is made and loaded. What is left opens, with each table empty or whole; or it is refused, and
-//! a new store can be made in its place.
+//! Power fails while a store is made and loaded. What is left opens, with each table empty or whole; or it is refused. A new
+//! store can be made in its place.
 
 use super::StoreRun;
 use crate::life::Life;
@@ -72,33 +72,53 @@ impl StoreRun {
         Ok((machine.plan.operations(), left.unwrap_or_else(|| machine.after_crash(self.seed))))
     }
 
-    /// Opens what is left, or makes the store anew; then it is put to work.
+    /// Opens what is left; power fails once more, a new store is made in its place and put to work.
     fn again(&self, media: Media, seed: u64) -> Result<(), String> {
         let machine = self.machine(Some(media));
-        let oracle = undisturbed(seed, || {
-            let layer = match self.system.open(&machine) {
-                Ok(layer) => layer,
-                Err(TierError::Refused(_)) => {
-                    self.system.create(&machine).map_err(|error| format!("making the layer anew: {error}"))?
-                }
-                Err(error) => return Err(format!("opening the layer: {error}")),
-            };
-            let parts = Parts { layer, log: machine.log() };
-            match Store::open(parts.clone(), self.bank.options()) {
-                Ok((store, _)) => self.expect_empty_or_whole(&store)?,
-                Err(StoreError::Config(_)) => {}
-                Err(error) => return Err(format!("opening the store: {error}")),
-            }
-            let store = Store::create(parts, self.bank.options())
-                .map_err(|error| format!("making the store anew: {error}"))?;
-            let oracle = self.bank.load(&store)?;
-            store.shutdown().map_err(|error| error.to_string())?;
-            Ok(oracle)
-        })??;
+        let opened = undisturbed(seed, || self.open(&machine))??;
+        // A store that is dropped may have a checkpoint under way, and holds its devices until that has ended: the next store
+        // gets others.
+        let machine = self.machine(Some(machine.after_crash(seed)));
+        let oracle = undisturbed(seed, || self.make_anew(&machine, opened))??;
         let machine = self.machine(Some(machine.after_crash(seed)));
         let life = Life { seed, verify: true, transactions: 2 };
         let lived = life.live(&self.bank, self.system, &machine, &Arc::new(Mutex::new(oracle)))?;
         lived.map(|_| ()).ok_or_else(|| "power failed though no crash was planned".to_owned())
+    }
+
+    /// Opens what is left of a store that may not have been made completely; says whether its layer was.
+    fn open(&self, machine: &Machine) -> Result<bool, String> {
+        let layer = match self.system.open(machine) {
+            Ok(layer) => layer,
+            Err(TierError::Refused(_)) => return Ok(false),
+            Err(error) => return Err(format!("opening the layer: {error}")),
+        };
+        match Store::open(Parts { layer, log: machine.log() }, self.bank.options()) {
+            Ok((store, _)) => self.expect_empty_or_whole(&store)?,
+            Err(StoreError::Config(_)) => {}
+            Err(error) => return Err(format!("opening the store: {error}")),
+        }
+        Ok(true)
+    }
+
+    /// Makes a store where another one is, and loads it; the layer is made, too, unless it could be `opened` before.
+    fn make_anew(
+        &self,
+        machine: &Machine,
+        opened: bool,
+    ) -> Result<<crate::Bank as Workload>::Oracle, String> {
+        let layer = match opened {
+            true => self.system.open(machine).map_err(|error| format!("opening the layer again: {error}"))?,
+            false => {
+                self.system.create(machine).map_err(|error| format!("making the layer anew: {error}"))?
+            }
+        };
+        let parts = Parts { layer, log: machine.log() };
+        let store = Store::create(parts, self.bank.options())
+            .map_err(|error| format!("making the store anew: {error}"))?;
+        let oracle = self.bank.load(&store)?;
+        store.shutdown().map_err(|error| error.to_string())?;
+        Ok(oracle)
     }
 
     fn expect_empty_or_whole(&self, store: &Store) -> Result<(), String> {
