@@ -3,7 +3,8 @@
 //!
 //! Invariants:
 //! 1. Redo repeats every change whose page is older, in log order; it appends nothing to the log, so it may be interrupted
-//!    and begun again at will. Pages evicted meanwhile are legal versions: the log up to its end is durable.
+//!    and begun again at will. Pages evicted meanwhile are legal versions: the log up to its end is durable, for it is
+//!    synced before it is read.
 //! 2. Undo appends compensations (see [`crate::txn::rollback`]); a restart from within undo redoes these and goes on with
 //!    what is left.
 //! 3. A change that replaces the whole page is redone without reading the page.
@@ -54,6 +55,8 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
             master.page_bytes, options.page_bytes
         )));
     }
+    // If the program was killed and the machine was not, records may be found that are not durable yet.
+    device.sync()?;
     let mut scan = LogScan::new(device, &master);
     let checkpoint = read_checkpoint(&mut scan, master.checkpoint)?;
     let pool = Pool::new(parts.layer.clone(), &options);

@@ -4,6 +4,7 @@ mod support;
 
 use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::DiskLayer;
+use entresol_runtime::sim::Outcome;
 use entresol_runtime::spawn;
 use entresol_store::{Direction, Lock, Options, Parts, Store, StoreError, Table};
 use std::sync::Arc;
@@ -321,4 +322,49 @@ fn what_is_not_a_store_is_refused_with_what_to_do() {
         assert!(refused.contains("4096") && refused.contains("8192"), "{refused}");
     })
     .unwrap();
+}
+
+/// The program is killed while the log's last write is not durable yet, though it can be read; the next restart must not bring
+/// pages to disk that are ahead of what a power failure leaves of the log.
+#[test]
+fn what_a_restart_reads_from_the_log_is_durable_before_it_hands_pages_down() {
+    let mut halted = 0;
+    for crash in 1..60 {
+        let devices = Devices::over(MemoryDevice::new("disk", 8 << 20), MemoryDevice::new("log", 8 << 20));
+        let table = simulate(crash, || {
+            let layer = DiskLayer::create(devices.disk.clone(), 4096).unwrap();
+            let options = Options { frames: 1024, ..Options::default() };
+            let store = Store::create(Parts { layer, log: devices.log.clone() }, options).unwrap();
+            let table = load(&store);
+            store.checkpoint().unwrap();
+            let mut txn = store.begin();
+            for row in 0..ROWS {
+                txn.update(table, &row.to_be_bytes(), &[0; 201]).unwrap();
+            }
+            devices.inject("log", Fault::SyncError, false);
+            assert!(txn.commit().is_err());
+            table
+        })
+        .unwrap();
+        let at = devices.plan.operations() + crash * 5;
+        devices.plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
+        halted += u32::from(matches!(simulate(crash, || drop(devices.open())), Outcome::Halted));
+        let devices = Devices::over(
+            devices.disk.device.after_crash(&Survival::All),
+            devices.log.device.after_crash(&Survival::None),
+        );
+        simulate(crash, || {
+            let store = devices.open();
+            let mut changed = 0;
+            let mut txn = store.begin();
+            txn.scan(table, &[], &[0xff], Direction::Forward, Lock::None, &mut |_, value| {
+                changed += u32::from(value.len() == 201);
+                true
+            })
+            .unwrap();
+            assert!([0, ROWS].contains(&changed), "cut off at {crash}: {changed} of {ROWS} rows");
+        })
+        .unwrap();
+    }
+    assert!(halted > 0);
 }
