@@ -1,5 +1,6 @@
-//! Power failures: after any of them, at any I/O, with any subset of unsynced sectors surviving, each page comes back in a
-//! version at least as new as the last completed checkpoint promised, and whole.
+//! Power failures, and programs that are killed: after any of them, at any I/O, with any subset of unsynced sectors surviving,
+//! each page comes back in a version at least as new as the last completed checkpoint promised, and whole. What a restart
+//! after a kill has found, though it was not durable yet, is there after a power failure, too.
 
 mod support;
 
@@ -48,6 +49,13 @@ impl Kind {
         if let Kind::Slots(options) = self { Some(options) } else { None }
     }
 }
+
+fn no_faults() -> Arc<FaultPlan> {
+    Arc::new(FaultPlan::none())
+}
+
+/// Flash and disk.
+type Devices = [FaultyDevice; 2];
 
 struct World {
     kind: Kind,
@@ -120,23 +128,16 @@ impl World {
         }
     }
 
-    /// What lies on the media after a power failure breaks no invariant.
-    fn check(&self, media: &(MemoryDevice, MemoryDevice), at: &str) -> (MemoryDevice, MemoryDevice) {
-        let copy = |device: &MemoryDevice| {
-            let mut bytes = vec![0; device.geometry().capacity_bytes as usize];
-            device.read(0, &mut bytes).unwrap();
-            let copy = MemoryDevice::new("copy", bytes.len() as u64);
-            copy.write(0, &bytes).unwrap();
-            copy
-        };
-        let (flash, disk) = (copy(&media.0), copy(&media.1));
-        if let Some(options) = self.kind.slots() {
-            let report = entresol_engine::check(&media.0, Some(Arc::new(copy(&media.1)))).unwrap();
+    /// What a power failure would leave on the devices breaks no invariant.
+    fn check(&self, devices: &Devices, at: &str) {
+        let Some(options) = self.kind.slots() else { return };
+        for survival in [Survival::None, Survival::All] {
+            let [flash, disk] = devices.each_ref().map(|device| device.after_crash(&survival));
+            let report = entresol_engine::check(&flash, Some(Arc::new(disk))).unwrap();
             assert!(report.is_sound(), "{at}: {report}");
-            let report = entresol_engine::inspect(&media.0).unwrap();
+            let report = entresol_engine::inspect(&flash).unwrap();
             assert!(report.to_string().contains(options.policy.name()));
         }
-        (flash, disk)
     }
 
     fn start(&self, flash: Arc<dyn Device>, disk: Arc<dyn Device>, first: bool) -> Arc<dyn Layer> {
@@ -154,18 +155,11 @@ impl World {
         tier
     }
 
-    /// One life of the machine. Returns what is left of the media, and whether power failed.
-    fn live(
-        &self,
-        seed: u64,
-        media: (MemoryDevice, MemoryDevice),
-        first: bool,
-        crash_at: Option<u64>,
-    ) -> ((MemoryDevice, MemoryDevice), bool) {
+    /// One life of the machine or of the program. Returns the devices as they are then, and whether it was cut off.
+    fn live(&self, seed: u64, devices: &Devices, first: bool, crash_at: Option<u64>) -> (Devices, bool) {
         let crash = crash_at.map(|at| Injection { at, device: None, fault: Fault::Crash, forever: false });
         let plan = Arc::new(FaultPlan::new(seed, crash.into_iter().collect()));
-        let flash = Arc::new(FaultyDevice::new("flash", media.0, plan.clone()));
-        let disk = Arc::new(FaultyDevice::new("disk", media.1, plan.clone()));
+        let [flash, disk] = devices.each_ref().map(|device| Arc::new(device.after_kill(plan.clone())));
         let config = SimConfig { seed, random_order: true, ..SimConfig::default() };
         let keeps = |options: &TierOptions| {
             options.policy.placement() == Placement::Log && options.mode == Mode::WriteBack
@@ -201,7 +195,12 @@ impl World {
             1 => Survival::All,
             _ => Survival::Seed(seed),
         };
-        ((flash.after_crash(&survival), disk.after_crash(&survival)), plan.has_crashed())
+        // Of some lives only the program ends.
+        let left = [flash, disk].map(|device| match seed % 3 {
+            0 => device.after_kill(no_faults()),
+            _ => FaultyDevice::new(device.name(), device.after_crash(&survival), no_faults()),
+        });
+        (left, plan.has_crashed())
     }
 }
 
@@ -218,20 +217,22 @@ fn lives(kind: Kind, seed: u64, lives: u64) -> u64 {
         Kind::Slots(options) => flash_bytes(options),
         Kind::Fragments(options) => options.flash_bytes(),
     };
-    let mut media = (MemoryDevice::new("flash", flash_bytes), disk);
+    let device = |name, medium| FaultyDevice::new(name, medium, no_faults());
+    let mut devices = [device("flash", MemoryDevice::new("flash", flash_bytes)), device("disk", disk)];
     let mut failures = 0;
     let mut born = false;
     for life in 0..lives {
         // Now and then soon after the start, in the middle of recovery.
         let at = if rng.below(3) == 0 { 1 + rng.below(120) } else { 1 + rng.below(2500) };
         let (left, failed) =
-            world.live(seed * 100 + life, media, !born, (life > 0 || at > 200).then_some(at));
-        media = world.check(&left, &format!("seed {seed} life {life}"));
+            world.live(seed * 100 + life, &devices, !born, (life > 0 || at > 200).then_some(at));
+        devices = left;
+        world.check(&devices, &format!("seed {seed} life {life}"));
         failures += u64::from(failed);
         born = true;
     }
     // And at last a life without failure: everything is as it was left.
-    world.live(seed * 100 + 99, media, !born, None);
+    world.live(seed * 100 + 99, &devices, !born, None);
     failures
 }
 

@@ -69,6 +69,14 @@ impl FaultyDevice {
         moment::survivor(&self.durable, &self.state.lock().pending, survival)
     }
 
+    /// The same device when the program that used it was killed, and power has not failed: what was not synced can be read,
+    /// and is still not durable. Leaves this device as it is.
+    pub fn after_kill(&self, plan: Arc<FaultPlan>) -> Self {
+        let state = self.state.lock();
+        let pending = Mutex::new(State { pending: state.pending.clone(), dead: None });
+        Self { state: pending, ..Self::new(&self.name, self.durable.fork(&self.name), plan) }
+    }
+
     /// What this device holds now, durable and not: every power failure that could strike at this moment starts from it.
     pub fn moment(&self) -> Moment {
         let state = self.state.lock();
