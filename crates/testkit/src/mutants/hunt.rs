@@ -230,10 +230,12 @@ impl Hunt {
 
     fn damage_flash(&mut self, seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 37);
-        let bank = Bank { clients: 1 + rng.below(4) as u32, frames: MIN_FRAMES, ..Bank::default() };
+        let accounts = 200 + rng.below(300) as u32;
+        let bank = Bank { clients: 1 + rng.below(4) as u32, accounts, frames: MIN_FRAMES, ..Bank::default() };
         let system = LOGS[round as usize % LOGS.len()];
         let mut tally = Tally::default();
-        let damaged = DamagedFlash { system, bank, seed: rng.next_u64(), transactions: 24 };
+        let (seed, kinds) = (rng.next_u64(), DamagedFlash::BITS);
+        let damaged = DamagedFlash { system, bank, seed, transactions: 24, kinds };
         self.evidence = damaged.run(&mut tally).err().map(|found| format!("{system}: {}", found.message));
         self.states += tally.states();
     }

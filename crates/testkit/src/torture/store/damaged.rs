@@ -25,15 +25,6 @@ const MOMENTS: u64 = 3;
 const MOMENT_ONE_OF: u64 = 16;
 /// What is damaged after each, one at a time.
 const DAMAGES: usize = 8;
-/// What may be wrong with a flash that says that all is well, half of the time a bit.
-const KINDS: [FaultKind; 6] = [
-    FaultKind::BitFlip,
-    FaultKind::LostWrite,
-    FaultKind::BitFlip,
-    FaultKind::MisdirectedWrite,
-    FaultKind::BitFlip,
-    FaultKind::DuplicatedWrite,
-];
 
 /// Stores whose flash is damaged.
 #[derive(Clone, Copy, Debug)]
@@ -46,9 +37,23 @@ pub(crate) struct DamagedFlash {
     pub seed: u64,
     /// Transactions of each client before power fails, at most.
     pub transactions: u64,
+    /// What is wrong with the flash, one after the other and again from the beginning.
+    pub kinds: &'static [FaultKind],
 }
 
 impl DamagedFlash {
+    /// Bits alone.
+    pub const BITS: &'static [FaultKind] = &[FaultKind::BitFlip];
+    /// Whatever may be wrong with a flash that says that all is well, half of the time a bit.
+    pub const ALL: &'static [FaultKind] = &[
+        FaultKind::BitFlip,
+        FaultKind::LostWrite,
+        FaultKind::BitFlip,
+        FaultKind::MisdirectedWrite,
+        FaultKind::BitFlip,
+        FaultKind::DuplicatedWrite,
+    ];
+
     /// Carries it out, up to the first thing that is wrong.
     pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
         let Some(options) = self.system.tier_options(self.bank.flash_groups()) else { return Ok(()) };
@@ -69,7 +74,7 @@ impl DamagedFlash {
             let before = &left[nth.saturating_sub(1)].media.flash;
             let mut rng = Rng::new(seed ^ at << 16);
             for nth in 0..DAMAGES {
-                let (kind, media) = (KINDS[nth % KINDS.len()], media.fork());
+                let (kind, media) = (self.kinds[nth % self.kinds.len()], media.fork());
                 let Some(done) = self.harm(&mut rng, &cache, &media, before, kind) else { continue };
                 tally.count(kind);
                 self.go_on(&mut rng, &cache, media, oracle, tally).map_err(|why| {
@@ -202,7 +207,8 @@ mod tests {
             ];
             let system = systems[seed as usize % 4];
             let bank = Bank { clients: 1 + (seed / 4 % 4) as u32, frames: MIN_FRAMES, ..Bank::default() };
-            let damaged = DamagedFlash { system, bank, seed, transactions: 24 };
+            let kinds = DamagedFlash::ALL;
+            let damaged = DamagedFlash { system, bank, seed, transactions: 24, kinds };
             if let Err(found) = damaged.run(&mut tally) {
                 panic!("{system}, seed {seed}: {}", found.message);
             }

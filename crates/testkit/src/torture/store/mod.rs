@@ -141,7 +141,7 @@ impl StoreRun {
 
     fn damaged(&self) -> DamagedFlash {
         let Self { system, bank, seed, transactions, .. } = *self;
-        DamagedFlash { system, bank, seed, transactions }
+        DamagedFlash { system, bank, seed, transactions, kinds: DamagedFlash::ALL }
     }
 
     fn leftovers(&self, tally: &mut Tally) -> Result<(), Found> {
