@@ -39,9 +39,10 @@ pub(super) struct Rules {
     pub damage: bool,
     /// A page may be reported damaged on disk, by its name.
     pub disk_damage: bool,
-    /// Pages are written to disk in place, before flash has them: a torn copy is repaired from the log, and disk may be ahead
-    /// of flash.
-    pub in_place: bool,
+    /// A torn copy on disk is repaired from the log.
+    pub torn: bool,
+    /// Pages are written to disk before flash has them, so disk may be ahead of flash.
+    pub disk_ahead: bool,
     /// Flash and disk break no invariant, before and after.
     pub sound: bool,
     /// A silent fault may strike while pages are judged: from then on these rules hold, too.
@@ -58,7 +59,8 @@ impl Rules {
             believe_layer: true,
             damage: false,
             disk_damage: false,
-            in_place: !cache.keeps_dirty(),
+            torn: !cache.keeps_dirty(),
+            disk_ahead: !cache.keeps_dirty(),
             sound: true,
             meanwhile: None,
             noticed: AtomicU64::new(0),
@@ -86,7 +88,7 @@ impl Rules {
     /// After a device has failed and said so. A tier that switched itself off has written pages in place: a torn one is
     /// repaired from the log.
     pub(super) fn failed(cache: &Cache) -> Self {
-        Self { in_place: true, sound: false, ..Self::crash(cache) }
+        Self { torn: true, sound: false, ..Self::crash(cache) }
     }
 
     /// After the disk changed a page without a word: it is missed when it is read.
@@ -131,7 +133,7 @@ impl Rules {
         match fetched {
             Ok(fetched) => {
                 let found = version(page, bytes).map_err(Stop::Wrong)?;
-                let ahead = self.in_place && fetched.source == Source::Disk;
+                let ahead = self.disk_ahead && fetched.source == Source::Disk;
                 match oracle.admits(page, found, self.believe_layer)
                     || ahead && oracle.may_be_on_disk(page, found)
                 {
@@ -154,7 +156,7 @@ impl Rules {
                 if oracle.admits(page, 0, self.believe_layer) {
                     return Ok(Some(0));
                 }
-                match self.in_place && oracle.may_be_torn(page) {
+                match self.torn && oracle.may_be_torn(page) {
                     true => Ok(None),
                     false => Err(Stop::Wrong(format!(
                         "page {page} is damaged on disk: {}; the layer's word counts: {}",
@@ -412,6 +414,25 @@ mod tests {
                 assert!(is_wrong(rules, answer), "{what} passes {rules:?}");
             }
             assert!(matches!(verdict(rules, &served(PAGE, 4)), Ok(Some(4))), "{rules:?}");
+        }
+    }
+
+    /// A restart has found version 2 though 3 and 4 were handed down before: on disk, and only where disk comes first, one of
+    /// these may show later.
+    #[test]
+    fn disk_is_ahead_of_flash_only_where_it_is_written_first() {
+        let mut oracle = oracle();
+        oracle.found(PAGE, 2);
+        let judge = |rules: &Rules, source: Source| {
+            let Answer(Ok(bytes)) = served(PAGE, 3) else { unreachable!("it is served") };
+            let fetched = Ok(Fetched { source, dirty: false, fdirty: false });
+            rules.judge(&fetched, &oracle, PAGE, &bytes)
+        };
+        for rules in [Rules::crash, Rules::failed, Rules::silent, Rules::exchanged] {
+            let [back, through] = [Mode::WriteBack, Mode::WriteThrough].map(|mode| rules(&cache(mode)));
+            assert!(matches!(judge(&through, Source::Disk), Ok(Some(3))), "{through:?}");
+            assert!(matches!(judge(&through, Source::Flash), Err(Stop::Wrong(_))), "{through:?}");
+            assert!(matches!(judge(&back, Source::Disk), Err(Stop::Wrong(_))), "{back:?}");
         }
     }
 

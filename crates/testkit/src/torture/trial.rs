@@ -77,7 +77,7 @@ impl Trial<'_> {
 
     /// After a device has failed, more is allowed.
     pub(super) fn rules(&self, rules: Rules) -> Rules {
-        Rules { in_place: rules.in_place || !self.sound, sound: rules.sound && self.sound, ..rules }
+        Rules { torn: rules.torn || !self.sound, sound: rules.sound && self.sound, ..rules }
     }
 
     fn recover(&mut self, media: Media, rules: Rules) -> Result<Recovered, String> {
