@@ -69,7 +69,8 @@ impl CheckpointRecord {
 }
 
 impl Core {
-    /// Makes a checkpoint; returns the LSN of its record. One at a time: a second caller waits, then makes his own.
+    /// Makes a checkpoint; returns the LSN of its record. One at a time: a second caller waits, then makes his own. Refused
+    /// when the active transactions hold too much of the log (see [`crate::log_room`]).
     pub(crate) fn make_checkpoint(&self) -> Result<Lsn, StoreError> {
         let _lock = self.checkpoint.lock();
         self.checkpoint_alone()
@@ -77,7 +78,7 @@ impl Core {
 
     /// As [`Core::make_checkpoint`] for those who work in the background: does nothing and says no when the store has been
     /// closed. So nothing is written once [`Core::close`] has returned.
-    fn make_checkpoint_unless_closed(&self) -> Result<bool, StoreError> {
+    pub(crate) fn make_checkpoint_unless_closed(&self) -> Result<bool, StoreError> {
         let _lock = self.checkpoint.lock();
         if self.closed.load(Relaxed) {
             return Ok(false);
@@ -89,12 +90,17 @@ impl Core {
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         let _lock = self.checkpoint.lock();
         self.closed.store(true, Relaxed);
-        self.checkpoint_alone()?;
+        // If that is refused, the next restart redoes from an older one.
+        match self.checkpoint_alone() {
+            Ok(_) | Err(StoreError::LogFull { .. }) => {}
+            Err(error) => return Err(error),
+        }
         Ok(self.pool.layer().close()?)
     }
 
     /// Makes a checkpoint; the caller holds the lock of checkpoints.
     fn checkpoint_alone(&self) -> Result<Lsn, StoreError> {
+        self.check_log_held()?;
         let (redo_point, next_txn, active) = self.active.snapshot(&self.wal);
         // Every frame's change before the redo point: one flush instead of one for each frame.
         self.wal.flush(Lsn(redo_point.0 - 1))?;
@@ -124,29 +130,6 @@ impl Core {
         Ok(lsn)
     }
 
-    /// Called before a change, with no latch held: keeps the log from running full. From a third on a checkpoint is made
-    /// in the background; from half on the caller waits for one, so that the other half is left for rolling back.
-    pub(crate) fn make_log_room(self: &Arc<Self>) -> Result<(), StoreError> {
-        let area = self.wal.area();
-        if self.wal.used() < area / 3 {
-            return Ok(());
-        }
-        if self.wal.used() >= area / 2 {
-            self.make_checkpoint()?;
-            let used = self.wal.used();
-            return if used >= area / 2 { Err(self.wal.full(used)) } else { Ok(()) };
-        }
-        if !self.checkpoint_wanted.swap(true, Relaxed) {
-            let core = self.clone();
-            entresol_runtime::spawn("checkpoint for log space", move || {
-                // An error is sticky in the log or the layer: the next client sees it.
-                let _ = core.make_checkpoint_unless_closed();
-                core.checkpoint_wanted.store(false, Relaxed);
-            });
-        }
-        Ok(())
-    }
-
     /// Starts periodic checkpoints, if the options ask for them; they end with the store.
     pub(crate) fn start_checkpoints(self: &Arc<Self>) {
         let Some(interval) = self.options.checkpoint_interval else { return };
@@ -155,7 +138,9 @@ impl Core {
             loop {
                 entresol_runtime::sleep(interval);
                 let Some(core) = core.upgrade() else { return };
-                if !matches!(core.make_checkpoint_unless_closed(), Ok(true)) {
+                // Refused while active transactions hold too much of the log; other errors stay.
+                if !matches!(core.make_checkpoint_unless_closed(), Ok(true) | Err(StoreError::LogFull { .. }))
+                {
                     return;
                 }
             }

@@ -48,9 +48,10 @@ fn group_of(code: u32, survivors: &Survivors) -> Option<DurableGroup> {
     })
 }
 
-/// Appends a note; `group`: on flash, that these pages are durable with.
+/// Appends a note; `group`: on flash, that these pages are durable with. None when a half of the log is used: what is left is
+/// for rolling back.
 pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)], group: Option<DurableGroup>) {
-    if pages.is_empty() {
+    if pages.is_empty() || wal.used() >= wal.area() / 2 {
         return;
     }
     let mut bytes = Vec::with_capacity(record::RECORD_HEADER_BYTES + 16 * pages.len());

@@ -39,11 +39,13 @@ pub enum StoreError {
         /// What is wrong.
         reason: String,
     },
-    /// The oldest active transaction holds more log than the log device has room for.
-    #[error("the log is full: {used} of {capacity} bytes are needed since LSN {oldest} of the oldest active transaction; abort this transaction, make transactions shorter or the log device larger", oldest = oldest.0)]
+    /// The active transactions hold more log than the log device has room for, or would need more to be rolled back.
+    #[error("the log is full: of {capacity} bytes {used} are needed since LSN {oldest}, of the oldest active transaction, and {undo} must be left for rolling back; abort this transaction, make transactions shorter or the log device larger", oldest = oldest.0)]
     LogFull {
         /// Bytes in use.
         used: u64,
+        /// Most bytes that rolling back the active transactions may append.
+        undo: u64,
         /// Bytes there are.
         capacity: u64,
         /// Oldest LSN that is still needed.

@@ -22,6 +22,7 @@ mod error;
 mod examine;
 mod files;
 mod id;
+mod log_room;
 mod metrics;
 mod mtr;
 mod options;

@@ -24,6 +24,7 @@ use crate::pool::{PageWrite, Pool};
 use crate::space::{Space, check_bitmap};
 use crate::txn::active::ActiveTxn;
 use crate::txn::undo::Undo;
+use crate::wal::log::Resume;
 use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
 use crate::wal::{RecordHeader, RecordKind, Wal};
@@ -66,7 +67,8 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     pool.set_redoing(true);
     redo(&pool, &mut scan, &checkpoint, &mut history)?;
     pool.set_redoing(false);
-    let wal = Arc::new(Wal::resume(parts.log.clone(), master, history.end, checkpoint.oldest())?);
+    let resume = Resume { end: history.end, oldest: checkpoint.oldest(), redo_point: checkpoint.redo_point };
+    let wal = Arc::new(Wal::resume(parts.log.clone(), master, resume)?);
     pool.set_wal(wal.clone());
     let redone = entresol_runtime::now();
     let (redo_fetched, redo_from_flash) = pool.fetch_counts();

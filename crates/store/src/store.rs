@@ -132,7 +132,8 @@ impl Store {
         Txn::begin(&self.core)
     }
 
-    /// Makes a fuzzy checkpoint; clients go on meanwhile. Returns the LSN of its record.
+    /// Makes a fuzzy checkpoint; clients go on meanwhile. Returns the LSN of its record. [`StoreError::LogFull`] if the active
+    /// transactions hold half of the log: a checkpoint would give nothing back.
     pub fn checkpoint(&self) -> Result<Lsn, StoreError> {
         self.core.make_checkpoint()
     }

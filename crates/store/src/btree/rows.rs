@@ -2,6 +2,7 @@
 
 use super::descend::Target;
 use crate::core::{Core, Work};
+use crate::log_room::{Reshaping, UndoNeed};
 use crate::page::bytes::put_u64;
 use crate::page::node::{Node, SLOT_BYTES, max_key, max_row};
 use crate::page::op::PageOp;
@@ -56,7 +57,7 @@ impl Core {
             if need <= node.free() {
                 self.begin_change(work, &author, &Undo::Insert { root, key });
                 let op = PageOp::Insert { slot: slot as u16, key, value };
-                self.finish_change(work, &mut author, leaf, op);
+                self.finish_change(work, &mut author, leaf, op, Reshaping::Shrinks);
                 return Ok(());
             }
             drop(leaf);
@@ -85,13 +86,23 @@ impl Core {
                 let undo = Undo::Patch { root, key, at: at as u16, bytes: &old[at..end] };
                 self.begin_change(work, &author, &undo);
                 let op = PageOp::Patch { slot: slot as u16, at: at as u16, bytes: &value[at..end] };
-                self.finish_change(work, &mut author, leaf, op);
+                self.finish_change(work, &mut author, leaf, op, Reshaping::None);
                 return Ok(true);
             }
+            let reshaping = match old.len().checked_sub(value.len()) {
+                Some(bytes) => Reshaping::Grows(bytes),
+                None => Reshaping::Shrinks,
+            };
             let need = value.len().saturating_sub(old.len());
             if need <= node.free() {
                 self.begin_change(work, &author, &Undo::Update { root, key, value: old });
-                self.finish_change(work, &mut author, leaf, PageOp::SetValue { slot: slot as u16, value });
+                self.finish_change(
+                    work,
+                    &mut author,
+                    leaf,
+                    PageOp::SetValue { slot: slot as u16, value },
+                    reshaping,
+                );
                 return Ok(true);
             }
             drop(leaf);
@@ -118,7 +129,13 @@ impl Core {
         }
         let old = &Node(&leaf).value(slot)[at as usize..end];
         self.begin_change(work, &author, &Undo::Patch { root, key, at, bytes: old });
-        self.finish_change(work, &mut author, leaf, PageOp::Patch { slot: slot as u16, at, bytes });
+        self.finish_change(
+            work,
+            &mut author,
+            leaf,
+            PageOp::Patch { slot: slot as u16, at, bytes },
+            Reshaping::None,
+        );
         Ok(true)
     }
 
@@ -134,8 +151,10 @@ impl Core {
         let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
         let Ok(slot) = Node(&leaf).find(key) else { return Ok(false) };
         let empties = Node(&leaf).count() == 1 && leaf.number() != root;
-        self.begin_change(work, &author, &Undo::Delete { root, key, value: Node(&leaf).value(slot) });
-        self.finish_change(work, &mut author, leaf, PageOp::Remove { slot: slot as u16 });
+        let value = Node(&leaf).value(slot);
+        let reshaping = Reshaping::Grows(key.len() + value.len() + SLOT_BYTES);
+        self.begin_change(work, &author, &Undo::Delete { root, key, value });
+        self.finish_change(work, &mut author, leaf, PageOp::Remove { slot: slot as u16 }, reshaping);
         if empties {
             self.unlink_empty(work, root, key)?;
         }
@@ -155,12 +174,21 @@ impl Core {
         }
     }
 
-    /// Makes and logs a row's change.
-    fn finish_change(&self, work: &mut Work, author: &mut Author<'_>, leaf: PageWrite<'_>, op: PageOp<'_>) {
+    /// Makes and logs a row's change, whose undoing reshapes the leaf as told.
+    fn finish_change(
+        &self,
+        work: &mut Work,
+        author: &mut Author<'_>,
+        leaf: PageWrite<'_>,
+        op: PageOp<'_>,
+        reshaping: Reshaping,
+    ) {
         let (kind, txn) = match author {
             Author::Forward(txn, log) => {
-                log.draft(&work.record[RECORD_HEADER_BYTES..]);
-                self.active.enter(txn, &self.wal);
+                let undo = &work.record[RECORD_HEADER_BYTES..];
+                let need = UndoNeed::of_change(undo.len(), reshaping, log.visit(leaf.number()));
+                log.draft(undo);
+                self.active.enter(txn, &self.wal, &need);
                 (RecordKind::Update, *txn)
             }
             Author::Rollback(txn, _) => (RecordKind::Compensation, *txn),

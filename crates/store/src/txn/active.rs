@@ -5,6 +5,7 @@
 //! exactly the transactions that have records before the redo point and none of commit or end, with their newest LSNs.
 
 use crate::TxnId;
+use crate::log_room::UndoNeed;
 use crate::wal::Wal;
 use entresol_core::Lsn;
 use parking_lot::Mutex as TinyMutex;
@@ -21,11 +22,18 @@ pub(crate) struct TxnState {
     first: AtomicU64,
     /// Its newest record, set under the log's lock.
     last: AtomicU64,
+    /// For all that it has done; rolling back does not lessen it.
+    undo_need: UndoNeed,
 }
 
 impl TxnState {
     pub(crate) fn new(id: TxnId) -> Arc<TxnState> {
-        Arc::new(TxnState { id, first: AtomicU64::new(0), last: AtomicU64::new(0) })
+        Arc::new(TxnState {
+            id,
+            first: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+            undo_need: UndoNeed::default(),
+        })
     }
 
     pub(crate) fn id(&self) -> TxnId {
@@ -53,13 +61,19 @@ pub(crate) struct ActiveTxn {
 /// See the module's header.
 pub(crate) struct ActiveTable {
     next: AtomicU64,
+    /// Of all entries.
+    undo_need: UndoNeed,
     entries: TinyMutex<BTreeMap<TxnId, Arc<TxnState>>>,
 }
 
 impl ActiveTable {
     /// A table whose first transaction will be `next`.
     pub(crate) fn new(next: u64) -> ActiveTable {
-        ActiveTable { next: AtomicU64::new(next), entries: TinyMutex::new(BTreeMap::new()) }
+        ActiveTable {
+            next: AtomicU64::new(next),
+            undo_need: UndoNeed::default(),
+            entries: TinyMutex::new(BTreeMap::new()),
+        }
     }
 
     /// A new transaction.
@@ -67,8 +81,10 @@ impl ActiveTable {
         TxnState::new(TxnId(self.next.fetch_add(1, Relaxed)))
     }
 
-    /// The transaction is about to log something.
-    pub(crate) fn enter(&self, txn: &Arc<TxnState>, wal: &Wal) {
+    /// The transaction is about to log a change, whose undoing may need as much as `need`.
+    pub(crate) fn enter(&self, txn: &Arc<TxnState>, wal: &Wal, need: &UndoNeed) {
+        txn.undo_need.add(need);
+        self.undo_need.add(need);
         if !txn.has_records() {
             let mut entries = self.entries.lock();
             txn.first.store(wal.end().0, Relaxed);
@@ -80,6 +96,7 @@ impl ActiveTable {
     pub(crate) fn leave(&self, txn: &TxnState, append: impl FnOnce() -> Lsn) -> Lsn {
         let mut entries = self.entries.lock();
         entries.remove(&txn.id);
+        self.undo_need.subtract(&txn.undo_need);
         append()
     }
 
@@ -89,9 +106,21 @@ impl ActiveTable {
             id: found.id,
             first: AtomicU64::new(found.first.0.max(1)),
             last: AtomicU64::new(found.last.0),
+            undo_need: UndoNeed::default(),
         });
         self.entries.lock().insert(found.id, txn.clone());
         txn
+    }
+
+    /// What rolling back all of them may need.
+    pub(crate) fn undo_need(&self) -> &UndoNeed {
+        &self.undo_need
+    }
+
+    /// No record of any of them is older; `None` if there are none.
+    pub(crate) fn first(&self) -> Option<Lsn> {
+        let entries = self.entries.lock();
+        entries.values().map(|txn| Lsn(txn.first.load(Relaxed))).min()
     }
 
     /// Sets the redo point; returns it, the number of the next transaction, and all transactions active at that point.

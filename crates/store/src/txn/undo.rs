@@ -67,7 +67,12 @@ pub(crate) struct UndoLog {
     bytes: Vec<u8>,
     /// End of each entry in `bytes`, and LSN of its record.
     entries: Vec<(usize, Lsn)>,
+    /// Pages of some of the newest entries, in no order.
+    recent: [PageNumber; RECENT],
 }
+
+/// So many pages are remembered: a transaction that fills a few tables goes to and fro between their leaves.
+const RECENT: usize = 4;
 
 impl UndoLog {
     /// An entry, encoded, whose record is about to be logged.
@@ -75,6 +80,16 @@ impl UndoLog {
         let start = self.entries.last().map_or(0, |(end, _)| *end);
         self.bytes.truncate(start);
         self.bytes.extend_from_slice(encoded);
+    }
+
+    /// Whether the page is of one of the newest entries; from now on it is.
+    pub(crate) fn visit(&mut self, page: PageNumber) -> bool {
+        let seen = self.recent.contains(&page);
+        if !seen {
+            self.recent.rotate_right(1);
+            self.recent[0] = page;
+        }
+        seen
     }
 
     /// The drafted entry's record was logged.
@@ -86,6 +101,7 @@ impl UndoLog {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
+        self.recent = [PageNumber::NONE; RECENT];
     }
 
     /// Bytes of the buffer.

@@ -18,6 +18,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Smallest circular area.
 pub(super) const AREA_MIN: u64 = 1 << 20;
+/// Smallest circular area of a new log, in pages: it must have room for their images.
+const AREA_PAGES_MIN: u64 = 256;
 
 /// The log. See the folder's header for its invariants.
 pub(crate) struct Wal {
@@ -53,11 +55,31 @@ impl Tail {
 }
 
 struct Flusher {
-    /// Somebody has the turn: nobody else writes to the device or syncs it.
-    running: bool,
+    /// `None`: somebody has it.
+    turn: Option<Turn>,
+    /// The first failure is for good.
+    failed: Option<StoreError>,
+}
+
+/// Who has it writes to the device and syncs it, and nobody else: a sync that fails may lose what another task has written,
+/// whose own sync would then succeed.
+struct Turn {
+    /// Empty; changes places with the tail's.
     spare: Vec<u8>,
     master: Master,
-    failed: Option<StoreError>,
+}
+
+/// Where a restart goes on in a log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resume {
+    /// End of the last record.
+    pub end: Lsn,
+    /// Oldest LSN that is needed.
+    pub oldest: Lsn,
+    /// Where the next restart's redo begins if no checkpoint comes before it. Not `oldest`, which may be older: a page
+    /// whose image lies between would be changed without a new one, and a torn write of it could not be repaired. Nor the
+    /// end: restarts that are cut off again and again would log an image of the same page each time.
+    pub redo_point: Lsn,
 }
 
 /// A record to append; the payload lies behind the header's place in `bytes`.
@@ -76,11 +98,12 @@ impl Wal {
         let geometry = device.geometry();
         let sector = u64::from(geometry.sector_bytes.max(512));
         let area = geometry.capacity_bytes.saturating_sub(LOG_START) / sector * sector;
-        if area < AREA_MIN || sector > FIRST_LSN {
+        let least = AREA_MIN.max(AREA_PAGES_MIN * u64::from(page_bytes));
+        if area < least || sector > FIRST_LSN {
             return Err(StoreError::Config(format!(
-                "the log device has {} bytes in sectors of {sector}; needed are at least {} in sectors of at most {FIRST_LSN}",
+                "the log device has {} bytes in sectors of {sector}; needed for pages of {page_bytes} bytes are at least {} in sectors of at most {FIRST_LSN}",
                 geometry.capacity_bytes,
-                AREA_MIN + LOG_START
+                least + LOG_START
             )));
         }
         Master::erase(&*device)?;
@@ -92,48 +115,39 @@ impl Wal {
             id: entresol_runtime::random() as u32,
             page_bytes,
         };
-        Ok(Wal::new(device, master, FIRST_LSN, Lsn(FIRST_LSN)))
+        Ok(Wal::new(device, master, FIRST_LSN, Lsn(FIRST_LSN), Lsn(FIRST_LSN)))
     }
 
-    /// Opens a log whose last record ends at `end`, in a new epoch. `oldest` is the oldest LSN that is needed.
+    /// Opens a log in a new epoch.
     pub(crate) fn resume(
         device: Arc<dyn Device>,
         mut master: Master,
-        end: Lsn,
-        oldest: Lsn,
+        found: Resume,
     ) -> Result<Wal, StoreError> {
         let sector = u64::from(device.geometry().sector_bytes.max(512));
-        let start = end.0.next_multiple_of(sector);
-        if end.0 < start {
-            pad_last_sector(&*device, end, sector, master.area)?;
+        let start = found.end.0.next_multiple_of(sector);
+        if found.end.0 < start {
+            pad_last_sector(&*device, found.end, sector, master.area)?;
         }
         master.sequence += 1;
         if !mutant!("log-epoch-not-grown") {
             master.epoch += 1;
         }
         master.write(&*device)?;
-        Ok(Wal::new(device, master, start, oldest))
+        Ok(Wal::new(device, master, start, found.oldest, found.redo_point))
     }
 
-    fn new(device: Arc<dyn Device>, master: Master, start: u64, oldest: Lsn) -> Wal {
+    fn new(device: Arc<dyn Device>, master: Master, start: u64, oldest: Lsn, redo_point: Lsn) -> Wal {
         let sector = u64::from(device.geometry().sector_bytes.max(512));
         Wal {
             sector,
             area: master.area,
             id: master.id,
             durable: AtomicU64::new(start),
-            // Not `oldest`, which may be older than what the next redo reads: a page whose image lies between would be
-            // changed without a new one, and a torn write of it could not be repaired. So after a restart the first
-            // change of every page is an image.
-            redo_point: AtomicU64::new(start),
+            redo_point: AtomicU64::new(redo_point.0),
             oldest: AtomicU64::new(oldest.0),
-            tail: TinyMutex::new(Tail {
-                buffer: Vec::new(),
-                start,
-                epoch: master.epoch,
-                redo_point: Lsn(start),
-            }),
-            flusher: Mutex::new(Flusher { running: false, spare: Vec::new(), master, failed: None }),
+            tail: TinyMutex::new(Tail { buffer: Vec::new(), start, epoch: master.epoch, redo_point }),
+            flusher: Mutex::new(Flusher { turn: Some(Turn { spare: Vec::new(), master }), failed: None }),
             flushed: Condvar::new(),
             written_bytes: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
@@ -190,31 +204,42 @@ impl Wal {
         if self.is_durable(lsn) {
             return Ok(());
         }
+        self.in_turn(
+            || self.is_durable(lsn),
+            |turn| {
+                let result = self.write_out(&mut turn.spare);
+                turn.spare.clear();
+                result
+            },
+        )
+    }
+
+    /// Waits for the turn and does `work`, unless all `is_done` before.
+    fn in_turn(
+        &self,
+        is_done: impl Fn() -> bool,
+        work: impl FnOnce(&mut Turn) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let mut flusher = self.flusher.lock();
-        loop {
-            if self.is_durable(lsn) {
+        let mut turn = loop {
+            if is_done() {
                 return Ok(());
             }
             if let Some(failed) = &flusher.failed {
                 return Err(failed.clone());
             }
-            if flusher.running {
-                self.flushed.wait(&mut flusher);
-                continue;
+            match flusher.turn.take() {
+                Some(turn) => break turn,
+                None => self.flushed.wait(&mut flusher),
             }
-            flusher.running = true;
-            let mut buffer = std::mem::take(&mut flusher.spare);
-            drop(flusher);
-            let result = self.write_out(&mut buffer);
-            flusher = self.flusher.lock();
-            flusher.running = false;
-            buffer.clear();
-            flusher.spare = buffer;
-            self.flushed.notify_all();
-            if let Err(error) = result {
-                flusher.failed.get_or_insert(error);
-            }
-        }
+        };
+        drop(flusher);
+        let result = work(&mut turn);
+        let mut flusher = self.flusher.lock();
+        flusher.turn = Some(turn);
+        flusher.failed = result.as_ref().err().cloned();
+        self.flushed.notify_all();
+        result
     }
 
     /// Takes the tail's buffer, leaving `buffer` in its place, and makes it durable.
@@ -224,7 +249,7 @@ impl Wal {
             let padded = tail.buffer.len().next_multiple_of(self.sector as usize);
             let used = tail.start + padded as u64 - self.oldest.load(Acquire);
             if used > self.area {
-                return Err(self.full(used));
+                return Err(self.full(used, 0));
             }
             tail.buffer.resize(padded, 0);
             std::mem::swap(buffer, &mut tail.buffer);
@@ -255,27 +280,16 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes the master record for a durable checkpoint record, and gives back the log before `oldest`. In the flusher's
-    /// turn: a sync that fails may lose what another task has written, whose own sync would then succeed.
+    /// Writes the master record for a durable checkpoint record, and gives back the log before `oldest`.
     pub(crate) fn set_checkpoint(&self, checkpoint: Lsn, oldest: Lsn) -> Result<(), StoreError> {
-        let mut flusher = self.flusher.lock();
-        self.flushed.wait_while(&mut flusher, |flusher| flusher.running);
-        if let Some(failed) = &flusher.failed {
-            return Err(failed.clone());
-        }
-        flusher.running = true;
-        flusher.master.sequence += 1;
-        flusher.master.checkpoint = checkpoint;
-        let master = flusher.master;
-        drop(flusher);
-        let result = master.write(&*self.device);
-        flusher = self.flusher.lock();
-        flusher.running = false;
-        self.flushed.notify_all();
-        if let Err(error) = result {
-            flusher.failed.get_or_insert(error.clone());
-            return Err(error);
-        }
+        self.in_turn(
+            || false,
+            |turn| {
+                turn.master.sequence += 1;
+                turn.master.checkpoint = checkpoint;
+                turn.master.write(&*self.device)
+            },
+        )?;
         self.oldest.store(oldest.0, Release);
         Ok(())
     }
@@ -300,9 +314,9 @@ impl Wal {
         (self.written_bytes.load(Relaxed), self.syncs.load(Relaxed))
     }
 
-    /// The error for a log of which `used` bytes are needed.
-    pub(crate) fn full(&self, used: u64) -> StoreError {
-        StoreError::LogFull { used, capacity: self.area, oldest: Lsn(self.oldest.load(Acquire)) }
+    /// The error for a log of which `used` bytes are needed, and `undo` more for rolling back.
+    pub(crate) fn full(&self, used: u64, undo: u64) -> StoreError {
+        StoreError::LogFull { used, undo, capacity: self.area, oldest: Lsn(self.oldest.load(Acquire)) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The log against a model: whatever is torn, a restart finds a prefix of what was appended, and all that was flushed.
 
-use super::log::Draft;
+use super::log::{Draft, Resume};
 use super::master::Master;
 use super::scan::LogScan;
 use super::{FIRST_LSN, LOG_START, RecordKind, Wal, pieces, record};
@@ -95,7 +95,7 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
             assert_eq!(found, model[..found.len()], "a prefix of what was appended");
             model.truncate(found.len());
             flushed = found.len();
-            wal = Wal::resume(log.clone(), master, end, oldest).unwrap();
+            wal = Wal::resume(log.clone(), master, Resume { end, oldest, redo_point: oldest }).unwrap();
             assert!(wal.end() >= end);
         }
         assert!(count > 100);
@@ -120,7 +120,7 @@ fn a_leftover_with_the_right_place_is_told_by_its_epoch() {
     let (found, end) = read(&log, &master, first);
     assert_eq!(found.iter().map(|(_, txn, _)| *txn).collect::<Vec<_>>(), [1, 2]);
     // A new record exactly where the lost one was: what lies behind it is of another life.
-    let wal = Wal::resume(log.clone(), master, end, first).unwrap();
+    let wal = Wal::resume(log.clone(), master, Resume { end, oldest: first, redo_point: first }).unwrap();
     wal.flush(append(&wal, 5, &sector(5))).unwrap();
     let (found, _) = read(&log, &Master::read(&*log).unwrap().unwrap(), first);
     assert_eq!(found.iter().map(|(_, txn, _)| *txn).collect::<Vec<_>>(), [1, 2, 5]);
@@ -134,6 +134,13 @@ fn the_log_is_never_overwritten_where_it_is_needed() {
     let refused = (0..2000u64).find_map(|number| wal.flush(append(&wal, number, &[1; 1000])).err());
     assert!(matches!(refused, Some(crate::StoreError::LogFull { capacity, .. }) if capacity == 1 << 20));
     assert!(matches!(wal.flush(append(&wal, 1, &[])), Err(crate::StoreError::LogFull { .. })), "for good");
+}
+
+#[test]
+fn a_log_too_small_for_images_of_pages_is_refused() {
+    let (log, _) = new_log();
+    let refused = Wal::create(log, 32768).err().map(|error| error.to_string());
+    assert!(refused.is_some_and(|why| why.contains(&(LOG_START + 256 * 32768).to_string())));
 }
 
 #[test]
