@@ -101,14 +101,12 @@ impl Machine {
             log: device("log", media.log),
             flash: device("flash", media.flash),
         };
-        Self {
-            pace: Arc::new(Pace::default()),
-            flash_groups,
-            devices: Arc::new(devices),
-            slow: None,
-            observer: None,
-            plan,
-        }
+        Self::with(devices, plan, flash_groups)
+    }
+
+    fn with(devices: Devices, plan: Arc<FaultPlan>, flash_groups: u32) -> Self {
+        let (devices, pace) = (Arc::new(devices), Arc::new(Pace::default()));
+        Self { pace, flash_groups, devices, slow: None, observer: None, plan }
     }
 
     /// The machine with a slow device of this name: "disk", "log" or "flash".
@@ -147,6 +145,17 @@ impl Machine {
     /// What is left after a power failure now; `seed` decides which unsynced sectors.
     pub fn after_crash(&self, seed: u64) -> Media {
         self.devices.after_crash(seed)
+    }
+
+    /// The machine when its program was killed, and power has not failed: what was written and not synced can be read, and
+    /// is still not durable. The next program's faults are those of `plan`.
+    #[must_use]
+    pub fn after_kill(&self, plan: FaultPlan) -> Self {
+        let plan = Arc::new(plan);
+        let survivor = |device: &FaultyDevice| Arc::new(device.after_kill(plan.clone()));
+        let Devices { disk, log, flash } = &*self.devices;
+        let devices = Devices { disk: survivor(disk), log: survivor(log), flash: survivor(flash) };
+        Self::with(devices, plan, self.flash_groups)
     }
 
     /// Flips one bit of the flash device, counted from its start, for good.

@@ -101,6 +101,10 @@ fn what_was_found_before_stays_mended() {
         // A store made where the checkpoint of one that had been dropped was still under way.
         ("all", 7, 33248),
         ("all", 7, 90592),
+        // Checkpoints that gave nothing back filled the log, and a restart could not roll back.
+        ("all", 1, 199648),
+        // Groups that a killed program had not synced were called durable.
+        ("all", 17, 51872),
     ];
     for (system, seed, run) in found {
         let targets = Target::named(system);

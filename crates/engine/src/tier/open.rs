@@ -3,7 +3,7 @@
 use super::destaged::Destaged;
 use super::directory::SlotDirectory;
 use super::failure::State;
-use super::shared::Shared;
+use super::shared::{Shared, flash_error};
 use super::staging::Staging;
 use super::superblock::{Superblocks, needed_elsewhere, read_newest, write_superblock};
 use crate::api::Survivors;
@@ -221,6 +221,11 @@ pub(crate) fn open(
     options.validate()?;
     let label = expect_label(&*disk, options.page_bytes)?;
     let mut report = OpenReport::default();
+    // If the program was killed and the machine was not, what is found may not be durable yet; and the superblock is about to
+    // say that it is.
+    if !mutant!("flash-not-synced-by-open") {
+        flash.sync().map_err(flash_error)?;
+    }
     let (newest, faults) = read_newest(&*flash)?;
     report.notices.extend(faults.iter().cloned());
     let shared = match newest {

@@ -32,10 +32,15 @@ pub(crate) struct Superblocks {
 }
 
 struct Last {
-    superblock: Superblock,
     block: AlignedBuffer,
     /// The copies, by their places.
     copies: [Superblock; COPIES as usize],
+}
+
+impl Last {
+    fn newest(&self) -> Superblock {
+        *self.copies.iter().max_by_key(|copy| copy.sequence).expect("there are copies")
+    }
 }
 
 impl Superblocks {
@@ -49,7 +54,6 @@ impl Superblocks {
             cache: last.cache,
             epoch: last.epoch,
             last: Mutex::new(Last {
-                superblock: last,
                 block: AlignedBuffer::new(BLOCK_BYTES),
                 copies: [last; COPIES as usize],
             }),
@@ -122,8 +126,8 @@ impl Shared {
     }
 
     fn write_next(&self, last: &mut Last, change: impl FnOnce(&mut Superblock)) -> Result<(), TierError> {
-        let Last { superblock, block, copies } = last;
-        let mut next = *superblock;
+        let mut next = last.newest();
+        let Last { block, copies } = last;
         if self.is_log() {
             let ((front, rear), published) =
                 self.with(|partition| (partition.window(), partition.published()));
@@ -140,7 +144,6 @@ impl Shared {
         if !mutant!("superblock-not-synced") {
             self.sync_flash()?;
         }
-        *superblock = next;
         copies[(next.sequence % COPIES) as usize] = next;
         let oldest =
             |field: fn(&Superblock) -> Position| copies.iter().map(field).min().expect("there are copies");

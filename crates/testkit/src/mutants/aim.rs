@@ -25,6 +25,8 @@ pub(super) enum Aim {
     Leftovers,
     /// A store whose flash is damaged while the machine is off, and restarts that are cut off after that.
     DamagedFlash,
+    /// Programs that are killed one after the other before power fails.
+    Kills,
     /// Crashes while a store is made and loaded.
     Birth,
 }
@@ -104,6 +106,7 @@ impl Aim {
             // A page that is rebuilt from its image, though it has a note, is on flash in an older version when power fails.
             "durable-note-believed-blindly" => LATE_RESTARTS,
             "torn-log-record-accepted" | "log-not-synced" | "page-image-not-logged" => STORE_ON_DISK,
+            "flash-not-synced-by-open" => Aim::Kills,
             "bulk-load-not-durable" => Aim::Birth,
             _ => match mutant.place {
                 "store" => STORE,

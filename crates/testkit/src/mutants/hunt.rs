@@ -8,7 +8,7 @@ use super::aim::{Aim, LATE_RESTARTS, LOGS};
 use super::{Mutant, find};
 use crate::birth::Birth;
 use crate::leftovers::Leftovers;
-use crate::torture::{DamagedFlash, Effort, Tally, Target, TortureOptions, torture};
+use crate::torture::{DamagedFlash, Effort, Killed, Tally, Target, TortureOptions, torture};
 use crate::{Bank, Campaign, System};
 use entresol_core::Placement;
 use entresol_core::PolicyKind;
@@ -109,13 +109,14 @@ pub fn hunt(name: Option<&str>, seed: u64, limit: Limit) -> Result<Hunt, HuntErr
 
 /// One of so many rounds looks everywhere.
 const ALL_ONE_OF: u64 = 8;
-const EVERYTHING: [Aim; 7] = [
+const EVERYTHING: [Aim; 8] = [
     Aim::Caches(&["all"]),
     Aim::Store(&[System::Cached(PolicyKind::FaceGsc), System::DiskOnly, System::Cached(PolicyKind::Lc)]),
     Aim::Restarts,
     LATE_RESTARTS,
     Aim::Leftovers,
     Aim::DamagedFlash,
+    Aim::Kills,
     Aim::Birth,
 ];
 
@@ -127,6 +128,8 @@ fn may_do_without_images(systems: &[System]) -> bool {
 
 /// States of each torture.
 const STATES: u64 = 3000;
+/// Stores of each system in a round of killed programs: they are quick.
+const KILLED_STORES: usize = 40;
 
 impl Hunt {
     fn try_once(&mut self, aim: Aim, seed: u64, round: u64) {
@@ -140,6 +143,7 @@ impl Hunt {
             Aim::LateRestarts(systems) => self.crash_late(systems, seed, round),
             Aim::Leftovers => self.go_over_leftovers(seed, round),
             Aim::DamagedFlash => self.damage_flash(seed, round),
+            Aim::Kills => self.kill_programs(seed, round),
             Aim::Birth => self.make_a_store(seed, round),
         }
     }
@@ -238,6 +242,21 @@ impl Hunt {
         let damaged = DamagedFlash { system, bank, seed, transactions: 24, kinds };
         self.evidence = damaged.run(&mut tally).err().map(|found| format!("{system}: {}", found.message));
         self.states += tally.states();
+    }
+
+    fn kill_programs(&mut self, seed: u64, round: u64) {
+        let mut rng = Rng::new(seed ^ round << 38);
+        for system in LOGS.repeat(KILLED_STORES) {
+            let bank = Bank { clients: 1 + rng.below(8) as u32, frames: MIN_FRAMES, ..Bank::default() };
+            let killed = Killed { system, bank, seed: rng.next_u64(), transactions: 8 };
+            let mut tally = Tally::default();
+            let found = killed.run(&mut tally).err();
+            self.states += tally.states();
+            self.evidence = found.map(|found| format!("{system}: {}", found.message));
+            if self.evidence.is_some() {
+                return;
+            }
+        }
     }
 
     fn campaign(&mut self, campaign: &Campaign, bank: &Bank) {

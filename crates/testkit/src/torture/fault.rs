@@ -14,6 +14,8 @@ pub enum FaultKind {
     CrashInRecovery,
     /// Power failed during the recovery from a crash in a recovery.
     CrashInRecoveryAgain,
+    /// The program was killed, and power stayed on.
+    Kill,
     /// Power failed while a cache was being made, or a database loaded.
     Create,
     /// Reads failed before.
@@ -48,11 +50,12 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [FaultKind; 19] = [
+    pub const ALL: [FaultKind; 20] = [
         FaultKind::Crash,
         FaultKind::TornWrite,
         FaultKind::CrashInRecovery,
         FaultKind::CrashInRecoveryAgain,
+        FaultKind::Kill,
         FaultKind::Create,
         FaultKind::ReadError,
         FaultKind::WriteError,
@@ -77,6 +80,7 @@ impl FaultKind {
             FaultKind::TornWrite => "torn-write",
             FaultKind::CrashInRecovery => "crash-in-recovery",
             FaultKind::CrashInRecoveryAgain => "crash-in-recovery-again",
+            FaultKind::Kill => "kill",
             FaultKind::Create => "create",
             FaultKind::ReadError => "read-error",
             FaultKind::WriteError => "write-error",

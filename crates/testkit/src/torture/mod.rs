@@ -30,7 +30,7 @@ mod trial;
 
 pub use fault::FaultKind;
 pub use report::{Tally, TortureReport, Violation};
-pub(crate) use store::DamagedFlash;
+pub(crate) use store::{DamagedFlash, Killed};
 pub use target::Target;
 
 use entresol_runtime::rng::Rng;

@@ -1,10 +1,10 @@
 //! Torture of the whole store: transactions, log, restart, trees. Slower by far than that of the cache alone, so few runs
 //! are of this kind.
 //!
-//! A run draws a system, a small bank and its settings, and then has five chapters: the making and loading of the store is
-//! cut off (`birth`), a life has a failing device (`ailing`), flash changes or loses something without a word (`damaged`), a
-//! flush of the log is torn ([`crate::leftovers`]), and a life is crashed at some of its operations, and the restarts from
-//! that, with as much DRAM as before or less ([`crate::campaign`]). After each restart all rows are compared, the accounts'
+//! A run draws a system, a small bank and its settings, and then has six chapters: the making and loading of the store is
+//! cut off (`birth`), a life has a failing device (`ailing`), programs are killed before power fails (`killed`), flash changes
+//! or loses something without a word (`damaged`), a flush of the log is torn ([`crate::leftovers`]), and a life is crashed at
+//! some of its operations, and the restarts from that, with as much DRAM as before or less ([`crate::campaign`]). After each restart all rows are compared, the accounts'
 //! sum is taken, trees and flash are checked. What goes wrong is told with the smallest bank that shows it (`shrink`).
 //!
 //! Invariant: as for runs of the cache alone, everything follows from the seed.
@@ -12,6 +12,7 @@
 mod ailing;
 mod birth;
 mod damaged;
+mod killed;
 mod shrink;
 
 use super::fault::FaultKind;
@@ -28,6 +29,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub(crate) use damaged::DamagedFlash;
+pub(crate) use killed::Killed;
 pub(super) use shrink::shrink;
 
 /// States of a run's campaign, about.
@@ -38,19 +40,22 @@ const CRASHES: u64 = 20;
 enum Chapter {
     Birth,
     Ailing,
+    Killed,
     Damaged,
     Leftovers,
     Campaign,
 }
 
 impl Chapter {
-    const ALL: [Self; 5] = [Self::Birth, Self::Ailing, Self::Damaged, Self::Leftovers, Self::Campaign];
+    const ALL: [Self; 6] =
+        [Self::Birth, Self::Ailing, Self::Killed, Self::Damaged, Self::Leftovers, Self::Campaign];
 
     /// What happens in it.
     fn describe(self) -> &'static str {
         match self {
             Self::Birth => "crashes while the store is made and loaded",
             Self::Ailing => "lives with a failing device",
+            Self::Killed => "programs that are killed before power fails",
             Self::Damaged => "flash that changes or loses something without a word",
             Self::Leftovers => "a log that grows over what is left of a torn flush",
             Self::Campaign => "crashes of a life, and of the restarts after them",
@@ -132,11 +137,17 @@ impl StoreRun {
         let found = chapters.try_for_each(|chapter| match chapter {
             Chapter::Birth => self.birth(&mut tally),
             Chapter::Ailing => self.ailing(&mut tally),
+            Chapter::Killed => self.killed().run(&mut tally),
             Chapter::Damaged => self.damaged().run(&mut tally),
             Chapter::Leftovers => self.leftovers(&mut tally),
             Chapter::Campaign => self.campaign(&mut tally),
         });
         (tally, found.err())
+    }
+
+    fn killed(&self) -> Killed {
+        let Self { system, bank, seed, transactions, .. } = *self;
+        Killed { system, bank, seed, transactions }
     }
 
     fn damaged(&self) -> DamagedFlash {

@@ -1,0 +1,99 @@
+//! The program is killed, once or several times in a row, and power stays on: what it has written can be read by the next
+//! one, and is not durable. In the end power fails. What a restart has shown after a kill is never lost afterwards.
+
+use crate::life::{Life, prepare};
+use crate::machine::Machine;
+use crate::torture::fault::FaultKind;
+use crate::torture::report::Tally;
+use crate::torture::run::Found;
+use crate::workload::Workload;
+use crate::{Bank, System};
+use entresol_device::{Fault, FaultPlan, Injection};
+use entresol_runtime::rng::Rng;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Times that power fails.
+const ROUNDS: u64 = 3;
+/// Most kills before that.
+const KILLS_MAX: u64 = 3;
+
+/// Stores whose programs are killed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Killed {
+    /// On what.
+    pub system: System,
+    /// What they hold and do.
+    pub bank: Bank,
+    /// Of everything that happens by chance.
+    pub seed: u64,
+    /// Transactions of each client in a life, at most.
+    pub transactions: u64,
+}
+
+impl Killed {
+    /// Carries it out, up to the first thing that is wrong.
+    pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
+        let wrong = |kind, message| Found { kind, message: format!("{:?}: {message}", self.bank) };
+        let (media, oracle) =
+            prepare(&self.bank, self.system, self.seed).map_err(|why| wrong(FaultKind::Create, why))?;
+        let media = media.freeze();
+        let groups = self.bank.flash_groups();
+        let mut rng = Rng::new(self.seed ^ 0x4111);
+        for _ in 0..ROUNDS {
+            let known = Arc::new(Mutex::new(oracle.clone()));
+            let live = |machine: &Machine, seed, transactions| {
+                Life { seed, verify: true, transactions }.live(&self.bank, self.system, machine, &known)
+            };
+            // A flush of the log that is under way is what a kill leaves in doubt.
+            let slow = (rng.below(2) == 0).then_some("log");
+            let mut machine = Machine::new(media.thaw(), self.death(&mut rng), groups).slowed(slow);
+            let (mut kills, most) = (0, 1 + rng.below(KILLS_MAX));
+            while kills < most {
+                let lived = live(&machine, rng.next_u64(), self.transactions)
+                    .map_err(|why| wrong(FaultKind::Kill, format!("after {kills} kills: {why}")))?;
+                if lived.is_some() {
+                    break;
+                }
+                kills += 1;
+                tally.count(FaultKind::Kill);
+                tally.restarts += 1;
+                machine = machine.after_kill(self.death(&mut rng)).slowed(slow);
+            }
+            let seed = rng.next_u64();
+            let machine = Machine::new(machine.after_crash(seed), FaultPlan::none(), groups);
+            live(&machine, seed, 2)
+                .and_then(|lived| lived.ok_or_else(|| "power failed though no crash was planned".to_owned()))
+                .map_err(|why| wrong(FaultKind::Crash, format!("power failed after {kills} kills: {why}")))?;
+            tally.count(FaultKind::Crash);
+            tally.restarts += 1;
+            tally.lives += 1;
+        }
+        Ok(())
+    }
+
+    /// The end of a program: while its layer opens, in its restart, or at work.
+    fn death(&self, rng: &mut Rng) -> FaultPlan {
+        let operations = self.transactions * u64::from(self.bank.clients) * 20;
+        let last = [30, operations][rng.below(2) as usize];
+        let at = 1 + rng.below(last.min(operations));
+        let crash = Injection { at, device: None, fault: Fault::Crash, forever: false };
+        FaultPlan::new(rng.next_u64(), vec![crash])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_shown_after_a_kill_stays() {
+        for (seed, system) in (0..4).flat_map(|seed| System::ALL.map(|system| (seed, system))) {
+            let bank = Bank { clients: 1 + seed as u32, ..Bank::default() };
+            let killed = Killed { system, bank, seed, transactions: 8 };
+            let mut tally = Tally::default();
+            let found = killed.run(&mut tally).err();
+            assert!(found.is_none(), "{system}, seed {seed}: {}", found.expect("there is one").message);
+        }
+    }
+}
