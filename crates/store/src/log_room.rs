@@ -40,19 +40,19 @@ pub(crate) enum Reshaping {
     Grows(usize),
 }
 
-/// Most that rolling back may append to the log. Kept for each transaction, and for all that are active.
-#[derive(Debug, Default)]
+/// Most that a rollback may append to the log.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UndoNeed {
     /// Bytes of compensations, images aside.
-    record_bytes: AtomicU64,
+    record_bytes: u64,
     /// Bytes of rows that come back.
-    grown_bytes: AtomicU64,
+    grown_bytes: u64,
     /// Images of pages.
-    images: AtomicU64,
+    images: u64,
 }
 
 impl UndoNeed {
-    /// What undoing one change may take: `undo_bytes` of its encoded entry; `seen`: a change before it was of the same page.
+    /// For one change, whose undo entry has `undo_bytes`; `seen`: a change before it was of the same page.
     pub(crate) fn of_change(undo_bytes: usize, reshaping: Reshaping, seen: bool) -> UndoNeed {
         let images = match (seen, reshaping) {
             (true, _) => 0,
@@ -61,33 +61,48 @@ impl UndoNeed {
         };
         let grown_bytes = if let Reshaping::Grows(bytes) = reshaping { bytes } else { 0 };
         UndoNeed {
-            record_bytes: AtomicU64::new((COMPENSATION_BYTES + undo_bytes) as u64),
-            grown_bytes: AtomicU64::new(grown_bytes as u64),
-            images: AtomicU64::new(images),
+            record_bytes: (COMPENSATION_BYTES + undo_bytes) as u64,
+            grown_bytes: grown_bytes as u64,
+            images,
         }
-    }
-
-    pub(crate) fn add(&self, other: &UndoNeed) {
-        for (to, from) in self.parts().into_iter().zip(other.parts()) {
-            to.fetch_add(from.load(Relaxed), Relaxed);
-        }
-    }
-
-    /// Takes away what was added before.
-    pub(crate) fn subtract(&self, other: &UndoNeed) {
-        for (to, from) in self.parts().into_iter().zip(other.parts()) {
-            to.fetch_sub(from.load(Relaxed), Relaxed);
-        }
-    }
-
-    fn parts(&self) -> [&AtomicU64; 3] {
-        [&self.record_bytes, &self.grown_bytes, &self.images]
     }
 
     /// In bytes of log, for a store of `pages`: none of them has an image more than once.
-    fn log_bytes(&self, pages: u32, page_bytes: u64) -> u64 {
-        let images = self.images.load(Relaxed).min(u64::from(pages)) * page_bytes;
-        self.record_bytes.load(Relaxed) + NEW_PAGES_FACTOR * self.grown_bytes.load(Relaxed) + images
+    fn log_bytes(self, pages: u32, page_bytes: u64) -> u64 {
+        let images = self.images.min(pages.into()) * page_bytes;
+        self.record_bytes + NEW_PAGES_FACTOR * self.grown_bytes + images
+    }
+}
+
+/// Needs of many changes, of one transaction or of all that are active.
+#[derive(Debug, Default)]
+pub(crate) struct UndoNeeds {
+    record_bytes: AtomicU64,
+    grown_bytes: AtomicU64,
+    images: AtomicU64,
+}
+
+impl UndoNeeds {
+    /// One change more.
+    pub(crate) fn add(&self, need: UndoNeed) {
+        self.record_bytes.fetch_add(need.record_bytes, Relaxed);
+        self.grown_bytes.fetch_add(need.grown_bytes, Relaxed);
+        self.images.fetch_add(need.images, Relaxed);
+    }
+
+    /// A transaction that has ended needs nothing any more.
+    pub(crate) fn subtract(&self, need: UndoNeed) {
+        self.record_bytes.fetch_sub(need.record_bytes, Relaxed);
+        self.grown_bytes.fetch_sub(need.grown_bytes, Relaxed);
+        self.images.fetch_sub(need.images, Relaxed);
+    }
+
+    pub(crate) fn total(&self) -> UndoNeed {
+        UndoNeed {
+            record_bytes: self.record_bytes.load(Relaxed),
+            grown_bytes: self.grown_bytes.load(Relaxed),
+            images: self.images.load(Relaxed),
+        }
     }
 }
 
@@ -133,7 +148,7 @@ impl Core {
 
     /// Bytes that rolling back what is active may append.
     fn undo_need(&self) -> u64 {
-        self.active.undo_need().log_bytes(self.space.end(), u64::from(self.options.page_bytes))
+        self.active.undo_needs().log_bytes(self.space.end(), u64::from(self.options.page_bytes))
     }
 
     fn log_full(&self) -> StoreError {
@@ -147,20 +162,24 @@ mod tests {
 
     #[test]
     fn the_need_counts_each_page_once() {
-        let all = UndoNeed::default();
-        assert_eq!(all.log_bytes(100, 4096), 0);
+        let all = UndoNeeds::default();
+        let bytes = |pages| all.total().log_bytes(pages, 4096);
+        assert_eq!(bytes(100), 0);
         let change = |reshaping, seen| UndoNeed::of_change(28, reshaping, seen);
-        let (first, again) = (change(Reshaping::None, false), change(Reshaping::None, true));
-        all.add(&first);
-        all.add(&again);
-        assert_eq!(all.log_bytes(100, 4096), 2 * 100 + 4096);
-        let (shrinks, grows) = (change(Reshaping::Shrinks, false), change(Reshaping::Grows(20), false));
-        all.add(&shrinks);
-        assert_eq!(all.log_bytes(100, 4096), 3 * 100 + 5 * 4096);
-        all.add(&grows);
-        assert_eq!(all.log_bytes(100, 4096), 4 * 100 + 4 * 20 + 9 * 4096);
-        assert_eq!(all.log_bytes(3, 4096), 4 * 100 + 4 * 20 + 3 * 4096, "a store of three pages");
-        [first, again, shrinks, grows].iter().for_each(|change| all.subtract(change));
-        assert_eq!(all.log_bytes(100, 4096), 0);
+        let changes = [
+            change(Reshaping::None, false),
+            change(Reshaping::None, true),
+            change(Reshaping::Shrinks, false),
+            change(Reshaping::Grows(20), false),
+        ];
+        let mut seen = Vec::new();
+        for need in changes {
+            all.add(need);
+            seen.push(bytes(100));
+        }
+        assert_eq!(seen, [100 + 4096, 200 + 4096, 300 + 5 * 4096, 400 + 4 * 20 + 9 * 4096]);
+        assert_eq!(bytes(3), 400 + 4 * 20 + 3 * 4096, "a store of three pages");
+        changes.map(|need| all.subtract(need));
+        assert_eq!(bytes(100), 0);
     }
 }

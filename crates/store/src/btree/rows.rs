@@ -188,7 +188,7 @@ impl Core {
                 let undo = &work.record[RECORD_HEADER_BYTES..];
                 let need = UndoNeed::of_change(undo.len(), reshaping, log.visit(leaf.number()));
                 log.draft(undo);
-                self.active.enter(txn, &self.wal, &need);
+                self.active.enter(txn, &self.wal, need);
                 (RecordKind::Update, *txn)
             }
             Author::Rollback(txn, _) => (RecordKind::Compensation, *txn),

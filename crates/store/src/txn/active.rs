@@ -5,7 +5,7 @@
 //! exactly the transactions that have records before the redo point and none of commit or end, with their newest LSNs.
 
 use crate::TxnId;
-use crate::log_room::UndoNeed;
+use crate::log_room::{UndoNeed, UndoNeeds};
 use crate::wal::Wal;
 use entresol_core::Lsn;
 use parking_lot::Mutex as TinyMutex;
@@ -23,7 +23,7 @@ pub(crate) struct TxnState {
     /// Its newest record, set under the log's lock.
     last: AtomicU64,
     /// For all that it has done; rolling back does not lessen it.
-    undo_need: UndoNeed,
+    undo_needs: UndoNeeds,
 }
 
 impl TxnState {
@@ -32,7 +32,7 @@ impl TxnState {
             id,
             first: AtomicU64::new(0),
             last: AtomicU64::new(0),
-            undo_need: UndoNeed::default(),
+            undo_needs: UndoNeeds::default(),
         })
     }
 
@@ -62,7 +62,7 @@ pub(crate) struct ActiveTxn {
 pub(crate) struct ActiveTable {
     next: AtomicU64,
     /// Of all entries.
-    undo_need: UndoNeed,
+    undo_needs: UndoNeeds,
     entries: TinyMutex<BTreeMap<TxnId, Arc<TxnState>>>,
 }
 
@@ -71,7 +71,7 @@ impl ActiveTable {
     pub(crate) fn new(next: u64) -> ActiveTable {
         ActiveTable {
             next: AtomicU64::new(next),
-            undo_need: UndoNeed::default(),
+            undo_needs: UndoNeeds::default(),
             entries: TinyMutex::new(BTreeMap::new()),
         }
     }
@@ -82,9 +82,9 @@ impl ActiveTable {
     }
 
     /// The transaction is about to log a change, whose undoing may need as much as `need`.
-    pub(crate) fn enter(&self, txn: &Arc<TxnState>, wal: &Wal, need: &UndoNeed) {
-        txn.undo_need.add(need);
-        self.undo_need.add(need);
+    pub(crate) fn enter(&self, txn: &Arc<TxnState>, wal: &Wal, need: UndoNeed) {
+        txn.undo_needs.add(need);
+        self.undo_needs.add(need);
         if !txn.has_records() {
             let mut entries = self.entries.lock();
             txn.first.store(wal.end().0, Relaxed);
@@ -96,7 +96,7 @@ impl ActiveTable {
     pub(crate) fn leave(&self, txn: &TxnState, append: impl FnOnce() -> Lsn) -> Lsn {
         let mut entries = self.entries.lock();
         entries.remove(&txn.id);
-        self.undo_need.subtract(&txn.undo_need);
+        self.undo_needs.subtract(txn.undo_needs.total());
         append()
     }
 
@@ -106,15 +106,15 @@ impl ActiveTable {
             id: found.id,
             first: AtomicU64::new(found.first.0.max(1)),
             last: AtomicU64::new(found.last.0),
-            undo_need: UndoNeed::default(),
+            undo_needs: UndoNeeds::default(),
         });
         self.entries.lock().insert(found.id, txn.clone());
         txn
     }
 
     /// What rolling back all of them may need.
-    pub(crate) fn undo_need(&self) -> &UndoNeed {
-        &self.undo_need
+    pub(crate) fn undo_needs(&self) -> UndoNeed {
+        self.undo_needs.total()
     }
 
     /// No record of any of them is older; `None` if there are none.
