@@ -179,7 +179,7 @@ mod tests {
         }
         assert_eq!(seen, [100 + 4096, 200 + 4096, 300 + 5 * 4096, 400 + 4 * 20 + 9 * 4096]);
         assert_eq!(bytes(3), 400 + 4 * 20 + 3 * 4096, "a store of three pages");
-        changes.map(|need| all.subtract(need));
+        changes.into_iter().for_each(|need| all.subtract(need));
         assert_eq!(bytes(100), 0);
     }
 }

@@ -2,56 +2,16 @@
 
 mod support;
 
-use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_device::{Fault, Survival};
 use entresol_engine::DiskLayer;
 use entresol_runtime::sim::Outcome;
 use entresol_runtime::spawn;
 use entresol_store::{Direction, Lock, Options, Parts, Store, StoreError, Table};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use support::{Kind, Slow, World, simulate};
+use support::devices::Devices;
+use support::{Kind, World, simulate};
 
 const ROWS: u32 = 4000;
-
-struct Devices {
-    plan: Arc<FaultPlan>,
-    disk: Arc<Slow<FaultyDevice>>,
-    log: Arc<Slow<FaultyDevice>>,
-}
-
-impl Devices {
-    fn new() -> Devices {
-        Self::over(MemoryDevice::new("disk", 64 << 20), MemoryDevice::new("log", 8 << 20))
-    }
-
-    fn over(disk: MemoryDevice, log: MemoryDevice) -> Devices {
-        let plan = Arc::new(FaultPlan::none());
-        let device = |name, memory| {
-            Arc::new(Slow { device: FaultyDevice::new(name, memory, plan.clone()), nanos: 2000 })
-        };
-        Devices { disk: device("disk", disk), log: device("log", log), plan }
-    }
-
-    fn after_crash(&self) -> Devices {
-        let survival = Survival::None;
-        Self::over(self.disk.device.after_crash(&survival), self.log.device.after_crash(&survival))
-    }
-
-    fn inject(&self, device: &str, fault: Fault, forever: bool) {
-        let at = self.plan.operations() + 1;
-        self.plan.inject(Injection { at, device: Some(device.into()), fault, forever });
-    }
-
-    fn create(&self) -> Store {
-        let layer = DiskLayer::create(self.disk.clone(), 4096).unwrap();
-        Store::create(Parts { layer, log: self.log.clone() }, options()).unwrap()
-    }
-
-    fn open(&self) -> Store {
-        let layer = DiskLayer::open(self.disk.clone(), 4096).unwrap();
-        Store::open(Parts { layer, log: self.log.clone() }, options()).unwrap().0
-    }
-}
 
 fn options() -> Options {
     Options { frames: 64, ..Options::default() }
@@ -87,11 +47,11 @@ fn read_all(store: &Store, table: Table) -> Result<u32, StoreError> {
 #[test]
 fn a_failed_read_fails_its_readers_and_nobody_else() {
     simulate(1, || {
-        let devices = Devices::new();
-        let store = devices.create();
+        let devices = Devices::blank(64 << 20, 8 << 20);
+        let store = devices.create(options());
         let table = load(&store);
         for _ in 0..20 {
-            devices.inject("disk", Fault::ReadError, false);
+            devices.inject(Some("disk"), Fault::ReadError, false);
             // Several clients want the same pages.
             let readers: Vec<_> = (0..8)
                 .map(|_| {
@@ -149,14 +109,14 @@ fn a_failed_read_in_the_middle_of_a_split_leaves_no_trace() {
 
 #[test]
 fn after_a_failed_log_sync_no_commit_succeeds_until_a_restart() {
-    let devices = Devices::new();
+    let devices = Devices::blank(64 << 20, 8 << 20);
     let table = simulate(2, || {
-        let store = devices.create();
+        let store = devices.create(options());
         let table = load(&store);
         let mut txn = store.begin();
         txn.update(table, &1u32.to_be_bytes(), &[1; 200]).unwrap();
         txn.commit().unwrap();
-        devices.inject("log", Fault::SyncErrorLosingWrites, false);
+        devices.inject(Some("log"), Fault::SyncErrorLosingWrites, false);
         let mut txn = store.begin();
         txn.update(table, &1u32.to_be_bytes(), &[2; 200]).unwrap();
         assert!(matches!(txn.commit(), Err(StoreError::Log(_))));
@@ -168,9 +128,9 @@ fn after_a_failed_log_sync_no_commit_succeeds_until_a_restart() {
         table
     })
     .unwrap();
-    let devices = devices.after_crash();
+    let devices = devices.after_crash(&Survival::None);
     simulate(3, || {
-        let store = devices.open();
+        let store = devices.open(options()).unwrap();
         let (mut txn, mut value) = (store.begin(), Vec::new());
         for (row, expected) in [(1u32, 1), (2, 2)] {
             assert!(txn.get(table, &row.to_be_bytes(), Lock::Shared, &mut value).unwrap());
@@ -187,13 +147,12 @@ fn after_a_failed_log_sync_no_commit_succeeds_until_a_restart() {
 #[test]
 fn what_one_failed_sync_of_the_log_has_lost_is_acknowledged_to_nobody() {
     for seed in 0..100 {
-        let devices = Devices::over(MemoryDevice::new("disk", 8 << 20), MemoryDevice::new("log", 2 << 20));
+        let devices = Devices::blank(8 << 20, 2 << 20);
         let (table, acknowledged) = simulate(seed, || {
-            let store = devices.create();
+            let store = devices.create(options());
             let table = store.create_table("t").unwrap();
-            let at = devices.plan.operations() + 1 + seed;
             let fault = Fault::SyncErrorLosingWrites;
-            devices.plan.inject(Injection { at, device: Some("log".into()), fault, forever: false });
+            devices.inject_at(1 + seed, Some("log"), fault, false);
             let checkpoints = {
                 let store = store.clone();
                 spawn("checkpoints", move || while store.checkpoint().is_ok() {})
@@ -209,9 +168,9 @@ fn what_one_failed_sync_of_the_log_has_lost_is_acknowledged_to_nobody() {
         })
         .unwrap();
         assert_eq!(devices.plan.struck(), 1);
-        let devices = devices.after_crash();
+        let devices = devices.after_crash(&Survival::None);
         simulate(seed, || {
-            let store = devices.open();
+            let store = devices.open(options()).unwrap();
             let (mut txn, mut value) = (store.begin(), Vec::new());
             let lost = (0..acknowledged)
                 .find(|row| !txn.get(table, &row.to_be_bytes(), Lock::None, &mut value).unwrap());
@@ -223,14 +182,14 @@ fn what_one_failed_sync_of_the_log_has_lost_is_acknowledged_to_nobody() {
 
 #[test]
 fn a_failed_write_of_a_page_is_reported_and_a_restart_loses_nothing() {
-    let devices = Devices::new();
+    let devices = Devices::blank(64 << 20, 8 << 20);
     let (table, committed) = simulate(4, || {
-        let store = devices.create();
+        let store = devices.create(options());
         let table = load(&store);
         // All rows of a transaction get its number.
         for round in 0..200u8 {
             if round == 5 {
-                devices.inject("disk", Fault::WriteError, false);
+                devices.inject(Some("disk"), Fault::WriteError, false);
             }
             let mut txn = store.begin();
             for row in (0..ROWS).step_by(40) {
@@ -245,9 +204,9 @@ fn a_failed_write_of_a_page_is_reported_and_a_restart_loses_nothing() {
         panic!("no client was told");
     })
     .unwrap();
-    let devices = devices.after_crash();
+    let devices = devices.after_crash(&Survival::None);
     simulate(5, || {
-        let store = devices.open();
+        let store = devices.open(options()).unwrap();
         let (mut txn, mut value) = (store.begin(), Vec::new());
         for row in (0..ROWS).step_by(40) {
             assert!(txn.get(table, &row.to_be_bytes(), Lock::Shared, &mut value).unwrap());
@@ -262,9 +221,9 @@ fn a_failed_write_of_a_page_is_reported_and_a_restart_loses_nothing() {
 
 #[test]
 fn a_transaction_too_long_for_the_log_is_told_so_and_can_be_undone() {
-    let devices = Devices::new();
+    let devices = Devices::blank(64 << 20, 8 << 20);
     simulate(5, || {
-        let store = devices.create();
+        let store = devices.create(options());
         let table = load(&store);
         let mut long = store.begin();
         let refused = (0..200_000u32).find_map(|step| {
@@ -281,9 +240,9 @@ fn a_transaction_too_long_for_the_log_is_told_so_and_can_be_undone() {
         assert!(store.metrics().checkpoints > 2);
     })
     .unwrap();
-    let devices = devices.after_crash();
+    let devices = devices.after_crash(&Survival::None);
     simulate(6, || {
-        let store = devices.open();
+        let store = devices.open(options()).unwrap();
         let table = store.table("t").unwrap().unwrap();
         let mut rows = 0u32;
         let mut txn = store.begin();
@@ -301,7 +260,7 @@ fn a_transaction_too_long_for_the_log_is_told_so_and_can_be_undone() {
 
 #[test]
 fn what_is_not_a_store_is_refused_with_what_to_do() {
-    let devices = Devices::new();
+    let devices = Devices::blank(64 << 20, 8 << 20);
     simulate(7, || {
         let layer = DiskLayer::create(devices.disk.clone(), 4096).unwrap();
         let parts = Parts { layer, log: devices.log.clone() };
@@ -314,7 +273,7 @@ fn what_is_not_a_store_is_refused_with_what_to_do() {
         ] {
             assert!(matches!(Store::create(parts.clone(), options), Err(StoreError::Config(_))));
         }
-        drop(devices.create());
+        drop(devices.create(options()));
         let layer = DiskLayer::open(devices.disk.clone(), 4096).unwrap();
         let parts = Parts { layer, log: devices.log.clone() };
         let refused =
@@ -330,7 +289,7 @@ fn what_is_not_a_store_is_refused_with_what_to_do() {
 fn what_a_restart_reads_from_the_log_is_durable_before_it_hands_pages_down() {
     let mut halted = 0;
     for crash in 1..60 {
-        let devices = Devices::over(MemoryDevice::new("disk", 8 << 20), MemoryDevice::new("log", 8 << 20));
+        let devices = Devices::blank(8 << 20, 8 << 20);
         let table = simulate(crash, || {
             let layer = DiskLayer::create(devices.disk.clone(), 4096).unwrap();
             let options = Options { frames: 1024, ..Options::default() };
@@ -341,20 +300,20 @@ fn what_a_restart_reads_from_the_log_is_durable_before_it_hands_pages_down() {
             for row in 0..ROWS {
                 txn.update(table, &row.to_be_bytes(), &[0; 201]).unwrap();
             }
-            devices.inject("log", Fault::SyncError, false);
+            devices.inject(Some("log"), Fault::SyncError, false);
             assert!(txn.commit().is_err());
             table
         })
         .unwrap();
-        let at = devices.plan.operations() + crash * 5;
-        devices.plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
-        halted += u32::from(matches!(simulate(crash, || drop(devices.open())), Outcome::Halted));
+        devices.inject_at(crash * 5, None, Fault::Crash, false);
+        halted +=
+            u32::from(matches!(simulate(crash, || drop(devices.open(options()).unwrap())), Outcome::Halted));
         let devices = Devices::over(
             devices.disk.device.after_crash(&Survival::All),
             devices.log.device.after_crash(&Survival::None),
         );
         simulate(crash, || {
-            let store = devices.open();
+            let store = devices.open(options()).unwrap();
             let mut changed = 0;
             let mut txn = store.begin();
             txn.scan(table, &[], &[0xff], Direction::Forward, Lock::None, &mut |_, value| {

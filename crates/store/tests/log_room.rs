@@ -3,12 +3,11 @@
 
 mod support;
 
-use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
-use entresol_engine::DiskLayer;
+use entresol_device::{Fault, Survival};
 use entresol_runtime::sim::Outcome;
-use entresol_store::{Lock, Options, Parts, Store, StoreError, Table, Txn};
-use std::sync::Arc;
-use support::{Rng, Slow, simulate};
+use entresol_store::{Lock, Options, Store, StoreError, Table, Txn};
+use support::devices::Devices;
+use support::{Rng, simulate};
 
 /// The smallest log; behind its master record.
 const LOG_BYTES: u64 = (1 << 20) + 8192;
@@ -16,72 +15,48 @@ const ROWS: u32 = 4000;
 /// Rows so far apart that each is in a leaf of its own.
 const STEP: u32 = 40;
 
-struct Devices {
-    plan: Arc<FaultPlan>,
-    disk: Arc<Slow<FaultyDevice>>,
-    log: Arc<Slow<FaultyDevice>>,
+fn blank() -> Devices {
+    Devices::blank(8 << 20, LOG_BYTES)
 }
 
-impl Devices {
-    fn over(disk: MemoryDevice, log: MemoryDevice) -> Devices {
-        let plan = Arc::new(FaultPlan::none());
-        let device = |name, memory| {
-            Arc::new(Slow { device: FaultyDevice::new(name, memory, plan.clone()), nanos: 2000 })
-        };
-        Devices { disk: device("disk", disk), log: device("log", log), plan }
-    }
+/// A store of [`ROWS`] rows of zeros.
+fn create(devices: &Devices) -> (Store, Table) {
+    let store = devices.create(options());
+    let table = store.create_table("t").unwrap();
+    let mut row = 0u32;
+    let mut next = |key: &mut Vec<u8>, value: &mut Vec<u8>| {
+        key.extend_from_slice(&row.to_be_bytes());
+        value.extend_from_slice(&[0; 200]);
+        row += 1;
+        row <= ROWS
+    };
+    store.bulk_load(table, 0.9, &mut next).unwrap();
+    store.checkpoint().unwrap();
+    (store, table)
+}
 
-    fn new() -> Devices {
-        Self::over(MemoryDevice::new("disk", 8 << 20), MemoryDevice::new("log", LOG_BYTES))
-    }
-
-    fn after_crash(&self, survival: &Survival) -> Devices {
-        Self::over(self.disk.device.after_crash(survival), self.log.device.after_crash(survival))
-    }
-
-    fn create(&self) -> (Store, Table) {
-        let layer = DiskLayer::create(self.disk.clone(), 4096).unwrap();
-        let store = Store::create(Parts { layer, log: self.log.clone() }, options()).unwrap();
-        let table = store.create_table("t").unwrap();
-        let mut row = 0u32;
-        let mut next = |key: &mut Vec<u8>, value: &mut Vec<u8>| {
-            key.extend_from_slice(&row.to_be_bytes());
-            value.extend_from_slice(&[0; 200]);
-            row += 1;
-            row <= ROWS
-        };
-        store.bulk_load(table, 0.9, &mut next).unwrap();
-        store.checkpoint().unwrap();
-        (store, table)
-    }
-
-    fn open(&self) -> Result<Store, StoreError> {
-        let layer = DiskLayer::open(self.disk.clone(), 4096)?;
-        Ok(Store::open(Parts { layer, log: self.log.clone() }, options())?.0)
-    }
-
-    /// Opens the store, whose rows all must be as loaded but for these.
-    fn check(&self, changed: &[u32]) {
-        simulate(9, || {
-            let store = self.open().unwrap();
-            let table = store.table("t").unwrap().unwrap();
-            store.verify().unwrap();
+/// Opens the store after a crash: all rows must be as loaded but for these.
+fn check(devices: &Devices, changed: &[u32]) {
+    let devices = devices.after_crash(&Survival::None);
+    simulate(9, || {
+        let store = devices.open(options()).unwrap();
+        let table = store.table("t").unwrap().unwrap();
+        store.verify().unwrap();
+        let mut txn = store.begin();
+        let mut value = Vec::new();
+        for row in 0..ROWS {
+            assert!(txn.get(table, &row.to_be_bytes(), Lock::None, &mut value).unwrap());
+            assert_eq!(value.iter().any(|byte| *byte != 0), changed.contains(&row), "row {row}");
+        }
+        txn.abort().unwrap();
+        // There is room again.
+        for row in 0..ROWS {
             let mut txn = store.begin();
-            let mut value = Vec::new();
-            for row in 0..ROWS {
-                assert!(txn.get(table, &row.to_be_bytes(), Lock::None, &mut value).unwrap());
-                assert_eq!(value.iter().any(|byte| *byte != 0), changed.contains(&row), "row {row}");
-            }
-            txn.abort().unwrap();
-            // There is room again.
-            for row in 0..ROWS {
-                let mut txn = store.begin();
-                assert!(txn.update(table, &row.to_be_bytes(), &[7; 300]).unwrap());
-                txn.commit().unwrap();
-            }
-        })
-        .unwrap();
-    }
+            assert!(txn.update(table, &row.to_be_bytes(), &[7; 300]).unwrap());
+            txn.commit().unwrap();
+        }
+    })
+    .unwrap();
 }
 
 fn options() -> Options {
@@ -95,9 +70,9 @@ fn needed(store: &Store) -> u64 {
 
 #[test]
 fn while_a_transaction_holds_the_log_no_checkpoint_fills_it() {
-    let devices = Devices::new();
+    let devices = blank();
     let committed = simulate(1, || {
-        let (store, table) = devices.create();
+        let (store, table) = create(&devices);
         let mut holder = store.begin();
         assert!(holder.update(table, &0u32.to_be_bytes(), &[1; 200]).unwrap());
         let mut committed = Vec::new();
@@ -125,7 +100,7 @@ fn while_a_transaction_holds_the_log_no_checkpoint_fills_it() {
         committed
     })
     .unwrap();
-    devices.after_crash(&Survival::None).check(&committed);
+    check(&devices, &committed);
 }
 
 /// A transaction that changes one byte of every `step`th row, again and again, as far as the log lets it, with checkpoints
@@ -173,9 +148,9 @@ fn change_what_has_images(store: &Store, table: Table, txn: &mut Txn) {
 fn what_was_changed_far_and_wide_can_be_rolled_back() {
     for crash in [false, true] {
         for way in 0..4 {
-            let devices = Devices::new();
+            let devices = blank();
             simulate(2, || {
-                let (store, table) = devices.create();
+                let (store, table) = create(&devices);
                 let mut txn = store.begin();
                 match [1, 7, STEP].get(way) {
                     Some(step) => assert!(change_far_and_wide(&store, table, &mut txn, *step) > 50),
@@ -189,7 +164,7 @@ fn what_was_changed_far_and_wide_can_be_rolled_back() {
                 }
             })
             .unwrap();
-            devices.after_crash(&Survival::None).check(&[]);
+            check(&devices, &[]);
         }
     }
 }
@@ -198,9 +173,9 @@ fn what_was_changed_far_and_wide_can_be_rolled_back() {
 fn restarts_that_are_cut_off_again_and_again_do_not_fill_the_log() {
     let mut rng = Rng(3);
     for step in [1, 7, STEP] {
-        let mut devices = Devices::new();
+        let mut devices = blank();
         simulate(3, || {
-            let (store, table) = devices.create();
+            let (store, table) = create(&devices);
             let mut txn = store.begin();
             change_far_and_wide(&store, table, &mut txn, step);
             std::mem::forget(txn);
@@ -209,14 +184,13 @@ fn restarts_that_are_cut_off_again_and_again_do_not_fill_the_log() {
         let mut halted = 0;
         loop {
             devices = devices.after_crash(&Survival::All);
-            let at = devices.plan.operations() + 1 + rng.below(40 + halted);
-            devices.plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
-            match simulate(3, || devices.open().map(drop)) {
+            devices.inject_at(1 + rng.below(40 + halted), None, Fault::Crash, false);
+            match simulate(3, || devices.open(options()).map(drop)) {
                 Outcome::Halted => halted += 1,
                 opened => break opened.unwrap().unwrap(),
             }
         }
         assert!(halted > 10, "{halted} restarts were cut off");
-        devices.after_crash(&Survival::None).check(&[]);
+        check(&devices, &[]);
     }
 }

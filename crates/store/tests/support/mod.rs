@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod bank;
+pub mod devices;
 
 use entresol_core::{Lsn, PageId};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
