@@ -151,11 +151,7 @@ impl Machine {
     /// is still not durable. The next program's faults are those of `plan`.
     #[must_use]
     pub fn after_kill(&self, plan: FaultPlan) -> Self {
-        let plan = Arc::new(plan);
-        let survivor = |device: &FaultyDevice| Arc::new(device.after_kill(plan.clone()));
-        let Devices { disk, log, flash } = &*self.devices;
-        let devices = Devices { disk: survivor(disk), log: survivor(log), flash: survivor(flash) };
-        Self::with(devices, plan, self.flash_groups)
+        self.devices.standstill().after_kill(plan, self.flash_groups)
     }
 
     /// Flips one bit of the flash device, counted from its start, for good.
@@ -176,6 +172,17 @@ pub struct Standstill {
     pub log: Moment,
     /// The flash device.
     pub flash: Moment,
+}
+
+impl Standstill {
+    /// As [`Machine::after_kill`], at this moment.
+    pub fn after_kill(&self, plan: FaultPlan, flash_groups: u32) -> Machine {
+        let plan = Arc::new(plan);
+        let device = |moment: &Moment| Arc::new(moment.after_kill(plan.clone()));
+        let devices =
+            Devices { disk: device(&self.disk), log: device(&self.log), flash: device(&self.flash) };
+        Machine::with(devices, plan, flash_groups)
+    }
 }
 
 impl Devices {

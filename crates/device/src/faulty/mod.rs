@@ -49,7 +49,11 @@ enum Verdict {
 impl FaultyDevice {
     /// A device whose durable content is that of `durable`.
     pub fn new(name: &str, durable: MemoryDevice, plan: Arc<FaultPlan>) -> Self {
-        let state = Mutex::new(State { pending: Pending::default(), dead: None });
+        Self::with_pending(name, durable, Pending::default(), plan)
+    }
+
+    fn with_pending(name: &str, durable: MemoryDevice, pending: Pending, plan: Arc<FaultPlan>) -> Self {
+        let state = Mutex::new(State { pending, dead: None });
         Self { name: name.to_owned(), plan, durable, state, counters: SharedCounters::default() }
     }
 
@@ -69,12 +73,9 @@ impl FaultyDevice {
         moment::survivor(&self.durable, &self.state.lock().pending, survival)
     }
 
-    /// The same device when the program that used it was killed, and power has not failed: what was not synced can be read,
-    /// and is still not durable. Leaves this device as it is.
+    /// As [`Moment::after_kill`], now. Leaves this device as it is.
     pub fn after_kill(&self, plan: Arc<FaultPlan>) -> Self {
-        let state = self.state.lock();
-        let pending = Mutex::new(State { pending: state.pending.clone(), dead: None });
-        Self { state: pending, ..Self::new(&self.name, self.durable.fork(&self.name), plan) }
+        self.moment().after_kill(plan)
     }
 
     /// What this device holds now, durable and not: every power failure that could strike at this moment starts from it.

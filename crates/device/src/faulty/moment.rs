@@ -4,7 +4,9 @@
 
 use super::pending::{Pending, Survival};
 use super::write_within;
+use super::{FaultPlan, FaultyDevice};
 use crate::MemoryDevice;
+use std::sync::Arc;
 
 /// What a [`super::FaultyDevice`] held at one moment.
 #[derive(Debug)]
@@ -26,6 +28,13 @@ impl Moment {
     /// What would have been found after a power failure at this moment.
     pub fn after_crash(&self, survival: &Survival) -> MemoryDevice {
         survivor(&self.durable, &self.pending, survival)
+    }
+
+    /// The device when the program that used it was killed at this moment, and power has not failed: what was not synced can
+    /// be read, and is still not durable.
+    pub fn after_kill(&self, plan: Arc<FaultPlan>) -> FaultyDevice {
+        let name = self.durable.name();
+        FaultyDevice::with_pending(name, self.durable.fork(name), self.pending.clone(), plan)
     }
 }
 

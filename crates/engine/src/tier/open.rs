@@ -9,7 +9,7 @@ use super::superblock::{Superblocks, needed_elsewhere, read_newest, write_superb
 use crate::api::Survivors;
 use crate::buffer::PageBuffers;
 use crate::disk::binding::{expect_label, foreign, new_label, new_uuid};
-use crate::disk::{DiskPages, DurableNotes, LabelState, read_label, write_label};
+use crate::disk::{DiskPages, DurableNotes, LabelState, disk_error, read_label, write_label};
 use crate::metrics::Tallies;
 use crate::signal::Signal;
 use crate::syncs::Syncs;
@@ -219,13 +219,16 @@ pub(crate) fn open(
 ) -> Result<(Shared, OpenReport), TierError> {
     let started = now();
     options.validate()?;
-    let label = expect_label(&*disk, options.page_bytes)?;
-    let mut report = OpenReport::default();
-    // If the program was killed and the machine was not, what is found may not be durable yet; and the superblock is about to
-    // say that it is.
+    // If the program was killed and the machine was not, what is found may not be durable yet. A superblock is about to say
+    // that groups are, and epochs to go on from the label's.
+    if !mutant!("disk-not-synced-by-open") {
+        disk.sync().map_err(disk_error)?;
+    }
     if !mutant!("flash-not-synced-by-open") {
         flash.sync().map_err(flash_error)?;
     }
+    let label = expect_label(&*disk, options.page_bytes)?;
+    let mut report = OpenReport::default();
     let (newest, faults) = read_newest(&*flash)?;
     report.notices.extend(faults.iter().cloned());
     let shared = match newest {

@@ -57,6 +57,7 @@ catalogue! {
         "losses-not-recorded": "groups that an open has not found are forgotten when others take their places",
         "repair-skipped": "a torn group keeps its summary, and is trusted after the next crash",
         "unsure-pages-taken-for-clean": "write-through: pages whose disk writes were not synced come back as clean",
+        "disk-not-synced-by-open": "epochs go on from a label that a killed program had written and not synced",
         "flash-not-synced-by-open": "a superblock calls groups durable that a killed program had written and not synced",
         "epoch-not-bumped": "an open does not begin a new epoch",
         "session-rear-not-recorded": "the superblock does not say where this life's writes begin",

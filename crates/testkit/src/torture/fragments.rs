@@ -50,7 +50,7 @@ impl Trial<'_> {
         }
         let rules = self.rules(Rules::crash(&shape.cache));
         let seed = self.rng.next_u64();
-        let result = recover(&shape, self.media.fork(), self.oracle, &rules, seed, false);
+        let result = recover(&shape, self.media.fork(), self.oracle, &rules, seed);
         note(FaultKind::Crash, result.map_err(|why| format!("opened with other knobs: {why}")))
     }
 
@@ -81,7 +81,7 @@ impl Trial<'_> {
         let media = Media { flash: self.media.flash.fork("flash"), ..left };
         let rules = self.rules(Rules::crash(cache));
         let seed = self.rng.next_u64();
-        let result = recover(&self.script.shape, media, self.oracle, &rules, seed, false);
+        let result = recover(&self.script.shape, media, self.oracle, &rules, seed);
         note(FaultKind::ForeignFlash, result)
     }
 

@@ -210,17 +210,26 @@ pub(super) fn open(machine: &Machine, cache: &Cache, opening: Opening) -> Result
     }
 }
 
-/// Recovers what lies on `media` and compares each page with `oracle`. With `watch` the moments at which this could be cut
-/// off are recorded.
+/// Recovers what lies on `media` and compares each page with `oracle`.
 pub(super) fn recover(
     shape: &Shape,
     media: Media,
     oracle: &Oracle,
     rules: &Rules,
     seed: u64,
+) -> Result<Recovered, String> {
+    recover_on(shape, Machine::new(media, FaultPlan::none(), 0), oracle, rules, seed, false)
+}
+
+/// As [`recover`], on a machine; the moments of the recovery are recorded if they are to be watched.
+pub(super) fn recover_on(
+    shape: &Shape,
+    mut machine: Machine,
+    oracle: &Oracle,
+    rules: &Rules,
+    seed: u64,
     watch: bool,
 ) -> Result<Recovered, String> {
-    let mut machine = Machine::new(media, FaultPlan::none(), 0);
     if rules.sound {
         shape.cache.expect_sound(&machine, "after the crash")?;
     }

@@ -48,6 +48,16 @@ impl Point {
         (self.still.disk.unsynced().0, self.still.flash.unsynced().0)
     }
 
+    /// The machine when the program was killed, and power has not failed.
+    pub(super) fn after_kill(&self) -> Machine {
+        self.still.after_kill(FaultPlan::none(), 0)
+    }
+
+    /// Whether there is anything that a power failure after a kill could take.
+    pub(super) fn has_unsynced(&self) -> bool {
+        self.unsynced() != (0, 0)
+    }
+
     /// What is left after a power failure.
     pub(super) fn media(&self, chance: &Chance) -> Media {
         let survival = |of| Survival::clone(of);

@@ -4,19 +4,22 @@
 use super::Effort;
 use super::damage::SILENT;
 use super::fault::FaultKind;
-use super::judge::{Recovered, Rules, recover};
+use super::judge::{Recovered, Rules, recover_on};
 use super::life::{Start, live};
 use super::point::Point;
 use super::report::Tally;
 use super::script::{JUMP, Op, SLOW, Script};
 use super::trial::{Trial, foreign_flash};
-use entresol_device::MemoryDevice;
+use crate::machine::Machine;
+use entresol_device::{FaultPlan, MemoryDevice};
 use entresol_runtime::rng::Rng;
 
 /// Crashes in recoveries are followed so deep.
 const DEPTH_MAX: u32 = 2;
 /// One of so many recoveries is cut off at each of its operations; of recoveries in recoveries, too.
 const CUT_OFF: [u64; DEPTH_MAX as usize] = [32, 48];
+/// At one of so many moments the program is killed, too; power fails in the recovery after that.
+const KILLED: u64 = 16;
 /// States looked at, at most, at one moment of a recovery.
 const IN_RECOVERY_MAX: usize = 12;
 /// States of recoveries that a run looks at, about: there is more to see in many caches than in one.
@@ -153,20 +156,38 @@ impl Run<'_> {
                 };
                 let cut_off = CUT_OFF.get(depth as usize).is_some_and(|one_of| self.rng.below(*one_of) == 0);
                 let watch = cut_off && !silent && point.born && self.in_recoveries < IN_RECOVERIES_MAX;
-                let seed = self.rng.next_u64();
-                let result = recover(shape, point.media(&chance), &point.oracle, &rules, seed, watch);
-                let where_to = |why| format!("power failed at operation {} ({chance:?}): {why}", point.at);
-                let recovered = self.note(kind, result.map_err(where_to))?;
-                self.explore(&recovered.points, depth + 1).map_err(|found| Found {
-                    message: format!(
-                        "after a crash at operation {}, in its recovery {}",
-                        point.at, found.message
-                    ),
-                    ..found
-                })?;
+                let machine = Machine::new(point.media(&chance), FaultPlan::none(), 0);
+                let told = format!("power failed at operation {} ({chance:?})", point.at);
+                self.look(point, machine, &rules, (kind, told), depth, watch)?;
+            }
+            let killed = depth == 0 && Rng::new(self.script.seed ^ point.at).below(KILLED) == 0;
+            let watch = !silent && point.born && self.in_recoveries < IN_RECOVERIES_MAX;
+            if killed && watch && point.has_unsynced() {
+                let told = format!("the program was killed at operation {}", point.at);
+                self.look(point, point.after_kill(), &rules, (FaultKind::Kill, told), depth, true)?;
             }
         }
         Ok(())
+    }
+
+    /// Looks at what is left at a moment, told as in `left`; then at each moment of the recovery from that, if it is to be
+    /// watched.
+    fn look(
+        &mut self,
+        point: &Point,
+        machine: Machine,
+        rules: &Rules,
+        (kind, left): (FaultKind, String),
+        depth: u32,
+        watch: bool,
+    ) -> Result<(), Found> {
+        let seed = self.rng.next_u64();
+        let result = recover_on(&self.script.shape, machine, &point.oracle, rules, seed, watch);
+        let recovered = self.note(kind, result.map_err(|why| format!("{left}: {why}")))?;
+        self.explore(&recovered.points, depth + 1).map_err(|found| Found {
+            message: format!("{left}; in the recovery from that {}", found.message),
+            ..found
+        })
     }
 
     /// Tries a few of the images with other flash and with damage.

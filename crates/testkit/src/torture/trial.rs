@@ -82,7 +82,7 @@ impl Trial<'_> {
 
     fn recover(&mut self, media: Media, rules: Rules) -> Result<Recovered, String> {
         let rules = &self.rules(rules);
-        recover(&self.script.shape, media, self.oracle, rules, self.rng.next_u64(), false)
+        recover(&self.script.shape, media, self.oracle, rules, self.rng.next_u64())
     }
 
     /// Any one superblock is enough.
@@ -269,7 +269,7 @@ impl Trial<'_> {
         let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.cache) };
         let seed = self.rng.next_u64();
         let rules = self.rules(rules);
-        let result = recover(&shape, self.media.fork(), self.oracle, &rules, seed, false);
+        let result = recover(&shape, self.media.fork(), self.oracle, &rules, seed);
         note(FaultKind::Crash, result.map_err(|why| format!("opened in write-through mode: {why}")))
     }
 
@@ -365,7 +365,7 @@ impl Trial<'_> {
         let known = oracle.lock().clone();
         let media = Media { flash: self.media.flash.fork("flash"), ..machine.after_crash(seed) };
         let rules = self.rules(Rules::exchanged(cache));
-        recover(&self.script.shape, media, &known, &rules, self.rng.next_u64(), false)
+        recover(&self.script.shape, media, &known, &rules, self.rng.next_u64())
     }
 
     /// One write to flash of each kind was lost, misdirected, … before power failed.
@@ -387,7 +387,7 @@ impl Trial<'_> {
             }
             let seed = self.rng.next_u64();
             let rules = self.rules(rules);
-            let result = recover(&shape, media, self.oracle, &rules, seed, false);
+            let result = recover(&shape, media, self.oracle, &rules, seed);
             let result = result.map_err(|why| format!("{what}: {why}"));
             note(kind, result.map(|found| Recovered { noticed: found.noticed || found_out, ..found }))
         })
