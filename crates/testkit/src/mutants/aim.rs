@@ -13,6 +13,8 @@ pub(super) enum Aim {
     Lives(&'static [&'static str]),
     /// Silent damage to such caches.
     Damage(&'static [&'static str]),
+    /// Writes that such caches lose.
+    LostWrites(&'static [&'static str]),
     /// Crashes of a store in the middle of its work, on these systems in turn.
     Store(&'static [System]),
     /// The same with a slow log device.
@@ -84,9 +86,10 @@ impl Aim {
             "newer-copy-not-awaited" => Aim::Lives(&["face-gr/write-back", "face-gsc/write-back"]),
             "front-in-summaries-ignored" => STORE_ON_LOG,
             "front-not-recorded-before-reuse" => Aim::Lives(&["face/write-back", "face-gsc/write-back"]),
-            "block-checksum-not-checked"
-            | "segment-checksum-not-checked"
-            | "leftover-of-older-epoch-accepted" => {
+            "leftover-of-older-epoch-accepted" => {
+                Aim::LostWrites(&["face/write-back", "face-gr/write-back", "face-gsc/write-back"])
+            }
+            "block-checksum-not-checked" | "segment-checksum-not-checked" => {
                 Aim::Damage(&["face/write-back", "face-gr/write-back", "face-gsc/write-back"])
             }
             "slot-counter-not-grown" => Aim::Lives(&["lc/write-back", "loc", "glb", "lru"]),

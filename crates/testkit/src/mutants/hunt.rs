@@ -136,6 +136,7 @@ impl Hunt {
         match aim {
             Aim::Caches(names) => self.torture_caches(names, Effort::QUICK, seed + round),
             Aim::Lives(names) => self.torture_caches(names, Effort::LIVES, seed + round),
+            Aim::LostWrites(names) => self.torture_caches(names, Effort::LOST_WRITES, seed + round),
             Aim::Damage(names) => self.torture_caches(names, Effort::DAMAGE, seed + round),
             Aim::Store(systems) => self.crash_a_store(systems, seed, round),
             Aim::SlowLog(systems) => self.crash_with_a_slow_log(systems, seed, round),

@@ -33,6 +33,7 @@ pub use report::{Tally, TortureReport, Violation};
 pub(crate) use store::{DamagedFlash, Killed};
 pub use target::Target;
 
+use damage::SILENT;
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
 use run::{Found, run};
@@ -60,19 +61,22 @@ pub struct Effort {
     states: usize,
     /// Images that are tried with other flash and with damage.
     images: usize,
-    /// These with damage only.
-    damage_only: bool,
+    /// These with such damage only; none: with everything.
+    damage_only: &'static [FaultKind],
 }
 
 impl Effort {
     /// Everything.
-    pub const THOROUGH: Self = Self { one_of: 1, states: usize::MAX, images: 6, damage_only: false };
+    pub const THOROUGH: Self = Self { one_of: 1, states: usize::MAX, images: 6, damage_only: &[] };
     /// A few moments: more lives in the same time.
-    pub const QUICK: Self = Self { one_of: 16, states: 4, images: 6, damage_only: false };
+    pub const QUICK: Self = Self { one_of: 16, states: 4, images: 6, damage_only: &[] };
     /// Hardly any: what goes wrong while a cache is in use.
-    pub const LIVES: Self = Self { one_of: 200, states: 1, images: 0, damage_only: false };
+    pub const LIVES: Self = Self { one_of: 200, states: 1, images: 0, damage_only: &[] };
     /// What a device does without a word.
-    pub const DAMAGE: Self = Self { one_of: 50, states: 1, images: 8, damage_only: true };
+    pub const DAMAGE: Self = Self { one_of: 50, states: 1, images: 8, damage_only: &SILENT };
+    /// Writes that a device loses, at many moments.
+    pub const LOST_WRITES: Self =
+        Self { one_of: 8, images: 24, damage_only: &[FaultKind::LostWrite], ..Self::DAMAGE };
 }
 
 /// What to torture, and for how long.

@@ -38,7 +38,7 @@ pub(super) struct Trial<'a> {
     /// No device has failed so far.
     pub sound: bool,
     /// Nothing else than silent faults is tried.
-    pub damage_only: bool,
+    pub damage_only: &'static [FaultKind],
     pub rng: Rng,
 }
 
@@ -48,7 +48,7 @@ pub(super) type Note<'a> = &'a mut dyn FnMut(FaultKind, Result<Recovered, String
 impl Trial<'_> {
     /// Tries everything; ends early when `note` says false.
     pub(super) fn run(mut self, foreign: &MemoryDevice, note: Note<'_>) {
-        if self.damage_only {
+        if !self.damage_only.is_empty() {
             let _ =
                 self.silent(note) && self.silent(note) && self.damaged_later(note) && self.silent_disk(note);
             return;
@@ -376,7 +376,8 @@ impl Trial<'_> {
             return (0..DAMAGES).all(|_| self.lost_in_use(note));
         };
         (0..DAMAGES).all(|_| {
-            let kind = SILENT[self.rng.below(SILENT.len() as u64) as usize];
+            let kinds = if self.damage_only.is_empty() { &SILENT } else { self.damage_only };
+            let kind = kinds[self.rng.below(kinds.len() as u64) as usize];
             let media = self.media.fork();
             let Some(what) = damage(&mut self.rng, cache, &media, self.before, kind) else { return true };
             let found_out = is_found_out(&media);
