@@ -199,6 +199,15 @@ impl Partition<'_> {
         })
     }
 
+    /// To be asked when [`Partition::next_write`] gives nothing: whether a page waits that only a chore makes room for. A
+    /// chore that was looked for while the page was still being copied in has not seen it.
+    pub fn write_waits_for_chore(&self) -> bool {
+        match self.placement() {
+            Placement::Log => false,
+            Placement::Slots => self.slots_wait_for_chore(),
+        }
+    }
+
     /// As [`Partition::next_job`], all but write jobs.
     pub fn next_chore(&mut self) -> Option<Job> {
         Work::job(|pages| match self.placement() {

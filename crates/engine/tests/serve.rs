@@ -172,3 +172,36 @@ fn every_policy_and_mode_serves_the_newest_version() {
         }
     }
 }
+
+/// The chores may look before the page that needs a slot is copied in; whoever finds then that it cannot be written tells
+/// them. Nobody else comes by here.
+#[test]
+fn a_single_page_whose_set_is_full_of_dirty_pages_reaches_flash() {
+    const SLOTS: u64 = 96;
+    const DIRTY: u64 = 8;
+    let options = small(PolicyKind::Flashcache, SLOTS as u32);
+    let (flash, disk) = memory(&options, PAGES + 64);
+    simulate(1, move || {
+        load(disk.clone(), PAGES + 64);
+        let tier: Arc<dyn Layer> = FlashTier::create(flash, disk, options).unwrap();
+        let pause = || sleep(Duration::from_millis(1));
+        // The pages that entered first are dirty; so few are not cleaned.
+        for number in 0..DIRTY {
+            tier.evict(victim(PageId(number), 2, true, true), &build(PageId(number), 2)).unwrap();
+            pause();
+        }
+        let mut buffer = vec![0; PAGE];
+        for number in DIRTY..SLOTS {
+            tier.fetch(PageId(number), &mut buffer).unwrap();
+            pause();
+        }
+        assert_eq!(tier.metrics().flash_writes, SLOTS);
+        for number in SLOTS..SLOTS + DIRTY {
+            tier.evict(victim(PageId(number), 2, true, true), &build(PageId(number), 2)).unwrap();
+            pause();
+            assert_eq!(tier.metrics().flash_writes, number + 1, "page {number} waits in staging");
+        }
+        assert_eq!(tier.metrics().disk_writes, DIRTY);
+        tier.close().unwrap();
+    });
+}

@@ -166,6 +166,14 @@ impl Partition<'_> {
         None
     }
 
+    /// Whether a staged page may be waiting for a slot that no dequeue has been started for.
+    pub(crate) fn slots_wait_for_chore(&self) -> bool {
+        self.policy.in_sets()
+            && (self.head.staged_front..self.head.rear)
+                .map(|position| &self.staged[self.frame_of(position) as usize])
+                .any(|staged| staged.state == READY && staged.unit == 0)
+    }
+
     /// A slot for `page`: a free one, or that of a clean page which the policy gives up for it.
     fn take_slot(&mut self, page: PageId) -> Option<u32> {
         if let Some(slot) = self.pop_free(page) {

@@ -89,14 +89,19 @@ impl Shared {
     }
 
     /// The next write. Looking for one may already free frames, where newer versions have overtaken what was in them: then
-    /// those who wait are told.
+    /// those who wait are told. If there is none since a slot must be emptied first, the chores are told: they may have
+    /// looked before the page was complete.
     fn next_write(&self) -> Option<Job> {
-        let (job, made_room) = self.with(|partition| {
+        let (job, made_room, waits) = self.with(|partition| {
             let published = partition.published();
             let job = partition.next_write();
             self.begin_motion(job.as_ref());
-            (job, partition.published() > published)
+            let waits = job.is_none() && partition.write_waits_for_chore();
+            (job, partition.published() > published, waits)
         });
+        if waits {
+            self.chores.notify_one();
+        }
         if made_room {
             self.progress.notify_all();
         }
