@@ -10,7 +10,7 @@ use super::content::{build, version};
 use super::oracle::Oracle;
 use super::script::Op;
 use entresol_core::{Lsn, PageId};
-use entresol_engine::{DurableGroup, Layer, TierError, Upstream, Victim};
+use entresol_engine::{DurableGroup, Layer, Source, TierError, Upstream, Victim};
 use entresol_runtime::sleep;
 use entresol_runtime::sync::Mutex as Latch;
 use parking_lot::Mutex;
@@ -282,7 +282,8 @@ impl Database {
             let found = rules.fetch(&*self.layer, &known, page, &mut buffer)?;
             let mut oracle = self.oracle.lock();
             let (found, newest) = match found {
-                Some(found) => (found, oracle.found(page, found)),
+                Some((found, Source::Disk)) if rules.disk_ahead => (found, oracle.found_ahead(page, found)),
+                Some((found, _)) => (found, oracle.found(page, found)),
                 None => (0, oracle.found_torn(page)),
             };
             // A load that was cut off goes on.

@@ -103,14 +103,15 @@ impl Rules {
         Self { opening, sound: false, ..Self::crash(cache) }
     }
 
-    /// Fetches a page. `None`: a torn copy lies on disk, and the log repairs it; or it is damaged, and was reported.
+    /// Fetches a page: the version found, and where. `None`: a torn copy lies on disk, and the log repairs it; or it is
+    /// damaged, and was reported.
     pub(super) fn fetch(
         &self,
         layer: &dyn Layer,
         oracle: &Oracle,
         page: PageId,
         buffer: &mut [u8],
-    ) -> Result<Option<u64>, Stop> {
+    ) -> Result<Option<(u64, Source)>, Stop> {
         let fetched = layer.fetch(page, buffer);
         let verdict = self.judge(&fetched, oracle, page, buffer);
         match (&verdict, &self.meanwhile) {
@@ -129,7 +130,7 @@ impl Rules {
         oracle: &Oracle,
         page: PageId,
         bytes: &[u8],
-    ) -> Result<Option<u64>, Stop> {
+    ) -> Result<Option<(u64, Source)>, Stop> {
         match fetched {
             Ok(fetched) => {
                 let found = version(page, bytes).map_err(Stop::Wrong)?;
@@ -137,7 +138,7 @@ impl Rules {
                 match oracle.admits(page, found, self.believe_layer)
                     || ahead && oracle.may_be_on_disk(page, found)
                 {
-                    true => Ok(Some(found)),
+                    true => Ok(Some((found, fetched.source))),
                     false => Err(Stop::Wrong(format!(
                         "page {page} was found at version {found} ({:?}): {}",
                         fetched.source,
@@ -154,7 +155,7 @@ impl Rules {
                     return Ok(None);
                 }
                 if oracle.admits(page, 0, self.believe_layer) {
-                    return Ok(Some(0));
+                    return Ok(Some((0, Source::Disk)));
                 }
                 match self.torn && oracle.may_be_torn(page) {
                     true => Ok(None),
@@ -381,7 +382,7 @@ mod tests {
         oracle
     }
 
-    fn verdict(rules: &Rules, answer: &Answer) -> Result<Option<u64>, Stop> {
+    fn verdict(rules: &Rules, answer: &Answer) -> Result<Option<(u64, Source)>, Stop> {
         rules.fetch(answer, &oracle(), PAGE, &mut [0; 4096])
     }
 
@@ -422,7 +423,7 @@ mod tests {
             for (what, answer) in &wrong {
                 assert!(is_wrong(rules, answer), "{what} passes {rules:?}");
             }
-            assert!(matches!(verdict(rules, &served(PAGE, 4)), Ok(Some(4))), "{rules:?}");
+            assert!(matches!(verdict(rules, &served(PAGE, 4)), Ok(Some((4, _)))), "{rules:?}");
         }
     }
 
@@ -439,7 +440,7 @@ mod tests {
         };
         for rules in [Rules::crash, Rules::failed, Rules::silent, Rules::exchanged] {
             let [back, through] = [Mode::WriteBack, Mode::WriteThrough].map(|mode| rules(&cache(mode)));
-            assert!(matches!(judge(&through, Source::Disk), Ok(Some(3))), "{through:?}");
+            assert!(matches!(judge(&through, Source::Disk), Ok(Some((3, _)))), "{through:?}");
             assert!(matches!(judge(&through, Source::Flash), Err(Stop::Wrong(_))), "{through:?}");
             assert!(matches!(judge(&back, Source::Disk), Err(Stop::Wrong(_))), "{back:?}");
         }
@@ -451,12 +452,12 @@ mod tests {
         for mode in [Mode::WriteBack, Mode::WriteThrough] {
             let cache = cache(mode);
             assert!(is_wrong(&Rules::crash(&cache), &older) && is_wrong(&Rules::failed(&cache), &older));
-            assert!(matches!(verdict(&Rules::silent(&cache), &older), Ok(Some(2))));
+            assert!(matches!(verdict(&Rules::silent(&cache), &older), Ok(Some((2, _)))));
             let unstruck = (Arc::new(FaultPlan::none()), Box::new(Rules::silent(&cache)));
             let rules = Rules { meanwhile: Some(unstruck), ..Rules::failed(&cache) };
             assert!(is_wrong(&rules, &older), "nothing has struck");
             let rules = struck(Rules::failed(&cache), mode);
-            assert!(matches!(verdict(&rules, &older), Ok(Some(2))));
+            assert!(matches!(verdict(&rules, &older), Ok(Some((2, _)))));
         }
     }
 

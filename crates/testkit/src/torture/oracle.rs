@@ -5,7 +5,8 @@
 //! versions that were handed down can be found, and of those that were so before a restart only what it found. With one
 //! exception: where pages are written to disk before flash has them, a restart may find a page on flash though a newer
 //! version is on disk already. The database's log has that one, too, and makes it anew, so it does no harm should it show
-//! when the flash is gone.
+//! when the flash is gone, or has dropped its copy; nor that the older copy comes back with a crash before a checkpoint
+//! has made the drop durable. So what a restart finds on such a disk is not promised before that.
 
 use entresol_core::PageId;
 
@@ -166,6 +167,20 @@ impl Oracle {
         page.newest
     }
 
+    /// As [`Oracle::found`], on a disk that may be ahead of flash: what was legal before may come back, but nothing newer.
+    pub(super) fn found_ahead(&mut self, page: PageId, version: u64) -> u64 {
+        let known = self.page_mut(page);
+        if version <= known.promised {
+            return self.found(page, version);
+        }
+        let bit = known.bit(version);
+        known.before |= known.handed;
+        known.handed &= bit | (bit - 1);
+        known.told = if known.told > version { 0 } else { known.told };
+        known.returned = version;
+        known.newest
+    }
+
     /// A restart has found a torn copy on disk: it is repaired from the log.
     pub(super) fn found_torn(&mut self, page: PageId) -> u64 {
         let page = self.page_mut(page);
@@ -245,6 +260,27 @@ mod tests {
         assert_eq!((legal(&oracle), on_disk(&oracle)), (vec![2, 5], vec![4]));
         oracle.promise(&[1, 5]);
         assert_eq!((legal(&oracle), on_disk(&oracle)), (vec![5], vec![]));
+    }
+
+    /// Version 4 is on disk, flash has dropped version 2: a crash may bring 2 back, until a checkpoint.
+    #[test]
+    fn what_a_restart_finds_on_a_disk_that_is_ahead_is_no_promise() {
+        let mut oracle = oracle();
+        let version = oracle.change(PAGE);
+        oracle.hand(PAGE, version);
+        assert_eq!((legal(&oracle), version), (vec![1, 2, 4, 5], 5));
+        assert_eq!(oracle.found_ahead(PAGE, 4), 5);
+        assert_eq!(oracle.expected(PAGE), 4, "while nothing crashes");
+        assert_eq!(legal(&oracle), [1, 2, 4], "5 was not there");
+        assert!(oracle.may_be_on_disk(PAGE, 5));
+        oracle.tell(PAGE, 2);
+        assert_eq!(legal(&oracle), [2, 4]);
+        assert_eq!(oracle.found_ahead(PAGE, 4), 5);
+        assert_eq!(legal(&oracle), [2, 4], "what was told to be durable stays so");
+        oracle.promise(&[1, 4]);
+        assert_eq!(legal(&oracle), [4]);
+        assert_eq!(oracle.found_ahead(PAGE, 4), 5);
+        assert_eq!(legal(&oracle), [4]);
     }
 
     #[test]
