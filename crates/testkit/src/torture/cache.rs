@@ -92,10 +92,13 @@ impl Cache {
 
     /// Whether dirty pages survive on flash, so that its loss is a loss.
     pub(super) fn keeps_dirty(&self) -> bool {
-        let keeps = |options: &TierOptions| {
-            options.mode == Mode::WriteBack && options.policy.placement() == Placement::Log
-        };
-        self.tier().is_some_and(keeps)
+        self.is_log() && self.tier().is_some_and(|options| options.mode == Mode::WriteBack)
+    }
+
+    /// Whether flash is a log with a directory that survives, so that a copy which left it may be there again after a crash,
+    /// until the front is recorded.
+    pub(super) fn is_log(&self) -> bool {
+        self.tier().is_some_and(|options| options.policy.placement() == Placement::Log)
     }
 
     #[cfg(test)]

@@ -282,7 +282,9 @@ impl Database {
             let found = rules.fetch(&*self.layer, &known, page, &mut buffer)?;
             let mut oracle = self.oracle.lock();
             let (found, newest) = match found {
-                Some((found, Source::Disk)) if rules.disk_ahead => (found, oracle.found_ahead(page, found)),
+                Some((found, Source::Disk)) if rules.copies_return => {
+                    (found, oracle.found_ahead(page, found))
+                }
                 Some((found, _)) => (found, oracle.found(page, found)),
                 None => (0, oracle.found_torn(page)),
             };

@@ -43,6 +43,8 @@ pub(super) struct Rules {
     pub torn: bool,
     /// Pages are written to disk before flash has them, so disk may be ahead of flash.
     pub disk_ahead: bool,
+    /// There, a copy that flash has dropped may be back after a crash: what disk gave instead is no promise.
+    pub copies_return: bool,
     /// Flash and disk break no invariant, before and after.
     pub sound: bool,
     /// A silent fault may strike while pages are judged: from then on these rules hold, too.
@@ -61,6 +63,7 @@ impl Rules {
             disk_damage: false,
             torn: !cache.keeps_dirty(),
             disk_ahead: !cache.keeps_dirty(),
+            copies_return: cache.is_log() && !cache.keeps_dirty(),
             sound: true,
             meanwhile: None,
             noticed: AtomicU64::new(0),
@@ -443,6 +446,22 @@ mod tests {
             assert!(matches!(judge(&through, Source::Disk), Ok(Some((3, _)))), "{through:?}");
             assert!(matches!(judge(&through, Source::Flash), Err(Stop::Wrong(_))), "{through:?}");
             assert!(matches!(judge(&back, Source::Disk), Err(Stop::Wrong(_))), "{back:?}");
+        }
+    }
+
+    #[test]
+    fn copies_return_to_a_log_that_is_not_needed_only() {
+        let returns = |policy, mode| {
+            let options = TierOptions { mode, ..TierOptions::new(policy, 64) };
+            Rules::crash(&Cache::Tier(options)).copies_return
+        };
+        assert!(returns(PolicyKind::FaceGsc, Mode::WriteThrough));
+        assert!(!returns(PolicyKind::FaceGsc, Mode::WriteBack), "nothing on disk is newer than on flash");
+        for policy in [PolicyKind::Tac, PolicyKind::Lc, PolicyKind::Lru, PolicyKind::Flashcache] {
+            assert!(
+                !returns(policy, Mode::WriteThrough),
+                "an invalidation is durable, or all of flash is forgotten"
+            );
         }
     }
 

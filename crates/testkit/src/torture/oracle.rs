@@ -5,8 +5,8 @@
 //! versions that were handed down can be found, and of those that were so before a restart only what it found. With one
 //! exception: where pages are written to disk before flash has them, a restart may find a page on flash though a newer
 //! version is on disk already. The database's log has that one, too, and makes it anew, so it does no harm should it show
-//! when the flash is gone, or has dropped its copy; nor that the older copy comes back with a crash before a checkpoint
-//! has made the drop durable. So what a restart finds on such a disk is not promised before that.
+//! when the flash is gone, or has dropped its copy. A log on flash may have that copy back after a crash, before a checkpoint
+//! has recorded its front: with such caches what a restart finds on disk is not promised before that.
 
 use entresol_core::PageId;
 
@@ -167,7 +167,8 @@ impl Oracle {
         page.newest
     }
 
-    /// As [`Oracle::found`], on a disk that may be ahead of flash: what was legal before may come back, but nothing newer.
+    /// As [`Oracle::found`], on a disk that may be ahead of a log on flash: what was legal before may come back, but nothing
+    /// newer.
     pub(super) fn found_ahead(&mut self, page: PageId, version: u64) -> u64 {
         let known = self.page_mut(page);
         if version <= known.promised {

@@ -37,7 +37,7 @@ pub(super) struct Trial<'a> {
     pub before: &'a MemoryDevice,
     /// No device has failed so far.
     pub sound: bool,
-    /// Nothing else than silent faults is tried.
+    /// Nothing else than these silent faults is tried; none: everything is.
     pub damage_only: &'static [FaultKind],
     pub rng: Rng,
 }
