@@ -13,7 +13,7 @@ pub(crate) fn range(
     offset: u64,
     length: u64,
 ) -> Result<(), DeviceError> {
-    let Geometry { capacity_bytes: capacity, sector_bytes: sector } = geometry;
+    let Geometry { capacity_bytes: capacity, sector_bytes: sector, .. } = geometry;
     if (offset | length) & u64::from(sector - 1) != 0 {
         return Err(DeviceError::Misaligned { device: device.to_owned(), operation, offset, length, sector });
     }

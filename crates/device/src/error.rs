@@ -56,3 +56,12 @@ pub enum DeviceError {
         reason: String,
     },
 }
+
+impl DeviceError {
+    /// Whether the medium could not give back what lies there. Drives report latent errors, and sectors torn by a power
+    /// cut, in this way: the copy is damaged, and whatever redundancy there is, is to be used. False if the device as a
+    /// whole has failed.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, DeviceError::Io { operation: "read", .. })
+    }
+}

@@ -16,6 +16,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         (**self).discard(offset, length)
     }
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        (**self).drop_cached()
+    }
     fn counters(&self) -> Counters {
         (**self).counters()
     }

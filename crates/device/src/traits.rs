@@ -10,6 +10,17 @@ pub struct Geometry {
     pub capacity_bytes: u64,
     /// Smallest unit that is written atomically; offsets and lengths are multiples of it.
     pub sector_bytes: u32,
+    /// Smallest unit that the medium writes without reading and rewriting its neighbours: at least a sector, and 4096 on
+    /// drives with 512-byte sectors over 4096-byte ones ("512e"). A power failure during a smaller write may damage all
+    /// of it, durable neighbours included.
+    pub physical_bytes: u32,
+}
+
+impl Geometry {
+    /// A device whose sectors are what the medium writes.
+    pub const fn new(capacity_bytes: u64, sector_bytes: u32) -> Self {
+        Self { capacity_bytes, sector_bytes, physical_bytes: sector_bytes }
+    }
 }
 
 /// One request of a batch. Offsets and lengths are multiples of the sector size.
@@ -67,6 +78,10 @@ pub trait Device: Send + Sync {
     fn sync(&self) -> Result<(), DeviceError>;
     /// Tells the device that the range's content is no longer needed; afterwards it reads as anything.
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError>;
+    /// Drops what the operating system keeps of the device in memory, so that the next read comes from the medium. Called
+    /// after the sync of an open: a sync that failed in an earlier life may have left bytes there that are readable,
+    /// count as clean, and will never be durable (ext4).
+    fn drop_cached(&self) -> Result<(), DeviceError>;
     /// What the device has done so far.
     fn counters(&self) -> Counters;
     /// Reads one range.

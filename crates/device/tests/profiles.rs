@@ -17,7 +17,7 @@ struct Void;
 
 impl Device for Void {
     fn geometry(&self) -> Geometry {
-        Geometry { capacity_bytes: CAPACITY, sector_bytes: 512 }
+        Geometry::new(CAPACITY, 512)
     }
     fn run(&self, _batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         Ok(())
@@ -26,6 +26,9 @@ impl Device for Void {
         Ok(())
     }
     fn discard(&self, _offset: u64, _length: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn drop_cached(&self) -> Result<(), DeviceError> {
         Ok(())
     }
     fn counters(&self) -> Counters {

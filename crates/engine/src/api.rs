@@ -3,6 +3,7 @@
 
 use crate::TierError;
 use entresol_core::{Lsn, PageId};
+use entresol_format::Uuid;
 use entresol_format::losses::Losses;
 use std::sync::Weak;
 
@@ -26,6 +27,17 @@ pub struct Fetched {
     pub dirty: bool,
     /// The page is newer than anything the layer holds, for it has moved up (GLB); the frame's `fdirty` starts with this.
     pub fdirty: bool,
+}
+
+/// Which disk a layer stands on, and which log goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// The disk.
+    pub disk: Uuid,
+    /// The log of the database on it; [`Uuid::NIL`]: none was ever used with this disk.
+    pub log: Uuid,
+    /// The newest session of that log in which this disk took part; sessions are counted from 1.
+    pub session: u64,
 }
 
 /// A page leaving DRAM, or written out by a checkpoint. Its log records are durable up to `lsn` before it is handed
@@ -79,6 +91,12 @@ pub trait Layer: Send + Sync {
     fn survivors(&self) -> Option<&Survivors> {
         None
     }
+    /// Pages that fit on the disk: numbers from this one on cannot be written.
+    fn capacity_pages(&self) -> u64;
+    /// What the disk's label says, read from the disk.
+    fn binding(&self) -> Result<Binding, TierError>;
+    /// A session of the database begins: its label names `log` and `session`, durably, before this returns.
+    fn bind_log(&self, log: Uuid, session: u64) -> Result<(), TierError>;
     /// Counters since open.
     fn metrics(&self) -> TierMetrics;
     /// Ends background work after draining staging. The directory is made durable, so the next open is warm.

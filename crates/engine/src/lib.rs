@@ -19,8 +19,11 @@ mod signal;
 mod syncs;
 mod tier;
 
-pub use api::{DurableGroup, Fetched, HandedDown, Layer, Source, Survivors, TierMetrics, Upstream, Victim};
+pub use api::{
+    Binding, DurableGroup, Fetched, HandedDown, Layer, Source, Survivors, TierMetrics, Upstream, Victim,
+};
 pub use disk::DiskLayer;
+pub use entresol_format::Uuid;
 pub use entresol_format::layout::disk_offset;
 pub use entresol_format::losses::{Loss, Losses};
 pub use entresol_format::superblock::Mode;

@@ -122,6 +122,9 @@ mod tests {
         fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
             self.0.discard(offset, length)
         }
+        fn drop_cached(&self) -> Result<(), DeviceError> {
+            self.0.drop_cached()
+        }
         fn counters(&self) -> entresol_device::Counters {
             self.0.counters()
         }

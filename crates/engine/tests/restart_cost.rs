@@ -31,7 +31,7 @@ struct Forgetful {
 
 impl Device for Forgetful {
     fn geometry(&self) -> Geometry {
-        Geometry { capacity_bytes: self.capacity, sector_bytes: 512 }
+        Geometry::new(self.capacity, 512)
     }
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         let mut memory = self.memory.lock();
@@ -68,6 +68,9 @@ impl Device for Forgetful {
         Ok(())
     }
     fn discard(&self, _offset: u64, _length: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn drop_cached(&self) -> Result<(), DeviceError> {
         Ok(())
     }
     fn counters(&self) -> Counters {

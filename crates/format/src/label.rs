@@ -29,7 +29,9 @@ pub struct RawLabel {
     pub(crate) epoch: U64,
     pub(crate) page_bytes: U32,
     pub(crate) flags: U32,
-    pub(crate) zero: [u8; 4016],
+    pub(crate) log: Uuid,
+    pub(crate) session: U64,
+    pub(crate) zero: [u8; 3992],
 }
 
 const _: () = assert!(size_of::<RawLabel>() == BLOCK_BYTES);
@@ -49,6 +51,10 @@ pub struct Label {
     pub page_bytes: u32,
     /// The cache may hold pages newer than this disk: without it the database is not whole.
     pub dirty_possible: bool,
+    /// The log of the database on this disk; [`Uuid::NIL`]: none was ever used with it.
+    pub log: Uuid,
+    /// The newest session of that log in which this disk took part; sessions are counted from 1.
+    pub session: u64,
 }
 
 impl Label {
@@ -68,6 +74,8 @@ impl Label {
         raw.epoch.set(self.epoch);
         raw.page_bytes.set(self.page_bytes);
         raw.flags.set(if self.dirty_possible { DIRTY_POSSIBLE } else { 0 });
+        raw.log = self.log;
+        raw.session.set(self.session);
         block.copy_from_slice(raw.as_bytes());
         block::seal(block, MAGIC, self.sequence);
     }
@@ -87,6 +95,8 @@ impl Label {
             epoch: raw.epoch.get(),
             page_bytes,
             dirty_possible: raw.flags.get() & DIRTY_POSSIBLE != 0,
+            log: raw.log,
+            session: raw.session.get(),
         })
     }
 }

@@ -44,6 +44,8 @@ fn label() -> Label {
         epoch: 6,
         page_bytes: 4096,
         dirty_possible: true,
+        log: Uuid::from_random(5, 6),
+        session: 7,
     }
 }
 

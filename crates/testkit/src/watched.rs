@@ -80,6 +80,10 @@ impl Device for Watched {
         self.inner.discard(offset, length)
     }
 
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.inner.drop_cached()
+    }
+
     fn counters(&self) -> Counters {
         self.inner.counters()
     }

@@ -259,6 +259,10 @@ impl Device for FaultyDevice {
         self.durable.discard(offset, length)
     }
 
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     fn counters(&self) -> Counters {
         self.counters.snapshot()
     }

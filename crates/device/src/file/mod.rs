@@ -57,6 +57,10 @@ impl Device for FileDevice {
         self.0.discard(offset, length)
     }
 
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.0.drop_cached()
+    }
+
     fn counters(&self) -> Counters {
         self.0.counters()
     }

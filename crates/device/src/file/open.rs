@@ -9,7 +9,9 @@ use crate::busy::{Busy, BusyClock};
 use crate::check::{self, SharedCounters};
 use crate::{Counters, DeviceError, Geometry, Io};
 use entresol_runtime::{now, sleep};
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fstatvfs, ftruncate};
+use rustix::fs::{
+    Advice, FallocateFlags, FlockOperation, OFlags, fadvise, fallocate, fdatasync, flock, fstatvfs, ftruncate,
+};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
@@ -86,7 +88,7 @@ impl OpenFile {
         Ok(Self {
             name,
             file,
-            geometry: Geometry { capacity_bytes, sector_bytes },
+            geometry: Geometry::new(capacity_bytes, sector_bytes),
             is_direct,
             notice,
             counters: SharedCounters::default(),
@@ -161,6 +163,15 @@ impl OpenFile {
             let _already_dead = self.dead.set(error.to_string());
             error
         })
+    }
+
+    /// Drops the page cache's copy of the file. Direct I/O has none.
+    pub fn drop_cached(&self) -> Result<(), DeviceError> {
+        if self.is_direct {
+            return Ok(());
+        }
+        fadvise(&self.file, 0, None, Advice::DontNeed)
+            .map_err(|error| self.error("read", 0, self.geometry.capacity_bytes, error))
     }
 
     pub fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {

@@ -57,7 +57,7 @@ impl<C> Memory<C> {
         let capacity_bytes = capacity_bytes.next_multiple_of(PAGE_BYTES as u64);
         Self {
             name: name.to_owned(),
-            geometry: Geometry { capacity_bytes, sector_bytes: SECTOR_BYTES },
+            geometry: Geometry::new(capacity_bytes, SECTOR_BYTES),
             counters: SharedCounters::default(),
             content: content((capacity_bytes as usize / PAGE_BYTES).div_ceil(LEAF_PAGES)),
         }
@@ -107,6 +107,10 @@ impl<C: Content> Device for Memory<C> {
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         check::range(&self.name, self.geometry, "discard", offset, length)?;
         self.content.discard_at(offset, length);
+        Ok(())
+    }
+
+    fn drop_cached(&self) -> Result<(), DeviceError> {
         Ok(())
     }
 

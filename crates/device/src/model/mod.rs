@@ -212,6 +212,10 @@ impl<D: Device> Device for ModelDevice<D> {
         self.inner.discard(offset, length)
     }
 
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.inner.drop_cached()
+    }
+
     fn counters(&self) -> Counters {
         self.state.lock().counters(now().0)
     }

@@ -13,7 +13,16 @@ use entresol_runtime::random;
 
 /// A label for a new disk; its sequence is 0.
 pub(crate) fn new_label(page_bytes: u32) -> Label {
-    Label { sequence: 0, disk: new_uuid(), cache: Uuid::NIL, epoch: 1, page_bytes, dirty_possible: false }
+    Label {
+        sequence: 0,
+        disk: new_uuid(),
+        cache: Uuid::NIL,
+        epoch: 1,
+        page_bytes,
+        dirty_possible: false,
+        log: Uuid::NIL,
+        session: 0,
+    }
 }
 
 /// A new name.

@@ -5,7 +5,7 @@
 
 use super::{LabelState, WriteBehind, binding, read_label, write_label};
 use crate::TierError;
-use crate::api::{Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
+use crate::api::{Binding, Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
 use entresol_core::PageId;
 use entresol_device::Device;
 use entresol_format::layout::page_bytes_possible;
@@ -111,6 +111,18 @@ impl Layer for DiskLayer {
 
     fn attach(&self, upstream: Weak<dyn Upstream>) {
         self.behind.attach(upstream);
+    }
+
+    fn capacity_pages(&self) -> u64 {
+        self.behind.disk.capacity_pages()
+    }
+
+    fn binding(&self) -> Result<Binding, TierError> {
+        self.behind.disk.binding()
+    }
+
+    fn bind_log(&self, log: Uuid, session: u64) -> Result<(), TierError> {
+        self.behind.disk.bind_log(log, session)
     }
 
     fn metrics(&self) -> TierMetrics {

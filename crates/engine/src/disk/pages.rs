@@ -3,13 +3,17 @@
 //! Invariant: a page is not read back in an older version because a sync that fails has lost the last write of it.
 
 use super::staging::{BATCH, Staged};
+use super::{LabelState, read_label, write_label};
 use crate::TierError;
+use crate::api::Binding;
 use crate::syncs::Syncs;
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
 use entresol_device::{Device, Io};
+use entresol_format::label::{LABEL_AREA_BYTES, Label};
 use entresol_format::layout::disk_offset;
-use entresol_format::page;
+use entresol_format::{Uuid, page};
+use entresol_runtime::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -18,6 +22,8 @@ pub(crate) struct DiskPages {
     pub device: Arc<dyn Device>,
     pub page_bytes: u32,
     syncs: Syncs,
+    /// Held while the label is changed.
+    label: Mutex<()>,
     /// By page, many to a place: the first sync that makes the last write durable; 0: none was made.
     written: Box<[AtomicU64]>,
 }
@@ -37,7 +43,40 @@ pub(crate) fn disk_error(source: entresol_device::DeviceError) -> TierError {
 impl DiskPages {
     pub(crate) fn new(device: Arc<dyn Device>, page_bytes: u32) -> Self {
         let written = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
-        Self { device, page_bytes, syncs: Syncs::default(), written }
+        Self { device, page_bytes, syncs: Syncs::default(), label: Mutex::new(()), written }
+    }
+
+    /// Pages that fit behind the label.
+    pub(crate) fn capacity_pages(&self) -> u64 {
+        let room = self.device.geometry().capacity_bytes.saturating_sub(LABEL_AREA_BYTES);
+        room / u64::from(self.page_bytes)
+    }
+
+    /// The label.
+    pub(crate) fn label(&self) -> Result<Label, TierError> {
+        match read_label(&*self.device)? {
+            LabelState::Valid(label) => Ok(label),
+            _ => Err(TierError::Refused("the disk's label has become unreadable".to_owned())),
+        }
+    }
+
+    /// Changes the label durably.
+    pub(crate) fn change_label(&self, change: impl FnOnce(&mut Label)) -> Result<(), TierError> {
+        let _changing = self.label.lock();
+        let mut label = self.label()?;
+        change(&mut label);
+        write_label(&*self.device, &mut label)
+    }
+
+    /// See [`crate::Layer::binding`].
+    pub(crate) fn binding(&self) -> Result<Binding, TierError> {
+        let Label { disk, log, session, .. } = self.label()?;
+        Ok(Binding { disk, log, session })
+    }
+
+    /// See [`crate::Layer::bind_log`].
+    pub(crate) fn bind_log(&self, log: Uuid, session: u64) -> Result<(), TierError> {
+        self.change_label(|label| (label.log, label.session) = (log, session))
     }
 
     pub(crate) fn offset(&self, page: PageId) -> u64 {

@@ -25,9 +25,10 @@ mod versions;
 mod write;
 
 use crate::TierError;
-use crate::api::{Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
+use crate::api::{Binding, Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
 use entresol_core::{Fragments, PageId};
 use entresol_device::Device;
+use entresol_format::Uuid;
 use entresol_runtime::{JoinHandle, spawn};
 use parking_lot::Mutex;
 use shared::Shared;
@@ -94,6 +95,18 @@ impl Layer for FragmentTier {
 
     fn attach(&self, upstream: Weak<dyn Upstream>) {
         self.shared.behind.attach(upstream);
+    }
+
+    fn capacity_pages(&self) -> u64 {
+        self.shared.behind.disk.capacity_pages()
+    }
+
+    fn binding(&self) -> Result<Binding, TierError> {
+        self.shared.behind.disk.binding()
+    }
+
+    fn bind_log(&self, log: Uuid, session: u64) -> Result<(), TierError> {
+        self.shared.behind.disk.bind_log(log, session)
     }
 
     fn metrics(&self) -> TierMetrics {

@@ -4,7 +4,6 @@
 //! durably, and only then goes on from the disk alone. Otherwise every further call gets [`TierError::Poisoned`].
 
 use super::shared::Shared;
-use crate::disk::{LabelState, read_label, write_label};
 use crate::{TierError, points};
 use entresol_core::{Lsn, mutant};
 use entresol_format::Uuid;
@@ -110,16 +109,14 @@ impl Shared {
     /// Makes the disk independent of the flash: from here on what lies there is history. With `remembered` the label goes on
     /// naming the cache: should its flash come back as it is, it is known to hold nothing that anybody needs.
     pub(crate) fn unbind(&self, remembered: Uuid) -> Result<(), TierError> {
-        let LabelState::Valid(mut label) = read_label(&*self.disk.device)? else {
-            return Err(TierError::Refused("the disk's label has become unreadable".to_owned()));
-        };
         if mutant!("switched-off-without-unbinding") {
             return Ok(());
         }
-        label.epoch += 1;
-        label.cache = remembered;
-        label.dirty_possible = false;
-        write_label(&*self.disk.device, &mut label)
+        self.disk.change_label(|label| {
+            label.epoch += 1;
+            label.cache = remembered;
+            label.dirty_possible = false;
+        })
     }
 }
 

@@ -35,10 +35,11 @@ mod staging;
 mod superblock;
 mod write;
 
-use crate::api::{Fetched, HandedDown, Layer, Survivors, TierMetrics, Upstream, Victim};
+use crate::api::{Binding, Fetched, HandedDown, Layer, Survivors, TierMetrics, Upstream, Victim};
 use crate::{TierError, TierOptions};
 use entresol_core::{Lookup, PageId, mutant};
 use entresol_device::Device;
+use entresol_format::Uuid;
 use entresol_runtime::{JoinHandle, spawn};
 use parking_lot::Mutex;
 use shared::Shared;
@@ -170,6 +171,18 @@ impl Layer for FlashTier {
 
     fn survivors(&self) -> Option<&Survivors> {
         self.shared.survivors.as_ref()
+    }
+
+    fn capacity_pages(&self) -> u64 {
+        self.shared.disk.capacity_pages()
+    }
+
+    fn binding(&self) -> Result<Binding, TierError> {
+        self.shared.disk.binding()
+    }
+
+    fn bind_log(&self, log: Uuid, session: u64) -> Result<(), TierError> {
+        self.shared.disk.bind_log(log, session)
     }
 
     fn metrics(&self) -> TierMetrics {

@@ -123,6 +123,9 @@ impl<D: Device> Device for Delayed<D> {
     fn discard(&self, offset: u64, length: u64) -> Result<(), entresol_device::DeviceError> {
         self.0.discard(offset, length)
     }
+    fn drop_cached(&self) -> Result<(), entresol_device::DeviceError> {
+        self.0.drop_cached()
+    }
     fn counters(&self) -> entresol_device::Counters {
         self.0.counters()
     }

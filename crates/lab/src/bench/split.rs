@@ -50,6 +50,11 @@ impl Device for Split {
         self.side(offset).discard(offset, length)
     }
 
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.tail.drop_cached()?;
+        self.head.drop_cached()
+    }
+
     fn counters(&self) -> Counters {
         self.tail.counters()
     }

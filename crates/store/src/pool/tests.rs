@@ -3,7 +3,9 @@
 use super::Pool;
 use crate::{Options, PageNumber, Replacement};
 use entresol_core::{Lsn, PageId};
-use entresol_engine::{Fetched, HandedDown, Layer, Source, TierError, TierMetrics, Upstream, Victim};
+use entresol_engine::{
+    Binding, Fetched, HandedDown, Layer, Source, TierError, TierMetrics, Upstream, Uuid, Victim,
+};
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::{sleep, spawn};
 use parking_lot::Mutex;
@@ -38,6 +40,15 @@ impl Layer for Notes {
     }
     fn attach(&self, upstream: Weak<dyn Upstream>) {
         assert!(self.upstream.set(upstream).is_ok());
+    }
+    fn capacity_pages(&self) -> u64 {
+        u64::from(u32::MAX)
+    }
+    fn binding(&self) -> Result<Binding, TierError> {
+        Ok(Binding { disk: Uuid::NIL, log: Uuid::NIL, session: 0 })
+    }
+    fn bind_log(&self, _: Uuid, _: u64) -> Result<(), TierError> {
+        Ok(())
     }
     fn metrics(&self) -> TierMetrics {
         TierMetrics::default()

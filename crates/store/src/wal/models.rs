@@ -84,6 +84,10 @@ impl Device for Slow {
         self.memory.discard(offset, length)
     }
 
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.0.drop_cached()
+    }
+
     fn counters(&self) -> Counters {
         self.memory.counters()
     }

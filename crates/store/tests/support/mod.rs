@@ -6,7 +6,9 @@ pub mod devices;
 
 use entresol_core::{Lsn, PageId};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
-use entresol_engine::{Fetched, HandedDown, Layer, Source, TierError, TierMetrics, Upstream, Victim};
+use entresol_engine::{
+    Binding, Fetched, HandedDown, Layer, Source, TierError, TierMetrics, Upstream, Uuid, Victim,
+};
 use entresol_format::page;
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_store::{Options, Parts, Store};
@@ -86,6 +88,9 @@ impl<D: Device> Device for Slow<D> {
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         self.device.discard(offset, length)
     }
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.device.drop_cached()
+    }
     fn counters(&self) -> Counters {
         self.device.counters()
     }
@@ -149,10 +154,7 @@ impl TestLog {
 
 impl Device for TestLog {
     fn geometry(&self) -> Geometry {
-        Geometry {
-            capacity_bytes: self.state.lock().unwrap().durable.len() as u64,
-            sector_bytes: SECTOR as u32,
-        }
+        Geometry::new(self.state.lock().unwrap().durable.len() as u64, SECTOR as u32)
     }
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         self.fuse.burn();
@@ -203,6 +205,9 @@ impl Device for TestLog {
     fn discard(&self, _: u64, _: u64) -> Result<(), DeviceError> {
         Ok(())
     }
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
     fn counters(&self) -> Counters {
         Counters { syncs: self.syncs.load(SeqCst), ..Counters::default() }
     }
@@ -229,6 +234,8 @@ pub enum Kind {
 /// A page layer. A crash keeps, of each page, a random one of the durable version and those handed down since.
 pub struct TestLayer {
     pages: Mutex<Pages>,
+    /// Durable at once.
+    binding: Mutex<Binding>,
     upstream: OnceLock<Weak<dyn Upstream>>,
     kind: Kind,
     fuse: Arc<Fuse>,
@@ -244,6 +251,7 @@ impl TestLayer {
     pub fn new(kind: Kind, latency_nanos: u64, fuse: Arc<Fuse>, log: Arc<TestLog>) -> Arc<TestLayer> {
         Arc::new(TestLayer {
             pages: Mutex::default(),
+            binding: Mutex::new(Binding { disk: Uuid::from_random(1, 2), log: Uuid::NIL, session: 0 }),
             upstream: OnceLock::new(),
             kind,
             fuse,
@@ -266,6 +274,7 @@ impl TestLayer {
         }
         Arc::new(TestLayer {
             pages: Mutex::new(Pages { durable, volatile: BTreeMap::new() }),
+            binding: Mutex::new(*self.binding.lock().unwrap()),
             upstream: OnceLock::new(),
             kind: self.kind,
             fuse,
@@ -391,6 +400,17 @@ impl Layer for TestLayer {
     }
     fn attach(&self, upstream: Weak<dyn Upstream>) {
         assert!(self.upstream.set(upstream).is_ok(), "a layer is attached once");
+    }
+    fn capacity_pages(&self) -> u64 {
+        u64::from(u32::MAX)
+    }
+    fn binding(&self) -> Result<Binding, TierError> {
+        Ok(*self.binding.lock().unwrap())
+    }
+    fn bind_log(&self, log: Uuid, session: u64) -> Result<(), TierError> {
+        let mut binding = self.binding.lock().unwrap();
+        (binding.log, binding.session) = (log, session);
+        Ok(())
     }
     fn metrics(&self) -> TierMetrics {
         TierMetrics::default()

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
     use entresol_core::{PolicyKind, Position};
     use entresol_device::{Fault, Injection, MemoryDevice};
-    use entresol_engine::{HandedDown, Mode, TierMetrics, TierOptions, Upstream, Victim};
+    use entresol_engine::{Binding, HandedDown, Mode, TierMetrics, TierOptions, Upstream, Uuid, Victim};
     use entresol_format::page;
     use std::sync::Weak;
 
@@ -330,6 +330,15 @@ mod tests {
             Ok(())
         }
         fn attach(&self, _: Weak<dyn Upstream>) {}
+        fn capacity_pages(&self) -> u64 {
+            u64::from(u32::MAX)
+        }
+        fn binding(&self) -> Result<Binding, TierError> {
+            Ok(Binding { disk: Uuid::NIL, log: Uuid::NIL, session: 0 })
+        }
+        fn bind_log(&self, _: Uuid, _: u64) -> Result<(), TierError> {
+            Ok(())
+        }
         fn metrics(&self) -> TierMetrics {
             TierMetrics::default()
         }
