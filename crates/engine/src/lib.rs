@@ -14,10 +14,12 @@ mod fragments;
 mod metrics;
 mod options;
 mod points;
+mod proved;
 mod recover;
 mod signal;
 mod syncs;
 mod tier;
+mod unreadable;
 
 pub use api::{
     Binding, DurableGroup, Fetched, HandedDown, Layer, Source, Survivors, TierMetrics, Upstream, Victim,

@@ -18,6 +18,7 @@ pub const COPY_STRIDE: u64 = 16 << 10;
 
 const CLEAN: u32 = 1;
 const DIRECTORY: u32 = 2;
+const BEGUN: u32 = 4;
 
 /// What a write of a dirty page does (DESIGN §4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,6 +139,9 @@ pub struct Superblock {
     pub clean: bool,
     /// The slot directory says what the slots hold (LOC, GLB: since a shutdown, until the next open).
     pub directory: bool,
+    /// The disk's label was of this epoch when this was written. Without it the open that raised the epoch may have been cut
+    /// off before it came to the label.
+    pub begun: bool,
     /// All positions below are dequeued for good.
     pub front: Position,
     /// The next position.
@@ -186,7 +190,8 @@ impl Superblock {
         raw.segment_entries.set(self.segment_entries);
         raw.policy.set(self.policy as u32);
         raw.mode.set(self.mode as u32);
-        raw.flags.set(if self.clean { CLEAN } else { 0 } | if self.directory { DIRECTORY } else { 0 });
+        let flags = [(self.clean, CLEAN), (self.directory, DIRECTORY), (self.begun, BEGUN)];
+        raw.flags.set(flags.iter().map(|(set, flag)| u32::from(*set) * flag).sum());
         raw.front.set(self.front.0);
         raw.rear.set(self.rear.0);
         raw.durable.set(self.durable.0);
@@ -228,6 +233,7 @@ impl Superblock {
             mode,
             clean: raw.flags.get() & CLEAN != 0,
             directory: raw.flags.get() & DIRECTORY != 0,
+            begun: raw.flags.get() & BEGUN != 0,
             front: Position(raw.front.get()),
             rear: Position(raw.rear.get()),
             durable: Position(raw.durable.get()),

@@ -24,6 +24,7 @@ fn superblock() -> Superblock {
         mode: Mode::WriteThrough,
         clean: true,
         directory: true,
+        begun: true,
         front: Position(64),
         rear: Position(3000),
         durable: Position(2944),
@@ -58,7 +59,13 @@ fn blocks() -> Vec<(&'static str, Vec<u8>)> {
     out.push(("label", bytes.clone()));
     summary_block(&mut bytes);
     out.push(("summary", bytes.clone()));
-    let head = segment::Head { segment: 3, cache: Uuid::from_random(1, 2), entries: 640, checksum: 17 };
+    let head = segment::Head {
+        segment: 3,
+        cache: Uuid::from_random(1, 2),
+        entries: 640,
+        checksum: 17,
+        durable: Position(4096),
+    };
     head.encode(&mut bytes);
     out.push(("segment", bytes));
     out

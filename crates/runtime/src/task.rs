@@ -54,14 +54,18 @@ impl JoinHandle {
     /// # Panics
     /// In the real runtime, with the task's own panic if it panicked. (In a simulation, a panic ends the simulation.)
     pub fn join(self) {
+        if let Err(payload) = self.join_or_panic() {
+            std::panic::resume_unwind(payload);
+        }
+    }
+
+    /// As [`JoinHandle::join`]; a panic of the task is returned.
+    pub fn join_or_panic(self) -> std::thread::Result<()> {
         match self.0 {
-            JoinKind::Real(handle) => {
-                if let Err(payload) = handle.join() {
-                    std::panic::resume_unwind(payload);
-                }
-            }
+            JoinKind::Real(handle) => handle.join(),
             JoinKind::Sim(id) => {
-                sim::world().expect("a simulated task is joined inside its simulation").join(id)
+                sim::world().expect("a simulated task is joined inside its simulation").join(id);
+                Ok(())
             }
         }
     }

@@ -77,7 +77,7 @@ impl WriteBehind {
     }
 
     pub(crate) fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
-        self.disk.check_length(data)?;
+        self.disk.check_victim(victim.page, data)?;
         if victim.dirty {
             self.staging.stage(victim.page, data)?;
         }
@@ -86,7 +86,7 @@ impl WriteBehind {
     }
 
     pub(crate) fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
-        self.disk.check_length(data)?;
+        self.disk.check_victim(victim.page, data)?;
         if victim.dirty && !self.staging.try_stage(victim.page, data)? {
             return Ok(None);
         }

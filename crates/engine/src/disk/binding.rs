@@ -1,6 +1,12 @@
 //! Which flash goes with which disk (DESIGN §4): the disk's label names the cache bound to it and an epoch that grows at
-//! each open. Opening writes the new epoch to flash first, then to the disk: so a flash whose epoch is behind has missed
-//! writes to its disk, and one that is more than one ahead has met an older state of it.
+//! each open.
+//!
+//! An open raises the epoch in three steps, each durable before the next: (1) all superblocks, not *begun*; (2) the disk's
+//! label; (3) all superblocks, *begun*. Only then does anything else happen. So, of the same cache:
+//!
+//! - flash behind disk: the disk was written without this flash;
+//! - flash one ahead, not begun: an open was cut off between (1) and (2);
+//! - flash one ahead and begun, or more than one ahead: the disk is an older state of itself.
 
 use super::{LabelState, read_label};
 use crate::TierError;
@@ -72,7 +78,8 @@ pub(crate) fn foreign(superblock: &Superblock, label: &Label) -> Option<String> 
             superblock.epoch, label.epoch
         ));
     }
-    if superblock.epoch > label.epoch + 1 {
+    let cut_off = superblock.epoch == label.epoch + 1 && (!superblock.begun || mutant!("begun-not-checked"));
+    if superblock.epoch > label.epoch && !cut_off {
         return Some(format!(
             "cache {cache} on the flash device is of epoch {}, its disk of epoch {}: the disk is an older state",
             superblock.epoch, label.epoch

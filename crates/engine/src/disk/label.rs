@@ -3,9 +3,8 @@
 //! Invariant: a new label goes over the older of the two copies, so that at any crash one is whole.
 
 use super::pages::disk_error;
-use crate::TierError;
 use crate::buffer::AlignedBuffer;
-use crate::points;
+use crate::{TierError, points, proved, unreadable};
 use entresol_device::Device;
 use entresol_format::label::{COPIES, COPY_STRIDE, LABEL_AREA_BYTES, Label};
 use entresol_format::{BLOCK_BYTES, BlockFault};
@@ -32,13 +31,13 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
     let mut newest: Option<Label> = None;
     let mut faults = Vec::new();
     for copy in 0..COPIES {
-        disk.read(copy * COPY_STRIDE, &mut block).map_err(disk_error)?;
+        unreadable::read(disk, copy * COPY_STRIDE, &mut block).map_err(disk_error)?;
         match Label::decode(&block) {
             Ok(label) if newest.is_none_or(|best| best.sequence < label.sequence) => newest = Some(label),
             Ok(_) | Err(BlockFault::Blank) => {}
             Err(fault) => {
                 points::LABEL_DAMAGED.reach();
-                faults.push(format!("copy {copy}: {fault}"));
+                faults.push(format!("copy {copy}: {}", unreadable::fault_of(&block, fault)));
             }
         }
     }
@@ -49,11 +48,10 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
     })
 }
 
-/// Writes `label` as the newest one, durably; raises its sequence.
+/// Writes `label` as the newest one, durably; raises its sequence. It is read back: everything that follows relies on it.
 pub(crate) fn write_label(disk: &dyn Device, label: &mut Label) -> Result<(), TierError> {
     label.sequence += 1;
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
     label.encode(&mut block);
-    disk.write(label.offset(), &block).map_err(disk_error)?;
-    disk.sync().map_err(disk_error)
+    proved::write(disk, label.offset(), &block).map_err(disk_error)
 }

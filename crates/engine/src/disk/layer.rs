@@ -3,7 +3,7 @@
 //! Invariant: when [`Layer::evict`] of a dirty page returns, the page is staged for the disk, and every fetch gives that
 //! version or a newer one; [`Layer::checkpoint`] makes it durable.
 
-use super::{LabelState, WriteBehind, binding, read_label, write_label};
+use super::{LabelState, WriteBehind, binding, disk_error, read_label, write_label};
 use crate::TierError;
 use crate::api::{Binding, Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
 use entresol_core::PageId;
@@ -71,6 +71,8 @@ impl DiskLayer {
 
 /// Opens a labelled disk that no flash cache is bound to from here on.
 pub(crate) fn open_unbound(disk: &dyn Device, page_bytes: u32) -> Result<(), TierError> {
+    // As a flash tier's open does: what is read from here on is durable.
+    disk.sync().and_then(|()| disk.drop_cached()).map_err(disk_error)?;
     let mut label = binding::expect_label(disk, page_bytes)?;
     refuse_if_bound(&label)?;
     label.epoch += 1;
@@ -114,7 +116,7 @@ impl Layer for DiskLayer {
     }
 
     fn capacity_pages(&self) -> u64 {
-        self.behind.disk.capacity_pages()
+        self.behind.disk.capacity_pages
     }
 
     fn binding(&self) -> Result<Binding, TierError> {

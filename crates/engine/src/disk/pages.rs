@@ -4,11 +4,11 @@
 
 use super::staging::{BATCH, Staged};
 use super::{LabelState, read_label, write_label};
-use crate::TierError;
 use crate::api::Binding;
 use crate::syncs::Syncs;
+use crate::{TierError, points};
 use arrayvec::ArrayVec;
-use entresol_core::PageId;
+use entresol_core::{PageId, mutant};
 use entresol_device::{Device, Io};
 use entresol_format::label::{LABEL_AREA_BYTES, Label};
 use entresol_format::layout::disk_offset;
@@ -21,6 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 pub(crate) struct DiskPages {
     pub device: Arc<dyn Device>,
     pub page_bytes: u32,
+    /// Pages that fit behind the label.
+    pub capacity_pages: u64,
     syncs: Syncs,
     /// Held while the label is changed.
     label: Mutex<()>,
@@ -43,13 +45,15 @@ pub(crate) fn disk_error(source: entresol_device::DeviceError) -> TierError {
 impl DiskPages {
     pub(crate) fn new(device: Arc<dyn Device>, page_bytes: u32) -> Self {
         let written = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
-        Self { device, page_bytes, syncs: Syncs::default(), label: Mutex::new(()), written }
-    }
-
-    /// Pages that fit behind the label.
-    pub(crate) fn capacity_pages(&self) -> u64 {
-        let room = self.device.geometry().capacity_bytes.saturating_sub(LABEL_AREA_BYTES);
-        room / u64::from(self.page_bytes)
+        let room = device.geometry().capacity_bytes.saturating_sub(LABEL_AREA_BYTES);
+        Self {
+            capacity_pages: room / u64::from(page_bytes),
+            device,
+            page_bytes,
+            syncs: Syncs::default(),
+            label: Mutex::new(()),
+            written,
+        }
     }
 
     /// The label.
@@ -95,10 +99,33 @@ impl DiskPages {
         )))
     }
 
+    /// Refuses a page that cannot be written: `data` is none, or the disk ends before it.
+    pub(crate) fn check_victim(&self, page: PageId, data: &[u8]) -> Result<(), TierError> {
+        self.check_length(data)?;
+        if page.0 < self.capacity_pages || mutant!("page-beyond-disk-taken") {
+            return Ok(());
+        }
+        Err(TierError::Config(format!(
+            "page {page} lies beyond the end of the disk, which has room for {} pages; enlarge the disk",
+            self.capacity_pages
+        )))
+    }
+
     /// Reads `page` and proves it.
     pub(crate) fn read(&self, id: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
         let offset = self.offset(id);
-        self.device.read(offset, buffer).map_err(disk_error)?;
+        match self.device.read(offset, buffer) {
+            // A damaged copy: the log may have an image of the page.
+            Err(error) if error.is_unreadable() => {
+                points::DISK_UNREADABLE.reach();
+                return Err(TierError::Damaged {
+                    page: id,
+                    place: format!("disk offset {offset}"),
+                    fault: error.to_string(),
+                });
+            }
+            read => read.map_err(disk_error)?,
+        }
         self.prove_kept(std::iter::once(id))?;
         page::verify(buffer, id, None).map_err(|fault| TierError::Damaged {
             page: id,

@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 use entresol_core::{Lsn, PageId, Position};
 use entresol_format::page;
 use entresol_runtime::sync::{RwLock, RwLockReadGuard, Semaphore};
-use entresol_runtime::yield_now;
+use entresol_runtime::{is_simulated, yield_now};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
@@ -66,6 +66,18 @@ pub(super) struct DiskStaging {
     waiting: AtomicUsize,
     stopped: AtomicBool,
     failure: Mutex<Option<TierError>>,
+}
+
+/// Tells whoever waits that a writer panics. (In a simulation a panic ends everything.)
+struct PanicGuard<'a>(&'a DiskStaging);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !is_simulated() {
+            let why = "a task that writes to the disk panicked, which is a bug of this program; restart the database";
+            self.0.fail(TierError::Refused(why.to_owned()));
+        }
+    }
 }
 
 /// What became of an offer.
@@ -230,6 +242,7 @@ impl DiskStaging {
         write: impl Fn(&[Staged<'_>]) -> Result<(), TierError>,
         written: impl Fn(&[(PageId, Lsn)]) -> Result<(), TierError>,
     ) {
+        let _guard = PanicGuard(self);
         loop {
             let seen = self.writes.epoch();
             if self.stopped.load(SeqCst) || self.failure.lock().is_some() {
@@ -252,11 +265,16 @@ impl DiskStaging {
                 written(&pages)
             });
             if let Err(error) = done {
-                self.failure.lock().get_or_insert(error);
-                self.writes.notify_all();
-                self.progress.notify_all();
+                self.fail(error);
             }
         }
+    }
+
+    /// The first failure is everybody's.
+    fn fail(&self, error: TierError) {
+        self.failure.lock().get_or_insert(error);
+        self.writes.notify_all();
+        self.progress.notify_all();
     }
 
     /// The pages staged first, in the order of their places on disk.

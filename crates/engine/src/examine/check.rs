@@ -6,7 +6,7 @@ use crate::buffer::AlignedBuffer;
 use crate::disk::{DiskPages, LabelState, read_label};
 use crate::recover::{Reader, Scan, ScannedGroup, read_segment};
 use crate::tier::flash_error;
-use crate::{OpenReport, TierError, TierOptions, recover};
+use crate::{OpenReport, TierError, TierOptions, recover, unreadable};
 use entresol_core::{Directory, Lookup, PageId, Partition, Placement, Position};
 use entresol_device::Device;
 use entresol_format::superblock::{Mode, Superblock};
@@ -186,7 +186,8 @@ fn check_binding(
             ));
         }
     }
-    if superblock.epoch < label.epoch || superblock.epoch > label.epoch + 1 {
+    let cut_off = superblock.epoch == label.epoch + 1 && !superblock.begun;
+    if superblock.epoch != label.epoch && !cut_off {
         report
             .fault(format!("the flash is of epoch {}, the disk of epoch {}", superblock.epoch, label.epoch));
     }
@@ -217,7 +218,7 @@ fn check_segments(
             continue;
         }
         let views = match read_segment(reader, number)? {
-            Ok(views) => views,
+            Ok(segment) => segment.entries,
             Err(why) => {
                 report.fault(format!("directory segment {number}: {why}"));
                 continue;
@@ -260,7 +261,7 @@ impl Pages<'_, '_> {
         let mut disk_page = AlignedBuffer::new(page_bytes);
         for group in groups {
             let offset = self.reader.layout.group_offset(group.number);
-            self.reader.flash.read(offset, &mut buffer).map_err(flash_error)?;
+            unreadable::read(self.reader.flash, offset, &mut buffer).map_err(flash_error)?;
             let first = self.reader.position(group.number).0;
             for (at, entry) in group.entries.iter().enumerate() {
                 let Some(entry) = entry else { continue };
@@ -287,7 +288,8 @@ impl Pages<'_, '_> {
         let Some(dirty) = newest else { return Ok(()) };
         self.report.pages += 1;
         let stamp = Position(position.0.wrapping_add(self.reader.superblock.salt()));
-        let found = page::verify(bytes, entry.page, Some(stamp)).map_err(|fault| fault.to_string());
+        let found =
+            page::verify(bytes, entry.page, Some(stamp)).map_err(|fault| unreadable::fault_of(bytes, fault));
         let sound = found.and_then(|()| {
             let (sum, lsn) = (page::header(bytes).checksum.get(), page::lsn(bytes));
             let same = sum == entry.checksum && lsn == entry.lsn;

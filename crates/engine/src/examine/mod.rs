@@ -9,9 +9,9 @@ mod slots;
 pub use check::{CheckReport, check};
 pub use inspect::{DirectoryReport, InspectReport, inspect};
 
-use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::tier::flash_error;
+use crate::{TierError, unreadable};
 use entresol_device::Device;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_format::{BLOCK_BYTES, BlockFault};
@@ -28,7 +28,7 @@ pub(crate) fn superblocks(flash: &dyn Device) -> Result<Vec<Result<Superblock, B
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
     (0..COPIES)
         .map(|copy| {
-            flash.read(copy * COPY_STRIDE, &mut block).map_err(flash_error)?;
+            unreadable::read(flash, copy * COPY_STRIDE, &mut block).map_err(flash_error)?;
             Ok(Superblock::decode(&block))
         })
         .collect()

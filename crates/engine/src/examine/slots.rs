@@ -6,7 +6,7 @@ use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
 use crate::recover::read_directory;
 use crate::tier::flash_error;
-use crate::{OpenReport, TierError, TierOptions};
+use crate::{OpenReport, TierError, TierOptions, unreadable};
 use entresol_core::{PageId, Position, SlotId};
 use entresol_device::Device;
 use entresol_format::page;
@@ -36,8 +36,9 @@ pub(super) fn check_slots(
             report.faults.push(format!("page {} is in slots {} and {}", entry.page, other.0, slot.0));
         }
         report.pages += 1;
-        flash.read(layout.slot_offset(slot), &mut on_flash).map_err(flash_error)?;
+        unreadable::read(flash, layout.slot_offset(slot), &mut on_flash).map_err(flash_error)?;
         if let Err(fault) = prove(&on_flash, &entry, superblock) {
+            let fault = unreadable::fault_of(&on_flash, fault);
             report.faults.push(format!("page {} in slot {}: {fault}", entry.page, slot.0));
             continue;
         }

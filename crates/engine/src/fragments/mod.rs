@@ -98,7 +98,7 @@ impl Layer for FragmentTier {
     }
 
     fn capacity_pages(&self) -> u64 {
-        self.shared.behind.disk.capacity_pages()
+        self.shared.behind.disk.capacity_pages
     }
 
     fn binding(&self) -> Result<Binding, TierError> {

@@ -10,7 +10,7 @@ use super::Restored;
 use crate::buffer::AlignedBuffer;
 use crate::disk::{DiskPages, disk_error};
 use crate::tier::flash_error;
-use crate::{TierError, TierOptions, points};
+use crate::{TierError, TierOptions, points, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::{Lookup, PageId, Partition, SlotId};
 use entresol_device::{Device, Io};
@@ -44,7 +44,7 @@ impl Restored {
             for ((_, slot), buffer) in pages.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
                 batch.push(Io::Read { offset: layout.slot_offset(*slot), buffer });
             }
-            flash.run(&mut batch).map_err(flash_error)?;
+            unreadable::read_batch(flash, &mut batch).map_err(flash_error)?;
             drop(batch);
             let mut batch = ArrayVec::<Io<'_>, BATCH>::new();
             for ((id, slot), data) in pages.iter().zip(buffer.chunks_exact(page_bytes)) {
@@ -60,7 +60,7 @@ impl Restored {
                         return Err(TierError::Damaged {
                             page: *id,
                             place: format!("flash slot {}", slot.0),
-                            fault: fault.to_string(),
+                            fault: unreadable::fault_of(data, fault),
                         });
                     }
                 }

@@ -6,7 +6,7 @@ use super::scan::{Reader, Scan, ScannedGroup};
 use super::{is_dirty, read_segment};
 use crate::TierError;
 use crate::points;
-use entresol_core::{Partition, Position};
+use entresol_core::{Partition, Position, mutant};
 
 pub(crate) fn fill(
     reader: &mut Reader<'_>,
@@ -15,6 +15,7 @@ pub(crate) fn fill(
 ) -> Result<(), TierError> {
     let superblock = reader.superblock;
     let entries = u64::from(superblock.segment_entries);
+    let group_pages = reader.group_pages();
     partition.restore_begin(scan.front);
     // Positions before the first segment, if the front did not pass them.
     let before = (superblock.segment_first * entries).min(superblock.durable.0);
@@ -25,14 +26,20 @@ pub(crate) fn fill(
             continue;
         }
         match read_segment(reader, number)? {
-            Ok(views) => {
+            Ok(segment) => {
                 points::SEGMENT_USED.reach();
-                for (at, view) in views.into_iter().enumerate() {
+                // What superseded an entry may have been lost since. Then the entry counts, unless a newer one is found.
+                let knows =
+                    segment.durable <= scan.lost_from(group_pages) || mutant!("segment-believed-too-far");
+                if !knows {
+                    points::SEGMENT_AHEAD.reach();
+                }
+                for (at, view) in segment.entries.into_iter().enumerate() {
                     let position = Position(start + at as u64);
                     let Some(view) = view.filter(|_| position >= scan.front) else { continue };
                     let dirty = is_dirty(superblock, position, view.dirty);
                     partition.restore_entry(position, view.page, dirty);
-                    if !view.valid {
+                    if !view.valid && knows {
                         partition.restore_invalidate(view.page);
                     }
                 }

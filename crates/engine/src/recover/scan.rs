@@ -3,7 +3,7 @@
 use super::from_header;
 use crate::buffer::AlignedBuffer;
 use crate::tier::flash_error;
-use crate::{OpenReport, TierError, points};
+use crate::{OpenReport, TierError, points, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::{PageId, Position, mutant};
 use entresol_device::{Device, Io};
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
         for (at, buffer) in self.blocks.chunks_exact_mut(BLOCK_BYTES).take(count).enumerate() {
             batch.push(Io::Read { offset: self.layout.summary_offset(first + at as u64), buffer });
         }
-        self.flash.run(&mut batch).map_err(flash_error)?;
+        unreadable::read_batch(self.flash, &mut batch).map_err(flash_error)?;
         drop(batch);
         self.summaries_read += count as u64;
         self.bytes_read += (count * BLOCK_BYTES) as u64;
@@ -167,7 +167,8 @@ impl<'a> Reader<'a> {
 
     /// Reads the pages of a group.
     fn read_pages(&mut self, number: u64) -> Result<(), TierError> {
-        self.flash.read(self.layout.group_offset(number), &mut self.pages).map_err(flash_error)?;
+        unreadable::read(self.flash, self.layout.group_offset(number), &mut self.pages)
+            .map_err(flash_error)?;
         self.pages_verified += self.group_pages();
         self.bytes_read += self.pages.len() as u64;
         Ok(())
@@ -282,6 +283,12 @@ impl<'a> Reader<'a> {
 }
 
 impl Scan {
+    /// From this position on something that was written is not there any more; what lies below is complete.
+    pub(crate) fn lost_from(&self, group_pages: u64) -> Position {
+        let incomplete = self.groups.iter().find(|group| group.repair);
+        incomplete.map_or(self.rear, |group| Position(group.number * group_pages))
+    }
+
     /// Looks at the groups from the superblock's durable position up to the rear.
     pub(crate) fn of_tail(reader: &mut Reader<'_>) -> Result<Scan, TierError> {
         let superblock = reader.superblock;

@@ -1,33 +1,41 @@
 //! Reading directory segments.
 
 use super::scan::Reader;
-use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::tier::flash_error;
-use entresol_core::{SlotView, mutant};
+use crate::{TierError, unreadable};
+use entresol_core::{Position, SlotView, mutant};
 use entresol_format::BLOCK_BYTES;
 use entresol_format::segment::{self, ENTRY_BYTES, Head};
 
 /// Bytes read at once.
 const CHUNK: usize = 256 << 10;
 
+/// A directory segment.
+pub(crate) struct Segment {
+    /// What each of its positions held.
+    pub entries: Vec<Option<SlotView>>,
+    /// What superseded an entry that is not valid lies below this position.
+    pub durable: Position,
+}
+
 /// Reads segment `number`. The second `Err` says why it cannot be used.
 pub(crate) fn read_segment(
     reader: &mut Reader<'_>,
     number: u64,
-) -> Result<Result<Vec<Option<SlotView>>, String>, TierError> {
+) -> Result<Result<Segment, String>, TierError> {
     let superblock = reader.superblock;
     let mut bytes = AlignedBuffer::new(reader.layout.segment_bytes() as usize);
     let offset = reader.layout.segment_offset(number);
     for (at, chunk) in bytes.chunks_mut(CHUNK).enumerate() {
-        reader.flash.read(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
+        unreadable::read(reader.flash, offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
     }
     reader.bytes_read += bytes.len() as u64;
     reader.segments_read += 1;
     let (block, rest) = bytes.split_at(BLOCK_BYTES);
     let head = match Head::decode(block) {
         Ok(head) => head,
-        Err(fault) => return Ok(Err(format!("its header: {fault}"))),
+        Err(fault) => return Ok(Err(format!("its header: {}", unreadable::fault_of(block, fault)))),
     };
     if head.segment != number || head.cache != superblock.cache || head.entries != superblock.segment_entries
     {
@@ -38,5 +46,5 @@ pub(crate) fn read_segment(
     if found != head.checksum && !mutant!("segment-checksum-not-checked") {
         return Ok(Err(format!("checksum {found:#010x} found, {:#010x} expected", head.checksum)));
     }
-    Ok(Ok(segment::decode_entries(entries).collect()))
+    Ok(Ok(Segment { entries: segment::decode_entries(entries).collect(), durable: head.durable }))
 }

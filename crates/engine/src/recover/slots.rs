@@ -6,7 +6,7 @@
 
 use crate::buffer::AlignedBuffer;
 use crate::tier::{Kept, SlotDirectory, flash_error};
-use crate::{OpenReport, TierError, TierOptions};
+use crate::{OpenReport, TierError, TierOptions, unreadable};
 use entresol_core::{Directory, Partition, Position, SlotId, region_bytes};
 use entresol_device::Device;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
@@ -102,7 +102,7 @@ pub(crate) fn read_directory(
     let mut blocks = Vec::new();
     for number in 0..layout.directory_blocks() {
         let mut block = AlignedBuffer::new(BLOCK_BYTES);
-        flash.read(layout.directory_offset(number), &mut block).map_err(flash_error)?;
+        unreadable::read(flash, layout.directory_offset(number), &mut block).map_err(flash_error)?;
         report.bytes_read += BLOCK_BYTES as u64;
         for fault in slots::prove(&mut block, number) {
             report.notices.push(format!("slot directory block {number}: {fault}; its slots count as empty"));
@@ -128,7 +128,7 @@ fn restore_temperatures(
     let mut copy = AlignedBuffer::new(length);
     let mut newest: Option<(u64, Vec<u32>)> = None;
     for nth in 0..temperatures::COPIES {
-        flash.read(layout.temperatures_offset(nth), &mut copy).map_err(flash_error)?;
+        unreadable::read(flash, layout.temperatures_offset(nth), &mut copy).map_err(flash_error)?;
         report.bytes_read += length as u64;
         let (head, payload) = copy.split_at(BLOCK_BYTES);
         let payload = &payload[..4 * places];

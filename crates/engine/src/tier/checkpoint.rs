@@ -91,7 +91,7 @@ impl Shared {
 
     /// The last checkpoint: afterwards the next open is warm.
     pub(crate) fn finish(&self) -> Result<(), TierError> {
-        if self.state.is_stopped() && self.state.failure().is_none() {
+        if self.state.is_closed() {
             return Ok(());
         }
         if !self.check_running()? {
@@ -113,9 +113,6 @@ impl Shared {
     /// Ends the tasks.
     pub(crate) fn stop(&self) {
         self.state.stop();
-        self.writes.notify_all();
-        self.chores.notify_all();
-        self.segments.notify_all();
-        self.progress.notify_all();
+        self.wake_all();
     }
 }

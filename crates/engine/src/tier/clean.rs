@@ -5,7 +5,7 @@
 //! whole directory anyway, and redo starts at the last checkpoint, which does sync (LC).
 
 use super::shared::{Shared, flash_error};
-use crate::{TierError, points};
+use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, SlotId, Ticket};
 use entresol_device::Io;
@@ -48,7 +48,7 @@ impl Shared {
         for ((page, _), buffer) in copies.pages.iter().zip(scratch.chunks_exact_mut(page_bytes)) {
             batch.push(Io::Read { offset: self.layout.slot_offset(page.slot), buffer });
         }
-        self.flash.run(&mut batch).map_err(flash_error)?;
+        unreadable::read_batch(&*self.flash, &mut batch).map_err(flash_error)?;
         drop(batch);
         self.tallies.dequeue_reads.add(copies.pages.len());
         let mut destages = ArrayVec::<(&JobPage, &[u8]), GROUP_PAGES_MAX>::new();
@@ -57,7 +57,7 @@ impl Shared {
             self.prove(data, id, page.slot, page.generation).map_err(|fault| {
                 points::COPY_DAMAGED.reach();
                 let place = format!("flash slot {}", page.slot.0);
-                TierError::Damaged { page: id, place, fault: fault.to_string() }
+                TierError::Damaged { page: id, place, fault: unreadable::fault_of(data, fault) }
             })?;
             destages.push((page, data));
         }

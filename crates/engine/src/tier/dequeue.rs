@@ -6,7 +6,7 @@
 use super::shared::{Shared, flash_error};
 use super::staging::Incoming;
 use crate::disk::disk_error;
-use crate::{TierError, points};
+use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::{Admission, Fate, GROUP_PAGES_MAX, JobPage, Ticket, mutant};
 use entresol_device::Io;
@@ -70,7 +70,7 @@ impl Shared {
         if one_io {
             let offset = self.layout.slot_offset(needed[0].1.slot);
             let range = first * page_bytes..(last + 1) * page_bytes;
-            return self.flash.read(offset, &mut scratch[range]).map_err(flash_error);
+            return self.read_tolerantly(&mut [Io::Read { offset, buffer: &mut scratch[range] }]);
         }
         let mut batch = Batch::new();
         let mut wanted = needed.iter().peekable();
@@ -79,7 +79,16 @@ impl Shared {
                 batch.push(Io::Read { offset: self.layout.slot_offset(page.slot), buffer });
             }
         }
-        self.flash.run(&mut batch).map_err(flash_error)
+        self.read_tolerantly(&mut batch)
+    }
+
+    /// Reads from flash; what cannot be read is a damaged page.
+    fn read_tolerantly(&self, batch: &mut [Io<'_>]) -> Result<(), TierError> {
+        let read = match mutant!("unreadable-clean-page-stops") {
+            true => self.flash.run(batch),
+            false => unreadable::read_batch(&*self.flash, batch),
+        };
+        read.map_err(flash_error)
     }
 
     /// Takes out clean pages that are damaged; a damaged dirty one is an error.
@@ -100,7 +109,7 @@ impl Shared {
                         failure.get_or_insert_with(|| TierError::Damaged {
                             page: id,
                             place: format!("flash slot {}", page.slot.0),
-                            fault: fault.to_string(),
+                            fault: unreadable::fault_of(bytes, fault),
                         });
                     } else {
                         points::DEQUEUE_DAMAGED_CLEAN.reach();

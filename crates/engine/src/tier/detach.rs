@@ -6,7 +6,7 @@ use super::shared::{Shared, flash_error};
 use crate::api::Layer;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::{expect_label, foreign};
-use crate::{TierError, TierOptions, examine, points};
+use crate::{TierError, TierOptions, examine, points, unreadable};
 use entresol_core::{Lookup, PageId};
 use entresol_device::Device;
 use entresol_format::Uuid;
@@ -91,11 +91,11 @@ impl Shared {
                 }
             }
             Lookup::Flash { slot, generation, dirty: true } => {
-                self.flash.read(self.layout.slot_offset(slot), buffer).map_err(flash_error)?;
+                unreadable::read(&*self.flash, self.layout.slot_offset(slot), buffer).map_err(flash_error)?;
                 self.prove(buffer, page, slot, generation).map_err(|fault| TierError::Damaged {
                     page,
                     place: format!("flash slot {}", slot.0),
-                    fault: fault.to_string(),
+                    fault: unreadable::fault_of(buffer, fault),
                 })?;
             }
             _ => return Ok(()),

@@ -24,7 +24,7 @@ impl Drop for Waiting<'_> {
 
 impl Shared {
     pub(crate) fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
-        self.disk.check_length(data)?;
+        self.disk.check_victim(victim.page, data)?;
         let handed = if self.goes_around(&victim)? {
             self.write_around(victim, data)?
         } else if self.keeps_directory() && victim.dirty && self.check_running()? {
@@ -106,7 +106,7 @@ impl Shared {
     }
 
     pub(crate) fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
-        self.disk.check_length(data)?;
+        self.disk.check_victim(victim.page, data)?;
         let must_wait = victim.dirty && (self.options.mode != Mode::WriteBack || !self.check_running()?);
         if must_wait || self.waiting.load(SeqCst) > 0 {
             return Ok(None);

@@ -5,13 +5,15 @@
 
 use super::shared::Shared;
 use crate::{TierError, points};
-use entresol_core::{Lsn, mutant};
+use entresol_core::{Lsn, Partition, Unsaved, mutant};
 use entresol_format::Uuid;
+use entresol_runtime::is_simulated;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use zerocopy::IntoBytes;
 
 const RUNNING: u8 = 0;
-/// Nothing is dirty; the flash is being unbound.
+/// A first failure is being dealt with: the tier is poisoned, or the flash is unbound.
 const LEAVING: u8 = 1;
 /// The disk alone.
 const OFF: u8 = 2;
@@ -19,7 +21,7 @@ const POISONED: u8 = 3;
 /// Ended by its owner.
 const CLOSED: u8 = 4;
 
-/// How a tier is.
+/// How a tier is. Invariant: the failure is there before anybody can see that the tier is poisoned.
 #[derive(Default)]
 pub(crate) struct State {
     code: AtomicU8,
@@ -41,6 +43,17 @@ impl State {
     pub(crate) fn stop(&self) {
         // A failed one stays what it is.
         let _ = self.code.compare_exchange(RUNNING, CLOSED, SeqCst, SeqCst);
+    }
+
+    /// It cannot go on.
+    fn poison(&self, failure: TierError) {
+        self.failure.lock().get_or_insert(failure);
+        self.code.store(POISONED, SeqCst);
+    }
+
+    /// Whether its owner has ended it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.code.load(SeqCst) == CLOSED
     }
 
     /// What the tier failed with, if it did and cannot go on.
@@ -71,35 +84,51 @@ impl Shared {
 
     /// A background job failed for good.
     pub(crate) fn fail(&self, error: TierError) {
-        let flash_failed = matches!(error, TierError::Device { role: "flash", .. });
-        let unsaved = self.with(|partition| {
-            let unsaved = partition.unsaved();
-            if self.state.is_running() {
-                let leave = flash_failed && (unsaved.pages == 0 || mutant!("switched-off-while-dirty"));
-                self.state.code.store(if leave { LEAVING } else { POISONED }, SeqCst);
-                if !leave {
-                    *self.state.failure.lock() = Some(poison(&error, unsaved));
-                }
-            }
-            unsaved
+        let first = self.with(|partition| {
+            let runs = self.state.code.compare_exchange(RUNNING, LEAVING, SeqCst, SeqCst).is_ok();
+            runs.then(|| partition.unsaved())
         });
-        let nothing_lost = unsaved.pages == 0 || mutant!("switched-off-while-dirty");
-        if self.state.code.load(SeqCst) == LEAVING && flash_failed && nothing_lost {
-            match self.unbind(self.superblocks.cache) {
-                Ok(()) => {
-                    points::SWITCHED_OFF.reach();
-                    let notice =
-                        format!("the flash tier is switched off, the database goes on from disk: {error}");
-                    *self.state.notice.lock() = Some(notice);
-                    self.state.code.store(OFF, SeqCst);
-                }
-                Err(unbound) => {
-                    points::UNBIND_FAILED.reach();
-                    *self.state.failure.lock() = Some(poison(&unbound, unsaved));
-                    self.state.code.store(POISONED, SeqCst);
-                }
+        if let Some(unsaved) = first {
+            let flash_failed = matches!(error, TierError::Device { role: "flash", .. });
+            let nothing_lost = unsaved.pages == 0 || mutant!("switched-off-while-dirty");
+            match flash_failed && nothing_lost {
+                true => self.switch_off(&error, unsaved),
+                false => self.state.poison(poison(&error, unsaved)),
             }
         }
+        self.wake_all();
+    }
+
+    /// The flash has failed and nothing on it is needed: goes on from the disk alone.
+    fn switch_off(&self, error: &TierError, unsaved: Unsaved) {
+        match self.unbind(self.superblocks.cache) {
+            Ok(()) => {
+                points::SWITCHED_OFF.reach();
+                let notice =
+                    format!("the flash tier is switched off, the database goes on from disk: {error}");
+                *self.state.notice.lock() = Some(notice);
+                self.state.code.store(OFF, SeqCst);
+            }
+            Err(unbound) => {
+                points::UNBIND_FAILED.reach();
+                self.state.poison(poison(&unbound, unsaved));
+            }
+        }
+    }
+
+    /// A background task panics: whoever waits for it is told. No I/O and no waiting, for a destructor calls this.
+    fn panicked(&self) {
+        let region = self.region.try_lock();
+        let unsaved = region
+            .and_then(|mut region| Some(Partition::attach(region.as_mut_bytes()).ok()?.unsaved()))
+            .unwrap_or(Unsaved { pages: 0, oldest: None });
+        let error = TierError::Refused("a background task panicked, which is a bug of this program".into());
+        self.state.poison(poison(&error, unsaved));
+        self.wake_all();
+    }
+
+    /// Whoever waits for anything looks again.
+    pub(crate) fn wake_all(&self) {
         self.writes.notify_all();
         self.chores.notify_all();
         self.segments.notify_all();
@@ -120,7 +149,18 @@ impl Shared {
     }
 }
 
-fn poison(error: &TierError, unsaved: entresol_core::Unsaved) -> TierError {
+/// Poisons the tier if the background task that holds it panics. (In a simulation a panic ends everything.)
+pub(crate) struct PanicGuard<'a>(pub &'a Shared);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !is_simulated() && !mutant!("panic-leaves-waiters") {
+            self.0.panicked();
+        }
+    }
+}
+
+fn poison(error: &TierError, unsaved: Unsaved) -> TierError {
     points::POISONED.reach();
     TierError::Poisoned {
         reason: error.to_string(),

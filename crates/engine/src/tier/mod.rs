@@ -41,6 +41,7 @@ use entresol_core::{Lookup, PageId, mutant};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_runtime::{JoinHandle, spawn};
+use failure::PanicGuard;
 use parking_lot::Mutex;
 use shared::Shared;
 use std::sync::{Arc, Weak};
@@ -109,7 +110,8 @@ impl FlashTier {
     fn end(&self) {
         self.shared.stop();
         let tasks = std::mem::take(&mut *self.tasks.lock());
-        tasks.into_iter().for_each(JoinHandle::join);
+        // One that has panicked has poisoned the tier.
+        tasks.into_iter().for_each(|task| drop(task.join_or_panic()));
     }
 
     /// Why the tier switched itself off and goes on from disk alone, if it did.
@@ -119,18 +121,20 @@ impl FlashTier {
 
     fn start(shared: Shared) -> Arc<Self> {
         let shared = Arc::new(shared);
-        let mut tasks = Vec::new();
-        for at in 0..shared.options.write_workers {
+        let task = |name: &str, work: fn(&Shared)| {
             let shared = shared.clone();
-            tasks.push(spawn(&format!("flash writer {at}"), move || shared.writer_task()));
-        }
-        for at in 0..shared.options.background_workers {
-            let shared = shared.clone();
-            tasks.push(spawn(&format!("flash chores {at}"), move || shared.chores_task()));
-        }
+            spawn(name, move || {
+                let _guard = PanicGuard(&shared);
+                work(&shared);
+            })
+        };
+        let writers = (0..shared.options.write_workers)
+            .map(|at| task(&format!("flash writer {at}"), Shared::writer_task));
+        let chores = (0..shared.options.background_workers)
+            .map(|at| task(&format!("flash chores {at}"), Shared::chores_task));
+        let mut tasks: Vec<JoinHandle> = writers.chain(chores).collect();
         if shared.is_log() {
-            let shared = shared.clone();
-            tasks.push(spawn("flash directory", move || shared.segment_task()));
+            tasks.push(task("flash directory", Shared::segment_task));
         }
         Arc::new(Self { shared, tasks: Mutex::new(tasks) })
     }
@@ -174,7 +178,7 @@ impl Layer for FlashTier {
     }
 
     fn capacity_pages(&self) -> u64 {
-        self.shared.disk.capacity_pages()
+        self.shared.disk.capacity_pages
     }
 
     fn binding(&self) -> Result<Binding, TierError> {

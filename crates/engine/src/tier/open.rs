@@ -5,7 +5,7 @@ use super::directory::SlotDirectory;
 use super::failure::State;
 use super::shared::{Shared, flash_error};
 use super::staging::Staging;
-use super::superblock::{Superblocks, needed_elsewhere, read_newest, write_superblock};
+use super::superblock::{Superblocks, needed_elsewhere, read_newest, write_all_copies};
 use crate::api::Survivors;
 use crate::buffer::PageBuffers;
 use crate::disk::binding::{expect_label, foreign, new_label, new_uuid};
@@ -19,7 +19,7 @@ use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
 use entresol_format::losses::Losses;
-use entresol_format::superblock::{COPIES, Mode, POSITIONS_OF_AN_OPEN, Superblock};
+use entresol_format::superblock::{Mode, POSITIONS_OF_AN_OPEN, Superblock};
 use entresol_runtime::now;
 use entresol_runtime::sync::Semaphore;
 use parking_lot::Mutex;
@@ -122,6 +122,8 @@ pub(crate) fn format(
         mode: options.mode,
         clean: false,
         directory: false,
+        // An older label names another cache: nothing to tell apart.
+        begun: true,
         front: Position(0),
         rear: Position(0),
         durable: Position(0),
@@ -133,10 +135,7 @@ pub(crate) fn format(
         losses: Losses::default(),
     };
     // All four copies: none of an older cache may stay.
-    for _ in 0..COPIES {
-        superblock.sequence += 1;
-        write_superblock(&*flash, &superblock)?;
-    }
+    write_all_copies(&*flash, &mut superblock)?;
     write_label(&*disk, &mut label)?;
     let region = empty_region(&options)?;
     let kept = Kept::new(&options, &superblock);
@@ -227,6 +226,9 @@ pub(crate) fn open(
     if !mutant!("flash-not-synced-by-open") {
         flash.sync().map_err(flash_error)?;
     }
+    // What a sync that failed in an earlier life has lost may still be in memory.
+    disk.drop_cached().map_err(disk_error)?;
+    flash.drop_cached().map_err(flash_error)?;
     let label = expect_label(&*disk, options.page_bytes)?;
     let mut report = OpenReport::default();
     let (newest, faults) = read_newest(&*flash)?;
@@ -337,6 +339,7 @@ fn open_cache(
         mode: options.mode,
         clean: false,
         directory: false,
+        begun: false,
         ..superblock
     };
     let mut kept = Kept::default();
@@ -384,6 +387,10 @@ fn open_cache(
         begin_epoch(&*flash, &*disk, &mut next, &mut label)?;
     }
     begin_epoch(&*flash, &*disk, &mut next, &mut label)?;
+    if !mutant!("epoch-not-begun") {
+        next.begun = true;
+        write_all_copies(&*flash, &mut next)?;
+    }
     Ok(assemble(flash, disk, options, next, region, kept))
 }
 
@@ -396,11 +403,7 @@ fn begin_epoch(
 ) -> Result<(), TierError> {
     superblock.epoch = label.epoch + u64::from(!mutant!("epoch-not-bumped"));
     // All four copies, so that whichever survives is of this epoch.
-    let copies = if mutant!("one-superblock-copy-renewed") { 1 } else { COPIES };
-    for _ in 0..copies {
-        superblock.sequence += 1;
-        write_superblock(flash, superblock)?;
-    }
+    write_all_copies(flash, superblock)?;
     label.epoch = superblock.epoch;
     write_label(disk, label)
 }

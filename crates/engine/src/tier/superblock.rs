@@ -9,9 +9,8 @@
 //! left. The copies are written in turn, at even distances: a small write between the groups costs a drive more than its time.
 
 use super::shared::{Shared, flash_error};
-use crate::TierError;
 use crate::buffer::AlignedBuffer;
-use crate::points;
+use crate::{TierError, points, proved, unreadable};
 use entresol_core::{Position, mutant};
 use entresol_device::Device;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
@@ -76,12 +75,21 @@ impl Superblocks {
     }
 }
 
-/// Writes `superblock` durably to its place on `flash`.
+/// Writes `superblock` durably to its place on `flash`, and reads it back.
 pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> Result<(), TierError> {
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
     superblock.encode(&mut block);
-    flash.write(superblock.offset(), &block).map_err(flash_error)?;
-    flash.sync().map_err(flash_error)
+    proved::write(flash, superblock.offset(), &block).map_err(flash_error)
+}
+
+/// Writes `superblock` to all places, so that whichever copy survives says the same. Raises its sequence.
+pub(crate) fn write_all_copies(flash: &dyn Device, superblock: &mut Superblock) -> Result<(), TierError> {
+    let copies = if mutant!("one-superblock-copy-renewed") { 1 } else { COPIES };
+    for _ in 0..copies {
+        superblock.sequence += 1;
+        write_superblock(flash, superblock)?;
+    }
+    Ok(())
 }
 
 /// The refusal to overwrite a cache that another disk than `disk` needs.
@@ -106,13 +114,13 @@ pub(crate) fn read_newest(flash: &dyn Device) -> Result<(Option<Superblock>, Vec
             faults.push(format!("superblock copy {copy}: past the end of the device; is it truncated?"));
             continue;
         }
-        flash.read(offset, &mut block).map_err(flash_error)?;
+        unreadable::read(flash, offset, &mut block).map_err(flash_error)?;
         match Superblock::decode(&block) {
             Ok(found) if newest.is_none_or(|best| best.sequence < found.sequence) => newest = Some(found),
             Ok(_) | Err(BlockFault::Blank) => {}
             Err(fault) => {
                 points::SUPERBLOCK_DAMAGED.reach();
-                faults.push(format!("superblock copy {copy}: {fault}"));
+                faults.push(format!("superblock copy {copy}: {}", unreadable::fault_of(&block, fault)));
             }
         }
     }

@@ -1,0 +1,65 @@
+//! Reading what may be unreadable in places.
+//!
+//! Drives report latent errors, and sectors torn by a power cut, as failed reads. One such sector fails a large request as
+//! a whole, though all else in it can be had. So a failed request is repeated in pieces, and a piece that stays unreadable
+//! is filled with a pattern that no checksum accepts: for whoever proves what was read, it is a damaged copy.
+
+use crate::points;
+use entresol_device::{Device, DeviceError, Io};
+use entresol_format::BLOCK_BYTES;
+
+/// Fills a piece that cannot be read.
+const PATTERN: u8 = 0xee;
+
+/// Carries out `batch`. Pieces of reads that cannot be read are filled with a pattern that is proved wrong by every
+/// checksum. An error only if the device as a whole fails, or a write does.
+pub(crate) fn read_batch(device: &dyn Device, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+    match device.run(batch) {
+        Err(error) if error.is_unreadable() => {}
+        result => return result,
+    }
+    points::READ_IN_PIECES.reach();
+    for io in batch {
+        let Io::Read { offset, buffer } = io else { continue };
+        for (at, piece) in buffer.chunks_mut(BLOCK_BYTES).enumerate() {
+            match device.read(*offset + (at * BLOCK_BYTES) as u64, piece) {
+                Err(error) if error.is_unreadable() => piece.fill(PATTERN),
+                result => result?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// As [`read_batch`], for one range.
+pub(crate) fn read(device: &dyn Device, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+    read_batch(device, &mut [Io::Read { offset, buffer }])
+}
+
+/// What is wrong with `bytes`, which `fault` refused: that they could not be read, if so.
+pub(crate) fn fault_of(bytes: &[u8], fault: impl ToString) -> String {
+    match bytes.chunks(BLOCK_BYTES).any(|piece| piece.iter().all(|byte| *byte == PATTERN)) {
+        true => "it cannot be read: input/output error".to_owned(),
+        false => fault.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use entresol_core::PageId;
+    use entresol_format::label::Label;
+    use entresol_format::superblock::Superblock;
+    use entresol_format::{BlockFault, page};
+
+    #[test]
+    fn nothing_unreadable_is_ever_proved() {
+        let piece = [PATTERN; BLOCK_BYTES];
+        let id = PageId(u64::from_le_bytes([PATTERN; 8]));
+        assert!(page::verify(&piece, id, None).is_err());
+        assert!(Superblock::decode(&piece).is_err_and(|fault| fault != BlockFault::Blank));
+        assert!(Label::decode(&piece).is_err_and(|fault| fault != BlockFault::Blank));
+        assert!(fault_of(&piece, "no").contains("cannot be read"));
+        assert_eq!(fault_of(&[0; 16], "no"), "no");
+    }
+}
