@@ -27,6 +27,18 @@ pub enum TierError {
         /// What is wrong with it.
         fault: String,
     },
+    /// The disk cannot give a page back.
+    #[error(
+        "page {page} at {place} cannot be read ({source}) and no other current copy of it is known; try again, and if it stays so restore the database from a backup, or recover it from the log"
+    )]
+    Unreadable {
+        /// Which page.
+        page: PageId,
+        /// Where, e.g. "disk offset 8192".
+        place: String,
+        /// What the device said.
+        source: DeviceError,
+    },
     /// The tier failed before and refuses further work.
     #[error(
         "the flash tier has failed and stopped: {reason}; {dirty_pages} pages newer than disk are on it, the oldest change at LSN {oldest}; repair the flash device and restart",

@@ -3,10 +3,11 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_device::{Device, MemoryDevice};
+use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
 use entresol_engine::{
     DiskLayer, FlashTier, Layer, Mode, Source, TierError, TierOptions, check, flash_bytes,
 };
+use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use std::sync::Arc;
 use support::{PAGE, build, disk_bytes, load, memory, simulate, small, version, victim};
 
@@ -183,6 +184,59 @@ fn an_older_state_of_the_disk_is_refused() {
         let sentence = refusal(FlashTier::open(flash, old, options));
         assert!(sentence.contains("the disk is an older state"), "{sentence}");
     });
+}
+
+#[test]
+fn a_disk_one_session_old_is_told_from_an_open_that_was_cut_off() {
+    for policy in [PolicyKind::FaceGsc, PolicyKind::Lc] {
+        simulate(1, move || {
+            let options = small(policy, 96);
+            let (flash, disk) = used(&options);
+            let old = copy(&*disk);
+            let tier = open(&flash, &disk, &options);
+            write_all(&*tier, 3);
+            tier.close().unwrap();
+            // As of before the session that ended just now.
+            let opened = FlashTier::open(copy(&*flash), old, options.clone());
+            if options.mode == Mode::WriteBack && policy == PolicyKind::FaceGsc {
+                let sentence = refusal(opened);
+                assert!(sentence.contains("the disk is an older state"), "{sentence}");
+            } else {
+                let (_, report) = opened.unwrap();
+                assert!(report.notices[0].contains("the disk is an older state"), "{report:?}");
+            }
+            expect_all(&*open(&flash, &disk, &options), 3);
+        });
+    }
+}
+
+#[test]
+fn an_open_that_was_cut_off_anywhere_is_completed_by_the_next() {
+    let options = small(PolicyKind::FaceGsc, 96);
+    let mut operations = u64::MAX;
+    let mut at = 0;
+    while at < operations {
+        at += 1;
+        let (flash, disk) = simulate(1, || used(&options));
+        let plan = Arc::new(FaultPlan::crash_at(at));
+        let device = |name: &str, memory: &MemoryDevice| {
+            Arc::new(FaultyDevice::new(name, memory.fork(name), plan.clone()))
+        };
+        let (cut_flash, cut_disk) = (device("flash", &flash), device("disk", &disk));
+        let simulation = Simulation::new(SimConfig { seed: at, ..SimConfig::default() });
+        let outcome = simulation.run(|| {
+            drop(FlashTier::open(cut_flash.clone(), cut_disk.clone(), options.clone()).unwrap());
+            plan.operations()
+        });
+        if let Outcome::Finished(all) = outcome {
+            operations = all;
+        }
+        for survival in [Survival::None, Survival::All, Survival::Seed(at)] {
+            let [flash, disk] = [&cut_flash, &cut_disk].map(|cut| Arc::new(cut.after_crash(&survival)));
+            simulate(2, || expect_all(&*open(&flash, &disk, &options), 2));
+        }
+    }
+    assert!(operations > 20, "{operations}");
 }
 
 #[test]

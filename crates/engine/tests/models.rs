@@ -9,10 +9,12 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_engine::{FlashTier, Layer, TierOptions};
+use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
+use entresol_engine::{FlashTier, Layer, TierError, TierOptions, flash_bytes};
 use entresol_runtime::spawn;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
+use std::sync::Arc;
 use support::{PAGE, build, load, memory, version, victim};
 
 /// Pages of each client, and how often it hands each down.
@@ -65,14 +67,58 @@ fn hand_off(policy: PolicyKind) {
     tier.close().unwrap();
 }
 
-fn check(policy: PolicyKind) {
+/// The flash fails while pages on it are newer than disk. Every client is told what happened, none panics or waits for
+/// ever, and a close does not say that all is well.
+fn poisoned() {
+    let options = options(PolicyKind::FaceGsc);
+    let (_, disk) = memory(&options, PAGES * CLIENTS);
+    load(disk.clone(), PAGES * CLIENTS);
+    let plan = Arc::new(FaultPlan::none());
+    let flash = MemoryDevice::new("flash", flash_bytes(&options));
+    let flash = Arc::new(FaultyDevice::new("flash", flash, plan.clone()));
+    let tier = FlashTier::create(flash, disk, options).unwrap();
+    for page in 0..2 {
+        tier.evict(victim(PageId(page), 2, true, true), &build(PageId(page), 2)).unwrap();
+    }
+    tier.checkpoint().unwrap();
+    let fault = Fault::WriteError;
+    plan.inject(Injection { at: plan.operations() + 1, device: None, fault, forever: true });
+    let told = |error: TierError| assert!(matches!(error, TierError::Poisoned { .. }), "{error}");
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let tier = tier.clone();
+            spawn("client", move || {
+                let page = |nth| PageId(nth % PAGES * CLIENTS + client);
+                let mut evictions =
+                    (0..).map(|nth| tier.evict(victim(page(nth), 3, true, true), &build(page(nth), 3)));
+                told(evictions.find_map(Result::err).expect("some eviction fails"));
+            })
+        })
+        .collect();
+    let closing = tier.clone();
+    let closer = spawn("closer", move || told(closing.checkpoint().expect_err("it cannot be made")));
+    clients.into_iter().for_each(|client| client.join());
+    closer.join();
+    told(tier.close().expect_err("the tier has failed"));
+}
+
+fn run(model: impl Fn() + Clone + Send + Sync + 'static) {
     let config = || {
         let mut config = Config::new();
         config.stack_size = 1 << 20;
         config
     };
-    Runner::new(RandomScheduler::new(25), config()).run(move || hand_off(policy));
-    Runner::new(PctScheduler::new(3, 10), config()).run(move || hand_off(policy));
+    Runner::new(RandomScheduler::new(25), config()).run(model.clone());
+    Runner::new(PctScheduler::new(3, 10), config()).run(model);
+}
+
+fn check(policy: PolicyKind) {
+    run(move || hand_off(policy));
+}
+
+#[test]
+fn a_tier_that_fails_tells_everybody_why() {
+    run(poisoned);
 }
 
 #[test]

@@ -3,9 +3,11 @@
 mod support;
 
 use entresol_core::{Directory, PageId, PolicyKind};
-use entresol_engine::{DiskLayer, FlashTier, Layer};
+use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
+use entresol_engine::{DiskLayer, FlashTier, Layer, TierError};
 use entresol_runtime::rng::Rng;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use support::{PAGE, build, load, memory, small, version, victim};
 
 const PAGES: u64 = 600;
@@ -73,6 +75,65 @@ fn every_policy_works_on_threads_and_comes_back() {
         expect(&*tier, &versions);
         tier.close().unwrap();
     }
+}
+
+/// Panics at the operation with this number, and at all after it.
+struct Panicking(MemoryDevice, AtomicU64);
+
+impl Device for Panicking {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        let left = self.1.load(SeqCst);
+        assert!(left > 0, "a test wants this operation to panic");
+        self.1.store(left - 1, SeqCst);
+        self.0.run(batch)
+    }
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.0.sync()
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.0.discard(offset, length)
+    }
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.0.drop_cached()
+    }
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+}
+
+#[test]
+fn a_background_task_that_panics_leaves_nobody_waiting() {
+    let options = small(PolicyKind::FaceGsc, 160);
+    let (_, disk) = memory(&options, PAGES);
+    load(disk.clone(), PAGES);
+    let flash = MemoryDevice::new("flash", entresol_engine::flash_bytes(&options));
+    let flash = Arc::new(Panicking(flash, AtomicU64::new(60)));
+    let tier = FlashTier::create(flash, disk, options).unwrap();
+    let evicted = (0..PAGES).map(|page| {
+        let page = PageId(page);
+        tier.evict(victim(page, 2, true, true), &build(page, 2))
+    });
+    let error = evicted.filter_map(Result::err).next().expect("the tier fails").to_string();
+    assert!(error.contains("a background task panicked"), "{error}");
+    assert!(tier.close().is_err_and(|error| matches!(error, TierError::Poisoned { .. })));
+}
+
+#[test]
+fn a_disk_writer_that_panics_leaves_nobody_waiting() {
+    let (_, disk) = memory(&small(PolicyKind::Face, 96), PAGES);
+    load(disk.clone(), PAGES);
+    let disk = Arc::into_inner(disk).expect("the layer was closed");
+    let layer = DiskLayer::open(Arc::new(Panicking(disk, AtomicU64::new(20))), PAGE as u32).unwrap();
+    let evicted = (0..PAGES).map(|page| {
+        let page = PageId(page);
+        layer.evict(victim(page, 2, true, true), &build(page, 2))
+    });
+    let error = evicted.filter_map(Result::err).next().expect("the layer fails").to_string();
+    assert!(error.contains("panicked"), "{error}");
+    assert!(layer.checkpoint().is_err());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The label of a disk: which disk it is, and which cache belongs to it (docs/FORMAT.md has the table).
 //!
-//! Two copies lie at 0 and 32 KiB and are written in turn (copy = sequence mod 2), each followed by a sync. Page `n`
+//! Two copies lie at 0 and 32 KiB and are written one after the other (copy = sequence mod 2), each followed by a sync. Page `n`
 //! follows at 64 KiB + `n` pages. Invariant: at any crash one copy is whole.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};

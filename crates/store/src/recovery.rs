@@ -172,7 +172,9 @@ enum Stop {
 impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Layer(TierError::Damaged { page, .. }) => Stop::Distrust(PageNumber(page.number())),
+            StoreError::Layer(TierError::Damaged { page, .. } | TierError::Unreadable { page, .. }) => {
+                Stop::Distrust(PageNumber(page.number()))
+            }
             error => Stop::Failed(error),
         }
     }

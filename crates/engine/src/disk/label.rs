@@ -1,10 +1,12 @@
 //! Reading and writing a disk's label.
 //!
-//! Invariant: a new label goes over the older of the two copies, so that at any crash one is whole.
+//! Invariant: a new label goes over the older of the two copies first, so that at any crash one is whole; and both say the
+//! same before anything follows.
 
 use super::pages::disk_error;
 use crate::buffer::AlignedBuffer;
 use crate::{TierError, points, proved, unreadable};
+use entresol_core::mutant;
 use entresol_device::Device;
 use entresol_format::label::{COPIES, COPY_STRIDE, LABEL_AREA_BYTES, Label};
 use entresol_format::{BLOCK_BYTES, BlockFault};
@@ -48,10 +50,15 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
     })
 }
 
-/// Writes `label` as the newest one, durably; raises its sequence. It is read back: everything that follows relies on it.
+/// Writes `label` to both places, one after the other, durably; raises its sequence. They are read back: everything that
+/// follows relies on them, and whichever is lost later, the other one says the same.
 pub(crate) fn write_label(disk: &dyn Device, label: &mut Label) -> Result<(), TierError> {
-    label.sequence += 1;
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
-    label.encode(&mut block);
-    proved::write(disk, label.offset(), &block).map_err(disk_error)
+    let copies = if mutant!("one-label-copy-renewed") { 1 } else { COPIES };
+    for _ in 0..copies {
+        label.sequence += 1;
+        label.encode(&mut block);
+        proved::write(disk, label.offset(), &block).map_err(disk_error)?;
+    }
+    Ok(())
 }

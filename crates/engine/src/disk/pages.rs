@@ -118,11 +118,8 @@ impl DiskPages {
             // A damaged copy: the log may have an image of the page.
             Err(error) if error.is_unreadable() => {
                 points::DISK_UNREADABLE.reach();
-                return Err(TierError::Damaged {
-                    page: id,
-                    place: format!("disk offset {offset}"),
-                    fault: error.to_string(),
-                });
+                let place = format!("disk offset {offset}");
+                return Err(TierError::Unreadable { page: id, place, source: error });
             }
             read => read.map_err(disk_error)?,
         }

@@ -7,7 +7,7 @@ use super::shared::Shared;
 use crate::{TierError, points};
 use entresol_core::{Lsn, Partition, Unsaved, mutant};
 use entresol_format::Uuid;
-use entresol_runtime::is_simulated;
+use entresol_runtime::{is_simulated, may_preempt};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use zerocopy::IntoBytes;
@@ -47,7 +47,11 @@ impl State {
 
     /// It cannot go on.
     fn poison(&self, failure: TierError) {
+        let early = mutant!("poisoned-before-failure");
+        self.code.store(if early { POISONED } else { LEAVING }, SeqCst);
+        may_preempt();
         self.failure.lock().get_or_insert(failure);
+        may_preempt();
         self.code.store(POISONED, SeqCst);
     }
 

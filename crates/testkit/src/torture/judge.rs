@@ -152,7 +152,15 @@ impl Rules {
             Err(TierError::Damaged { page: named, .. }) if *named != page => {
                 Err(Stop::Wrong(format!("page {named} was reported damaged to who fetched page {page}")))
             }
-            Err(TierError::Damaged { place, .. }) if place.starts_with("disk") => {
+            // Nobody but the device knows why.
+            Err(error @ TierError::Unreadable { .. })
+                if !(self.disk_damage || self.torn && oracle.may_be_torn(page)) =>
+            {
+                Err(Stop::Refused(error.clone()))
+            }
+            Err(TierError::Damaged { place, .. } | TierError::Unreadable { place, .. })
+                if place.starts_with("disk") =>
+            {
                 if self.disk_damage {
                     self.noticed.fetch_add(1, Relaxed);
                     return Ok(None);
