@@ -14,7 +14,6 @@ entresol_runtime::coverage_points! {
     DISK_UNREADABLE = "read: a page on disk cannot be read and counts as damaged";
     READ_IN_PIECES = "read: a request that failed is repeated in pieces";
     SEGMENT_USED = "recover: a directory segment is used";
-    SEGMENT_AHEAD = "recover: what superseded a segment's entries is lost, they count again";
     SEGMENT_DAMAGED = "recover: a damaged segment, its groups' summaries are read";
     TORN_GROUP = "recover: a torn group counts as never written";
     TORN_PAGE = "recover: a torn page of a group written page by page";

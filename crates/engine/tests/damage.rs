@@ -3,9 +3,10 @@
 
 mod support;
 
-use entresol_core::{Directory, PageId, Placement, PolicyKind};
+use entresol_core::{Directory, PageId, Placement, PolicyKind, SlotView};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
 use entresol_engine::{FlashTier, Layer, Mode, Source, TierError, TierOptions, check, inspect};
+use entresol_format::segment;
 use std::sync::Arc;
 use support::{PAGE, build, bytes_of, device_of, disk_bytes, load, memory, simulate, small, version, victim};
 
@@ -546,5 +547,41 @@ fn truncated_and_foreign_devices_are_refused_with_a_sentence() {
         assert!(inspect(&noise).unwrap_err().to_string().contains("holds no cache"));
         let opened = FlashTier::open(flash, Arc::new(noise), options);
         assert!(opened.err().unwrap().to_string().contains("is it the right disk?"));
+    });
+}
+
+#[test]
+fn a_version_counts_again_when_what_superseded_it_is_lost() {
+    simulate(1, || {
+        let options = small(PolicyKind::FaceGsc, 160);
+        let (flash, disk) = memory(&options, PAGES);
+        load(disk.clone(), PAGES);
+        let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+        write(&*tier, 0..PAGES, 2, true);
+        tier.checkpoint().unwrap();
+        entresol_runtime::sleep(std::time::Duration::from_millis(10));
+        drop(tier);
+        // A segment as it would be if a group that no record calls durable had superseded page 7, and was lost since.
+        let layout = options.layout();
+        let mut bytes = vec![0; layout.segment_bytes() as usize];
+        flash.read(layout.segment_offset(0), &mut bytes).unwrap();
+        let (block, rest) = bytes.split_at_mut(entresol_format::BLOCK_BYTES);
+        let entries = &mut rest[..options.segment_entries as usize * segment::ENTRY_BYTES];
+        let at = segment::decode_entries(entries)
+            .position(|view| view.is_some_and(|view| view.page == PageId(7)))
+            .expect("the first segment lists it");
+        let superseded = SlotView { page: PageId(7), valid: false, dirty: true };
+        let range = at * segment::ENTRY_BYTES..(at + 1) * segment::ENTRY_BYTES;
+        segment::encode_entry(&mut entries[range], Some(superseded));
+        let head = segment::Head::decode(block).unwrap();
+        segment::Head { checksum: segment::checksum(0, entries), ..head }.encode(block);
+        flash.write(layout.segment_offset(0), &bytes).unwrap();
+        let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
+        assert!(report.segments_read > 0, "{report:?}");
+        let mut buffer = vec![0; PAGE];
+        for page in (0..PAGES).map(PageId) {
+            tier.fetch(page, &mut buffer).unwrap();
+            assert_eq!(version(page, &buffer), 2, "page {page}");
+        }
     });
 }

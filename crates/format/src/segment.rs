@@ -4,7 +4,7 @@
 //! Entry `i` of segment `k` describes position `k × entries + i`. Segment `k` lies at place `k mod places` of a ring.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
-use entresol_core::{PageId, Position, SlotView, mutant};
+use entresol_core::{PageId, SlotView, mutant};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -25,8 +25,7 @@ pub struct RawHeader {
     pub(crate) cache: Uuid,
     pub(crate) entries: U32,
     pub(crate) checksum: U32,
-    pub(crate) durable: U64,
-    pub(crate) zero: [u8; 4032],
+    pub(crate) zero: [u8; 4040],
 }
 
 /// An entry as it lies there.
@@ -50,9 +49,6 @@ pub struct Head {
     pub entries: u32,
     /// CRC32C of the entries' bytes.
     pub checksum: u32,
-    /// All positions below were durable when the entries were taken: an entry that is not valid was superseded by a version
-    /// below this position. Zero: not known (images of earlier releases, and temperatures, which have no entries).
-    pub durable: Position,
 }
 
 impl Head {
@@ -67,7 +63,6 @@ impl Head {
         raw.cache = self.cache;
         raw.entries.set(self.entries);
         raw.checksum.set(self.checksum);
-        raw.durable.set(self.durable.0);
         block.copy_from_slice(raw.as_bytes());
         block::seal(block, magic, self.segment);
     }
@@ -87,7 +82,6 @@ impl Head {
             cache: raw.cache,
             entries: raw.entries.get(),
             checksum: raw.checksum.get(),
-            durable: Position(raw.durable.get()),
         })
     }
 }

@@ -51,7 +51,7 @@ pub fn tables() -> Vec<Table> {
         table!("Disk label", RawLabel, header disk cache epoch page_bytes flags log session zero),
         table!("Group summary", summary::RawSummary, header cache epoch durable front entries invalidations),
         table!("Summary entry", summary::RawEntry, page lsn checksum flags),
-        table!("Directory segment", segment::RawHeader, header cache entries checksum durable zero),
+        table!("Directory segment", segment::RawHeader, header cache entries checksum zero),
         table!("Segment entry", segment::RawEntry, page flags),
         table!("Slot entry", slots::RawSlot, page position rank cache flags),
         table!("Page header", PageHeader, checksum kind flags page lsn generation),

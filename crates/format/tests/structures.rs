@@ -59,13 +59,7 @@ fn blocks() -> Vec<(&'static str, Vec<u8>)> {
     out.push(("label", bytes.clone()));
     summary_block(&mut bytes);
     out.push(("summary", bytes.clone()));
-    let head = segment::Head {
-        segment: 3,
-        cache: Uuid::from_random(1, 2),
-        entries: 640,
-        checksum: 17,
-        durable: Position(4096),
-    };
+    let head = segment::Head { segment: 3, cache: Uuid::from_random(1, 2), entries: 640, checksum: 17 };
     head.encode(&mut bytes);
     out.push(("segment", bytes));
     out

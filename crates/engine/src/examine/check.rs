@@ -218,7 +218,7 @@ fn check_segments(
             continue;
         }
         let views = match read_segment(reader, number)? {
-            Ok(segment) => segment.entries,
+            Ok(views) => views,
             Err(why) => {
                 report.fault(format!("directory segment {number}: {why}"));
                 continue;

@@ -1,6 +1,15 @@
 //! Filling the core's directory in ascending order of position: segments, then the groups behind them that the superblock
 //! knows to be durable, then the tail. The newest version
 //! of each page wins.
+//!
+//! A segment's word that an entry was superseded is not taken. The version that superseded it may have been lost:
+//!
+//! 1. groups `g` and `g + 1` are under way, and `g + 1` is done first: its pages supersede entries of the segment;
+//! 2. the segment is written; nothing yet records that `g + 1` is durable;
+//! 3. power fails, and `g + 1` is damaged: it counts as never written;
+//! 4. the entry is the newest version that is left, and may be newer than disk.
+//!
+//! If the newer version is there, it comes later in the order of positions and wins.
 
 use super::scan::{Reader, Scan, ScannedGroup};
 use super::{is_dirty, read_segment};
@@ -15,7 +24,6 @@ pub(crate) fn fill(
 ) -> Result<(), TierError> {
     let superblock = reader.superblock;
     let entries = u64::from(superblock.segment_entries);
-    let group_pages = reader.group_pages();
     partition.restore_begin(scan.front);
     // Positions before the first segment, if the front did not pass them.
     let before = (superblock.segment_first * entries).min(superblock.durable.0);
@@ -26,20 +34,14 @@ pub(crate) fn fill(
             continue;
         }
         match read_segment(reader, number)? {
-            Ok(segment) => {
+            Ok(views) => {
                 points::SEGMENT_USED.reach();
-                // What superseded an entry may have been lost since. Then the entry counts, unless a newer one is found.
-                let knows =
-                    segment.durable <= scan.lost_from(group_pages) || mutant!("segment-believed-too-far");
-                if !knows {
-                    points::SEGMENT_AHEAD.reach();
-                }
-                for (at, view) in segment.entries.into_iter().enumerate() {
+                for (at, view) in views.into_iter().enumerate() {
                     let position = Position(start + at as u64);
                     let Some(view) = view.filter(|_| position >= scan.front) else { continue };
                     let dirty = is_dirty(superblock, position, view.dirty);
                     partition.restore_entry(position, view.page, dirty);
-                    if !view.valid && knows {
+                    if !view.valid && mutant!("segment-believed-too-far") {
                         partition.restore_invalidate(view.page);
                     }
                 }

@@ -283,12 +283,6 @@ impl<'a> Reader<'a> {
 }
 
 impl Scan {
-    /// From this position on something that was written is not there any more; what lies below is complete.
-    pub(crate) fn lost_from(&self, group_pages: u64) -> Position {
-        let incomplete = self.groups.iter().find(|group| group.repair);
-        incomplete.map_or(self.rear, |group| Position(group.number * group_pages))
-    }
-
     /// Looks at the groups from the superblock's durable position up to the rear.
     pub(crate) fn of_tail(reader: &mut Reader<'_>) -> Result<Scan, TierError> {
         let superblock = reader.superblock;

@@ -4,26 +4,18 @@ use super::scan::Reader;
 use crate::buffer::AlignedBuffer;
 use crate::tier::flash_error;
 use crate::{TierError, unreadable};
-use entresol_core::{Position, SlotView, mutant};
+use entresol_core::{SlotView, mutant};
 use entresol_format::BLOCK_BYTES;
 use entresol_format::segment::{self, ENTRY_BYTES, Head};
 
 /// Bytes read at once.
 const CHUNK: usize = 256 << 10;
 
-/// A directory segment.
-pub(crate) struct Segment {
-    /// What each of its positions held.
-    pub entries: Vec<Option<SlotView>>,
-    /// What superseded an entry that is not valid lies below this position.
-    pub durable: Position,
-}
-
 /// Reads segment `number`. The second `Err` says why it cannot be used.
 pub(crate) fn read_segment(
     reader: &mut Reader<'_>,
     number: u64,
-) -> Result<Result<Segment, String>, TierError> {
+) -> Result<Result<Vec<Option<SlotView>>, String>, TierError> {
     let superblock = reader.superblock;
     let mut bytes = AlignedBuffer::new(reader.layout.segment_bytes() as usize);
     let offset = reader.layout.segment_offset(number);
@@ -46,5 +38,5 @@ pub(crate) fn read_segment(
     if found != head.checksum && !mutant!("segment-checksum-not-checked") {
         return Ok(Err(format!("checksum {found:#010x} found, {:#010x} expected", head.checksum)));
     }
-    Ok(Ok(Segment { entries: segment::decode_entries(entries).collect(), durable: head.durable }))
+    Ok(Ok(segment::decode_entries(entries).collect()))
 }

@@ -35,8 +35,7 @@ impl Shared {
         });
         let nth = self.temperatures_written.fetch_add(1, SeqCst);
         let checksum = segment::checksum(0, &payload[..4 * places]);
-        let (cache, durable) = (self.superblocks.cache, Position(0));
-        let what = Head { segment: nth, cache, entries: places as u32, checksum, durable };
+        let what = Head { segment: nth, cache: self.superblocks.cache, entries: places as u32, checksum };
         temperatures::encode_head(&what, head);
         let offset = self.layout.temperatures_offset(nth);
         for (at, chunk) in buffer.chunks(CHUNK).enumerate() {

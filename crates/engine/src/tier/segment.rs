@@ -59,10 +59,7 @@ impl Shared {
             at += STEP;
         }
         let checksum = segment::checksum(0, used);
-        // After the last entry was taken: whatever superseded one of them lies below.
-        let durable = self.with(|partition| partition.published());
-        let cache = self.superblocks.cache;
-        let head = Head { segment: number, cache, entries: entries as u32, checksum, durable };
+        let head = Head { segment: number, cache: self.superblocks.cache, entries: entries as u32, checksum };
         head.encode(block);
         let offset = self.layout.segment_offset(number);
         for (at, chunk) in scratch.chunks(CHUNK).enumerate() {
