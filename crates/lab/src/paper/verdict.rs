@@ -1,5 +1,6 @@
 //! The answer to "does this claim of the paper hold in our results?", always with the numbers it rests on.
 
+use super::claim::Statement;
 use serde::Serialize;
 use std::fmt;
 
@@ -28,6 +29,9 @@ impl fmt::Display for Outcome {
 /// One claim, judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
+    /// The claim's id.
+    #[serde(skip)]
+    pub id: &'static str,
     /// Where the paper says so, e.g. "FaCE table 3a".
     pub source: &'static str,
     /// What it says, with the tolerance that we read into words like "about".
@@ -39,26 +43,29 @@ pub struct Verdict {
 }
 
 /// One number (or comparison) that a claim rests on.
-pub(crate) struct Check {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// It agrees with the claim.
     pub agrees: bool,
+    /// It in words.
     pub numbers: String,
 }
 
 impl Verdict {
-    /// Judges a claim by its checks: none at all means that it was not tested, and `needs` says what to run.
-    pub(crate) fn judge(source: &'static str, claim: &'static str, needs: &str, checks: Vec<Check>) -> Self {
+    /// Judges a claim by its checks. Without any it was not tested.
+    pub(super) fn of(statement: &Statement, checks: Vec<Check>) -> Self {
         let outcome = match checks.as_slice() {
             [] => Outcome::NotTested,
             all if all.iter().all(|check| check.agrees) => Outcome::Holds,
             _ => Outcome::DoesNotHold,
         };
         let numbers = if checks.is_empty() {
-            format!("needs {needs}")
+            format!("needs {}", statement.needs)
         } else {
             let marked =
                 checks.into_iter().map(|c| if c.agrees { c.numbers } else { format!("{} ✗", c.numbers) });
             marked.collect::<Vec<_>>().join("; ")
         };
-        Self { source, claim, outcome, numbers }
+        Self { id: statement.id, source: statement.source, claim: statement.says, outcome, numbers }
     }
 }

@@ -1,6 +1,6 @@
 //! What a report consists of, free of any form of output.
 
-use crate::paper::Verdict;
+use crate::paper::{Judged, Verdict};
 
 /// A whole report.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,13 @@ pub enum Block {
     Chart(Chart),
     /// A paper's claims, judged.
     Verdicts(Vec<Verdict>),
+}
+
+impl Block {
+    /// Claims, judged, without their reasons.
+    pub fn verdicts(claims: &[Judged]) -> Self {
+        Block::Verdicts(claims.iter().map(|claim| claim.verdict.clone()).collect())
+    }
 }
 
 /// A table. All rows have as many cells as there are columns.

@@ -37,7 +37,7 @@ fn summary(chapters: &[Chapter]) -> Section {
 
 fn of_chapter(chapter: &Chapter) -> Vec<Section> {
     let mut claims: Vec<Block> = chapter.setup.iter().map(|sentence| Block::Text(sentence.clone())).collect();
-    claims.push(Block::Verdicts(chapter.claims.iter().map(|claim| claim.verdict.clone()).collect()));
+    claims.push(Block::verdicts(&chapter.claims));
     let fails = chapter.claims.iter().filter(|claim| claim.verdict.outcome == Outcome::DoesNotHold);
     for claim in fails.filter(|claim| !claim.why.is_empty()) {
         claims.push(Block::Text(format!(

@@ -3,8 +3,8 @@
 use super::model::{Block, Chart, Column, Line, LineChart, Report, Section, Table};
 use super::text::{NONE, decimal, or_none, percent, whole, yes_no};
 use crate::config::System;
-use crate::paper::restart_claims::{WINDOW_S, windows};
-use crate::paper::{NOT_A_TPC_RESULT, face, restart_claims};
+use crate::paper::face::restart::{WINDOW_S, judged_restart, windows};
+use crate::paper::{NOT_A_TPC_RESULT, face};
 use crate::result::RestartResult;
 
 /// Builds the report. `results` are of one configuration: any systems and checkpoint intervals on one pair of devices.
@@ -13,7 +13,7 @@ pub fn restart_report(results: &[RestartResult], extra: &[(String, String)]) -> 
     let mut sections = vec![table_6(results), figure_6(results)];
     sections.push(Section {
         title: "FaCE's claims over these runs".into(),
-        blocks: vec![Block::Verdicts(restart_claims::verdicts(results))],
+        blocks: vec![Block::verdicts(&judged_restart(results))],
     });
     sections.push(recovery(results));
     let notes = vec![

@@ -5,7 +5,7 @@
 use super::model::{Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Report, Section, Table};
 use super::text::{NONE, decimal, or_none, percent, whole, yes_no};
 use crate::config::System;
-use crate::paper::{NOT_A_TPC_RESULT, face, tpcc_claims};
+use crate::paper::{NOT_A_TPC_RESULT, face};
 use crate::result::TpccResult;
 
 /// Builds the report. `results` are of one configuration: any systems and flash sizes on one pair of devices. `extra` is
@@ -24,7 +24,7 @@ pub fn tpcc_report(results: &[TpccResult], extra: &[(String, String)]) -> Report
     ];
     sections.push(Section {
         title: "FaCE's claims over these runs".into(),
-        blocks: vec![Block::Verdicts(tpcc_claims::verdicts(results))],
+        blocks: vec![Block::verdicts(&face::judged_tpcc(&[results]))],
     });
     sections.push(measured(results));
     sections.push(proof(results));

@@ -1,6 +1,6 @@
 //! What a reproduced paper consists of.
 
-use crate::paper::{Outcome, Verdict};
+use crate::paper::{Judged, Outcome};
 use crate::report::{Column, Section, Table};
 use serde::Serialize;
 
@@ -22,32 +22,6 @@ pub struct Row {
     pub digits: usize,
 }
 
-/// A claim with what there is to say about it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Claim {
-    /// The claim, judged.
-    #[serde(flatten)]
-    pub verdict: Verdict,
-    /// Why it does not hold here, or what to keep in mind; may be empty.
-    pub why: String,
-}
-
-impl Claim {
-    /// Claims with the reasons of those that do not hold, by their sources and words: `reasons` are triples of the source,
-    /// the beginning of the claim and the reason.
-    pub fn explained(verdicts: Vec<Verdict>, reasons: &[(&str, &str, &str)]) -> Vec<Self> {
-        let explain = |verdict: Verdict| {
-            let fits = |reason: &&(&str, &str, &str)| {
-                reason.0 == verdict.source && verdict.claim.starts_with(reason.1)
-            };
-            let fails = verdict.outcome == Outcome::DoesNotHold;
-            let why = reasons.iter().find(fits).filter(|_| fails).map_or("", |reason| reason.2);
-            Self { verdict, why: why.to_owned() }
-        };
-        verdicts.into_iter().map(explain).collect()
-    }
-}
-
 /// A paper, reproduced.
 #[derive(Clone, Debug, Serialize)]
 pub struct Chapter {
@@ -60,7 +34,7 @@ pub struct Chapter {
     /// Numbers.
     pub rows: Vec<Row>,
     /// Claims.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<Judged>,
     /// Plots and tables in the paper's form.
     #[serde(skip)]
     pub sections: Vec<Section>,
@@ -134,7 +108,7 @@ impl Chapter {
     /// The verdicts alone, a line each: what a golden test compares. Numbers are left out, since they may move a little
     /// when a policy or a model is improved.
     pub fn verdict_lines(&self) -> String {
-        let line = |claim: &Claim| {
+        let line = |claim: &Judged| {
             format!(
                 "{}: {}: {}: {}\n",
                 self.paper, claim.verdict.outcome, claim.verdict.source, claim.verdict.claim

@@ -1,16 +1,16 @@
 //! FaCE: tables 3 to 6, figures 4 to 6, and the break-even of §2.2.
 //!
-//! The store runs TPC-C on modelled devices, as `bench tpcc` and `bench restart` do; their claims are judged by
-//! `paper::tpcc_claims` and `paper::restart_claims`, and those that need other machines (table 5, figure 5) here. What
-//! differs from the paper's set-up is in docs/REPRODUCTION.md.
+//! The store runs TPC-C on modelled devices, as `bench tpcc` and `bench restart` do, and on other machines for table 5 and
+//! figure 5. What differs from the paper's set-up is in docs/REPRODUCTION.md.
 
-use super::chapter::{Chapter, Claim, Rows};
+use super::chapter::{Chapter, Rows};
 use super::{Context, Effort, Paper};
 use crate::bench::{run_restart, run_tpcc};
 use crate::config::{BenchConfig, Run, Stage, System, Warmup};
-use crate::cost::BreakEven;
-use crate::paper::verdict::{Check, Verdict};
-use crate::paper::{Outcome, face, restart_claims, tpcc_claims};
+use crate::paper::face::machines::{self, DRAM_PERCENT, Machines};
+use crate::paper::face::restart::judged_restart;
+use crate::paper::face::{self, judged_tpcc};
+use crate::paper::judged;
 use crate::replay::FragmentKnobs;
 use crate::report::{Block, Chart, Line, LineChart, Section, restart_report, tpcc_report};
 use crate::result::{RestartResult, TpccResult};
@@ -20,16 +20,11 @@ use std::time::Duration;
 
 const GSC: System = System::Cached(PolicyKind::FaceGsc);
 const LC: System = System::Cached(PolicyKind::Lc);
-/// The paper's DRAM, in per cent of its database.
-const DRAM_PERCENT: f64 = 0.4;
 /// The flash of figure 5 (6 GB) and of table 6 (4 GB), in per cent of the database.
 const FIGURE_5_PERCENT: f64 = 12.0;
 const TABLE_6_PERCENT: f64 = 8.0;
 /// Disk arrays of figure 5.
 const ARRAYS: [(&str, f64); 4] = [("raid0-4", 4.0), ("raid0-8", 8.0), ("raid0-12", 12.0), ("raid0-16", 16.0)];
-/// LC counts as stopped if sixteen disks give it less than this times what eight do.
-const STOPPED: f64 = 1.10;
-
 /// How much is run.
 struct Plan {
     warehouses: u32,
@@ -107,22 +102,21 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
     let restarts = restarts(context, &plan, &config)?;
     (context.progress)("done", 1.0);
 
-    let mut verdicts = merged(tpcc_claims::verdicts(&mlc), tpcc_claims::verdicts(&slc));
-    verdicts.push(break_even_claim());
-    verdicts.push(more_flash_claim(&mlc, &dram));
-    verdicts.extend(array_claims(&arrays));
-    verdicts.extend(restart_claims::verdicts(&restarts));
-    let mut sections = of_report(tpcc_report(&mlc, &[]).sections, "Figure 4b", &slc);
-    sections.push(table_5(&mlc, &dram));
-    sections.extend(figure_5(&arrays));
+    let machines = Machines { mlc, dram, arrays };
+    let mut claims = judged_tpcc(&[&machines.mlc, &slc]);
+    claims.extend(judged(machines::CLAIMS, &[&machines]));
+    claims.extend(judged_restart(&restarts));
+    let mut sections = of_report(tpcc_report(&machines.mlc, &[]).sections, "Figure 4b", &slc);
+    sections.push(table_5(&machines));
+    sections.extend(figure_5(&machines));
     sections.extend(restart_report(&restarts, &[]).sections);
     sections.retain(|section| !section.blocks.iter().any(|block| matches!(block, Block::Verdicts(_))));
     Ok(Chapter {
         paper: Paper::Face.name(),
         title: Paper::Face.title(),
-        setup: setup(&plan, &mlc),
-        rows: rows(&mlc, &dram, &restarts).into_vec(),
-        claims: Claim::explained(verdicts, REASONS),
+        setup: setup(&plan, &machines.mlc),
+        rows: rows(&machines, &restarts).into_vec(),
+        claims,
         sections,
     })
 }
@@ -141,97 +135,6 @@ fn setup(plan: &Plan, mlc: &[TpccResult]) -> Vec<String> {
         format!("Measured: {} s of virtual time for each run.", plan.measured.as_secs()),
     ]
 }
-
-/// What is known about claims that do not hold here: source, beginning of the claim, reason.
-const REASONS: &[(&str, &str, &str)] = &[
-    (
-        "FaCE §5.3",
-        "lc's hit rate",
-        "our LRU-2 remembers as many departed pages as there are slots (O'Neil's retained information), and a captured \
-         PostgreSQL trace gives the same lead; how much the paper's LC remembered is not said",
-    ),
-    (
-        "FaCE §5.3",
-        "30 to 40 %",
-        "duplicates grow with the share of dirty evictions and with the database's turnover, which is faster here",
-    ),
-    (
-        "FaCE table 4a",
-        "lc keeps",
-        "few clients on a small database do not keep the flash device busy all the time",
-    ),
-    (
-        "FaCE table 4a",
-        "face, face-gr",
-        "with a large cache nearly every miss of this small database is served by flash, which then sets the pace instead of \
-         the disks",
-    ),
-    (
-        "FaCE figure 4",
-        "disk-only",
-        "in runs this short the array's battery-backed cache still takes disk-only's writes; after 40 s of warm-up, and in \
-         runs of minutes, it is last",
-    ),
-    (
-        "FaCE table 4b",
-        "the face family's",
-        "the flash device is at its limit with the largest caches already",
-    ),
-    (
-        "FaCE table 3a",
-        "hit rates",
-        "short runs on a small database: neighbours differ by less than their spread",
-    ),
-    (
-        "FaCE figure 4a",
-        "the face family's",
-        "the largest caches hold most of what is read; neighbours differ by less than the spread of short runs",
-    ),
-    (
-        "FaCE figure 5",
-        "lc does not scale",
-        "lc is limited by the disks here, not by the modelled drive, which keeps up better with scattered writes",
-    ),
-    ("FaCE figure 5", "tpmC of face-gsc", "processor, log and flash set the pace where disks are many"),
-    (
-        "FaCE table 4b",
-        "lc's flash I/Os",
-        "the modelled drive's garbage collection profits from hot pages that are overwritten soon; only under evenly spread \
-         writes does its cost grow with the region",
-    ),
-    (
-        "FaCE table 4b",
-        "face-gsc does",
-        "lc keeps up better on the modelled drive, whose garbage collection profits from hot pages",
-    ),
-    (
-        "FaCE figure 4a",
-        "tpmC on MLC: face-gsc at 20 %",
-        "our store writes fewer pages for each transaction than PostgreSQL, so flash-only suffers less",
-    ),
-    (
-        "FaCE §2.3",
-        "",
-        "at full size it holds (2.1 × and more at 8 %); with six warehouses and as many clients face-gsc is a sixth slower and \
-         flash-only a tenth faster",
-    ),
-    (
-        "FaCE figure 4a",
-        "tpmC on MLC: face-gsc > face-gr",
-        "differences between neighbours are smaller than the spread of short runs on a small database",
-    ),
-    (
-        "FaCE figure 4b",
-        "",
-        "lc keeps up better on the modelled drive, whose garbage collection profits from hot pages",
-    ),
-    (
-        "FaCE §5.5",
-        "at least 98 %",
-        "a small database is turned over many times between checkpoints; pages that left the flash come from disk or from \
-         their images in the log",
-    ),
-];
 
 fn grid(systems: &[System], sizes: &[f64]) -> Vec<Run> {
     let of = |system: &System| match system {
@@ -300,101 +203,6 @@ fn restarts(context: &Context<'_>, plan: &Plan, config: &BenchConfig) -> anyhow:
     run_restart(config, &runs, &told)
 }
 
-/// Each claim as judged where it could be tested.
-fn merged(first: Vec<Verdict>, second: Vec<Verdict>) -> Vec<Verdict> {
-    let tested = |(first, second): (Verdict, Verdict)| match first.outcome {
-        Outcome::NotTested => second,
-        _ => first,
-    };
-    first.into_iter().zip(second).map(tested).collect()
-}
-
-/// §2.2: the exponent of the break-even between DRAM and flash, for a lone request of the disk and the flash's rate.
-fn break_even_claim() -> Verdict {
-    let (disk, flash) = (&face::MEDIA[3], &face::MEDIA[0]);
-    let exponent = |disk: f64, iops: f64| BreakEven { disk, flash: 1e3 / iops }.exponent();
-    let lone = [(face::LONE_READ_MS, flash.random_read_iops), (face::LONE_WRITE_MS, flash.random_write_iops)];
-    let queued = [
-        (1e3 / disk.random_read_iops, flash.random_read_iops),
-        (1e3 / disk.random_write_iops, flash.random_write_iops),
-    ];
-    let check = |(paper, (ms, iops)): (f64, (f64, f64))| {
-        let ours = exponent(ms, iops);
-        Check { agrees: (ours - paper).abs() < 0.003, numbers: format!("{ours:.3} (paper {paper})") }
-    };
-    let mut checks: Vec<Check> = face::BREAK_EVEN.into_iter().zip(lone).map(check).collect();
-    if let Some(last) = checks.last_mut() {
-        let [read, write] = queued.map(|(ms, iops)| exponent(ms, iops));
-        last.numbers.push_str(&format!(
-            "; with table 1's rates of a full queue it would be {read:.3} and {write:.3}"
-        ));
-    }
-    let claim = "break-even 1 + θ = (1 + δ)^x with x ≈ 1.006 (reads) and 1.025 (writes), for a lone request of the disk";
-    Verdict::judge("FaCE §2.2", claim, "nothing", checks)
-}
-
-/// Table 5: face-gsc with so many times 4 % of flash against disk-only with as many times 0.4 % more DRAM.
-fn table_5_pairs<'a>(
-    mlc: &'a [TpccResult],
-    dram: &'a [TpccResult],
-) -> Vec<(f64, &'a TpccResult, &'a TpccResult)> {
-    let partner = |more: &'a TpccResult| {
-        let step = (more.dram_percent / DRAM_PERCENT - 1.0).round();
-        let flash =
-            mlc.iter().find(|r| r.system == GSC.name() && (r.flash_percent - 4.0 * step).abs() < 1e-9)?;
-        Some((step, more, flash))
-    };
-    dram.iter().filter_map(partner).collect()
-}
-
-fn more_flash_claim(mlc: &[TpccResult], dram: &[TpccResult]) -> Verdict {
-    let check = |(step, more_dram, more_flash): (f64, &TpccResult, &TpccResult)| Check {
-        agrees: more_flash.tpmC > more_dram.tpmC,
-        numbers: format!("×{step}: {:.0} against {:.0}", more_flash.tpmC, more_dram.tpmC),
-    };
-    let checks = table_5_pairs(mlc, dram).into_iter().map(check).collect();
-    let claim = "more flash (4 % of the database a step, face-gsc) gives more tpmC than more DRAM for the same money (0.4 % a \
-                 step, disk-only)";
-    Verdict::judge("FaCE table 5", claim, "face-gsc at 4, 8 … 20 %", checks)
-}
-
-fn array_claims(arrays: &[(f64, Vec<TpccResult>)]) -> Vec<Verdict> {
-    let tpmc = |system: System| -> Vec<(f64, f64)> {
-        let of = |(disks, results): &(f64, Vec<TpccResult>)| {
-            Some((*disks, results.iter().find(|r| r.system == system.name())?.tpmC))
-        };
-        arrays.iter().filter_map(of).collect()
-    };
-    let shown = |points: &[(f64, f64)]| {
-        points.iter().map(|(disks, tpmc)| format!("{disks}: {tpmc:.0}")).collect::<Vec<_>>().join(" → ")
-    };
-    let rises = |system: System| {
-        let points = tpmc(system);
-        let agrees = points.windows(2).all(|pair| pair[1].1 > pair[0].1);
-        (points.len() > 1).then(|| Check { agrees, numbers: format!("{} {}", system.name(), shown(&points)) })
-    };
-    let lc = tpmc(LC);
-    let at = |disks: f64| lc.iter().find(|point| point.0 == disks).map(|point| point.1);
-    let stops = at(8.0)
-        .zip(at(16.0))
-        .map(|(eight, sixteen)| Check { agrees: sixteen < STOPPED * eight, numbers: shown(&lc) });
-    let needs = "the full run";
-    vec![
-        Verdict::judge(
-            "FaCE figure 5",
-            "tpmC of face-gsc and disk-only rises with the number of disks, 4 to 16",
-            needs,
-            [GSC, System::DiskOnly].into_iter().filter_map(rises).collect(),
-        ),
-        Verdict::judge(
-            "FaCE figure 5",
-            "lc does not scale beyond eight disks (less than 10 % more tpmC with sixteen)",
-            needs,
-            stops.into_iter().collect(),
-        ),
-    ]
-}
-
 /// The sections of the main grid, with figure 4b's plot after figure 4.
 fn of_report(mut sections: Vec<Section>, title: &str, slc: &[TpccResult]) -> Vec<Section> {
     let bars =
@@ -406,8 +214,8 @@ fn of_report(mut sections: Vec<Section>, title: &str, slc: &[TpccResult]) -> Vec
     sections
 }
 
-fn table_5(mlc: &[TpccResult], dram: &[TpccResult]) -> Section {
-    let pairs = table_5_pairs(mlc, dram);
+fn table_5(machines: &Machines) -> Section {
+    let pairs = machines.table_5();
     let line = |series: &str, points: Vec<(f64, f64)>, paper| Line { series: series.into(), paper, points };
     let ours = |of: fn(&(f64, &TpccResult, &TpccResult)) -> f64| pairs.iter().map(|p| (p.0, of(p))).collect();
     let paper = face::GSC_TPMC.iter().enumerate().map(|(at, tpmc)| (at as f64 + 1.0, *tpmc)).collect();
@@ -430,12 +238,11 @@ fn table_5(mlc: &[TpccResult], dram: &[TpccResult]) -> Section {
     }
 }
 
-fn figure_5(arrays: &[(f64, Vec<TpccResult>)]) -> Option<Section> {
-    let line = |system: &System| {
-        let of = |(disks, results): &(f64, Vec<TpccResult>)| {
-            Some((*disks, results.iter().find(|r| r.system == system.name())?.tpmC))
-        };
-        Line { series: system.name().into(), paper: false, points: arrays.iter().filter_map(of).collect() }
+fn figure_5(machines: &Machines) -> Option<Section> {
+    let line = |system: &System| Line {
+        series: system.name().into(),
+        paper: false,
+        points: machines.by_disks(*system),
     };
     let chart = LineChart {
         title: "Throughput with 4 to 16 disks, flash of 12 %".into(),
@@ -445,13 +252,13 @@ fn figure_5(arrays: &[(f64, Vec<TpccResult>)]) -> Option<Section> {
         doubling: false,
         in_terminal: true,
     };
-    (!arrays.is_empty()).then(|| Section {
+    (!machines.arrays.is_empty()).then(|| Section {
         title: "Figure 5: more disks".into(),
         blocks: vec![Block::Chart(Chart::Lines(chart))],
     })
 }
 
-fn rows(mlc: &[TpccResult], dram: &[TpccResult], restarts: &[RestartResult]) -> Rows {
+fn rows(machines: &Machines, restarts: &[RestartResult]) -> Rows {
     let mut rows = Rows::new();
     type Ours = fn(&TpccResult) -> f64;
     let tables: [(face::SizeTable, &'static str, usize, Ours); 4] = [
@@ -463,14 +270,14 @@ fn rows(mlc: &[TpccResult], dram: &[TpccResult], restarts: &[RestartResult]) -> 
     for (table, unit, digits, ours) in tables {
         for (policy, _) in table.rows {
             let system = System::Cached(policy);
-            for result in mlc.iter().filter(|r| r.system == system.name()) {
+            for result in machines.mlc.iter().filter(|r| r.system == system.name()) {
                 let what = format!("{}, {} at {} %", table.title, result.system, result.flash_percent);
                 let paper = table.at(system, result.flash_percent);
                 rows.add(table.source, what, (unit, digits), paper, Some(ours(result)));
             }
         }
     }
-    for (step, dram, flash) in table_5_pairs(mlc, dram) {
+    for (step, dram, flash) in machines.table_5() {
         let paper = face::GSC_TPMC.get(step as usize - 1).copied();
         rows.add("FaCE table 5", format!("more flash ×{step}"), ("tpmC", 0), paper, Some(flash.tpmC));
         rows.add("FaCE table 5", format!("more DRAM ×{step}"), ("tpmC", 0), None, Some(dram.tpmC));

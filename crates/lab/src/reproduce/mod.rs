@@ -1,10 +1,11 @@
 //! The papers' figures, reproduced: each paper is a [`Chapter`] of numbers (the paper's beside ours) and claims (judged).
 //!
 //! To add a paper: a file here with `pub fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter>`, and a line in
-//! [`Paper::ALL`] and in `run`. The paper's numbers stand in `crate::paper`.
+//! [`Paper::ALL`], in [`Paper::claims`] and in `run`. The paper's numbers and claims stand in `crate::paper`; how to add a
+//! claim: [`crate::paper::claim`].
 //!
-//! Invariant: a claim is judged by numbers that were computed in this run. What differs from the paper's set-up is said in
-//! the chapter, and a claim that does not hold says why, as far as we know.
+//! Invariants: a claim is judged by numbers that were computed in this run, and a chapter judges each claim of its paper once.
+//! What differs from the paper's set-up is said in the chapter, and a claim that does not hold says why, as far as we know.
 
 mod chapter;
 mod face;
@@ -13,9 +14,10 @@ mod sbp;
 mod sce;
 mod three_layer;
 
-pub use chapter::{Chapter, Claim, Row, Rows};
+pub use chapter::{Chapter, Row, Rows};
 pub use three_layer::equi_cost_run;
 
+use crate::paper::{self, Judged, Statement};
 use std::path::PathBuf;
 
 /// A paper.
@@ -51,6 +53,17 @@ impl Paper {
     /// The paper of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|paper| paper.name() == name)
+    }
+
+    /// What it claims, in the order in which a chapter judges it.
+    pub fn claims(self) -> Vec<Statement> {
+        match self {
+            Paper::Face => paper::face::claims(),
+            Paper::Rw => paper::rw::claims(),
+            Paper::ThreeLayer => paper::three_layer::claims(),
+            Paper::Sce => paper::sce::claims(),
+            Paper::Sbp => paper::sbp::claims(),
+        }
     }
 
     /// Its title.
@@ -96,12 +109,32 @@ pub struct Context<'a> {
 ///
 /// # Errors
 /// Whatever keeps an experiment from running: too little memory, a trace that cannot be read.
+///
+/// # Panics
+/// If the chapter does not judge exactly the paper's claims: a programmer's mistake.
 pub fn run(paper: Paper, context: &Context<'_>) -> anyhow::Result<Chapter> {
-    match paper {
+    let chapter = match paper {
         Paper::Face => face::chapter(context),
         Paper::Rw => rw::chapter(context),
         Paper::ThreeLayer => three_layer::chapter(context),
         Paper::Sce => sce::chapter(context),
         Paper::Sbp => sbp::chapter(context),
-    }
+    }?;
+    assert_complete(paper, &chapter.claims);
+    Ok(chapter)
 }
+
+/// Asserts that the paper's claims were judged, each once and in order.
+fn assert_complete(paper: Paper, judged: &[Judged]) {
+    let stated: Vec<&str> = paper.claims().iter().map(|statement| statement.id).collect();
+    let judged: Vec<&str> = judged.iter().map(|judged| judged.verdict.id).collect();
+    assert_eq!(
+        judged,
+        stated,
+        "{}: the chapter judges other claims than `Paper::claims` lists",
+        paper.name()
+    );
+}
+
+#[cfg(test)]
+mod tests;

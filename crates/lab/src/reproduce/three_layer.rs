@@ -4,15 +4,16 @@
 //! times, and everything dirty is flushed at the end, as in §4. What table 2 computes is computed exactly; what depends on
 //! the traces, which are not public, is judged by its direction on TPC-C and on a read-only workload of our own.
 
-mod claims;
 mod plots;
 
-use super::chapter::{Chapter, Claim, Rows};
+use super::chapter::{Chapter, Rows};
 use super::{Context, Effort, Paper};
-use crate::cost::{EquiCost, energy_j, layer_watts};
-use crate::paper::three_layer::{RAM_WATTS_PER_GB, SSD_WATTS_PER_GB, TABLE_2};
+use crate::cost::EquiCost;
+use crate::paper::three_layer::{
+    self as paper, B_TABLE_2, FACTORS, POLICIES, READ_ONLY, Run, TABLE_2, Workload, enough, watts,
+};
 use crate::replay::device::Catalogue;
-use crate::replay::{Arrival, FragmentKnobs, Middle, Replacement, RunConfig, SimulationResult, simulate};
+use crate::replay::{Arrival, FragmentKnobs, Middle, Replacement, RunConfig, simulate};
 use entresol_core::PolicyKind;
 use entresol_format::superblock::Mode;
 use entresol_trace::generate::{Mix, Popularity, Scans, TpccModel};
@@ -25,13 +26,6 @@ const CAPTURE: &str = "pg15_tpcc_w8.bin.zst";
 const CAPTURE_S: f64 = 240.0;
 /// "Only 256 page updates out of 6.5 million page requests" (§4.1, TPC-H).
 const TPC_H_WRITES: f64 = 256.0 / 6.5e6;
-/// The algorithms of the flash layer.
-pub(super) const POLICIES: [PolicyKind; 2] = [PolicyKind::Glb, PolicyKind::Loc];
-/// b of table 2.
-pub(super) const B_TABLE_2: u32 = 1000;
-/// n of table 2 and figure 2b.
-pub(super) const FACTORS: [f64; 4] = [2.0, 4.0, 6.0, 8.0];
-
 /// How much is run.
 struct Plan {
     /// b of figures 2 to 5, pages.
@@ -64,91 +58,6 @@ impl Plan {
     }
 }
 
-/// One run.
-pub(super) struct Run {
-    /// Money, in pages of DRAM.
-    pub b: u32,
-    /// 0: two layers.
-    pub n: f64,
-    /// `None`: two layers.
-    pub policy: Option<PolicyKind>,
-    pub result: SimulationResult,
-}
-
-impl Run {
-    /// T_v, seconds.
-    pub fn tv_s(&self) -> f64 {
-        self.result.tv_ms / 1e3
-    }
-
-    /// E, joules, with powers from sizes without formula 3's floor, as table 2 has them.
-    pub fn energy_j(&self) -> f64 {
-        let flash = EquiCost::flash_pages(f64::from(self.b), self.n);
-        let dram = EquiCost::PAPER.dram_left(f64::from(self.b), flash);
-        energy_j(watts(flash, dram), self.result.tv_ms)
-    }
-}
-
-/// P_f + P_r of so many pages, watts.
-fn watts(flash: f64, dram: f64) -> f64 {
-    let page = EquiCost::PAPER.page_bytes;
-    layer_watts(flash, page, SSD_WATTS_PER_GB) + layer_watts(dram, page, RAM_WATTS_PER_GB)
-}
-
-/// Slots that a flash layer keeps free or becoming free, and some more: sixteen groups of 64.
-const KEPT_FREE: u32 = 1024;
-
-/// See [`Workload::enough`].
-fn enough(pages: u32) -> [u32; 2] {
-    let holds_all = |b: &u32| 8 * u64::from(*b) >= u64::from(pages) + u64::from(KEPT_FREE);
-    let steps = (0..20).map(|step| B_TABLE_2 << step);
-    let b = steps.into_iter().find(holds_all).unwrap_or(pages);
-    [b, 2 * b]
-}
-
-/// All runs over one trace.
-pub(super) struct Workload {
-    /// Which of the paper's figures it stands for.
-    pub figure: &'static str,
-    pub name: String,
-    /// Pages that the trace names.
-    pub pages: u32,
-    pub runs: Vec<Run>,
-    /// The smallest b at which n = 2 gives flash for all pages.
-    pub b_all: u32,
-}
-
-impl Workload {
-    pub fn at(&self, b: u32, policy: Option<PolicyKind>, n: f64) -> Option<&Run> {
-        self.runs.iter().find(|run| (run.b, run.policy, run.n) == (b, policy, n))
-    }
-
-    /// The two layers of that money.
-    pub fn two_layers(&self, b: u32) -> Option<&Run> {
-        self.at(b, None, 0.0)
-    }
-
-    /// The smallest b of the paper's charts (1000, 2000, 4000 and so on) at which n = 8 gives flash for all pages, and twice
-    /// that.
-    pub fn enough(&self) -> [u32; 2] {
-        enough(self.pages)
-    }
-
-    /// Runs of a policy at one b, in the order of n.
-    pub fn over_n(&self, b: u32, policy: PolicyKind) -> Vec<&Run> {
-        FACTORS.iter().filter_map(|n| self.at(b, Some(policy), *n)).collect()
-    }
-
-    /// b of the figures, in order; `b_all` is not among them.
-    pub fn budgets(&self) -> Vec<u32> {
-        let two_layers = self.runs.iter().filter(|run| run.policy.is_none());
-        let mut budgets: Vec<u32> = two_layers.map(|run| run.b).filter(|b| *b != self.b_all).collect();
-        budgets.sort_unstable();
-        budgets.dedup();
-        budgets
-    }
-}
-
 /// Reproduces the paper.
 pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
     let plan = Plan::of(context.effort);
@@ -162,7 +71,7 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
     let mut workloads = vec![replayed(context, &plan, "figures 2, 3, 5 and 6", &tpcc, 0.0)?];
     drop(tpcc);
     let read_only = read_only(&plan, context.seed).generate()?;
-    workloads.push(replayed(context, &plan, "figure 4", &read_only, 0.5)?);
+    workloads.push(replayed(context, &plan, READ_ONLY, &read_only, 0.5)?);
     drop(read_only);
     if let Some(capture) = capture(context)? {
         workloads.push(replayed(context, &plan, "figures 3 and 5", &capture, 0.7)?);
@@ -173,7 +82,7 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
         title: Paper::ThreeLayer.title(),
         setup: setup(&workloads),
         rows: rows(&workloads[0]).into_vec(),
-        claims: Claim::explained(claims::verdicts(&workloads), claims::REASONS),
+        claims: paper::judged_on(&workloads),
         sections: plots::sections(&workloads),
     })
 }

@@ -8,9 +8,10 @@ mod sweep;
 mod tables;
 mod workload;
 
-use super::chapter::{Chapter, Claim};
+use super::chapter::Chapter;
 use super::{Context, Effort, Paper};
 use crate::bench::parallel;
+use crate::paper::judged;
 use crate::paper::rw::{self, Contender, RwRow};
 use crate::replay::device::{DeviceKind, DeviceSpec, MemorySpec};
 use crate::replay::{
@@ -209,7 +210,7 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
         title: Paper::Rw.title(),
         setup: setup(&workload.described, &bench.small.0),
         rows: tables::rows(&rows).into_vec(),
-        claims: Claim::explained(rw::verdicts(&rows), REASONS),
+        claims: judged(rw::CLAIMS, &[rows.as_slice()]),
         sections,
     })
 }
@@ -237,28 +238,3 @@ fn setup(workload: &str, trace: &Trace) -> Vec<String> {
             .into(),
     ]
 }
-
-/// What is known about claims that do not hold here: source, beginning of the claim, reason.
-const REASONS: &[(&str, &str, &str)] = &[
-    (
-        "RW §4.1.3",
-        "",
-        "1,048,576 × 8 bytes is 8 MiB, 134,217,728 × 8 is 1 GiB and × 4 is 512 MiB: the thesis' arithmetic",
-    ),
-    (
-        "RW tables 5.1, 5.2",
-        "",
-        "most of FlashTier's evictions here make room for reads that miss, which a write buffer does not change; and below a \
-         buffer pool few pages are written again within 8 MB of writes",
-    ),
-    (
-        "RW figure 5.2",
-        "rwfdb's",
-        "the ratio depends on the latency of the storage behind, which the thesis does not give: see the sweep of the full run",
-    ),
-    (
-        "RW §4.2",
-        "rwfdb improves",
-        "the gain depends on the size of the flash relative to the pages touched: see the sweep of the full run",
-    ),
-];

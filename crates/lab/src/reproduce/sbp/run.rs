@@ -9,7 +9,7 @@ use crate::bench::rig::{Media, Rig};
 use crate::bench::tpcc::{clients, in_simulation, run_on, warm_up};
 use crate::bench::verify::consistent;
 use crate::config::{BenchConfig, Run, System};
-use crate::paper::sbp as paper;
+use crate::paper::sbp::{self as paper, Restarted};
 use anyhow::Context as _;
 use entresol_core::PolicyKind;
 use entresol_runtime::now;
@@ -32,27 +32,6 @@ pub(super) enum Ending {
     Crash,
     /// The store is shut down.
     Shutdown,
-}
-
-/// What a restart gave. Curves are `(seconds since the restart began, value)`.
-#[derive(Clone, Debug)]
-pub(super) struct Restarted {
-    /// The slot directory was used.
-    pub warm: bool,
-    /// Until the first transaction is accepted, seconds.
-    pub restart_s: f64,
-    /// Pages that redo fetched.
-    pub redo_pages: u64,
-    /// Of these, from flash.
-    pub redo_from_flash: u64,
-    /// tpmC.
-    pub tpmc: Vec<(f64, f64)>,
-    /// Pages read from flash a second, redo included.
-    pub flash_reads: Vec<(f64, f64)>,
-    /// Flash hits, per cent of DRAM's misses.
-    pub flash_hits: Vec<(f64, f64)>,
-    /// The consistency conditions held afterwards.
-    pub consistent: bool,
 }
 
 /// Runs until `ending` and starts again, warm and cold; each is watched for `watched` after its restart.

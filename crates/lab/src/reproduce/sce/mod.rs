@@ -6,22 +6,15 @@
 mod run;
 mod workload;
 
-use super::chapter::{Chapter, Claim, Rows};
+use super::chapter::{Chapter, Rows};
 use super::{Context, Effort, Paper};
 use crate::bench::parallel;
-use crate::paper::sce as paper;
-use crate::paper::verdict::{Check, Verdict};
+use crate::paper::judged;
+use crate::paper::sce::{self as paper, Measured, Runs, System, change};
 use crate::replay::Places;
 use crate::report::{Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Section, Table};
-use run::{Measured, System};
 use workload::Workload;
 
-/// "Several times" (figure 6 says 4).
-const SEVERAL: f64 = 2.0;
-/// flashcache's flash writes by its reads with a small cache: "too much" (figure 4b says about 9).
-const TOO_MANY_WRITES: f64 = 3.0;
-/// A cache counts as warm at this share of the hit rate that flashcache ends with.
-const WARM: f64 = 0.9;
 /// OLTP: DRAM and flash by the database, 15 and 40 GiB by 240.
 const OLTP_SHARES: [f64; 2] = [15.0 / 240.0, 40.0 / 240.0];
 
@@ -47,17 +40,6 @@ impl Plan {
     }
 }
 
-/// All runs of the chapter.
-struct Runs {
-    none: Measured,
-    /// flashcache with 20, 40 and 80 GiB.
-    flashcache: [Measured; 3],
-    /// SCE with 20 and 80 GiB.
-    sce: [Measured; 2],
-    /// The OLTP load: no cache, flashcache write-through and write-back, SCE.
-    oltp: [Measured; 4],
-}
-
 /// Reproduces the paper.
 pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
     let plan = Plan::of(context.effort);
@@ -73,7 +55,7 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
         title: Paper::Sce.title(),
         setup: setup(&plan, &sysbench),
         rows: rows(&runs).into_vec(),
-        claims: Claim::explained(verdicts(&runs), REASONS),
+        claims: judged(paper::CLAIMS, &[&runs]),
         sections: sections(&runs),
     })
 }
@@ -139,130 +121,6 @@ fn setup(plan: &Plan, sysbench: &Workload) -> Vec<String> {
          scattered, pages of 8 KiB, flash of 40/240 and DRAM of 15/240 of the database, a volume of 10,000 reads a second. \
          The paper gives no rate of its volume and no size of its database: directions, not digits, and the load's shape was chosen with figure 6 in view."
             .into(),
-    ]
-}
-
-/// What is known about claims that do not hold here.
-const REASONS: &[(&str, &str, &str)] = &[
-    (
-        "SCE figure 6",
-        "sce does better than flashcache",
-        "what flashcache saves the volume in write-back depends on how much is written, which the paper does not say",
-    ),
-    (
-        "SCE figure 6",
-        "response",
-        "the paper's 14 times are more than a queue of a fixed number of clients can give",
-    ),
-];
-
-fn change(measured: &Measured, base: &Measured) -> f64 {
-    (measured.throughput / base.throughput - 1.0) * 100.0
-}
-
-fn against(measured: &Measured, base: &Measured, agrees: impl Fn(f64) -> bool, size: &str) -> Check {
-    let change = change(measured, base);
-    let numbers = format!("{} at {size}: {change:+.0} %", measured.system.name());
-    Check { agrees: agrees(change), numbers }
-}
-
-/// Seconds until a cache finds `level` of the DRAM misses; `None`: it never does.
-fn warm_after(measured: &Measured, level: f64) -> Option<f64> {
-    measured.hit_curve.iter().find(|(_, hits)| *hits >= level).map(|(seconds, _)| *seconds)
-}
-
-fn verdicts(runs: &Runs) -> Vec<Verdict> {
-    let none = &runs.none;
-    let [flash_small, flash_half, flash_large] = &runs.flashcache;
-    let [sce_small, sce_large] = &runs.sce;
-    let judge = |source, claim, checks| Verdict::judge(source, claim, "nothing", checks);
-    let below = |change: f64| change < 0.0;
-    let above = |change: f64| change > 0.0;
-    let [read, written, ..] = flash_small.traffic_mib_s;
-    let per_read = written / read.max(1e-9);
-    let level = WARM * flash_large.hit_curve.last().map_or(0.0, |(_, hits)| *hits);
-    let warm = [sce_large, flash_large].map(|measured| warm_after(measured, level));
-    let seconds = |at: Option<f64>| at.map_or("never".to_owned(), |at| format!("{at:.1} s"));
-    let fewer = |sce: &Measured, flashcache: &Measured, size: &str| Check {
-        agrees: sce.flash_written_mib < flashcache.flash_written_mib,
-        numbers: format!("{size}: {:.0} and {:.0} MiB", sce.flash_written_mib, flashcache.flash_written_mib),
-    };
-    let mut all = vec![
-        judge(
-            "SCE figure 1",
-            "flashcache (write-through) with flash of 1/4 and of 1/2 of the database is slower than no cache",
-            vec![against(flash_small, none, below, "20 GiB"), against(flash_half, none, below, "40 GiB")],
-        ),
-        judge(
-            "SCE figure 4",
-            "with flash of 1/4 of the database sce is faster than no cache, and flashcache slower",
-            vec![against(sce_small, none, above, "20 GiB"), against(flash_small, none, below, "20 GiB")],
-        ),
-        judge(
-            "SCE figure 4",
-            "flashcache writes several times what it reads on flash (at least 3 ×; the paper has about 9 ×)",
-            vec![Check {
-                agrees: per_read >= TOO_MANY_WRITES,
-                numbers: format!("{per_read:.1} × ({written:.1} and {read:.1} MiB/s)"),
-            }],
-        ),
-        judge(
-            "SCE figure 5",
-            "with flash for all of the database both are faster than no cache, and sce is faster than flashcache",
-            vec![
-                against(sce_large, none, above, "80 GiB"),
-                against(flash_large, none, above, "80 GiB"),
-                Check {
-                    agrees: sce_large.throughput > flash_large.throughput,
-                    numbers: format!("sce by flashcache: {:+.0} %", change(sce_large, flash_large)),
-                },
-            ],
-        ),
-        judge(
-            "SCE figure 5",
-            "sce is warm first (at 0.9 of the hit rate that flashcache ends with)",
-            vec![Check {
-                agrees: warm[0].is_some_and(|sce| warm[1].is_none_or(|flashcache| sce < flashcache)),
-                numbers: format!("{} and {}", seconds(warm[0]), seconds(warm[1])),
-            }],
-        ),
-        judge(
-            "SCE figures 4, 5",
-            "sce writes less to flash than flashcache for the same references",
-            vec![fewer(sce_small, flash_small, "20 GiB"), fewer(sce_large, flash_large, "80 GiB")],
-        ),
-    ];
-    all.extend(oltp_verdicts(&runs.oltp));
-    all
-}
-
-fn oltp_verdicts([none, through, back, sce]: &[Measured; 4]) -> Vec<Verdict> {
-    let judge = |claim, checks| Verdict::judge("SCE figure 6", claim, "nothing", checks);
-    let times = |measured: &Measured| measured.throughput / none.throughput;
-    let slower = |measured: &Measured| measured.response_us / none.response_us;
-    vec![
-        judge(
-            "under a skewed, spatially local OLTP load sce is several times as fast as no cache (at least 2 ×)",
-            vec![Check { agrees: times(sce) >= SEVERAL, numbers: format!("{:.1} ×", times(sce)) }],
-        ),
-        judge(
-            "flashcache (write-through) is slower than no cache under it",
-            vec![Check { agrees: times(through) < 1.0, numbers: format!("{:.2} ×", times(through)) }],
-        ),
-        judge(
-            "sce does better than flashcache in write-back mode",
-            vec![Check {
-                agrees: sce.throughput > back.throughput,
-                numbers: format!("{:.1} and {:.1} × no cache", times(sce), times(back)),
-            }],
-        ),
-        judge(
-            "response is longer with flashcache (write-through) than without a cache, and shorter with sce",
-            vec![Check {
-                agrees: slower(through) > 1.0 && slower(sce) < 1.0,
-                numbers: format!("{:.2} × and {:.2} ×", slower(through), slower(sce)),
-            }],
-        ),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! One system under one workload of SCE's chapter.
 
 use super::workload::{FRAGMENT_BYTES, Workload};
+use crate::paper::sce::{Measured, System};
 use crate::replay::device::{Catalogue, Device};
 use crate::replay::tier::{BLOCK_BYTES, Inline};
 use crate::replay::{
@@ -18,51 +19,6 @@ const HIT_NS: u64 = 2_000;
 const PACE_PERMILLE: u32 = 16;
 /// The part of a run that counts as its end: its last third.
 const END_FROM: f64 = 2.0 / 3.0;
-
-/// What lies below the database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum System {
-    /// The disks alone.
-    NoCache,
-    /// flashcache in this mode.
-    Flashcache(Mode),
-    /// SCE.
-    Sce,
-}
-
-impl System {
-    pub const WRITE_THROUGH: System = System::Flashcache(Mode::WriteThrough);
-    pub const WRITE_BACK: System = System::Flashcache(Mode::WriteBack);
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            System::NoCache => "no cache",
-            System::Flashcache(Mode::WriteBack) => "flashcache, write-back",
-            System::Flashcache(_) => "flashcache, write-through",
-            System::Sce => "sce",
-        }
-    }
-}
-
-/// What a run gave. Rates are of virtual time; "at the end" is its last third.
-#[derive(Clone, Debug)]
-pub(super) struct Measured {
-    pub system: System,
-    /// References a second at the end: transactions have the same number of them in all systems.
-    pub throughput: f64,
-    /// Mean response of a reference that missed DRAM, microseconds, over the whole run.
-    pub response_us: f64,
-    /// Flash hits of the DRAM misses at the end, 0..=1.
-    pub hit_rate: f64,
-    /// `(seconds, references a second)`.
-    pub throughput_curve: Vec<(f64, f64)>,
-    /// `(seconds, hit rate)`.
-    pub hit_curve: Vec<(f64, f64)>,
-    /// MiB/s over the whole run: read from flash, written to flash, read from disk, written to disk.
-    pub traffic_mib_s: [f64; 4],
-    /// MiB written to flash in the whole run, which has the same references in all systems.
-    pub flash_written_mib: f64,
-}
 
 /// Runs `workload` on `disk` and `flash_fragments` fragments of flash.
 pub(super) fn run(

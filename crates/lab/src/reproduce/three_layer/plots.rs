@@ -1,6 +1,6 @@
 //! 3LA's figures in the paper's form.
 
-use super::{B_TABLE_2, FACTORS, POLICIES, Run, Workload};
+use crate::paper::three_layer::{B_TABLE_2, FACTORS, POLICIES, Run, Workload};
 use crate::report::{Bar, BarChart, BarGroup, Block, Chart, Line, LineChart, Section};
 
 /// Plots of all workloads.

@@ -8,8 +8,32 @@
 //! Not here: figures 4 to 6, which the text gives as ratios only (constants below), and the first row of table 5 ("More
 //! DRAM"), which the text at hand has lost.
 
+mod flash;
+mod grid;
+mod hits;
+pub(crate) mod machines;
+pub mod restart;
+mod throughput;
+
+use super::claim::{Claim, Judged, Statement, judged, statements};
 use crate::config::System;
+use crate::result::TpccResult;
 use entresol_core::PolicyKind;
+
+/// The claims about `bench tpcc`, in the order of the paper.
+const TPCC: [&[Claim<[TpccResult]>]; 3] = [hits::CLAIMS, flash::CLAIMS, throughput::CLAIMS];
+
+/// What the paper claims, in the order in which it is judged.
+pub fn claims() -> Vec<Statement> {
+    let tpcc = statements(TPCC.into_iter().flatten());
+    tpcc.chain(statements(machines::CLAIMS)).chain(statements(restart::CLAIMS)).collect()
+}
+
+/// Judges the claims about `bench tpcc`, each on the first of the evidence that has its numbers. One piece of evidence is of
+/// one configuration: one pair of devices, any systems and sizes.
+pub fn judged_tpcc(evidence: &[&[TpccResult]]) -> Vec<Judged> {
+    judged(TPCC.into_iter().flatten(), evidence)
+}
 
 /// The flash sizes of tables 3 and 4, in per cent of the database (50 GB).
 pub const FLASH_PERCENTS: [f64; 5] = [4.0, 8.0, 12.0, 16.0, 20.0];
@@ -188,3 +212,6 @@ pub const BREAK_EVEN: [f64; 2] = [1.006, 1.025];
 pub const LONE_READ_MS: f64 = 5.5;
 /// A lone random write: 4 ms mean seek and 2 ms half a turn.
 pub const LONE_WRITE_MS: f64 = 6.0;
+
+#[cfg(test)]
+mod tpcc_tests;

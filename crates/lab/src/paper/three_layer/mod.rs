@@ -1,7 +1,28 @@
 //! 3LA's numbers (Ou, Härder: *Trading Memory for Performance and Energy*; simulations of §4.1, bank trace of §4.2).
 //!
-//! Figures 2 to 6 are drawn, not printed; what the text says of them stands here as constants, and the rest as claims in
-//! `crate::reproduce`.
+//! Figures 2 to 6 are drawn, not printed; what the text says of them stands here as constants and as claims.
+
+mod evidence;
+mod figures;
+mod over_n;
+mod table_2;
+
+pub(crate) use evidence::{B_TABLE_2, FACTORS, POLICIES, READ_ONLY, Run, Workload, enough, watts};
+
+use super::claim::{Claim, Judged, Statement, judged, statements};
+
+/// The claims in the order of the paper.
+const CLAIMS: [&[Claim<[Workload]>]; 2] = [table_2::CLAIMS, figures::CLAIMS];
+
+/// What the paper claims, in the order in which it is judged.
+pub fn claims() -> Vec<Statement> {
+    statements(CLAIMS.into_iter().flatten()).collect()
+}
+
+/// Judges all claims. The first workload is TPC-C, the second the read-only one.
+pub(crate) fn judged_on(workloads: &[Workload]) -> Vec<Judged> {
+    judged(CLAIMS.into_iter().flatten(), &[workloads])
+}
 
 /// A row of table 2: the TPC-E trace with money for b = 1000 pages of DRAM.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,3 +87,6 @@ pub const SSD_WATTS_PER_GB: f64 = 0.000_873;
 pub const LOC_SAVES: (f64, f64) = (0.32, 0.35);
 /// "The buffer layer of 2LA consumed much more energy than those of 3LA (by a factor of six for n = 8)" (§4.1).
 pub const ENERGY_FACTOR: f64 = 6.0;
+
+#[cfg(test)]
+mod claims_tests;

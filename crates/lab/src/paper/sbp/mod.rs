@@ -1,5 +1,18 @@
 //! SSD bufferpool recovery (Bhattacharjee et al., DaMoN 2011): what the text says in numbers. Its figures have no scale.
 
+mod claims;
+mod evidence;
+
+pub(crate) use claims::{CLAIMS, STABLE};
+pub(crate) use evidence::{Evidence, MEDIA, Restarted, beginning, end, mean};
+
+use super::claim::{Statement, statements};
+
+/// What the paper claims, in the order in which it is judged.
+pub fn claims() -> Vec<Statement> {
+    statements(CLAIMS).collect()
+}
+
 /// DRAM of the database, per cent (§5.2).
 pub const DRAM_PERCENT: f64 = 2.0;
 /// The SSD bufferpool by the main memory bufferpool (§5.2).

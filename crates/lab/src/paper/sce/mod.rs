@@ -1,5 +1,18 @@
 //! SCE (Kim et al., INFLOW 2014): what the text says in numbers. Its figures are drawn, not printed.
 
+mod claims;
+mod evidence;
+
+pub(crate) use claims::CLAIMS;
+pub(crate) use evidence::{Measured, Runs, System, change};
+
+use super::claim::{Statement, statements};
+
+/// What the paper claims, in the order in which it is judged.
+pub fn claims() -> Vec<Statement> {
+    statements(CLAIMS).collect()
+}
+
 /// Sysbench's database (§2).
 pub const DATABASE_GIB: f64 = 77.0;
 /// Flash sizes of figures 1, 4 and 5.

@@ -1,5 +1,6 @@
 use super::*;
-use crate::paper::Outcome;
+use crate::paper::claim::tests::assert_tolerances_decide;
+use crate::paper::{Outcome, face};
 
 fn run(system: &str, interval: f64, restart_s: f64) -> RestartResult {
     let series = |second: u32| {
@@ -36,12 +37,17 @@ fn the_papers() -> Vec<RestartResult> {
 }
 
 fn outcomes(results: &[RestartResult]) -> Vec<Outcome> {
-    verdicts(results).into_iter().map(|v| v.outcome).collect()
+    judged_restart(results).into_iter().map(|judged| judged.verdict.outcome).collect()
 }
 
 #[test]
 fn the_papers_own_numbers_satisfy_the_papers_claims() {
     assert_eq!(outcomes(&the_papers()), [Outcome::Holds; 4]);
+}
+
+#[test]
+fn tolerances_decide() {
+    assert_tolerances_decide(CLAIMS, the_papers().as_slice());
 }
 
 #[test]

@@ -1,0 +1,152 @@
+//! FaCE's claims about other machines: the break-even of §2.2, more DRAM (table 5), more disks (figure 5).
+
+use super::grid::{GSC, Grid, LC};
+use super::{BREAK_EVEN, LONE_READ_MS, LONE_WRITE_MS, MEDIA};
+use crate::config::System;
+use crate::cost::BreakEven;
+use crate::paper::{Check, Claim, Statement, Tolerance};
+use crate::result::TpccResult;
+
+/// The paper's DRAM, in per cent of its database.
+pub(crate) const DRAM_PERCENT: f64 = 0.4;
+const FULL_RUN: &str = "the full run";
+
+/// Results of machines with more of something.
+pub(crate) struct Machines {
+    /// On MLC and eight disks.
+    pub mlc: Vec<TpccResult>,
+    /// Disk-only with more DRAM.
+    pub dram: Vec<TpccResult>,
+    /// By the number of disks.
+    pub arrays: Vec<(f64, Vec<TpccResult>)>,
+}
+
+impl Machines {
+    /// Table 5: face-gsc with so many times 4 % of flash against disk-only with as many times 0.4 % more DRAM, as steps,
+    /// more DRAM, more flash.
+    pub fn table_5(&self) -> Vec<(f64, &TpccResult, &TpccResult)> {
+        let mut pairs = Vec::new();
+        for more_dram in &self.dram {
+            let step = (more_dram.dram_percent / DRAM_PERCENT - 1.0).round();
+            let more_flash = Grid::of(&self.mlc).at(GSC, 4.0 * step);
+            pairs.extend(more_flash.map(|more_flash| (step, more_dram, more_flash)));
+        }
+        pairs
+    }
+
+    /// Figure 5: tpmC of a system by the number of disks.
+    pub fn by_disks(&self, system: System) -> Vec<(f64, f64)> {
+        let of = |(disks, results): &(f64, Vec<TpccResult>)| {
+            Some((*disks, results.iter().find(|r| r.system == system.name())?.tpmC))
+        };
+        self.arrays.iter().filter_map(of).collect()
+    }
+}
+
+pub(crate) const CLAIMS: &[Claim<Machines>] = &[
+    Claim {
+        statement: Statement {
+            id: "face.s2-2.break-even",
+            source: "FaCE §2.2",
+            says: "break-even 1 + θ = (1 + δ)^x with x ≈ 1.006 (reads) and 1.025 (writes), for a lone request of the disk",
+            tolerance: Tolerance::Below(0.003),
+            needs: "nothing",
+            reason: None,
+        },
+        judge: break_even,
+    },
+    Claim {
+        statement: Statement {
+            id: "face.table5.more-flash",
+            source: "FaCE table 5",
+            says: "more flash (4 % of the database a step, face-gsc) gives more tpmC than more DRAM for the same money (0.4 % a \
+                   step, disk-only)",
+            tolerance: Tolerance::Direction,
+            needs: "face-gsc at 4, 8 … 20 %",
+            reason: None,
+        },
+        judge: more_flash,
+    },
+    Claim {
+        statement: Statement {
+            id: "face.figure5.gsc-scales",
+            source: "FaCE figure 5",
+            says: "tpmC of face-gsc and disk-only rises with the number of disks, 4 to 16",
+            tolerance: Tolerance::Direction,
+            needs: FULL_RUN,
+            reason: Some("processor, log and flash set the pace where disks are many"),
+        },
+        judge: gsc_scales,
+    },
+    Claim {
+        statement: Statement {
+            id: "face.figure5.lc-stops",
+            source: "FaCE figure 5",
+            says: "lc does not scale beyond eight disks (less than 10 % more tpmC with sixteen)",
+            tolerance: Tolerance::Below(1.10),
+            needs: FULL_RUN,
+            reason: Some(
+                "lc is limited by the disks here, not by the modelled drive, which keeps up better with scattered writes",
+            ),
+        },
+        judge: lc_stops,
+    },
+];
+
+/// §2.2: the exponent of the break-even between DRAM and flash, for a lone request of the disk and the flash's rate.
+fn break_even(_: &Machines, tolerance: Tolerance) -> Vec<Check> {
+    let (disk, flash) = (&MEDIA[3], &MEDIA[0]);
+    let exponent = |disk: f64, iops: f64| BreakEven { disk, flash: 1e3 / iops }.exponent();
+    let lone = [(LONE_READ_MS, flash.random_read_iops), (LONE_WRITE_MS, flash.random_write_iops)];
+    let queued = [
+        (1e3 / disk.random_read_iops, flash.random_read_iops),
+        (1e3 / disk.random_write_iops, flash.random_write_iops),
+    ];
+    let check = |(paper, (ms, iops)): (f64, (f64, f64))| {
+        let ours = exponent(ms, iops);
+        Check {
+            agrees: tolerance.allows((ours - paper).abs()),
+            numbers: format!("{ours:.3} (paper {paper})"),
+        }
+    };
+    let mut checks: Vec<Check> = BREAK_EVEN.into_iter().zip(lone).map(check).collect();
+    if let Some(last) = checks.last_mut() {
+        let [read, write] = queued.map(|(ms, iops)| exponent(ms, iops));
+        last.numbers.push_str(&format!(
+            "; with table 1's rates of a full queue it would be {read:.3} and {write:.3}"
+        ));
+    }
+    checks
+}
+
+fn more_flash(machines: &Machines, _: Tolerance) -> Vec<Check> {
+    let check = |(step, more_dram, more_flash): (f64, &TpccResult, &TpccResult)| Check {
+        agrees: more_flash.tpmC > more_dram.tpmC,
+        numbers: format!("×{step}: {:.0} against {:.0}", more_flash.tpmC, more_dram.tpmC),
+    };
+    machines.table_5().into_iter().map(check).collect()
+}
+
+fn shown(points: &[(f64, f64)]) -> String {
+    points.iter().map(|(disks, tpmc)| format!("{disks}: {tpmc:.0}")).collect::<Vec<_>>().join(" → ")
+}
+
+fn gsc_scales(machines: &Machines, _: Tolerance) -> Vec<Check> {
+    let rises = |system: System| {
+        let points = machines.by_disks(system);
+        let agrees = points.windows(2).all(|pair| pair[1].1 > pair[0].1);
+        (points.len() > 1).then(|| Check { agrees, numbers: format!("{} {}", system.name(), shown(&points)) })
+    };
+    [GSC, System::DiskOnly].into_iter().filter_map(rises).collect()
+}
+
+fn lc_stops(machines: &Machines, tolerance: Tolerance) -> Vec<Check> {
+    let lc = machines.by_disks(LC);
+    let at = |disks: f64| lc.iter().find(|point| point.0 == disks).map(|point| point.1);
+    let check = |(eight, sixteen)| Check { agrees: tolerance.allows_of(sixteen, eight), numbers: shown(&lc) };
+    at(8.0).zip(at(16.0)).map(check).into_iter().collect()
+}
+
+#[cfg(test)]
+#[path = "machines_tests.rs"]
+mod tests;

@@ -1,0 +1,145 @@
+//! FaCE's claims about `bench restart` (table 6, figure 6, §5.5) over our results.
+//!
+//! Invariant: systems are compared at the same checkpoint interval only.
+
+use super::grid::GSC;
+use super::{REDO_FROM_FLASH_MIN, RESTART_FACTOR_MIN};
+use crate::config::System;
+use crate::paper::{Check, Claim, Judged, Statement, Tolerance, judged};
+use crate::result::RestartResult;
+
+/// Width of the windows in which throughput after a restart is compared, seconds: single seconds are noise.
+pub const WINDOW_S: f64 = 10.0;
+/// The largest restore of a directory by the smallest that still counts as "regardless of the checkpoint interval".
+const RESTORE_SPREAD_MAX: f64 = 1.5;
+
+pub(super) const CLAIMS: &[Claim<[RestartResult]>] = &[
+    Claim {
+        statement: Statement {
+            id: "face.table6.restart-factor",
+            source: "FaCE table 6",
+            says: "face-gsc restarts at least 4 times faster than disk-only at every checkpoint interval",
+            tolerance: Tolerance::AtLeast(RESTART_FACTOR_MIN),
+            needs: "--system disk-only,face-gsc",
+            reason: None,
+        },
+        judge: restart_factor,
+    },
+    Claim {
+        statement: Statement {
+            id: "face.s5-5.redo-from-flash",
+            source: "FaCE §5.5",
+            says: "at least 98 % of the pages that face-gsc's recovery needs come from flash",
+            tolerance: Tolerance::AtLeast(REDO_FROM_FLASH_MIN),
+            needs: "--system face-gsc",
+            reason: Some(
+                "a small database is turned over many times between checkpoints; pages that left the flash come from disk or \
+                 from their images in the log",
+            ),
+        },
+        judge: redo_from_flash,
+    },
+    Claim {
+        statement: Statement {
+            id: "face.s5-5.directory-restore",
+            source: "FaCE §5.5",
+            says: "restoring the directory takes about the same time at every checkpoint interval (within 1.5 ×)",
+            tolerance: Tolerance::AtMost(RESTORE_SPREAD_MAX),
+            needs: "--system face-gsc --checkpoint-interval 60,120,180",
+            reason: None,
+        },
+        judge: directory_restore,
+    },
+    Claim {
+        statement: Statement {
+            id: "face.figure6.above-disk-only",
+            source: "FaCE figure 6",
+            says: "after a kill, face-gsc's tpmC is above disk-only's at all times (windows of 10 s; equal while both are down)",
+            tolerance: Tolerance::Direction,
+            needs: "--system disk-only,face-gsc",
+            reason: None,
+        },
+        judge: throughput_after,
+    },
+];
+
+/// Judges all of them. `results` are of one configuration: one pair of devices, any systems and checkpoint intervals.
+pub fn judged_restart(results: &[RestartResult]) -> Vec<Judged> {
+    judged(CLAIMS, &[results])
+}
+
+fn of_system(results: &[RestartResult], system: System) -> impl Iterator<Item = &RestartResult> {
+    results.iter().filter(move |r| r.system == system.name())
+}
+
+/// face-gsc with disk-only at the same interval.
+fn pairs(results: &[RestartResult]) -> Vec<(&RestartResult, &RestartResult)> {
+    let partner = |gsc: &RestartResult| {
+        of_system(results, System::DiskOnly)
+            .find(|disk| (disk.checkpoint_interval_s - gsc.checkpoint_interval_s).abs() < 1e-9)
+    };
+    of_system(results, GSC).filter_map(|gsc| Some((gsc, partner(gsc)?))).collect()
+}
+
+fn restart_factor(results: &[RestartResult], tolerance: Tolerance) -> Vec<Check> {
+    let check = |(gsc, disk): (&RestartResult, &RestartResult)| {
+        let factor = disk.restart_s / gsc.restart_s;
+        let interval = gsc.checkpoint_interval_s;
+        let numbers =
+            format!("{factor:.1} × at {interval} s ({:.1} s / {:.1} s)", disk.restart_s, gsc.restart_s);
+        Check { agrees: tolerance.allows(factor), numbers }
+    };
+    pairs(results).into_iter().map(check).collect()
+}
+
+fn redo_from_flash(results: &[RestartResult], tolerance: Tolerance) -> Vec<Check> {
+    let check = |r: &RestartResult| Check {
+        agrees: tolerance.allows(r.redo_from_flash_share),
+        numbers: format!("{:.1} % at {} s", r.redo_from_flash_share * 100.0, r.checkpoint_interval_s),
+    };
+    of_system(results, GSC).map(check).collect()
+}
+
+fn directory_restore(results: &[RestartResult], tolerance: Tolerance) -> Vec<Check> {
+    let times: Vec<f64> = of_system(results, GSC).map(|r| r.directory_restore_s).collect();
+    if times.len() < 2 {
+        return Vec::new();
+    }
+    let (low, high) = times.iter().fold((f64::MAX, 0.0_f64), |(low, high), t| (low.min(*t), high.max(*t)));
+    let numbers = format!("{low:.3} s to {high:.3} s (the paper's 4 GB: 2.5 s)");
+    vec![Check { agrees: tolerance.allows_of(high, low), numbers }]
+}
+
+fn throughput_after(results: &[RestartResult], _: Tolerance) -> Vec<Check> {
+    let check = |(gsc, disk): (&RestartResult, &RestartResult)| {
+        let windows: Vec<_> = windows(&gsc.tpmC_after).into_iter().zip(windows(&disk.tpmC_after)).collect();
+        let below = windows.iter().position(|(gsc, disk)| gsc < disk);
+        let above = windows.iter().filter(|(gsc, disk)| gsc > disk).count();
+        let place = match below {
+            Some(window) => format!("below it from second {:.0}", window as f64 * WINDOW_S),
+            None => format!("above in {above} of {} windows, below in none", windows.len()),
+        };
+        let numbers = format!("at {} s: {place}", gsc.checkpoint_interval_s);
+        Check { agrees: below.is_none() && above > 0, numbers }
+    };
+    pairs(results).into_iter().map(check).collect()
+}
+
+/// Means of a series `[second, tpmC]` over windows of [`WINDOW_S`] from second 0; a window without a point counts as 0.
+pub fn windows(series: &[[f64; 2]]) -> Vec<f64> {
+    let end = series.iter().map(|[second, _]| *second).fold(0.0, f64::max);
+    let count = if series.is_empty() { 0 } else { (end / WINDOW_S) as usize + 1 };
+    let mean = |window: usize| {
+        let inside = |second: f64| (second / WINDOW_S) as usize == window;
+        let (sum, points) = series
+            .iter()
+            .filter(|[second, _]| inside(*second))
+            .fold((0.0, 0u32), |(sum, points), [_, tpmc]| (sum + tpmc, points + 1));
+        if points == 0 { 0.0 } else { sum / f64::from(points) }
+    };
+    (0..count).map(mean).collect()
+}
+
+#[cfg(test)]
+#[path = "restart_tests.rs"]
+mod tests;

@@ -1,0 +1,71 @@
+use super::super::System;
+use super::*;
+use crate::paper::claim::tests::{assert_tolerances_decide, outcome_of};
+use crate::paper::{Outcome, judged};
+
+/// A run that finds so many of the DRAM misses after `warm_s`.
+fn measured(system: System, throughput: f64, response_us: f64, warm_s: f64) -> Measured {
+    Measured {
+        system,
+        throughput,
+        response_us,
+        hit_rate: 0.5,
+        throughput_curve: Vec::new(),
+        hit_curve: vec![(0.0, 0.0), (warm_s, 0.46), (100.0, 0.5)],
+        traffic_mib_s: [2.5, 22.0, 14.0, 17.0],
+        flash_written_mib: if system == System::Sce { 100.0 } else { 900.0 },
+    }
+}
+
+/// As the paper says.
+fn as_said() -> Runs {
+    let flashcache = |throughput| measured(System::WRITE_THROUGH, throughput, 100.0, 50.0);
+    let sce = |throughput| measured(System::Sce, throughput, 100.0, 20.0);
+    Runs {
+        none: measured(System::NoCache, 100.0, 100.0, 0.0),
+        flashcache: [flashcache(77.4), flashcache(90.5), flashcache(139.0)],
+        sce: [sce(132.0), sce(189.0)],
+        oltp: [
+            measured(System::NoCache, 100.0, 100.0, 0.0),
+            measured(System::WRITE_THROUGH, 20.9, 1400.0, 0.0),
+            measured(System::WRITE_BACK, 150.0, 90.0, 0.0),
+            measured(System::Sce, 401.7, 45.0, 0.0),
+        ],
+    }
+}
+
+#[test]
+fn tolerances_decide() {
+    assert_tolerances_decide(CLAIMS, &as_said());
+}
+
+#[test]
+fn each_claim_fails_on_evidence_that_contradicts_it() {
+    let spoilers: [(&str, fn(&mut Runs)); 10] = [
+        ("sce.figure1.flashcache-slower", |r| r.flashcache[1].throughput = 101.0),
+        ("sce.figure4.sce-faster", |r| r.sce[0].throughput = 99.0),
+        ("sce.figure4.writes-per-read", |r| r.flashcache[0].traffic_mib_s[1] = 7.0),
+        ("sce.figure5.both-faster", |r| r.sce[1].throughput = 138.0),
+        ("sce.figure5.warm-first", |r| r.sce[1].hit_curve[1].0 = 51.0),
+        ("sce.figures4-5.fewer-writes", |r| r.sce[0].flash_written_mib = 901.0),
+        ("sce.figure6.several-times", |r| r.oltp[3].throughput = 199.0),
+        ("sce.figure6.flashcache-slower", |r| r.oltp[1].throughput = 101.0),
+        ("sce.figure6.over-write-back", |r| r.oltp[2].throughput = 402.0),
+        ("sce.figure6.response", |r| r.oltp[3].response_us = 101.0),
+    ];
+    assert_eq!(spoilers.len(), CLAIMS.len(), "a spoiler for each claim");
+    for (id, spoil) in spoilers {
+        let mut runs = as_said();
+        spoil(&mut runs);
+        let judged = judged(CLAIMS, &[&runs]);
+        for other in CLAIMS {
+            let expected = if other.statement.id == id { Outcome::DoesNotHold } else { Outcome::Holds };
+            assert_eq!(
+                outcome_of(&judged, other.statement.id),
+                expected,
+                "{} after {id}",
+                other.statement.id
+            );
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The papers' claims as a catalogue: their ids, their words, and that a chapter leaves none out.
+
+use super::{Paper, assert_complete};
+use crate::paper::{Statement, face, judged, rw};
+use std::collections::HashSet;
+
+fn all() -> impl Iterator<Item = (Paper, Statement)> {
+    Paper::ALL.into_iter().flat_map(|paper| paper.claims().into_iter().map(move |claim| (paper, claim)))
+}
+
+#[test]
+fn an_id_names_one_claim() {
+    let mut ids = HashSet::new();
+    for (_, claim) in all() {
+        assert!(ids.insert(claim.id), "{} names two claims", claim.id);
+    }
+    assert_eq!(ids.len(), 65);
+}
+
+#[test]
+fn two_claims_do_not_say_the_same() {
+    let mut said = HashSet::new();
+    for (_, claim) in all() {
+        assert!(said.insert((claim.source, claim.says)), "{} says what another claim says", claim.id);
+    }
+}
+
+#[test]
+fn an_id_is_the_paper_a_place_and_a_name() {
+    let plain = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    for (paper, claim) in all() {
+        let parts: Vec<&str> = claim.id.split('.').collect();
+        assert_eq!((parts.len(), parts[0]), (3, paper.name()), "{}", claim.id);
+        assert!(parts.into_iter().all(plain), "{}", claim.id);
+    }
+}
+
+#[test]
+fn a_claim_says_where_what_and_why_as_it_is_printed() {
+    for (_, claim) in all() {
+        for words in [claim.source, claim.says, claim.needs].into_iter().chain(claim.reason) {
+            assert!(!words.is_empty() && words.trim() == words && !words.contains("  "), "{claim:?}");
+        }
+        // The report ends the sentence.
+        assert!(!claim.reason.is_some_and(|reason| reason.ends_with('.')), "{claim:?}");
+    }
+}
+
+#[test]
+fn a_chapter_with_all_claims_is_complete() {
+    assert_complete(Paper::Rw, &judged(rw::CLAIMS, &[&[]]));
+}
+
+#[test]
+#[should_panic(expected = "rw: the chapter judges other claims")]
+fn a_claim_left_out_is_noticed() {
+    assert_complete(Paper::Rw, &judged(&rw::CLAIMS[1..], &[&[]]));
+}
+
+#[test]
+#[should_panic(expected = "face: the chapter judges other claims")]
+fn a_list_left_out_is_noticed() {
+    assert_complete(Paper::Face, &face::judged_tpcc(&[]));
+}
