@@ -1,17 +1,21 @@
 //! A claim of a paper as a value, and the one function that judges claims.
 //!
-//! A claim stands in `claims.rs` (or a file of the claims' topic) in the folder of its paper, with the paper's numbers. To add
-//! one:
-//! 1. add a [`Claim`] to a list `CLAIMS` there, in the order of the paper, with an id of its own:
-//!    `paper.place.what`, e.g. "face.table4b.gsc-over-lc" ("s5-3" is §5.3);
-//! 2. write its function `judge` below the list: a [`Check`] for each number, none if the runs do not have the numbers.
-//!    It takes its bounds from the tolerance that it is given, and says nothing of other claims;
-//! 3. run `reproduce`. If the claim does not hold, write into `reason` what is known about it, without a full stop.
+//! A claim stands in the folder of its paper, with the paper's numbers and with the evidence that it is
+//! judged by: results of runs. To add a claim:
+//! 1. Add a [`Claim`] to a list `CLAIMS` of the paper, in the order of the paper. Its id is `paper.place.what`, e.g.
+//!    "face.table4b.gsc-over-lc"; "s5-3" is §5.3.
+//! 2. Write its function `judge` below the list. It returns a [`Check`] for each number, and none if the evidence does not
+//!    have the numbers. It takes bounds from the tolerance that it is given.
+//! 3. Add evidence that contradicts it to the tests of the paper: the claim, and only it, must fail.
+//! 4. Run `reproduce`. If the claim does not hold, write into `reason` what is known about it, without a full stop.
+//! 5. Run the golden tests of the paper with `UPDATE_EXPECT=1` and read the difference.
 //!
-//! A list that is new is also named in `statements` of its paper, and judged in the paper's chapter of `crate::reproduce`.
+//! A new list is also named in `claims` of its paper, and judged in the paper's chapter of `crate::reproduce`.
 //!
-//! Invariants: an id names one claim only. A reason is a field of its claim, so the words of a claim can change and its
-//! reason stays. `crate::reproduce::run` judges each claim of the paper once, in the order of `statements`.
+//! Invariants:
+//! - An id names one claim only.
+//! - A reason is a field of its claim. So the words of a claim can change, and its reason stays.
+//! - [`crate::reproduce::run`] judges each claim of a paper once, in the order of `claims`.
 
 use super::tolerance::Tolerance;
 use super::verdict::{Check, Outcome, Verdict};

@@ -54,7 +54,8 @@ fn the_tolerance_of_the_statement_decides() {
 #[test]
 fn the_json_of_a_claim_is_its_verdict_and_its_reason() {
     let json = serde_json::to_string(&one(&[&[0.75]])).expect("plain values");
-    let expected = r#"{"source":"Paper table 1","claim":"at most a half","outcome":"does_not_hold","numbers":"0.75 ✗","why":"theirs was smaller"}"#;
+    let verdict = r#""claim":"at most a half","outcome":"does_not_hold","numbers":"0.75 ✗""#;
+    let expected = format!(r#"{{"source":"Paper table 1",{verdict},"why":"theirs was smaller"}}"#);
     assert_eq!(json, expected);
 }
 
@@ -63,6 +64,28 @@ pub(crate) fn outcome_of(judged: &[Judged], id: &str) -> Outcome {
     let found: Vec<_> = judged.iter().filter(|judged| judged.verdict.id == id).collect();
     assert_eq!(found.len(), 1, "{id}");
     found[0].verdict.outcome
+}
+
+/// The id of a claim, and how to change evidence so that the claim fails.
+pub(crate) type Spoiler<E> = (&'static str, fn(&mut E));
+
+/// Asserts that each spoiler makes its claim fail, and changes the outcome of no other.
+pub(crate) fn assert_spoiled<E>(
+    spoilers: &[Spoiler<E>],
+    evidence: impl Fn() -> E,
+    judge: impl Fn(&E) -> Vec<Judged>,
+) {
+    let unspoiled = judge(&evidence());
+    for (id, spoil) in spoilers {
+        assert_eq!(outcome_of(&unspoiled, id), Outcome::Holds, "{id}");
+        let mut evidence = evidence();
+        spoil(&mut evidence);
+        let judged = judge(&evidence);
+        for Judged { verdict, .. } in &unspoiled {
+            let expected = if verdict.id == *id { Outcome::DoesNotHold } else { verdict.outcome };
+            assert_eq!(outcome_of(&judged, verdict.id), expected, "{} after {id}", verdict.id);
+        }
+    }
 }
 
 /// Asserts that the bounds of claims come from their tolerances: one that allows nothing makes each claim with a bound fail

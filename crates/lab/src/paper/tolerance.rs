@@ -1,6 +1,9 @@
 //! How far our numbers may be from a paper's words.
 
 /// What a claim allows, as data. Bounds are of a value, or of a value relative to a base.
+///
+/// [`Tolerance::Exact`] and [`Tolerance::Direction`] leave no bound to choose. Claims with them compare their numbers
+/// without asking the tolerance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
     /// The value equals the base: arithmetic, or yes and no.

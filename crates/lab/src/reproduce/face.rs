@@ -25,6 +25,7 @@ const FIGURE_5_PERCENT: f64 = 12.0;
 const TABLE_6_PERCENT: f64 = 8.0;
 /// Disk arrays of figure 5.
 const ARRAYS: [(&str, f64); 4] = [("raid0-4", 4.0), ("raid0-8", 8.0), ("raid0-12", 12.0), ("raid0-16", 16.0)];
+
 /// How much is run.
 struct Plan {
     warehouses: u32,

@@ -14,7 +14,25 @@ fn an_id_names_one_claim() {
     for (_, claim) in all() {
         assert!(ids.insert(claim.id), "{} names two claims", claim.id);
     }
-    assert_eq!(ids.len(), 65);
+}
+
+#[test]
+fn the_golden_verdicts_are_of_these_claims() {
+    for paper in Paper::ALL {
+        let golden = match paper {
+            Paper::Face => include_str!("../../tests/golden/reproduce-face.txt"),
+            Paper::Rw => include_str!("../../tests/golden/reproduce-rw.txt"),
+            Paper::ThreeLayer => include_str!("../../tests/golden/reproduce-3la.txt"),
+            Paper::Sce => include_str!("../../tests/golden/reproduce-sce.txt"),
+            Paper::Sbp => include_str!("../../tests/golden/reproduce-sbp.txt"),
+        };
+        let claims = paper.claims();
+        assert_eq!(golden.lines().count(), claims.len(), "{}", paper.name());
+        for (line, claim) in golden.lines().zip(claims) {
+            let words = format!(": {}: {}", claim.source, claim.says);
+            assert!(line.ends_with(&words), "{} is not the claim of: {line}", claim.id);
+        }
+    }
 }
 
 #[test]

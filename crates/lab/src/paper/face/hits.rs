@@ -63,7 +63,8 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
             tolerance: Tolerance::Between(super::DUPLICATES_AT_16.0, super::DUPLICATES_AT_16.1),
             needs: "--system face --flash-percent 16",
             reason: Some(
-                "duplicates grow with the share of dirty evictions and with the database's turnover, which is faster here",
+                "duplicates grow with the share of dirty evictions and with the database's turnover, which is faster \
+                 here",
             ),
         },
         judge: duplicates,

@@ -48,7 +48,8 @@ pub(crate) const CLAIMS: &[Claim<Machines>] = &[
         statement: Statement {
             id: "face.s2-2.break-even",
             source: "FaCE §2.2",
-            says: "break-even 1 + θ = (1 + δ)^x with x ≈ 1.006 (reads) and 1.025 (writes), for a lone request of the disk",
+            says: "break-even 1 + θ = (1 + δ)^x with x ≈ 1.006 (reads) and 1.025 (writes), for a lone request of the \
+                   disk",
             tolerance: Tolerance::Below(0.003),
             needs: "nothing",
             reason: None,
@@ -59,8 +60,8 @@ pub(crate) const CLAIMS: &[Claim<Machines>] = &[
         statement: Statement {
             id: "face.table5.more-flash",
             source: "FaCE table 5",
-            says: "more flash (4 % of the database a step, face-gsc) gives more tpmC than more DRAM for the same money (0.4 % a \
-                   step, disk-only)",
+            says: "more flash (4 % of the database a step, face-gsc) gives more tpmC than more DRAM for the same \
+                   money (0.4 % a step, disk-only)",
             tolerance: Tolerance::Direction,
             needs: "face-gsc at 4, 8 … 20 %",
             reason: None,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::paper::claim::tests::{assert_tolerances_decide, outcome_of};
+use crate::paper::claim::tests::{Spoiler, assert_spoiled, assert_tolerances_decide};
 use crate::paper::face::{FLASH_PERCENTS, GSC_TPMC};
 use crate::paper::{Outcome, judged};
 
@@ -43,20 +43,12 @@ fn tolerances_decide() {
 
 #[test]
 fn each_claim_fails_on_results_that_contradict_it() {
-    let spoilers: [(&str, fn(&mut Machines)); 3] = [
+    let spoilers: [Spoiler<Machines>; 3] = [
         ("face.table5.more-flash", |m| m.dram[4].tpmC = 5571.0),
         ("face.figure5.gsc-scales", |m| m.arrays[2].1[2].tpmC = 3199.0),
         ("face.figure5.lc-stops", |m| m.arrays[3].1[1].tpmC = 3301.0),
     ];
-    for (id, spoil) in spoilers {
-        let mut machines = as_drawn();
-        spoil(&mut machines);
-        let judged = judged(CLAIMS, &[&machines]);
-        for claim in CLAIMS {
-            let expected = if claim.statement.id == id { Outcome::DoesNotHold } else { Outcome::Holds };
-            assert_eq!(outcome_of(&judged, claim.statement.id), expected, "after {id}");
-        }
-    }
+    assert_spoiled(&spoilers, as_drawn, |machines| judged(CLAIMS, &[machines]));
 }
 
 #[test]

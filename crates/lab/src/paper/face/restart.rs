@@ -33,8 +33,8 @@ pub(super) const CLAIMS: &[Claim<[RestartResult]>] = &[
             tolerance: Tolerance::AtLeast(REDO_FROM_FLASH_MIN),
             needs: "--system face-gsc",
             reason: Some(
-                "a small database is turned over many times between checkpoints; pages that left the flash come from disk or \
-                 from their images in the log",
+                "a small database is turned over many times between checkpoints; pages that left the flash come from \
+                 disk or from their images in the log",
             ),
         },
         judge: redo_from_flash,
@@ -54,7 +54,8 @@ pub(super) const CLAIMS: &[Claim<[RestartResult]>] = &[
         statement: Statement {
             id: "face.figure6.above-disk-only",
             source: "FaCE figure 6",
-            says: "after a kill, face-gsc's tpmC is above disk-only's at all times (windows of 10 s; equal while both are down)",
+            says: "after a kill, face-gsc's tpmC is above disk-only's at all times (windows of 10 s; equal while both \
+                   are down)",
             tolerance: Tolerance::Direction,
             needs: "--system disk-only,face-gsc",
             reason: None,

@@ -78,8 +78,8 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
         statement: Statement {
             id: "rw.table5-2.levels",
             source: "RW §4.2, table 5.2",
-            says: "rwfdb reduces CLWA, while its FLWA is larger than flashtier's (so the text and table 5.2; in table 5.1 it is \
-                   smaller)",
+            says: "rwfdb reduces CLWA, while its FLWA is larger than flashtier's (so the text and table 5.2; in table \
+                   5.1 it is smaller)",
             tolerance: Tolerance::Direction,
             needs: NEEDS,
             reason: None,
@@ -94,7 +94,8 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
             tolerance: RESPONSE_RATIO,
             needs: NEEDS,
             reason: Some(
-                "the ratio depends on the latency of the storage behind, which the thesis does not give: see the sweep of the full run",
+                "the ratio depends on the latency of the storage behind, which the thesis does not give: see the \
+                 sweep of the full run",
             ),
         },
         judge: response,
@@ -118,8 +119,8 @@ pub(crate) const CLAIMS: &[Claim<[RwRow]>] = &[
             tolerance: Tolerance::AtMost(0.5),
             needs: NEEDS,
             reason: Some(
-                "most of FlashTier's evictions here make room for reads that miss, which a write buffer does not change; and below a \
-                 buffer pool few pages are written again within 8 MB of writes",
+                "most of FlashTier's evictions here make room for reads that miss, which a write buffer does not \
+                 change; and below a buffer pool few pages are written again within 8 MB of writes",
             ),
         },
         judge: buffer_collections,

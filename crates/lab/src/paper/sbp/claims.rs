@@ -15,12 +15,13 @@ pub(crate) const CLAIMS: &[Claim<Evidence>] = &[
         statement: Statement {
             id: "sbp.figure4.metadata",
             source: "SBP figure 4",
-            says: "the medium of the slot directory makes no visible difference: SLC and MLC lose less than 5 % against DRAM",
+            says: "the medium of the slot directory makes no visible difference: SLC and MLC lose less than 5 % \
+                   against DRAM",
             tolerance: Tolerance::AtLeast(1.0 - NOTICEABLE),
             needs: "nothing",
             reason: Some(
-                "the directory's writes are two for each page that enters, and each is waited for; on a small database many pages \
-                 enter",
+                "the directory's writes are two for each page that enters, and each is waited for; on a small \
+                 database many pages enter",
             ),
         },
         judge: metadata,
@@ -51,7 +52,8 @@ pub(crate) const CLAIMS: &[Claim<Evidence>] = &[
         statement: Statement {
             id: "sbp.figure7.redo-from-flash",
             source: "SBP figure 7",
-            says: "with the slot directory flash is read from the first second of recovery, and serves more of redo than without it",
+            says: "with the slot directory flash is read from the first second of recovery, and serves more of redo \
+                   than without it",
             tolerance: Tolerance::Direction,
             needs: "nothing",
             reason: None,
@@ -62,7 +64,8 @@ pub(crate) const CLAIMS: &[Claim<Evidence>] = &[
         statement: Statement {
             id: "sbp.figure9.shutdown",
             source: "SBP figure 9",
-            says: "after a shutdown a warm restart beats a cold one at first; the cold one reaches its rate in the end (95 % of it)",
+            says: "after a shutdown a warm restart beats a cold one at first; the cold one reaches its rate in the \
+                   end (95 % of it)",
             tolerance: Tolerance::AtLeast(REACHED),
             needs: "nothing",
             reason: Some("a cache of this size fills within seconds, and single points scatter"),
@@ -116,7 +119,7 @@ fn stable(evidence: &Evidence, tolerance: Tolerance) -> Vec<Check> {
 
 fn redo_from_flash(evidence: &Evidence, _: Tolerance) -> Vec<Check> {
     let [warm, cold] = &evidence.crash;
-    let (with, without) = (warm.from_flash(), cold.from_flash());
+    let (with, without) = (warm.redo_share_from_flash(), cold.redo_share_from_flash());
     let numbers = format!("{:.0} % and {:.0} % of redo's pages", with * 100.0, without * 100.0);
     vec![Check { agrees: warm.redo_from_flash > 0 && with > without, numbers }]
 }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::paper::claim::tests::{assert_tolerances_decide, outcome_of};
-use crate::paper::{Outcome, judged};
+use crate::paper::claim::tests::{Spoiler, assert_spoiled, assert_tolerances_decide};
+use crate::paper::judged;
 
 /// A restart that takes `seconds`, then ten points that rise by `step` to 1,000 tpmC.
 fn restarted(warm: bool, seconds: f64, step: f64) -> Restarted {
@@ -35,7 +35,7 @@ fn tolerances_decide() {
 
 #[test]
 fn each_claim_fails_on_evidence_that_contradicts_it() {
-    let spoilers: [(&str, fn(&mut Evidence)); 6] = [
+    let spoilers: [Spoiler<Evidence>; 6] = [
         ("sbp.figure4.metadata", |e| e.metadata[2] = 949.0),
         ("sbp.figure6.recovery", |e| e.crash[0].restart_s = 301.0),
         ("sbp.figure6.stable", |e| e.crash[0].tpmc.iter_mut().take(9).for_each(|point| point.0 += 90.0)),
@@ -44,13 +44,5 @@ fn each_claim_fails_on_evidence_that_contradicts_it() {
         ("sbp.s4.consistent", |e| e.shutdown[1].consistent = false),
     ];
     assert_eq!(spoilers.len(), CLAIMS.len(), "a spoiler for each claim");
-    for (id, spoil) in spoilers {
-        let mut evidence = as_drawn();
-        assert_eq!(outcome_of(&judged(CLAIMS, &[&evidence]), id), Outcome::Holds, "{id}");
-        spoil(&mut evidence);
-        for other in CLAIMS {
-            let expected = if other.statement.id == id { Outcome::DoesNotHold } else { Outcome::Holds };
-            assert_eq!(outcome_of(&judged(CLAIMS, &[&evidence]), other.statement.id), expected, "{id}");
-        }
-    }
+    assert_spoiled(&spoilers, as_drawn, |evidence| judged(CLAIMS, &[evidence]));
 }

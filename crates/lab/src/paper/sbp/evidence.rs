@@ -41,7 +41,7 @@ pub(crate) struct Restarted {
 
 impl Restarted {
     /// The share of redo's pages that came from flash.
-    pub fn from_flash(&self) -> f64 {
+    pub fn redo_share_from_flash(&self) -> f64 {
         self.redo_from_flash as f64 / self.redo_pages.max(1) as f64
     }
 

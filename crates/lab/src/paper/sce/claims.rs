@@ -107,7 +107,8 @@ pub(crate) const CLAIMS: &[Claim<Runs>] = &[
             tolerance: Tolerance::Direction,
             needs: "nothing",
             reason: Some(
-                "what flashcache saves the volume in write-back depends on how much is written, which the paper does not say",
+                "what flashcache saves the volume in write-back depends on how much is written, which the paper does \
+                 not say",
             ),
         },
         judge: over_write_back,

@@ -1,7 +1,7 @@
 use super::super::System;
 use super::*;
-use crate::paper::claim::tests::{assert_tolerances_decide, outcome_of};
-use crate::paper::{Outcome, judged};
+use crate::paper::claim::tests::{Spoiler, assert_spoiled, assert_tolerances_decide};
+use crate::paper::judged;
 
 /// A run that finds so many of the DRAM misses after `warm_s`.
 fn measured(system: System, throughput: f64, response_us: f64, warm_s: f64) -> Measured {
@@ -41,7 +41,7 @@ fn tolerances_decide() {
 
 #[test]
 fn each_claim_fails_on_evidence_that_contradicts_it() {
-    let spoilers: [(&str, fn(&mut Runs)); 10] = [
+    let spoilers: [Spoiler<Runs>; 10] = [
         ("sce.figure1.flashcache-slower", |r| r.flashcache[1].throughput = 101.0),
         ("sce.figure4.sce-faster", |r| r.sce[0].throughput = 99.0),
         ("sce.figure4.writes-per-read", |r| r.flashcache[0].traffic_mib_s[1] = 7.0),
@@ -54,18 +54,5 @@ fn each_claim_fails_on_evidence_that_contradicts_it() {
         ("sce.figure6.response", |r| r.oltp[3].response_us = 101.0),
     ];
     assert_eq!(spoilers.len(), CLAIMS.len(), "a spoiler for each claim");
-    for (id, spoil) in spoilers {
-        let mut runs = as_said();
-        spoil(&mut runs);
-        let judged = judged(CLAIMS, &[&runs]);
-        for other in CLAIMS {
-            let expected = if other.statement.id == id { Outcome::DoesNotHold } else { Outcome::Holds };
-            assert_eq!(
-                outcome_of(&judged, other.statement.id),
-                expected,
-                "{} after {id}",
-                other.statement.id
-            );
-        }
-    }
+    assert_spoiled(&spoilers, as_said, |runs| judged(CLAIMS, &[runs]));
 }

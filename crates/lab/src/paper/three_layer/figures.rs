@@ -17,7 +17,8 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
         statement: Statement {
             id: "3la.figures3-4.disk-time",
             source: "3LA figures 3, 4",
-            says: "once the flash of n = 8 holds all pages, twice the money saves less than 1 % of the disk's time (glb, loc)",
+            says: "once the flash of n = 8 holds all pages, twice the money saves less than 1 % of the disk's time \
+                   (glb, loc)",
             tolerance: Tolerance::Below(NOTHING_OF_DISK),
             needs: "the trace",
             reason: None,
@@ -34,9 +35,9 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
             tolerance: Tolerance::Below(NOTHING),
             needs: "the trace",
             reason: Some(
-                "twice the money doubles DRAM as well, so fewer pages go to and from flash; glb, which writes a page to flash for each that \
-                 DRAM takes in, gains most. Disk accesses, which the paper's reason is about, do not fall, and the gain is a share \
-                 of the chart's height that nobody would see",
+                "twice the money doubles DRAM as well, so fewer pages go to and from flash; glb, which writes a page \
+                 to flash for each that DRAM takes in, gains most. Disk accesses, which the paper's reason is about, \
+                 do not fall, and the gain is a share of the chart's height that nobody would see",
             ),
         },
         judge: |workloads, tolerance| {

@@ -38,7 +38,8 @@ pub(super) const CLAIMS: &[Claim<[Workload]>] = &[
         statement: Statement {
             id: "3la.figures2a-3.beats-two-layers",
             source: "3LA figures 2a, 3",
-            says: "three layers of n = 2 and n = 8 are faster than two of the same money, as long as two do not hold all pages",
+            says: "three layers of n = 2 and n = 8 are faster than two of the same money, as long as two do not hold \
+                   all pages",
             tolerance: Tolerance::Direction,
             needs: "the trace",
             reason: None,

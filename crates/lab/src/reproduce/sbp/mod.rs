@@ -188,7 +188,7 @@ fn rows(evidence: &Evidence) -> Rows {
             format!("redo from flash, {word}"),
             ("%", 1),
             None,
-            Some(restarted.from_flash() * 100.0),
+            Some(restarted.redo_share_from_flash() * 100.0),
         );
         rows.add("SBP figure 7", format!("first flash reads, {word}"), ("pages/s", 0), None, reads);
     }
