@@ -13,7 +13,7 @@ use crate::disk::{DiskPages, DurableNotes, LabelState, disk_error, read_label, w
 use crate::metrics::Tallies;
 use crate::signal::Signal;
 use crate::syncs::Syncs;
-use crate::{TierError, TierOptions, points, recover};
+use crate::{TierError, TierOptions, claim, points, recover};
 use entresol_core::{Directory, Partition, Placement, PolicyKind, Position, mutant, region_bytes};
 use entresol_device::Device;
 use entresol_format::Layout;
@@ -79,7 +79,10 @@ pub(crate) fn create(
     options.validate()?;
     check_size(&*flash, &options.layout())?;
     let label = match read_label(&*disk)? {
-        LabelState::Blank => new_label(options.page_bytes),
+        LabelState::Blank => {
+            claim::disk(&*disk, options.overwrite)?;
+            new_label(options.page_bytes)
+        }
         _ => expect_label(&*disk, options.page_bytes)?,
     };
     if label.dirty_possible {
@@ -91,8 +94,9 @@ pub(crate) fn create(
         )));
     }
     let old = read_newest(&*flash)?.0;
-    if let Some(refusal) = old.as_ref().and_then(|old| needed_elsewhere(old, label.disk)) {
-        return Err(refusal);
+    match &old {
+        None => claim::flash(&*flash, options.overwrite)?,
+        Some(old) => needed_elsewhere(old, label.disk).map_or(Ok(()), Err)?,
     }
     format(flash, disk, options, label, old.map_or(0, |old| old.sequence))
 }
@@ -258,6 +262,7 @@ fn open_blank(
             label.disk, label.cache
         )));
     }
+    claim::flash(&*flash, options.overwrite)?;
     check_size(&*flash, &options.layout())?;
     points::OPEN_BLANK_FORMATTED.reach();
     report.notices.push("the flash device held no cache: a new, empty one was made".to_owned());
