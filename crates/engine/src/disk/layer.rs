@@ -61,6 +61,7 @@ impl DiskLayer {
             }
             LabelState::Unreadable(_) if overwrite => {}
             LabelState::Unreadable(why) => {
+                claim::disk(&*disk, overwrite)?;
                 return Err(TierError::Refused(format!(
                     "the disk holds something that is no label that can be read ({why}): nothing was written; is it the right \
                      device? If what lies there is not wanted any more, overwrite its first MiB with zeros, or ask for \

@@ -83,6 +83,7 @@ pub(crate) fn create(
             claim::disk(&*disk, options.overwrite)?;
             new_label(options.page_bytes)
         }
+        LabelState::Unreadable(_) if options.overwrite => new_label(options.page_bytes),
         _ => expect_label(&*disk, options.page_bytes)?,
     };
     if label.dirty_possible {
