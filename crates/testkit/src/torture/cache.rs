@@ -179,6 +179,7 @@ impl fmt::Display for Cache {
                 fragment_pages,
                 workers,
                 pace_permille,
+                overwrite: _,
             }) => {
                 write!(
                     f,
