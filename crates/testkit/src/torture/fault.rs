@@ -107,7 +107,9 @@ impl FaultKind {
             Fault::WriteError => FaultKind::WriteError,
             Fault::NoSpace => FaultKind::NoSpace,
             Fault::SyncError => FaultKind::SyncError,
-            Fault::SyncErrorLosingWrites | Fault::SyncLies => FaultKind::SyncErrorLosingWrites,
+            Fault::SyncErrorLosingWrites | Fault::SyncErrorKeepingPages | Fault::SyncLies => {
+                FaultKind::SyncErrorLosingWrites
+            }
             Fault::LostWrite => FaultKind::LostWrite,
             Fault::MisdirectedWrite => FaultKind::MisdirectedWrite,
             Fault::DuplicatedWrite => FaultKind::DuplicatedWrite,
