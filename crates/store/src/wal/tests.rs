@@ -1,12 +1,15 @@
 //! The log against a model: whatever is torn, a restart finds a prefix of what was appended, and all that was flushed.
 
-use super::log::{Draft, Resume};
+use super::log::{Draft, Resume, clear_behind};
 use super::master::Master;
+use super::ring::Ring;
 use super::scan::LogScan;
-use super::{FIRST_LSN, LOG_START, RecordKind, Wal, pieces, record};
-use crate::TxnId;
+use super::session::Found;
+use super::{FIRST_LSN, LOG_START, RecordKind, Wal, record};
+use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
-use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_engine::Uuid;
 use std::sync::Arc;
 
 fn device(memory: MemoryDevice, plan: &Arc<FaultPlan>) -> Arc<FaultyDevice> {
@@ -16,6 +19,17 @@ fn device(memory: MemoryDevice, plan: &Arc<FaultPlan>) -> Arc<FaultyDevice> {
 fn new_log() -> (Arc<FaultyDevice>, Arc<FaultPlan>) {
     let plan = Arc::new(FaultPlan::none());
     (device(MemoryDevice::new("log", LOG_START + (1 << 20)), &plan), plan)
+}
+
+fn create(log: Arc<dyn Device>, page_bytes: u32) -> Result<Wal, StoreError> {
+    Wal::create(log, page_bytes, Uuid::NIL, |_, _| Ok(()))
+}
+
+/// As a restart does between its passes and its first record.
+fn resume(log: Arc<dyn Device>, mut master: Master, end: Lsn, oldest: Lsn) -> Wal {
+    clear_behind(&*log, &master, end).unwrap();
+    let found = Resume { end, oldest, redo_point: oldest, session: Found::Same };
+    Wal::resume(log, &mut master, found, |_, _| Ok(())).unwrap()
 }
 
 fn append(wal: &Wal, txn: u64, payload: &[u8]) -> Lsn {
@@ -35,13 +49,17 @@ fn read(device: &FaultyDevice, master: &Master, at: Lsn) -> (Vec<(Lsn, u64, Vec<
         end = Lsn((header.lsn.0 + header.length as u64).next_multiple_of(8));
         records.push((header.lsn, header.txn.0, payload.to_vec()));
     }
+    scan.check_end(master, end, epoch).unwrap();
     (records, end)
 }
 
 #[test]
 fn pieces_split_where_the_area_wraps() {
-    assert_eq!(pieces(1024, 512, 4096), [(LOG_START + 1024, 512), (LOG_START, 0)]);
-    assert_eq!(pieces(4096 * 7 + 3584, 1024, 4096), [(LOG_START + 3584, 512), (LOG_START, 512)]);
+    let mut ring = Ring { area: 4096, shift: 0 };
+    assert_eq!(ring.pieces(1024, 512), [(LOG_START + 1024, 512), (LOG_START, 0)]);
+    assert_eq!(ring.pieces(4096 * 7 + 3584, 1024), [(LOG_START + 3584, 512), (LOG_START, 512)]);
+    ring.shift = 3072;
+    assert_eq!(ring.pieces(4096 * 7 + 512, 1024), [(LOG_START + 3584, 512), (LOG_START, 512)]);
 }
 
 #[test]
@@ -53,7 +71,7 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
     };
     for _ in 0..60 {
         let (mut log, plan) = new_log();
-        let mut wal = Wal::create(log.clone(), 4096).unwrap();
+        let mut wal = create(log.clone(), 4096).unwrap();
         // As a checkpoint would.
         let mut oldest = append(&wal, 0, b"checkpoint");
         wal.flush(oldest).unwrap();
@@ -95,7 +113,7 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
             assert_eq!(found, model[..found.len()], "a prefix of what was appended");
             model.truncate(found.len());
             flushed = found.len();
-            wal = Wal::resume(log.clone(), master, Resume { end, oldest, redo_point: oldest }).unwrap();
+            wal = resume(log.clone(), master, end, oldest);
             assert!(wal.end() >= end);
         }
         assert!(count > 100);
@@ -105,7 +123,7 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
 #[test]
 fn a_leftover_with_the_right_place_is_told_by_its_epoch() {
     let (log, plan) = new_log();
-    let wal = Wal::create(log.clone(), 4096).unwrap();
+    let wal = create(log.clone(), 4096).unwrap();
     let first = append(&wal, 1, b"checkpoint");
     wal.flush(first).unwrap();
     wal.set_checkpoint(first, first).unwrap();
@@ -120,7 +138,7 @@ fn a_leftover_with_the_right_place_is_told_by_its_epoch() {
     let (found, end) = read(&log, &master, first);
     assert_eq!(found.iter().map(|(_, txn, _)| *txn).collect::<Vec<_>>(), [1, 2]);
     // A new record exactly where the lost one was: what lies behind it is of another life.
-    let wal = Wal::resume(log.clone(), master, Resume { end, oldest: first, redo_point: first }).unwrap();
+    let wal = resume(log.clone(), master, end, first);
     wal.flush(append(&wal, 5, &sector(5))).unwrap();
     let (found, _) = read(&log, &Master::read(&*log).unwrap().unwrap(), first);
     assert_eq!(found.iter().map(|(_, txn, _)| *txn).collect::<Vec<_>>(), [1, 2, 5]);
@@ -129,7 +147,7 @@ fn a_leftover_with_the_right_place_is_told_by_its_epoch() {
 #[test]
 fn the_log_is_never_overwritten_where_it_is_needed() {
     let (log, _) = new_log();
-    let wal = Wal::create(log.clone(), 4096).unwrap();
+    let wal = create(log.clone(), 4096).unwrap();
     assert_eq!(wal.end(), Lsn(FIRST_LSN));
     let refused = (0..2000u64).find_map(|number| wal.flush(append(&wal, number, &[1; 1000])).err());
     assert!(matches!(refused, Some(crate::StoreError::LogFull { capacity, .. }) if capacity == 1 << 20));
@@ -139,14 +157,14 @@ fn the_log_is_never_overwritten_where_it_is_needed() {
 #[test]
 fn a_log_too_small_for_images_of_pages_is_refused() {
     let (log, _) = new_log();
-    let refused = Wal::create(log, 32768).err().map(|error| error.to_string());
+    let refused = create(log, 32768).err().map(|error| error.to_string());
     assert!(refused.is_some_and(|why| why.contains(&(LOG_START + 256 * 32768).to_string())));
 }
 
 #[test]
 fn a_record_is_refused_when_the_redo_point_has_moved() {
     let (log, _) = new_log();
-    let wal = Wal::create(log, 4096).unwrap();
+    let wal = create(log, 4096).unwrap();
     let seen = wal.redo_point();
     append(&wal, 1, &[]);
     let (moved, ()) = wal.set_redo_point(|| ());
