@@ -29,7 +29,7 @@ use crate::txn::undo::Undo;
 use crate::wal::log::{Resume, clear_behind};
 use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
-use crate::wal::{RecordHeader, RecordKind, Wal};
+use crate::wal::{RecordHeader, RecordKind, Wal, session};
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId, points};
 use entresol_core::{Lsn, mutant};
 use entresol_device::Device;
@@ -62,7 +62,7 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
             master.page_bytes, options.page_bytes
         )));
     }
-    let session = master.check_binding(&parts.layer.binding()?)?;
+    let found = master.check_binding(&parts.layer.binding()?)?;
     let mut scan = LogScan::new(device, &master);
     let checkpoint = read_checkpoint(&mut scan, &master)?;
     let pool = Pool::new(parts.layer.clone(), &options);
@@ -74,9 +74,13 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     pool.set_redoing(true);
     redo(&pool, &mut scan, &checkpoint, &mut history)?;
     pool.set_redoing(false);
-    let resume =
-        Resume { end: history.end, oldest: checkpoint.oldest(), redo_point: checkpoint.redo_point, session };
-    let bind = |log, session| Ok(parts.layer.bind_log(log, session)?);
+    let resume = Resume {
+        end: history.end,
+        oldest: checkpoint.oldest(),
+        redo_point: checkpoint.redo_point,
+        session: found,
+    };
+    let bind = |log, session| session::bind(&*parts.layer, log, session);
     let wal = Arc::new(Wal::resume(parts.log.clone(), &mut master, resume, bind)?);
     pool.set_wal(wal.clone());
     let redone = entresol_runtime::now();

@@ -9,7 +9,7 @@ use crate::page::op::PageOp;
 use crate::page::{bitmap, bytes::u32_at, meta};
 use crate::pool::Pool;
 use crate::space::Space;
-use crate::wal::{RecordKind, Wal};
+use crate::wal::{RecordKind, Wal, session};
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Txn, TxnId, recovery};
 use entresol_core::{Lsn, PageId};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Store {
         if !options.overwrite {
             crate::blank::refuse_unless_free(&*parts.log, disk)?;
         }
-        let bind = |log, session| Ok(parts.layer.bind_log(log, session)?);
+        let bind = |log, session| session::bind(&*parts.layer, log, session);
         let wal = Arc::new(Wal::create(parts.log, options.page_bytes, disk, bind)?);
         let pool = Pool::new(parts.layer, &options);
         pool.set_wal(wal.clone());

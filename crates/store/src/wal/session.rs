@@ -9,18 +9,21 @@
 //! |---|---|---|---|
 //! | 0 | the state that an open finds | 7, begun | 7 |
 //! | 1 | master record: session 8, not begun | 8, not begun | 7 |
-//! | 2 | the disk's label: session 8 | 8, not begun | 8 |
+//! | 2 | both copies of the disk's label: session 8 | 8, not begun | 8 |
 //! | 3 | master record: session 8, begun | 8, begun | 8 |
 //! | 4 | only now records are appended | 8, begun | 8 |
 //!
 //! 1. Power fails after step 1. The log is one session ahead of the disk, and "not begun" tells that session 8 has written
 //!    nothing. The open is accepted.
-//! 2. Somebody takes yesterday's disk (session 7) and today's log (session 8, begun). The log has left out what it knew
-//!    to be on today's disk. "Begun" tells this case from the first one, and the open is refused.
+//! 2. Somebody takes yesterday's disk (session 7) and today's log (session 8, begun). The log no longer has
+//!    changes that a checkpoint brought to today's disk. "Begun" tells this case from the first one, and the open is refused.
 //! 3. Somebody takes today's disk (8) and yesterday's log (7). The log's session is the lower one: refused.
 //! 4. Power fails after step 1, and somebody copies the log (8, not begun). The next open finishes session 8 with step 2
 //!    and begins session 9; it does not use 8 again. So the copy is refused with any later disk. If session 8 were used
 //!    again, a disk of its end (8) would be accepted with the copy.
+//!
+//! 5. The newer copy of the label is damaged. If only that copy named session 8, the disk would pass for one of session 7:
+//!    today's log would be refused and yesterday's accepted. So step 2 writes both copies.
 //!
 //! A new log begins with its master records erased. Then the label names the log and session 1, and then the first master
 //! record says session 1, begun. Power fails in between: there is no master record, and the open says so.
@@ -28,7 +31,7 @@
 use super::master::Master;
 use crate::{StoreError, points};
 use entresol_core::mutant;
-use entresol_engine::{Binding, Uuid};
+use entresol_engine::{Binding, Layer, Uuid};
 
 /// Whether the last open was cut off between the log and the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,14 @@ pub(crate) enum Found {
     Same,
     /// The log is one session ahead, which has not begun: the disk's label is to follow.
     Unfinished,
+}
+
+/// Makes the disk's label name `log` and `session`, durably and in both of its copies.
+pub(crate) fn bind(layer: &dyn Layer, log: Uuid, session: u64) -> Result<(), StoreError> {
+    // Each call writes one copy, in turn.
+    layer.bind_log(log, session)?;
+    layer.bind_log(log, session)?;
+    Ok(())
 }
 
 impl Master {

@@ -116,8 +116,8 @@ impl StoreRun {
         let parts = Parts { layer, log: machine.log() };
         // The log has records of the store before, and no master record if its making was cut off.
         let options = Options { overwrite: true, ..self.bank.options() };
-        let store = Store::create(parts, options)
-            .map_err(|error| format!("making the store anew: {error}"))?;
+        let store =
+            Store::create(parts, options).map_err(|error| format!("making the store anew: {error}"))?;
         let oracle = self.bank.load(&store)?;
         store.shutdown().map_err(|error| error.to_string())?;
         Ok(oracle)
