@@ -48,7 +48,7 @@ impl Master {
 
     /// Makes a device that may hold the log of another store one without a master record.
     pub(crate) fn erase(device: &dyn Device) -> Result<(), StoreError> {
-        let block = vec![0; unit(device)];
+        let block = vec![0; Self::sector_for(device.geometry()) as usize];
         device.run(&mut [
             Io::Write { offset: 0, data: &block },
             Io::Write { offset: BLOCK_STEP, data: &block },

@@ -36,6 +36,8 @@ pub(crate) struct Wal {
     sector: u64,
     ring: Ring,
     id: u32,
+    /// [`PART_BYTES`], or fewer in tests.
+    pub(super) part_bytes: u64,
     disk: Uuid,
     session: u64,
     tail: TinyMutex<Tail>,
@@ -196,6 +198,7 @@ impl Wal {
             sector: master.sector.into(),
             ring: master.ring(),
             id: master.id,
+            part_bytes: PART_BYTES,
             disk: master.disk,
             session: master.session,
             durable: AtomicU64::new(start),
@@ -226,7 +229,7 @@ impl Wal {
             record.truncate(length);
             return None;
         }
-        if tail.end() - tail.part >= PART_BYTES {
+        if tail.end() - tail.part >= self.part_bytes {
             tail.begin_part(self.sector);
         }
         let lsn = Lsn(tail.end());

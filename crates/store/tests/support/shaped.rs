@@ -58,6 +58,10 @@ impl Device for Shaped {
                 }
                 Io::Write { offset, data } => {
                     aligned(*offset, data.len());
+                    let physical = u64::from(self.physical_bytes);
+                    let whole =
+                        offset.is_multiple_of(physical) && (data.len() as u64).is_multiple_of(physical);
+                    assert!(whole, "a write endangers its neighbours: {} bytes at {offset}", data.len());
                     unreadable.retain(|at| !(*offset..offset + data.len() as u64).contains(at));
                 }
             }
