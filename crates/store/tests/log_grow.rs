@@ -84,34 +84,37 @@ fn a_full_log_opens_on_a_larger_device_and_goes_on() {
     }
 }
 
+/// Power fails at each operation of the log in the restart that moves it, and then at another one of the restart after.
 #[test]
 fn a_move_that_was_cut_off_is_done_again() {
     let (disk, log, rows) = full(true);
-    let (mut halted, mut seed) = (0, 0);
-    // Each of the first operations, when the log moves; later ones now and then.
-    for at in (1..150).chain((150..).step_by(17)) {
-        let mut devices = Devices::over(disk.fork("disk"), larger(&log, 2 * AREA + 8192));
-        let mut ends = false;
-        // Cut off twice, at different operations.
-        for ahead in [at, at / 2 + 1] {
-            devices.inject_at(ahead, None, Fault::Crash, false);
-            let cut = simulate(at, || {
-                drop(ledger::open(devices.disk.clone(), devices.log.clone()).unwrap());
-            });
-            let was_cut = matches!(cut, Outcome::Halted);
-            ends |= ahead == at && !was_cut;
-            halted += u32::from(was_cut);
-            seed += 1;
-            devices = devices.after_crash(&Survival::Seed(seed));
+    let (mut halted, mut at) = (0, 0);
+    loop {
+        let mut reached = 0;
+        for seed in 0..4 {
+            let mut devices = Devices::over(disk.fork("disk"), larger(&log, 2 * AREA + 8192));
+            for ahead in [at + 1, at / (seed + 2) + 1] {
+                devices.inject_at(ahead, Some("log"), Fault::Crash, false);
+                let cut = simulate(at, || {
+                    drop(ledger::open(devices.disk.clone(), devices.log.clone()).unwrap());
+                });
+                let was_cut = matches!(cut, Outcome::Halted);
+                halted += u32::from(was_cut);
+                if was_cut && ahead == at + 1 {
+                    reached = devices.plan.operations();
+                }
+                devices = devices.after_crash(&Survival::Seed(at * 8 + seed));
+            }
+            check(&devices, rows, rows + 20);
+            assert_eq!(report(&devices).area, 2 * AREA);
+            check(&devices.after_crash(&Survival::Seed(seed)), rows + 20, rows + 21);
         }
-        check(&devices, rows, rows + 20);
-        assert_eq!(report(&devices).area, 2 * AREA);
-        check(&devices.after_crash(&Survival::Seed(seed)), rows + 20, rows + 21);
-        if ends {
+        if reached == 0 {
             break;
         }
+        at = reached;
     }
-    assert!(halted > 20);
+    assert!(halted > 100, "{halted}");
 }
 
 #[test]
