@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 /// Where a store lies, and how many bytes of each file or block device it uses. Files are created and grown to that size.
 ///
-/// An existing store is opened with the sizes and the policy it was created with.
+/// An existing store is opened with the sizes and the policy it was created with. Only the log may be larger: the store then
+/// uses all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     disk: (PathBuf, u64),

@@ -6,6 +6,8 @@ use super::ring::Ring;
 use super::scan::LogScan;
 use super::session::Found;
 use super::{FIRST_LSN, LOG_START, RecordKind, Wal, record};
+use crate::checkpoint::CheckpointRecord;
+use crate::recovery::read_checkpoint;
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
@@ -240,6 +242,33 @@ fn a_lost_write_of_a_master_record_is_repeated_once() {
     lose(true);
     let refused = wal.set_checkpoint(lsn, lsn).err().map(|error| error.to_string());
     assert!(refused.as_ref().is_some_and(|why| why.contains("other bytes are read back")), "{refused:?}");
+}
+
+#[test]
+fn a_checkpoint_of_another_disk_or_of_a_later_session_is_refused() {
+    let (disk, other) = (Uuid::from_random(1, 2), Uuid::from_random(3, 4));
+    for (of, session, refused) in [(disk, 1, false), (disk, 2, true), (other, 1, true)] {
+        let (log, _) = new_log();
+        let wal = Wal::create(log.clone(), 4096, disk, |_, _| Ok(())).unwrap();
+        let redo_point = wal.end();
+        let checkpoint = CheckpointRecord { redo_point, next_txn: 1, disk: of, session, active: vec![] };
+        let mut bytes = Vec::new();
+        record::start(&mut bytes);
+        checkpoint.encode(&mut bytes);
+        let draft = Draft { kind: RecordKind::Checkpoint, txn: TxnId::SYSTEM, chain: None, redo_point: None };
+        let lsn = wal.append(&mut bytes, draft).unwrap();
+        wal.flush(lsn).unwrap();
+        wal.set_checkpoint(lsn, redo_point).unwrap();
+        let master = Master::find(&*log).unwrap();
+        let read = read_checkpoint(&mut LogScan::new(&*log, &master), &master);
+        match read {
+            Ok(found) => assert!(!refused && found == checkpoint),
+            Err(StoreError::Corrupt { expected, .. }) => {
+                assert!(refused && expected.contains(&format!("disk {disk}, session 1 or older")));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 #[test]
