@@ -236,11 +236,7 @@ fn redo_once(
     let mut at = checkpoint.redo_point;
     while at < history.end {
         let Some((header, payload)) = scan.next(at, 0)? else {
-            return Err(Stop::Failed(StoreError::Corrupt {
-                place: format!("log at LSN {}", at.0),
-                expected: "the record that was there when the log was read for the first time".into(),
-                found: "no whole record".into(),
-            }));
+            return Err(Stop::Failed(scan.missing(at)));
         };
         at = header.end();
         for_each_change(&header, payload, |page, ops| match history.durable.has(page, header.lsn) {

@@ -13,6 +13,7 @@ const DISK_BYTES: u64 = 8 << 20;
 const LOG_BYTES: u64 = (2 << 20) + 8192;
 const LOG_START: u64 = 8192;
 const ROWS: u32 = 60;
+const UNREADABLE: &str = "an unreadable sector";
 
 /// A database after a crash, its log since the checkpoint, and where the last commit's flush begins.
 struct Crashed {
@@ -72,6 +73,8 @@ impl Crashed {
                 assert!(examined.is_err(), "{how} at LSN {lsn}: examined, and then: {told}");
                 true
             }
+            // The checkpoint's record: there is nothing to begin with.
+            Err(StoreError::Log(_)) if how == UNREADABLE => true,
             Err(error) => panic!("{how} at LSN {lsn}: {error}"),
         }
     }
@@ -101,7 +104,7 @@ fn an_unreadable_sector_of_the_log_is_refused_or_its_end() {
     for sector in (crashed.needed.start / 512 * 512..behind).step_by(512) {
         let log = Shaped::new(faulty(&crashed.log), 512, 512);
         log.make_unreadable(LOG_START + sector);
-        let was_refused = crashed.judge(sector, "an unreadable sector", log.clone());
+        let was_refused = crashed.judge(sector, UNREADABLE, log.clone());
         assert_eq!(was_refused, sector < crashed.last_flush, "at LSN {sector}");
         refused += u32::from(was_refused);
         if sector >= crashed.needed.end {
@@ -110,6 +113,36 @@ fn an_unreadable_sector_of_the_log_is_refused_or_its_end() {
         }
     }
     assert!(refused > 50);
+}
+
+/// The log device fails to read once, or from some read on, and works again after the next power failure.
+#[test]
+fn a_log_device_that_fails_to_read_for_a_while_loses_nothing() {
+    let crashed = crashed();
+    for forever in [false, true] {
+        let mut failed = 0;
+        for at in 1.. {
+            let devices = Devices::over(crashed.disk.fork("disk"), crashed.log.fork("log"));
+            devices.inject_at(at, Some("log"), Fault::ReadError, forever);
+            let opened = simulate(at, || {
+                ledger::open(devices.disk.clone(), devices.log.clone()).map(|store| drop(store.shutdown()))
+            })
+            .unwrap();
+            if let Err(error) = opened {
+                assert!(matches!(error, StoreError::Log(_)), "read {at}: {error}");
+                failed += 1;
+            }
+            if devices.plan.struck() == 0 {
+                break;
+            }
+            for survival in [Survival::None, Survival::All] {
+                let devices = devices.after_crash(&survival);
+                let disk = devices.disk.device.after_crash(&Survival::None);
+                assert_eq!(rows(&disk, devices.log.clone()).unwrap(), ROWS, "read {at}, {survival:?}");
+            }
+        }
+        assert_eq!(failed > 3, forever, "{failed} opens failed");
+    }
 }
 
 /// A write of the log that the device acknowledges and loses, sends elsewhere or carries out twice.

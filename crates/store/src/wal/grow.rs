@@ -10,7 +10,8 @@
 //! 3: the new master record leads to the copy. Both blocks name the new area before a record is appended, so the old place
 //! is overwritten only when it is not needed any more.
 //!
-//! If the extension is too small for the needed part, the log stays as it is; a later restart needs less of it.
+//! If the extension is too small for the needed part, or a sector of that part is unreadable, the log stays as it is. A later
+//! restart needs less of it.
 
 use super::LOG_START;
 use super::master::Master;
@@ -39,7 +40,9 @@ pub(super) fn grow(
     let mut chunk = vec![0; CHUNK.min(end - begin) as usize];
     for at in (begin..end).step_by(CHUNK as usize) {
         let chunk = &mut chunk[..CHUNK.min(end - at) as usize];
-        old.read(device, at, chunk)?;
+        if old.read(device, at, chunk)?.is_some() {
+            return Ok(());
+        }
         new.write(device, at, chunk)?;
     }
     device.sync()?;

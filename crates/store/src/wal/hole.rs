@@ -15,6 +15,9 @@
 //! Damage of the last part is told only if the master record claims it (a clean shutdown ends so), or by a page on disk
 //! whose LSN is beyond the log's end (the buffer pool refuses such pages).
 //!
+//! The place may be unreadable: a power failure can leave unreadable sectors of a torn flush. But if nothing can be read
+//! from there to the end of the look-ahead, the device has failed, and the restart ends with its error.
+//!
 //! Why there is no false alarm. Let X be a place without a whole record, reached by records and padding alone, and let a
 //! whole record R after X claim C. Then everything before C was durable before any byte of R was written:
 //!
@@ -37,6 +40,7 @@ use super::ring::UNREADABLE;
 use super::scan::LogScan;
 use crate::{StoreError, points};
 use entresol_core::{Lsn, mutant};
+use entresol_device::DeviceError;
 
 /// How far after the log's end claims are looked for.
 const LOOK_AHEAD: u64 = PART_BYTES + RECORD_BYTES_MAX as u64;
@@ -45,6 +49,9 @@ impl LogScan<'_> {
     /// Refuses a log that ends at `end`, after records of up to `epoch`, if it was durable beyond.
     pub(crate) fn check_end(&mut self, master: &Master, end: Lsn, epoch: u32) -> Result<(), StoreError> {
         let place = self.past_padding(end)?;
+        if let Some(error) = self.unreadable.take() {
+            self.check_unreadable(place, error)?;
+        }
         let prefix = self.bytes(place, 8, LOOK_AHEAD, 0)?;
         let unreadable = prefix.iter().all(|byte| *byte == UNREADABLE);
         let silent = match unreadable {
@@ -67,11 +74,32 @@ impl LogScan<'_> {
         })
     }
 
+    fn last_looked_at(&self, place: u64) -> u64 {
+        place + (LOOK_AHEAD + self.sector).min(self.area() - self.sector)
+    }
+
+    /// Refuses what a failing device gives back. The error may have passed since, and what follows is readable: then this was
+    /// not the end. Or nothing that follows is readable.
+    fn check_unreadable(&mut self, place: u64, error: DeviceError) -> Result<(), StoreError> {
+        self.window.clear();
+        if self.header(Lsn(place), LOOK_AHEAD, 0)?.is_some() {
+            return Err(StoreError::Log(error));
+        }
+        let last = self.last_looked_at(place);
+        for lsn in (place / self.sector * self.sector..=last).step_by(self.sector as usize) {
+            let bytes = self.bytes(lsn, self.sector, last + self.sector - lsn, 0)?;
+            if bytes.iter().any(|byte| *byte != UNREADABLE) {
+                return Ok(());
+            }
+        }
+        Err(StoreError::Log(error))
+    }
+
     /// The first claim after `place` that something beyond `place` was durable, and the record that makes it.
     fn claim_beyond(&mut self, place: u64, epoch: u32) -> Result<Option<(Lsn, Lsn)>, StoreError> {
         let first = (place + 1).next_multiple_of(self.sector);
         // The whole circle would come back to the place itself.
-        let last = place + (LOOK_AHEAD + self.sector).min(self.area() - self.sector);
+        let last = self.last_looked_at(place);
         for lsn in (first..=last).step_by(self.sector as usize) {
             let window = (last + self.sector - lsn).max(RECORD_HEADER_BYTES as u64);
             let Some(header) = self.header(Lsn(lsn), window, 0)? else { continue };

@@ -405,7 +405,13 @@ pub(crate) fn clear_behind(device: &dyn Device, master: &Master, end: Lsn) -> Re
         return Ok(());
     }
     let mut bytes = vec![0; sector as usize];
-    master.ring().read(device, end.0 - used, &mut bytes)?;
+    // What is kept must be readable; what is cleared need not be.
+    let smallest = u64::from(device.geometry().sector_bytes).clamp(1, sector);
+    let (kept, cleared) = bytes.split_at_mut(used.next_multiple_of(smallest) as usize);
+    if let Some(error) = master.ring().read(device, end.0 - used, kept)? {
+        return Err(error.into());
+    }
+    master.ring().read(device, end.0 - used + kept.len() as u64, cleared)?;
     let rest = &mut bytes[used as usize..];
     if rest.iter().any(|byte| *byte != 0) && !mutant!("log-tail-not-cleared") {
         rest.fill(0);

@@ -23,8 +23,15 @@ impl Ring {
         [(LOG_START + at, first), (LOG_START, length - first)]
     }
 
-    /// Reads the log from `lsn` on. Unreadable sectors become bytes of [`UNREADABLE`].
-    pub(super) fn read(self, device: &dyn Device, lsn: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+    /// Reads the log from `lsn` on. Unreadable sectors become bytes of [`UNREADABLE`]; the error of the last one is returned.
+    ///
+    /// Such bytes must never be written back: the sectors may be readable again.
+    pub(super) fn read(
+        self,
+        device: &dyn Device,
+        lsn: u64,
+        buffer: &mut [u8],
+    ) -> Result<Option<DeviceError>, DeviceError> {
         let [(first_offset, first), (second_offset, second)] = self.pieces(lsn, buffer.len() as u64);
         let (head, rest) = buffer.split_at_mut(first as usize);
         if second == 0 {
@@ -36,10 +43,10 @@ impl Ring {
         ]);
         match both {
             Err(error) if error.is_unreadable() => {
-                read_readable(device, first_offset, head)?;
-                read_readable(device, second_offset, rest)
+                let first = read_readable(device, first_offset, head)?;
+                Ok(read_readable(device, second_offset, rest)?.or(first))
             }
-            result => result,
+            result => result.map(|()| None),
         }
     }
 
@@ -58,19 +65,23 @@ impl Ring {
 }
 
 /// Reads a range; after a read error its halves, down to single sectors.
-fn read_readable(device: &dyn Device, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-    match device.read(offset, buffer) {
-        Err(error) if error.is_unreadable() => {}
-        result => return result,
-    }
+fn read_readable(
+    device: &dyn Device,
+    offset: u64,
+    buffer: &mut [u8],
+) -> Result<Option<DeviceError>, DeviceError> {
+    let error = match device.read(offset, buffer) {
+        Err(error) if error.is_unreadable() => error,
+        result => return result.map(|()| None),
+    };
     let sector = device.geometry().sector_bytes.max(1) as usize;
     if buffer.len() <= sector {
         points::LOG_UNREADABLE.reach();
         buffer.fill(UNREADABLE);
-        return Ok(());
+        return Ok(Some(error));
     }
     let half = (buffer.len() / 2).next_multiple_of(sector);
     let (head, rest) = buffer.split_at_mut(half);
-    read_readable(device, offset, head)?;
-    read_readable(device, offset + half as u64, rest)
+    let first = read_readable(device, offset, head)?;
+    Ok(read_readable(device, offset + half as u64, rest)?.or(first))
 }

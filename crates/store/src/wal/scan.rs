@@ -6,7 +6,7 @@ use super::ring::Ring;
 use super::{FIRST_LSN, LSN_MAX};
 use crate::{StoreError, points};
 use entresol_core::{Lsn, mutant};
-use entresol_device::Device;
+use entresol_device::{Device, DeviceError};
 
 /// Bytes read at once going forward.
 const WINDOW_FORWARD: u64 = 8 << 20;
@@ -19,14 +19,16 @@ pub(crate) struct LogScan<'a> {
     ring: Ring,
     id: u32,
     pub(super) sector: u64,
-    window: Vec<u8>,
+    pub(super) window: Vec<u8>,
     window_start: u64,
+    /// A read error in the window.
+    pub(super) unreadable: Option<DeviceError>,
 }
 
 impl<'a> LogScan<'a> {
     pub(crate) fn new(device: &'a dyn Device, master: &Master) -> LogScan<'a> {
         let (ring, sector) = (master.ring(), master.sector.into());
-        LogScan { device, ring, id: master.id, sector, window: Vec::new(), window_start: 0 }
+        LogScan { device, ring, id: master.id, sector, window: Vec::new(), window_start: 0, unreadable: None }
     }
 
     /// The record at or, past padding, behind `at`; `None` at the end of the log. `epoch` is the newest seen so far.
@@ -62,14 +64,22 @@ impl<'a> LogScan<'a> {
         let possible = (FIRST_LSN..LSN_MAX).contains(&lsn.0) && lsn.0.is_multiple_of(8);
         let found = if possible { self.header(lsn, WINDOW_BACKWARD, back)? } else { None };
         let Some(header) = found else {
-            return Err(StoreError::Corrupt {
-                place: format!("log at LSN {}", lsn.0),
-                expected: "a whole record".into(),
-                found: "none with this LSN and a right checksum".into(),
-            });
+            return Err(self.missing(lsn));
         };
         let record = self.bytes(lsn.0, header.length as u64, WINDOW_BACKWARD, back)?;
         Ok((header, &record[RECORD_HEADER_BYTES..]))
+    }
+
+    /// The error for a record that must be at `lsn` and is not: the device's, if it could not read all that lies there.
+    pub(crate) fn missing(&self, lsn: Lsn) -> StoreError {
+        match &self.unreadable {
+            Some(error) => StoreError::Log(error.clone()),
+            None => StoreError::Corrupt {
+                place: format!("log at LSN {}", lsn.0),
+                expected: "a whole record".into(),
+                found: "none with this LSN and a right checksum".into(),
+            },
+        }
     }
 
     pub(super) fn header(
@@ -101,7 +111,7 @@ impl<'a> LogScan<'a> {
             let size = (at + length - start).max(window).next_multiple_of(self.sector).min(self.ring.area);
             self.window.resize(size as usize, 0);
             self.window_start = start;
-            self.ring.read(self.device, start, &mut self.window)?;
+            self.unreadable = self.ring.read(self.device, start, &mut self.window)?;
         }
         let at = (at - self.window_start) as usize;
         Ok(&self.window[at..at + length as usize])

@@ -138,7 +138,6 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
             assert!(found.len() >= flushed, "{} of {flushed} flushed records found", found.len());
             assert_eq!(found, model[..found.len()], "a prefix of what was appended");
             model.truncate(found.len());
-            flushed = found.len();
             wal = resume(log.clone(), master, end, oldest);
             wal.part_bytes = part_bytes;
             assert!(wal.end() >= end);
