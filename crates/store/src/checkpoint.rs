@@ -6,8 +6,9 @@
 //! page is fetched (GLB); from the beginning of a checkpoint to its end it does not, and pages that were being fetched
 //! before are waited for.
 //!
-//! A checkpoint record's payload: redo point (8), next transaction (8), number of active transactions (4), and of each:
-//! number (8), no later than its first record (8), its newest record before the redo point (8).
+//! A checkpoint record's payload: redo point (8), next transaction (8), UUID of the disk (16), session (8; see
+//! [`crate::wal::session`]), number of active transactions (4), and of each: number (8), no later than its first record (8),
+//! its newest record before the redo point (8).
 
 use crate::core::Core;
 use crate::page::bytes::{Reader, put_u32, put_u64};
@@ -16,6 +17,7 @@ use crate::wal::log::Draft;
 use crate::wal::{FIRST_LSN, RecordKind, record};
 use crate::{StoreError, TxnId};
 use entresol_core::{Lsn, mutant};
+use entresol_engine::Uuid;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,6 +26,8 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) struct CheckpointRecord {
     pub redo_point: Lsn,
     pub next_txn: u64,
+    pub disk: Uuid,
+    pub session: u64,
     pub active: Vec<ActiveTxn>,
 }
 
@@ -31,6 +35,8 @@ impl CheckpointRecord {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_u64(out, self.redo_point.0);
         put_u64(out, self.next_txn);
+        out.extend_from_slice(&self.disk.0);
+        put_u64(out, self.session);
         put_u32(out, self.active.len() as u32);
         for txn in &self.active {
             put_u64(out, txn.id.0);
@@ -41,13 +47,15 @@ impl CheckpointRecord {
 
     pub(crate) fn decode(payload: &[u8]) -> Option<CheckpointRecord> {
         let mut reader = Reader(payload);
-        let (redo_point, next_txn, count) = (Lsn(reader.u64()?), reader.u64()?, reader.u32()?);
+        let (redo_point, next_txn) = (Lsn(reader.u64()?), reader.u64()?);
+        let disk = Uuid(reader.take(16)?.try_into().ok()?);
+        let (session, count) = (reader.u64()?, reader.u32()?);
         let mut active = Vec::new();
         for _ in 0..count {
             let (id, first, last) = (TxnId(reader.u64()?), Lsn(reader.u64()?), Lsn(reader.u64()?));
             active.push(ActiveTxn { id, first, last });
         }
-        Some(CheckpointRecord { redo_point, next_txn, active })
+        Some(CheckpointRecord { redo_point, next_txn, disk, session, active })
     }
 
     /// Whether the record that lies at `at` can say this: it speaks of what is older than itself.
@@ -114,7 +122,8 @@ impl Core {
         }
         let redo_point = if mutant!("redo-point-too-late") { self.wal.end() } else { redo_point };
         let active = if mutant!("active-transactions-forgotten") { Vec::new() } else { active };
-        let checkpoint = CheckpointRecord { redo_point, next_txn, active };
+        let (disk, session) = self.wal.binding();
+        let checkpoint = CheckpointRecord { redo_point, next_txn, disk, session, active };
         let mut bytes = Vec::new();
         record::start(&mut bytes);
         checkpoint.encode(&mut bytes);
@@ -158,6 +167,8 @@ mod tests {
         let record = CheckpointRecord {
             redo_point: Lsn(500),
             next_txn: 9,
+            disk: Uuid::from_random(1, 2),
+            session: 3,
             active: vec![txn(3, 400, 480), txn(5, 700, 0)],
         };
         let mut bytes = Vec::new();

@@ -14,6 +14,7 @@
 //! to rebuild every committed row and to remove every other one.
 #![forbid(unsafe_code)]
 
+mod blank;
 mod btree;
 mod checkpoint;
 mod core;

@@ -54,9 +54,18 @@ pub struct Store {
 
 impl Store {
     /// A new, empty store; the layer and the log device are overwritten.
+    ///
+    /// # Errors
+    /// [`StoreError::Config`] if options are out of range, or if the log device holds something that may be of value and
+    /// [`Options::overwrite`] is not set; if a device fails.
     pub fn create(parts: Parts, options: Options) -> Result<Store, StoreError> {
         options.check()?;
-        let wal = Arc::new(Wal::create(parts.log, options.page_bytes)?);
+        let disk = parts.layer.binding()?.disk;
+        if !options.overwrite {
+            crate::blank::refuse_unless_free(&*parts.log, disk)?;
+        }
+        let bind = |log, session| Ok(parts.layer.bind_log(log, session)?);
+        let wal = Arc::new(Wal::create(parts.log, options.page_bytes, disk, bind)?);
         let pool = Pool::new(parts.layer, &options);
         pool.set_wal(wal.clone());
         let core = Arc::new(Core::new(options, pool, wal, Space::new(1, CATALOG_ROOT.0 + 1), 1));

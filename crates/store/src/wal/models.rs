@@ -11,6 +11,7 @@ use super::{LOG_START, RecordKind, Wal, record};
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
+use entresol_engine::Uuid;
 use entresol_runtime::{may_preempt, spawn};
 use parking_lot::Mutex as TinyMutex;
 use std::sync::Arc;
@@ -85,7 +86,7 @@ impl Device for Slow {
     }
 
     fn drop_cached(&self) -> Result<(), DeviceError> {
-        self.0.drop_cached()
+        self.memory.drop_cached()
     }
 
     fn counters(&self) -> Counters {
@@ -109,7 +110,9 @@ fn check(model: impl Fn() + Send + Sync + Clone + 'static) {
 /// Each client appends and flushes two records, another one makes a checkpoint; `judge` gets what each flush returned, and
 /// what was synced then.
 fn clients(device: &Arc<Slow>, judge: fn(Lsn, Result<(), StoreError>, u64)) {
-    let wal = Arc::new(Wal::create(device.clone(), 4096).expect("the device is large enough"));
+    let wal = Arc::new(
+        Wal::create(device.clone(), 4096, Uuid::NIL, |_, _| Ok(())).expect("the device is large enough"),
+    );
     let checkpoint = {
         let (wal, device) = (wal.clone(), device.clone());
         spawn("checkpoint", move || {

@@ -110,6 +110,13 @@ catalogue! {
         "lost-note-believed": "redo believes notes of groups on flash that are damaged",
         "redo-ignores-page-lsn": "redo applies changes that the page has already",
         "rollback-leaves-first-change": "a rollback leaves the transaction's first change",
+        "eio-taken-for-log-end": "an unreadable sector in the middle of the log ends it silently",
+        "log-hole-not-refused": "damage in the middle of the log ends it silently",
+        "log-session-not-checked": "disk and log of different moments or databases are opened together",
+        "log-sector-of-the-day": "the log is padded to the sector size that its device has today",
+        "begun-flag-not-written": "the log never says that a session has begun: a disk one session old is accepted",
+        "page-beyond-log-end-accepted": "a page whose LSN is beyond the end of the log is served",
+        "master-read-back-skipped": "a master record that the device has lost is not noticed when it is written",
         "bulk-load-not-durable": "a loaded table is entered before its pages are durable",
     }
 }
