@@ -1,14 +1,22 @@
-//! Whether a device may become the log of a new store.
+//! Whether disk and log may become those of a new store: neither has one that its owner may want.
 
 use crate::StoreError;
 use crate::wal::master::Master;
 use entresol_device::{Contents, Device, signature};
-use entresol_engine::Uuid;
+use entresol_engine::{Binding, Uuid};
 
-/// Refuses a device that is neither blank nor the log of `disk`, with a sentence that says what it holds.
-pub(crate) fn refuse_unless_free(device: &dyn Device, disk: Uuid) -> Result<(), StoreError> {
+/// Refuses a disk that a log names, and a log device that is neither blank nor the log of this disk, with a sentence that says
+/// what is there.
+pub(crate) fn refuse_unless_free(device: &dyn Device, disk: &Binding) -> Result<(), StoreError> {
+    if disk.log != Uuid::NIL {
+        return Err(StoreError::Config(format!(
+            "disk {} holds a database, or the beginning of one, whose log is {}: nothing was written; is it the right disk? \
+             If that database is not wanted any more, ask for it to be overwritten (`--overwrite`, `Options::overwrite`)",
+            disk.disk, disk.log
+        )));
+    }
     let held = match Master::read(device) {
-        Ok(Some(master)) if master.disk == disk => return Ok(()),
+        Ok(Some(master)) if master.disk == disk.disk => return Ok(()),
         Ok(Some(master)) => format!("log {} of another database, on disk {}", master.log, master.disk),
         Err(StoreError::Config(why)) => format!("something else: {why}"),
         Ok(None) | Err(StoreError::Log(_)) => match signature(device)? {

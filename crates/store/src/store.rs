@@ -60,10 +60,11 @@ impl Store {
     /// [`Options::overwrite`] is not set; if a device fails.
     pub fn create(parts: Parts, options: Options) -> Result<Store, StoreError> {
         options.check()?;
-        let disk = parts.layer.binding()?.disk;
+        let disk = parts.layer.binding()?;
         if !options.overwrite {
-            crate::blank::refuse_unless_free(&*parts.log, disk)?;
+            crate::blank::refuse_unless_free(&*parts.log, &disk)?;
         }
+        let disk = disk.disk;
         let bind = |log, session| Ok(parts.layer.bind_log(log, session)?);
         let wal = Arc::new(Wal::create(parts.log, options.page_bytes, disk, bind)?);
         let pool = Pool::new(parts.layer, &options);

@@ -191,10 +191,8 @@ fn a_log_of_the_same_disk_from_before_its_database_was_created_anew_is_refused()
             .shutdown()
             .unwrap();
         let layer = DiskLayer::open(disk.clone(), 4096).unwrap();
-        Store::create(Parts { layer, log: devices.log.clone() }, ledger::options())
-            .unwrap()
-            .shutdown()
-            .unwrap();
+        let over = entresol_store::Options { overwrite: true, ..ledger::options() };
+        Store::create(Parts { layer, log: devices.log.clone() }, over).unwrap().shutdown().unwrap();
         ledger::open(disk, old_log.clone()).err().map(|error| error.to_string())
     })
     .unwrap();

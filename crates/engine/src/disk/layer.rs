@@ -57,6 +57,13 @@ impl DiskLayer {
             LabelState::Blank => claim::disk(&*disk, overwrite)?,
             LabelState::Valid(old) => {
                 refuse_if_bound(&old)?;
+                if old.log != Uuid::NIL && !overwrite {
+                    return Err(TierError::Refused(format!(
+                        "disk {} holds a database, whose log is {}: nothing was written; is it the right disk? If that \
+                         database is not wanted any more, ask for it to be overwritten (`--overwrite`)",
+                        old.disk, old.log
+                    )));
+                }
                 label.sequence = old.sequence;
             }
             LabelState::Unreadable(_) if overwrite => {}
