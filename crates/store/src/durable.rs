@@ -56,19 +56,22 @@ fn group_of(code: u32, survivors: &Survivors) -> Option<DurableGroup> {
     })
 }
 
-/// Appends a note; `group`: on flash, that these pages are durable with. None when a half of the log is used: what is left is
-/// for rolling back.
+/// Appends a note; `group`: on flash, that these pages are durable with. None when there is no room for it in the log: a note
+/// saves time, and what is left is for rolling back.
 pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)], group: Option<DurableGroup>) {
-    if pages.is_empty() || wal.used() >= wal.area() / 2 {
+    if pages.is_empty() {
         return;
     }
+    let most = (record::RECORD_HEADER_BYTES + 16 * pages.len()) as u64 + wal.sector();
+    let Some(room) = wal.try_reserve(most, wal.area() / 8 * 3) else { return };
     let mut bytes = Vec::with_capacity(record::RECORD_HEADER_BYTES + 16 * pages.len());
     record::start(&mut bytes);
     for (page, lsn) in pages {
         put_u64(&mut bytes, u64::from(group.map_or(0, code_of)) << 32 | u64::from(page.number()));
         put_u64(&mut bytes, lsn.0);
     }
-    let draft = Draft { kind: RecordKind::Durable, txn: TxnId::SYSTEM, chain: None, redo_point: None };
+    let draft =
+        Draft { kind: RecordKind::Durable, txn: TxnId::SYSTEM, chain: None, redo_point: None, room: &room };
     wal.append(&mut bytes, draft).expect("an append without a redo point is never refused");
 }
 

@@ -33,6 +33,7 @@ mod recovery;
 mod space;
 mod store;
 mod txn;
+mod undo_need;
 mod wal;
 mod watch;
 

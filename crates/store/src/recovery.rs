@@ -61,7 +61,7 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     let mut scan = LogScan::new(device, &master);
     let checkpoint = read_checkpoint(&mut scan, master.checkpoint)?;
     let pool = Pool::new(parts.layer.clone(), &options);
-    let mut history = analyse(&mut scan, &checkpoint, &*parts.layer)?;
+    let mut history = analyse(&mut scan, master.checkpoint, &checkpoint, &*parts.layer)?;
     let analysed = entresol_runtime::now();
 
     pool.set_redoing(true);
@@ -110,9 +110,10 @@ pub(crate) fn read_checkpoint(scan: &mut LogScan<'_>, lsn: Lsn) -> Result<Checkp
     }
 }
 
-/// Reads the log from the redo point to its end: who is a loser, and what is durable.
+/// Reads the log from the redo point to its end: who is a loser, and what is durable. `newest`: LSN of `checkpoint`.
 fn analyse(
     scan: &mut LogScan<'_>,
+    newest: Lsn,
     checkpoint: &CheckpointRecord,
     layer: &dyn Layer,
 ) -> Result<History, StoreError> {
@@ -125,11 +126,13 @@ fn analyse(
     };
     let mut epoch = 0;
     let mut pages = BTreeMap::new();
+    let mut last = None;
     while let Some((header, payload)) = scan.next(history.end, epoch)? {
         epoch = header.epoch;
         history.end = header.end();
         history.records += 1;
         history.note(&header);
+        last = Some((header.kind, header.lsn));
         if header.kind == RecordKind::Durable {
             history.durable.note(payload, layer.survivors()).ok_or_else(|| nonsense(&header))?;
         }
@@ -139,6 +142,14 @@ fn analyse(
             pages.entry(page).or_insert(new).newest = header.lsn;
             Ok::<(), StoreError>(())
         })?;
+    }
+    // Restarts that are cut off between their checkpoint's record and the master record would fill the log with such records.
+    // Nothing needs one at the log's end but the master record that names it, and that names an older one.
+    if let Some((RecordKind::Checkpoint, lsn)) = last
+        && lsn != newest
+        && lsn.0.is_multiple_of(scan.sector())
+    {
+        history.end = lsn;
     }
     history.durable.forget_lost();
     history.durable.prefer_images(&pages, layer);

@@ -4,6 +4,7 @@
 //! in the same log record that links or unlinks them. The hints here are guesses: the bitmap decides.
 
 use crate::core::Core;
+use crate::log_room::Room;
 use crate::page::meta::{GROUPS_OFFSET, META_PAGE};
 use crate::page::op::PageOp;
 use crate::page::{PageKind, bitmap, kind};
@@ -12,8 +13,8 @@ use crate::wal::RecordKind;
 use crate::{PageNumber, StoreError, TxnId};
 use parking_lot::Mutex as TinyMutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// See the module's header.
 pub(crate) struct Space {
@@ -22,6 +23,8 @@ pub(crate) struct Space {
     groups: AtomicU32,
     /// One more than the highest page ever allocated, as far as known.
     end: AtomicU32,
+    /// Pages allocated since the store was opened.
+    allocations: AtomicU64,
 }
 
 /// A free page, chosen to be allocated: its bit must be set in the record that links it. Nobody else can choose it while
@@ -48,6 +51,7 @@ impl Space {
             hints: TinyMutex::new((0..groups).map(|group| (group, 0)).collect()),
             groups: AtomicU32::new(groups),
             end: AtomicU32::new(end),
+            allocations: AtomicU64::new(0),
         }
     }
 
@@ -58,6 +62,11 @@ impl Space {
     /// One more than the highest page ever allocated.
     pub(crate) fn end(&self) -> u32 {
         self.end.load(Relaxed)
+    }
+
+    /// Pages allocated one by one since the store was opened: splits, growth of roots, new tables.
+    pub(crate) fn allocations(&self) -> u64 {
+        self.allocations.load(Relaxed)
     }
 
     /// After a bulk load that took the pages up to `end`.
@@ -74,11 +83,15 @@ impl Space {
 
 impl Core {
     /// Chooses a free page and pins its bitmap page. The caller holds the modification lock and no latches.
-    pub(crate) fn allocate(&self, record: &mut Vec<u8>) -> Result<Allocation<'_>, StoreError> {
+    pub(crate) fn allocate(
+        &self,
+        record: &mut Vec<u8>,
+        room: &Room<'_>,
+    ) -> Result<Allocation<'_>, StoreError> {
         let page_bytes = self.page_bytes();
         loop {
             let Some((group, from)) = self.space.hint() else {
-                self.add_group(record)?;
+                self.add_group(record, room)?;
                 continue;
             };
             let number = bitmap::bitmap_of_group(group, page_bytes);
@@ -110,6 +123,7 @@ impl Core {
         let (group, bit) = bitmap::place(page, self.page_bytes());
         self.space.hints.lock().insert(group, bit + 1);
         self.space.end.fetch_max(page.0 + 1, Relaxed);
+        self.space.allocations.fetch_add(1, Relaxed);
     }
 
     /// After the record that freed `page` is logged.
@@ -120,13 +134,13 @@ impl Core {
         *hint = (*hint).min(bit);
     }
 
-    fn add_group(&self, record: &mut Vec<u8>) -> Result<(), StoreError> {
+    fn add_group(&self, record: &mut Vec<u8>, room: &Room<'_>) -> Result<(), StoreError> {
         let group = self.space.groups();
         let number = bitmap::bitmap_of_group(group, self.page_bytes());
         let meta = self.pool.fix_exclusive(META_PAGE)?;
         let mut page = self.pool.fix_new(number)?;
         bitmap::format(page.change(), group);
-        let mut mtr = self.system_mtr(record);
+        let mut mtr = self.system_mtr(room, record);
         mtr.change(meta, &[PageOp::Word { at: GROUPS_OFFSET as u16, value: group + 1 }]);
         mtr.replaced(page);
         mtr.commit(RecordKind::System, TxnId::SYSTEM, None);

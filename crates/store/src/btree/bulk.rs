@@ -211,6 +211,7 @@ impl Loader<'_> {
         if !mutant!("bulk-load-not-durable") {
             core.pool.layer().checkpoint()?;
         }
+        let room = core.room_for_step()?;
         let mut root = core.pool.fix_exclusive(self.root)?;
         if Node(&root).level() > 0 || Node(&root).count() > 0 {
             return Err(StoreError::BulkLoad {
@@ -229,7 +230,7 @@ impl Loader<'_> {
         NodeMut(root.change()).forget_run();
         let first = first_new - last * group_pages;
         let count = (self.next - last * group_pages).min(group_pages).saturating_sub(first);
-        let mut mtr = core.system_mtr(&mut work.record);
+        let mut mtr = core.system_mtr(&room, &mut work.record);
         mtr.replaced(root);
         mtr.change(meta, &[PageOp::Word { at: meta::GROUPS_OFFSET as u16, value: new_groups }]);
         mtr.change(bits, &[PageOp::Bits { first, count, allocated: true }]);

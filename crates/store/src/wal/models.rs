@@ -97,7 +97,13 @@ fn append(wal: &Wal, txn: u64) -> Lsn {
     let mut bytes = Vec::new();
     record::start(&mut bytes);
     bytes.extend_from_slice(&[txn as u8; 100]);
-    let draft = Draft { kind: RecordKind::Commit, txn: TxnId(txn), chain: None, redo_point: None };
+    let draft = Draft {
+        kind: RecordKind::Commit,
+        txn: TxnId(txn),
+        chain: None,
+        redo_point: None,
+        room: &Room::kept(),
+    };
     wal.append(&mut bytes, draft).expect("an append without a redo point is never refused")
 }
 

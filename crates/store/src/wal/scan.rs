@@ -28,6 +28,11 @@ impl<'a> LogScan<'a> {
         LogScan { device, area: master.area, id: master.id, sector, window: Vec::new(), window_start: 0 }
     }
 
+    /// Bytes of a sector.
+    pub(crate) fn sector(&self) -> u64 {
+        self.sector
+    }
+
     /// The record at or, past padding, behind `at`; `None` at the end of the log. `epoch` is the newest seen so far.
     pub(crate) fn next(&mut self, at: Lsn, epoch: u32) -> Result<Option<(RecordHeader, &[u8])>, StoreError> {
         let mut lsn = at.0.next_multiple_of(8);

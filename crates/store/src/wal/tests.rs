@@ -5,6 +5,7 @@ use super::master::Master;
 use super::scan::LogScan;
 use super::{FIRST_LSN, LOG_START, RecordKind, Wal, pieces, record};
 use crate::TxnId;
+use crate::log_room::Room;
 use entresol_core::Lsn;
 use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use std::sync::Arc;
@@ -22,7 +23,13 @@ fn append(wal: &Wal, txn: u64, payload: &[u8]) -> Lsn {
     let mut bytes = Vec::new();
     record::start(&mut bytes);
     bytes.extend_from_slice(payload);
-    let draft = Draft { kind: RecordKind::Update, txn: TxnId(txn), chain: None, redo_point: None };
+    let draft = Draft {
+        kind: RecordKind::Update,
+        txn: TxnId(txn),
+        chain: None,
+        redo_point: None,
+        room: &Room::kept(),
+    };
     wal.append(&mut bytes, draft).unwrap()
 }
 
@@ -149,11 +156,16 @@ fn a_record_is_refused_when_the_redo_point_has_moved() {
     let wal = Wal::create(log, 4096).unwrap();
     let seen = wal.redo_point();
     append(&wal, 1, &[]);
-    let (moved, ()) = wal.set_redo_point(|| ());
+    let (moved, ()) = wal.set_redo_point(|_| Ok::<(), ()>(())).unwrap();
     let mut bytes = Vec::new();
     record::start(&mut bytes);
-    let mut draft =
-        Draft { kind: RecordKind::System, txn: TxnId::SYSTEM, chain: None, redo_point: Some(seen) };
+    let mut draft = Draft {
+        kind: RecordKind::System,
+        txn: TxnId::SYSTEM,
+        chain: None,
+        redo_point: Some(seen),
+        room: &Room::kept(),
+    };
     let before = bytes.clone();
     assert_eq!(wal.append(&mut bytes, Draft { ..draft }), None);
     assert_eq!(bytes, before);
