@@ -17,6 +17,7 @@
 mod btree;
 mod checkpoint;
 mod core;
+mod disk_room;
 mod durable;
 mod error;
 mod examine;

@@ -138,6 +138,7 @@ fn analyse(
         }
         for_each_change(&header, payload, |page, ops| {
             let first = PageOp::decode(&mut Reader(ops)).ok_or_else(|| nonsense(&header))?;
+            check_capacity(page.0.into(), layer.capacity_pages())?;
             let new = PageHistory { newest: header.lsn, begins_whole: first.is_blind() };
             pages.entry(page).or_insert(new).newest = header.lsn;
             Ok::<(), StoreError>(())
@@ -302,6 +303,17 @@ pub(crate) fn nonsense(header: &RecordHeader) -> StoreError {
     }
 }
 
+/// Refuses a disk on which a page of the store does not fit.
+fn check_capacity(page: u64, capacity: u64) -> Result<(), StoreError> {
+    match page < capacity {
+        true => Ok(()),
+        false => Err(StoreError::Config(format!(
+            "the store uses page {page}, and only {capacity} pages fit on the disk; open it with a disk at least as large as \
+             the one it was used with"
+        ))),
+    }
+}
+
 /// Reads from the meta page and the last bitmap where the store ends.
 fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
     let groups = {
@@ -319,6 +331,8 @@ fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
     }
     let last = groups - 1;
     let number = bitmap::bitmap_of_group(last, page_bytes);
+    let capacity = pool.layer().capacity_pages();
+    check_capacity(number.0.into(), capacity)?;
     let page = pool.fix_shared(number)?;
     check_bitmap(&page, number)?;
     if !bitmap::get(&page, number.0 % bitmap::group_pages(page_bytes)) {
@@ -328,7 +342,9 @@ fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
             found: "it clear".into(),
         });
     }
-    Ok(Space::new(groups, last * bitmap::group_pages(page_bytes) + bitmap::end(&page)))
+    let end = last * bitmap::group_pages(page_bytes) + bitmap::end(&page);
+    check_capacity(u64::from(end).saturating_sub(1), capacity)?;
+    Ok(Space::new(groups, end, capacity, page_bytes))
 }
 
 /// Rolls back the transactions that have neither committed nor ended.

@@ -60,7 +60,9 @@ impl Store {
         let wal = Arc::new(Wal::create(parts.log, options.page_bytes)?);
         let pool = Pool::new(parts.layer, &options);
         pool.set_wal(wal.clone());
-        let core = Arc::new(Core::new(options, pool, wal, Space::new(1, CATALOG_ROOT.0 + 1), 1));
+        let (capacity, page_bytes) = (pool.layer().capacity_pages(), options.page_bytes as usize);
+        let space = Space::new(1, CATALOG_ROOT.0 + 1, capacity, page_bytes);
+        let core = Arc::new(Core::new(options, pool, wal, space, 1));
         core.format()?;
         core.make_checkpoint()?;
         core.start_checkpoints();
@@ -220,6 +222,7 @@ impl Core {
             {
                 let _lock = self.modification.lock();
                 let room = if unreserved { Room::kept() } else { self.room_for_step()? };
+                self.check_disk_room_locked(1)?;
                 let _permit = self.pool.enter();
                 let allocation = self.allocate(&mut work.record, &room)?;
                 let bit = allocation.op();

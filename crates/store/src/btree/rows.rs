@@ -63,6 +63,12 @@ impl Core {
             let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
             let node = Node(&leaf);
             let Err(slot) = node.find(key) else { return Err(StoreError::DuplicateKey) };
+            if need <= node.free() && !author.rolls_back() && !self.has_disk_room(0) {
+                drop(leaf);
+                drop((permit, room));
+                self.check_disk_room(0)?;
+                continue;
+            }
             if need <= node.free() {
                 self.begin_change(work, &author, &Undo::Insert { root, key });
                 let op = PageOp::Insert { slot: slot as u16, key, value };
@@ -104,6 +110,13 @@ impl Core {
                 None => Reshaping::Shrinks,
             };
             let need = value.len().saturating_sub(old.len());
+            let grows = need > 0 && !author.rolls_back();
+            if grows && need <= node.free() && !self.has_disk_room(0) {
+                drop(leaf);
+                drop((permit, room));
+                self.check_disk_room(0)?;
+                continue;
+            }
             if need <= node.free() {
                 self.begin_change(work, &author, &Undo::Update { root, key, value: old });
                 let op = PageOp::SetValue { slot: slot as u16, value };

@@ -42,6 +42,9 @@ impl Core {
         }
         let _lock = self.modification.lock();
         let room = if rolls_back { Room::kept() } else { self.room_for_step()? };
+        if !rolls_back {
+            self.check_disk_room_locked(1)?;
+        }
         let _permit = self.pool.enter();
         let path = self.path(work, root, key)?;
         let leaf = path.len() - 1;
