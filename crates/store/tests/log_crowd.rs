@@ -275,8 +275,8 @@ fn thousands_of_tables_fit_and_the_store_opens_again() {
     }
 }
 
-/// 1. A long transaction holds nearly half of the log. 2. All clients see room for one change. 3. Each logs the image of a leaf
-/// of its own. Before room was reserved, the log ran over, and the store did not open again.
+/// A long transaction holds nearly half of the log. All clients see room for one change, and each logs the image of a leaf of
+/// its own. Before room was reserved, the log ran over.
 #[test]
 fn a_crowd_beside_a_long_transaction_leaves_room_to_roll_back() {
     const APART: u32 = 20;
@@ -360,8 +360,8 @@ fn a_crowd_beside_a_long_transaction_leaves_room_to_roll_back() {
     }
 }
 
-/// 1. A restart appends its checkpoint record. 2. Power fails before the master record names it. 3. So does the next restart.
-/// The records must not add up: each pads a sector.
+/// A restart appends its checkpoint record, and power fails before the master record names it; so does the next restart. The
+/// records must not add up: each pads a sector.
 #[test]
 fn restarts_that_are_cut_off_at_their_checkpoint_do_not_fill_the_log() {
     let site = Site::blank(4096);
