@@ -429,3 +429,32 @@ fn hundreds_of_threads_on_files_never_fill_the_log_for_good() {
     store.shutdown().unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// What the documentation of the log device says of one transaction's size.
+#[test]
+fn one_transaction_may_be_as_large_as_documented() {
+    for sector in [512, 4096] {
+        let site = Site::blank(sector);
+        simulate(1, || {
+            let store = site.create();
+            let table = store.create_table("t").unwrap();
+            let (insert, delete) = (LOG_BYTES / 30 / 200, LOG_BYTES / 35 / 200);
+            for round in 0..2 {
+                for abort in [true, false] {
+                    let mut txn = store.begin();
+                    for row in 0..insert {
+                        txn.insert(table, &(round * insert + row).to_be_bytes(), &[5; 192]).unwrap();
+                    }
+                    if abort { txn.abort().unwrap() } else { txn.commit().map(|_| ()).unwrap() }
+                }
+            }
+            let mut txn = store.begin();
+            for row in 0..delete {
+                assert!(txn.delete(table, &row.to_be_bytes()).unwrap());
+            }
+            txn.abort().unwrap();
+            store.verify().unwrap();
+        })
+        .unwrap();
+    }
+}

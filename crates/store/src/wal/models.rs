@@ -8,6 +8,7 @@
 
 use super::log::Draft;
 use super::{LOG_START, RecordKind, Wal, record};
+use crate::log_room::Room;
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
@@ -85,7 +86,7 @@ impl Device for Slow {
     }
 
     fn drop_cached(&self) -> Result<(), DeviceError> {
-        self.0.drop_cached()
+        self.memory.drop_cached()
     }
 
     fn counters(&self) -> Counters {
