@@ -11,6 +11,7 @@
 //! its newest record before the redo point (8).
 
 use crate::core::Core;
+use crate::log_room::Room;
 use crate::page::bytes::{Reader, put_u32, put_u64};
 use crate::txn::active::ActiveTxn;
 use crate::wal::log::Draft;
@@ -94,22 +95,23 @@ impl Core {
         self.checkpoint_alone().map(|_| true)
     }
 
-    /// Makes the last checkpoint and closes the layer.
+    /// Makes the last checkpoint and closes the layer. The layer is closed even if the checkpoint is refused, since active
+    /// transactions hold the log: the next restart then redoes from an older checkpoint, and rolls them back.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         let _lock = self.checkpoint.lock();
         self.closed.store(true, Relaxed);
-        // If that is refused, the next restart redoes from an older one.
-        match self.checkpoint_alone() {
-            Ok(_) | Err(StoreError::LogFull { .. }) => {}
-            Err(error) => return Err(error),
+        let checkpoint = self.checkpoint_alone();
+        if matches!(checkpoint, Ok(_) | Err(StoreError::LogFull { .. })) {
+            self.pool.layer().close()?;
         }
-        Ok(self.pool.layer().close()?)
+        checkpoint.map(drop)
     }
 
     /// Makes a checkpoint; the caller holds the lock of checkpoints.
-    fn checkpoint_alone(&self) -> Result<Lsn, StoreError> {
+    pub(crate) fn checkpoint_alone(&self) -> Result<Lsn, StoreError> {
         self.check_log_held()?;
-        let (redo_point, next_txn, active) = self.active.snapshot(&self.wal);
+        let (redo_point, next_txn, active) =
+            self.active.snapshot(&self.wal, |end, actives| self.check_checkpoint(end.0, actives))?;
         // Every frame's change before the redo point: one flush instead of one for each frame.
         self.wal.flush(Lsn(redo_point.0 - 1))?;
         let mut buffer = vec![0; self.page_bytes()];
@@ -127,7 +129,13 @@ impl Core {
         let mut bytes = Vec::new();
         record::start(&mut bytes);
         checkpoint.encode(&mut bytes);
-        let draft = Draft { kind: RecordKind::Checkpoint, txn: TxnId::SYSTEM, chain: None, redo_point: None };
+        let draft = Draft {
+            kind: RecordKind::Checkpoint,
+            txn: TxnId::SYSTEM,
+            chain: None,
+            redo_point: None,
+            room: &Room::kept(),
+        };
         let lsn =
             self.wal.append(&mut bytes, draft).expect("an append without a redo point is never refused");
         self.wal.flush(lsn)?;

@@ -18,6 +18,7 @@ mod blank;
 mod btree;
 mod checkpoint;
 mod core;
+mod disk_room;
 mod durable;
 mod error;
 mod examine;
@@ -34,6 +35,7 @@ mod recovery;
 mod space;
 mod store;
 mod txn;
+mod undo_need;
 mod wal;
 mod watch;
 

@@ -87,9 +87,10 @@ impl Options {
 pub struct Parts {
     /// Pages: `entresol_engine`'s flash tier or its disk layer.
     pub layer: Arc<dyn Layer>,
-    /// The write-ahead log's own device. If it is larger than the log on it, the next open uses all of it. A new one has at least 1 MiB and 256 pages. Three eighths are kept for rolling back
-    /// what is active: with rows of 200 bytes, one transaction may insert or change rows of an eighth of the log's bytes, or
-    /// delete rows of a twenty-fifth ([`StoreError::LogFull`](crate::StoreError::LogFull));
+    /// The write-ahead log's own device. If it is larger than the log on it, the next open uses all of it. A new one has at least
+    /// 1 MiB and 256 pages. Three eighths are kept for rolling back what is active: with rows of 200 bytes, one transaction may
+    /// insert or change rows of a thirtieth of the log's bytes, or delete rows of a thirty-fifth
+    /// ([`StoreError::LogFull`](crate::StoreError::LogFull));
     /// [`Store::bulk_load`](crate::Store::bulk_load) needs hardly any.
     pub log: Arc<dyn Device>,
 }

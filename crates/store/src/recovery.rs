@@ -45,6 +45,8 @@ struct History {
     losers: BTreeMap<TxnId, ActiveTxn>,
     next_txn: u64,
     durable: DurablePages,
+    /// The log ends with the record of a checkpoint that the master record does not name yet.
+    newer_checkpoint: Option<Lsn>,
 }
 
 /// Opens the store that lies on `parts`.
@@ -64,9 +66,19 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     }
     let found = master.check_binding(&parts.layer.binding()?)?;
     let mut scan = LogScan::new(device, &master);
-    let checkpoint = read_checkpoint(&mut scan, &master)?;
+    let mut checkpoint = read_checkpoint(&mut scan, &master)?;
     let pool = Pool::new(parts.layer.clone(), &options);
     let mut history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
+    // A checkpoint was cut off between its record and the master record. What the record says held before it was written, so
+    // it counts. If it did not, restarts that are cut off there again and again would fill the log with such records.
+    if let Some(newer) = history.newer_checkpoint {
+        points::CHECKPOINT_ADOPTED.reach();
+        master.checkpoint = newer;
+        master.durable = history.end;
+        master.write_both(device)?;
+        checkpoint = read_checkpoint(&mut scan, &master)?;
+        history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
+    }
     clear_behind(device, &master, history.end)?;
     pool.set_log_end(history.end);
     let analysed = entresol_runtime::now();
@@ -148,25 +160,34 @@ fn analyse(
         losers: checkpoint.active.iter().map(|txn| (txn.id, *txn)).collect(),
         next_txn: checkpoint.next_txn,
         durable: DurablePages::default(),
+        newer_checkpoint: None,
     };
     let mut epoch = 0;
     let mut pages = BTreeMap::new();
+    let mut last = None;
     while let Some((header, payload)) = scan.next(history.end, epoch)? {
         epoch = header.epoch;
         history.end = header.end();
         history.records += 1;
         history.note(&header);
+        last = Some((header.kind, header.lsn));
         if header.kind == RecordKind::Durable {
             history.durable.note(payload, layer.survivors()).ok_or_else(|| nonsense(&header))?;
         }
         for_each_change(&header, payload, |page, ops| {
             let first = PageOp::decode(&mut Reader(ops)).ok_or_else(|| nonsense(&header))?;
+            check_capacity(page.0.into(), layer.capacity_pages())?;
             let new = PageHistory { newest: header.lsn, begins_whole: first.is_blind() };
             pages.entry(page).or_insert(new).newest = header.lsn;
             Ok::<(), StoreError>(())
         })?;
     }
     scan.check_end(master, history.end, epoch)?;
+    if let Some((RecordKind::Checkpoint, lsn)) = last
+        && lsn != master.checkpoint
+    {
+        history.newer_checkpoint = Some(lsn);
+    }
     history.durable.forget_lost();
     history.durable.prefer_images(&pages, layer);
     Ok(history)
@@ -322,6 +343,17 @@ pub(crate) fn nonsense(header: &RecordHeader) -> StoreError {
     }
 }
 
+/// Refuses a disk on which a page of the store does not fit.
+fn check_capacity(page: u64, capacity: u64) -> Result<(), StoreError> {
+    match page < capacity {
+        true => Ok(()),
+        false => Err(StoreError::Config(format!(
+            "the store uses page {page}, and only {capacity} pages fit on the disk; open it with a disk at least as large as \
+             the one it was used with"
+        ))),
+    }
+}
+
 /// Reads from the meta page and the last bitmap where the store ends.
 fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
     let groups = {
@@ -339,6 +371,8 @@ fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
     }
     let last = groups - 1;
     let number = bitmap::bitmap_of_group(last, page_bytes);
+    let capacity = pool.layer().capacity_pages();
+    check_capacity(number.0.into(), capacity)?;
     let page = pool.fix_shared(number)?;
     check_bitmap(&page, number)?;
     if !bitmap::get(&page, number.0 % bitmap::group_pages(page_bytes)) {
@@ -348,7 +382,9 @@ fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
             found: "it clear".into(),
         });
     }
-    Ok(Space::new(groups, last * bitmap::group_pages(page_bytes) + bitmap::end(&page)))
+    let end = last * bitmap::group_pages(page_bytes) + bitmap::end(&page);
+    check_capacity(u64::from(end).saturating_sub(1), capacity)?;
+    Ok(Space::new(groups, end, capacity, page_bytes))
 }
 
 /// Rolls back the transactions that have neither committed nor ended.

@@ -52,6 +52,9 @@ const NO_LOG: u64 = u64::MAX;
 const PINS_PER_OPERATION: usize = 2;
 /// Pins beyond that: one structure modification at a time, the checkpoint, a pulled victim.
 const PINS_RESERVED: usize = 24;
+/// Frames that are never pinned. An eviction takes a page whose changes are durable in the log, if there is one: so it flushes
+/// the log only when as many pages have changed since the last flush.
+pub(crate) const UNPINNED_FRAMES: usize = 16;
 
 /// The buffer pool.
 pub(crate) struct Pool {
@@ -91,7 +94,7 @@ impl Pool {
             free: TinyMutex::new((0..count as u32).rev().map(FrameId).collect()),
             starved: TinyMutex::new(Vec::new()),
             starving: AtomicUsize::new(0),
-            operations: Semaphore::new((count - PINS_RESERVED) / PINS_PER_OPERATION),
+            operations: Semaphore::new((count - PINS_RESERVED - UNPINNED_FRAMES) / PINS_PER_OPERATION),
             redoing: AtomicBool::new(false),
             log_end: AtomicU64::new(NO_LOG),
             notes: options.durable_notes,

@@ -86,7 +86,7 @@ impl Master {
     }
 
     /// Writes it over both blocks, one after the other.
-    pub(super) fn write_both(&mut self, device: &dyn Device) -> Result<(), StoreError> {
+    pub(crate) fn write_both(&mut self, device: &dyn Device) -> Result<(), StoreError> {
         self.write(device)?;
         self.write(device)
     }

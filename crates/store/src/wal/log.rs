@@ -13,6 +13,7 @@ use super::record::{RECORD_HEADER_BYTES, payload_sum};
 use super::ring::Ring;
 use super::session::Found;
 use super::{FIRST_LSN, LOG_START, RecordHeader, RecordKind};
+use crate::log_room::{Ledger, Room};
 use crate::{StoreError, TxnId};
 use entresol_core::{Lsn, mutant};
 use entresol_device::Device;
@@ -46,6 +47,8 @@ pub(crate) struct Wal {
     /// Copy of the tail's, to read without the lock.
     redo_point: AtomicU64,
     oldest: AtomicU64,
+    /// Room that operations under way have reserved.
+    pub(crate) ledger: Ledger,
     flusher: Mutex<Flusher>,
     flushed: Condvar,
     written_bytes: AtomicU64,
@@ -117,6 +120,8 @@ pub(crate) struct Draft<'a> {
     pub chain: Option<&'a AtomicU64>,
     /// The redo point under which it was decided which pages need full images.
     pub redo_point: Option<Lsn>,
+    /// The room that was reserved for it: nothing is appended without ([`crate::log_room`]).
+    pub room: &'a Room<'a>,
 }
 
 impl Wal {
@@ -205,6 +210,7 @@ impl Wal {
             redo_point: AtomicU64::new(redo_point.0),
             oldest: AtomicU64::new(oldest.0),
             tail: TinyMutex::new(tail),
+            ledger: Ledger::default(),
             flusher: Mutex::new(Flusher { turn: Some(Turn { spare: Vec::new(), master }), failed: None }),
             flushed: Condvar::new(),
             written_bytes: AtomicU64::new(0),
@@ -221,6 +227,7 @@ impl Wal {
     /// Appends a record and returns its LSN; `None` if the redo point has moved since the caller looked.
     pub(crate) fn append(&self, record: &mut Vec<u8>, draft: Draft<'_>) -> Option<Lsn> {
         let length = record.len();
+        draft.room.assert_holds(length as u64);
         record.resize(length.next_multiple_of(8), 0);
         let sum = payload_sum(self.id, &record[RECORD_HEADER_BYTES..length]);
         let mut tail = self.tail.lock();
@@ -254,13 +261,17 @@ impl Wal {
         Lsn(self.tail.lock().end())
     }
 
-    /// Makes the end of the log the redo point, and runs `snapshot` while no record can be appended.
-    pub(crate) fn set_redo_point<T>(&self, snapshot: impl FnOnce() -> T) -> (Lsn, T) {
+    /// Makes the end of the log the redo point, and runs `snapshot` while no record can be appended; unless that fails.
+    pub(crate) fn set_redo_point<T, E>(
+        &self,
+        snapshot: impl FnOnce(Lsn) -> Result<T, E>,
+    ) -> Result<(Lsn, T), E> {
         let mut tail = self.tail.lock();
         let point = Lsn(tail.end());
+        let taken = snapshot(point)?;
         tail.redo_point = point;
         self.redo_point.store(point.0, Release);
-        (point, snapshot())
+        Ok((point, taken))
     }
 
     /// A page whose LSN is older needs a full image at its next change.
@@ -369,9 +380,19 @@ impl Wal {
         self.ring.area
     }
 
-    /// Bytes that cannot be overwritten yet.
+    /// Bytes of a sector: each flush pads to one.
+    pub(crate) fn sector(&self) -> u64 {
+        self.sector
+    }
+
+    /// Bytes that cannot be overwritten yet, with the padding of the next flush.
     pub(crate) fn used(&self) -> u64 {
-        self.end().0 - self.oldest.load(Acquire)
+        self.used_to(self.end().0)
+    }
+
+    /// As [`Wal::used`], if the log ends at `end`.
+    pub(crate) fn used_to(&self, end: u64) -> u64 {
+        end.next_multiple_of(self.sector) - self.oldest.load(Acquire)
     }
 
     /// From the oldest record that is needed, to the end.

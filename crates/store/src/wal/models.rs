@@ -8,6 +8,7 @@
 
 use super::log::Draft;
 use super::{LOG_START, RecordKind, Wal, record};
+use crate::log_room::Room;
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
@@ -98,7 +99,13 @@ fn append(wal: &Wal, txn: u64) -> Lsn {
     let mut bytes = Vec::new();
     record::start(&mut bytes);
     bytes.extend_from_slice(&[txn as u8; 100]);
-    let draft = Draft { kind: RecordKind::Commit, txn: TxnId(txn), chain: None, redo_point: None };
+    let draft = Draft {
+        kind: RecordKind::Commit,
+        txn: TxnId(txn),
+        chain: None,
+        redo_point: None,
+        room: &Room::kept(),
+    };
     wal.append(&mut bytes, draft).expect("an append without a redo point is never refused")
 }
 

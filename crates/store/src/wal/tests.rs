@@ -7,6 +7,7 @@ use super::scan::LogScan;
 use super::session::Found;
 use super::{FIRST_LSN, LOG_START, RecordKind, Wal, record};
 use crate::checkpoint::CheckpointRecord;
+use crate::log_room::Room;
 use crate::recovery::read_checkpoint;
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
@@ -38,7 +39,13 @@ fn append(wal: &Wal, txn: u64, payload: &[u8]) -> Lsn {
     let mut bytes = Vec::new();
     record::start(&mut bytes);
     bytes.extend_from_slice(payload);
-    let draft = Draft { kind: RecordKind::Update, txn: TxnId(txn), chain: None, redo_point: None };
+    let draft = Draft {
+        kind: RecordKind::Update,
+        txn: TxnId(txn),
+        chain: None,
+        redo_point: None,
+        room: &Room::kept(),
+    };
     wal.append(&mut bytes, draft).unwrap()
 }
 
@@ -254,7 +261,9 @@ fn a_checkpoint_of_another_disk_or_of_a_later_session_is_refused() {
         let mut bytes = Vec::new();
         record::start(&mut bytes);
         checkpoint.encode(&mut bytes);
-        let draft = Draft { kind: RecordKind::Checkpoint, txn: TxnId::SYSTEM, chain: None, redo_point: None };
+        let room = &Room::kept();
+        let draft =
+            Draft { kind: RecordKind::Checkpoint, txn: TxnId::SYSTEM, chain: None, redo_point: None, room };
         let lsn = wal.append(&mut bytes, draft).unwrap();
         wal.flush(lsn).unwrap();
         wal.set_checkpoint(lsn, redo_point).unwrap();
@@ -332,11 +341,16 @@ fn a_record_is_refused_when_the_redo_point_has_moved() {
     let wal = create(log, 4096).unwrap();
     let seen = wal.redo_point();
     append(&wal, 1, &[]);
-    let (moved, ()) = wal.set_redo_point(|| ());
+    let (moved, ()) = wal.set_redo_point(|_| Ok::<(), ()>(())).unwrap();
     let mut bytes = Vec::new();
     record::start(&mut bytes);
-    let mut draft =
-        Draft { kind: RecordKind::System, txn: TxnId::SYSTEM, chain: None, redo_point: Some(seen) };
+    let mut draft = Draft {
+        kind: RecordKind::System,
+        txn: TxnId::SYSTEM,
+        chain: None,
+        redo_point: Some(seen),
+        room: &Room::kept(),
+    };
     let before = bytes.clone();
     assert_eq!(wal.append(&mut bytes, Draft { ..draft }), None);
     assert_eq!(bytes, before);
