@@ -55,7 +55,9 @@ enum Verdict {
 impl FaultyDevice {
     /// A device whose durable content is that of `durable`.
     pub fn new(name: &str, durable: MemoryDevice, plan: Arc<FaultPlan>) -> Self {
-        Self::with(name, durable, Pending::default(), Pending::default(), Sectors::USUAL, plan)
+        let (sector, physical) = durable.sectors();
+        let sectors = Sectors { sector, physical };
+        Self::with(name, durable, Pending::default(), Pending::default(), sectors, plan)
     }
 
     fn with(

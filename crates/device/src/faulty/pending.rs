@@ -203,8 +203,3 @@ pub(super) struct Sectors {
     /// Without touching neighbours.
     pub physical: u32,
 }
-
-impl Sectors {
-    /// Of a device that nothing else was said of.
-    pub const USUAL: Self = Self { sector: SECTOR_BYTES as u32, physical: SECTOR_BYTES as u32 };
-}

@@ -39,6 +39,8 @@ pub struct BaseImage {
     pub(super) leaves: Vec<Option<BaseLeaf>>,
     /// Numbers of sectors that devices over it cannot read.
     pub(super) unreadable: BTreeSet<u64>,
+    /// Of the devices over it: (sector, physical), in bytes.
+    pub(super) sectors: (u32, u32),
 }
 
 impl BaseImage {

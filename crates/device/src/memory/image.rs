@@ -32,6 +32,7 @@ impl ImageDevice {
             capacity_bytes: self.geometry.capacity_bytes,
             leaves: self.content.pieces.into_iter().map(leaf).collect(),
             unreadable: self.unreadable.all(),
+            sectors: self.sectors,
         })
     }
 }

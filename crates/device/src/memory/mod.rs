@@ -47,6 +47,8 @@ pub struct Memory<C> {
     geometry: Geometry,
     counters: SharedCounters,
     unreadable: Unreadable,
+    /// Of a device that writes to this memory: (sector, physical), in bytes.
+    sectors: (u32, u32),
     content: C,
 }
 
@@ -66,6 +68,7 @@ impl<C> Memory<C> {
             geometry: Geometry::new(capacity_bytes, SECTOR_BYTES),
             counters: SharedCounters::default(),
             unreadable: Unreadable::default(),
+            sectors: (SECTOR_BYTES, SECTOR_BYTES),
             content: content((capacity_bytes as usize / PAGE_BYTES).div_ceil(LEAF_PAGES)),
         }
     }
@@ -73,6 +76,18 @@ impl<C> Memory<C> {
     /// The name in its errors.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The memory of a medium with sectors of `sector` bytes that writes `physical` bytes at once. A
+    /// [`FaultyDevice`](crate::FaultyDevice) over it behaves so; the memory itself is read and written by 512 bytes.
+    #[must_use]
+    pub fn with_sectors(self, sector: u32, physical: u32) -> Self {
+        Self { sectors: (sector, physical), ..self }
+    }
+
+    /// See [`Memory::with_sectors`].
+    pub fn sectors(&self) -> (u32, u32) {
+        self.sectors
     }
 
     /// Every 512-byte sector that the range touches cannot be read until all of it is written.

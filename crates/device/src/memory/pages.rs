@@ -82,6 +82,7 @@ impl MemoryDevice {
     pub fn over(name: &str, base: Arc<BaseImage>) -> Self {
         let mut device = Self::new(name, base.capacity_bytes);
         device.unreadable = Unreadable::of(base.unreadable.clone());
+        device.sectors = base.sectors;
         device.content.base = Some(base);
         device
     }
@@ -112,7 +113,7 @@ impl MemoryDevice {
             leaves: pages.leaves.iter().map(|leaf| Mutex::new(leaf.lock().clone())).collect(),
             resident: AtomicU64::new(self.resident_bytes()),
         });
-        Self { unreadable: Unreadable::of(self.unreadable.all()), ..fork }
+        Self { unreadable: Unreadable::of(self.unreadable.all()), sectors: self.sectors, ..fork }
     }
 
     /// Bytes of memory that this device's own pages take, without the base image.
@@ -138,6 +139,7 @@ impl MemoryDevice {
             capacity_bytes: self.geometry.capacity_bytes,
             leaves,
             unreadable: self.unreadable.all(),
+            sectors: self.sectors,
         })
     }
 }

@@ -29,7 +29,7 @@ pub(super) const AREA_MIN: u64 = 1 << 20;
 /// Smallest circular area of a new log, in pages: it must have room for their images.
 const AREA_PAGES_MIN: u64 = 256;
 /// A part of the buffer that has so many bytes gets no further record.
-pub(super) const PART_BYTES: u64 = 4 << 20;
+pub(super) const PART_BYTES: u64 = 512 << 10;
 
 /// The log. See the folder's header for its invariants.
 pub(crate) struct Wal {

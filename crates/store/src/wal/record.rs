@@ -21,7 +21,7 @@ use entresol_core::{Lsn, mutant};
 /// Bytes before the payload.
 pub(crate) const RECORD_HEADER_BYTES: usize = 40;
 /// Longest record: a bound for what is read from a device.
-pub(crate) const RECORD_BYTES_MAX: usize = 4 << 20;
+pub(crate) const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,7 +29,7 @@ mod target;
 mod trial;
 
 pub use fault::FaultKind;
-pub use report::{Tally, TortureReport, Violation};
+pub use report::{DEVICES, Tally, TortureReport, Violation};
 pub(crate) use store::{DamagedFlash, Killed};
 pub use target::Target;
 

@@ -44,6 +44,8 @@ struct Run<'a> {
     in_recoveries: u64,
     slow: bool,
     jumped: bool,
+    /// What goes wrong in this life, and on which device.
+    trouble: Option<(FaultKind, &'static str)>,
     /// No device has failed so far: flash and disk must agree at any moment.
     sound: bool,
 }
@@ -58,6 +60,7 @@ pub(super) fn run(script: &Script, effort: Effort) -> (Tally, Option<Found>) {
         in_recoveries: 0,
         slow: script.shape.latency_max == SLOW,
         jumped: false,
+        trouble: None,
         sound: true,
     };
     let found = run.lives().err();
@@ -76,6 +79,7 @@ impl Run<'_> {
             self.jumped |= life.clients.iter().flatten().any(|op| *op == Op::Pause(JUMP));
             let before = start.media.flash.fork("flash");
             let kind = life.trouble.map_or(FaultKind::Crash, |trouble| FaultKind::of(trouble.fault));
+            self.trouble = life.trouble.map(|trouble| (kind, trouble.device));
             let in_life = |message: String| format!("life {}: {message}", number + 1);
             let lived = live(self.script, life, start, self.effort.one_of)
                 .map_err(|message| Found { kind, message: in_life(message) })?;
@@ -104,9 +108,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Notes a state; an error if it is one that must not be.
-    fn note(&mut self, kind: FaultKind, result: Result<Recovered, String>) -> Result<Recovered, Found> {
-        self.tally.count(kind);
+    /// Notes a state; an error if it is one that must not be. `device`: the one at fault, if one is.
+    fn note(
+        &mut self,
+        kind: FaultKind,
+        device: Option<&'static str>,
+        result: Result<Recovered, String>,
+    ) -> Result<Recovered, Found> {
+        match device {
+            Some(device) => self.tally.count_on(kind, device),
+            None => self.tally.count(kind),
+        }
         self.tally.states_slow += u64::from(self.slow);
         self.tally.states_jumped += u64::from(self.jumped);
         let recovered = result.map_err(|message| Found { kind, message })?;
@@ -149,6 +161,7 @@ impl Run<'_> {
                 let kind = match (depth, point.trouble) {
                     (0, Some(kind)) => kind,
                     (0, None) if !point.born => FaultKind::Create,
+                    (0, None) if chance.unreadable => FaultKind::TornUnreadable,
                     (0, None) if chance.torn => FaultKind::TornWrite,
                     (0, None) => FaultKind::Crash,
                     (1, _) => FaultKind::CrashInRecovery,
@@ -183,7 +196,8 @@ impl Run<'_> {
     ) -> Result<(), Found> {
         let seed = self.rng.next_u64();
         let result = recover_on(&self.script.shape, machine, &point.oracle, rules, seed, watch);
-        let recovered = self.note(kind, result.map_err(|why| format!("{left}: {why}")))?;
+        let device = self.trouble.filter(|(fault, _)| *fault == kind).map(|(_, device)| device);
+        let recovered = self.note(kind, device, result.map_err(|why| format!("{left}: {why}")))?;
         self.explore(&recovered.points, depth + 1).map_err(|found| Found {
             message: format!("{left}; in the recovery from that {}", found.message),
             ..found
@@ -206,9 +220,9 @@ impl Run<'_> {
             let damage_only = self.effort.damage_only;
             let trial = Trial { script, media, oracle: &point.oracle, before, sound, damage_only, rng };
             let mut found = None;
-            trial.run(foreign, &mut |kind, result| {
+            trial.run(foreign, &mut |(kind, device), result| {
                 let told = |why| format!("power failed at operation {} ({chance:?}): {why}", point.at);
-                match self.note(kind, result.map_err(told)) {
+                match self.note(kind, device, result.map_err(told)) {
                     Ok(recovered) => {
                         let harmless = SILENT.contains(&kind) && !recovered.noticed;
                         self.tally.faults_detected += u64::from(!harmless);

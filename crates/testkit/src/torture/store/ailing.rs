@@ -47,7 +47,7 @@ impl StoreRun {
             self.ail(&machine, &known, seed).map_err(told)?;
             tally.lives += 1;
             tally.faults_struck += u64::from(machine.plan.struck() > 0);
-            tally.count(kind);
+            tally.count_on(kind, device);
             let machine =
                 Machine::new(machine.after_crash(seed), FaultPlan::none(), self.bank.flash_groups());
             let life = Life { seed, verify: true, transactions: 2 };

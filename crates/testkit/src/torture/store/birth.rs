@@ -42,7 +42,7 @@ impl StoreRun {
         let groups = self.bank.flash_groups();
         let blank = || {
             let (disk, log) = self.bank.device_bytes();
-            Media::blank(disk, log, self.system.flash_bytes(groups))
+            Media::blank(disk, log, self.system.flash_bytes(groups)).with_sectors(self.bank.sectors)
         };
         Machine::new(media.unwrap_or_else(blank), FaultPlan::none(), groups)
     }

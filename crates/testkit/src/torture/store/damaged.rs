@@ -76,7 +76,7 @@ impl DamagedFlash {
             for nth in 0..DAMAGES {
                 let (kind, media) = (self.kinds[nth % self.kinds.len()], media.fork());
                 let Some(done) = self.harm(&mut rng, &cache, &media, before, kind) else { continue };
-                tally.count(kind);
+                tally.count_on(kind, "flash");
                 self.go_on(&mut rng, &cache, media, oracle, tally).map_err(|why| {
                     wrong(kind, format!("power failed at operation {at}, then {done}: {why}"))
                 })?;
@@ -175,7 +175,7 @@ impl DamagedFlash {
     }
 }
 
-fn flip(flash: &MemoryDevice, bit: u64) {
+pub(super) fn flip(flash: &MemoryDevice, bit: u64) {
     let mut sector = [0; 512];
     let at = bit / 8 / 512 * 512;
     flash.read(at, &mut sector).expect("the bit is on the device");
