@@ -46,6 +46,7 @@ const MAGICS: &[Magic] = &[
     magic(32 << 10, b"ENTRSUPR", "a flash cache of Entresol"),
     magic(48 << 10, b"ENTRSUPR", "a flash cache of Entresol"),
     magic(4096, b"ENTRFRAG", "a cache of fragments of Entresol"),
+    magic(20480, b"ENTRFRAG", "a cache of fragments of Entresol"),
     magic(0, b"ENTRDISK", "the disk of a database of Entresol"),
     magic(32 << 10, b"ENTRDISK", "the disk of a database of Entresol"),
     magic(0, b"ENTRSLOG", "the log of a database of Entresol"),

@@ -13,7 +13,7 @@ use entresol_format::{BLOCK_BYTES, fragments};
 
 /// Refuses a flash device without a superblock of ours, if anything else lies on it.
 pub(crate) fn flash(device: &dyn Device, overwrite: bool) -> Result<(), TierError> {
-    if overwrite || holds_fragments(device)? {
+    if overwrite || fragment_marks(device)?.contains(&true) {
         return Ok(());
     }
     refuse_contents("flash device", signature(device).map_err(flash_error)?)
@@ -43,12 +43,25 @@ fn refuse_contents(role: &str, contents: Contents) -> Result<(), TierError> {
     )))
 }
 
-/// Whether a cache of fragments used the device last.
-fn holds_fragments(device: &dyn Device) -> Result<bool, TierError> {
+/// Whether a cache of fragments used the device last: which copies of its mark are there.
+pub(crate) fn fragment_marks(device: &dyn Device) -> Result<[bool; 2], TierError> {
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
-    if device.geometry().capacity_bytes < fragments::MARK_OFFSET + BLOCK_BYTES as u64 {
-        return Ok(false);
+    let mut found = [false; 2];
+    for (found, offset) in found.iter_mut().zip(fragments::MARK_OFFSETS) {
+        if device.geometry().capacity_bytes >= offset + BLOCK_BYTES as u64 {
+            unreadable::read(device, offset, &mut block).map_err(flash_error)?;
+            *found = fragments::is_mark(&block);
+        }
     }
-    unreadable::read(device, fragments::MARK_OFFSET, &mut block).map_err(flash_error)?;
-    Ok(fragments::is_mark(&block))
+    Ok(found)
+}
+
+/// The device is to hold a cache with superblocks from here on.
+pub(crate) fn erase_fragment_marks(device: &dyn Device) -> Result<(), TierError> {
+    for (offset, found) in fragments::MARK_OFFSETS.into_iter().zip(fragment_marks(device)?) {
+        if found {
+            device.write(offset, &AlignedBuffer::new(BLOCK_BYTES)).map_err(flash_error)?;
+        }
+    }
+    Ok(())
 }

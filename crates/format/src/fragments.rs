@@ -1,13 +1,13 @@
 //! The mark of a cache of fragments (SCE). Its directory lies in memory; on flash there are pages, and this block, which
-//! says whose device it is. It lies where no copy of a superblock does.
+//! says whose device it is. Two copies lie where no copy of a superblock does.
 
 use crate::block::{self, BLOCK_BYTES, BlockHeader};
 use zerocopy::IntoBytes;
 
 /// Magic of the mark.
 pub const MAGIC: [u8; 8] = *b"ENTRFRAG";
-/// Where it lies, in bytes.
-pub const MARK_OFFSET: u64 = 4096;
+/// Where its copies lie, in bytes.
+pub const MARK_OFFSETS: [u64; 2] = [4096, 20480];
 
 /// Writes the mark into `block`, [`BLOCK_BYTES`] long.
 pub fn encode_mark(block: &mut [u8]) {

@@ -9,7 +9,7 @@ use crate::buffer::AlignedBuffer;
 use crate::disk::binding::expect_label;
 use crate::disk::open_unbound;
 use crate::tier::{flash_error, needed_elsewhere, read_newest};
-use crate::{TierError, claim};
+use crate::{TierError, claim, unreadable};
 use entresol_core::{fragment_region_bytes, mutant};
 use entresol_device::Device;
 use entresol_format::layout::disk_offset;
@@ -47,11 +47,30 @@ pub(super) fn open(
     if old.is_some() {
         points::OPEN_OVERWRITTEN.reach();
     }
-    let mut blank = AlignedBuffer::new((COPIES * COPY_STRIDE) as usize);
-    mark::encode_mark(&mut blank[mark::MARK_OFFSET as usize..][..BLOCK_BYTES]);
-    flash.write(0, &blank).and_then(|()| flash.sync()).map_err(flash_error)?;
+    take_over(&*flash)?;
     let region = vec![0u64; fragment_region_bytes(&config) / 8];
     Shared::new(flash, disk, options, config, region)
+}
+
+/// Makes the flash one of a cache of fragments: first its mark, each copy durable by itself, so that from the first on the
+/// device is known to be ours; then zeros wherever a superblock is. Nothing is written where that is so already.
+fn take_over(flash: &dyn Device) -> Result<(), TierError> {
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    let write = |offset, block: &[u8]| flash.write(offset, block).and_then(|()| flash.sync());
+    mark::encode_mark(&mut block);
+    for (offset, found) in mark::MARK_OFFSETS.into_iter().zip(claim::fragment_marks(flash)?) {
+        if !found {
+            write(offset, &block).map_err(flash_error)?;
+        }
+    }
+    for copy in 0..COPIES {
+        unreadable::read(flash, copy * COPY_STRIDE, &mut block).map_err(flash_error)?;
+        if block.iter().any(|byte| *byte != 0) {
+            block.fill(0);
+            write(copy * COPY_STRIDE, &block).map_err(flash_error)?;
+        }
+    }
+    Ok(())
 }
 
 /// Pages that have a place on `disk`, as far as they can be numbered.

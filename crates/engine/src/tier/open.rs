@@ -139,6 +139,7 @@ pub(crate) fn format(
         segment_next: 0,
         losses: Losses::default(),
     };
+    claim::erase_fragment_marks(&*flash)?;
     // All four copies: none of an older cache may stay.
     write_all_copies(&*flash, &mut superblock)?;
     write_label(&*disk, &mut label)?;

@@ -144,10 +144,11 @@ impl Run<'_> {
         for point in points.iter().skip(first).step_by(one_of) {
             self.sound &= point.trouble.is_none();
             let silent = point.trouble.is_some_and(FaultKind::is_silent);
-            let rules = match point.trouble {
-                _ if !point.born => Rules::birth(&shape.cache),
+            let (born, trouble, sound) = (point.born, point.trouble, self.sound);
+            let rules = move || match trouble {
+                _ if !born => Rules::birth(&shape.cache),
                 Some(_) if silent => Rules::silent(&shape.cache),
-                None if self.sound => Rules::crash(&shape.cache),
+                None if sound => Rules::crash(&shape.cache),
                 _ => Rules::failed(&shape.cache),
             };
             let mut chances = point.chances(&mut self.rng);
@@ -171,13 +172,15 @@ impl Run<'_> {
                 let watch = cut_off && !silent && point.born && self.in_recoveries < IN_RECOVERIES_MAX;
                 let machine = Machine::new(point.media(&chance), FaultPlan::none(), 0);
                 let told = format!("power failed at operation {} ({chance:?})", point.at);
+                // Before the recovery some structure may be unreadable.
+                let rules = Rules { sound: rules().sound && !chance.unreadable, ..rules() };
                 self.look(point, machine, &rules, (kind, told), depth, watch)?;
             }
             let killed = depth == 0 && Rng::new(self.script.seed ^ point.at).below(KILLED) == 0;
             let watch = !silent && point.born && self.in_recoveries < IN_RECOVERIES_MAX;
             if killed && watch && point.has_unsynced() {
                 let told = format!("the program was killed at operation {}", point.at);
-                self.look(point, point.after_kill(), &rules, (FaultKind::Kill, told), depth, true)?;
+                self.look(point, point.after_kill(), &rules(), (FaultKind::Kill, told), depth, true)?;
             }
         }
         Ok(())
@@ -198,10 +201,15 @@ impl Run<'_> {
         let result = recover_on(&self.script.shape, machine, &point.oracle, rules, seed, watch);
         let device = self.trouble.filter(|(fault, _)| *fault == kind).map(|(_, device)| device);
         let recovered = self.note(kind, device, result.map_err(|why| format!("{left}: {why}")))?;
-        self.explore(&recovered.points, depth + 1).map_err(|found| Found {
+        // What was unreadable before may still be so while the recovery is under way.
+        let sound = self.sound;
+        self.sound &= rules.sound;
+        let explored = self.explore(&recovered.points, depth + 1).map_err(|found| Found {
             message: format!("{left}; in the recovery from that {}", found.message),
             ..found
-        })
+        });
+        self.sound = sound;
+        explored
     }
 
     /// Tries a few of the images with other flash and with damage.

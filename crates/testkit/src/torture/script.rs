@@ -243,8 +243,14 @@ fn draw_trouble(rng: &mut Rng, shape: &Shape, is_last: bool) -> Trouble {
         let (device, fault) = ("disk", Fault::SyncErrorLosingWrites);
         return Trouble { device, fault, at, forever: false, disk_too: false };
     }
-    let loud =
-        [Fault::ReadError, Fault::WriteError, Fault::NoSpace, Fault::SyncError, Fault::SyncErrorLosingWrites];
+    let loud = [
+        Fault::ReadError,
+        Fault::WriteError,
+        Fault::NoSpace,
+        Fault::SyncError,
+        Fault::SyncErrorLosingWrites,
+        Fault::SyncErrorKeepingPages,
+    ];
     let silent =
         [Fault::LostWrite, Fault::MisdirectedWrite, Fault::DuplicatedWrite, Fault::BitRot, Fault::Death];
     // After a silent fault anything may be missing for ever, so it comes last. Only flash is guarded against them.

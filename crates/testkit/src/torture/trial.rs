@@ -422,7 +422,7 @@ impl Trial<'_> {
                 match undisturbed(seed, || open().map(|(_, report)| report.notices))? {
                     Err(TierError::Refused(_)) => Ok(Recovered { noticed: true, ..Recovered::default() }),
                     // Nothing on it is needed: it begins empty, and says so.
-                    Ok(notices) if notices.iter().any(|notice| notice.contains("an older state")) => {
+                    Ok(notices) if notices.iter().any(|notice| notice.contains("was emptied")) => {
                         Ok(Recovered { noticed: true, ..Recovered::default() })
                     }
                     Ok(notices) => Err(format!("it was opened with today's flash: {notices:?}")),

@@ -34,6 +34,7 @@ use std::time::Duration;
 pub(crate) use damaged::DamagedFlash;
 pub(crate) use killed::Killed;
 pub(crate) use media::SickMedia;
+#[allow(unused_imports)]
 pub(crate) use scarce::Scarce;
 pub(super) use shrink::shrink;
 

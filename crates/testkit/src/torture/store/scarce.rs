@@ -23,11 +23,13 @@ const MOMENTS: u64 = 2;
 /// One of so many operations is a moment.
 const MOMENT_ONE_OF: u64 = 16;
 /// Disks are tried in steps of so many pages, until the bank fits.
-const PAGES_STEP: u64 = 10;
+const PAGES_STEP: u64 = 16;
 /// Bytes before the pages of a disk.
 const LABEL_BYTES: u64 = 64 << 10;
 /// Tables that fill the log more than once.
-const TABLES: u32 = 400;
+const TABLES: u32 = 2400;
+/// Bytes of a disk that has room for them.
+const TABLES_DISK_BYTES: u64 = 16 << 20;
 
 /// A store with too little room.
 #[derive(Clone, Copy, Debug)]
@@ -50,11 +52,14 @@ impl StoreRun {
 }
 
 impl Scarce {
-    /// All of it, up to the first thing that is wrong.
+    /// One of it, in one of eight runs: each takes as long as all other chapters together.
     pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
-        self.small_disk(tally)?;
-        self.crowd(tally)?;
-        self.tables(tally)
+        match self.seed % 24 {
+            0 => self.small_disk(tally),
+            1 => self.crowd(tally),
+            2 => self.tables(tally),
+            _ => Ok(()),
+        }
     }
 
     /// The disk is hardly larger than what is loaded.
@@ -79,9 +84,9 @@ impl Scarce {
     /// Many clients on the smallest log.
     pub fn crowd(&self, tally: &mut Tally) -> Result<(), Found> {
         let mut rng = Rng::new(self.seed ^ 0xc20d);
-        let clients = 100 + rng.below(100) as u32;
+        let clients = 64 + rng.below(128) as u32;
         let bank = Bank { clients, frames: MIN_FRAMES, checkpoint_interval: None, ..self.bank };
-        self.crash(&bank, 3, (FaultKind::LogFull, "log"), tally)
+        self.crash(&bank, 2, (FaultKind::LogFull, "log"), tally)
     }
 
     /// A life that is cut off, and a whole one after it.
@@ -115,8 +120,9 @@ impl Scarce {
     pub fn tables(&self, tally: &mut Tally) -> Result<(), Found> {
         let kind = FaultKind::LogFull;
         let wrong = |message| Found { kind, message: format!("{:?}, making tables: {message}", self.bank) };
-        let (media, _) = prepare(&self.bank, self.system, self.seed).map_err(wrong)?;
-        let groups = self.bank.flash_groups();
+        let bank = Bank { disk_bytes: TABLES_DISK_BYTES, ..self.bank };
+        let (media, _) = prepare(&bank, self.system, self.seed).map_err(wrong)?;
+        let groups = bank.flash_groups();
         let machine = Machine::new(media, FaultPlan::none(), groups);
         let (options, clients) = (self.bank.options(), 1 + self.bank.clients % 4);
         let open = |machine: &Machine| -> Result<Store, String> {
@@ -179,14 +185,20 @@ impl Scarce {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use entresol_core::PolicyKind;
 
     #[test]
     fn scarce_room_costs_nothing_that_was_acknowledged() {
-        for (seed, system) in (0..2).flat_map(|seed| System::ALL.map(|system| (seed, system))) {
-            let scarce = Scarce { system, bank: Bank::default(), seed, transactions: 8 };
-            let mut tally = Tally::default();
-            let found = scarce.run(&mut tally).err();
-            assert!(found.is_none(), "{system}, seed {seed}: {}", found.expect("there is one").message);
+        let systems = [System::DiskOnly, System::Cached(PolicyKind::FaceGsc)];
+        for (seed, system) in systems.into_iter().enumerate() {
+            let scarce = Scarce { system, bank: Bank::default(), seed: seed as u64, transactions: 8 };
+            let tally = &mut Tally::default();
+            let found = scarce
+                .small_disk(tally)
+                .and_then(|()| scarce.crowd(tally))
+                .and_then(|()| scarce.tables(tally));
+            assert!(found.is_ok(), "{system}: {}", found.expect_err("something is wrong").message);
+            assert_eq!(tally.by_device()[&FaultKind::LogFull][1], MOMENTS + 1);
         }
     }
 }
