@@ -86,7 +86,7 @@ impl DamagedFlash {
     }
 
     /// Damages the flash; says what was done. `None`: nothing has changed.
-    fn harm(
+    pub(super) fn harm(
         &self,
         rng: &mut Rng,
         cache: &Cache,
@@ -184,7 +184,7 @@ pub(super) fn flip(flash: &MemoryDevice, bit: u64) {
 }
 
 /// A page that only flash has is named, or the flash is refused.
-fn is_reported(why: &str) -> bool {
+pub(super) fn is_reported(why: &str) -> bool {
     why.starts_with("opening the layer: ") || why.contains("at flash slot") && why.contains("is damaged")
 }
 

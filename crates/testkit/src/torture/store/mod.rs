@@ -3,7 +3,8 @@
 //!
 //! A run draws a system, a small bank and its settings, and then has several chapters: the making and loading of the store is
 //! cut off (`birth`), a life has a failing device (`ailing`), programs are killed before power fails (`killed`), flash changes
-//! or loses something without a word (`damaged`), sectors of all devices cannot be read or have changed (`media`), disk and
+//! or loses something without a word (`damaged`), caches are detached (`detached`), devices of different moments are put
+//! together (`exchanged`), sectors of all devices cannot be read or have changed (`media`), disk and
 //! log run full (`scarce`), a flush of the log is torn ([`crate::leftovers`]), and a life is crashed at
 //! some of its operations, and the restarts from that, with as much DRAM as before or less ([`crate::campaign`]). After each restart all rows are compared, the accounts'
 //! sum is taken, trees and flash are checked. What goes wrong is told with the smallest bank that shows it (`shrink`).
@@ -13,6 +14,8 @@
 mod ailing;
 mod birth;
 mod damaged;
+mod detached;
+mod exchanged;
 mod killed;
 mod media;
 mod scarce;
@@ -32,9 +35,10 @@ use std::fmt;
 use std::time::Duration;
 
 pub(crate) use damaged::DamagedFlash;
+pub(crate) use detached::Detached;
+pub(crate) use exchanged::Exchanged;
 pub(crate) use killed::Killed;
 pub(crate) use media::SickMedia;
-#[allow(unused_imports)]
 pub(crate) use scarce::Scarce;
 pub(super) use shrink::shrink;
 
@@ -48,6 +52,8 @@ enum Chapter {
     Ailing,
     Killed,
     Damaged,
+    Detached,
+    Exchanged,
     Media,
     Scarce,
     Leftovers,
@@ -55,11 +61,13 @@ enum Chapter {
 }
 
 impl Chapter {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::Birth,
         Self::Ailing,
         Self::Killed,
         Self::Damaged,
+        Self::Detached,
+        Self::Exchanged,
         Self::Media,
         Self::Scarce,
         Self::Leftovers,
@@ -73,6 +81,8 @@ impl Chapter {
             Self::Ailing => "lives with a failing device",
             Self::Killed => "programs that are killed before power fails",
             Self::Damaged => "flash that changes or loses something without a word",
+            Self::Detached => "caches that are detached after a crash",
+            Self::Exchanged => "devices of different moments",
             Self::Media => {
                 "disk, log or flash with sectors that cannot be read, or that changed without a word"
             }
@@ -161,6 +171,8 @@ impl StoreRun {
             Chapter::Ailing => self.ailing(&mut tally),
             Chapter::Killed => self.killed().run(&mut tally),
             Chapter::Damaged => self.damaged().run(&mut tally),
+            Chapter::Detached => self.detached().run(&mut tally),
+            Chapter::Exchanged => self.exchanged().run(&mut tally),
             Chapter::Media => self.media().run(&mut tally),
             Chapter::Scarce => self.scarce().run(&mut tally),
             Chapter::Leftovers => self.leftovers(&mut tally),
@@ -177,6 +189,15 @@ impl StoreRun {
     fn damaged(&self) -> DamagedFlash {
         let Self { system, bank, seed, transactions, .. } = *self;
         DamagedFlash { system, bank, seed, transactions, kinds: DamagedFlash::ALL }
+    }
+
+    fn detached(&self) -> Detached {
+        Detached { damaged: self.damaged() }
+    }
+
+    fn exchanged(&self) -> Exchanged {
+        let Self { system, bank, seed, transactions, .. } = *self;
+        Exchanged { system, bank, seed, transactions: transactions.min(16) }
     }
 
     fn media(&self) -> SickMedia {
