@@ -7,7 +7,6 @@ use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::tier::flash_error;
 use crate::{points, unreadable};
-use entresol_core::mutant;
 use entresol_device::{Contents, Device, DeviceError, signature};
 use entresol_format::{BLOCK_BYTES, fragments};
 
@@ -31,7 +30,6 @@ pub(crate) fn disk(device: &dyn Device, overwrite: bool) -> Result<(), TierError
 fn refuse_contents(role: &str, contents: Contents) -> Result<(), TierError> {
     let what = match contents {
         Contents::Blank => return Ok(()),
-        _ if mutant!("foreign-device-formatted") => return Ok(()),
         Contents::Known(name) => name,
         Contents::Unknown { offset } => format!("something unknown (at offset {offset})"),
     };

@@ -62,6 +62,10 @@ catalogue! {
         "epoch-not-bumped": "an open does not begin a new epoch",
         "session-rear-not-recorded": "the superblock does not say where this life's writes begin",
         "one-superblock-copy-renewed": "three superblocks of an older epoch remain after an open",
+        "one-label-copy-renewed": "the label of an older epoch remains beside the newest",
+        "begun-not-checked": "a disk one session old passes for one whose open was cut off",
+        "epoch-not-begun": "superblocks never say that the disk's label is of their epoch",
+        "unreadable-clean-page-stops": "a clean page that cannot be read stops the dequeue of its group",
         "reuse-before-destage": "slots are free before their destages are written",
         "destage-not-synced": "slots are free before their destages are durable",
         "damaged-dirty-page-dropped": "a dequeue drops a dirty page that it cannot read",
@@ -117,6 +121,11 @@ catalogue! {
         "begun-flag-not-written": "the log never says that a session has begun: a disk one session old is accepted",
         "page-beyond-log-end-accepted": "a page whose LSN is beyond the end of the log is served",
         "master-read-back-skipped": "a master record that the device has lost is not noticed when it is written",
+        "note-trusted-without-survivors": "redo believes notes that name a flash which is not there any more",
+        "log-room-not-reserved": "clients look for room in the log and do not reserve it",
+        "create-table-without-log-room": "a new table takes room in the log that was not reserved for it",
+        "restart-room-given-away": "clients may fill the room that is kept for rolling back",
+        "disk-capacity-not-checked": "pages are allocated beyond the end of the disk",
         "bulk-load-not-durable": "a loaded table is entered before its pages are durable",
     }
 }

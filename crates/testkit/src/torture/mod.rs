@@ -30,13 +30,14 @@ mod trial;
 
 pub use fault::FaultKind;
 pub use report::{DEVICES, Tally, TortureReport, Violation};
-pub(crate) use store::{DamagedFlash, Killed};
+pub(crate) use run::Found;
+pub(crate) use store::{DamagedFlash, Detached, Exchanged, Killed, Scarce, SickMedia};
 pub use target::Target;
 
 use damage::SILENT;
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
-use run::{Found, run};
+use run::run;
 use script::Script;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
