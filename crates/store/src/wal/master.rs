@@ -84,13 +84,10 @@ impl Master {
     /// # Errors
     /// If there is none, if it says what cannot be, or if the device does not suit the log.
     pub(crate) fn find(device: &dyn Device) -> Result<Master, StoreError> {
-        let mut master = Self::read(device)?.ok_or_else(|| {
+        let master = Self::read(device)?.ok_or_else(|| {
             StoreError::Config("the log device holds no log of a store; create the store first".into())
         })?;
         let of_the_day = Self::sector_for(device.geometry());
-        if mutant!("log-sector-of-the-day") {
-            master.sector = of_the_day;
-        }
         if of_the_day > master.sector {
             let Geometry { sector_bytes, physical_bytes, .. } = device.geometry();
             return Err(StoreError::Config(format!(

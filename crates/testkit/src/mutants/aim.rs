@@ -129,14 +129,9 @@ impl Aim {
             | "one-label-copy-renewed"
             | "begun-not-checked"
             | "epoch-not-begun" => Aim::Exchanged,
-            "eio-taken-for-log-end"
-            | "log-hole-not-refused"
-            | "log-sector-of-the-day"
-            | "master-read-back-skipped"
-            | "page-beyond-log-end-accepted" => Aim::Media,
+            "eio-taken-for-log-end" | "log-hole-not-refused" => Aim::Media,
             "unreadable-clean-page-stops" => Aim::Caches(&["face-gsc/write-through", "face-gsc/write-back"]),
             "disk-capacity-not-checked" => Aim::FullDisk,
-            "log-room-not-reserved" | "restart-room-given-away" => Aim::Crowd,
             "create-table-without-log-room" => Aim::Tables,
             _ => match mutant.place {
                 "store" => STORE,
