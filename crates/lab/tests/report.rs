@@ -33,7 +33,7 @@ fn tpcc_results(sizes: &[f64]) -> Vec<TpccResult> {
                 tpmC: 1000.0 + 700.0 * rank as f64 + 90.0 * size,
                 transactions_per_second: 37.0 + 26.0 * rank as f64,
                 dram_hit_rate: 0.871,
-                flash_hit_rate: near(face::FLASH_HITS) / 100.0,
+                flash_hit_rate: cached.then(|| near(face::FLASH_HITS) / 100.0),
                 write_reduction: near(face::WRITE_REDUCTION) / 100.0,
                 duplicate_share: if system.name() == "face" { 0.33 } else { 0.05 },
                 flash_utilisation: near(face::FLASH_UTILISATION) / 100.0,

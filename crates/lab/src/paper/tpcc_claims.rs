@@ -101,7 +101,7 @@ impl<'a> Grid<'a> {
     }
 
     fn hits_rise(&self) -> Verdict {
-        let checks = self.trend(&[LC, FACE, GR, GSC], |r| r.flash_hit_rate, true, percent);
+        let checks = self.trend(&[LC, FACE, GR, GSC], |r| r.flash_hits(), true, percent);
         Verdict::judge("FaCE table 3a", "the flash hit rate rises with the flash size", SIZES, checks)
     }
 
@@ -112,7 +112,7 @@ impl<'a> Grid<'a> {
 
     fn hit_order(&self) -> Verdict {
         let check = |(size, [lc, gsc, gr, face]): (f64, [&TpccResult; 4])| {
-            let [lc, gsc, gr, face] = [lc, gsc, gr, face].map(|r| r.flash_hit_rate);
+            let [lc, gsc, gr, face] = [lc, gsc, gr, face].map(|r| r.flash_hits());
             Check {
                 agrees: lc > gsc && gsc > gr && gsc > face && (gr - face).abs() <= ABOUT_EQUAL,
                 numbers: format!(
@@ -131,7 +131,7 @@ impl<'a> Grid<'a> {
 
     fn lc_ahead(&self) -> Verdict {
         let check = |(size, [lc, face]): (f64, [&TpccResult; 2])| {
-            let points = (lc.flash_hit_rate - face.flash_hit_rate) * 100.0;
+            let points = (lc.flash_hits() - face.flash_hits()) * 100.0;
             Check { agrees: (2.0..=10.0).contains(&points), numbers: format!("{points:+.1} at {size} %") }
         };
         let checks = self.sizes([LC, FACE]).into_iter().map(check).collect();
