@@ -142,6 +142,15 @@ fn all_sizes_in_a_terminal() {
     expect_file!["golden/tpcc-all-sizes.txt"].assert_eq(&terminal::render(&report, false));
 }
 
+/// Runs that test no claim, as those on real devices do, say so in one line.
+#[test]
+fn untested_claims_take_one_line() {
+    let results: Vec<_> = tpcc_results(&[8.0]).into_iter().filter(|run| run.system == "disk-only").collect();
+    let text = terminal::render(&tpcc_report(&results, &extra()), false);
+    assert!(!text.contains("needs"), "{text}");
+    assert_eq!(text.matches("None of the paper's 16 claims is tested by these runs.").count(), 1, "{text}");
+}
+
 #[test]
 fn restarts_in_a_terminal() {
     let report = restart_report(&restart_results(), &[]);
