@@ -29,6 +29,9 @@ fn tpcc_prints_and_writes_its_results() {
     let systems: Vec<_> =
         values.as_array().expect("an array").iter().map(|run| run["system"].clone()).collect();
     assert_eq!(systems, ["disk-only", "face-gsc"]);
+    // A system without a flash cache has no hit rate of one.
+    let rates = [0, 1].map(|run| values[run]["flash_hit_rate"].clone());
+    assert!(rates[0].is_null() && rates[1].as_f64().is_some_and(|rate| rate > 0.0), "{rates:?}");
     for run in values.as_array().expect("an array") {
         assert_eq!((&run["consistency_ok"], &run["seed"]), (&true.into(), &1.into()));
         assert!(run["tpmC"].as_f64().is_some_and(|tpmc| tpmc > 0.0), "{run}");

@@ -125,7 +125,7 @@ fn real_paths_come_together_and_are_not_mixed_up() {
     std::fs::write(&disk, "not Entresol's").expect("a writable folder");
     refused(
         &["bench", "restart", "--real", "--flash", &flash, "--disk", &disk, "--log", &log],
-        &["--disk", "holds something that is not Entresol's", "--overwrite"],
+        &["--disk", "holds something of 14 bytes that is no device", "--overwrite"],
     );
     assert_eq!(std::fs::read(&disk).expect("still there"), b"not Entresol's");
     assert_eq!(folder.names(), ["disk"]);

@@ -15,6 +15,7 @@ pub mod memory;
 pub mod model;
 mod profile;
 mod shared;
+mod signature;
 mod traits;
 mod uring;
 
@@ -25,5 +26,6 @@ pub use file::{FileDevice, FileOptions};
 pub use memory::{BaseImage, ImageDevice, MemoryDevice};
 pub use model::ModelDevice;
 pub use profile::{Model, Profile, Scale, UnknownProfile};
+pub use signature::{Contents, signature};
 pub use traits::{Counters, Device, Geometry, Io};
 pub use uring::UringDevice;

@@ -249,3 +249,128 @@ fn a_dying_task_writes_nothing_to_a_modelled_device() {
     assert_eq!(outcome, Outcome::Halted);
     assert_eq!((sector(memory.as_ref(), 0)[0], sector(memory.as_ref(), 8)[0]), (0, 2));
 }
+
+/// Whether the sectors from `first` on can be read, and what they begin with.
+fn readable(device: &dyn Device, first: u64, count: u64) -> Vec<Option<u8>> {
+    let mut data = [0; 512];
+    (first..first + count).map(|at| device.read(at * 512, &mut data).ok().map(|()| data[0])).collect()
+}
+
+#[test]
+fn an_unreadable_sector_fails_the_requests_that_touch_it_until_it_is_written() {
+    let memory = MemoryDevice::new("memory", CAPACITY);
+    memory.write(0, &[1; 2048]).unwrap();
+    memory.mark_unreadable(512, 1);
+    let device = FaultyDevice::new("device", memory, Arc::new(FaultPlan::none()));
+    assert_eq!(readable(&device, 0, 4), [Some(1), None, Some(1), Some(1)]);
+    let (mut whole, mut other) = ([0; 2048], [0; 512]);
+    let error = device
+        .run(&mut [
+            Io::Read { offset: 0, buffer: &mut whole },
+            Io::Write { offset: 4096, data: &[5; 512] },
+            Io::Read { offset: 1024, buffer: &mut other },
+        ])
+        .unwrap_err();
+    assert!(error.is_unreadable(), "{error}");
+    assert_eq!(other, [1; 512], "the other requests of the batch are carried out");
+    assert_eq!(sector(&device, 8), [5; 512]);
+    // It outlives the power, copies and images.
+    let image = MemoryDevice::over("image", device.after_crash(&Survival::All).freeze());
+    assert_eq!(image.fork("fork").unreadable_sectors().into_iter().collect::<Vec<_>>(), [1]);
+    assert_eq!(readable(&image, 0, 3), [Some(1), None, Some(1)]);
+    let killed = device.after_kill(Arc::new(FaultPlan::none()));
+    assert_eq!(readable(&killed, 1, 1), [None]);
+    // Once written it can be read, from memory and from the medium.
+    device.write(512, &[7; 512]).unwrap();
+    assert_eq!(readable(&device, 0, 3), [Some(1), Some(7), Some(1)]);
+    assert_eq!(readable(&device.after_crash(&Survival::None), 1, 1), [None]);
+    device.sync().unwrap();
+    assert_eq!(readable(&device.after_crash(&Survival::None), 1, 1), [Some(7)]);
+}
+
+#[test]
+fn torn_sectors_are_old_new_or_unreadable() {
+    let device = faulty(FaultPlan::none());
+    device.write(0, &[1; 2048]).unwrap();
+    device.sync().unwrap();
+    device.write(512, &[2; 1024]).unwrap();
+    let seen: BTreeSet<_> =
+        (0..400).map(|seed| readable(&device.after_crash(&Survival::Torn(seed)), 0, 4)).collect();
+    let fates = [Some(1), Some(2), None];
+    let legal: BTreeSet<_> =
+        fates.iter().flat_map(|a| fates.map(|b| vec![Some(1), *a, b, Some(1)])).collect();
+    assert_eq!(seen, legal);
+}
+
+#[test]
+fn a_medium_of_larger_units_may_lose_the_neighbours_of_what_was_written() {
+    let usual = |sector, physical| {
+        let device = faulty(FaultPlan::none()).with_sectors(sector, physical);
+        let geometry = device.geometry();
+        assert_eq!((geometry.sector_bytes, geometry.physical_bytes), (sector, physical));
+        device
+    };
+    let neighbours_lost = |device: &FaultyDevice| {
+        device.write(0, &[1; 8192]).unwrap();
+        device.sync().unwrap();
+        device.write(4096, &[2; 512]).unwrap();
+        (0..200).any(|seed| readable(&device.after_crash(&Survival::Torn(seed)), 9, 7).contains(&None))
+    };
+    assert!(neighbours_lost(&usual(512, 4096)));
+    assert!(!neighbours_lost(&usual(512, 512)));
+    // A whole unit is written without its neighbours; of sectors of 4096 bytes each is there or not.
+    let device = usual(4096, 4096);
+    assert!(matches!(device.write(512, &[2; 512]), Err(DeviceError::Misaligned { sector: 4096, .. })));
+    device.write(4096, &[2; 8192]).unwrap();
+    assert_eq!(device.unsynced(), (1, 2));
+    for seed in 0..50 {
+        let image = device.after_crash(&Survival::Torn(seed));
+        let units = readable(&image, 8, 16);
+        assert!(units.chunks(8).all(|unit| unit.iter().all(|sector| sector == &unit[0])), "{units:?}");
+        assert_eq!(readable(&image, 0, 8), [Some(0); 8]);
+    }
+}
+
+#[test]
+fn a_failed_sync_may_leave_what_can_be_read_and_never_becomes_durable() {
+    let device = faulty(once(3, Fault::SyncErrorKeepingPages));
+    device.write(0, &[1; 512]).unwrap();
+    device.write(512, &[1; 512]).unwrap();
+    assert!(device.sync().is_err());
+    device.write(512, &[2; 512]).unwrap();
+    device.sync().unwrap();
+    assert_eq!(readable(&device, 0, 2), [Some(1), Some(2)], "it can be read");
+    assert_eq!(readable(&device.after_crash(&Survival::All), 0, 2), [Some(0), Some(2)], "and is not durable");
+    let killed = device.after_kill(Arc::new(FaultPlan::none()));
+    assert_eq!(readable(&killed, 0, 2), [Some(1), Some(2)]);
+    killed.drop_cached().unwrap();
+    assert_eq!(readable(&killed, 0, 2), [Some(0), Some(2)]);
+}
+
+#[test]
+fn requests_of_a_batch_overlap_if_the_plan_says_so() {
+    let outcomes = |plan: fn(u64) -> FaultPlan| -> BTreeSet<(u8, u8)> {
+        let outcome = |seed| {
+            let device = faulty(plan(seed));
+            let mut found = [0; 512];
+            let mut batch = [
+                Io::Write { offset: 0, data: &[1; 512] },
+                Io::Read { offset: 0, buffer: &mut found },
+                Io::Write { offset: 0, data: &[2; 512] },
+            ];
+            device.run(&mut batch).unwrap();
+            (found[0], sector(&device, 0)[0])
+        };
+        (0..60).map(outcome).collect()
+    };
+    assert_eq!(outcomes(|seed| FaultPlan::new(seed, Vec::new())), [(1, 2)].into());
+    let all = outcomes(|seed| FaultPlan::new(seed, Vec::new()).in_any_order());
+    assert_eq!(all, [(0, 1), (0, 2), (1, 2), (1, 1), (2, 1), (2, 2)].into());
+}
+
+#[test]
+fn a_device_that_was_cut_ends_there() {
+    let device = faulty(FaultPlan::none()).with_capacity(4096);
+    assert_eq!(device.geometry().capacity_bytes, 4096);
+    assert!(matches!(device.write(4096, &[1; 512]), Err(DeviceError::OutOfRange { capacity: 4096, .. })));
+}

@@ -70,3 +70,32 @@ fn both_devices_see_one_file() {
     assert!(found == pattern);
     assert!(device.counters().busy > std::time::Duration::ZERO);
 }
+
+#[test]
+fn a_new_file_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("flash");
+    drop(FileDevice::open(&path, FileOptions::create(CAPACITY)).expect("the file can be made"));
+    let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "{mode:o}");
+}
+
+#[test]
+fn what_is_in_memory_can_be_dropped_and_comes_from_the_medium_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("flash");
+    for is_direct_wanted in [true, false] {
+        let options = FileOptions { is_direct_wanted, ..FileOptions::create(CAPACITY) };
+        let device = FileDevice::open(&path, options).expect("the file can be made");
+        let geometry = device.geometry();
+        assert!(geometry.physical_bytes >= geometry.sector_bytes, "{geometry:?}");
+        assert!(geometry.physical_bytes.is_power_of_two(), "{geometry:?}");
+        device.write(0, &[9; 4096]).expect("a write in range succeeds");
+        device.sync().expect("a sync succeeds");
+        device.drop_cached().expect("memory can be dropped");
+        let mut page = [0; 4096];
+        device.read(0, &mut page).expect("a read in range succeeds");
+        assert_eq!(page, [9; 4096]);
+    }
+}

@@ -7,6 +7,7 @@
 
 mod api;
 mod buffer;
+mod claim;
 mod disk;
 mod error;
 mod examine;

@@ -36,6 +36,9 @@ pub struct TierOptions {
     pub write_workers: usize,
     /// Tasks that dequeue, destage and clean, 1 ..= 64.
     pub background_workers: usize,
+    /// A new cache may be put over whatever lies on the devices, unless it is a cache or disk that is needed. Otherwise only
+    /// blank devices and our own are used.
+    pub overwrite: bool,
 }
 
 impl TierOptions {
@@ -61,6 +64,7 @@ impl TierOptions {
             mode: Mode::usual(policy),
             write_workers,
             background_workers,
+            overwrite: false,
         }
     }
 

@@ -9,7 +9,7 @@ use entresol_engine::{
 };
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use std::sync::Arc;
-use support::{PAGE, build, disk_bytes, load, memory, simulate, small, version, victim};
+use support::{PAGE, build, bytes_of, disk_bytes, load, memory, simulate, small, version, victim};
 
 const PAGES: u64 = 120;
 
@@ -305,5 +305,62 @@ fn bad_options_and_small_devices_are_refused_with_a_sentence() {
             .slots,
             65_536
         );
+    });
+}
+
+#[test]
+fn what_is_not_ours_is_named_and_left_as_it_is() {
+    simulate(1, || {
+        let options = small(PolicyKind::FaceGsc, 96);
+        let (flash, disk) = used(&options);
+        // The flash of another cache is given as the disk, a disk as the flash, and each with something foreign on it.
+        let ext4 = |device: &MemoryDevice| {
+            let foreign = MemoryDevice::new("foreign", device.geometry().capacity_bytes);
+            let mut sector = [0; 512];
+            sector[56..58].copy_from_slice(b"\x53\xef");
+            foreign.write(1024, &sector).unwrap();
+            Arc::new(foreign)
+        };
+        let through = TierOptions { mode: Mode::WriteThrough, ..options.clone() };
+        let (_, blank) = memory(&options, PAGES);
+        let unbound = || {
+            let (_, disk) = memory(&options, PAGES);
+            load(disk.clone(), PAGES);
+            disk
+        };
+        let large = Arc::new(MemoryDevice::new("large", flash_bytes(&options).max(disk_bytes(PAGES))));
+        large.write(0, &bytes_of(&*unbound())).unwrap();
+        let unknown = {
+            let device = MemoryDevice::new("unknown", flash_bytes(&options));
+            device.write(512 << 10, &[7; 512]).unwrap();
+            Arc::new(device)
+        };
+        let cases = [
+            (ext4(&flash), unbound(), "an ext2, ext3 or ext4 file system"),
+            (large, unbound(), "the disk of a database of Entresol"),
+            (unknown, unbound(), "something unknown (at offset 524288)"),
+            (memory(&options, PAGES).0, ext4(&disk), "no label"),
+            (memory(&options, PAGES).0, flash.clone(), "a flash cache of Entresol"),
+        ];
+        for (flash, disk, sentence) in cases {
+            let before = [bytes_of(&*flash), bytes_of(&*disk)];
+            let told = refusal(FlashTier::create(flash.clone(), disk.clone(), options.clone()));
+            assert!(told.contains(sentence) || told.contains("no label"), "{told}");
+            if let Err(error) = FlashTier::open(flash.clone(), disk.clone(), through.clone()) {
+                let told = error.to_string();
+                assert!(told.contains(sentence) || told.contains("no label"), "{told}");
+            } else {
+                panic!("opened: {sentence}");
+            }
+            assert!(before == [bytes_of(&*flash), bytes_of(&*disk)], "{sentence}: something was written");
+            let over = TierOptions { overwrite: true, ..options.clone() };
+            if sentence != "a flash cache of Entresol" {
+                FlashTier::create(flash, disk, over).unwrap_or_else(|error| panic!("{sentence}: {error}"));
+            }
+        }
+        let told = refusal(DiskLayer::create(ext4(&disk), PAGE as u32));
+        assert!(told.contains("ext4"), "{told}");
+        drop(DiskLayer::create_on(ext4(&disk), PAGE as u32, true).unwrap());
+        drop(DiskLayer::create(blank, PAGE as u32).unwrap());
     });
 }

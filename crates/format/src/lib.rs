@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod block;
+pub mod fragments;
 pub mod label;
 pub mod layout;
 pub mod losses;

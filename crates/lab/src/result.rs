@@ -38,8 +38,8 @@ pub struct TpccResult {
     pub transactions_per_second: f64,
     /// DRAM hits of all page accesses.
     pub dram_hit_rate: f64,
-    /// Flash (and staging) hits of all DRAM misses (table 3a).
-    pub flash_hit_rate: f64,
+    /// Flash (and staging) hits of all DRAM misses (table 3a); null without a flash cache.
+    pub flash_hit_rate: Option<f64>,
     /// 1 − pages written to disk / dirty evictions (table 3b).
     pub write_reduction: f64,
     /// Superseded versions of all occupied slots.
@@ -71,6 +71,13 @@ pub struct TpccResult {
     pub resident_mib: u64,
     /// Hash of all results that depend on seed and arguments alone, and of every cache decision.
     pub digest: String,
+}
+
+impl TpccResult {
+    /// The flash hit rate; 0 without a flash cache.
+    pub fn flash_hits(&self) -> f64 {
+        self.flash_hit_rate.unwrap_or(0.0)
+    }
 }
 
 /// One run of `bench restart`.

@@ -6,16 +6,19 @@
 //! page is fetched (GLB); from the beginning of a checkpoint to its end it does not, and pages that were being fetched
 //! before are waited for.
 //!
-//! A checkpoint record's payload: redo point (8), next transaction (8), number of active transactions (4), and of each:
-//! number (8), no later than its first record (8), its newest record before the redo point (8).
+//! A checkpoint record's payload: redo point (8), next transaction (8), UUID of the disk (16), session (8; see
+//! [`crate::wal::session`]), number of active transactions (4), and of each: number (8), no later than its first record (8),
+//! its newest record before the redo point (8).
 
 use crate::core::Core;
+use crate::log_room::Room;
 use crate::page::bytes::{Reader, put_u32, put_u64};
 use crate::txn::active::ActiveTxn;
 use crate::wal::log::Draft;
 use crate::wal::{FIRST_LSN, RecordKind, record};
 use crate::{StoreError, TxnId};
 use entresol_core::{Lsn, mutant};
+use entresol_engine::Uuid;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,6 +27,8 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) struct CheckpointRecord {
     pub redo_point: Lsn,
     pub next_txn: u64,
+    pub disk: Uuid,
+    pub session: u64,
     pub active: Vec<ActiveTxn>,
 }
 
@@ -31,6 +36,8 @@ impl CheckpointRecord {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_u64(out, self.redo_point.0);
         put_u64(out, self.next_txn);
+        out.extend_from_slice(&self.disk.0);
+        put_u64(out, self.session);
         put_u32(out, self.active.len() as u32);
         for txn in &self.active {
             put_u64(out, txn.id.0);
@@ -41,13 +48,15 @@ impl CheckpointRecord {
 
     pub(crate) fn decode(payload: &[u8]) -> Option<CheckpointRecord> {
         let mut reader = Reader(payload);
-        let (redo_point, next_txn, count) = (Lsn(reader.u64()?), reader.u64()?, reader.u32()?);
+        let (redo_point, next_txn) = (Lsn(reader.u64()?), reader.u64()?);
+        let disk = Uuid(reader.take(16)?.try_into().ok()?);
+        let (session, count) = (reader.u64()?, reader.u32()?);
         let mut active = Vec::new();
         for _ in 0..count {
             let (id, first, last) = (TxnId(reader.u64()?), Lsn(reader.u64()?), Lsn(reader.u64()?));
             active.push(ActiveTxn { id, first, last });
         }
-        Some(CheckpointRecord { redo_point, next_txn, active })
+        Some(CheckpointRecord { redo_point, next_txn, disk, session, active })
     }
 
     /// Whether the record that lies at `at` can say this: it speaks of what is older than itself.
@@ -86,22 +95,23 @@ impl Core {
         self.checkpoint_alone().map(|_| true)
     }
 
-    /// Makes the last checkpoint and closes the layer.
+    /// Makes the last checkpoint and closes the layer. The layer is closed even if the checkpoint is refused, since active
+    /// transactions hold the log: the next restart then redoes from an older checkpoint, and rolls them back.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         let _lock = self.checkpoint.lock();
         self.closed.store(true, Relaxed);
-        // If that is refused, the next restart redoes from an older one.
-        match self.checkpoint_alone() {
-            Ok(_) | Err(StoreError::LogFull { .. }) => {}
-            Err(error) => return Err(error),
+        let checkpoint = self.checkpoint_alone();
+        if matches!(checkpoint, Ok(_) | Err(StoreError::LogFull { .. })) {
+            self.pool.layer().close()?;
         }
-        Ok(self.pool.layer().close()?)
+        checkpoint.map(drop)
     }
 
     /// Makes a checkpoint; the caller holds the lock of checkpoints.
-    fn checkpoint_alone(&self) -> Result<Lsn, StoreError> {
+    pub(crate) fn checkpoint_alone(&self) -> Result<Lsn, StoreError> {
         self.check_log_held()?;
-        let (redo_point, next_txn, active) = self.active.snapshot(&self.wal);
+        let (redo_point, next_txn, active) =
+            self.active.snapshot(&self.wal, |end, actives| self.check_checkpoint(end.0, actives))?;
         // Every frame's change before the redo point: one flush instead of one for each frame.
         self.wal.flush(Lsn(redo_point.0 - 1))?;
         let mut buffer = vec![0; self.page_bytes()];
@@ -114,11 +124,18 @@ impl Core {
         }
         let redo_point = if mutant!("redo-point-too-late") { self.wal.end() } else { redo_point };
         let active = if mutant!("active-transactions-forgotten") { Vec::new() } else { active };
-        let checkpoint = CheckpointRecord { redo_point, next_txn, active };
+        let (disk, session) = self.wal.binding();
+        let checkpoint = CheckpointRecord { redo_point, next_txn, disk, session, active };
         let mut bytes = Vec::new();
         record::start(&mut bytes);
         checkpoint.encode(&mut bytes);
-        let draft = Draft { kind: RecordKind::Checkpoint, txn: TxnId::SYSTEM, chain: None, redo_point: None };
+        let draft = Draft {
+            kind: RecordKind::Checkpoint,
+            txn: TxnId::SYSTEM,
+            chain: None,
+            redo_point: None,
+            room: &Room::kept(),
+        };
         let lsn =
             self.wal.append(&mut bytes, draft).expect("an append without a redo point is never refused");
         self.wal.flush(lsn)?;
@@ -158,6 +175,8 @@ mod tests {
         let record = CheckpointRecord {
             redo_point: Lsn(500),
             next_txn: 9,
+            disk: Uuid::from_random(1, 2),
+            session: 3,
             active: vec![txn(3, 400, 480), txn(5, 700, 0)],
         };
         let mut bytes = Vec::new();

@@ -1,11 +1,12 @@
 //! What all parts of an open store share.
 //!
-//! Lock order: checkpoint lock → (row locks, waited for without anything else held) → modification lock → page latches,
-//! from a tree's root down and from left to right, then the meta page, then bitmap pages in ascending order → the active
-//! table → the log's tail. Page latches may be held while the log is flushed or the layer takes a page, since neither
-//! ever waits for a page latch.
+//! Lock order: (row locks, waited for without anything else held) → modification lock → room in the log, and with it the
+//! checkpoint lock (see [`crate::log_room`]) → permit of the pool → page latches, from a tree's root down and from left to
+//! right, then the meta page, then bitmap pages in ascending order → the active table → the log's ledger → the log's tail.
+//! Page latches may be held while the log is flushed or the layer takes a page, since neither ever waits for a page latch.
 
 use crate::Options;
+use crate::log_room::Room;
 use crate::mtr::Mtr;
 use crate::pool::Pool;
 use crate::space::Space;
@@ -101,14 +102,14 @@ impl Core {
     }
 
     /// Begins a mini-transaction in a record that was started.
-    pub(crate) fn mtr<'w, 'p>(&'w self, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
-        Mtr::new(&self.wal, self.options.full_page_writes, record)
+    pub(crate) fn mtr<'w, 'p>(&'w self, room: &'w Room<'w>, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
+        Mtr::new(&self.wal, room, self.options.full_page_writes, record)
     }
 
     /// Begins a mini-transaction of the system in the buffer `record`.
-    pub(crate) fn system_mtr<'w, 'p>(&'w self, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
+    pub(crate) fn system_mtr<'w, 'p>(&'w self, room: &'w Room<'w>, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
         record::start(record);
-        self.mtr(record)
+        self.mtr(room, record)
     }
 }
 

@@ -10,6 +10,14 @@
 //! that would have to be read from disk: their first change since the redo point was logged as an image, and to redo the
 //! rest on it is cheaper than a random read. A page that is being rebuilt in this way may be evicted when it is still
 //! older than its note; if a crash follows, the next restart notices, since it asks every fetched page for its LSN.
+//!
+//! A note of a group on flash is a promise of that flash. A layer without [`Layer::survivors`] cannot keep it:
+//!
+//! 1. a page of a new group is damaged, power fails, and the cache is detached;
+//! 2. the detach finds no such group, so it copies nothing of it to disk;
+//! 3. the store opens on the disk alone. If redo believed the note, it would leave out changes that only the log has.
+//!
+//! So only notes of pages on disk count there. They name versions that the disk itself has, and stay true.
 
 use crate::page::bytes::{Reader, put_u64};
 use crate::wal::log::Draft;
@@ -48,19 +56,22 @@ fn group_of(code: u32, survivors: &Survivors) -> Option<DurableGroup> {
     })
 }
 
-/// Appends a note; `group`: on flash, that these pages are durable with. None when a half of the log is used: what is left is
-/// for rolling back.
+/// Appends a note; `group`: on flash, that these pages are durable with. None when there is no room for it in the log: a note
+/// saves time, and what is left is for rolling back.
 pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)], group: Option<DurableGroup>) {
-    if pages.is_empty() || wal.used() >= wal.area() / 2 {
+    if pages.is_empty() {
         return;
     }
+    let most = (record::RECORD_HEADER_BYTES + 16 * pages.len()) as u64 + wal.sector();
+    let Some(room) = wal.try_reserve(most, wal.area() / 8 * 3) else { return };
     let mut bytes = Vec::with_capacity(record::RECORD_HEADER_BYTES + 16 * pages.len());
     record::start(&mut bytes);
     for (page, lsn) in pages {
         put_u64(&mut bytes, u64::from(group.map_or(0, code_of)) << 32 | u64::from(page.number()));
         put_u64(&mut bytes, lsn.0);
     }
-    let draft = Draft { kind: RecordKind::Durable, txn: TxnId::SYSTEM, chain: None, redo_point: None };
+    let draft =
+        Draft { kind: RecordKind::Durable, txn: TxnId::SYSTEM, chain: None, redo_point: None, room: &room };
     wal.append(&mut bytes, draft).expect("an append without a redo point is never refused");
 }
 
@@ -82,12 +93,16 @@ pub(crate) struct PageHistory {
 }
 
 impl DurablePages {
-    /// Takes in a note's payload; `None` if it makes no sense. `survivors`: of a log on flash.
+    /// Takes in a note's payload; `None` if it makes no sense. `survivors`: of a log on flash; without them, entries that
+    /// name a group on flash prove nothing and are left out.
     pub(crate) fn note(&mut self, payload: &[u8], survivors: Option<&Survivors>) -> Option<()> {
         let mut reader = Reader(payload);
         while !reader.is_empty() {
             let (place, lsn) = (reader.u64()?, Lsn(reader.u64()?));
             let (page, code) = (place as u32, (place >> 32) as u32);
+            if survivors.is_none() && code & ON_FLASH != 0 && !mutant!("note-trusted-without-survivors") {
+                continue;
+            }
             let newest = self.newest.entry(page).or_default();
             *newest = lsn.max(*newest);
             let lost = survivors.is_some_and(|survivors| {
@@ -153,6 +168,21 @@ mod tests {
         assert_eq!([has(7, 300), has(7, 301), has(8, 100), has(9, 1)], [true, false, true, false]);
         assert!(pages.forget(PageId::new(0, 7)) && !pages.forget(PageId::new(0, 7)));
         assert!(!pages.has(PageNumber(7), Lsn(1)));
+    }
+
+    #[test]
+    fn without_a_flash_only_notes_of_pages_on_disk_count() {
+        let group = code_of(DurableGroup { epoch: 3, number: 9 });
+        let mut payload = Vec::new();
+        for (page, code, lsn) in [(1, group, 100), (2, 0, 100), (2, group, 200), (3, group, 50), (3, 0, 60)] {
+            put_u64(&mut payload, u64::from(code) << 32 | page);
+            put_u64(&mut payload, lsn);
+        }
+        let mut pages = DurablePages::default();
+        assert_eq!(pages.note(&payload, None), Some(()));
+        pages.forget_lost();
+        let least = [1, 2, 3].map(|page| pages.least(PageNumber(page)).0);
+        assert_eq!(least, [0, 100, 60]);
     }
 
     #[test]

@@ -51,6 +51,18 @@ pub enum StoreError {
         /// Oldest LSN that is still needed.
         oldest: Lsn,
     },
+    /// The disk has no room for what the transaction, table or load would add. Nothing of it was done.
+    #[error(
+        "the disk is full: of {capacity} pages {free} are free, and {reserved} of these must be left for rolling back; abort this transaction, then delete rows in small transactions or enlarge the disk"
+    )]
+    DiskFull {
+        /// Pages that are free.
+        free: u64,
+        /// Pages that must stay free for rolling back, and for deletions.
+        reserved: u64,
+        /// Pages that fit on the disk.
+        capacity: u64,
+    },
     /// The layer below failed.
     #[error("page layer: {0}")]
     Layer(#[from] TierError),

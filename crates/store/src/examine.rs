@@ -40,12 +40,12 @@ pub struct LogReport {
 /// Reads the log on `device` and makes sense of every record that a restart would read.
 ///
 /// # Errors
-/// [`StoreError::Config`] if there is no log, [`StoreError::Corrupt`] if it makes no sense, [`StoreError::Log`] if it
-/// cannot be read.
+/// [`StoreError::Config`] if there is no log, [`StoreError::Corrupt`] if it makes no sense or has a hole,
+/// [`StoreError::Log`] if it cannot be read.
 pub fn examine_log(device: &dyn Device) -> Result<LogReport, StoreError> {
     let master = Master::find(device)?;
     let mut scan = LogScan::new(device, &master);
-    let checkpoint = read_checkpoint(&mut scan, master.checkpoint)?;
+    let checkpoint = read_checkpoint(&mut scan, &master)?;
     let mut report = LogReport {
         page_bytes: master.page_bytes,
         area: master.area,
@@ -74,5 +74,6 @@ pub fn examine_log(device: &dyn Device) -> Result<LogReport, StoreError> {
             Ok::<(), StoreError>(())
         })?;
     }
+    scan.check_end(&master, report.end, report.epoch)?;
     Ok(report)
 }

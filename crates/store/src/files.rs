@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 /// Where a store lies, and how many bytes of each file or block device it uses. Files are created and grown to that size.
 ///
-/// An existing store is opened with the sizes and the policy it was created with.
+/// An existing store is opened with the sizes and the policy it was created with. Only the log may be larger: the store then
+/// uses all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     disk: (PathBuf, u64),
@@ -38,16 +39,21 @@ impl Files {
         Self { flash: Some((flash.into(), bytes, policy)), ..self }
     }
 
-    /// A new, empty store. What was on these files is lost.
+    /// A new, empty store. Files that hold anything but an older store of ours are refused, unless
+    /// [`Options::overwrite`] is set.
     ///
     /// # Errors
-    /// If a file cannot be opened, is in use or cannot grow; if a flash cache holds the only copy of something that would
+    /// If a file holds something of value; if one cannot be opened, is in use or cannot grow; if a flash cache holds the only copy of something that would
     /// be lost with it; if options are out of range.
     pub fn create(&self, options: Options) -> Result<OpenFiles, StoreError> {
         let Devices { disk, log, flash, notices } = self.devices()?;
+        let overwrite = options.overwrite;
         let layer: Arc<dyn Layer> = match flash {
-            Some((flash, tier)) => FlashTier::create(flash, disk, with_page_bytes(tier, &options))?,
-            None => DiskLayer::create(disk, options.page_bytes)?,
+            Some((flash, tier)) => {
+                let tier = TierOptions { overwrite, ..with_page_bytes(tier, &options) };
+                FlashTier::create(flash, disk, tier)?
+            }
+            None => DiskLayer::create_on(disk, options.page_bytes, overwrite)?,
         };
         let store = Store::create(Parts { layer, log }, options)?;
         Ok(OpenFiles { store, restart: RestartReport::default(), notices })

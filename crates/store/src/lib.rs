@@ -14,9 +14,11 @@
 //! to rebuild every committed row and to remove every other one.
 #![forbid(unsafe_code)]
 
+mod blank;
 mod btree;
 mod checkpoint;
 mod core;
+mod disk_room;
 mod durable;
 mod error;
 mod examine;
@@ -33,6 +35,7 @@ mod recovery;
 mod space;
 mod store;
 mod txn;
+mod undo_need;
 mod wal;
 mod watch;
 

@@ -1,128 +1,157 @@
-//! Room in the log: what clients may fill, and what is kept for rolling them back.
+//! Room in the log: nothing is appended that has no room, and a restart has room of its own.
 //!
-//! The log's oldest part is given back by checkpoints, but nothing that an active transaction may still need for its undo.
-//! So there must always be room to roll back whatever is active, now or in a restart, or the store could never be opened
-//! again. Of the area
+//! The log's oldest part is given back by checkpoints, but nothing that an active transaction may need for its undo. So there
+//! must always be room to roll back all active transactions, now or in a restart. Otherwise the store could never be opened again.
 //!
-//! - clients' changes may fill a half;
-//! - three eighths are kept for rolling back ([`UndoNeed`]);
-//! - an eighth is for operations under way when these bounds are reached, ends of transactions, and checkpoints' records.
+//! Of an area of `A` bytes, these are counted:
 //!
-//! Invariant: once the log since the oldest active transaction fills a half, no checkpoint begins: it would give nothing
-//! back, its record would take room, and it would make pages need new images. So from there on, in this life and in
-//! restarts after it, a page gets an image at most once before everything is rolled back.
+//! - `U`, used: from the oldest needed record to the end, rounded up to a sector;
+//! - `R`, reserved: what operations under way may still append ([`Room`]), each with the padding of a sector;
+//! - `N`, needed: what rolling back and ending the active transactions may append ([`crate::undo_need`]).
+//!
+//! Rules:
+//!
+//! 1. A client's change, a structure modification, a new table, a bulk load and a note of durable pages reserve their worst case
+//!    before they append, and release it afterwards. They are admitted if `U + R <= A/2` and `U + R + N <= 7/8 A`.
+//! 2. A change enters the transaction's need before it is logged. It is refused unless `N <= 3/8 A` and `U + R + N <= 7/8 A`.
+//! 3. A commit, an abort and every record of a rollback take what the transaction has counted in `N`, and reserve nothing.
+//! 4. A checkpoint moves the redo point only if `U + R + N` and its own record fit in `15/16 A`. `N` is the full need then:
+//!    rolling back does not lessen it, since pages may need an image again. And none begins if active transactions hold so much
+//!    of the log that it could not make room for a change.
+//!
+//! Why a restart always has room:
+//!
+//! 1. By rules 1 and 2, `U + R + N <= 7/8 A` after each admission. A reserved append moves bytes from `R` to `U`; a split moves
+//!    them from `R` to `N`, too (its reservation has room for that). An append of rule 3 moves them from the rest of `N` to `U`.
+//!    So `U` and the rest of `N` stay within `7/8 A`, and with a checkpoint's record within `15/16 A`.
+//! 2. After a crash, the same bytes bound what is in the log and what undo has yet to append. A restart keeps the redo point of
+//!    its checkpoint, so a page that has an image gets no second one, however often restarts are cut off. Notes are admitted by
+//!    rule 1 only.
+//! 3. A sixteenth remains for what no need counts: inner pages above a parent that is split, the flush that a crash has torn, and
+//!    the padding and the record of the restart's own checkpoint. A checkpoint record that a restart could not make the
+//!    newest one is made so by the next restart (`crate::recovery`), so that these do not add up.
+//!
+//! Whoever waits for room holds no room and no permit of the pool, so it waits only for operations that end by themselves
+//! (`R`) or for a checkpoint. A reservation is never held while waiting for a row lock or for a checkpoint. The lock of structure
+//! modifications may be held: nothing that has room waits for it.
 
 use crate::StoreError;
 use crate::core::Core;
-use crate::wal::record::RECORD_HEADER_BYTES;
+use crate::page::node::max_row;
+use crate::txn::active::TxnState;
+use crate::undo_need::{IMAGES_OF_SPLIT, Sizes, UndoNeed, padding_share};
+use crate::wal::Wal;
+use entresol_runtime::Task;
+use parking_lot::Mutex as TinyMutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Bytes of a compensation beside its header and what its undo entry has: what to undo next, page, length, padding.
-const COMPENSATION_BYTES: usize = RECORD_HEADER_BYTES + 8 + 8 + 16;
-/// Images that undoing the change of a row may log if the tree keeps its shape: the leaf's.
-const IMAGES_IN_PLACE: u64 = 1;
-/// If a page splits or goes: its, that of its neighbour or of the new page, their parent's, and that of the page beyond.
-const IMAGES_OF_STRUCTURE: u64 = 4;
-/// Log for new pages in proportion to the rows that they were made for: a page is half full at least, and the one that it
-/// was split from is logged with it.
-const NEW_PAGES_FACTOR: u64 = 4;
+/// Images in the records of one step of a structure modification: at most nine pages that are not cleared, and a bitmap.
+const IMAGES_OF_STEP: u64 = 10;
+/// Bytes of a step's records besides its images.
+const STEP_BYTES: u64 = 2048;
+/// Bytes of a page's change besides the page and the row: header, undo entry, padding.
+const CHANGE_BYTES: u64 = 128;
+/// How often a client makes a checkpoint for room before it gives up.
+const ROUNDS: usize = 8;
 
-/// What undoing a change does to its leaf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reshaping {
-    /// Its free space stays the same.
-    None,
-    /// A row goes; the leaf may become empty.
-    Shrinks,
-    /// A row comes back, or gets longer, by so many bytes; the leaf may have to be split.
-    Grows(usize),
+/// What operations under way have reserved. Part of the log.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    state: TinyMutex<LedgerState>,
+    /// Copy of the state's, to read without the lock.
+    reserved: AtomicU64,
 }
 
-/// Most that a rollback may append to the log.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct UndoNeed {
-    /// Bytes of compensations, images aside.
-    record_bytes: u64,
-    /// Bytes of rows that come back.
-    grown_bytes: u64,
-    /// Images of pages.
-    images: u64,
+#[derive(Default)]
+struct LedgerState {
+    reserved: u64,
+    waiting: Vec<Task>,
 }
 
-impl UndoNeed {
-    /// For one change, whose undo entry has `undo_bytes`; `seen`: a change before it was of the same page.
-    pub(crate) fn of_change(undo_bytes: usize, reshaping: Reshaping, seen: bool) -> UndoNeed {
-        let images = match (seen, reshaping) {
-            (true, _) => 0,
-            (false, Reshaping::None) => IMAGES_IN_PLACE,
-            (false, _) => IMAGES_OF_STRUCTURE,
+/// Room for appending records, given back when dropped. Each append has to show one.
+#[must_use]
+pub(crate) struct Room<'a> {
+    ledger: Option<&'a Ledger>,
+    bytes: u64,
+}
+
+impl Room<'_> {
+    /// Of the room that is kept for rolling back, ending transactions, checkpoints and restarts (rules 3 and 4).
+    pub(crate) fn kept() -> Room<'static> {
+        Room { ledger: None, bytes: 0 }
+    }
+
+    /// A record of `bytes` is about to be appended: a reservation that is too small is a programmer's mistake.
+    pub(crate) fn assert_holds(&self, bytes: u64) {
+        assert!(
+            self.ledger.is_none() || bytes <= self.bytes,
+            "a record of {bytes} bytes is more than the {} that were reserved for it",
+            self.bytes
+        );
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        let Some(ledger) = self.ledger else { return };
+        let waiting = {
+            let mut state = ledger.state.lock();
+            state.reserved -= self.bytes;
+            ledger.reserved.store(state.reserved, Release);
+            std::mem::take(&mut state.waiting)
         };
-        let grown_bytes = if let Reshaping::Grows(bytes) = reshaping { bytes } else { 0 };
-        UndoNeed {
-            record_bytes: (COMPENSATION_BYTES + undo_bytes) as u64,
-            grown_bytes: grown_bytes as u64,
-            images,
-        }
-    }
-
-    /// In bytes of log, for a store of `pages`: none of them has an image more than once.
-    fn log_bytes(self, pages: u32, page_bytes: u64) -> u64 {
-        let images = self.images.min(pages.into()) * page_bytes;
-        self.record_bytes + NEW_PAGES_FACTOR * self.grown_bytes + images
+        waiting.into_iter().for_each(|task| task.unpark());
     }
 }
 
-/// Needs of many changes, of one transaction or of all that are active.
-#[derive(Debug, Default)]
-pub(crate) struct UndoNeeds {
-    record_bytes: AtomicU64,
-    grown_bytes: AtomicU64,
-    images: AtomicU64,
-}
-
-impl UndoNeeds {
-    /// One change more.
-    pub(crate) fn add(&self, need: UndoNeed) {
-        self.record_bytes.fetch_add(need.record_bytes, Relaxed);
-        self.grown_bytes.fetch_add(need.grown_bytes, Relaxed);
-        self.images.fetch_add(need.images, Relaxed);
-    }
-
-    /// A transaction that has ended needs nothing any more.
-    pub(crate) fn subtract(&self, need: UndoNeed) {
-        self.record_bytes.fetch_sub(need.record_bytes, Relaxed);
-        self.grown_bytes.fetch_sub(need.grown_bytes, Relaxed);
-        self.images.fetch_sub(need.images, Relaxed);
-    }
-
-    pub(crate) fn total(&self) -> UndoNeed {
-        UndoNeed {
-            record_bytes: self.record_bytes.load(Relaxed),
-            grown_bytes: self.grown_bytes.load(Relaxed),
-            images: self.images.load(Relaxed),
+impl Wal {
+    /// Reserves `bytes` if `need` is what rolling back may take, and rule 1 allows it. Never waits.
+    pub(crate) fn try_reserve(&self, bytes: u64, need: u64) -> Option<Room<'_>> {
+        let mut state = self.ledger.state.lock();
+        let (used, area) = (self.used(), self.area());
+        let total = used + state.reserved + bytes;
+        let fits = total <= area / 2 && total + need <= area / 8 * 7;
+        if !fits {
+            return None;
         }
+        state.reserved += bytes;
+        self.ledger.reserved.store(state.reserved, Release);
+        drop(state);
+        Some(Room { ledger: Some(&self.ledger), bytes })
+    }
+
+    /// Waits until some room is released, if `bytes` would fit without what is reserved. False if they would not.
+    fn wait_for_release(&self, bytes: u64, need: u64) -> bool {
+        {
+            let mut state = self.ledger.state.lock();
+            let (used, area) = (self.used(), self.area());
+            let total = used + bytes;
+            if state.reserved == 0 || total > area / 2 || total + need > area / 8 * 7 {
+                return false;
+            }
+            state.waiting.push(entresol_runtime::current());
+        }
+        entresol_runtime::park();
+        true
+    }
+
+    /// Bytes that operations under way may still append.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.ledger.reserved.load(Acquire)
     }
 }
 
 impl Core {
-    /// Called before a change, with no latch held: keeps the log from running full. From a third on a checkpoint is made
-    /// in the background, if it gives back half of what is used; from half on the caller waits for one.
-    pub(crate) fn make_log_room(self: &Arc<Self>) -> Result<(), StoreError> {
-        let area = self.wal.area();
-        if self.undo_need() > area / 8 * 3 {
-            return Err(self.log_full());
-        }
+    /// Called before a change, with no latch held: from a third of the log on, a checkpoint is made in the background, if it
+    /// gives back half of what is used.
+    pub(crate) fn make_log_room(self: &Arc<Self>) {
         let used = self.wal.used();
-        if used < area / 3 {
-            return Ok(());
+        if used < self.wal.area() / 3 || self.log_held() >= used / 2 {
+            return;
         }
-        if used >= area / 2 {
-            self.make_checkpoint()?;
-            return if self.wal.used() >= area / 2 { Err(self.log_full()) } else { Ok(()) };
-        }
-        if self.log_held() < used / 2 && !self.checkpoint_wanted.swap(true, Relaxed) {
+        if !self.checkpoint_wanted.swap(true, Relaxed) {
             let core = self.clone();
             entresol_runtime::spawn("checkpoint for log space", move || {
                 // An error is sticky in the log or the layer: the next client sees it.
@@ -130,15 +159,102 @@ impl Core {
                 core.checkpoint_wanted.store(false, Relaxed);
             });
         }
+    }
+
+    /// Room for the change of a row.
+    pub(crate) fn room_for_change(&self) -> Result<Room<'_>, StoreError> {
+        self.reserve(self.change_bytes())
+    }
+
+    /// Room for one step of a structure modification, which may add to the need of others. The caller may hold the lock of
+    /// modifications, and holds no permit and no latch.
+    pub(crate) fn room_for_step(&self) -> Result<Room<'_>, StoreError> {
+        let sector = self.wal.sector();
+        let split = IMAGES_OF_SPLIT * (self.page_bytes() as u64 + 64 + padding_share(sector));
+        self.reserve(STEP_BYTES + IMAGES_OF_STEP * (self.page_bytes() as u64 + 64) + 2 * sector + split)
+    }
+
+    /// Reserves `bytes`, waiting for operations under way or for a checkpoint. [`StoreError::LogFull`] if active transactions
+    /// hold the log.
+    fn reserve(&self, bytes: u64) -> Result<Room<'_>, StoreError> {
+        let mut rounds = 0;
+        loop {
+            if let Some(room) = self.wal.try_reserve(bytes, self.undo_need_estimate()) {
+                return Ok(room);
+            }
+            let need = self.undo_need();
+            if let Some(room) = self.wal.try_reserve(bytes, need) {
+                return Ok(room);
+            }
+            if self.wal.wait_for_release(bytes, need) {
+                continue;
+            }
+            if rounds == ROUNDS || self.is_held_against(bytes) {
+                return Err(self.log_full());
+            }
+            self.make_checkpoint_for(bytes)?;
+            rounds += 1;
+        }
+    }
+
+    /// Makes a checkpoint unless another one has made room for `bytes` meanwhile.
+    fn make_checkpoint_for(&self, bytes: u64) -> Result<(), StoreError> {
+        let _lock = self.checkpoint.lock();
+        match self.wal.used() + bytes <= self.wal.area() / 2 && self.log_held() < self.wal.used() / 2 {
+            true => Ok(()),
+            false => self.checkpoint_alone().map(drop),
+        }
+    }
+
+    /// The transaction is about to log a change, whose undoing may take `need` (rule 2).
+    pub(crate) fn enter(&self, txn: &Arc<TxnState>, need: UndoNeed) -> Result<(), StoreError> {
+        let need = if txn.has_records() { need } else { need.with_end() };
+        self.active.add(txn, need);
+        let fits = |total: u64| {
+            let area = self.wal.area();
+            total <= area / 8 * 3 && self.wal.used() + self.wal.reserved() + total <= area / 8 * 7
+        };
+        let refused = !fits(self.undo_need_estimate()) && !fits(self.undo_need());
+        if refused {
+            self.active.subtract(txn, need);
+            return Err(self.log_full());
+        }
+        self.active.enter(txn, &self.wal, self.space.allocations());
         Ok(())
+    }
+
+    /// An error if a checkpoint may not move the redo point to `end` (rule 4).
+    pub(crate) fn check_checkpoint(&self, end: u64, actives: usize) -> Result<(), StoreError> {
+        let used = self.wal.used_to(end);
+        let total = used + self.wal.reserved() + self.undo_need_estimate() + self.checkpoint_bytes(actives);
+        match actives == 0 || total <= self.wal.area() / 16 * 15 {
+            true => Ok(()),
+            false => Err(self.wal.full(used, self.undo_need_estimate())),
+        }
     }
 
     /// An error if the active transactions hold so much of the log that no checkpoint may be made.
     pub(crate) fn check_log_held(&self) -> Result<(), StoreError> {
-        match self.log_held() >= self.wal.area() / 2 {
+        match self.is_held_against(self.change_bytes()) {
             true => Err(self.log_full()),
             false => Ok(()),
         }
+    }
+
+    /// Whether no checkpoint can make room for `bytes`.
+    fn is_held_against(&self, bytes: u64) -> bool {
+        self.log_held() + bytes + self.checkpoint_bytes(0) > self.wal.area() / 2
+    }
+
+    /// Most bytes that the change of a row appends, the padding of a flush included.
+    fn change_bytes(&self) -> u64 {
+        let page_bytes = self.page_bytes();
+        CHANGE_BYTES + (page_bytes + 2 * max_row(page_bytes)) as u64 + self.wal.sector()
+    }
+
+    /// Most bytes that a checkpoint appends, the padding of its two flushes included.
+    fn checkpoint_bytes(&self, actives: usize) -> u64 {
+        64 + 24 * actives as u64 + 2 * self.wal.sector()
     }
 
     /// Bytes of the log that no checkpoint gives back, for an active transaction may need them.
@@ -147,39 +263,23 @@ impl Core {
     }
 
     /// Bytes that rolling back what is active may append.
-    fn undo_need(&self) -> u64 {
-        self.active.undo_needs().log_bytes(self.space.end(), u64::from(self.options.page_bytes))
+    pub(crate) fn undo_need(&self) -> u64 {
+        self.active.find_oldest(self.space.allocations());
+        self.undo_need_estimate()
+    }
+
+    /// As [`Core::undo_need`], but may count splits from before the oldest active transaction.
+    fn undo_need_estimate(&self) -> u64 {
+        let splits = self.active.splits(self.space.allocations());
+        let sizes = Sizes {
+            pages: self.space.end().into(),
+            page_bytes: self.options.page_bytes.into(),
+            sector: self.wal.sector(),
+        };
+        self.active.undo_needs().log_bytes(splits, sizes)
     }
 
     fn log_full(&self) -> StoreError {
         self.wal.full(self.wal.used(), self.undo_need())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_need_counts_each_page_once() {
-        let all = UndoNeeds::default();
-        let bytes = |pages| all.total().log_bytes(pages, 4096);
-        assert_eq!(bytes(100), 0);
-        let change = |reshaping, seen| UndoNeed::of_change(28, reshaping, seen);
-        let changes = [
-            change(Reshaping::None, false),
-            change(Reshaping::None, true),
-            change(Reshaping::Shrinks, false),
-            change(Reshaping::Grows(20), false),
-        ];
-        let mut seen = Vec::new();
-        for need in changes {
-            all.add(need);
-            seen.push(bytes(100));
-        }
-        assert_eq!(seen, [100 + 4096, 200 + 4096, 300 + 5 * 4096, 400 + 4 * 20 + 9 * 4096]);
-        assert_eq!(bytes(3), 400 + 4 * 20 + 3 * 4096, "a store of three pages");
-        changes.into_iter().for_each(|need| all.subtract(need));
-        assert_eq!(bytes(100), 0);
     }
 }

@@ -7,6 +7,7 @@
 //! With `full_page_writes`, the first change of a page after the redo point is logged as the page's whole image. The redo
 //! point may move between that decision and the append; then the append refuses, and all pages are logged as images.
 
+use crate::log_room::Room;
 use crate::page::bytes::{Reader, put_u32, set_u32};
 use crate::page::op::PageOp;
 use crate::pool::PageWrite;
@@ -23,6 +24,7 @@ pub(crate) const MTR_PAGES_MAX: usize = 16;
 /// A mini-transaction that is being put together.
 pub(crate) struct Mtr<'w, 'p> {
     wal: &'w Wal,
+    room: &'w Room<'w>,
     record: &'w mut Vec<u8>,
     pages_start: usize,
     /// With `full_page_writes`: pages with older LSNs get images.
@@ -31,9 +33,16 @@ pub(crate) struct Mtr<'w, 'p> {
 }
 
 impl<'w, 'p> Mtr<'w, 'p> {
-    /// Begins one in the buffer `record`, which was started and holds what comes before the pages' changes.
-    pub(crate) fn new(wal: &'w Wal, full_page_writes: bool, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
+    /// Begins one in the buffer `record`, which was started and holds what comes before the pages' changes. `room` was
+    /// reserved for it.
+    pub(crate) fn new(
+        wal: &'w Wal,
+        room: &'w Room<'w>,
+        full_page_writes: bool,
+        record: &'w mut Vec<u8>,
+    ) -> Mtr<'w, 'p> {
         Mtr {
+            room,
             pages_start: record.len(),
             redo_point: (full_page_writes && !mutant!("page-image-not-logged")).then(|| wal.redo_point()),
             wal,
@@ -76,7 +85,7 @@ impl<'w, 'p> Mtr<'w, 'p> {
         chain: Option<&AtomicU64>,
     ) -> (Lsn, ArrayVec<PageWrite<'p>, MTR_PAGES_MAX>) {
         let lsn = loop {
-            let draft = Draft { kind, txn, chain, redo_point: self.redo_point };
+            let draft = Draft { kind, txn, chain, redo_point: self.redo_point, room: self.room };
             match self.wal.append(self.record, draft) {
                 Some(lsn) => break lsn,
                 None => self.encode_images(),

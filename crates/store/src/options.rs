@@ -38,6 +38,9 @@ pub struct Options {
     pub cpu_per_transaction: Duration,
     /// Told of every page access, to record a trace.
     pub watcher: Option<Arc<dyn PageWatcher>>,
+    /// [`Store::create`](crate::Store::create) overwrites whatever the log device holds. Otherwise it refuses a device that
+    /// is neither blank nor the log of this very disk.
+    pub overwrite: bool,
 }
 
 /// Fewest frames: what structure changes, one checkpoint and a few clients pin at once.
@@ -55,6 +58,7 @@ impl Default for Options {
             cpu_per_fix: Duration::ZERO,
             cpu_per_transaction: Duration::ZERO,
             watcher: None,
+            overwrite: false,
         }
     }
 }
@@ -83,9 +87,10 @@ impl Options {
 pub struct Parts {
     /// Pages: `entresol_engine`'s flash tier or its disk layer.
     pub layer: Arc<dyn Layer>,
-    /// The write-ahead log's own device. A new one has at least 1 MiB and 256 pages. Three eighths are kept for rolling back
-    /// what is active: with rows of 200 bytes, one transaction may insert or change rows of an eighth of the log's bytes, or
-    /// delete rows of a twenty-fifth ([`StoreError::LogFull`](crate::StoreError::LogFull));
+    /// The write-ahead log's own device. If it is larger than the log on it, the next open uses all of it. A new one has at least
+    /// 1 MiB and 256 pages. Three eighths are kept for rolling back what is active: with rows of 200 bytes, one transaction may
+    /// insert or change rows of a thirtieth of the log's bytes, or delete rows of a thirty-fifth
+    /// ([`StoreError::LogFull`](crate::StoreError::LogFull));
     /// [`Store::bulk_load`](crate::Store::bulk_load) needs hardly any.
     pub log: Arc<dyn Device>,
 }

@@ -4,7 +4,7 @@
 //! Invariants:
 //! 1. Redo repeats every change whose page is older, in log order; it appends nothing to the log, so it may be interrupted
 //!    and begun again at will. Pages evicted meanwhile are legal versions: the log up to its end is durable, for it is
-//!    synced before it is read.
+//!    synced before it is read, and read from the medium. What follows the end in its sector is cleared before redo.
 //! 2. Undo appends compensations (see [`crate::txn::rollback`]); a restart from within undo redoes these and goes on with
 //!    what is left.
 //! 3. A change that replaces the whole page is redone without reading the page.
@@ -12,6 +12,8 @@
 //! 4. A change that is in a durable version of its page is not redone, and the page not fetched for it ([`crate::durable`]).
 //!    Should the page turn out to be damaged (a later write of it was torn), redo begins again without trusting its notes:
 //!    with full page writes the log then has an image of it.
+//! 5. Whether disk and log go together ([`crate::wal::session`]) is decided before anything is written or redone.
+//! 6. A page whose LSN is not in the log is refused ([`Pool::set_log_end`]).
 
 use crate::checkpoint::CheckpointRecord;
 use crate::core::{Core, Work};
@@ -24,7 +26,7 @@ use crate::pool::{PageWrite, Pool};
 use crate::space::{Space, check_bitmap};
 use crate::txn::active::ActiveTxn;
 use crate::txn::undo::Undo;
-use crate::wal::log::Resume;
+use crate::wal::log::{Resume, clear_behind};
 use crate::wal::master::Master;
 use crate::wal::scan::LogScan;
 use crate::wal::{RecordHeader, RecordKind, Wal};
@@ -43,32 +45,55 @@ struct History {
     losers: BTreeMap<TxnId, ActiveTxn>,
     next_txn: u64,
     durable: DurablePages,
+    /// The log ends with the record of a checkpoint that the master record does not name yet.
+    newer_checkpoint: Option<Lsn>,
 }
 
 /// Opens the store that lies on `parts`.
 pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, RestartReport), StoreError> {
     let start = entresol_runtime::now();
     let device = &*parts.log;
-    let master = Master::find(device)?;
+    // If the program was killed and the machine was not, records may be found that are not durable yet. If a sync failed,
+    // bytes may be in memory that will never be durable.
+    device.sync()?;
+    device.drop_cached()?;
+    let mut master = Master::find(device)?;
     if master.page_bytes != options.page_bytes {
         return Err(StoreError::Config(format!(
             "the store was created with pages of {} bytes, and is opened with {}",
             master.page_bytes, options.page_bytes
         )));
     }
-    // If the program was killed and the machine was not, records may be found that are not durable yet.
-    device.sync()?;
+    let found = master.check_binding(&parts.layer.binding()?)?;
     let mut scan = LogScan::new(device, &master);
-    let checkpoint = read_checkpoint(&mut scan, master.checkpoint)?;
+    let mut checkpoint = read_checkpoint(&mut scan, &master)?;
     let pool = Pool::new(parts.layer.clone(), &options);
-    let mut history = analyse(&mut scan, &checkpoint, &*parts.layer)?;
+    let mut history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
+    // A checkpoint was cut off between its record and the master record. What the record says held before it was written, so
+    // it counts. If it did not, restarts that are cut off there again and again would fill the log with such records.
+    if let Some(newer) = history.newer_checkpoint {
+        points::CHECKPOINT_ADOPTED.reach();
+        master.checkpoint = newer;
+        master.durable = history.end;
+        master.write_both(device)?;
+        checkpoint = read_checkpoint(&mut scan, &master)?;
+        history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
+    }
+    clear_behind(device, &master, history.end)?;
+    pool.set_log_end(history.end);
     let analysed = entresol_runtime::now();
 
     pool.set_redoing(true);
     redo(&pool, &mut scan, &checkpoint, &mut history)?;
     pool.set_redoing(false);
-    let resume = Resume { end: history.end, oldest: checkpoint.oldest(), redo_point: checkpoint.redo_point };
-    let wal = Arc::new(Wal::resume(parts.log.clone(), master, resume)?);
+    let resume = Resume {
+        end: history.end,
+        oldest: checkpoint.oldest(),
+        redo_point: checkpoint.redo_point,
+        session: found,
+    };
+    let bind = |log, session| Ok(parts.layer.bind_log(log, session)?);
+    let wal = Arc::new(Wal::resume(parts.log.clone(), &mut master, resume, bind)?);
     pool.set_wal(wal.clone());
     let redone = entresol_runtime::now();
     let (redo_fetched, redo_from_flash) = pool.fetch_counts();
@@ -96,11 +121,23 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     Ok((core, report))
 }
 
-pub(crate) fn read_checkpoint(scan: &mut LogScan<'_>, lsn: Lsn) -> Result<CheckpointRecord, StoreError> {
+/// The checkpoint that the master record names.
+pub(crate) fn read_checkpoint(
+    scan: &mut LogScan<'_>,
+    master: &Master,
+) -> Result<CheckpointRecord, StoreError> {
+    let lsn = master.checkpoint;
     let (header, payload) = scan.at(lsn)?;
     match CheckpointRecord::decode(payload) {
         Some(checkpoint) if header.kind == RecordKind::Checkpoint && checkpoint.is_possible(lsn) => {
-            Ok(checkpoint)
+            if checkpoint.disk == master.disk && checkpoint.session <= master.session {
+                return Ok(checkpoint);
+            }
+            Err(StoreError::Corrupt {
+                place: format!("checkpoint record in the log at LSN {}", lsn.0),
+                expected: format!("disk {}, session {} or older", master.disk, master.session),
+                found: format!("disk {}, session {}", checkpoint.disk, checkpoint.session),
+            })
         }
         _ => Err(StoreError::Corrupt {
             place: format!("log at LSN {}", lsn.0),
@@ -113,6 +150,7 @@ pub(crate) fn read_checkpoint(scan: &mut LogScan<'_>, lsn: Lsn) -> Result<Checkp
 /// Reads the log from the redo point to its end: who is a loser, and what is durable.
 fn analyse(
     scan: &mut LogScan<'_>,
+    master: &Master,
     checkpoint: &CheckpointRecord,
     layer: &dyn Layer,
 ) -> Result<History, StoreError> {
@@ -122,23 +160,33 @@ fn analyse(
         losers: checkpoint.active.iter().map(|txn| (txn.id, *txn)).collect(),
         next_txn: checkpoint.next_txn,
         durable: DurablePages::default(),
+        newer_checkpoint: None,
     };
     let mut epoch = 0;
     let mut pages = BTreeMap::new();
+    let mut last = None;
     while let Some((header, payload)) = scan.next(history.end, epoch)? {
         epoch = header.epoch;
         history.end = header.end();
         history.records += 1;
         history.note(&header);
+        last = Some((header.kind, header.lsn));
         if header.kind == RecordKind::Durable {
             history.durable.note(payload, layer.survivors()).ok_or_else(|| nonsense(&header))?;
         }
         for_each_change(&header, payload, |page, ops| {
             let first = PageOp::decode(&mut Reader(ops)).ok_or_else(|| nonsense(&header))?;
+            check_capacity(page.0.into(), layer.capacity_pages())?;
             let new = PageHistory { newest: header.lsn, begins_whole: first.is_blind() };
             pages.entry(page).or_insert(new).newest = header.lsn;
             Ok::<(), StoreError>(())
         })?;
+    }
+    scan.check_end(master, history.end, epoch)?;
+    if let Some((RecordKind::Checkpoint, lsn)) = last
+        && lsn != master.checkpoint
+    {
+        history.newer_checkpoint = Some(lsn);
     }
     history.durable.forget_lost();
     history.durable.prefer_images(&pages, layer);
@@ -210,7 +258,9 @@ fn redo_once(
 ) -> Result<(), Stop> {
     let mut at = checkpoint.redo_point;
     while at < history.end {
-        let Some((header, payload)) = scan.next(at, 0)? else { break };
+        let Some((header, payload)) = scan.next(at, 0)? else {
+            return Err(Stop::Failed(scan.missing(at)));
+        };
         at = header.end();
         for_each_change(&header, payload, |page, ops| match history.durable.has(page, header.lsn) {
             true => {
@@ -293,6 +343,17 @@ pub(crate) fn nonsense(header: &RecordHeader) -> StoreError {
     }
 }
 
+/// Refuses a disk on which a page of the store does not fit.
+fn check_capacity(page: u64, capacity: u64) -> Result<(), StoreError> {
+    match page < capacity {
+        true => Ok(()),
+        false => Err(StoreError::Config(format!(
+            "the store uses page {page}, and only {capacity} pages fit on the disk; open it with a disk at least as large as \
+             the one it was used with"
+        ))),
+    }
+}
+
 /// Reads from the meta page and the last bitmap where the store ends.
 fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
     let groups = {
@@ -310,6 +371,8 @@ fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
     }
     let last = groups - 1;
     let number = bitmap::bitmap_of_group(last, page_bytes);
+    let capacity = pool.layer().capacity_pages();
+    check_capacity(number.0.into(), capacity)?;
     let page = pool.fix_shared(number)?;
     check_bitmap(&page, number)?;
     if !bitmap::get(&page, number.0 % bitmap::group_pages(page_bytes)) {
@@ -319,7 +382,9 @@ fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
             found: "it clear".into(),
         });
     }
-    Ok(Space::new(groups, last * bitmap::group_pages(page_bytes) + bitmap::end(&page)))
+    let end = last * bitmap::group_pages(page_bytes) + bitmap::end(&page);
+    check_capacity(u64::from(end).saturating_sub(1), capacity)?;
+    Ok(Space::new(groups, end, capacity, page_bytes))
 }
 
 /// Rolls back the transactions that have neither committed nor ended.

@@ -3,6 +3,7 @@
 use crate::btree::descend::Target;
 use crate::btree::verify::VerifyReport;
 use crate::core::{Core, Work};
+use crate::log_room::Room;
 use crate::page::meta::{CATALOG_ROOT, META_PAGE};
 use crate::page::node::{self, Node, SLOT_BYTES, is_node};
 use crate::page::op::PageOp;
@@ -11,7 +12,7 @@ use crate::pool::Pool;
 use crate::space::Space;
 use crate::wal::{RecordKind, Wal};
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Txn, TxnId, recovery};
-use entresol_core::{Lsn, PageId};
+use entresol_core::{Lsn, PageId, mutant};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -54,12 +55,24 @@ pub struct Store {
 
 impl Store {
     /// A new, empty store; the layer and the log device are overwritten.
+    ///
+    /// # Errors
+    /// [`StoreError::Config`] if options are out of range, or if the log device holds something that may be of value and
+    /// [`Options::overwrite`] is not set; if a device fails.
     pub fn create(parts: Parts, options: Options) -> Result<Store, StoreError> {
         options.check()?;
-        let wal = Arc::new(Wal::create(parts.log, options.page_bytes)?);
+        let disk = parts.layer.binding()?;
+        if !options.overwrite {
+            crate::blank::refuse_unless_free(&*parts.log, &disk)?;
+        }
+        let disk = disk.disk;
+        let bind = |log, session| Ok(parts.layer.bind_log(log, session)?);
+        let wal = Arc::new(Wal::create(parts.log, options.page_bytes, disk, bind)?);
         let pool = Pool::new(parts.layer, &options);
         pool.set_wal(wal.clone());
-        let core = Arc::new(Core::new(options, pool, wal, Space::new(1, CATALOG_ROOT.0 + 1), 1));
+        let (capacity, page_bytes) = (pool.layer().capacity_pages(), options.page_bytes as usize);
+        let space = Space::new(1, CATALOG_ROOT.0 + 1, capacity, page_bytes);
+        let core = Arc::new(Core::new(options, pool, wal, space, 1));
         core.format()?;
         core.make_checkpoint()?;
         core.start_checkpoints();
@@ -182,7 +195,9 @@ impl Store {
     }
 
     /// Checkpoints, drains the layer and ends background work: nothing is written any more when this returns. No
-    /// transaction may be open.
+    /// transaction may be open. If transactions are active all the same, and hold so much of the log that the checkpoint is
+    /// refused, this returns [`StoreError::LogFull`]: the layer is closed, everything committed is durable, and the next open
+    /// redoes from the checkpoint before and rolls them back.
     pub fn shutdown(self) -> Result<(), StoreError> {
         self.core.close()
     }
@@ -199,7 +214,8 @@ impl Core {
         bitmap::format(bitmap_page.change(), 0);
         bitmap::set(bitmap_page.change(), CATALOG_ROOT.0, true);
         node::format(catalog.change(), 0, CATALOG_ROOT);
-        let mut mtr = self.system_mtr(&mut record);
+        let room = Room::kept();
+        let mut mtr = self.system_mtr(&room, &mut record);
         mtr.replaced(meta_page);
         mtr.replaced(bitmap_page);
         mtr.replaced(catalog);
@@ -209,13 +225,16 @@ impl Core {
 
     /// One record allocates the root, formats it and enters it in the catalog.
     fn create_table(&self, name: &str) -> Result<Table, StoreError> {
-        let _permit = self.pool.enter();
         let mut work = Work::default();
         let key = name.as_bytes();
+        let unreserved = mutant!("create-table-without-log-room");
         loop {
             {
                 let _lock = self.modification.lock();
-                let allocation = self.allocate(&mut work.record)?;
+                let room = if unreserved { Room::kept() } else { self.room_for_step()? };
+                self.check_disk_room_locked(1)?;
+                let _permit = self.pool.enter();
+                let allocation = self.allocate(&mut work.record, &room)?;
                 let bit = allocation.op();
                 let root = allocation.page;
                 let mut page = self.pool.fix_new(root)?;
@@ -227,7 +246,7 @@ impl Core {
                 if key.len() + value.len() + SLOT_BYTES <= Node(&leaf).free() {
                     node::format(page.change(), 0, root);
                     let bitmap_page = crate::btree::split::write_pinned(allocation.bitmap)?;
-                    let mut mtr = self.system_mtr(&mut work.record);
+                    let mut mtr = self.system_mtr(&room, &mut work.record);
                     mtr.change(leaf, &[PageOp::Insert { slot: slot as u16, key, value: &value }]);
                     mtr.replaced(page);
                     mtr.change(bitmap_page, &[bit]);
@@ -237,7 +256,7 @@ impl Core {
                     return Ok(Table { id: root.0 });
                 }
             }
-            self.make_room(&mut work, CATALOG_ROOT, key, key.len() + 4 + SLOT_BYTES)?;
+            self.make_room(&mut work, CATALOG_ROOT, key, key.len() + 4 + SLOT_BYTES, unreserved)?;
         }
     }
 }

@@ -199,7 +199,10 @@ fn a_new_store_takes_the_place_of_an_old_one() {
     }
     old.shutdown().unwrap();
     let world = world.after_crash(&mut rng);
-    let new = Store::create(world.parts(), small()).unwrap();
+    let refused = Store::create(world.parts(), small()).err().map(|error| error.to_string());
+    assert!(refused.is_some_and(|why| why.contains("holds a database")));
+    let over = entresol_store::Options { overwrite: true, ..small() };
+    let new = Store::create(world.parts(), over).unwrap();
     let table = new.create_table("new").unwrap();
     let mut txn = new.begin();
     txn.insert(table, b"key", b"value").unwrap();

@@ -44,7 +44,8 @@ pub(crate) fn simulation(seed: u64) -> Simulation {
 /// Loads `workload` into a new store and shuts it down. Returns the media and the record of what is on them.
 pub fn prepare<W: Workload>(workload: &W, system: System, seed: u64) -> Result<(Media, W::Oracle), String> {
     let (disk, log) = workload.device_bytes();
-    let media = Media::blank(disk, log, system.flash_bytes(workload.flash_groups()));
+    let media =
+        Media::blank(disk, log, system.flash_bytes(workload.flash_groups())).with_sectors(workload.sectors());
     let machine = Machine::new(media, entresol_device::FaultPlan::none(), workload.flash_groups());
     let outcome: Outcome<Result<_, String>> = simulation(seed).run(|| {
         let layer = system.create(&machine).map_err(|error| format!("creating the layer: {error}"))?;

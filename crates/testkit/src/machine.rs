@@ -33,6 +33,14 @@ impl Media {
         Self { disk: new("disk", disk), log: new("log", log), flash: new("flash", flash) }
     }
 
+    /// Media of devices with such sectors: bytes of a sector, and of what the medium writes at once.
+    #[must_use]
+    pub fn with_sectors(self, (sector, physical): (u32, u32)) -> Self {
+        let [disk, log, flash] =
+            [self.disk, self.log, self.flash].map(|device| device.with_sectors(sector, physical));
+        Self { disk, log, flash }
+    }
+
     /// Independent copies.
     pub fn fork(&self) -> Self {
         Self { disk: self.disk.fork("disk"), log: self.log.fork("log"), flash: self.flash.fork("flash") }

@@ -19,6 +19,11 @@ pub trait Workload: Send + Sync + 'static {
     /// Bytes of the disk and of the log.
     fn device_bytes(&self) -> (u64, u64);
 
+    /// Of all devices: bytes of a sector, and of what the medium writes at once.
+    fn sectors(&self) -> (u32, u32) {
+        (512, 512)
+    }
+
     /// Groups of the cache; 0: as few as possible.
     fn flash_groups(&self) -> u32;
 

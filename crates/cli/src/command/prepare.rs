@@ -4,14 +4,13 @@ use crate::args::{FragmentArgs, MachineArgs};
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use entresol_core::Config;
+use entresol_device::{Contents, DeviceError, FileDevice, FileOptions, signature};
 use entresol_lab::bench;
 use entresol_lab::config::{BenchConfig, RealPaths, Run, System, Warmup};
 use entresol_lab::replay::FragmentKnobs;
 use entresol_lab::report::{self, Report, html, terminal};
 use entresol_store::Replacement;
 use serde::Serialize;
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,8 +19,6 @@ use std::time::Duration;
 const WAREHOUSE_PAGES_MAX: f64 = 24_000.0;
 /// Bytes of memory of a simulated experiment for each warehouse: the loaded database and the changes of two runs.
 const WAREHOUSE_MEMORY: u64 = 150 << 20;
-/// What an Entresol file begins with, whatever it is.
-const OURS: &[u8] = b"ENTR";
 
 /// Refuses a list that names the same thing twice.
 pub fn distinct<T: PartialEq>(
@@ -105,17 +102,29 @@ fn usable(option: &str, path: &Path, overwrite: bool) -> Result<PathBuf, Failure
     if !kind.is_file() && !kind.is_block_device() {
         return Err(refuse("is neither a regular file nor a block device".into()));
     }
-    let mut start = Vec::new();
-    File::open(&place)
-        .and_then(|file| file.take(64 << 10).read_to_end(&mut start))
-        .map_err(|error| refuse(format!("cannot be read ({error})")))?;
-    let worthless = start.starts_with(OURS) || start.iter().all(|byte| *byte == 0);
-    if !worthless && !overwrite {
-        return Err(refuse(
-            "holds something that is not Entresol's; give another path, or --overwrite to lose it".into(),
-        ));
+    let held = if overwrite { None } else { held(&place).map_err(|error| refuse(error.to_string()))? };
+    match held {
+        None => Ok(place),
+        Some(what) => Err(refuse(format!("holds {what}; give another path, or --overwrite to lose it"))),
     }
-    Ok(place)
+}
+
+/// What would be lost with the content of `place`; `None`: nothing.
+fn held(place: &Path) -> Result<Option<String>, DeviceError> {
+    let is_file = place.is_file();
+    let bytes = place.metadata().map_or(0, |metadata| metadata.len());
+    if is_file && bytes == 0 {
+        return Ok(None);
+    }
+    if is_file && !bytes.is_multiple_of(512) {
+        return Ok(Some(format!("something of {bytes} bytes that is no device")));
+    }
+    let device = FileDevice::open(place, FileOptions { is_direct_wanted: false, ..FileOptions::existing() })?;
+    Ok(match signature(&device)? {
+        Contents::Blank => None,
+        Contents::Known(name) => Some(name),
+        Contents::Unknown { offset } => Some(format!("something unknown at offset {offset}")),
+    })
 }
 
 /// Refuses what cannot work or would not fit: flash caches of too few pages, and databases larger than memory.
@@ -281,10 +290,17 @@ mod tests {
             matches!(usable("--disk", &path, false), Err(Failure::Input(s)) if s.contains("--overwrite"))
         );
         assert!(usable("--disk", &path, true).is_ok());
-        for worthless in [&b""[..], &[0; 4096], b"ENTRDISK and so on"] {
+        for worthless in [&b""[..], &[0; 4096]] {
             std::fs::write(&path, worthless).expect("a writable folder");
             assert!(usable("--disk", &path, false).is_ok());
         }
+        let mut database = [0; 4096];
+        database[..8].copy_from_slice(b"ENTRDISK");
+        std::fs::write(&path, database).expect("a writable folder");
+        let refused = usable("--flash", &path, false);
+        assert!(
+            matches!(refused, Err(Failure::Input(s)) if s.contains("the disk of a database of Entresol"))
+        );
         assert!(matches!(usable("--disk", folder.path(), true), Err(Failure::Input(_))));
         assert!(matches!(usable("--disk", &folder.path().join("no/disk"), true), Err(Failure::Input(_))));
     }

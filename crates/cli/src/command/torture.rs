@@ -4,7 +4,7 @@ use crate::args::TortureArgs;
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use entresol_testkit::mutants::{Limit, hunt};
-use entresol_testkit::torture::{Tally, Target, TortureOptions, TortureReport, torture};
+use entresol_testkit::torture::{DEVICES, Tally, Target, TortureOptions, TortureReport, torture};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -90,6 +90,7 @@ struct Json<'a> {
     states: u64,
     violations: usize,
     states_by_fault: BTreeMap<&'static str, u64>,
+    states_by_device: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     states_by_system: BTreeMap<&'a str, u64>,
     systems: BTreeMap<&'a str, BTreeMap<&'static str, u64>>,
     runs: u64,
@@ -124,6 +125,11 @@ fn by_fault(tally: &Tally) -> BTreeMap<&'static str, u64> {
     tally.states_by_fault.iter().map(|(kind, states)| (kind.name(), *states)).collect()
 }
 
+fn by_device(tally: &Tally) -> BTreeMap<&'static str, BTreeMap<&'static str, u64>> {
+    let of_devices = |states: [u64; 3]| DEVICES.into_iter().zip(states).collect();
+    tally.by_device().into_iter().map(|(kind, states)| (kind.name(), of_devices(states))).collect()
+}
+
 impl<'a> Json<'a> {
     fn of(report: &'a TortureReport) -> Self {
         let tally = &report.tally;
@@ -141,6 +147,7 @@ impl<'a> Json<'a> {
             states: tally.states(),
             violations: report.violations.len(),
             states_by_fault: by_fault(tally),
+            states_by_device: by_device(tally),
             states_by_system: each().map(|(system, tally)| (system, tally.states())).collect(),
             systems: each().map(|(system, tally)| (system, by_fault(tally))).collect(),
             runs: report.runs,

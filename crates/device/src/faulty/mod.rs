@@ -4,6 +4,8 @@
 //! crash, [`FaultyDevice::after_crash`] gives the durable image with any subset of the unsynced sectors: the same crash
 //! can be looked at with many survivals.
 //!
+//! What a failed sync as ext4 does it leaves behind is a third layer between the two: it can be read and is never durable.
+//!
 //! Invariant: without a fault the device reads as if every write had been carried out; and a write that a successful sync
 //! followed is in every image after a crash (unless [`Fault::SyncLies`]).
 
@@ -19,17 +21,19 @@ use crate::check::{self, SharedCounters};
 use crate::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
 use entresol_runtime::{is_simulated, sim};
 use parking_lot::Mutex;
-use pending::{Pending, SECTOR_BYTES};
+use pending::{Pending, SECTOR_BYTES, Sectors};
 use plan::Operation;
 use std::sync::Arc;
 
 #[derive(Debug)]
 struct State {
     pending: Pending,
+    /// Readable, and never to be durable ([`Fault::SyncErrorKeepingPages`]).
+    undurable: Pending,
     dead: Option<String>,
 }
 
-/// A device that fails as its [`FaultPlan`] says. Writes are atomic per 512-byte sector only.
+/// A device that fails as its [`FaultPlan`] says. Writes are atomic per sector only, of 512 bytes unless said otherwise.
 #[derive(Debug)]
 pub struct FaultyDevice {
     name: String,
@@ -37,6 +41,8 @@ pub struct FaultyDevice {
     durable: MemoryDevice,
     state: Mutex<State>,
     counters: SharedCounters,
+    sectors: Sectors,
+    capacity_max: u64,
 }
 
 /// How a request that was let through ends.
@@ -49,12 +55,35 @@ enum Verdict {
 impl FaultyDevice {
     /// A device whose durable content is that of `durable`.
     pub fn new(name: &str, durable: MemoryDevice, plan: Arc<FaultPlan>) -> Self {
-        Self::with_pending(name, durable, Pending::default(), plan)
+        let (sector, physical) = durable.sectors();
+        let sectors = Sectors { sector, physical };
+        Self::with(name, durable, Pending::default(), Pending::default(), sectors, plan)
     }
 
-    fn with_pending(name: &str, durable: MemoryDevice, pending: Pending, plan: Arc<FaultPlan>) -> Self {
-        let state = Mutex::new(State { pending, dead: None });
-        Self { name: name.to_owned(), plan, durable, state, counters: SharedCounters::default() }
+    fn with(
+        name: &str,
+        durable: MemoryDevice,
+        pending: Pending,
+        undurable: Pending,
+        sectors: Sectors,
+        plan: Arc<FaultPlan>,
+    ) -> Self {
+        let state = Mutex::new(State { pending, undurable, dead: None });
+        let counters = SharedCounters::default();
+        Self { name: name.to_owned(), plan, durable, state, counters, sectors, capacity_max: u64::MAX }
+    }
+
+    /// The device with sectors of `sector` bytes over a medium that writes `physical` bytes at once: 512 and 512, 4096 and
+    /// 4096, or 512 and 4096 ("512e").
+    #[must_use]
+    pub fn with_sectors(self, sector: u32, physical: u32) -> Self {
+        Self { sectors: Sectors { sector, physical }, ..self }
+    }
+
+    /// The device cut to at most `bytes`.
+    #[must_use]
+    pub fn with_capacity(self, bytes: u64) -> Self {
+        Self { capacity_max: bytes, ..self }
     }
 
     /// The name that [`Injection::device`] means.
@@ -65,12 +94,12 @@ impl FaultyDevice {
     /// Number of unsynced writes, and of their sectors: the lengths that [`Survival::Writes`] and [`Survival::Sectors`]
     /// can use up.
     pub fn unsynced(&self) -> (usize, usize) {
-        self.state.lock().pending.len()
+        self.state.lock().pending.len(self.sectors.sector as usize)
     }
 
     /// What would be found after a power failure now. Leaves this device as it is.
     pub fn after_crash(&self, survival: &Survival) -> MemoryDevice {
-        moment::survivor(&self.durable, &self.state.lock().pending, survival)
+        moment::survivor(&self.durable, &self.state.lock().pending, self.sectors, survival)
     }
 
     /// As [`Moment::after_kill`], now. Leaves this device as it is.
@@ -81,7 +110,8 @@ impl FaultyDevice {
     /// What this device holds now, durable and not: every power failure that could strike at this moment starts from it.
     pub fn moment(&self) -> Moment {
         let state = self.state.lock();
-        Moment::new(self.durable.fork(&self.name), state.pending.clone())
+        let durable = self.durable.fork(&self.name);
+        Moment::new(durable, state.pending.clone(), state.undurable.clone(), self.sectors)
     }
 
     /// Flips one bit of the durable content, for good. `bit` counts from the start of the device.
@@ -89,10 +119,12 @@ impl FaultyDevice {
         let sector = bit / 8 / SECTOR_BYTES as u64 * SECTOR_BYTES as u64;
         let mut data = [0; SECTOR_BYTES];
         let mut state = self.state.lock();
-        read_within(&self.durable, sector, &mut data);
+        self.durable.read_anyway(sector, &mut data);
+        state.undurable.overlay(sector, &mut data);
         state.pending.overlay(sector, &mut data);
         data[(bit / 8 - sector) as usize] ^= 1 << (bit % 8);
         state.pending.discard(sector, SECTOR_BYTES as u64);
+        state.undurable.discard(sector, SECTOR_BYTES as u64);
         write_within(&self.durable, sector, &data);
     }
 
@@ -123,14 +155,15 @@ impl FaultyDevice {
 
     /// Where else a write of this length can land.
     fn elsewhere(&self, offset: u64, length: u64) -> u64 {
-        let places = (self.geometry().capacity_bytes - length) / SECTOR_BYTES as u64;
+        let unit = u64::from(self.sectors.sector);
+        let places = (self.geometry().capacity_bytes - length) / unit;
         if places == 0 {
             return offset;
         }
         // One of the other places: the own one is skipped.
         let sector = self.plan.below(places);
-        let own = offset / SECTOR_BYTES as u64;
-        (if sector < own { sector } else { sector + 1 }) * SECTOR_BYTES as u64
+        let own = offset / unit;
+        (if sector < own { sector } else { sector + 1 }) * unit
     }
 
     fn read_one(&self, offset: u64, buffer: &mut [u8]) -> Verdict {
@@ -146,9 +179,19 @@ impl FaultyDevice {
         }
         // Both under the lock: a sync between them would move sectors from the second place to the first.
         let state = self.state.lock();
-        read_within(&self.durable, offset, buffer);
+        self.durable.read_anyway(offset, buffer);
+        state.undurable.overlay(offset, buffer);
         state.pending.overlay(offset, buffer);
-        Verdict::Done
+        let written = |sector: &u64| {
+            let offset = sector * SECTOR_BYTES as u64;
+            state.pending.covers(offset) || state.undurable.covers(offset)
+        };
+        match self.durable.unreadable_in(offset, length).iter().all(written) {
+            true => Verdict::Done,
+            false => {
+                Verdict::Fail(self.error("read", offset, length, "input/output error (unreadable sector)"))
+            }
+        }
     }
 
     fn write_one(&self, offset: u64, data: &[u8]) -> Verdict {
@@ -171,17 +214,24 @@ impl FaultyDevice {
             Some(Fault::MisdirectedWrite) => self.elsewhere(offset, length),
             _ => offset,
         };
-        self.state.lock().pending.write(place, data);
+        self.keep(place, data);
         match fault {
             // The write was under way: it may survive, whole or in part.
             Some(Fault::Crash) => Verdict::Crash,
             Some(Fault::DuplicatedWrite) => {
                 let place = self.elsewhere(offset, length);
-                self.state.lock().pending.write(place, data);
+                self.keep(place, data);
                 Verdict::Done
             }
             _ => Verdict::Done,
         }
+    }
+
+    /// A write that is not durable yet.
+    fn keep(&self, offset: u64, data: &[u8]) {
+        let mut state = self.state.lock();
+        state.undurable.discard(offset, data.len() as u64);
+        state.pending.write(offset, data);
     }
 
     /// Power fails.
@@ -193,17 +243,17 @@ impl FaultyDevice {
     }
 }
 
-fn read_within(device: &MemoryDevice, offset: u64, buffer: &mut [u8]) {
-    device.read(offset, buffer).expect("the range was checked, and memory does not fail");
-}
-
 fn write_within(device: &MemoryDevice, offset: u64, data: &[u8]) {
     device.write(offset, data).expect("the range was checked, and memory does not fail");
 }
 
 impl Device for FaultyDevice {
     fn geometry(&self) -> Geometry {
-        Geometry { sector_bytes: SECTOR_BYTES as u32, ..self.durable.geometry() }
+        Geometry {
+            capacity_bytes: self.durable.geometry().capacity_bytes.min(self.capacity_max),
+            sector_bytes: self.sectors.sector,
+            physical_bytes: self.sectors.physical,
+        }
     }
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
@@ -212,8 +262,8 @@ impl Device for FaultyDevice {
         self.counters.count(batch);
         let mut result = Ok(());
         let mut crashes = false;
-        for io in batch {
-            let verdict = match io {
+        for at in self.plan.order(batch.len()) {
+            let verdict = match &mut batch[at] {
                 Io::Read { offset, buffer } => self.read_one(*offset, buffer),
                 Io::Write { offset, data } => self.write_one(*offset, data),
             };
@@ -240,6 +290,12 @@ impl Device for FaultyDevice {
                 self.state.lock().pending.clear();
                 return failed();
             }
+            Some(Fault::SyncErrorKeepingPages) => {
+                let mut state = self.state.lock();
+                let State { pending, undurable, .. } = &mut *state;
+                undurable.absorb(pending);
+                return failed();
+            }
             _ => {}
         }
         self.state.lock().pending.drain(|offset, data| write_within(&self.durable, offset, data));
@@ -255,11 +311,15 @@ impl Device for FaultyDevice {
             Some(Fault::Death) => return Err(self.die()),
             _ => {}
         }
-        self.state.lock().pending.discard(offset, length);
+        let mut state = self.state.lock();
+        state.pending.discard(offset, length);
+        state.undurable.discard(offset, length);
         self.durable.discard(offset, length)
     }
 
     fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.check_alive()?;
+        self.state.lock().undurable.clear();
         Ok(())
     }
 

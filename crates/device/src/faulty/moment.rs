@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing in it changes, so that one moment serves any number of power failures, each with other survivors.
 
-use super::pending::{Pending, Survival};
+use super::pending::{Pending, Sectors, Survival, Survivor};
 use super::write_within;
 use super::{FaultPlan, FaultyDevice};
 use crate::MemoryDevice;
@@ -13,34 +13,46 @@ use std::sync::Arc;
 pub struct Moment {
     durable: MemoryDevice,
     pending: Pending,
+    /// Readable, and never to be durable.
+    undurable: Pending,
+    sectors: Sectors,
 }
 
 impl Moment {
-    pub(super) fn new(durable: MemoryDevice, pending: Pending) -> Self {
-        Self { durable, pending }
+    pub(super) fn new(durable: MemoryDevice, pending: Pending, undurable: Pending, sectors: Sectors) -> Self {
+        Self { durable, pending, undurable, sectors }
     }
 
     /// Number of unsynced writes, and of their sectors, as [`super::FaultyDevice::unsynced`].
     pub fn unsynced(&self) -> (usize, usize) {
-        self.pending.len()
+        self.pending.len(self.sectors.sector as usize)
     }
 
     /// What would have been found after a power failure at this moment.
     pub fn after_crash(&self, survival: &Survival) -> MemoryDevice {
-        survivor(&self.durable, &self.pending, survival)
+        survivor(&self.durable, &self.pending, self.sectors, survival)
     }
 
     /// The device when the program that used it was killed at this moment, and power has not failed: what was not synced can
     /// be read, and is still not durable.
     pub fn after_kill(&self, plan: Arc<FaultPlan>) -> FaultyDevice {
         let name = self.durable.name();
-        FaultyDevice::with_pending(name, self.durable.fork(name), self.pending.clone(), plan)
+        let (pending, undurable) = (self.pending.clone(), self.undurable.clone());
+        FaultyDevice::with(name, self.durable.fork(name), pending, undurable, self.sectors, plan)
     }
 }
 
 /// The durable image with those of the unsynced sectors that survive.
-pub(super) fn survivor(durable: &MemoryDevice, pending: &Pending, survival: &Survival) -> MemoryDevice {
+pub(super) fn survivor(
+    durable: &MemoryDevice,
+    pending: &Pending,
+    sectors: Sectors,
+    survival: &Survival,
+) -> MemoryDevice {
     let survivor = durable.fork(durable.name());
-    pending.survivors(survival, |offset, data| write_within(&survivor, offset, data));
+    pending.survivors(survival, sectors, |left| match left {
+        Survivor::New(offset, data) => write_within(&survivor, offset, data),
+        Survivor::Unreadable(range) => survivor.mark_unreadable(range.start, range.end - range.start),
+    });
     survivor
 }

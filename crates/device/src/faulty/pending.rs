@@ -19,6 +19,9 @@ pub enum Survival {
     All,
     /// Each sector of each write or not, as the seed decides: torn writes, in any order.
     Seed(u64),
+    /// As [`Survival::Seed`], and some sectors cannot be read afterwards, as drives report those that the power cut tore. Where
+    /// the medium writes larger units than sectors, units that are written in part may become unreadable as a whole.
+    Torn(u64),
     /// Exactly those writes, whole, for which this holds `true`, in order of submission; further ones do not.
     Writes(Vec<bool>),
     /// Exactly those sectors of writes for which this holds `true`, in order of submission; further ones do not.
@@ -44,6 +47,15 @@ impl Piece {
 
     fn end(&self) -> u64 {
         self.offset + self.part.len() as u64
+    }
+
+    /// The blocks of the medium that this piece covers in part.
+    fn parts_of_blocks(&self, block: u64) -> impl Iterator<Item = Range<u64>> {
+        let first = self.offset / block * block;
+        let last = (self.end() - 1) / block * block;
+        let in_part = move |start: &u64| *start < self.offset || self.end() < start + block;
+        let ends = [Some(first), (last != first).then_some(last)];
+        ends.into_iter().flatten().filter(in_part).map(move |start| start..start + block)
     }
 
     /// Without what lies in `offset .. end`: nothing, one piece or two.
@@ -98,30 +110,59 @@ impl Pending {
         self.clear();
     }
 
+    /// Whether a sector was written.
+    pub fn covers(&self, offset: u64) -> bool {
+        self.pieces.iter().any(|piece| piece.offset <= offset && offset < piece.end())
+    }
+
+    /// Takes over what `later` holds, which was written after all that is here.
+    pub fn absorb(&mut self, later: &mut Pending) {
+        for piece in later.pieces.drain(..) {
+            self.pieces.push(Piece { write: self.writes + piece.write, ..piece });
+        }
+        self.writes += later.writes;
+        later.clear();
+    }
+
     pub fn clear(&mut self) {
         self.pieces.clear();
         self.writes = 0;
     }
 
-    /// Number of writes, and of their sectors.
-    pub fn len(&self) -> (usize, usize) {
+    /// Number of writes, and of their sectors of `sector` bytes.
+    pub fn len(&self, sector: usize) -> (usize, usize) {
         let bytes: usize = self.pieces.iter().map(|piece| piece.part.len()).sum();
-        (self.writes as usize, bytes / SECTOR_BYTES)
+        (self.writes as usize, bytes / sector)
     }
 
-    /// Calls `each` with the offset and content of what survives a crash, older versions first.
-    pub fn survivors(&self, survival: &Survival, mut each: impl FnMut(u64, &[u8])) {
-        let mut rng = Rng::new(if let Survival::Seed(seed) = survival { *seed } else { 0 });
+    /// Calls `each` with what survives a crash, older versions first.
+    pub fn survivors(&self, survival: &Survival, sectors: Sectors, mut each: impl FnMut(Survivor<'_>)) {
+        let mut rng = Rng::new(match survival {
+            Survival::Seed(seed) | Survival::Torn(seed) => *seed,
+            _ => 0,
+        });
+        let unit = sectors.sector as usize;
         let mut index = 0;
         for piece in &self.pieces {
             let data = piece.data();
             // Adjacent survivors at once.
             let mut run: Option<usize> = None;
-            for start in (0..data.len()).step_by(SECTOR_BYTES) {
+            for start in (0..data.len()).step_by(unit) {
                 let survives = match survival {
                     Survival::None => false,
                     Survival::All => true,
                     Survival::Seed(_) => rng.next_u64() & 1 == 1,
+                    Survival::Torn(_) => match rng.below(8) {
+                        0 => {
+                            if let Some(from) = run.take() {
+                                each(Survivor::New(piece.offset + from as u64, &data[from..start]));
+                            }
+                            let offset = piece.offset + start as u64;
+                            each(Survivor::Unreadable(offset..offset + unit as u64));
+                            false
+                        }
+                        fate => fate < 5,
+                    },
                     Survival::Writes(chosen) => chosen.get(piece.write as usize).copied().unwrap_or(false),
                     Survival::Sectors(chosen) => chosen.get(index).copied().unwrap_or(false),
                 };
@@ -129,12 +170,36 @@ impl Pending {
                 if survives {
                     run.get_or_insert(start);
                 } else if let Some(from) = run.take() {
-                    each(piece.offset + from as u64, &data[from..start]);
+                    each(Survivor::New(piece.offset + from as u64, &data[from..start]));
                 }
             }
             if let Some(from) = run {
-                each(piece.offset + from as u64, &data[from..]);
+                each(Survivor::New(piece.offset + from as u64, &data[from..]));
+            }
+            if matches!(survival, Survival::Torn(_)) {
+                for block in piece.parts_of_blocks(sectors.physical.into()) {
+                    if rng.below(8) == 0 {
+                        each(Survivor::Unreadable(block));
+                    }
+                }
             }
         }
     }
+}
+
+/// What a crash leaves of an unsynced write.
+pub(super) enum Survivor<'a> {
+    /// These bytes at this offset.
+    New(u64, &'a [u8]),
+    /// This range cannot be read.
+    Unreadable(Range<u64>),
+}
+
+/// What a device writes at once, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sectors {
+    /// Atomically.
+    pub sector: u32,
+    /// Without touching neighbours.
+    pub physical: u32,
 }

@@ -23,6 +23,9 @@ pub enum Fault {
     SyncError,
     /// A sync fails, and what was written since the last one is lost (as Linux drops dirty pages).
     SyncErrorLosingWrites,
+    /// A sync fails, and what was written since the last one can still be read, counts as clean, and never becomes durable,
+    /// as ext4 has it: until the page cache is dropped, or power fails, nobody can tell.
+    SyncErrorKeepingPages,
     /// A sync succeeds without making anything durable.
     SyncLies,
     /// A write is acknowledged and forgotten.
@@ -51,7 +54,10 @@ impl Fault {
         match self {
             Fault::Crash | Fault::Death => true,
             Fault::ReadError | Fault::BitRot => operation == Operation::Read,
-            Fault::SyncError | Fault::SyncErrorLosingWrites | Fault::SyncLies => operation == Operation::Sync,
+            Fault::SyncError
+            | Fault::SyncErrorLosingWrites
+            | Fault::SyncErrorKeepingPages
+            | Fault::SyncLies => operation == Operation::Sync,
             Fault::WriteError
             | Fault::NoSpace
             | Fault::LostWrite
@@ -80,6 +86,8 @@ struct State {
     injections: Vec<Injection>,
     struck: u64,
     crashed: bool,
+    /// Requests of a batch are carried out in any order.
+    any_order: bool,
     rng: Rng,
 }
 
@@ -91,7 +99,28 @@ impl FaultPlan {
     /// A plan with these faults. `seed` decides where misdirected writes land and which bits rot.
     pub fn new(seed: u64, injections: Vec<Injection>) -> Self {
         let rng = Rng::new(seed);
-        Self(Mutex::new(State { operations: 0, injections, struck: 0, crashed: false, rng }))
+        let any_order = false;
+        Self(Mutex::new(State { operations: 0, injections, struck: 0, crashed: false, any_order, rng }))
+    }
+
+    /// The requests of each batch overlap, and end in an order that the seed picks.
+    #[must_use]
+    pub fn in_any_order(self) -> Self {
+        self.0.lock().any_order = true;
+        self
+    }
+
+    /// The order in which `requests` requests of a batch are carried out.
+    pub(super) fn order(&self, requests: usize) -> Vec<usize> {
+        let mut state = self.0.lock();
+        let mut order: Vec<usize> = (0..requests).collect();
+        if state.any_order {
+            for left in (1..requests).rev() {
+                let picked = state.rng.below(left as u64 + 1) as usize;
+                order.swap(left, picked);
+            }
+        }
+        order
     }
 
     /// Nothing goes wrong; operations are counted.

@@ -10,7 +10,8 @@ use crate::check::{self, SharedCounters};
 use crate::{Counters, DeviceError, Geometry, Io};
 use entresol_runtime::{now, sleep};
 use rustix::fs::{
-    Advice, FallocateFlags, FlockOperation, OFlags, fadvise, fallocate, fdatasync, flock, fstatvfs, ftruncate,
+    Advice, FallocateFlags, FileType, FlockOperation, OFlags, fadvise, fallocate, fdatasync, flock, fstat,
+    fstatvfs, ftruncate, major, minor,
 };
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -49,7 +50,14 @@ impl OpenFile {
             length: options.capacity_bytes.unwrap_or(0),
             reason,
         };
-        let (file, is_direct) = open_file(path, options).map_err(|error| failed(error.to_string()))?;
+        let (file, is_direct) = open_file(path, options).map_err(|error| {
+            failed(match Errno::from_io_error(&error) {
+                Some(Errno::BUSY) => {
+                    "it is in use: mounted, or part of an array or a volume group".to_owned()
+                }
+                _ => error.to_string(),
+            })
+        })?;
         lock(&file).map_err(|error| {
             failed(match error {
                 Errno::WOULDBLOCK => "another process (or this one) has it open; close it first".to_owned(),
@@ -85,10 +93,11 @@ impl OpenFile {
         let notice = (options.is_direct_wanted && !is_direct).then(|| {
             format!("{name}: the file system refuses direct I/O; reads and writes go through the page cache")
         });
+        let physical_bytes = physical_bytes(&file).unwrap_or(0).max(sector_bytes);
         Ok(Self {
             name,
             file,
-            geometry: Geometry::new(capacity_bytes, sector_bytes),
+            geometry: Geometry { capacity_bytes, sector_bytes, physical_bytes },
             is_direct,
             notice,
             counters: SharedCounters::default(),
@@ -203,18 +212,49 @@ fn lock(file: &File) -> Result<(), Errno> {
     }
 }
 
-/// The file, and whether it is open for direct I/O.
+/// The file, and whether it is open for direct I/O. A new one is its owner's alone, and its name is durable. A block device is
+/// opened exclusively: one that is mounted is refused.
 fn open_file(path: &Path, options: FileOptions) -> std::io::Result<(File, bool)> {
+    let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
+    let exclusive = match &kind {
+        Ok(kind) if kind.is_block_device() => OFlags::EXCL,
+        _ => OFlags::empty(),
+    };
     let mut open = OpenOptions::new();
-    open.read(true).write(true).create(options.create);
-    if options.is_direct_wanted {
-        match open.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path) {
-            Ok(file) => return Ok((file, true)),
-            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
-            Err(error) => return Err(error),
-        }
+    open.read(true).write(true).create(options.create).mode(0o600);
+    let with = |flags: OFlags| open.clone().custom_flags((exclusive | flags).bits() as i32).open(path);
+    let direct = match options.is_direct_wanted {
+        true => Some(with(OFlags::DIRECT)),
+        false => None,
+    };
+    let opened = match direct {
+        Some(Ok(file)) => (file, true),
+        Some(Err(error)) if Errno::from_io_error(&error) != Some(Errno::INVAL) => return Err(error),
+        _ => (with(OFlags::empty())?, false),
+    };
+    if kind.is_err() {
+        sync_folder(path)?;
     }
-    Ok((open.open(path)?, false))
+    Ok(opened)
+}
+
+/// Makes the name of a new file durable.
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+/// The unit that the medium under the file writes at once, if the system tells. Larger ones than a page of 4 KiB are stripes
+/// of arrays, of which a torn write endangers no more than itself.
+fn physical_bytes(file: &File) -> Option<u32> {
+    let stat = fstat(file).ok()?;
+    let is_block_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+    let device = if is_block_device { stat.st_rdev } else { stat.st_dev };
+    let place = format!("/sys/dev/block/{}:{}", major(device), minor(device));
+    // A partition's queue is that of its device.
+    let queues = ["queue", "../queue"].map(|queue| format!("{place}/{queue}/physical_block_size"));
+    let told = queues.iter().find_map(|queue| std::fs::read_to_string(queue).ok())?;
+    told.trim().parse().ok().filter(|bytes: &u32| bytes.is_power_of_two()).map(|bytes| bytes.min(4096))
 }
 
 /// Size of a regular file or block device in bytes.

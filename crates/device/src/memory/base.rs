@@ -3,6 +3,7 @@
 //! Invariant: nothing in an image changes once it exists; a page that it does not hold reads as zeros.
 
 use super::delta::{PAGE_BYTES, Page};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Pages per leaf of the two-level tables.
@@ -36,6 +37,10 @@ pub(super) enum BaseLeaf {
 pub struct BaseImage {
     pub(super) capacity_bytes: u64,
     pub(super) leaves: Vec<Option<BaseLeaf>>,
+    /// Numbers of sectors that devices over it cannot read.
+    pub(super) unreadable: BTreeSet<u64>,
+    /// Of the devices over it: (sector, physical), in bytes.
+    pub(super) sectors: (u32, u32),
 }
 
 impl BaseImage {

@@ -31,6 +31,8 @@ impl ImageDevice {
         Arc::new(BaseImage {
             capacity_bytes: self.geometry.capacity_bytes,
             leaves: self.content.pieces.into_iter().map(leaf).collect(),
+            unreadable: self.unreadable.all(),
+            sectors: self.sectors,
         })
     }
 }

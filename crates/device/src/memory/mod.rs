@@ -7,12 +7,14 @@
 //! | `base` | an image, frozen |
 //! | `delta` | a page as a difference from another |
 //! | `copies` | a page as copies of pieces of an image |
+//! | `unreadable` | the sectors that cannot be read |
 
 mod base;
 mod copies;
 mod delta;
 mod image;
 mod pages;
+mod unreadable;
 
 pub use base::BaseImage;
 pub use copies::CopyIndex;
@@ -23,6 +25,8 @@ use crate::check::{self, SharedCounters};
 use crate::{Counters, Device, DeviceError, Geometry, Io};
 use base::LEAF_PAGES;
 use delta::PAGE_BYTES;
+use std::collections::BTreeSet;
+use unreadable::Unreadable;
 
 const SECTOR_BYTES: u32 = 512;
 
@@ -36,11 +40,15 @@ pub trait Content: Send + Sync {
     fn discard_at(&self, offset: u64, length: u64);
 }
 
-/// A device in memory that keeps its bytes in `C`. Writes are durable at once.
+/// A device in memory that keeps its bytes in `C`. Writes are durable at once. It does not fail, but for sectors that were
+/// marked as unreadable.
 pub struct Memory<C> {
     name: String,
     geometry: Geometry,
     counters: SharedCounters,
+    unreadable: Unreadable,
+    /// Of a device that writes to this memory: (sector, physical), in bytes.
+    sectors: (u32, u32),
     content: C,
 }
 
@@ -59,6 +67,8 @@ impl<C> Memory<C> {
             name: name.to_owned(),
             geometry: Geometry::new(capacity_bytes, SECTOR_BYTES),
             counters: SharedCounters::default(),
+            unreadable: Unreadable::default(),
+            sectors: (SECTOR_BYTES, SECTOR_BYTES),
             content: content((capacity_bytes as usize / PAGE_BYTES).div_ceil(LEAF_PAGES)),
         }
     }
@@ -66,6 +76,51 @@ impl<C> Memory<C> {
     /// The name in its errors.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The memory of a medium with sectors of `sector` bytes that writes `physical` bytes at once. A
+    /// [`FaultyDevice`](crate::FaultyDevice) over it behaves so; the memory itself is read and written by 512 bytes.
+    #[must_use]
+    pub fn with_sectors(self, sector: u32, physical: u32) -> Self {
+        Self { sectors: (sector, physical), ..self }
+    }
+
+    /// See [`Memory::with_sectors`].
+    pub fn sectors(&self) -> (u32, u32) {
+        self.sectors
+    }
+
+    /// Every 512-byte sector that the range touches cannot be read until all of it is written.
+    pub fn mark_unreadable(&self, offset: u64, length: u64) {
+        self.unreadable.mark(offset, length);
+    }
+
+    /// Numbers of the 512-byte sectors that cannot be read.
+    pub fn unreadable_sectors(&self) -> BTreeSet<u64> {
+        self.unreadable.all()
+    }
+
+    /// Numbers of the unreadable sectors that the range touches.
+    pub(crate) fn unreadable_in(&self, offset: u64, length: u64) -> Vec<u64> {
+        self.unreadable.touched(offset, length)
+    }
+
+    /// The error for a read of a range with an unreadable sector.
+    pub(crate) fn unreadable_error(&self, offset: u64, length: u64) -> DeviceError {
+        DeviceError::Io {
+            device: self.name.clone(),
+            operation: "read",
+            offset,
+            length,
+            reason: "input/output error (unreadable sector)".to_owned(),
+        }
+    }
+}
+
+impl<C: Content> Memory<C> {
+    /// What lies there, be it unreadable. The range was checked.
+    pub(crate) fn read_anyway(&self, offset: u64, buffer: &mut [u8]) {
+        self.content.read_at(offset, buffer);
     }
 }
 
@@ -90,13 +145,24 @@ impl<C: Content> Device for Memory<C> {
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         check::batch(&self.name, self.geometry, batch)?;
         self.counters.count(batch);
+        let mut result = Ok(());
         for io in batch {
             match io {
-                Io::Read { offset, buffer } => self.content.read_at(*offset, buffer),
-                Io::Write { offset, data } => self.content.write_at(*offset, data),
+                Io::Read { offset, buffer } => {
+                    let length = buffer.len() as u64;
+                    if self.unreadable.touched(*offset, length).is_empty() {
+                        self.content.read_at(*offset, buffer);
+                    } else {
+                        result = result.and(Err(self.unreadable_error(*offset, length)));
+                    }
+                }
+                Io::Write { offset, data } => {
+                    self.content.write_at(*offset, data);
+                    self.unreadable.written(*offset, data.len() as u64);
+                }
             }
         }
-        Ok(())
+        result
     }
 
     fn sync(&self) -> Result<(), DeviceError> {

@@ -11,6 +11,7 @@
 use super::base::{BaseImage, BaseLeaf, LEAF_PAGES};
 use super::copies::CopyIndex;
 use super::delta::{Encoder, PAGE_BYTES, Page, apply};
+use super::unreadable::Unreadable;
 use super::{Content, Memory, page_parts};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -80,6 +81,8 @@ impl MemoryDevice {
     /// A device with the content and capacity of `base`.
     pub fn over(name: &str, base: Arc<BaseImage>) -> Self {
         let mut device = Self::new(name, base.capacity_bytes);
+        device.unreadable = Unreadable::of(base.unreadable.clone());
+        device.sectors = base.sectors;
         device.content.base = Some(base);
         device
     }
@@ -103,13 +106,14 @@ impl MemoryDevice {
     /// A device with the same content, independent from now on. What pages hold is shared until one side writes them.
     pub fn fork(&self, name: &str) -> Self {
         let pages = &self.content;
-        Self::with(name, self.geometry.capacity_bytes, |_| Pages {
+        let fork = Self::with(name, self.geometry.capacity_bytes, |_| Pages {
             base: pages.base.clone(),
             reference: pages.reference.clone(),
             copies: pages.copies.clone(),
             leaves: pages.leaves.iter().map(|leaf| Mutex::new(leaf.lock().clone())).collect(),
             resident: AtomicU64::new(self.resident_bytes()),
-        })
+        });
+        Self { unreadable: Unreadable::of(self.unreadable.all()), sectors: self.sectors, ..fork }
     }
 
     /// Bytes of memory that this device's own pages take, without the base image.
@@ -131,7 +135,12 @@ impl MemoryDevice {
             })
         };
         let leaves = pages.leaves.iter().enumerate().map(leaf).collect();
-        Arc::new(BaseImage { capacity_bytes: self.geometry.capacity_bytes, leaves })
+        Arc::new(BaseImage {
+            capacity_bytes: self.geometry.capacity_bytes,
+            leaves,
+            unreadable: self.unreadable.all(),
+            sectors: self.sectors,
+        })
     }
 }
 

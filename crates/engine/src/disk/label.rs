@@ -53,12 +53,13 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
 /// Writes `label` to both places, one after the other, durably; raises its sequence. They are read back: everything that
 /// follows relies on them, and whichever is lost later, the other one says the same.
 pub(crate) fn write_label(disk: &dyn Device, label: &mut Label) -> Result<(), TierError> {
-    let mut block = AlignedBuffer::new(BLOCK_BYTES);
     let copies = if mutant!("one-label-copy-renewed") { 1 } else { COPIES };
-    for _ in 0..copies {
+    let copy = |_| {
         label.sequence += 1;
+        let mut block = AlignedBuffer::new(BLOCK_BYTES);
         label.encode(&mut block);
-        proved::write(disk, label.offset(), &block).map_err(disk_error)?;
-    }
-    Ok(())
+        (label.offset(), block)
+    };
+    let copies: Vec<(u64, AlignedBuffer)> = (0..copies).map(copy).collect();
+    proved::write_copies(disk, &copies, false).map_err(disk_error)
 }

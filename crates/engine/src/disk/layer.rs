@@ -4,8 +4,8 @@
 //! version or a newer one; [`Layer::checkpoint`] makes it durable.
 
 use super::{LabelState, WriteBehind, binding, disk_error, read_label, write_label};
-use crate::TierError;
 use crate::api::{Binding, Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
+use crate::{TierError, claim};
 use entresol_core::PageId;
 use entresol_device::Device;
 use entresol_format::layout::page_bytes_possible;
@@ -35,6 +35,18 @@ impl DiskLayer {
     /// # Errors
     /// [`TierError::Refused`] if a flash cache may hold newer pages of what is on it, or if it holds something unknown.
     pub fn create(disk: Arc<dyn Device>, page_bytes: u32) -> Result<Arc<Self>, TierError> {
+        Self::create_on(disk, page_bytes, false)
+    }
+
+    /// As [`DiskLayer::create`]; with `overwrite`, over whatever lies there but a disk whose cache may hold newer pages.
+    ///
+    /// # Errors
+    /// As [`DiskLayer::create`].
+    pub fn create_on(
+        disk: Arc<dyn Device>,
+        page_bytes: u32,
+        overwrite: bool,
+    ) -> Result<Arc<Self>, TierError> {
         if !page_bytes_possible(page_bytes) {
             return Err(TierError::Config(format!(
                 "a page of {page_bytes} bytes is not possible; choose 4096, 8192, 16384 or 32768"
@@ -42,15 +54,25 @@ impl DiskLayer {
         }
         let mut label = binding::new_label(page_bytes);
         match read_label(&*disk)? {
-            LabelState::Blank => {}
+            LabelState::Blank => claim::disk(&*disk, overwrite)?,
             LabelState::Valid(old) => {
                 refuse_if_bound(&old)?;
+                if old.log != Uuid::NIL && !overwrite {
+                    return Err(TierError::Refused(format!(
+                        "disk {} holds a database, whose log is {}: nothing was written; is it the right disk? If that \
+                         database is not wanted any more, ask for it to be overwritten (`--overwrite`)",
+                        old.disk, old.log
+                    )));
+                }
                 label.sequence = old.sequence;
             }
+            LabelState::Unreadable(_) if overwrite => {}
             LabelState::Unreadable(why) => {
+                claim::disk(&*disk, overwrite)?;
                 return Err(TierError::Refused(format!(
-                    "the disk holds something that is no label that can be read ({why}); overwrite its first 64 KiB with \
-                     zeros if it is not wanted any more"
+                    "the disk holds something that is no label that can be read ({why}): nothing was written; is it the right \
+                     device? If what lies there is not wanted any more, overwrite its first MiB with zeros, or ask for \
+                     it to be overwritten (`--overwrite`)"
                 )));
             }
         }

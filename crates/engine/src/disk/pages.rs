@@ -8,7 +8,7 @@ use crate::api::Binding;
 use crate::syncs::Syncs;
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
-use entresol_core::{PageId, mutant};
+use entresol_core::PageId;
 use entresol_device::{Device, Io};
 use entresol_format::label::{LABEL_AREA_BYTES, Label};
 use entresol_format::layout::disk_offset;
@@ -102,7 +102,7 @@ impl DiskPages {
     /// Refuses a page that cannot be written: `data` is none, or the disk ends before it.
     pub(crate) fn check_victim(&self, page: PageId, data: &[u8]) -> Result<(), TierError> {
         self.check_length(data)?;
-        if page.0 < self.capacity_pages || mutant!("page-beyond-disk-taken") {
+        if page.0 < self.capacity_pages {
             return Ok(());
         }
         Err(TierError::Config(format!(

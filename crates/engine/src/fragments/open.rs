@@ -1,19 +1,20 @@
 //! Making the cache. Nothing is written before everything that could be refused has been looked at.
 //!
 //! The cache leaves zeros where superblocks of other caches lie, so that nobody takes what it puts behind them for a cache
-//! of theirs.
+//! of theirs, and a mark between them that says whose device it is.
 
 use super::shared::Shared;
 use super::{FragmentOptions, points};
-use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::expect_label;
 use crate::disk::open_unbound;
 use crate::tier::{flash_error, needed_elsewhere, read_newest};
+use crate::{TierError, claim, unreadable};
 use entresol_core::{fragment_region_bytes, mutant};
 use entresol_device::Device;
 use entresol_format::layout::disk_offset;
 use entresol_format::superblock::{COPIES, COPY_STRIDE};
+use entresol_format::{BLOCK_BYTES, fragments as mark};
 use std::sync::Arc;
 
 pub(super) fn open(
@@ -37,16 +38,39 @@ pub(super) fn open(
         points::OPEN_NEEDED.reach();
         return Err(refusal);
     }
+    if old.is_none() {
+        claim::flash(&*flash, options.overwrite)?;
+    }
     let config = options.config(volume_pages(&*disk, options.page_bytes));
     config.validate().map_err(|error| TierError::Config(error.to_string()))?;
     open_unbound(&*disk, options.page_bytes)?;
     if old.is_some() {
         points::OPEN_OVERWRITTEN.reach();
     }
-    let blank = AlignedBuffer::new((COPIES * COPY_STRIDE) as usize);
-    flash.write(0, &blank).and_then(|()| flash.sync()).map_err(flash_error)?;
+    take_over(&*flash)?;
     let region = vec![0u64; fragment_region_bytes(&config) / 8];
     Shared::new(flash, disk, options, config, region)
+}
+
+/// Makes the flash one of a cache of fragments: first its mark, each copy durable by itself, so that from the first on the
+/// device is known to be ours; then zeros wherever a superblock is. Nothing is written where that is so already.
+fn take_over(flash: &dyn Device) -> Result<(), TierError> {
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    let write = |offset, block: &[u8]| flash.write(offset, block).and_then(|()| flash.sync());
+    mark::encode_mark(&mut block);
+    for (offset, found) in mark::MARK_OFFSETS.into_iter().zip(claim::fragment_marks(flash)?) {
+        if !found {
+            write(offset, &block).map_err(flash_error)?;
+        }
+    }
+    for copy in 0..COPIES {
+        unreadable::read(flash, copy * COPY_STRIDE, &mut block).map_err(flash_error)?;
+        if block.iter().any(|byte| *byte != 0) {
+            block.fill(0);
+            write(copy * COPY_STRIDE, &block).map_err(flash_error)?;
+        }
+    }
+    Ok(())
 }
 
 /// Pages that have a place on `disk`, as far as they can be numbered.

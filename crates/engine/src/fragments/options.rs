@@ -18,6 +18,8 @@ pub struct FragmentOptions {
     pub workers: u32,
     /// Most populations begun in a thousand reads and writes.
     pub pace_permille: u32,
+    /// The cache may be put over whatever lies on the flash device, unless it is a cache that is needed.
+    pub overwrite: bool,
 }
 
 impl FragmentOptions {
@@ -32,6 +34,7 @@ impl FragmentOptions {
             fragment_pages: config.fragment_pages,
             workers: config.workers,
             pace_permille: config.pace_permille,
+            overwrite: false,
         }
     }
 

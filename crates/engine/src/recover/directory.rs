@@ -15,7 +15,7 @@ use super::scan::{Reader, Scan, ScannedGroup};
 use super::{is_dirty, read_segment};
 use crate::TierError;
 use crate::points;
-use entresol_core::{Partition, Position, mutant};
+use entresol_core::{Partition, Position};
 
 pub(crate) fn fill(
     reader: &mut Reader<'_>,
@@ -41,9 +41,6 @@ pub(crate) fn fill(
                     let Some(view) = view.filter(|_| position >= scan.front) else { continue };
                     let dirty = is_dirty(superblock, position, view.dirty);
                     partition.restore_entry(position, view.page, dirty);
-                    if !view.valid && mutant!("segment-believed-too-far") {
-                        partition.restore_invalidate(view.page);
-                    }
                 }
             }
             Err(why) => {

@@ -47,8 +47,6 @@ impl State {
 
     /// It cannot go on.
     fn poison(&self, failure: TierError) {
-        let early = mutant!("poisoned-before-failure");
-        self.code.store(if early { POISONED } else { LEAVING }, SeqCst);
         may_preempt();
         self.failure.lock().get_or_insert(failure);
         may_preempt();
@@ -158,7 +156,7 @@ pub(crate) struct PanicGuard<'a>(pub &'a Shared);
 
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() && !is_simulated() && !mutant!("panic-leaves-waiters") {
+        if std::thread::panicking() && !is_simulated() {
             self.0.panicked();
         }
     }

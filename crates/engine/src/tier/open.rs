@@ -13,7 +13,7 @@ use crate::disk::{DiskPages, DurableNotes, LabelState, disk_error, read_label, w
 use crate::metrics::Tallies;
 use crate::signal::Signal;
 use crate::syncs::Syncs;
-use crate::{TierError, TierOptions, points, recover};
+use crate::{TierError, TierOptions, claim, points, recover};
 use entresol_core::{Directory, Partition, Placement, PolicyKind, Position, mutant, region_bytes};
 use entresol_device::Device;
 use entresol_format::Layout;
@@ -79,7 +79,11 @@ pub(crate) fn create(
     options.validate()?;
     check_size(&*flash, &options.layout())?;
     let label = match read_label(&*disk)? {
-        LabelState::Blank => new_label(options.page_bytes),
+        LabelState::Blank => {
+            claim::disk(&*disk, options.overwrite)?;
+            new_label(options.page_bytes)
+        }
+        LabelState::Unreadable(_) if options.overwrite => new_label(options.page_bytes),
         _ => expect_label(&*disk, options.page_bytes)?,
     };
     if label.dirty_possible {
@@ -91,8 +95,9 @@ pub(crate) fn create(
         )));
     }
     let old = read_newest(&*flash)?.0;
-    if let Some(refusal) = old.as_ref().and_then(|old| needed_elsewhere(old, label.disk)) {
-        return Err(refusal);
+    match &old {
+        None => claim::flash(&*flash, options.overwrite)?,
+        Some(old) => needed_elsewhere(old, label.disk).map_or(Ok(()), Err)?,
     }
     format(flash, disk, options, label, old.map_or(0, |old| old.sequence))
 }
@@ -134,6 +139,7 @@ pub(crate) fn format(
         segment_next: 0,
         losses: Losses::default(),
     };
+    claim::erase_fragment_marks(&*flash)?;
     // All four copies: none of an older cache may stay.
     write_all_copies(&*flash, &mut superblock)?;
     write_label(&*disk, &mut label)?;
@@ -258,6 +264,7 @@ fn open_blank(
             label.disk, label.cache
         )));
     }
+    claim::flash(&*flash, options.overwrite)?;
     check_size(&*flash, &options.layout())?;
     points::OPEN_BLANK_FORMATTED.reach();
     report.notices.push("the flash device held no cache: a new, empty one was made".to_owned());

@@ -85,11 +85,14 @@ pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> R
 /// Writes `superblock` to all places, so that whichever copy survives says the same. Raises its sequence.
 pub(crate) fn write_all_copies(flash: &dyn Device, superblock: &mut Superblock) -> Result<(), TierError> {
     let copies = if mutant!("one-superblock-copy-renewed") { 1 } else { COPIES };
-    for _ in 0..copies {
+    let copy = |_| {
         superblock.sequence += 1;
-        write_superblock(flash, superblock)?;
-    }
-    Ok(())
+        let mut block = AlignedBuffer::new(BLOCK_BYTES);
+        superblock.encode(&mut block);
+        (superblock.offset(), block)
+    };
+    let copies: Vec<(u64, AlignedBuffer)> = (0..copies).map(copy).collect();
+    proved::write_copies(flash, &copies, true).map_err(flash_error)
 }
 
 /// The refusal to overwrite a cache that another disk than `disk` needs.

@@ -54,6 +54,8 @@ pub fn store_options(frames: usize, checkpoint_interval: Option<Duration>) -> Op
         cpu_per_fix: Duration::from_micros(2),
         cpu_per_transaction: Duration::from_micros(200),
         watcher: None,
+        // What a load is given holds nothing of value.
+        overwrite: true,
     }
 }
 

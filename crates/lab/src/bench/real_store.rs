@@ -15,8 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Labels and superblocks lie in the first bytes of a device: without these it holds nothing.
-const WIPED_BYTES: u64 = 128 << 10;
+/// Bytes at the start and at the end of a device that are zeros if it is blank (`entresol_device::signature`).
+const WIPED_BYTES: [u64; 2] = [1 << 20, 64 << 10];
 
 /// What a store on real files is made of. A worker process and its parent describe the same store with it.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,8 +95,11 @@ impl RealStore {
 
 /// Makes a device hold nothing.
 fn wipe(device: &dyn Device) -> anyhow::Result<()> {
-    let length = WIPED_BYTES.min(device.geometry().capacity_bytes);
-    device.write(0, &vec![0; length as usize]).and_then(|()| device.sync()).context("wiping a device")
+    let capacity = device.geometry().capacity_bytes;
+    let zeros = vec![0; WIPED_BYTES[0].min(capacity) as usize];
+    let end = &zeros[..WIPED_BYTES[1].min(capacity) as usize];
+    let wiped = device.write(0, &zeros).and_then(|()| device.write(capacity - end.len() as u64, end));
+    wiped.and_then(|()| device.sync()).context("wiping a device")
 }
 
 /// Opens one device; says once for each path, on stderr, what should be known about it.

@@ -216,7 +216,9 @@ impl Window {
         result.dram_hit_rate = ratio(end.store.hits - start.store.hits, end.store.fixes - start.store.fixes);
         let (before, after) = (&start.store.tier, &end.store.tier);
         let hits = after.flash_hits + after.staging_hits - before.flash_hits - before.staging_hits;
-        result.flash_hit_rate = ratio(hits, hits + after.disk_reads - before.disk_reads);
+        // Without a flash cache, pages that the disk still has to write are hits in staging.
+        result.flash_hit_rate =
+            (result.flash_pages > 0).then(|| ratio(hits, hits + after.disk_reads - before.disk_reads));
         let dirty = after.dirty_evictions - before.dirty_evictions;
         let written = after.disk_writes - before.disk_writes;
         result.write_reduction = if result.flash_pages == 0 { 0.0 } else { 1.0 - ratio(written, dirty) };

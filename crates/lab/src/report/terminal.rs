@@ -4,6 +4,7 @@ use super::model::{BarChart, Block, Chart, Column, LineChart, Report, Section, T
 use super::text::{at_scale, whole};
 use crate::paper::{Outcome, Verdict};
 use comfy_table::{CellAlignment, ContentArrangement, TableComponent, presets};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Characters of the longest bar and of a sparkline.
@@ -81,19 +82,17 @@ fn render_section(out: &mut String, section: &Section, paint: &Paint) {
     }
 }
 
-/// Claims that were judged, each with its numbers; then in short what the others need.
+/// Claims that were judged, each with its numbers; then how many were not, and what they need if that is one thing.
 fn render_verdicts(out: &mut String, verdicts: &[Verdict], paint: &Paint) {
     let mut untested = 0;
-    let mut needs: Vec<&str> = Vec::new();
+    let mut needs = BTreeSet::new();
     for verdict in verdicts {
         let head = match verdict.outcome {
             Outcome::Holds => paint.green("✓ holds        "),
             Outcome::DoesNotHold => paint.red("✗ does not hold"),
             Outcome::NotTested => {
                 untested += 1;
-                if !needs.contains(&verdict.numbers.as_str()) {
-                    needs.push(&verdict.numbers);
-                }
+                needs.insert(verdict.numbers.as_str());
                 continue;
             }
         };
@@ -101,14 +100,16 @@ fn render_verdicts(out: &mut String, verdicts: &[Verdict], paint: &Paint) {
         line(out, &paint.dim(&format!("                 {}", verdict.numbers)));
     }
     if untested > 0 {
-        line(
-            out,
-            &paint.dim(&format!(
-                "{untested} of the paper's {} claims are not tested by these runs:",
-                verdicts.len()
-            )),
-        );
-        needs.iter().for_each(|need| line(out, &paint.dim(&format!("  {need}"))));
+        let count = match verdicts.len() {
+            all if all == untested => format!("None of the paper's {all} claims is tested by these runs"),
+            all if untested == 1 => format!("One of the paper's {all} claims is not tested by these runs"),
+            all => format!("{untested} of the paper's {all} claims are not tested by these runs"),
+        };
+        let why = match needs.pop_first() {
+            Some(need) if needs.is_empty() => format!(": {need}."),
+            _ => ".".into(),
+        };
+        line(out, &paint.dim(&format!("{count}{why}")));
     }
 }
 

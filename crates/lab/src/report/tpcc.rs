@@ -46,7 +46,7 @@ struct Metric {
 }
 
 const HITS: Metric =
-    Metric { table: face::FLASH_HITS, short: "flash hits, %", ours: |r| r.flash_hit_rate * 100.0, show: one };
+    Metric { table: face::FLASH_HITS, short: "flash hits, %", ours: |r| r.flash_hits() * 100.0, show: one };
 const REDUCTION: Metric = Metric {
     table: face::WRITE_REDUCTION,
     short: "write reduction, %",
@@ -267,7 +267,7 @@ fn measured(results: &[TpccResult]) -> Section {
             decimal(r.new_order_ms_p50, 1),
             decimal(r.new_order_ms_p99, 1),
             percent(r.dram_hit_rate),
-            cached(percent(r.flash_hit_rate)),
+            cached(percent(r.flash_hits())),
             cached(percent(r.duplicate_share)),
             flash(percent(r.flash_utilisation)),
             flash(whole(r.flash_iops)),

@@ -110,13 +110,16 @@ impl Loader<'_> {
     }
 
     /// A page number that is not a bitmap's.
-    fn take_number(&mut self) -> PageNumber {
+    fn take_number(&mut self) -> Result<PageNumber, StoreError> {
+        let taken = self.next - self.core.space.end();
+        self.core.check_disk_room_locked(u64::from(taken) + 1)?;
         let (group, _) = bitmap::place(PageNumber(self.next), self.core.page_bytes());
         if bitmap::bitmap_of_group(group, self.core.page_bytes()).0 == self.next {
             self.next += 1;
         }
+        self.core.check_on_disk(self.next.into())?;
         self.next += 1;
-        PageNumber(self.next - 1)
+        Ok(PageNumber(self.next - 1))
     }
 
     /// Adds a cell at the right end of a level.
@@ -145,8 +148,8 @@ impl Loader<'_> {
 
     /// Hands the level's page down and begins the next.
     fn turn_page(&mut self, level: usize) -> Result<(), StoreError> {
-        let number = self.number_of(level);
-        let next = if level == 0 { self.take_number() } else { PageNumber::NONE };
+        let number = self.number_of(level)?;
+        let next = if level == 0 { self.take_number()? } else { PageNumber::NONE };
         if level == 0 {
             let leaf = &mut self.levels[0].page;
             NodeMut(leaf).set_right(next);
@@ -165,9 +168,9 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn number_of(&mut self, level: usize) -> PageNumber {
+    fn number_of(&mut self, level: usize) -> Result<PageNumber, StoreError> {
         let number = self.levels[level].number;
-        if number.is_some() { number } else { self.take_number() }
+        if number.is_some() { Ok(number) } else { self.take_number() }
     }
 
     /// Hands the level's page down and enters it in the level above.
@@ -187,7 +190,7 @@ impl Loader<'_> {
     fn finish(mut self, work: &mut Work) -> Result<(), StoreError> {
         let mut level = 0;
         while level + 1 < self.levels.len() {
-            let number = self.number_of(level);
+            let number = self.number_of(level)?;
             self.close_page(level, number)?;
             level += 1;
         }
@@ -198,6 +201,7 @@ impl Loader<'_> {
         let new_groups = self.next.div_ceil(group_pages).max(old_groups);
         // The last group's bitmap counts, though no page behind it may have been taken.
         self.next = self.next.max(bitmap::bitmap_of_group(new_groups - 1, page_bytes).0 + 1);
+        core.check_on_disk(u64::from(self.next) - 1)?;
         let first_new = core.space.end();
         for group in old_groups..new_groups {
             let mut page = vec![0; page_bytes];
@@ -211,6 +215,7 @@ impl Loader<'_> {
         if !mutant!("bulk-load-not-durable") {
             core.pool.layer().checkpoint()?;
         }
+        let room = core.room_for_step()?;
         let mut root = core.pool.fix_exclusive(self.root)?;
         if Node(&root).level() > 0 || Node(&root).count() > 0 {
             return Err(StoreError::BulkLoad {
@@ -229,12 +234,13 @@ impl Loader<'_> {
         NodeMut(root.change()).forget_run();
         let first = first_new - last * group_pages;
         let count = (self.next - last * group_pages).min(group_pages).saturating_sub(first);
-        let mut mtr = core.system_mtr(&mut work.record);
+        let mut mtr = core.system_mtr(&room, &mut work.record);
         mtr.replaced(root);
         mtr.change(meta, &[PageOp::Word { at: meta::GROUPS_OFFSET as u16, value: new_groups }]);
         mtr.change(bits, &[PageOp::Bits { first, count, allocated: true }]);
         let (lsn, _) = mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
-        core.space.grown(new_groups, self.next);
+        let bitmaps = new_groups - old_groups;
+        core.space.grown(new_groups, self.next, u64::from(self.next - first_new - bitmaps));
         core.wal.flush(lsn)
     }
 }

@@ -2,13 +2,14 @@
 
 use super::descend::Target;
 use crate::core::{Core, Work};
-use crate::log_room::{Reshaping, UndoNeed};
+use crate::log_room::Room;
 use crate::page::bytes::put_u64;
 use crate::page::node::{Node, SLOT_BYTES, max_key, max_row};
 use crate::page::op::PageOp;
 use crate::pool::PageWrite;
 use crate::txn::active::TxnState;
 use crate::txn::undo::{Undo, UndoLog};
+use crate::undo_need::{Reshaping, UndoNeed};
 use crate::wal::RecordKind;
 use crate::wal::record::{self, RECORD_HEADER_BYTES};
 use crate::{PageNumber, StoreError, TxnId};
@@ -21,6 +22,13 @@ pub(crate) enum Author<'a> {
     Forward(&'a Arc<TxnState>, &'a mut UndoLog),
     /// A transaction being rolled back: the record tells what is to be undone next.
     Rollback(&'a Arc<TxnState>, Lsn),
+}
+
+impl Author<'_> {
+    /// Room that is kept for rolling back may be used.
+    fn rolls_back(&self) -> bool {
+        matches!(self, Author::Rollback(..))
+    }
 }
 
 impl Core {
@@ -48,20 +56,27 @@ impl Core {
         value: &[u8],
     ) -> Result<(), StoreError> {
         self.check_row(key, value)?;
-        let _permit = self.pool.enter();
         let need = key.len() + value.len() + SLOT_BYTES;
         loop {
+            let room = self.room_of(&author)?;
+            let permit = self.pool.enter();
             let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
             let node = Node(&leaf);
             let Err(slot) = node.find(key) else { return Err(StoreError::DuplicateKey) };
+            if need <= node.free() && !author.rolls_back() && !self.has_disk_room(0) {
+                drop(leaf);
+                drop((permit, room));
+                self.check_disk_room(0)?;
+                continue;
+            }
             if need <= node.free() {
                 self.begin_change(work, &author, &Undo::Insert { root, key });
                 let op = PageOp::Insert { slot: slot as u16, key, value };
-                self.finish_change(work, &mut author, leaf, op, Reshaping::Shrinks);
-                return Ok(());
+                return self.finish_change(work, &room, &mut author, leaf, op, Reshaping::Shrinks);
             }
             drop(leaf);
-            self.make_room(work, root, key, need)?;
+            drop((permit, room));
+            self.make_room(work, root, key, need, author.rolls_back())?;
         }
     }
 
@@ -75,8 +90,9 @@ impl Core {
         value: &[u8],
     ) -> Result<bool, StoreError> {
         self.check_row(key, value)?;
-        let _permit = self.pool.enter();
         loop {
+            let room = self.room_of(&author)?;
+            let permit = self.pool.enter();
             let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
             let node = Node(&leaf);
             let Ok(slot) = node.find(key) else { return Ok(false) };
@@ -86,7 +102,7 @@ impl Core {
                 let undo = Undo::Patch { root, key, at: at as u16, bytes: &old[at..end] };
                 self.begin_change(work, &author, &undo);
                 let op = PageOp::Patch { slot: slot as u16, at: at as u16, bytes: &value[at..end] };
-                self.finish_change(work, &mut author, leaf, op, Reshaping::None);
+                self.finish_change(work, &room, &mut author, leaf, op, Reshaping::None)?;
                 return Ok(true);
             }
             let reshaping = match old.len().checked_sub(value.len()) {
@@ -94,19 +110,22 @@ impl Core {
                 None => Reshaping::Shrinks,
             };
             let need = value.len().saturating_sub(old.len());
+            let grows = need > 0 && !author.rolls_back();
+            if grows && need <= node.free() && !self.has_disk_room(0) {
+                drop(leaf);
+                drop((permit, room));
+                self.check_disk_room(0)?;
+                continue;
+            }
             if need <= node.free() {
                 self.begin_change(work, &author, &Undo::Update { root, key, value: old });
-                self.finish_change(
-                    work,
-                    &mut author,
-                    leaf,
-                    PageOp::SetValue { slot: slot as u16, value },
-                    reshaping,
-                );
+                let op = PageOp::SetValue { slot: slot as u16, value };
+                self.finish_change(work, &room, &mut author, leaf, op, reshaping)?;
                 return Ok(true);
             }
             drop(leaf);
-            self.make_room(work, root, key, need)?;
+            drop((permit, room));
+            self.make_room(work, root, key, need, author.rolls_back())?;
         }
     }
 
@@ -120,6 +139,7 @@ impl Core {
         at: u16,
         bytes: &[u8],
     ) -> Result<bool, StoreError> {
+        let room = self.room_of(&author)?;
         let _permit = self.pool.enter();
         let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
         let Ok(slot) = Node(&leaf).find(key) else { return Ok(false) };
@@ -129,13 +149,8 @@ impl Core {
         }
         let old = &Node(&leaf).value(slot)[at as usize..end];
         self.begin_change(work, &author, &Undo::Patch { root, key, at, bytes: old });
-        self.finish_change(
-            work,
-            &mut author,
-            leaf,
-            PageOp::Patch { slot: slot as u16, at, bytes },
-            Reshaping::None,
-        );
+        let op = PageOp::Patch { slot: slot as u16, at, bytes };
+        self.finish_change(work, &room, &mut author, leaf, op, Reshaping::None)?;
         Ok(true)
     }
 
@@ -147,16 +162,19 @@ impl Core {
         root: PageNumber,
         key: &[u8],
     ) -> Result<bool, StoreError> {
-        let _permit = self.pool.enter();
+        let room = self.room_of(&author)?;
+        let permit = self.pool.enter();
         let leaf = self.leaf_exclusive(work, root, Target::Key(key))?;
         let Ok(slot) = Node(&leaf).find(key) else { return Ok(false) };
         let empties = Node(&leaf).count() == 1 && leaf.number() != root;
         let value = Node(&leaf).value(slot);
         let reshaping = Reshaping::Grows(key.len() + value.len() + SLOT_BYTES);
         self.begin_change(work, &author, &Undo::Delete { root, key, value });
-        self.finish_change(work, &mut author, leaf, PageOp::Remove { slot: slot as u16 }, reshaping);
+        let op = PageOp::Remove { slot: slot as u16 };
+        self.finish_change(work, &room, &mut author, leaf, op, reshaping)?;
         if empties {
-            self.unlink_empty(work, root, key)?;
+            drop((permit, room));
+            self.unlink_empty(work, root, key, author.rolls_back())?;
         }
         Ok(true)
     }
@@ -174,35 +192,43 @@ impl Core {
         }
     }
 
-    /// Makes and logs a row's change, whose undoing reshapes the leaf as told.
+    /// Makes and logs a row's change, whose undoing reshapes the leaf as told. Nothing is changed if the log has no room for
+    /// its undoing.
     fn finish_change(
         &self,
         work: &mut Work,
+        room: &Room<'_>,
         author: &mut Author<'_>,
         leaf: PageWrite<'_>,
         op: PageOp<'_>,
         reshaping: Reshaping,
-    ) {
+    ) -> Result<(), StoreError> {
         let (kind, txn) = match author {
             Author::Forward(txn, log) => {
                 let undo = &work.record[RECORD_HEADER_BYTES..];
                 let need = UndoNeed::of_change(undo.len(), reshaping, log.visit(leaf.number()));
+                self.enter(txn, need)?;
                 log.draft(undo);
-                self.active.enter(txn, &self.wal, need);
                 (RecordKind::Update, *txn)
             }
             Author::Rollback(txn, _) => (RecordKind::Compensation, *txn),
         };
-        let mut mtr = self.mtr(&mut work.record);
+        let mut mtr = self.mtr(room, &mut work.record);
         mtr.change(leaf, &[op]);
         if kind == RecordKind::Compensation && mutant!("undo-without-compensation") {
             mtr.commit(RecordKind::System, TxnId::SYSTEM, None);
-            return;
+            return Ok(());
         }
         let (lsn, _) = mtr.commit(kind, txn.id(), Some(txn.last()));
         if let Author::Forward(_, log) = author {
             log.seal(lsn);
         }
+        Ok(())
+    }
+
+    /// Room in the log for a change by `author`.
+    fn room_of(&self, author: &Author<'_>) -> Result<Room<'_>, StoreError> {
+        if author.rolls_back() { Ok(Room::kept()) } else { self.room_for_change() }
     }
 
     fn check_row(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {

@@ -6,6 +6,7 @@
 
 use super::descend::Target;
 use crate::core::{Core, Work};
+use crate::log_room::Room;
 use crate::page::node::{self, CHILD_BYTES, Node, NodeMut, SLOT_BYTES};
 use crate::page::op::PageOp;
 use crate::pool::Pin;
@@ -18,7 +19,9 @@ const RUN_WITHIN: u16 = 2;
 const RUN_AT_END: u16 = 1;
 
 impl Core {
-    /// Splits until the leaf for `key` has `need` bytes free. The caller holds no latches, and must look again.
+    /// Does one step towards `need` free bytes in the leaf for `key`: splits it, or a page above it that must have room first.
+    /// The caller holds no latches, no permit and no room, and must look again. `rolls_back`: the room of both log and disk
+    /// that is kept for rolling back may be used.
     #[cold]
     pub(crate) fn make_room(
         &self,
@@ -26,20 +29,29 @@ impl Core {
         root: PageNumber,
         key: &[u8],
         need: usize,
+        rolls_back: bool,
     ) -> Result<(), StoreError> {
         // The split will change the right sibling's link, and that page is often a cold one: fetched before the lock is
         // taken, it delays nobody else. Should it be another page by then, it is fetched again.
-        let right = Node(&self.leaf_shared(work, root, Target::Key(key))?).right();
-        let _right = if right.is_some() { Some(self.pool.fix_shared(right)?.unlatch()) } else { None };
-        let _lock = self.modification.lock();
-        loop {
-            let path = self.path(work, root, key)?;
-            let leaf = path.len() - 1;
-            if Node(&self.pool.fix_shared(path[leaf].0)?).free() >= need {
-                return Ok(());
+        {
+            let _permit = self.pool.enter();
+            let right = Node(&self.leaf_shared(work, root, Target::Key(key))?).right();
+            if right.is_some() {
+                drop(self.pool.fix_shared(right)?);
             }
-            self.split_or_prepare(work, root, &path, leaf, (key, need))?;
         }
+        let _lock = self.modification.lock();
+        let room = if rolls_back { Room::kept() } else { self.room_for_step()? };
+        if !rolls_back {
+            self.check_disk_room_locked(1)?;
+        }
+        let _permit = self.pool.enter();
+        let path = self.path(work, root, key)?;
+        let leaf = path.len() - 1;
+        if Node(&self.pool.fix_shared(path[leaf].0)?).free() >= need {
+            return Ok(());
+        }
+        self.split_or_prepare(work, &room, root, &path, leaf, (key, need))
     }
 
     /// Does one step of splitting page `index` of `path`: the split itself if its parent has room, else one of the parent.
@@ -47,26 +59,27 @@ impl Core {
     fn split_or_prepare(
         &self,
         work: &mut Work,
+        room: &Room<'_>,
         root: PageNumber,
         path: &[(PageNumber, usize)],
         index: usize,
         row: (&[u8], usize),
     ) -> Result<(), StoreError> {
-        let Some(above) = index.checked_sub(1) else { return self.grow_root(work, root) };
+        let Some(above) = index.checked_sub(1) else { return self.grow_root(work, room, root) };
         let longest = {
             let page = self.pool.fix_shared(path[index].0)?;
             let node = Node(&page);
             (0..node.count()).map(|slot| node.key(slot).len()).max().unwrap_or(0).max(row.0.len())
         };
         if Node(&self.pool.fix_shared(path[above].0)?).free() < longest + CHILD_BYTES + SLOT_BYTES {
-            return self.split_or_prepare(work, root, path, above, row);
+            return self.split_or_prepare(work, room, root, path, above, row);
         }
-        self.split(work, root, path[above], path[index], row)
+        self.split(work, room, root, path[above], path[index], row)
     }
 
     /// Moves the root's content to a new page, its only child.
-    fn grow_root(&self, work: &mut Work, root: PageNumber) -> Result<(), StoreError> {
-        let allocation = self.allocate(&mut work.record)?;
+    fn grow_root(&self, work: &mut Work, room: &Room<'_>, root: PageNumber) -> Result<(), StoreError> {
+        let allocation = self.allocate(&mut work.record, room)?;
         let bit = allocation.op();
         let mut new = self.pool.fix_new(allocation.page)?;
         work.fixes += 3;
@@ -78,7 +91,7 @@ impl Core {
         node::format(page.change(), level + 1, root);
         NodeMut(page.change()).insert(0, b"", &allocation.page.0.to_le_bytes());
         let bitmap = write_pinned(allocation.bitmap)?;
-        let mut mtr = self.system_mtr(&mut work.record);
+        let mut mtr = self.system_mtr(room, &mut work.record);
         mtr.replaced(page);
         mtr.replaced(new);
         mtr.change(bitmap, &[bit]);
@@ -92,13 +105,14 @@ impl Core {
     fn split(
         &self,
         work: &mut Work,
+        room: &Room<'_>,
         root: PageNumber,
         (parent, parent_slot): (PageNumber, usize),
         (child, child_slot): (PageNumber, usize),
         (key, need): (&[u8], usize),
     ) -> Result<(), StoreError> {
         // All pages into DRAM first, so that nothing waits for I/O under the latches.
-        let allocation = self.allocate(&mut work.record)?;
+        let allocation = self.allocate(&mut work.record, room)?;
         let bit = allocation.op();
         let mut new = self.pool.fix_new(allocation.page)?;
         let parent = self.pool.fix_shared(parent)?.unlatch();
@@ -142,7 +156,7 @@ impl Core {
             half.set_right(node.right());
         }
         let bitmap = write_pinned(allocation.bitmap)?;
-        let mut mtr = self.system_mtr(&mut work.record);
+        let mut mtr = self.system_mtr(room, &mut work.record);
         let link = number.0.to_le_bytes();
         mtr.change(parent, &[PageOp::Insert { slot: parent_slot as u16 + 1, key: &separator, value: &link }]);
         let truncate = PageOp::Truncate { slot: at as u16 };

@@ -4,6 +4,7 @@
 
 use super::split::write_pinned;
 use crate::core::{Core, Work};
+use crate::log_room::Room;
 use crate::mtr::MTR_PAGES_MAX;
 use crate::page::node::{self, Node};
 use crate::page::op::PageOp;
@@ -13,15 +14,26 @@ use crate::wal::RecordKind;
 use crate::{PageNumber, StoreError, TxnId};
 
 impl Core {
-    /// Unlinks the leaf for `key` if it is empty, still, and not the root.
+    /// Unlinks the leaf for `key` if it is empty, still, and not the root. The caller holds no latches, no permit and no room.
+    /// Without room in the log the leaf stays: rows that are inserted there use it, and its last deletion gives it back.
     #[cold]
     pub(crate) fn unlink_empty(
         &self,
         work: &mut Work,
         root: PageNumber,
         key: &[u8],
+        rolls_back: bool,
     ) -> Result<(), StoreError> {
         let _lock = self.modification.lock();
+        let room = if rolls_back {
+            Room::kept()
+        } else {
+            match self.room_for_step() {
+                Err(StoreError::LogFull { .. }) => return Ok(()),
+                room => room?,
+            }
+        };
+        let _permit = self.pool.enter();
         let path = self.path(work, root, key)?;
         let (links, leaf_number) = {
             let leaf = self.pool.fix_shared(path[path.len() - 1].0)?;
@@ -88,7 +100,7 @@ impl Core {
         }
         let bitmaps = bitmaps.into_iter().map(write_pinned).collect::<Result<Vec<_>, _>>()?;
 
-        let mut mtr = self.system_mtr(&mut work.record);
+        let mut mtr = self.system_mtr(&room, &mut work.record);
         if Node(&top).count() == 1 {
             node::format(top.change(), 0, root);
             mtr.replaced(top);

@@ -59,6 +59,11 @@ pub(crate) fn first_free(page: &[u8], from: u32) -> Option<u32> {
     Some(index as u32 * 8 + byte.trailing_ones())
 }
 
+/// How many of the first `bits` bits are clear.
+pub(crate) fn count_free(page: &[u8], bits: u32) -> u32 {
+    (0..bits).filter(|bit| !get(page, *bit)).count() as u32
+}
+
 /// One more than the highest set bit; 0 if none is.
 pub(crate) fn end(page: &[u8]) -> u32 {
     let bits = &page[PAGE_HEADER_BYTES..];
@@ -87,5 +92,7 @@ mod tests {
         }
         assert_eq!((first_free(&page, 0), end(&page)), (None, group_pages(4096)));
         assert!(get(&page, 99));
+        set(&mut page, 70, false);
+        assert_eq!((count_free(&page, 70), count_free(&page, 71)), (0, 1));
     }
 }

@@ -1,5 +1,6 @@
 //! Handing pages down: eviction, victims that the layer pulls, and the checkpoint's copies.
 
+use super::frame::FrameState;
 use super::{FrameId, Pool};
 use crate::{PageNumber, StoreError};
 use entresol_core::{Lsn, PageId, mutant};
@@ -10,10 +11,16 @@ use std::sync::atomic::Ordering::SeqCst;
 const RESERVE_SHARE: usize = 8;
 
 impl Pool {
-    /// Evicts the coldest unpinned frame and returns it, free; `None` if all are pinned.
+    /// Evicts the coldest unpinned frame and returns it, free; `None` if all are pinned. Frames whose changes are durable in
+    /// the log go first: each flush pads a sector of the log, and room for that is counted ([`crate::undo_need`]).
     pub(super) fn evict_one(&self) -> Result<Option<FrameId>, StoreError> {
         loop {
-            let Some(id) = self.replacer.pick(&self.frames, |frame| frame.try_pin_first()) else {
+            let durable = self
+                .replacer
+                .pick(&self.frames, |frame| self.is_logged(frame.state()) && frame.try_pin_first());
+            let Some(id) =
+                durable.or_else(|| self.replacer.pick(&self.frames, |frame| frame.try_pin_first()))
+            else {
                 return Ok(None);
             };
             let result = self.hand_down(id);
@@ -54,6 +61,11 @@ impl Pool {
         frame.forget_page();
         frame.clear_pins();
         true
+    }
+
+    /// Whether a frame in this state can be evicted without a flush of the log.
+    fn is_logged(&self, state: FrameState) -> bool {
+        !state.fdirty || self.wal.get().is_none_or(|wal| wal.is_durable(state.lsn))
     }
 
     fn flush_log(&self, lsn: Lsn) -> Result<(), StoreError> {
@@ -106,16 +118,13 @@ impl Pool {
 
     fn pull_one(&self) -> Option<bool> {
         let id = self.replacer.pick(&self.frames, |frame| {
-            let state = frame.state();
-            let durable = !state.fdirty || self.wal.get().is_none_or(|wal| wal.is_durable(state.lsn));
-            (durable || mutant!("wal-rule-skipped-for-pulled")) && frame.try_pin_first()
+            (self.is_logged(frame.state()) || mutant!("wal-rule-skipped-for-pulled")) && frame.try_pin_first()
         })?;
         let frame = self.frame(id);
         let handed = 'handed: {
             let Some(data) = frame.data.try_read() else { break 'handed None };
             let state = frame.state();
-            let durable = self.wal.get().is_none_or(|wal| wal.is_durable(state.lsn));
-            if state.fdirty && !durable && !mutant!("wal-rule-skipped-for-pulled") {
+            if !self.is_logged(state) && !mutant!("wal-rule-skipped-for-pulled") {
                 break 'handed None;
             }
             let page = frame.page().expect("a frame that the replacer knows holds a page");

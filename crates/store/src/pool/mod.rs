@@ -14,7 +14,8 @@
 //! 4. A page stays in the table until the layer holds its newest version, so a fetch never finds an older one.
 //! 5. A pinned frame is handed down by one task at a time: an evictor starts only on unpinned frames, and a checkpoint
 //!    pins the frame and waits for an evictor by latching the page.
-//! 6. No I/O is done, and nothing waits, under a shard's or the replacer's lock.
+//! 6. A page whose LSN is not durable in the log is not served: its changes are of another log, or of a lost end.
+//! 7. No I/O is done, and nothing waits, under a shard's or the replacer's lock.
 
 pub(crate) mod evict;
 pub(crate) mod frame;
@@ -27,7 +28,8 @@ mod tests;
 pub(crate) use guard::{PageRead, PageWrite, Pin};
 
 use crate::wal::Wal;
-use crate::{Options, PageNumber, PageWatcher, StoreError};
+use crate::{Options, PageNumber, PageWatcher, StoreError, points};
+use entresol_core::Lsn;
 use entresol_engine::{Fetched, Layer, Source, Upstream};
 use entresol_format::page;
 use entresol_runtime::Task;
@@ -44,10 +46,15 @@ use table::PageTable;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameId(pub u32);
 
+/// The log's end before a restart has found one.
+const NO_LOG: u64 = u64::MAX;
 /// Pins that one page operation may hold while it waits for a frame.
 const PINS_PER_OPERATION: usize = 2;
 /// Pins beyond that: one structure modification at a time, the checkpoint, a pulled victim.
 const PINS_RESERVED: usize = 24;
+/// Frames that are never pinned. An eviction takes a page whose changes are durable in the log, if there is one: so it flushes
+/// the log only when as many pages have changed since the last flush.
+pub(crate) const UNPINNED_FRAMES: usize = 16;
 
 /// The buffer pool.
 pub(crate) struct Pool {
@@ -64,6 +71,8 @@ pub(crate) struct Pool {
     operations: Semaphore,
     /// A restart is repeating history.
     redoing: AtomicBool,
+    /// Where the log ends that a restart has read.
+    log_end: AtomicU64,
     /// [`Options::durable_notes`].
     notes: bool,
     /// [`Options::watcher`].
@@ -85,8 +94,9 @@ impl Pool {
             free: TinyMutex::new((0..count as u32).rev().map(FrameId).collect()),
             starved: TinyMutex::new(Vec::new()),
             starving: AtomicUsize::new(0),
-            operations: Semaphore::new((count - PINS_RESERVED) / PINS_PER_OPERATION),
+            operations: Semaphore::new((count - PINS_RESERVED - UNPINNED_FRAMES) / PINS_PER_OPERATION),
             redoing: AtomicBool::new(false),
+            log_end: AtomicU64::new(NO_LOG),
             notes: options.durable_notes,
             watcher: options.watcher.clone(),
             fetched: AtomicU64::new(0),
@@ -100,6 +110,11 @@ impl Pool {
     /// A restart begins to repeat history, or has done so.
     pub(crate) fn set_redoing(&self, redoing: bool) {
         self.redoing.store(redoing, SeqCst);
+    }
+
+    /// Until the pool gets its log, pages from the layer must have LSNs before `end`.
+    pub(crate) fn set_log_end(&self, end: Lsn) {
+        self.log_end.store(end.0, SeqCst);
     }
 
     /// From now on pages are handed down only when `wal` is durable up to their LSN.
@@ -204,6 +219,7 @@ impl Pool {
 
     fn fetch(&self, page: PageNumber, data: &mut [u8]) -> Result<Fetched, StoreError> {
         let fetched = self.layer.fetch(page.id(), data)?;
+        self.refuse_beyond_log(page, page::lsn(data))?;
         if crate::page::is_sound(data) {
             return Ok(fetched);
         }
@@ -211,6 +227,27 @@ impl Pool {
             place: format!("page {page}"),
             expected: "cells that lie within the page and add up".into(),
             found: "others, although its checksum is right".into(),
+        })
+    }
+
+    /// The log is durable up to a page's LSN before the layer gets the page. If a page comes back whose LSN is not durable,
+    /// the log is not the one that described its changes.
+    fn refuse_beyond_log(&self, page: PageNumber, lsn: Lsn) -> Result<(), StoreError> {
+        let (is_durable, end) = match self.wal.get() {
+            Some(wal) => (wal.is_durable(lsn), wal.end().0),
+            None => {
+                let end = self.log_end.load(SeqCst);
+                (end == NO_LOG || lsn.0 < end, end)
+            }
+        };
+        if is_durable {
+            return Ok(());
+        }
+        points::PAGE_BEYOND_LOG.reach();
+        Err(StoreError::Corrupt {
+            place: format!("page {page}"),
+            expected: format!("an LSN before the end of the log, {end}"),
+            found: format!("LSN {}: the log has lost its end, or is not the one of this disk", lsn.0),
         })
     }
 
@@ -226,7 +263,7 @@ impl Pool {
             let free = self.take_frame()?;
             if let Claim::Won(pin, mut data) = self.claim(free, page) {
                 data.fill(0);
-                self.frame(pin.frame_id()).loaded(entresol_core::Lsn(0), false, false);
+                self.frame(pin.frame_id()).loaded(Lsn(0), false, false);
                 return Ok(PageWrite::blank(data, pin));
             }
         }

@@ -4,9 +4,9 @@
 //! under this table's lock together with its leaving. So a snapshot taken under the lock, with the redo point, holds
 //! exactly the transactions that have records before the redo point and none of commit or end, with their newest LSNs.
 
-use crate::TxnId;
-use crate::log_room::{UndoNeed, UndoNeeds};
+use crate::undo_need::{UndoNeed, UndoNeeds};
 use crate::wal::Wal;
+use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
 use parking_lot::Mutex as TinyMutex;
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ pub(crate) struct TxnState {
     first: AtomicU64,
     /// Its newest record, set under the log's lock.
     last: AtomicU64,
+    /// Pages that had been allocated when it logged its first record.
+    allocations: AtomicU64,
     /// For all that it has done; rolling back does not lessen it.
     undo_needs: UndoNeeds,
 }
@@ -32,6 +34,7 @@ impl TxnState {
             id,
             first: AtomicU64::new(0),
             last: AtomicU64::new(0),
+            allocations: AtomicU64::new(0),
             undo_needs: UndoNeeds::default(),
         })
     }
@@ -63,6 +66,8 @@ pub(crate) struct ActiveTable {
     next: AtomicU64,
     /// Of all entries.
     undo_needs: UndoNeeds,
+    /// Pages that had been allocated when the oldest entry entered, or fewer.
+    allocations: AtomicU64,
     entries: TinyMutex<BTreeMap<TxnId, Arc<TxnState>>>,
 }
 
@@ -72,6 +77,7 @@ impl ActiveTable {
         ActiveTable {
             next: AtomicU64::new(next),
             undo_needs: UndoNeeds::default(),
+            allocations: AtomicU64::new(0),
             entries: TinyMutex::new(BTreeMap::new()),
         }
     }
@@ -81,12 +87,26 @@ impl ActiveTable {
         TxnState::new(TxnId(self.next.fetch_add(1, Relaxed)))
     }
 
-    /// The transaction is about to log a change, whose undoing may need as much as `need`.
-    pub(crate) fn enter(&self, txn: &Arc<TxnState>, wal: &Wal, need: UndoNeed) {
+    /// Undoing the transaction may need this much more.
+    pub(crate) fn add(&self, txn: &TxnState, need: UndoNeed) {
         txn.undo_needs.add(need);
         self.undo_needs.add(need);
+    }
+
+    /// Takes back what was added last.
+    pub(crate) fn subtract(&self, txn: &TxnState, need: UndoNeed) {
+        txn.undo_needs.subtract(need);
+        self.undo_needs.subtract(need);
+    }
+
+    /// The transaction is about to log a change; `allocations` pages have been allocated so far.
+    pub(crate) fn enter(&self, txn: &Arc<TxnState>, wal: &Wal, allocations: u64) {
         if !txn.has_records() {
             let mut entries = self.entries.lock();
+            if entries.is_empty() {
+                self.allocations.store(allocations, Relaxed);
+            }
+            txn.allocations.store(allocations, Relaxed);
             txn.first.store(wal.end().0, Relaxed);
             entries.insert(txn.id, txn.clone());
         }
@@ -96,8 +116,10 @@ impl ActiveTable {
     pub(crate) fn leave(&self, txn: &TxnState, append: impl FnOnce() -> Lsn) -> Lsn {
         let mut entries = self.entries.lock();
         entries.remove(&txn.id);
+        // What it needed pays for its last record, so it is given back after that.
+        let lsn = append();
         self.undo_needs.subtract(txn.undo_needs.total());
-        append()
+        lsn
     }
 
     /// A transaction found by restart: its records lie between `first` and `last`.
@@ -106,6 +128,7 @@ impl ActiveTable {
             id: found.id,
             first: AtomicU64::new(found.first.0.max(1)),
             last: AtomicU64::new(found.last.0),
+            allocations: AtomicU64::new(0),
             undo_needs: UndoNeeds::default(),
         });
         self.entries.lock().insert(found.id, txn.clone());
@@ -117,25 +140,44 @@ impl ActiveTable {
         self.undo_needs.total()
     }
 
+    /// Pages allocated since the oldest of them entered, or more; `now`: pages allocated so far.
+    pub(crate) fn splits(&self, now: u64) -> u64 {
+        now.saturating_sub(self.allocations.load(Relaxed))
+    }
+
+    /// Makes [`ActiveTable::splits`] exact for now.
+    pub(crate) fn find_oldest(&self, now: u64) {
+        let entries = self.entries.lock();
+        let oldest = entries.values().map(|txn| txn.allocations.load(Relaxed)).min();
+        self.allocations.store(oldest.unwrap_or(now), Relaxed);
+    }
+
     /// No record of any of them is older; `None` if there are none.
     pub(crate) fn first(&self) -> Option<Lsn> {
         let entries = self.entries.lock();
         entries.values().map(|txn| Lsn(txn.first.load(Relaxed))).min()
     }
 
-    /// Sets the redo point; returns it, the number of the next transaction, and all transactions active at that point.
-    pub(crate) fn snapshot(&self, wal: &Wal) -> (Lsn, u64, Vec<ActiveTxn>) {
+    /// Sets the redo point, unless `check` of it and the number of active transactions fails; returns it, the number of the
+    /// next transaction, and all transactions active at that point.
+    pub(crate) fn snapshot(
+        &self,
+        wal: &Wal,
+        check: impl FnOnce(Lsn, usize) -> Result<(), StoreError>,
+    ) -> Result<(Lsn, u64, Vec<ActiveTxn>), StoreError> {
         let entries = self.entries.lock();
-        let (point, active) = wal.set_redo_point(|| {
-            entries
+        let (point, active) = wal.set_redo_point(|end| {
+            check(end, entries.len())?;
+            let active = entries
                 .values()
                 .map(|txn| ActiveTxn {
                     id: txn.id,
                     first: Lsn(txn.first.load(Relaxed)),
                     last: Lsn(txn.last.load(Relaxed)),
                 })
-                .collect()
-        });
-        (point, self.next.load(Relaxed), active)
+                .collect();
+            Ok::<_, StoreError>(active)
+        })?;
+        Ok((point, self.next.load(Relaxed), active))
     }
 }

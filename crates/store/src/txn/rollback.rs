@@ -7,6 +7,7 @@ use super::active::TxnState;
 use super::undo::{Undo, UndoLog};
 use crate::btree::rows::Author;
 use crate::core::{Core, Work};
+use crate::log_room::Room;
 use crate::page::bytes::Reader;
 use crate::wal::log::Draft;
 use crate::wal::{RecordKind, record};
@@ -67,7 +68,8 @@ impl Core {
         Ok(())
     }
 
-    /// Appends the transaction's last record, and takes it out of the active table.
+    /// Appends the transaction's last record, and takes it out of the active table. Its need has room for the record, and for
+    /// the padding of a flush.
     pub(crate) fn log_end(&self, work: &mut Work, txn: &TxnState, kind: RecordKind) -> Lsn {
         record::start(&mut work.record);
         self.active.leave(txn, || self.append(&mut work.record, kind, txn))
@@ -75,7 +77,8 @@ impl Core {
 
     fn append(&self, bytes: &mut Vec<u8>, kind: RecordKind, txn: &TxnState) -> Lsn {
         debug_assert!(txn.id() != TxnId::SYSTEM);
-        let draft = Draft { kind, txn: txn.id(), chain: Some(txn.last()), redo_point: None };
+        let draft =
+            Draft { kind, txn: txn.id(), chain: Some(txn.last()), redo_point: None, room: &Room::kept() };
         self.wal.append(bytes, draft).expect("an append without a redo point is never refused")
     }
 }

@@ -68,7 +68,7 @@ impl Txn {
 
     /// Adds a row; [`StoreError::DuplicateKey`] if there is one with this key. Takes the exclusive lock.
     pub fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        self.core.make_log_room()?;
+        self.core.make_log_room();
         self.lock(table, key, Lock::Exclusive)?;
         let author = Author::Forward(&self.state, &mut self.buffers.undo);
         self.core.row_insert(&mut self.buffers.work, author, table.root(), key, value)
@@ -76,7 +76,7 @@ impl Txn {
 
     /// Replaces the row's value (any length); false if there is none. Takes the exclusive lock.
     pub fn update(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
-        self.core.make_log_room()?;
+        self.core.make_log_room();
         self.lock(table, key, Lock::Exclusive)?;
         let author = Author::Forward(&self.state, &mut self.buffers.undo);
         self.core.row_update(&mut self.buffers.work, author, table.root(), key, value)
@@ -84,7 +84,7 @@ impl Txn {
 
     /// Removes the row; false if there is none. Takes the exclusive lock.
     pub fn delete(&mut self, table: Table, key: &[u8]) -> Result<bool, StoreError> {
-        self.core.make_log_room()?;
+        self.core.make_log_room();
         self.lock(table, key, Lock::Exclusive)?;
         let author = Author::Forward(&self.state, &mut self.buffers.undo);
         self.core.row_delete(&mut self.buffers.work, author, table.root(), key)

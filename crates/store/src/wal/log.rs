@@ -3,13 +3,21 @@
 //! Appending copies the record into a buffer in memory and never waits, so that it may be done under page latches. The
 //! first that needs durability takes the whole buffer and writes it; those that come meanwhile wait for that flush, and
 //! one of them does the next (group commit).
+//!
+//! A buffer of more than [`PART_BYTES`] has *parts*. Each part begins on a sector boundary, and is made durable before the
+//! next one is written. So each record can say of a near LSN that it was durable before (see [`super::hole`]).
 
+use super::grow::grow;
 use super::master::Master;
 use super::record::{RECORD_HEADER_BYTES, payload_sum};
-use super::{FIRST_LSN, LOG_START, RecordHeader, RecordKind, pieces};
+use super::ring::Ring;
+use super::session::Found;
+use super::{FIRST_LSN, LOG_START, RecordHeader, RecordKind};
+use crate::log_room::{Ledger, Room};
 use crate::{StoreError, TxnId};
 use entresol_core::{Lsn, mutant};
-use entresol_device::{Device, Io};
+use entresol_device::Device;
+use entresol_engine::Uuid;
 use entresol_runtime::sync::{Condvar, Mutex};
 use parking_lot::Mutex as TinyMutex;
 use std::sync::Arc;
@@ -20,19 +28,27 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 pub(super) const AREA_MIN: u64 = 1 << 20;
 /// Smallest circular area of a new log, in pages: it must have room for their images.
 const AREA_PAGES_MIN: u64 = 256;
+/// A part of the buffer that has so many bytes gets no further record.
+pub(super) const PART_BYTES: u64 = 512 << 10;
 
 /// The log. See the folder's header for its invariants.
 pub(crate) struct Wal {
     device: Arc<dyn Device>,
     sector: u64,
-    area: u64,
+    ring: Ring,
     id: u32,
+    /// [`PART_BYTES`], or fewer in tests.
+    pub(super) part_bytes: u64,
+    disk: Uuid,
+    session: u64,
     tail: TinyMutex<Tail>,
     /// All bytes before this position are durable.
     durable: AtomicU64,
     /// Copy of the tail's, to read without the lock.
     redo_point: AtomicU64,
     oldest: AtomicU64,
+    /// Room that operations under way have reserved.
+    pub(crate) ledger: Ledger,
     flusher: Mutex<Flusher>,
     flushed: Condvar,
     written_bytes: AtomicU64,
@@ -44,6 +60,10 @@ struct Tail {
     buffer: Vec<u8>,
     /// LSN of the buffer's first byte; a sector boundary.
     start: u64,
+    /// LSN of the first byte of the buffer's last part. What is before is durable before that part is written.
+    part: u64,
+    /// Where the buffer's parts begin, but for its first.
+    parts: Vec<usize>,
     epoch: u32,
     redo_point: Lsn,
 }
@@ -51,6 +71,14 @@ struct Tail {
 impl Tail {
     fn end(&self) -> u64 {
         self.start + self.buffer.len() as u64
+    }
+
+    /// Pads the buffer and begins a new part.
+    fn begin_part(&mut self, sector: u64) {
+        let padded = self.buffer.len().next_multiple_of(sector as usize);
+        self.buffer.resize(padded, 0);
+        self.parts.push(padded);
+        self.part = self.end();
     }
 }
 
@@ -80,6 +108,8 @@ pub(crate) struct Resume {
     /// whose image lies between would be changed without a new one, and a torn write of it could not be repaired. Nor the
     /// end: restarts that are cut off again and again would log an image of the same page each time.
     pub redo_point: Lsn,
+    /// How far the open before this one has come.
+    pub session: Found,
 }
 
 /// A record to append; the payload lies behind the header's place in `bytes`.
@@ -90,63 +120,97 @@ pub(crate) struct Draft<'a> {
     pub chain: Option<&'a AtomicU64>,
     /// The redo point under which it was decided which pages need full images.
     pub redo_point: Option<Lsn>,
+    /// The room that was reserved for it: nothing is appended without ([`crate::log_room`]).
+    pub room: &'a Room<'a>,
 }
 
 impl Wal {
-    /// A new log on the whole device.
-    pub(crate) fn create(device: Arc<dyn Device>, page_bytes: u32) -> Result<Wal, StoreError> {
+    /// A new log on the whole device, for `disk`. `bind` makes the disk's label name a log and a session, durably.
+    pub(crate) fn create(
+        device: Arc<dyn Device>,
+        page_bytes: u32,
+        disk: Uuid,
+        bind: impl Fn(Uuid, u64) -> Result<(), StoreError>,
+    ) -> Result<Wal, StoreError> {
         let geometry = device.geometry();
-        let sector = u64::from(geometry.sector_bytes.max(512));
+        let sector = u64::from(Master::sector_for(geometry));
         let area = geometry.capacity_bytes.saturating_sub(LOG_START) / sector * sector;
         let least = AREA_MIN.max(AREA_PAGES_MIN * u64::from(page_bytes));
-        if area < least || sector > FIRST_LSN {
+        if area < least || !sector.is_power_of_two() || sector > FIRST_LSN {
             return Err(StoreError::Config(format!(
                 "the log device has {} bytes in sectors of {sector}; needed for pages of {page_bytes} bytes are at least {} in sectors of at most {FIRST_LSN}",
                 geometry.capacity_bytes,
                 least + LOG_START
             )));
         }
-        Master::erase(&*device)?;
+        let random = entresol_runtime::random;
         let master = Master {
             sequence: 0,
             checkpoint: Lsn(FIRST_LSN),
             area,
             epoch: 1,
-            id: entresol_runtime::random() as u32,
+            id: random() as u32,
             page_bytes,
+            sector: sector as u32,
+            shift: 0,
+            durable: Lsn(FIRST_LSN),
+            session: 1,
+            begun: true,
+            log: Uuid::from_random(random(), random()),
+            disk,
         };
+        Master::erase(&*device)?;
+        bind(master.log, master.session)?;
         Ok(Wal::new(device, master, FIRST_LSN, Lsn(FIRST_LSN), Lsn(FIRST_LSN)))
     }
 
-    /// Opens a log in a new epoch.
+    /// Opens a log in a new epoch and a new session (see [`super::session`] for the order of writes), and moves it into a
+    /// larger area if the device has one. What follows its end was cleared ([`clear_behind`]). `master` becomes the new one.
     pub(crate) fn resume(
         device: Arc<dyn Device>,
-        mut master: Master,
+        master: &mut Master,
         found: Resume,
+        bind: impl Fn(Uuid, u64) -> Result<(), StoreError>,
     ) -> Result<Wal, StoreError> {
-        let sector = u64::from(device.geometry().sector_bytes.max(512));
-        let start = found.end.0.next_multiple_of(sector);
-        if found.end.0 < start {
-            pad_last_sector(&*device, found.end, sector, master.area)?;
+        let start = found.end.0.next_multiple_of(master.sector.into());
+        if found.session == Found::Unfinished {
+            bind(master.log, master.session)?;
         }
-        master.sequence += 1;
+        grow(&*device, master, found.oldest.0, start)?;
         if !mutant!("log-epoch-not-grown") {
             master.epoch += 1;
         }
+        master.session += 1;
+        master.durable = Lsn(start);
+        master.begun = false;
         master.write(&*device)?;
-        Ok(Wal::new(device, master, start, found.oldest, found.redo_point))
+        bind(master.log, master.session)?;
+        master.begun = true;
+        master.write(&*device)?;
+        Ok(Wal::new(device, *master, start, found.oldest, found.redo_point))
     }
 
     fn new(device: Arc<dyn Device>, master: Master, start: u64, oldest: Lsn, redo_point: Lsn) -> Wal {
-        let sector = u64::from(device.geometry().sector_bytes.max(512));
+        let tail = Tail {
+            buffer: Vec::new(),
+            start,
+            part: start,
+            parts: Vec::new(),
+            epoch: master.epoch,
+            redo_point,
+        };
         Wal {
-            sector,
-            area: master.area,
+            sector: master.sector.into(),
+            ring: master.ring(),
             id: master.id,
+            part_bytes: PART_BYTES,
+            disk: master.disk,
+            session: master.session,
             durable: AtomicU64::new(start),
             redo_point: AtomicU64::new(redo_point.0),
             oldest: AtomicU64::new(oldest.0),
-            tail: TinyMutex::new(Tail { buffer: Vec::new(), start, epoch: master.epoch, redo_point }),
+            tail: TinyMutex::new(tail),
+            ledger: Ledger::default(),
             flusher: Mutex::new(Flusher { turn: Some(Turn { spare: Vec::new(), master }), failed: None }),
             flushed: Condvar::new(),
             written_bytes: AtomicU64::new(0),
@@ -155,9 +219,15 @@ impl Wal {
         }
     }
 
+    /// The disk that the log belongs to, and the session.
+    pub(crate) fn binding(&self) -> (Uuid, u64) {
+        (self.disk, self.session)
+    }
+
     /// Appends a record and returns its LSN; `None` if the redo point has moved since the caller looked.
     pub(crate) fn append(&self, record: &mut Vec<u8>, draft: Draft<'_>) -> Option<Lsn> {
         let length = record.len();
+        draft.room.assert_holds(length as u64);
         record.resize(length.next_multiple_of(8), 0);
         let sum = payload_sum(self.id, &record[RECORD_HEADER_BYTES..length]);
         let mut tail = self.tail.lock();
@@ -166,10 +236,21 @@ impl Wal {
             record.truncate(length);
             return None;
         }
+        if tail.end() - tail.part >= self.part_bytes {
+            tail.begin_part(self.sector);
+        }
         let lsn = Lsn(tail.end());
+        let claim = Some(Lsn(tail.part));
         let previous = Lsn(draft.chain.map_or(0, |chain| chain.swap(lsn.0, Relaxed)));
-        let header =
-            RecordHeader { length, lsn, txn: draft.txn, previous, epoch: tail.epoch, kind: draft.kind };
+        let header = RecordHeader {
+            length,
+            lsn,
+            txn: draft.txn,
+            previous,
+            epoch: tail.epoch,
+            kind: draft.kind,
+            claim,
+        };
         header.seal(record, sum);
         tail.buffer.extend_from_slice(record);
         Some(lsn)
@@ -180,13 +261,17 @@ impl Wal {
         Lsn(self.tail.lock().end())
     }
 
-    /// Makes the end of the log the redo point, and runs `snapshot` while no record can be appended.
-    pub(crate) fn set_redo_point<T>(&self, snapshot: impl FnOnce() -> T) -> (Lsn, T) {
+    /// Makes the end of the log the redo point, and runs `snapshot` while no record can be appended; unless that fails.
+    pub(crate) fn set_redo_point<T, E>(
+        &self,
+        snapshot: impl FnOnce(Lsn) -> Result<T, E>,
+    ) -> Result<(Lsn, T), E> {
         let mut tail = self.tail.lock();
         let point = Lsn(tail.end());
+        let taken = snapshot(point)?;
         tail.redo_point = point;
         self.redo_point.store(point.0, Release);
-        (point, snapshot())
+        Ok((point, taken))
     }
 
     /// A page whose LSN is older needs a full image at its next change.
@@ -244,50 +329,46 @@ impl Wal {
 
     /// Takes the tail's buffer, leaving `buffer` in its place, and makes it durable.
     fn write_out(&self, buffer: &mut Vec<u8>) -> Result<(), StoreError> {
-        let start = {
+        let (start, parts) = {
             let mut tail = self.tail.lock();
             let padded = tail.buffer.len().next_multiple_of(self.sector as usize);
             let used = tail.start + padded as u64 - self.oldest.load(Acquire);
-            if used > self.area {
+            if used > self.area() {
                 return Err(self.full(used, 0));
             }
             tail.buffer.resize(padded, 0);
             std::mem::swap(buffer, &mut tail.buffer);
             let start = tail.start;
             tail.start += padded as u64;
-            start
+            tail.part = tail.start;
+            (start, std::mem::take(&mut tail.parts))
         };
-        let [(first_offset, first), (second_offset, second)] = pieces(start, buffer.len() as u64, self.area);
-        let (head, rest) = buffer.split_at(first as usize);
-        if second == 0 {
-            self.device.write(first_offset, head)?;
-        } else {
-            self.device.run(&mut [
-                Io::Write { offset: first_offset, data: head },
-                Io::Write { offset: second_offset, data: rest },
-            ])?;
+        let mut from = 0;
+        for to in parts.into_iter().chain([buffer.len()]) {
+            self.ring.write(&*self.device, start + from as u64, &buffer[from..to])?;
+            if !mutant!("log-not-synced") {
+                self.device.sync()?;
+            }
+            self.syncs.fetch_add(1, Relaxed);
+            self.written_bytes.fetch_add((to - from) as u64, Relaxed);
+            let mut durable = start + to as u64;
+            if mutant!("group-commit-counts-latecomers") {
+                durable = durable.max(self.tail.lock().end());
+            }
+            self.durable.store(durable, Release);
+            from = to;
         }
-        if !mutant!("log-not-synced") {
-            self.device.sync()?;
-        }
-        self.syncs.fetch_add(1, Relaxed);
-        self.written_bytes.fetch_add(buffer.len() as u64, Relaxed);
-        let mut durable = start + buffer.len() as u64;
-        if mutant!("group-commit-counts-latecomers") {
-            durable = durable.max(self.tail.lock().end());
-        }
-        self.durable.store(durable, Release);
         Ok(())
     }
 
-    /// Writes the master record for a durable checkpoint record, and gives back the log before `oldest`.
+    /// Writes both blocks of the master record for a durable checkpoint record, and then gives back the log before `oldest`.
     pub(crate) fn set_checkpoint(&self, checkpoint: Lsn, oldest: Lsn) -> Result<(), StoreError> {
         self.in_turn(
             || false,
             |turn| {
-                turn.master.sequence += 1;
                 turn.master.checkpoint = checkpoint;
-                turn.master.write(&*self.device)
+                turn.master.durable = Lsn(self.durable.load(Acquire));
+                turn.master.write_both(&*self.device)
             },
         )?;
         self.oldest.store(oldest.0, Release);
@@ -296,12 +377,22 @@ impl Wal {
 
     /// Bytes of the circular area.
     pub(crate) fn area(&self) -> u64 {
-        self.area
+        self.ring.area
     }
 
-    /// Bytes that cannot be overwritten yet.
+    /// Bytes of a sector: each flush pads to one.
+    pub(crate) fn sector(&self) -> u64 {
+        self.sector
+    }
+
+    /// Bytes that cannot be overwritten yet, with the padding of the next flush.
     pub(crate) fn used(&self) -> u64 {
-        self.end().0 - self.oldest.load(Acquire)
+        self.used_to(self.end().0)
+    }
+
+    /// As [`Wal::used`], if the log ends at `end`.
+    pub(crate) fn used_to(&self, end: u64) -> u64 {
+        end.next_multiple_of(self.sector) - self.oldest.load(Acquire)
     }
 
     /// From the oldest record that is needed, to the end.
@@ -316,21 +407,36 @@ impl Wal {
 
     /// The error for a log of which `used` bytes are needed, and `undo` more for rolling back.
     pub(crate) fn full(&self, used: u64, undo: u64) -> StoreError {
-        StoreError::LogFull { used, undo, capacity: self.area, oldest: Lsn(self.oldest.load(Acquire)) }
+        StoreError::LogFull { used, undo, capacity: self.ring.area, oldest: Lsn(self.oldest.load(Acquire)) }
     }
 }
 
-/// Makes what lies behind `end` in its sector zeros, i.e. padding, durably and before anything is appended behind it: a
-/// torn flush may have left part of a record there. Appending to this sector instead would be wrong: if a crash kept its
-/// old content and the next sector's new one, the records in between would be lost without a trace.
-fn pad_last_sector(device: &dyn Device, end: Lsn, sector: u64, area: u64) -> Result<(), StoreError> {
-    let [(offset, _), _] = pieces(end.0 / sector * sector, sector, area);
+/// Makes what follows `end` in its sector zeros, i.e. padding, durably. A torn flush may have left part of a record there.
+/// Appending to this sector instead would be wrong: if a crash kept its old content and the next sector's new one, the
+/// records in between would be lost without a trace.
+///
+/// This is the only write of a sector that holds records, and is done before redo. A sector that holds more than records
+/// and padding is of a torn flush: none of its records was durable when the program failed. So if power fails during this
+/// write and the sector becomes unreadable, these records are lost like others of that flush. But a page that redo has
+/// evicted must not be newer than the log; so redo has to wait.
+pub(crate) fn clear_behind(device: &dyn Device, master: &Master, end: Lsn) -> Result<(), StoreError> {
+    let sector = u64::from(master.sector);
+    let used = end.0 % sector;
+    if used == 0 {
+        return Ok(());
+    }
     let mut bytes = vec![0; sector as usize];
-    device.read(offset, &mut bytes)?;
-    let rest = &mut bytes[(end.0 % sector) as usize..];
+    // What is kept must be readable; what is cleared need not be.
+    let smallest = u64::from(device.geometry().sector_bytes).clamp(1, sector);
+    let (kept, cleared) = bytes.split_at_mut(used.next_multiple_of(smallest) as usize);
+    if let Some(error) = master.ring().read(device, end.0 - used, kept)? {
+        return Err(error.into());
+    }
+    master.ring().read(device, end.0 - used + kept.len() as u64, cleared)?;
+    let rest = &mut bytes[used as usize..];
     if rest.iter().any(|byte| *byte != 0) && !mutant!("log-tail-not-cleared") {
         rest.fill(0);
-        device.write(offset, &bytes)?;
+        master.ring().write(device, end.0 - used, &bytes)?;
         device.sync()?;
     }
     Ok(())

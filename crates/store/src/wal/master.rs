@@ -3,29 +3,43 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `ENTRSLOG` |
-//! | 8 | 4 | version, 1 |
-//! | 12 | 4 | CRC32C of bytes 16 .. 64 |
+//! | 8 | 4 | version, 2 |
+//! | 12 | 4 | CRC32C of bytes 8 .. 12, then of bytes 16 .. 128 |
 //! | 16 | 8 | sequence |
 //! | 24 | 8 | LSN of the newest checkpoint record |
 //! | 32 | 8 | bytes of the circular area |
 //! | 40 | 4 | epoch |
-//! | 44 | 4 | id of the log |
+//! | 44 | 4 | seed of the records' checksums |
 //! | 48 | 4 | page size of the store |
-//! | 52 | 12 | zero |
+//! | 52 | 4 | sector: flushes begin at multiples of it; recorded when the log is created |
+//! | 56 | 8 | shift: the byte with a given LSN lies at (LSN + shift) mod area |
+//! | 64 | 8 | an LSN: all records before it were durable when this block was written |
+//! | 72 | 8 | session (see [`super::session`]) |
+//! | 80 | 1 | 1: the session has begun |
+//! | 81 | 7 | zero |
+//! | 88 | 16 | UUID of the log |
+//! | 104 | 16 | UUID of the disk that the log belongs to |
+//! | 120 | 8 | zero |
 //!
-//! Invariant: the block with the higher sequence that is whole is the truth; the other one is written next.
+//! Invariants:
+//! 1. The whole block with the higher sequence counts. The other block is written next ([`super::blocks`]).
+//! 2. A checkpoint gives room back only after both blocks name it. So each of the two blocks suffices for a restart.
 
 use super::log::AREA_MIN;
+use super::ring::Ring;
 use super::{FIRST_LSN, LOG_START, LSN_MAX};
 use crate::StoreError;
 use crate::page::bytes::{set_u32, set_u64, u32_at, u64_at};
-use entresol_core::Lsn;
-use entresol_device::{Device, Io};
+use entresol_core::{Lsn, mutant};
+use entresol_device::{Device, Geometry};
+use entresol_engine::Uuid;
 
 const MAGIC: &[u8; 8] = b"ENTRSLOG";
-const VERSION: u32 = 1;
-const BLOCK_STEP: u64 = 4096;
-const USED: usize = 64;
+const VERSION: u32 = 2;
+/// Bytes of a block that are used.
+const USED: usize = 128;
+/// The same in version 1.
+const USED_BY_1: usize = 64;
 
 /// See the module's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,94 +50,156 @@ pub(crate) struct Master {
     pub epoch: u32,
     pub id: u32,
     pub page_bytes: u32,
+    pub sector: u32,
+    pub shift: u64,
+    pub durable: Lsn,
+    pub session: u64,
+    pub begun: bool,
+    pub log: Uuid,
+    pub disk: Uuid,
+}
+
+/// What a block holds.
+pub(super) enum Block {
+    Master(Master),
+    /// A whole master record of another version.
+    OtherVersion(u32),
+    /// No master record, or a damaged one.
+    None,
 }
 
 impl Master {
-    /// The newest master record of a log device; `None` if there is none.
-    pub(crate) fn read(device: &dyn Device) -> Result<Option<Master>, StoreError> {
-        let block = block_bytes(device);
-        let (mut first, mut second) = (vec![0; block], vec![0; block]);
-        device.run(&mut [
-            Io::Read { offset: 0, buffer: &mut first },
-            Io::Read { offset: BLOCK_STEP, buffer: &mut second },
-        ])?;
-        let found = [Self::decode(&first)?, Self::decode(&second)?];
-        Ok(found.into_iter().flatten().max_by_key(|master| master.sequence))
+    /// Where log bytes lie.
+    pub(crate) fn ring(&self) -> Ring {
+        Ring { area: self.area, shift: self.shift }
     }
 
-    /// As [`Master::read`]; an error if there is none, or if it says what cannot be.
+    /// The sector size of a log that is created on such a device.
+    pub(super) fn sector_for(geometry: Geometry) -> u32 {
+        geometry.sector_bytes.max(geometry.physical_bytes).max(512)
+    }
+
+    /// The newest master record of a log device.
+    ///
+    /// # Errors
+    /// If there is none, if it says what cannot be, or if the device does not suit the log.
     pub(crate) fn find(device: &dyn Device) -> Result<Master, StoreError> {
         let master = Self::read(device)?.ok_or_else(|| {
             StoreError::Config("the log device holds no log of a store; create the store first".into())
         })?;
-        let geometry = device.geometry();
+        let of_the_day = Self::sector_for(device.geometry());
+        if of_the_day > master.sector {
+            let Geometry { sector_bytes, physical_bytes, .. } = device.geometry();
+            return Err(StoreError::Config(format!(
+                "the log was created for sectors of {} bytes; its device has sectors of {sector_bytes} bytes and writes units of {physical_bytes}: copy the log to a device with sectors and units of at most {} bytes",
+                master.sector, master.sector
+            )));
+        }
+        master.check(device.geometry())?;
+        Ok(master)
+    }
+
+    /// Refuses what cannot be.
+    fn check(&self, geometry: Geometry) -> Result<(), StoreError> {
         let impossible = |expected: String, found: u64| StoreError::Corrupt {
             place: "master record of the log".into(),
             expected,
             found: found.to_string(),
         };
+        let sector = u64::from(self.sector);
+        if !sector.is_power_of_two() || !(512..=FIRST_LSN).contains(&sector) {
+            return Err(impossible(format!("a sector size, 512 to {FIRST_LSN}"), sector));
+        }
         let room = geometry.capacity_bytes.saturating_sub(LOG_START);
-        let sector = u64::from(geometry.sector_bytes.max(512));
-        if !(AREA_MIN..=room).contains(&master.area) || !master.area.is_multiple_of(sector) {
+        if !(AREA_MIN..=room).contains(&self.area) || !self.area.is_multiple_of(sector) {
             let expected = format!("an area of {AREA_MIN} to {room} bytes, in sectors of {sector}");
-            return Err(impossible(expected, master.area));
+            return Err(impossible(expected, self.area));
         }
-        if !(FIRST_LSN..LSN_MAX).contains(&master.checkpoint.0) {
-            return Err(impossible(format!("an LSN from {FIRST_LSN} to {LSN_MAX}"), master.checkpoint.0));
+        if self.shift >= self.area || !self.shift.is_multiple_of(sector) {
+            return Err(impossible(
+                format!("a shift below {}, in sectors of {sector}", self.area),
+                self.shift,
+            ));
         }
-        Ok(master)
-    }
-
-    /// Makes a device that may hold the log of another store one without a master record.
-    pub(crate) fn erase(device: &dyn Device) -> Result<(), StoreError> {
-        let block = vec![0; block_bytes(device)];
-        device.run(&mut [
-            Io::Write { offset: 0, data: &block },
-            Io::Write { offset: BLOCK_STEP, data: &block },
-        ])?;
-        device.sync()?;
+        if !(FIRST_LSN..LSN_MAX).contains(&self.checkpoint.0) {
+            return Err(impossible(format!("an LSN from {FIRST_LSN} to {LSN_MAX}"), self.checkpoint.0));
+        }
+        if !(self.checkpoint.0 + 1..=LSN_MAX).contains(&self.durable.0) {
+            let expected = format!("a durable LSN beyond the checkpoint at {}", self.checkpoint.0);
+            return Err(impossible(expected, self.durable.0));
+        }
+        if !(1..u64::MAX).contains(&self.session) {
+            return Err(impossible("a session, counted from 1".into(), self.session));
+        }
         Ok(())
     }
 
-    /// Writes it over the older block and makes it durable.
-    pub(crate) fn write(&self, device: &dyn Device) -> Result<(), StoreError> {
-        let mut block = vec![0; block_bytes(device)];
+    /// As the first bytes of `block`.
+    pub(super) fn encode(&self, block: &mut [u8]) {
+        block.fill(0);
         block[..8].copy_from_slice(MAGIC);
-        set_u32(&mut block, 8, VERSION);
-        set_u64(&mut block, 16, self.sequence);
-        set_u64(&mut block, 24, self.checkpoint.0);
-        set_u64(&mut block, 32, self.area);
-        set_u32(&mut block, 40, self.epoch);
-        set_u32(&mut block, 44, self.id);
-        set_u32(&mut block, 48, self.page_bytes);
-        let sum = crc32c::crc32c(&block[16..USED]);
-        set_u32(&mut block, 12, sum);
-        device.write(self.sequence % 2 * BLOCK_STEP, &block)?;
-        device.sync()?;
-        Ok(())
+        set_u32(block, 8, VERSION);
+        set_u64(block, 16, self.sequence);
+        set_u64(block, 24, self.checkpoint.0);
+        set_u64(block, 32, self.area);
+        set_u32(block, 40, self.epoch);
+        set_u32(block, 44, self.id);
+        set_u32(block, 48, self.page_bytes);
+        set_u32(block, 52, self.sector);
+        set_u64(block, 56, self.shift);
+        set_u64(block, 64, self.durable.0);
+        set_u64(block, 72, self.session);
+        block[80] = u8::from(self.begun && !mutant!("begun-flag-not-written"));
+        block[88..104].copy_from_slice(&self.log.0);
+        block[104..120].copy_from_slice(&self.disk.0);
+        let sum = checksum(block);
+        set_u32(block, 12, sum);
     }
 
-    fn decode(block: &[u8]) -> Result<Option<Master>, StoreError> {
-        if &block[..8] != MAGIC || u32_at(block, 12) != crc32c::crc32c(&block[16..USED]) {
-            return Ok(None);
+    /// What the bytes of a block say.
+    pub(super) fn decode(block: &[u8]) -> Block {
+        if &block[..8] != MAGIC {
+            return Block::None;
         }
-        if u32_at(block, 8) != VERSION {
-            return Err(StoreError::Config(format!(
-                "the log has format version {}; this program knows version {VERSION}: use the program that wrote it",
-                u32_at(block, 8)
-            )));
+        let (version, sum) = (u32_at(block, 8), u32_at(block, 12));
+        if version != VERSION {
+            let whole = sum == checksum(block) || sum == crc32c::crc32c(&block[16..USED_BY_1]);
+            return if whole { Block::OtherVersion(version) } else { Block::None };
         }
-        Ok(Some(Master {
+        if sum != checksum(block) {
+            return Block::None;
+        }
+        Block::Master(Master {
             sequence: u64_at(block, 16),
             checkpoint: Lsn(u64_at(block, 24)),
             area: u64_at(block, 32),
             epoch: u32_at(block, 40),
             id: u32_at(block, 44),
             page_bytes: u32_at(block, 48),
-        }))
+            sector: u32_at(block, 52),
+            shift: u64_at(block, 56),
+            durable: Lsn(u64_at(block, 64)),
+            session: u64_at(block, 72),
+            begun: block[80] != 0,
+            log: uuid_at(block, 88),
+            disk: uuid_at(block, 104),
+        })
     }
 }
 
-fn block_bytes(device: &dyn Device) -> usize {
-    device.geometry().sector_bytes.max(512) as usize
+/// The error for a log of another version.
+pub(super) fn other_version(version: u32) -> StoreError {
+    StoreError::Config(format!(
+        "the log has format version {version}; this program knows version {VERSION}: use the program that wrote it"
+    ))
+}
+
+fn checksum(block: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&block[8..12]), &block[16..USED])
+}
+
+fn uuid_at(block: &[u8], at: usize) -> Uuid {
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&block[at..at + 16]);
+    Uuid(bytes)
 }

@@ -3,25 +3,35 @@
 //! * [`record`]: what a record looks like.
 //! * [`log`]: appending to memory, and making it durable in groups.
 //! * [`scan`]: reading records back.
-//! * [`master`]: the two blocks at the device's start that name the newest checkpoint.
+//! * [`hole`]: telling the log's end from damage.
+//! * [`ring`]: where log bytes lie on the device.
+//! * [`master`], [`blocks`]: the two blocks at the device's start that name the newest checkpoint.
+//! * [`session`]: which state of the disk goes with which state of the log.
+//! * [`grow`]: moving the log into the larger area of a larger device.
 //!
 //! Invariants:
-//! 1. A record's LSN is its byte position in the endless stream of log bytes; it lies at `LOG_START + lsn mod area`.
+//! 1. A record's LSN is its byte position in the endless stream of log bytes; it lies at `LOG_START + (lsn + shift) mod area`.
 //! 2. One flush is under way at a time and each starts on a sector boundary, the rest of the last sector being zeros. So a
-//!    sector that holds durable records is never written again (except at a restart, which may clear what lies behind the
-//!    last record), and no torn write can harm them.
+//!    sector that holds durable records is never written again, and no torn write can harm them. "Sector" is the unit that
+//!    the master record names since the log was created, whatever the device of the day has.
 //! 3. The end of the log is the first place where no record with the right LSN, checksum and epoch is found. The epoch
-//!    grows with each restart, so that leftovers behind the end are never taken for records.
+//!    grows with each restart, so that leftovers after the end are never taken for records. If something proves that the
+//!    log was durable beyond this place, the log is damaged and refused ([`hole`]).
 //! 4. Nothing at or behind the oldest LSN that is needed is overwritten.
 //! 5. Flushes and writes of the master record take turns, and the first failure is for good: a sync that fails may have lost
 //!    whatever was written before it, by whomever, and a later one that succeeds says nothing of that.
 
+mod blocks;
+mod grow;
+mod hole;
 pub(crate) mod log;
 pub(crate) mod master;
 #[cfg(all(test, feature = "shuttle"))]
 mod models;
 pub(crate) mod record;
+mod ring;
 pub(crate) mod scan;
+pub(crate) mod session;
 #[cfg(test)]
 mod tests;
 
@@ -35,10 +45,3 @@ pub(crate) const FIRST_LSN: u64 = 4096;
 
 /// LSNs stay below this, so that sums of them and lengths cannot overflow: at a gigabyte a second, for 73 years.
 pub(crate) const LSN_MAX: u64 = 1 << 61;
-
-/// Splits `[lsn, lsn + length)` where it wraps: device offset and length of one or two pieces.
-pub(crate) fn pieces(lsn: u64, length: u64, area: u64) -> [(u64, u64); 2] {
-    let at = lsn % area;
-    let first = length.min(area - at);
-    [(LOG_START + at, first), (LOG_START, length - first)]
-}

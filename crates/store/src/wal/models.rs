@@ -8,9 +8,11 @@
 
 use super::log::Draft;
 use super::{LOG_START, RecordKind, Wal, record};
+use crate::log_room::Room;
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
+use entresol_engine::Uuid;
 use entresol_runtime::{may_preempt, spawn};
 use parking_lot::Mutex as TinyMutex;
 use std::sync::Arc;
@@ -85,7 +87,7 @@ impl Device for Slow {
     }
 
     fn drop_cached(&self) -> Result<(), DeviceError> {
-        self.0.drop_cached()
+        self.memory.drop_cached()
     }
 
     fn counters(&self) -> Counters {
@@ -97,7 +99,13 @@ fn append(wal: &Wal, txn: u64) -> Lsn {
     let mut bytes = Vec::new();
     record::start(&mut bytes);
     bytes.extend_from_slice(&[txn as u8; 100]);
-    let draft = Draft { kind: RecordKind::Commit, txn: TxnId(txn), chain: None, redo_point: None };
+    let draft = Draft {
+        kind: RecordKind::Commit,
+        txn: TxnId(txn),
+        chain: None,
+        redo_point: None,
+        room: &Room::kept(),
+    };
     wal.append(&mut bytes, draft).expect("an append without a redo point is never refused")
 }
 
@@ -109,7 +117,9 @@ fn check(model: impl Fn() + Send + Sync + Clone + 'static) {
 /// Each client appends and flushes two records, another one makes a checkpoint; `judge` gets what each flush returned, and
 /// what was synced then.
 fn clients(device: &Arc<Slow>, judge: fn(Lsn, Result<(), StoreError>, u64)) {
-    let wal = Arc::new(Wal::create(device.clone(), 4096).expect("the device is large enough"));
+    let wal = Arc::new(
+        Wal::create(device.clone(), 4096, Uuid::NIL, |_, _| Ok(())).expect("the device is large enough"),
+    );
     let checkpoint = {
         let (wal, device) = (wal.clone(), device.clone());
         spawn("checkpoint", move || {
@@ -144,7 +154,10 @@ fn a_commit_is_acknowledged_when_it_is_durable() {
             flushed.expect("the device works");
             assert!(lsn.0 + 140 <= synced, "LSN {} was acknowledged, {synced} bytes are durable", lsn.0);
         });
-        assert!(device.syncs.load(SeqCst) <= 1 + 6 + 2, "each flush syncs once");
+        assert!(
+            device.syncs.load(SeqCst) <= 1 + 7 + 2,
+            "each flush, and each block of the master record, syncs once"
+        );
     });
 }
 

@@ -9,10 +9,10 @@
 //! | 24 | 8 | LSN of the transaction's record before, 0: none |
 //! | 32 | 4 | epoch: number of the restart since which the record was written |
 //! | 36 | 1 | kind |
-//! | 37 | 3 | zero |
+//! | 37 | 3 | claim: an LSN that was durable before the flush of this record began, as (LSN - that) / 8 + 1; 0: none |
 //! | 40 | | payload |
 //!
-//! Records start at multiples of 8.
+//! Records start at multiples of 8. What claims are good for: [`super::hole`].
 
 use crate::TxnId;
 use crate::page::bytes::{set_u32, set_u64, u32_at, u64_at};
@@ -21,7 +21,7 @@ use entresol_core::{Lsn, mutant};
 /// Bytes before the payload.
 pub(crate) const RECORD_HEADER_BYTES: usize = 40;
 /// Longest record: a bound for what is read from a device.
-pub(crate) const RECORD_BYTES_MAX: usize = 4 << 20;
+pub(crate) const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,22 @@ pub(crate) struct RecordHeader {
     pub previous: Lsn,
     pub epoch: u32,
     pub kind: RecordKind,
+    /// Everything before this LSN was durable before the flush of this record began.
+    pub claim: Option<Lsn>,
+}
+
+/// The claim of a record at `lsn` as its header has it.
+fn claim_bytes(lsn: Lsn, claim: Option<Lsn>) -> [u8; 3] {
+    let code = claim.and_then(|claim| lsn.0.checked_sub(claim.0)).map_or(0, |distance| distance / 8 + 1);
+    let code = if code < 1 << 24 { code as u32 } else { 0 };
+    let [low, middle, high, _] = code.to_le_bytes();
+    [low, middle, high]
+}
+
+/// The reverse of [`claim_bytes`].
+fn claim_of(lsn: Lsn, bytes: &[u8]) -> Option<Lsn> {
+    let code = u64::from(bytes[0]) | u64::from(bytes[1]) << 8 | u64::from(bytes[2]) << 16;
+    lsn.0.checked_sub(code.checked_sub(1)? * 8).map(Lsn)
 }
 
 impl RecordHeader {
@@ -77,7 +93,8 @@ impl RecordHeader {
         set_u64(record, 16, self.txn.0);
         set_u64(record, 24, self.previous.0);
         set_u32(record, 32, self.epoch);
-        record[36..40].copy_from_slice(&[self.kind as u8, 0, 0, 0]);
+        record[36] = self.kind as u8;
+        record[37..40].copy_from_slice(&claim_bytes(self.lsn, self.claim));
         let sum = crc32c::crc32c_append(payload_sum, &record[8..RECORD_HEADER_BYTES]);
         set_u32(record, 4, sum);
     }
@@ -87,16 +104,17 @@ impl RecordHeader {
         Lsn((self.lsn.0 + self.length as u64).next_multiple_of(8))
     }
 
-    /// The length that a record's first bytes tell, if it can be one.
-    pub(crate) fn length_of(prefix: &[u8]) -> Option<usize> {
-        let length = u32_at(prefix, 0) as usize;
-        (RECORD_HEADER_BYTES..=RECORD_BYTES_MAX).contains(&length).then_some(length)
+    /// The length that a header tells, if a record at `lsn` can have it.
+    pub(crate) fn length_at(header: &[u8], lsn: Lsn) -> Option<usize> {
+        let length = u32_at(header, 0) as usize;
+        let possible = (RECORD_HEADER_BYTES..=RECORD_BYTES_MAX).contains(&length);
+        (possible && u64_at(header, 8) == lsn.0).then_some(length)
     }
 
     /// Proves that `record` is a whole record at `lsn` of the log `id`.
     pub(crate) fn open(record: &[u8], lsn: Lsn, id: u32) -> Option<RecordHeader> {
-        let length = Self::length_of(record)?;
-        if record.len() != length || u64_at(record, 8) != lsn.0 {
+        let length = Self::length_at(record, lsn)?;
+        if record.len() != length {
             return None;
         }
         let sum = crc32c::crc32c_append(
@@ -113,6 +131,7 @@ impl RecordHeader {
             previous: Lsn(u64_at(record, 24)),
             epoch: u32_at(record, 32),
             kind: RecordKind::from_byte(record[36])?,
+            claim: claim_of(lsn, &record[37..40]),
         })
     }
 }
@@ -126,4 +145,21 @@ pub(crate) fn payload_sum(id: u32, payload: &[u8]) -> u32 {
 pub(crate) fn start(record: &mut Vec<u8>) {
     record.clear();
     record.resize(RECORD_HEADER_BYTES, 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_survives_its_encoding_or_is_none() {
+        let there_and_back = |lsn, claim: u64| claim_of(Lsn(lsn), &claim_bytes(Lsn(lsn), Some(Lsn(claim))));
+        for (lsn, claim) in [(4096, 4096), (4104, 4096), (1 << 40, (1 << 40) - (8 << 20)), (1 << 27, 16)] {
+            assert_eq!(there_and_back(lsn, claim), Some(Lsn(claim)));
+        }
+        assert_eq!(there_and_back(1 << 40, (1 << 40) - (1 << 27)), None, "too far");
+        assert_eq!(there_and_back(4096, 5000), None, "not of what follows");
+        assert_eq!(claim_bytes(Lsn(4096), None), [0; 3]);
+        assert_eq!(claim_of(Lsn(4096), &[0xff; 3]), None, "before the log's first byte");
+    }
 }

@@ -1,12 +1,18 @@
 //! The log against a model: whatever is torn, a restart finds a prefix of what was appended, and all that was flushed.
 
-use super::log::{Draft, Resume};
+use super::log::{Draft, Resume, clear_behind};
 use super::master::Master;
+use super::ring::Ring;
 use super::scan::LogScan;
-use super::{FIRST_LSN, LOG_START, RecordKind, Wal, pieces, record};
-use crate::TxnId;
+use super::session::Found;
+use super::{FIRST_LSN, LOG_START, RecordKind, Wal, record};
+use crate::checkpoint::CheckpointRecord;
+use crate::log_room::Room;
+use crate::recovery::read_checkpoint;
+use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
-use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_engine::Uuid;
 use std::sync::Arc;
 
 fn device(memory: MemoryDevice, plan: &Arc<FaultPlan>) -> Arc<FaultyDevice> {
@@ -18,30 +24,58 @@ fn new_log() -> (Arc<FaultyDevice>, Arc<FaultPlan>) {
     (device(MemoryDevice::new("log", LOG_START + (1 << 20)), &plan), plan)
 }
 
+fn create(log: Arc<dyn Device>, page_bytes: u32) -> Result<Wal, StoreError> {
+    Wal::create(log, page_bytes, Uuid::NIL, |_, _| Ok(()))
+}
+
+/// As a restart does between its passes and its first record.
+fn resume(log: Arc<dyn Device>, mut master: Master, end: Lsn, oldest: Lsn) -> Wal {
+    clear_behind(&*log, &master, end).unwrap();
+    let found = Resume { end, oldest, redo_point: oldest, session: Found::Same };
+    Wal::resume(log, &mut master, found, |_, _| Ok(())).unwrap()
+}
+
 fn append(wal: &Wal, txn: u64, payload: &[u8]) -> Lsn {
     let mut bytes = Vec::new();
     record::start(&mut bytes);
     bytes.extend_from_slice(payload);
-    let draft = Draft { kind: RecordKind::Update, txn: TxnId(txn), chain: None, redo_point: None };
+    let draft = Draft {
+        kind: RecordKind::Update,
+        txn: TxnId(txn),
+        chain: None,
+        redo_point: None,
+        room: &Room::kept(),
+    };
     wal.append(&mut bytes, draft).unwrap()
 }
 
+type Records = Vec<(Lsn, u64, Vec<u8>)>;
+
 /// All records from `at` on, as (LSN, transaction, payload), and the log's end.
-fn read(device: &FaultyDevice, master: &Master, at: Lsn) -> (Vec<(Lsn, u64, Vec<u8>)>, Lsn) {
+fn read(device: &FaultyDevice, master: &Master, at: Lsn) -> (Records, Lsn) {
+    try_read(device, master, at).unwrap()
+}
+
+/// As [`read`]; an error if the log has a hole.
+fn try_read(device: &FaultyDevice, master: &Master, at: Lsn) -> Result<(Records, Lsn), StoreError> {
     let mut scan = LogScan::new(device, master);
     let (mut records, mut end, mut epoch) = (Vec::new(), at, 0);
-    while let Some((header, payload)) = scan.next(end, epoch).unwrap() {
+    while let Some((header, payload)) = scan.next(end, epoch)? {
         epoch = header.epoch;
         end = Lsn((header.lsn.0 + header.length as u64).next_multiple_of(8));
         records.push((header.lsn, header.txn.0, payload.to_vec()));
     }
-    (records, end)
+    scan.check_end(master, end, epoch)?;
+    Ok((records, end))
 }
 
 #[test]
 fn pieces_split_where_the_area_wraps() {
-    assert_eq!(pieces(1024, 512, 4096), [(LOG_START + 1024, 512), (LOG_START, 0)]);
-    assert_eq!(pieces(4096 * 7 + 3584, 1024, 4096), [(LOG_START + 3584, 512), (LOG_START, 512)]);
+    let mut ring = Ring { area: 4096, shift: 0 };
+    assert_eq!(ring.pieces(1024, 512), [(LOG_START + 1024, 512), (LOG_START, 0)]);
+    assert_eq!(ring.pieces(4096 * 7 + 3584, 1024), [(LOG_START + 3584, 512), (LOG_START, 512)]);
+    ring.shift = 3072;
+    assert_eq!(ring.pieces(4096 * 7 + 512, 1024), [(LOG_START + 3584, 512), (LOG_START, 512)]);
 }
 
 #[test]
@@ -51,9 +85,12 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (random >> 33) % bound
     };
-    for _ in 0..60 {
+    let mut damaged = 0;
+    for _ in 0..200 {
         let (mut log, plan) = new_log();
-        let mut wal = Wal::create(log.clone(), 4096).unwrap();
+        let mut wal = create(log.clone(), 4096).unwrap();
+        let part_bytes = [super::log::PART_BYTES, 2048][next(2) as usize];
+        wal.part_bytes = part_bytes;
         // As a checkpoint would.
         let mut oldest = append(&wal, 0, b"checkpoint");
         wal.flush(oldest).unwrap();
@@ -80,12 +117,26 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
                     flushed = 1;
                 }
             }
-            // A flush under way: written, not synced, and torn.
+            // A flush under way, or one of its parts: written, not synced, and torn.
             if next(2) == 0 && model.len() > flushed {
-                let at = plan.operations() + 1;
-                plan.inject(Injection { at, device: None, fault: Fault::SyncError, forever: false });
-                assert!(wal.flush(model[model.len() - 1].0).is_err());
+                let at = plan.operations() + 1 + next(6);
+                let device = Some("log".to_owned());
+                plan.inject(Injection { at, device, fault: Fault::SyncError, forever: false });
+                while wal.flush(model[model.len() - 1].0).is_ok() {
+                    model.push((append(&wal, 0, b"more"), 0, b"more".to_vec()));
+                }
+                flushed = model.iter().filter(|(lsn, ..)| wal.is_durable(*lsn)).count();
                 assert!(wal.flush(append(&wal, 0, &[])).is_err(), "the first failure is for good");
+            }
+            // A program that is killed a few times first leaves what was not synced to the next open.
+            for _ in 0..next(3) {
+                log = Arc::new(log.after_kill(plan.clone()));
+                if next(2) == 0 {
+                    log.sync().unwrap();
+                    let master = Master::read(&*log).unwrap().unwrap();
+                    let (_, end) = read(&log, &master, oldest);
+                    clear_behind(&*log, &master, end).unwrap();
+                }
             }
             log = device(log.after_crash(&Survival::Seed(next(1 << 31))), &plan);
             let master = Master::read(&*log).unwrap().unwrap();
@@ -94,18 +145,159 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
             assert!(found.len() >= flushed, "{} of {flushed} flushed records found", found.len());
             assert_eq!(found, model[..found.len()], "a prefix of what was appended");
             model.truncate(found.len());
-            flushed = found.len();
-            wal = Wal::resume(log.clone(), master, Resume { end, oldest, redo_point: oldest }).unwrap();
+            wal = resume(log.clone(), master, end, oldest);
+            wal.part_bytes = part_bytes;
             assert!(wal.end() >= end);
+            // Damage before the newest flush is noticed, or harmless.
+            let durable = wal.end();
+            let lsn = append(&wal, 0, b"newest");
+            wal.flush(lsn).unwrap();
+            model.push((lsn, 0, b"newest".to_vec()));
+            flushed = model.len();
+            let copy = device(log.after_crash(&Survival::None), &plan);
+            let [(offset, _), _] = master.ring().pieces(oldest.0 + next(durable.0 - oldest.0), 1);
+            copy.flip_bit(offset * 8 + next(8));
+            let master = Master::read(&*copy).unwrap().unwrap();
+            match try_read(&copy, &master, oldest) {
+                Ok((found, _)) => assert_eq!(found, model, "a flipped bit at {offset}"),
+                Err(StoreError::Corrupt { .. }) => damaged += 1,
+                Err(error) => panic!("{error}"),
+            }
         }
         assert!(count > 100);
     }
+    assert!(damaged > 1000, "only {damaged} damaged logs were refused");
+}
+
+/// A length that turns to zero looks like padding up to the sector's end.
+#[test]
+fn a_record_whose_length_turns_to_zero_is_no_padding() {
+    let (log, plan) = new_log();
+    let wal = create(log.clone(), 4096).unwrap();
+    let first = append(&wal, 1, b"checkpoint");
+    wal.flush(first).unwrap();
+    wal.set_checkpoint(first, first).unwrap();
+    // 64 bytes: a single bit.
+    let [lsn, _] = [2, 3].map(|txn| append(&wal, txn, &[7; 64 - record::RECORD_HEADER_BYTES]));
+    wal.flush(append(&wal, 4, b"the same sector")).unwrap();
+    wal.flush(append(&wal, 5, b"the next")).unwrap();
+    let log = device(log.after_crash(&Survival::None), &plan);
+    let master = Master::read(&*log).unwrap().unwrap();
+    let [(offset, _), _] = master.ring().pieces(lsn.0 + 64, 1);
+    log.flip_bit(offset * 8 + 6);
+    let refused = try_read(&log, &master, first).err().map(|error| error.to_string());
+    assert!(
+        refused.as_ref().is_some_and(|why| why.contains(&format!("from LSN {}", lsn.0 + 64))),
+        "{refused:?}"
+    );
+}
+
+/// Damage at the beginning of a part that follows a long one: the look-ahead is long enough.
+#[test]
+fn a_hole_in_a_long_flush_is_found_from_the_part_after_it() {
+    let plan = Arc::new(FaultPlan::none());
+    let log = device(MemoryDevice::new("log", LOG_START + (64 << 20)), &plan);
+    let wal = create(log.clone(), 4096).unwrap();
+    let first = append(&wal, 1, b"checkpoint");
+    wal.flush(first).unwrap();
+    wal.set_checkpoint(first, first).unwrap();
+    let mut lsns = Vec::new();
+    // Nearly a part, and then the longest record.
+    for _ in 0..3 {
+        lsns.push(append(&wal, 2, &vec![1; super::log::PART_BYTES as usize - 100]));
+        lsns.push(append(&wal, 3, &vec![2; record::RECORD_BYTES_MAX - record::RECORD_HEADER_BYTES]));
+    }
+    wal.flush(lsns[5]).unwrap();
+    let log = device(log.after_crash(&Survival::None), &plan);
+    let master = Master::read(&*log).unwrap().unwrap();
+    assert_eq!(read(&log, &master, first).0.len(), 7);
+    for (index, lsn) in lsns.iter().enumerate() {
+        let copy = device(log.after_crash(&Survival::None), &plan);
+        let [(offset, _), _] = master.ring().pieces(lsn.0 + 50, 1);
+        copy.flip_bit(offset * 8);
+        // Damage of the last part looks like a torn flush.
+        let expected = if index < 4 { None } else { Some(1 + index) };
+        let found = try_read(&copy, &master, first).ok().map(|(records, _)| records.len());
+        assert_eq!(found, expected, "damage of record {index}");
+    }
+}
+
+#[test]
+fn a_lost_write_of_a_master_record_is_repeated_once() {
+    let (log, plan) = new_log();
+    let wal = create(log.clone(), 4096).unwrap();
+    let mut lsn = append(&wal, 0, b"checkpoint");
+    wal.flush(lsn).unwrap();
+    let lose = |forever| {
+        let at = plan.operations() + 1;
+        plan.inject(Injection { at, device: None, fault: Fault::LostWrite, forever });
+    };
+    for round in 1..5 {
+        lose(false);
+        wal.set_checkpoint(lsn, lsn).unwrap();
+        assert_eq!(plan.struck(), round);
+        // Both blocks name it: each of them suffices.
+        for block in [0, 4096] {
+            let copy = device(log.after_crash(&Survival::None), &plan);
+            copy.flip_bit((block + 30) * 8);
+            assert_eq!(Master::read(&*copy).unwrap().unwrap().checkpoint, lsn);
+        }
+        lsn = append(&wal, 0, b"checkpoint");
+        wal.flush(lsn).unwrap();
+    }
+    lose(true);
+    let refused = wal.set_checkpoint(lsn, lsn).err().map(|error| error.to_string());
+    assert!(refused.as_ref().is_some_and(|why| why.contains("other bytes are read back")), "{refused:?}");
+}
+
+#[test]
+fn a_checkpoint_of_another_disk_or_of_a_later_session_is_refused() {
+    let (disk, other) = (Uuid::from_random(1, 2), Uuid::from_random(3, 4));
+    for (of, session, refused) in [(disk, 1, false), (disk, 2, true), (other, 1, true)] {
+        let (log, _) = new_log();
+        let wal = Wal::create(log.clone(), 4096, disk, |_, _| Ok(())).unwrap();
+        let redo_point = wal.end();
+        let checkpoint = CheckpointRecord { redo_point, next_txn: 1, disk: of, session, active: vec![] };
+        let mut bytes = Vec::new();
+        record::start(&mut bytes);
+        checkpoint.encode(&mut bytes);
+        let room = &Room::kept();
+        let draft =
+            Draft { kind: RecordKind::Checkpoint, txn: TxnId::SYSTEM, chain: None, redo_point: None, room };
+        let lsn = wal.append(&mut bytes, draft).unwrap();
+        wal.flush(lsn).unwrap();
+        wal.set_checkpoint(lsn, redo_point).unwrap();
+        let master = Master::find(&*log).unwrap();
+        let read = read_checkpoint(&mut LogScan::new(&*log, &master), &master);
+        match read {
+            Ok(found) => assert!(!refused && found == checkpoint),
+            Err(StoreError::Corrupt { expected, .. }) => {
+                assert!(refused && expected.contains(&format!("disk {disk}, session 1 or older")));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_log_of_another_version_is_refused() {
+    let (log, plan) = new_log();
+    let mut block = [0; 512];
+    block[..8].copy_from_slice(b"ENTRSLOG");
+    block[8] = 1;
+    block[30] = 7;
+    let sum = crc32c::crc32c(&block[16..64]);
+    block[12..16].copy_from_slice(&sum.to_le_bytes());
+    log.write(4096, &block).unwrap();
+    let why = Master::find(&*log).unwrap_err().to_string();
+    assert!(why.contains("version 1") && why.contains("use the program that wrote it"), "{why}");
+    drop(plan);
 }
 
 #[test]
 fn a_leftover_with_the_right_place_is_told_by_its_epoch() {
     let (log, plan) = new_log();
-    let wal = Wal::create(log.clone(), 4096).unwrap();
+    let wal = create(log.clone(), 4096).unwrap();
     let first = append(&wal, 1, b"checkpoint");
     wal.flush(first).unwrap();
     wal.set_checkpoint(first, first).unwrap();
@@ -120,7 +312,7 @@ fn a_leftover_with_the_right_place_is_told_by_its_epoch() {
     let (found, end) = read(&log, &master, first);
     assert_eq!(found.iter().map(|(_, txn, _)| *txn).collect::<Vec<_>>(), [1, 2]);
     // A new record exactly where the lost one was: what lies behind it is of another life.
-    let wal = Wal::resume(log.clone(), master, Resume { end, oldest: first, redo_point: first }).unwrap();
+    let wal = resume(log.clone(), master, end, first);
     wal.flush(append(&wal, 5, &sector(5))).unwrap();
     let (found, _) = read(&log, &Master::read(&*log).unwrap().unwrap(), first);
     assert_eq!(found.iter().map(|(_, txn, _)| *txn).collect::<Vec<_>>(), [1, 2, 5]);
@@ -129,7 +321,7 @@ fn a_leftover_with_the_right_place_is_told_by_its_epoch() {
 #[test]
 fn the_log_is_never_overwritten_where_it_is_needed() {
     let (log, _) = new_log();
-    let wal = Wal::create(log.clone(), 4096).unwrap();
+    let wal = create(log.clone(), 4096).unwrap();
     assert_eq!(wal.end(), Lsn(FIRST_LSN));
     let refused = (0..2000u64).find_map(|number| wal.flush(append(&wal, number, &[1; 1000])).err());
     assert!(matches!(refused, Some(crate::StoreError::LogFull { capacity, .. }) if capacity == 1 << 20));
@@ -139,21 +331,26 @@ fn the_log_is_never_overwritten_where_it_is_needed() {
 #[test]
 fn a_log_too_small_for_images_of_pages_is_refused() {
     let (log, _) = new_log();
-    let refused = Wal::create(log, 32768).err().map(|error| error.to_string());
+    let refused = create(log, 32768).err().map(|error| error.to_string());
     assert!(refused.is_some_and(|why| why.contains(&(LOG_START + 256 * 32768).to_string())));
 }
 
 #[test]
 fn a_record_is_refused_when_the_redo_point_has_moved() {
     let (log, _) = new_log();
-    let wal = Wal::create(log, 4096).unwrap();
+    let wal = create(log, 4096).unwrap();
     let seen = wal.redo_point();
     append(&wal, 1, &[]);
-    let (moved, ()) = wal.set_redo_point(|| ());
+    let (moved, ()) = wal.set_redo_point(|_| Ok::<(), ()>(())).unwrap();
     let mut bytes = Vec::new();
     record::start(&mut bytes);
-    let mut draft =
-        Draft { kind: RecordKind::System, txn: TxnId::SYSTEM, chain: None, redo_point: Some(seen) };
+    let mut draft = Draft {
+        kind: RecordKind::System,
+        txn: TxnId::SYSTEM,
+        chain: None,
+        redo_point: Some(seen),
+        room: &Room::kept(),
+    };
     let before = bytes.clone();
     assert_eq!(wal.append(&mut bytes, Draft { ..draft }), None);
     assert_eq!(bytes, before);

@@ -3,6 +3,8 @@
 
 pub mod bank;
 pub mod devices;
+pub mod ledger;
+pub mod shaped;
 
 use entresol_core::{Lsn, PageId};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};

@@ -26,6 +26,8 @@ const LONG: u64 = 40;
 enum Stop {
     /// A deadlock, or no room in the log: it must be run again.
     Again,
+    /// No room on the disk: there may never be.
+    Full,
     /// The store did something wrong.
     Wrong(String),
 }
@@ -34,6 +36,7 @@ impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Deadlock | StoreError::LogFull { .. } => Stop::Again,
+            StoreError::DiskFull { .. } => Stop::Full,
             error => Stop::Wrong(error.to_string()),
         }
     }
@@ -66,6 +69,7 @@ impl Client {
                     sleep(Duration::from_nanos(1 + self.rng.below(50_000)));
                     continue;
                 }
+                Err(Stop::Full) => txn.abort().map_err(|error| format!("aborting: {error}"))?,
                 Err(Stop::Wrong(sentence)) => return Err(sentence),
             }
             done += 1;

@@ -35,6 +35,10 @@ pub struct Bank {
     pub frames: usize,
     /// Time between the store's own checkpoints; clients make some, too.
     pub checkpoint_interval: Option<Duration>,
+    /// Bytes of the disk.
+    pub disk_bytes: u64,
+    /// Of all devices: bytes of a sector, and of what the medium writes at once.
+    pub sectors: (u32, u32),
 }
 
 impl Bank {
@@ -46,6 +50,8 @@ impl Bank {
         long: 0,
         frames: 64,
         checkpoint_interval: None,
+        disk_bytes: 8 << 20,
+        sectors: (512, 512),
     };
 }
 
@@ -104,7 +110,11 @@ impl Workload for Bank {
 
     /// The smallest log that the store takes: it wraps.
     fn device_bytes(&self) -> (u64, u64) {
-        (8 << 20, (1 << 20) + 8192)
+        (self.disk_bytes, (1 << 20) + 8192)
+    }
+
+    fn sectors(&self) -> (u32, u32) {
+        self.sectors
     }
 
     fn flash_groups(&self) -> u32 {

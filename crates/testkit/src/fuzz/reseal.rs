@@ -48,20 +48,23 @@ fn seal_segment(block: &mut [u8], rest: &[u8]) {
 pub(super) fn seal_log(image: &mut [u8]) {
     const RECORDS_AT: usize = 8192;
     const HEADER: usize = 40;
-    let mut newest = (0, 0, 0u32);
+    let mut newest = (0, 0, 0u32, 0);
     for at in [0, 4096] {
-        let Some(master) = image.get_mut(at..at + 64).filter(|master| master.starts_with(b"ENTRSLOG")) else {
+        let Some(master) = image.get_mut(at..at + 128).filter(|master| master.starts_with(b"ENTRSLOG"))
+        else {
             continue;
         };
-        let sum = crc32c::crc32c(&master[16..]);
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&master[8..12]), &master[16..]);
         master[12..16].copy_from_slice(&sum.to_le_bytes());
-        newest = newest.max((word(master, 16), word(master, 32), word(master, 44) as u32));
+        newest = newest.max((word(master, 16), word(master, 32), word(master, 44) as u32, word(master, 56)));
     }
-    let (_, area, id) = newest;
+    let (_, area, id, shift) = newest;
     let mut at = RECORDS_AT;
     while let Some(record) = image.get_mut(at..).filter(|rest| rest.len() >= HEADER && area > 0) {
         let (length, lsn) = (word(record, 0) as u32 as usize, word(record, 8));
-        if lsn % area != (at - RECORDS_AT) as u64 || !(HEADER..=record.len()).contains(&length) {
+        if lsn.wrapping_add(shift) % area != (at - RECORDS_AT) as u64
+            || !(HEADER..=record.len()).contains(&length)
+        {
             at += 8;
             continue;
         }

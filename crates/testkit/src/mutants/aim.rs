@@ -31,6 +31,18 @@ pub(super) enum Aim {
     Kills,
     /// Crashes while a store is made and loaded.
     Birth,
+    /// Caches that are detached after a crash and damage.
+    Detached,
+    /// Disk, log and flash of different moments.
+    Exchanged,
+    /// Disk, log or flash with damaged or unreadable sectors.
+    Media,
+    /// A disk that runs full.
+    FullDisk,
+    /// Hundreds of clients on the smallest log.
+    Crowd,
+    /// More tables than the log has room for.
+    Tables,
 }
 
 const LOG_BACK: Aim = Aim::Caches(&["face/write-back", "face-gr/write-back", "face-gsc/write-back"]);
@@ -111,6 +123,16 @@ impl Aim {
             "torn-log-record-accepted" | "log-not-synced" | "page-image-not-logged" => STORE_ON_DISK,
             "flash-not-synced-by-open" => Aim::Kills,
             "bulk-load-not-durable" => Aim::Birth,
+            "note-trusted-without-survivors" => Aim::Detached,
+            "log-session-not-checked"
+            | "begun-flag-not-written"
+            | "one-label-copy-renewed"
+            | "begun-not-checked"
+            | "epoch-not-begun" => Aim::Exchanged,
+            "eio-taken-for-log-end" | "log-hole-not-refused" => Aim::Media,
+            "unreadable-clean-page-stops" => Aim::Caches(&["face-gsc/write-through", "face-gsc/write-back"]),
+            "disk-capacity-not-checked" => Aim::FullDisk,
+            "create-table-without-log-room" => Aim::Tables,
             _ => match mutant.place {
                 "store" => STORE,
                 _ => LOG_BACK,

@@ -8,7 +8,10 @@ use super::aim::{Aim, LATE_RESTARTS, LOGS};
 use super::{Mutant, find};
 use crate::birth::Birth;
 use crate::leftovers::Leftovers;
-use crate::torture::{DamagedFlash, Effort, Killed, Tally, Target, TortureOptions, torture};
+use crate::torture::{
+    DamagedFlash, Detached, Effort, Exchanged, Found, Killed, Scarce, SickMedia, Tally, Target,
+    TortureOptions, torture,
+};
 use crate::{Bank, Campaign, System};
 use entresol_core::Placement;
 use entresol_core::PolicyKind;
@@ -109,7 +112,7 @@ pub fn hunt(name: Option<&str>, seed: u64, limit: Limit) -> Result<Hunt, HuntErr
 
 /// One of so many rounds looks everywhere.
 const ALL_ONE_OF: u64 = 8;
-const EVERYTHING: [Aim; 8] = [
+const EVERYTHING: [Aim; 12] = [
     Aim::Caches(&["all"]),
     Aim::Store(&[System::Cached(PolicyKind::FaceGsc), System::DiskOnly, System::Cached(PolicyKind::Lc)]),
     Aim::Restarts,
@@ -118,12 +121,31 @@ const EVERYTHING: [Aim; 8] = [
     Aim::DamagedFlash,
     Aim::Kills,
     Aim::Birth,
+    Aim::Detached,
+    Aim::Exchanged,
+    Aim::Media,
+    Aim::FullDisk,
 ];
 
 fn may_do_without_images(systems: &[System]) -> bool {
     let log =
         |system: &System| matches!(system, System::Cached(policy) if policy.placement() == Placement::Log);
     systems.iter().all(log)
+}
+
+/// A store for a chapter.
+#[derive(Clone, Copy)]
+struct Chapter {
+    system: System,
+    bank: Bank,
+    seed: u64,
+}
+
+impl Chapter {
+    fn scarce(self) -> Scarce {
+        let Self { system, bank, seed } = self;
+        Scarce { system, bank, seed, transactions: 8 }
+    }
 }
 
 /// States of each torture.
@@ -146,6 +168,52 @@ impl Hunt {
             Aim::DamagedFlash => self.damage_flash(seed, round),
             Aim::Kills => self.kill_programs(seed, round),
             Aim::Birth => self.make_a_store(seed, round),
+            Aim::Detached => self.chapter(seed, round, &LOGS, |store, tally| {
+                let Chapter { system, bank, seed } = store;
+                let damaged =
+                    DamagedFlash { system, bank, seed, transactions: 24, kinds: DamagedFlash::BITS };
+                Detached { damaged }.run(tally)
+            }),
+            Aim::Exchanged => self.chapter(seed, round, &System::ALL, |store, tally| {
+                let Chapter { system, bank, seed } = store;
+                Exchanged { system, bank, seed, transactions: 8 }.run(tally)
+            }),
+            Aim::Media => self.chapter(seed, round, &[System::DiskOnly, LOGS[0]], |store, tally| {
+                let Chapter { system, bank, seed } = store;
+                SickMedia { system, bank, seed, transactions: 24 }.run(tally)
+            }),
+            Aim::FullDisk => self.chapter(seed, round, &[System::DiskOnly, LOGS[0]], |store, tally| {
+                store.scarce().small_disk(tally)
+            }),
+            Aim::Crowd => {
+                self.chapter(seed, round, &[System::DiskOnly], |store, tally| store.scarce().crowd(tally))
+            }
+            Aim::Tables => {
+                self.chapter(seed, round, &[System::DiskOnly], |store, tally| store.scarce().tables(tally))
+            }
+        }
+    }
+
+    /// A chapter of the torture of stores, on each of `systems`.
+    fn chapter(
+        &mut self,
+        seed: u64,
+        round: u64,
+        systems: &[System],
+        run: impl Fn(Chapter, &mut Tally) -> Result<(), Found>,
+    ) {
+        let mut rng = Rng::new(seed ^ round << 39);
+        for system in systems {
+            let sectors = [(512, 512), (4096, 4096), (512, 4096)][rng.below(3) as usize];
+            let (clients, long) = (1 + rng.below(6) as u32, [0, 3][rng.below(2) as usize]);
+            let bank = Bank { clients, long, sectors, frames: MIN_FRAMES, ..Bank::default() };
+            let mut tally = Tally::default();
+            let found = run(Chapter { system: *system, bank, seed: rng.next_u64() }, &mut tally).err();
+            self.states += tally.states();
+            self.evidence = found.map(|found| format!("{system}: {}", found.message));
+            if self.evidence.is_some() {
+                return;
+            }
         }
     }
 

@@ -122,6 +122,14 @@ impl Cache {
         }
     }
 
+    /// The same, put over whatever lies on the devices.
+    pub(super) fn overwriting(&self) -> Cache {
+        match self {
+            Cache::Tier(options) => Cache::Tier(TierOptions { overwrite: true, ..options.clone() }),
+            Cache::Fragments(options) => Cache::Fragments(FragmentOptions { overwrite: true, ..*options }),
+        }
+    }
+
     /// A new cache. One of fragments is new at each open; its disk must have been made.
     pub(super) fn create(&self, machine: &Machine) -> Result<Opened, TierError> {
         match self {
@@ -129,7 +137,8 @@ impl Cache {
                 Ok((FlashTier::create(machine.flash(), machine.disk(), options.clone())?, Vec::new()))
             }
             Cache::Fragments(options) => {
-                entresol_engine::DiskLayer::create(machine.disk(), options.page_bytes)?.close()?;
+                let (disk, page_bytes) = (machine.disk(), options.page_bytes);
+                entresol_engine::DiskLayer::create_on(disk, page_bytes, options.overwrite)?.close()?;
                 self.open(machine)
             }
         }
@@ -179,6 +188,7 @@ impl fmt::Display for Cache {
                 fragment_pages,
                 workers,
                 pace_permille,
+                overwrite: _,
             }) => {
                 write!(
                     f,

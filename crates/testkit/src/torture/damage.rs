@@ -5,10 +5,12 @@
 
 use super::cache::{Cache, layout_of};
 use super::fault::FaultKind;
+use super::judge::Rules;
 use crate::machine::Media;
 use entresol_core::{PageId, Placement, Position, SlotId};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{TierOptions, disk_offset};
+use entresol_format::label;
 use entresol_format::summary::Summary;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_format::{BLOCK_BYTES, page};
@@ -258,6 +260,48 @@ impl Moment {
             }
         }
     }
+}
+
+/// Makes a sector of flash or disk unreadable: which device, what it is, and what that allows.
+pub(super) fn make_unreadable(
+    rng: &mut Rng,
+    cache: &Cache,
+    media: &Media,
+    pages: u64,
+) -> (&'static str, String, Rules) {
+    let sector = |rng: &mut Rng, unit: Unit| unit.offset + rng.below(unit.length / 512) * 512;
+    let redundant = || Rules { sound: false, ..Rules::crash(cache) };
+    let block = BLOCK_BYTES as u64;
+    if rng.below(3) == 0 {
+        if rng.below(2) == 0 {
+            let copy = Unit { offset: rng.below(label::COPIES) * label::COPY_STRIDE, length: block };
+            media.disk.mark_unreadable(copy.offset, 512);
+            return ("disk", format!("the label at {}", copy.offset), redundant());
+        }
+        let (page, length) = (PageId(rng.below(pages)), u64::from(cache.page_bytes()));
+        let at = sector(rng, Unit { offset: disk_offset(page, cache.page_bytes()), length });
+        media.disk.mark_unreadable(at, 512);
+        return ("disk", format!("page {page} on disk, offset {at}"), Rules::silent_disk(cache));
+    }
+    let log = cache.tier().filter(|options| options.policy.placement() == Placement::Log);
+    let (unit, rules) = match (rng.below(4), log) {
+        (0, _) if cache.tier().is_some() => {
+            let offset = rng.below(COPIES) * COPY_STRIDE;
+            (Unit { offset, length: 512 }, redundant())
+        }
+        (1, Some(options)) => {
+            let layout = layout_of(options);
+            let offset = layout.segment_offset(rng.below(layout.segment_places()));
+            (Unit { offset, length: layout.segment_bytes() }, redundant())
+        }
+        _ => match units(rng, cache, &media.flash) {
+            Some((unit, _)) => (unit, Rules::silent(cache)),
+            None => (Unit { offset: 0, length: 512 }, redundant()),
+        },
+    };
+    let at = sector(rng, unit);
+    media.flash.mark_unreadable(at, 512);
+    ("flash", format!("flash offset {at}, of {} bytes at {}", unit.length, unit.offset), rules)
 }
 
 /// Damages all superblocks but the one in place `spared`.

@@ -28,13 +28,13 @@ pub enum FaultKind {
     SyncError,
     /// A sync failed, and what it should have made durable was lost.
     SyncErrorLosingWrites,
-    /// A write to flash was acknowledged and never happened.
+    /// A write was acknowledged and never happened.
     LostWrite,
-    /// A write to flash went elsewhere.
+    /// A write went elsewhere.
     MisdirectedWrite,
-    /// A write to flash went elsewhere, too.
+    /// A write went elsewhere, too.
     DuplicatedWrite,
-    /// A bit on flash flipped.
+    /// A bit flipped.
     BitFlip,
     /// The flash device died while it was in use.
     FlashDeath,
@@ -46,11 +46,25 @@ pub enum FaultKind {
     ForeignFlash,
     /// Three of the four superblocks are damaged.
     Superblocks,
+    /// Sectors cannot be read: latent errors.
+    Unreadable,
+    /// Power failed; sectors of unsynced writes survived, or not, or cannot be read.
+    TornUnreadable,
+    /// A sync failed; what it should have made durable can be read, and never is durable (ext4).
+    SyncErrorKeepingPages,
+    /// Disk, log and flash are of different moments, or of different databases.
+    Exchanged,
+    /// The cache was detached from its disk after something had gone wrong.
+    Detached,
+    /// The disk is full.
+    DiskFull,
+    /// The log is full.
+    LogFull,
 }
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [FaultKind; 20] = [
+    pub const ALL: [FaultKind; 27] = [
         FaultKind::Crash,
         FaultKind::TornWrite,
         FaultKind::CrashInRecovery,
@@ -71,6 +85,13 @@ impl FaultKind {
         FaultKind::StaleFlash,
         FaultKind::ForeignFlash,
         FaultKind::Superblocks,
+        FaultKind::Unreadable,
+        FaultKind::TornUnreadable,
+        FaultKind::SyncErrorKeepingPages,
+        FaultKind::Exchanged,
+        FaultKind::Detached,
+        FaultKind::DiskFull,
+        FaultKind::LogFull,
     ];
 
     /// The name in reports.
@@ -96,6 +117,13 @@ impl FaultKind {
             FaultKind::StaleFlash => "stale-flash",
             FaultKind::ForeignFlash => "foreign-flash",
             FaultKind::Superblocks => "superblocks",
+            FaultKind::Unreadable => "unreadable",
+            FaultKind::TornUnreadable => "torn-unreadable",
+            FaultKind::SyncErrorKeepingPages => "sync-error-keeping-pages",
+            FaultKind::Exchanged => "exchanged",
+            FaultKind::Detached => "detached",
+            FaultKind::DiskFull => "disk-full",
+            FaultKind::LogFull => "log-full",
         }
     }
 
@@ -108,6 +136,7 @@ impl FaultKind {
             Fault::NoSpace => FaultKind::NoSpace,
             Fault::SyncError => FaultKind::SyncError,
             Fault::SyncErrorLosingWrites | Fault::SyncLies => FaultKind::SyncErrorLosingWrites,
+            Fault::SyncErrorKeepingPages => FaultKind::SyncErrorKeepingPages,
             Fault::LostWrite => FaultKind::LostWrite,
             Fault::MisdirectedWrite => FaultKind::MisdirectedWrite,
             Fault::DuplicatedWrite => FaultKind::DuplicatedWrite,

@@ -51,7 +51,7 @@ impl Trial<'_> {
         let rules = self.rules(Rules::crash(&shape.cache));
         let seed = self.rng.next_u64();
         let result = recover(&shape, self.media.fork(), self.oracle, &rules, seed);
-        note(FaultKind::Crash, result.map_err(|why| format!("opened with other knobs: {why}")))
+        note((FaultKind::Crash, None), result.map_err(|why| format!("opened with other knobs: {why}")))
     }
 
     /// The flash holds pages that another database needs: it is refused, and left as it is.
@@ -74,7 +74,7 @@ impl Trial<'_> {
             Ok(other) => Err(format!("it is not refused and left as it was: {other:?}")),
         };
         let told = |why| format!("the flash holds pages that another database needs: {why}");
-        if !note(FaultKind::ForeignFlash, result.map_err(told)) {
+        if !note((FaultKind::ForeignFlash, Some("flash")), result.map_err(told)) {
             return false;
         }
         // Refusing has changed nothing.
@@ -82,7 +82,7 @@ impl Trial<'_> {
         let rules = self.rules(Rules::crash(cache));
         let seed = self.rng.next_u64();
         let result = recover(&self.script.shape, media, self.oracle, &rules, seed);
-        note(FaultKind::ForeignFlash, result)
+        note((FaultKind::ForeignFlash, Some("flash")), result)
     }
 
     /// Writes to flash are lost, or go elsewhere, while the cache is in use: some places hold again what they held before, in
@@ -119,6 +119,6 @@ impl Trial<'_> {
             Ok((3 * pages, cache.is_damaged(&*tier)))
         });
         let result = done.and_then(|result| conclude(&rules, result, Vec::new()));
-        note(kind, result.map_err(|why| format!("{kind} while the cache was in use: {why}")))
+        note((kind, Some("flash")), result.map_err(|why| format!("{kind} while the cache was in use: {why}")))
     }
 }

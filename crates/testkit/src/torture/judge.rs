@@ -217,7 +217,8 @@ pub(super) fn undisturbed<T: Send>(seed: u64, body: impl FnOnce() -> T + Send) -
 /// The cache on these devices, opened as `opening` says, and what was said then.
 pub(super) fn open(machine: &Machine, cache: &Cache, opening: Opening) -> Result<Opened, TierError> {
     match cache.open(machine) {
-        Err(TierError::Refused(_)) if opening == Opening::Birth => cache.create(machine),
+        // Where sectors are unreadable its owner has to say that it may be made anew.
+        Err(TierError::Refused(_)) if opening == Opening::Birth => cache.overwriting().create(machine),
         result => result,
     }
 }

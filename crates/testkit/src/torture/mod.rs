@@ -29,14 +29,15 @@ mod target;
 mod trial;
 
 pub use fault::FaultKind;
-pub use report::{Tally, TortureReport, Violation};
-pub(crate) use store::{DamagedFlash, Killed};
+pub use report::{DEVICES, Tally, TortureReport, Violation};
+pub(crate) use run::Found;
+pub(crate) use store::{DamagedFlash, Detached, Exchanged, Killed, Scarce, SickMedia};
 pub use target::Target;
 
 use damage::SILENT;
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
-use run::{Found, run};
+use run::run;
 use script::Script;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

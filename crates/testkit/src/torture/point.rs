@@ -41,6 +41,20 @@ pub(super) struct Chance {
     flash: Survival,
     /// Writes survive by sectors.
     pub torn: bool,
+    /// And some of these cannot be read.
+    pub unreadable: bool,
+}
+
+impl Chance {
+    fn torn(rng: &mut Rng) -> Self {
+        let mut seed = || Survival::Seed(rng.next_u64());
+        Self { disk: seed(), flash: seed(), torn: true, unreadable: false }
+    }
+
+    fn torn_unreadable(rng: &mut Rng) -> Self {
+        let mut seed = || Survival::Torn(rng.next_u64());
+        Self { disk: seed(), flash: seed(), torn: true, unreadable: true }
+    }
 }
 
 impl Point {
@@ -78,6 +92,7 @@ impl Point {
                 disk: Survival::Writes(disk.to_vec()),
                 flash: Survival::Writes(flash.to_vec()),
                 torn: false,
+                unreadable: false,
             }
         };
         let mut chances = Vec::new();
@@ -100,11 +115,8 @@ impl Point {
             }
         }
         if writes > 0 {
-            chances.extend((0..TORN_SAMPLES).map(|_| Chance {
-                disk: Survival::Seed(rng.next_u64()),
-                flash: Survival::Seed(rng.next_u64()),
-                torn: true,
-            }));
+            chances.extend((0..TORN_SAMPLES).map(|_| Chance::torn(rng)));
+            chances.push(Chance::torn_unreadable(rng));
         }
         chances
     }
@@ -112,12 +124,9 @@ impl Point {
     /// One of all that may survive.
     pub(super) fn any_chance(&self, rng: &mut Rng) -> Chance {
         match rng.below(4) {
-            0 => Chance { disk: Survival::All, flash: Survival::All, torn: false },
-            1 => Chance { disk: Survival::None, flash: Survival::None, torn: false },
-            _ => {
-                let mut seed = || Survival::Seed(rng.next_u64());
-                Chance { disk: seed(), flash: seed(), torn: true }
-            }
+            0 => Chance { disk: Survival::All, flash: Survival::All, torn: false, unreadable: false },
+            1 => Chance { disk: Survival::None, flash: Survival::None, torn: false, unreadable: false },
+            _ => Chance::torn(rng),
         }
     }
 }

@@ -4,6 +4,8 @@ use super::fault::FaultKind;
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// The devices of a machine, by their names.
+pub const DEVICES: [&str; 3] = ["disk", "log", "flash"];
 /// Code points that were reached least often, as many as are printed.
 const RAREST: usize = 8;
 
@@ -47,6 +49,8 @@ impl fmt::Display for Violation {
 pub struct Tally {
     /// Crash images recovered and verified, by what had gone wrong.
     pub states_by_fault: BTreeMap<FaultKind, u64>,
+    /// Of these, those in which one device was at fault, by kind and device ("disk", "log" or "flash").
+    pub states_by_device: BTreeMap<(FaultKind, &'static str), u64>,
     /// Recoveries that came to an end: the caches were open.
     pub restarts: u64,
     /// Pages compared with the oracle after a recovery.
@@ -73,9 +77,28 @@ impl Tally {
         *self.states_by_fault.entry(kind).or_default() += 1;
     }
 
+    /// As [`Tally::count`], of a fault of `device`.
+    pub(super) fn count_on(&mut self, kind: FaultKind, device: &'static str) {
+        self.count(kind);
+        *self.states_by_device.entry((kind, device)).or_default() += 1;
+    }
+
+    /// States of faults of one device, by kind: of the disk, of the log, of the flash.
+    pub fn by_device(&self) -> BTreeMap<FaultKind, [u64; 3]> {
+        let mut table: BTreeMap<FaultKind, [u64; 3]> = BTreeMap::new();
+        for ((kind, device), states) in &self.states_by_device {
+            let place = DEVICES.iter().position(|name| name == device).expect("a machine has three devices");
+            table.entry(*kind).or_default()[place] += states;
+        }
+        table
+    }
+
     pub(super) fn add(&mut self, other: &Tally) {
         for (kind, states) in &other.states_by_fault {
             *self.states_by_fault.entry(*kind).or_default() += states;
+        }
+        for (fault, states) in &other.states_by_device {
+            *self.states_by_device.entry(*fault).or_default() += states;
         }
         self.restarts += other.restarts;
         self.recovered_pages += other.recovered_pages;
@@ -159,6 +182,12 @@ impl fmt::Display for TortureReport {
             "  (with slow devices {}, after a jump of the clock {})",
             tally.states_slow, tally.states_jumped
         )?;
+        writeln!(f, "\nof these by device {:>15} {:>10} {:>10}", "disk", "log", "flash")?;
+        for (kind, states) in tally.by_device() {
+            write!(f, "  {:24}", kind.name())?;
+            states.iter().try_for_each(|states| write!(f, " {states:>10}"))?;
+            writeln!(f)?;
+        }
         writeln!(f, "\nstates by system")?;
         for (system, tally) in systems {
             writeln!(f, "  {system:24} {:>10}", tally.states())?;

@@ -44,6 +44,8 @@ struct Run<'a> {
     in_recoveries: u64,
     slow: bool,
     jumped: bool,
+    /// What goes wrong in this life, and on which device.
+    trouble: Option<(FaultKind, &'static str)>,
     /// No device has failed so far: flash and disk must agree at any moment.
     sound: bool,
 }
@@ -58,6 +60,7 @@ pub(super) fn run(script: &Script, effort: Effort) -> (Tally, Option<Found>) {
         in_recoveries: 0,
         slow: script.shape.latency_max == SLOW,
         jumped: false,
+        trouble: None,
         sound: true,
     };
     let found = run.lives().err();
@@ -76,6 +79,7 @@ impl Run<'_> {
             self.jumped |= life.clients.iter().flatten().any(|op| *op == Op::Pause(JUMP));
             let before = start.media.flash.fork("flash");
             let kind = life.trouble.map_or(FaultKind::Crash, |trouble| FaultKind::of(trouble.fault));
+            self.trouble = life.trouble.map(|trouble| (kind, trouble.device));
             let in_life = |message: String| format!("life {}: {message}", number + 1);
             let lived = live(self.script, life, start, self.effort.one_of)
                 .map_err(|message| Found { kind, message: in_life(message) })?;
@@ -104,9 +108,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Notes a state; an error if it is one that must not be.
-    fn note(&mut self, kind: FaultKind, result: Result<Recovered, String>) -> Result<Recovered, Found> {
-        self.tally.count(kind);
+    /// Notes a state; an error if it is one that must not be. `device`: the one at fault, if one is.
+    fn note(
+        &mut self,
+        kind: FaultKind,
+        device: Option<&'static str>,
+        result: Result<Recovered, String>,
+    ) -> Result<Recovered, Found> {
+        match device {
+            Some(device) => self.tally.count_on(kind, device),
+            None => self.tally.count(kind),
+        }
         self.tally.states_slow += u64::from(self.slow);
         self.tally.states_jumped += u64::from(self.jumped);
         let recovered = result.map_err(|message| Found { kind, message })?;
@@ -132,10 +144,11 @@ impl Run<'_> {
         for point in points.iter().skip(first).step_by(one_of) {
             self.sound &= point.trouble.is_none();
             let silent = point.trouble.is_some_and(FaultKind::is_silent);
-            let rules = match point.trouble {
-                _ if !point.born => Rules::birth(&shape.cache),
+            let (born, trouble, sound) = (point.born, point.trouble, self.sound);
+            let rules = move || match trouble {
+                _ if !born => Rules::birth(&shape.cache),
                 Some(_) if silent => Rules::silent(&shape.cache),
-                None if self.sound => Rules::crash(&shape.cache),
+                None if sound => Rules::crash(&shape.cache),
                 _ => Rules::failed(&shape.cache),
             };
             let mut chances = point.chances(&mut self.rng);
@@ -149,6 +162,7 @@ impl Run<'_> {
                 let kind = match (depth, point.trouble) {
                     (0, Some(kind)) => kind,
                     (0, None) if !point.born => FaultKind::Create,
+                    (0, None) if chance.unreadable => FaultKind::TornUnreadable,
                     (0, None) if chance.torn => FaultKind::TornWrite,
                     (0, None) => FaultKind::Crash,
                     (1, _) => FaultKind::CrashInRecovery,
@@ -158,13 +172,15 @@ impl Run<'_> {
                 let watch = cut_off && !silent && point.born && self.in_recoveries < IN_RECOVERIES_MAX;
                 let machine = Machine::new(point.media(&chance), FaultPlan::none(), 0);
                 let told = format!("power failed at operation {} ({chance:?})", point.at);
+                // Before the recovery some structure may be unreadable.
+                let rules = Rules { sound: rules().sound && !chance.unreadable, ..rules() };
                 self.look(point, machine, &rules, (kind, told), depth, watch)?;
             }
             let killed = depth == 0 && Rng::new(self.script.seed ^ point.at).below(KILLED) == 0;
             let watch = !silent && point.born && self.in_recoveries < IN_RECOVERIES_MAX;
             if killed && watch && point.has_unsynced() {
                 let told = format!("the program was killed at operation {}", point.at);
-                self.look(point, point.after_kill(), &rules, (FaultKind::Kill, told), depth, true)?;
+                self.look(point, point.after_kill(), &rules(), (FaultKind::Kill, told), depth, true)?;
             }
         }
         Ok(())
@@ -183,11 +199,17 @@ impl Run<'_> {
     ) -> Result<(), Found> {
         let seed = self.rng.next_u64();
         let result = recover_on(&self.script.shape, machine, &point.oracle, rules, seed, watch);
-        let recovered = self.note(kind, result.map_err(|why| format!("{left}: {why}")))?;
-        self.explore(&recovered.points, depth + 1).map_err(|found| Found {
+        let device = self.trouble.filter(|(fault, _)| *fault == kind).map(|(_, device)| device);
+        let recovered = self.note(kind, device, result.map_err(|why| format!("{left}: {why}")))?;
+        // What was unreadable before may still be so while the recovery is under way.
+        let sound = self.sound;
+        self.sound &= rules.sound;
+        let explored = self.explore(&recovered.points, depth + 1).map_err(|found| Found {
             message: format!("{left}; in the recovery from that {}", found.message),
             ..found
-        })
+        });
+        self.sound = sound;
+        explored
     }
 
     /// Tries a few of the images with other flash and with damage.
@@ -206,9 +228,9 @@ impl Run<'_> {
             let damage_only = self.effort.damage_only;
             let trial = Trial { script, media, oracle: &point.oracle, before, sound, damage_only, rng };
             let mut found = None;
-            trial.run(foreign, &mut |kind, result| {
+            trial.run(foreign, &mut |(kind, device), result| {
                 let told = |why| format!("power failed at operation {} ({chance:?}): {why}", point.at);
-                match self.note(kind, result.map_err(told)) {
+                match self.note(kind, device, result.map_err(told)) {
                     Ok(recovered) => {
                         let harmless = SILENT.contains(&kind) && !recovered.noticed;
                         self.tally.faults_detected += u64::from(!harmless);

@@ -156,6 +156,7 @@ fn draw_fragments(rng: &mut Rng) -> Shape {
         fragment_pages: one(rng, &[1, 2, 3, 4, 4, 8]),
         workers: range(rng, 1, 3) as u32,
         pace_permille: one(rng, &[100, 1000, 1000]),
+        overwrite: false,
     };
     let flash_pages = u64::from(options.slots * options.fragment_pages);
     Shape {
@@ -242,8 +243,14 @@ fn draw_trouble(rng: &mut Rng, shape: &Shape, is_last: bool) -> Trouble {
         let (device, fault) = ("disk", Fault::SyncErrorLosingWrites);
         return Trouble { device, fault, at, forever: false, disk_too: false };
     }
-    let loud =
-        [Fault::ReadError, Fault::WriteError, Fault::NoSpace, Fault::SyncError, Fault::SyncErrorLosingWrites];
+    let loud = [
+        Fault::ReadError,
+        Fault::WriteError,
+        Fault::NoSpace,
+        Fault::SyncError,
+        Fault::SyncErrorLosingWrites,
+        Fault::SyncErrorKeepingPages,
+    ];
     let silent =
         [Fault::LostWrite, Fault::MisdirectedWrite, Fault::DuplicatedWrite, Fault::BitRot, Fault::Death];
     // After a silent fault anything may be missing for ever, so it comes last. Only flash is guarded against them.

@@ -2,7 +2,9 @@
 
 use super::cache::Cache;
 use super::content::build;
-use super::damage::{SILENT, bit_of_a_page, damage, damage_disk, damage_superblocks, newest_superblock};
+use super::damage::{
+    SILENT, bit_of_a_page, damage, damage_disk, damage_superblocks, make_unreadable, newest_superblock,
+};
 use super::database::{Database, Stop};
 use super::fault::FaultKind;
 use super::fragments::tier_in_place;
@@ -43,7 +45,9 @@ pub(super) struct Trial<'a> {
 }
 
 /// Called with every state tried: what went wrong, and what became of it.
-pub(super) type Note<'a> = &'a mut dyn FnMut(FaultKind, Result<Recovered, String>) -> bool;
+pub(super) type Note<'a> = &'a mut dyn FnMut(At, Result<Recovered, String>) -> bool;
+/// What went wrong, and on which device, if on one.
+pub(super) type At = (FaultKind, Option<&'static str>);
 
 impl Trial<'_> {
     /// Tries everything; ends early when `note` says false.
@@ -63,6 +67,8 @@ impl Trial<'_> {
                 Cache::Fragments(options) => self.other_knobs(options, note),
             }
             && self.foreign(foreign, note)
+            && self.unreadable(note)
+            && self.older_disk(note)
             && self.exchange(FaultKind::StaleFlash, self.before, note)
             && (0..self.detaches()).all(|_| self.run_without(note))
             && self.go_on(note)
@@ -95,7 +101,10 @@ impl Trial<'_> {
             let result = self
                 .recover(media, rules)
                 .map_err(|why| format!("only superblock copy {spared} is left: {why}"));
-            note(FaultKind::Superblocks, result.map(|found| Recovered { noticed: true, ..found }))
+            note(
+                (FaultKind::Superblocks, Some("flash")),
+                result.map(|found| Recovered { noticed: true, ..found }),
+            )
         })
     }
 
@@ -130,11 +139,14 @@ impl Trial<'_> {
             } else {
                 Ok(Recovered::default())
             };
-            return note(FaultKind::Superblocks, result);
+            return note((FaultKind::Superblocks, Some("disk")), result);
         };
         let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.cache) };
         let result = self.recover(self.without_label(&older), rules);
-        note(FaultKind::Superblocks, result.map_err(|why| format!("the older label is damaged: {why}")))
+        note(
+            (FaultKind::Superblocks, Some("disk")),
+            result.map_err(|why| format!("the older label is damaged: {why}")),
+        )
     }
 
     /// The newest label is lost, as in a power failure in the middle of its write, when flash is of that epoch already. The
@@ -143,15 +155,15 @@ impl Trial<'_> {
         let Some((newest, Some(older))) = self.labels() else { return true };
         let is_bound = self.script.shape.cache.tier().is_some();
         let epoch = newest_superblock(&self.media.flash).map(|superblock| superblock.epoch);
-        if is_bound && epoch != Some(newest.epoch)
-            || older.cache != newest.cache
-            || older.epoch + 1 != newest.epoch
-        {
+        if is_bound && epoch != Some(newest.epoch) || older.cache != newest.cache {
             return true;
         }
         let rules = Rules { sound: false, ..Rules::crash(&self.script.shape.cache) };
         let result = self.recover(self.without_label(&newest), rules);
-        note(FaultKind::Superblocks, result.map_err(|why| format!("the newest label is damaged: {why}")))
+        note(
+            (FaultKind::Superblocks, Some("disk")),
+            result.map_err(|why| format!("the newest label is damaged: {why}")),
+        )
     }
 
     /// The database goes on after a restart: what recovery brought back goes its way to disk, or is dropped, while half of
@@ -174,7 +186,7 @@ impl Trial<'_> {
             Ok((pages, false))
         });
         let result = done.and_then(|result| conclude(&rules, result, Vec::new()));
-        note(FaultKind::Crash, result.map_err(|why| format!("the database went on: {why}")))
+        note((FaultKind::Crash, None), result.map_err(|why| format!("the database went on: {why}")))
     }
 
     /// A page on flash is damaged after a restart, when many are known to be wanted; then their turn to leave comes.
@@ -218,7 +230,7 @@ impl Trial<'_> {
         });
         let result = done.and_then(|result| conclude(&rules, result, Vec::new()));
         note(
-            FaultKind::BitFlip,
+            (FaultKind::BitFlip, Some("flash")),
             result.map_err(|why| format!("a bit of a page flipped after the restart: {why}")),
         )
     }
@@ -230,7 +242,7 @@ impl Trial<'_> {
             let media = self.media.fork();
             let what = damage_disk(&mut self.rng, shape.cache.page_bytes(), shape.pages, &media.disk, kind);
             let result = self.recover(media, Rules::silent_disk(&shape.cache));
-            note(kind, result.map_err(|why| format!("{what}: {why}")))
+            note((kind, Some("disk")), result.map_err(|why| format!("{what}: {why}")))
         })
     }
 
@@ -259,7 +271,10 @@ impl Trial<'_> {
                 self.recover(media, rules).map(|found| Recovered { noticed: true, ..found })
             }
         };
-        note(FaultKind::FlashGone, result.map_err(|why| format!("making a new cache: {why}")))
+        note(
+            (FaultKind::FlashGone, Some("flash")),
+            result.map_err(|why| format!("making a new cache: {why}")),
+        )
     }
 
     /// The cache is opened in another mode than it was made for.
@@ -270,7 +285,7 @@ impl Trial<'_> {
         let seed = self.rng.next_u64();
         let rules = self.rules(rules);
         let result = recover(&shape, self.media.fork(), self.oracle, &rules, seed);
-        note(FaultKind::Crash, result.map_err(|why| format!("opened in write-through mode: {why}")))
+        note((FaultKind::Crash, None), result.map_err(|why| format!("opened in write-through mode: {why}")))
     }
 
     /// The flash of another database in its place.
@@ -288,7 +303,7 @@ impl Trial<'_> {
         let media = Media { flash: flash.fork("flash"), ..self.media.fork() };
         let rules = Rules::exchanged(&self.script.shape.cache);
         let result = self.recover(media, rules);
-        note(kind, result.map_err(|why| format!("with another flash device: {why}")))
+        note((kind, Some("flash")), result.map_err(|why| format!("with another flash device: {why}")))
     }
 
     /// Second chances make detaching a race.
@@ -337,7 +352,7 @@ impl Trial<'_> {
     fn run_without(&mut self, note: Note<'_>) -> bool {
         let result = self.ran_without();
         note(
-            FaultKind::StaleFlash,
+            (FaultKind::StaleFlash, Some("flash")),
             result.map_err(|why| format!("the database ran on without its flash: {why}")),
         )
     }
@@ -368,6 +383,56 @@ impl Trial<'_> {
         recover(&self.script.shape, media, &known, &rules, self.rng.next_u64())
     }
 
+    /// Sectors of flash or disk cannot be read. What is redundant comes from its other copy, and nothing else is lost than what
+    /// is named.
+    fn unreadable(&mut self, note: Note<'_>) -> bool {
+        let cache = &self.script.shape.cache;
+        (0..DAMAGES).all(|_| {
+            let media = self.media.fork();
+            let (device, what, rules) =
+                make_unreadable(&mut self.rng, cache, &media, self.script.shape.pages);
+            let result = self.recover(media, rules).map_err(|why| format!("unreadable, {what}: {why}"));
+            note((FaultKind::Unreadable, Some(device)), result)
+        })
+    }
+
+    /// The disk is as it was before the session that has just begun: flash has met a newer one.
+    fn older_disk(&mut self, note: Note<'_>) -> bool {
+        let cache = &self.script.shape.cache;
+        let Some(options) = cache.tier() else { return true };
+        let machine = Machine::new(self.media.fork(), FaultPlan::none(), 0);
+        let seed = self.rng.next_u64();
+        let oracle = Arc::new(Mutex::new(self.oracle.clone()));
+        let pages = self.script.shape.pages;
+        let session = || -> Result<(), Stop> {
+            let (tier, _) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
+            let database = Database::new(tier, oracle.clone(), cache.page_bytes(), 1, 2);
+            database.recover(&self.rules(Rules::crash(cache)))?;
+            let mut rng = Rng::new(seed);
+            let ops: Vec<Op> = (0..6).map(|_| Op::Write(PageId(rng.below(pages)))).collect();
+            database.run(0, &ops)?;
+            database.shutdown()
+        };
+        let result =
+            undisturbed(seed, session).and_then(|done| done.map_err(Stop::sentence)).and_then(|()| {
+                let left = machine.after_crash(seed);
+                let media = Media { disk: self.media.disk.fork("disk"), ..left };
+                let machine = Machine::new(media, FaultPlan::none(), 0);
+                let open = || FlashTier::open(machine.flash(), machine.disk(), options.clone());
+                match undisturbed(seed, || open().map(|(_, report)| report.notices))? {
+                    Err(TierError::Refused(_)) => Ok(Recovered { noticed: true, ..Recovered::default() }),
+                    // Nothing on it is needed: it begins empty, and says so.
+                    Ok(notices) if notices.iter().any(|notice| notice.contains("was emptied")) => {
+                        Ok(Recovered { noticed: true, ..Recovered::default() })
+                    }
+                    Ok(notices) => Err(format!("it was opened with today's flash: {notices:?}")),
+                    Err(error) => Err(error.to_string()),
+                }
+            });
+        let told = |why| format!("the disk of before the last session: {why}");
+        note((FaultKind::Exchanged, Some("disk")), result.map_err(told))
+    }
+
     /// One write to flash of each kind was lost, misdirected, … before power failed.
     fn silent(&mut self, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
@@ -390,7 +455,10 @@ impl Trial<'_> {
             let rules = self.rules(rules);
             let result = recover(&shape, media, self.oracle, &rules, seed);
             let result = result.map_err(|why| format!("{what}: {why}"));
-            note(kind, result.map(|found| Recovered { noticed: found.noticed || found_out, ..found }))
+            note(
+                (kind, Some("flash")),
+                result.map(|found| Recovered { noticed: found.noticed || found_out, ..found }),
+            )
         })
     }
 }

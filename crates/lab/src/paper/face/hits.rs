@@ -73,7 +73,7 @@ pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
 
 fn hits_rise(results: &[TpccResult], tolerance: Tolerance) -> Vec<Check> {
     let systems = [LC, FACE, GR, GSC];
-    Grid::of(results).trend(&systems, |r| r.flash_hit_rate, Trend::Rises, tolerance, percent)
+    Grid::of(results).trend(&systems, |r| r.flash_hits(), Trend::Rises, tolerance, percent)
 }
 
 fn write_reduction_rises(results: &[TpccResult], tolerance: Tolerance) -> Vec<Check> {
@@ -83,7 +83,7 @@ fn write_reduction_rises(results: &[TpccResult], tolerance: Tolerance) -> Vec<Ch
 
 fn hit_order(results: &[TpccResult], tolerance: Tolerance) -> Vec<Check> {
     let check = |(size, rows): (f64, [&TpccResult; 4])| {
-        let rates = rows.map(|r| r.flash_hit_rate);
+        let rates = rows.map(|r| r.flash_hits());
         let [lc, gsc, gr, face] = rates;
         Check {
             agrees: lc > gsc && gsc > gr && gsc > face && tolerance.allows((gr - face).abs()),
@@ -95,7 +95,7 @@ fn hit_order(results: &[TpccResult], tolerance: Tolerance) -> Vec<Check> {
 
 fn lc_lead(results: &[TpccResult], tolerance: Tolerance) -> Vec<Check> {
     let check = |(size, [lc, face]): (f64, [&TpccResult; 2])| {
-        let points = (lc.flash_hit_rate - face.flash_hit_rate) * 100.0;
+        let points = (lc.flash_hits() - face.flash_hits()) * 100.0;
         Check { agrees: tolerance.allows(points), numbers: format!("{points:+.1} at {size} %") }
     };
     Grid::of(results).sizes([LC, FACE]).into_iter().map(check).collect()

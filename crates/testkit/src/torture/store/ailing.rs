@@ -21,8 +21,14 @@ const LIVES: u64 = 4;
 /// Longest time that a request takes on either side.
 const LATENCY_MAX: Duration = Duration::from_micros(40);
 
-const LOUD: [Fault; 5] =
-    [Fault::ReadError, Fault::WriteError, Fault::NoSpace, Fault::SyncError, Fault::SyncErrorLosingWrites];
+const LOUD: [Fault; 6] = [
+    Fault::ReadError,
+    Fault::WriteError,
+    Fault::NoSpace,
+    Fault::SyncError,
+    Fault::SyncErrorLosingWrites,
+    Fault::SyncErrorKeepingPages,
+];
 
 impl StoreRun {
     pub(super) fn ailing(&self, tally: &mut Tally) -> Result<(), Found> {
@@ -47,10 +53,19 @@ impl StoreRun {
             self.ail(&machine, &known, seed).map_err(told)?;
             tally.lives += 1;
             tally.faults_struck += u64::from(machine.plan.struck() > 0);
-            tally.count(kind);
-            let machine =
-                Machine::new(machine.after_crash(seed), FaultPlan::none(), self.bank.flash_groups());
+            tally.count_on(kind, device);
             let life = Life { seed, verify: true, transactions: 2 };
+            let groups = self.bank.flash_groups();
+            // The program ends before power fails: what a failed sync has left in memory must not be built upon.
+            let machine = match fault == Fault::SyncErrorKeepingPages && rng.below(4) > 0 {
+                true => {
+                    let machine = machine.after_kill(FaultPlan::none());
+                    life.live(&self.bank, self.system, &machine, &known)
+                        .map_err(|why| told(format!("after a restart without a power failure: {why}")))?;
+                    Machine::new(machine.after_crash(!seed), FaultPlan::none(), groups)
+                }
+                false => Machine::new(machine.after_crash(seed), FaultPlan::none(), groups),
+            };
             life.live(&self.bank, self.system, &machine, &known)
                 .and_then(|lived| lived.ok_or_else(|| "power failed though no crash was planned".to_owned()))
                 .map_err(|why| told(format!("after the restart: {why}")))?;

@@ -12,7 +12,7 @@ use crate::workload::Workload;
 use entresol_device::FaultPlan;
 use entresol_engine::TierError;
 use entresol_runtime::rng::Rng;
-use entresol_store::{Direction, Lock, Parts, Store, StoreError};
+use entresol_store::{Direction, Lock, Options, Parts, Store, StoreError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl StoreRun {
         let groups = self.bank.flash_groups();
         let blank = || {
             let (disk, log) = self.bank.device_bytes();
-            Media::blank(disk, log, self.system.flash_bytes(groups))
+            Media::blank(disk, log, self.system.flash_bytes(groups)).with_sectors(self.bank.sectors)
         };
         Machine::new(media.unwrap_or_else(blank), FaultPlan::none(), groups)
     }
@@ -114,8 +114,10 @@ impl StoreRun {
             }
         };
         let parts = Parts { layer, log: machine.log() };
-        let store = Store::create(parts, self.bank.options())
-            .map_err(|error| format!("making the store anew: {error}"))?;
+        // The log has records of the store before, and no master record if its making was cut off.
+        let options = Options { overwrite: true, ..self.bank.options() };
+        let store =
+            Store::create(parts, options).map_err(|error| format!("making the store anew: {error}"))?;
         let oracle = self.bank.load(&store)?;
         store.shutdown().map_err(|error| error.to_string())?;
         Ok(oracle)

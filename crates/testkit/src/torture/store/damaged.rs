@@ -76,7 +76,7 @@ impl DamagedFlash {
             for nth in 0..DAMAGES {
                 let (kind, media) = (self.kinds[nth % self.kinds.len()], media.fork());
                 let Some(done) = self.harm(&mut rng, &cache, &media, before, kind) else { continue };
-                tally.count(kind);
+                tally.count_on(kind, "flash");
                 self.go_on(&mut rng, &cache, media, oracle, tally).map_err(|why| {
                     wrong(kind, format!("power failed at operation {at}, then {done}: {why}"))
                 })?;
@@ -86,7 +86,7 @@ impl DamagedFlash {
     }
 
     /// Damages the flash; says what was done. `None`: nothing has changed.
-    fn harm(
+    pub(super) fn harm(
         &self,
         rng: &mut Rng,
         cache: &Cache,
@@ -175,7 +175,7 @@ impl DamagedFlash {
     }
 }
 
-fn flip(flash: &MemoryDevice, bit: u64) {
+pub(super) fn flip(flash: &MemoryDevice, bit: u64) {
     let mut sector = [0; 512];
     let at = bit / 8 / 512 * 512;
     flash.read(at, &mut sector).expect("the bit is on the device");
@@ -184,7 +184,7 @@ fn flip(flash: &MemoryDevice, bit: u64) {
 }
 
 /// A page that only flash has is named, or the flash is refused.
-fn is_reported(why: &str) -> bool {
+pub(super) fn is_reported(why: &str) -> bool {
     why.starts_with("opening the layer: ") || why.contains("at flash slot") && why.contains("is damaged")
 }
 

@@ -1,9 +1,11 @@
 //! Torture of the whole store: transactions, log, restart, trees. Slower by far than that of the cache alone, so few runs
 //! are of this kind.
 //!
-//! A run draws a system, a small bank and its settings, and then has six chapters: the making and loading of the store is
+//! A run draws a system, a small bank and its settings, and then has several chapters: the making and loading of the store is
 //! cut off (`birth`), a life has a failing device (`ailing`), programs are killed before power fails (`killed`), flash changes
-//! or loses something without a word (`damaged`), a flush of the log is torn ([`crate::leftovers`]), and a life is crashed at
+//! or loses something without a word (`damaged`), caches are detached (`detached`), devices of different moments are put
+//! together (`exchanged`), sectors of all devices cannot be read or have changed (`media`), disk and
+//! log run full (`scarce`), a flush of the log is torn ([`crate::leftovers`]), and a life is crashed at
 //! some of its operations, and the restarts from that, with as much DRAM as before or less ([`crate::campaign`]). After each restart all rows are compared, the accounts'
 //! sum is taken, trees and flash are checked. What goes wrong is told with the smallest bank that shows it (`shrink`).
 //!
@@ -12,7 +14,11 @@
 mod ailing;
 mod birth;
 mod damaged;
+mod detached;
+mod exchanged;
 mod killed;
+mod media;
+mod scarce;
 mod shrink;
 
 use super::fault::FaultKind;
@@ -29,7 +35,11 @@ use std::fmt;
 use std::time::Duration;
 
 pub(crate) use damaged::DamagedFlash;
+pub(crate) use detached::Detached;
+pub(crate) use exchanged::Exchanged;
 pub(crate) use killed::Killed;
+pub(crate) use media::SickMedia;
+pub(crate) use scarce::Scarce;
 pub(super) use shrink::shrink;
 
 /// States of a run's campaign, about.
@@ -42,13 +52,27 @@ enum Chapter {
     Ailing,
     Killed,
     Damaged,
+    Detached,
+    Exchanged,
+    Media,
+    Scarce,
     Leftovers,
     Campaign,
 }
 
 impl Chapter {
-    const ALL: [Self; 6] =
-        [Self::Birth, Self::Ailing, Self::Killed, Self::Damaged, Self::Leftovers, Self::Campaign];
+    const ALL: [Self; 10] = [
+        Self::Birth,
+        Self::Ailing,
+        Self::Killed,
+        Self::Damaged,
+        Self::Detached,
+        Self::Exchanged,
+        Self::Media,
+        Self::Scarce,
+        Self::Leftovers,
+        Self::Campaign,
+    ];
 
     /// What happens in it.
     fn describe(self) -> &'static str {
@@ -57,6 +81,12 @@ impl Chapter {
             Self::Ailing => "lives with a failing device",
             Self::Killed => "programs that are killed before power fails",
             Self::Damaged => "flash that changes or loses something without a word",
+            Self::Detached => "caches that are detached after a crash",
+            Self::Exchanged => "devices of different moments",
+            Self::Media => {
+                "disk, log or flash with sectors that cannot be read, or that changed without a word"
+            }
+            Self::Scarce => "a full disk, and a full log",
             Self::Leftovers => "a log that grows over what is left of a torn flush",
             Self::Campaign => "crashes of a life, and of the restarts after them",
         }
@@ -112,6 +142,8 @@ impl StoreRun {
             full_page_writes: needs_images || rng.below(2) == 0,
             frames: MIN_FRAMES + rng.below(128) as usize,
             checkpoint_interval: (rng.below(2) == 0).then(|| Duration::from_micros(200 << rng.below(8))),
+            sectors: [(512, 512), (512, 512), (4096, 4096), (512, 4096)][seed as usize % 4],
+            ..Bank::USUAL
         };
         let length = rng.below(4) as usize;
         Some(Self {
@@ -139,6 +171,10 @@ impl StoreRun {
             Chapter::Ailing => self.ailing(&mut tally),
             Chapter::Killed => self.killed().run(&mut tally),
             Chapter::Damaged => self.damaged().run(&mut tally),
+            Chapter::Detached => self.detached().run(&mut tally),
+            Chapter::Exchanged => self.exchanged().run(&mut tally),
+            Chapter::Media => self.media().run(&mut tally),
+            Chapter::Scarce => self.scarce().run(&mut tally),
             Chapter::Leftovers => self.leftovers(&mut tally),
             Chapter::Campaign => self.campaign(&mut tally),
         });
@@ -153,6 +189,20 @@ impl StoreRun {
     fn damaged(&self) -> DamagedFlash {
         let Self { system, bank, seed, transactions, .. } = *self;
         DamagedFlash { system, bank, seed, transactions, kinds: DamagedFlash::ALL }
+    }
+
+    fn detached(&self) -> Detached {
+        Detached { damaged: self.damaged() }
+    }
+
+    fn exchanged(&self) -> Exchanged {
+        let Self { system, bank, seed, transactions, .. } = *self;
+        Exchanged { system, bank, seed, transactions: transactions.min(16) }
+    }
+
+    fn media(&self) -> SickMedia {
+        let Self { system, bank, seed, transactions, .. } = *self;
+        SickMedia { system, bank, seed, transactions }
     }
 
     fn leftovers(&self, tally: &mut Tally) -> Result<(), Found> {
@@ -195,9 +245,11 @@ impl StoreRun {
 impl fmt::Display for StoreRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { system, bank, seed, transactions, only, .. } = self;
-        let Bank { clients, accounts, full_page_writes, long, frames, checkpoint_interval } = bank;
+        let Bank { clients, accounts, full_page_writes, long, frames, checkpoint_interval, sectors, .. } =
+            bank;
         let images = if *full_page_writes { "with" } else { "without" };
         writeln!(f, "store on {system}, seed {seed:#x}: {frames} frames, a log {images} page images")?;
+        writeln!(f, "devices with sectors of {} bytes on a medium of {}", sectors.0, sectors.1)?;
         write!(f, "a bank of {accounts} accounts: {clients} clients with {transactions} transactions each")?;
         if *long > 0 {
             write!(f, ", one of {long} a long one")?;

@@ -1,0 +1,54 @@
+//! Sectors that a device in memory cannot give back: latent errors, and sectors torn by a power cut.
+//!
+//! Invariant: a sector is unreadable from when it was marked until all of it is written.
+
+use super::SECTOR_BYTES;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Numbers of the sectors. While there are none, asking costs a load.
+#[derive(Debug, Default)]
+pub(super) struct Unreadable {
+    any: AtomicBool,
+    sectors: Mutex<BTreeSet<u64>>,
+}
+
+impl Unreadable {
+    pub fn of(sectors: BTreeSet<u64>) -> Self {
+        Self { any: AtomicBool::new(!sectors.is_empty()), sectors: Mutex::new(sectors) }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> BTreeSet<u64> {
+        self.sectors.lock().clone()
+    }
+
+    /// Every sector that the range touches cannot be read from now on.
+    pub fn mark(&self, offset: u64, length: u64) {
+        let end = (offset + length).div_ceil(SECTOR_BYTES.into());
+        self.sectors.lock().extend(offset / u64::from(SECTOR_BYTES)..end);
+        self.any.store(true, Relaxed);
+    }
+
+    /// Those that the range touches.
+    pub fn touched(&self, offset: u64, length: u64) -> Vec<u64> {
+        if !self.any.load(Relaxed) || length == 0 {
+            return Vec::new();
+        }
+        let end = (offset + length).div_ceil(SECTOR_BYTES.into());
+        self.sectors.lock().range(offset / u64::from(SECTOR_BYTES)..end).copied().collect()
+    }
+
+    /// The range was written.
+    pub fn written(&self, offset: u64, length: u64) {
+        if !self.any.load(Relaxed) {
+            return;
+        }
+        let first = offset.div_ceil(SECTOR_BYTES.into());
+        let end = (offset + length) / u64::from(SECTOR_BYTES);
+        let mut sectors = self.sectors.lock();
+        sectors.retain(|sector| !(first..end).contains(sector));
+        self.any.store(!sectors.is_empty(), Relaxed);
+    }
+}

@@ -1,0 +1,207 @@
+//! What lies on a device, as far as its first and last bytes tell: so that nobody formats a device that is in use because
+//! of a wrong path.
+//!
+//! Invariant: nothing here writes. [`Contents::Blank`] is said only of a device that is all zeros in its first MiB and its
+//! last 64 KiB, which were all readable. Offsets and magics are those of the programs' own format documents.
+
+use crate::{Device, DeviceError};
+
+/// Looked at from the start on, in bytes.
+const HEAD_BYTES: u64 = 1 << 20;
+/// Looked at before the end, in bytes.
+const TAIL_BYTES: u64 = 64 << 10;
+/// Bytes read at once; what cannot be read is passed over piece by piece.
+const PIECE: usize = 4096;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Zeros wherever something would lie.
+    Blank,
+    /// Something known, in words that end a sentence: "an ext4 file system".
+    Known(String),
+    /// Something that is not zero, or cannot be read, at this offset.
+    Unknown {
+        /// In bytes.
+        offset: u64,
+    },
+}
+
+/// A magic from the start of the device.
+struct Magic {
+    offset: u64,
+    bytes: &'static [u8],
+    name: &'static str,
+}
+
+const fn magic(offset: u64, bytes: &'static [u8], name: &'static str) -> Magic {
+    Magic { offset, bytes, name }
+}
+
+/// The first that is there names the device; tables of partitions come last, for file systems leave room for them.
+const MAGICS: &[Magic] = &[
+    // Our own (crates/format, crates/store).
+    magic(0, b"ENTRSUPR", "a flash cache of Entresol"),
+    magic(16 << 10, b"ENTRSUPR", "a flash cache of Entresol"),
+    magic(32 << 10, b"ENTRSUPR", "a flash cache of Entresol"),
+    magic(48 << 10, b"ENTRSUPR", "a flash cache of Entresol"),
+    magic(4096, b"ENTRFRAG", "a cache of fragments of Entresol"),
+    magic(20480, b"ENTRFRAG", "a cache of fragments of Entresol"),
+    magic(0, b"ENTRDISK", "the disk of a database of Entresol"),
+    magic(32 << 10, b"ENTRDISK", "the disk of a database of Entresol"),
+    magic(0, b"ENTRSLOG", "the log of a database of Entresol"),
+    magic(4096, b"ENTRSLOG", "the log of a database of Entresol"),
+    // What others lay under file systems.
+    magic(0, b"LUKS\xba\xbe", "an encrypted volume (LUKS)"),
+    magic(512, b"LABELONE", "a physical volume of LVM"),
+    magic(0, b"LABELONE", "a physical volume of LVM"),
+    magic(4096, b"\xfc\x4e\x2b\xa9", "a member of a RAID (md)"),
+    magic(0, b"\xfc\x4e\x2b\xa9", "a member of a RAID (md)"),
+    magic(
+        4096 + 24,
+        b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81",
+        "a cache or a disk of bcache",
+    ),
+    magic(32, b"\x61\x16\x04\x07", "the metadata of dm-cache"),
+    magic(0, b"dmvdo001", "a volume of VDO"),
+    // File systems.
+    magic(1024 + 56, b"\x53\xef", "an ext2, ext3 or ext4 file system"),
+    magic(0, b"XFSB", "an XFS file system"),
+    magic((64 << 10) + 64, b"_BHRfS_M", "a Btrfs file system"),
+    magic(1024, b"\x10\x20\xf5\xf2", "an F2FS file system"),
+    magic(3, b"NTFS    ", "an NTFS file system"),
+    magic(3, b"EXFAT   ", "an exFAT file system"),
+    magic(54, b"FAT", "a FAT file system"),
+    magic(82, b"FAT32", "a FAT file system"),
+    magic((32 << 10) + 1, b"CD001", "an ISO 9660 file system"),
+    magic(4096 - 10, b"SWAPSPACE2", "swap space"),
+    // Uberblocks follow at 128 KiB, 1 KiB apart or more.
+    magic(128 << 10, b"\x0c\xb1\xba\x00\x00\x00\x00\x00", "a member of a ZFS pool"),
+    magic(132 << 10, b"\x0c\xb1\xba\x00\x00\x00\x00\x00", "a member of a ZFS pool"),
+    magic(128 << 10, b"\x00\x00\x00\x00\x00\xba\xb1\x0c", "a member of a ZFS pool"),
+    // Partitions, with sectors of 512 and of 4096 bytes.
+    magic(512, b"EFI PART", "a GPT partition table"),
+    magic(4096, b"EFI PART", "a GPT partition table"),
+    magic(510, b"\x55\xaa", "a partition table (MBR) or a boot sector"),
+];
+
+/// Magics counted from the end of the device.
+const MAGICS_AT_END: &[Magic] = &[
+    magic(512, b"EFI PART", "the backup of a GPT partition table"),
+    magic(4096, b"EFI PART", "the backup of a GPT partition table"),
+    magic(8 << 10, b"\xfc\x4e\x2b\xa9", "a member of a RAID (md)"),
+    magic(64 << 10, b"\xfc\x4e\x2b\xa9", "a member of a RAID (md)"),
+];
+
+/// A part of the device, with what can be read of it.
+struct Part {
+    offset: u64,
+    bytes: Vec<u8>,
+    /// Offset on the device of the first piece that cannot be read.
+    unreadable: Option<u64>,
+}
+
+impl Part {
+    fn read(device: &dyn Device, offset: u64, end: u64) -> Result<Part, DeviceError> {
+        let sector = u64::from(device.geometry().sector_bytes.max(1));
+        let offset = offset / sector * sector;
+        let length = end.saturating_sub(offset) / sector * sector;
+        let mut part = Part { offset, bytes: vec![0; length as usize], unreadable: None };
+        let piece = PIECE.next_multiple_of(sector as usize);
+        match device.read(offset, &mut part.bytes) {
+            Err(error) if error.is_unreadable() => {}
+            read => return read.map(|()| part),
+        }
+        for (at, bytes) in part.bytes.chunks_mut(piece).enumerate() {
+            let offset = offset + (at * piece) as u64;
+            match device.read(offset, bytes) {
+                Err(error) if error.is_unreadable() => {
+                    bytes.fill(0);
+                    part.unreadable.get_or_insert(offset);
+                }
+                read => read?,
+            }
+        }
+        Ok(part)
+    }
+
+    fn has(&self, offset: u64, magic: &[u8]) -> bool {
+        let at = offset.checked_sub(self.offset).map(|at| at as usize);
+        at.and_then(|at| self.bytes.get(at..at + magic.len())).is_some_and(|found| found == magic)
+    }
+
+    /// Where something lies that is not zero, or may not be.
+    fn used(&self) -> Option<u64> {
+        let used = self.bytes.iter().position(|byte| *byte != 0).map(|at| self.offset + at as u64);
+        used.into_iter().chain(self.unreadable).min()
+    }
+}
+
+/// Says what lies on `device`.
+///
+/// # Errors
+/// If the device as a whole cannot be read; single sectors that cannot be read count as something unknown.
+pub fn signature(device: &dyn Device) -> Result<Contents, DeviceError> {
+    let capacity = device.geometry().capacity_bytes;
+    let head = Part::read(device, 0, HEAD_BYTES.min(capacity))?;
+    let tail = Part::read(device, capacity.saturating_sub(TAIL_BYTES), capacity)?;
+    let known = MAGICS.iter().find(|magic| head.has(magic.offset, magic.bytes));
+    let at_end = || {
+        let offset = |magic: &Magic| capacity.checked_sub(magic.offset);
+        MAGICS_AT_END.iter().find(|magic| offset(magic).is_some_and(|offset| tail.has(offset, magic.bytes)))
+    };
+    Ok(match (known.or_else(at_end), head.used().or(tail.used())) {
+        (Some(magic), _) => Contents::Known(magic.name.to_owned()),
+        (None, Some(offset)) => Contents::Unknown { offset },
+        (None, None) => Contents::Blank,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryDevice;
+
+    const CAPACITY: u64 = 4 << 20;
+
+    fn holding(offset: u64, bytes: &[u8]) -> Contents {
+        let device = MemoryDevice::new("device", CAPACITY);
+        let start = offset / 512 * 512;
+        let mut sectors = vec![0; ((offset - start) as usize + bytes.len()).next_multiple_of(512)];
+        sectors[(offset - start) as usize..][..bytes.len()].copy_from_slice(bytes);
+        device.write(start, &sectors).unwrap();
+        signature(&device).unwrap()
+    }
+
+    #[test]
+    fn every_magic_is_named_wherever_it_lies() {
+        for magic in MAGICS {
+            assert_eq!(holding(magic.offset, magic.bytes), Contents::Known(magic.name.to_owned()));
+        }
+        for magic in MAGICS_AT_END {
+            let found = holding(CAPACITY - magic.offset, magic.bytes);
+            assert_eq!(found, Contents::Known(magic.name.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_file_system_with_a_boot_sector_is_no_partition_table() {
+        let mut sector = vec![0; 512];
+        sector[3..11].copy_from_slice(b"NTFS    ");
+        sector[510..].copy_from_slice(b"\x55\xaa");
+        assert_eq!(holding(0, &sector), Contents::Known("an NTFS file system".to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_blank() {
+        assert_eq!(signature(&MemoryDevice::new("device", CAPACITY)).unwrap(), Contents::Blank);
+        assert_eq!(signature(&MemoryDevice::new("device", 4096)).unwrap(), Contents::Blank);
+        assert_eq!(holding(700_001, &[1]), Contents::Unknown { offset: 700_001 });
+        assert_eq!(holding(CAPACITY - 3, &[7]), Contents::Unknown { offset: CAPACITY - 3 });
+        assert_eq!(
+            holding(2 << 20, &[1]),
+            Contents::Blank,
+            "in the middle, where a blank one is not looked at"
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! Room on the disk: what clients may fill, and what is kept for rolling them back.
+//!
+//! A transaction that finds no room gets [`StoreError::DiskFull`] before its commit. Everything else goes on: reads, commits of
+//! others, changes in place, deletions, rollbacks, checkpoints.
+//!
+//! Rolling back may need pages: a row that comes back may find its leaf full of other rows, and split it. Rules:
+//!
+//! 1. Clients grow the store (insert a row, make one longer, split, create or load a table) only while `free >= KEPT + need`.
+//!    `free` counts the pages that can be allocated, after the growth; `need` counts the pages that rolling back the active
+//!    transactions may take ([`crate::undo_need`]).
+//! 2. Deletions and changes in place are always allowed. A page that a deletion empties is freed, but by rule 1 no one else gets
+//!    it while the transaction may need it back.
+//! 3. Rollbacks and restarts allocate whatever is free.
+//!
+//! Why a rollback always finds its pages:
+//!
+//! 1. Take the last moment at which a client has grown the store. At that moment `free >= KEPT + need`, so each leaf that rows were
+//!    deleted from can be split once for them, and their new pages are free, too.
+//! 2. Rows that were deleted later come back to a place that no client has filled meanwhile: to their leaf, or, if that was
+//!    freed, to a page that was freed with it.
+//! 3. The `KEPT` pages are for inner pages above leaves that are split, and for a new bitmap page.
+//!
+//! `free` is a lower bound first: freed pages below the store's end are not known at an open. They are counted, once, when the
+//! bound is not enough.
+
+use crate::StoreError;
+use crate::core::Core;
+use crate::page::bitmap;
+use crate::space::{bitmaps_to_come, check_bitmap};
+use entresol_core::mutant;
+
+/// Pages that clients leave free.
+pub(crate) const KEPT: u64 = 16;
+
+impl Core {
+    /// An error unless clients may grow the store by `pages` (rule 1). The caller holds no latch, and not the lock of
+    /// modifications.
+    pub(crate) fn check_disk_room(&self, pages: u64) -> Result<(), StoreError> {
+        if self.has_disk_room(pages) {
+            return Ok(());
+        }
+        let _lock = self.modification.lock();
+        self.check_disk_room_locked(pages)
+    }
+
+    /// As [`Core::check_disk_room`], for those who hold the lock of modifications.
+    pub(crate) fn check_disk_room_locked(&self, pages: u64) -> Result<(), StoreError> {
+        if self.has_disk_room(pages) {
+            return Ok(());
+        }
+        let _permit = self.pool.enter();
+        self.count_free()?;
+        self.undo_need();
+        if self.has_disk_room(pages) {
+            return Ok(());
+        }
+        Err(self.disk_full())
+    }
+
+    /// As [`Core::check_disk_room`], as far as is known without counting. Never waits, so that it can be asked under a
+    /// latch: rows that are deleted from the latched page count.
+    pub(crate) fn has_disk_room(&self, pages: u64) -> bool {
+        self.space.free() >= KEPT + pages + self.pages_needed() || mutant!("disk-capacity-not-checked")
+    }
+
+    /// Pages that rolling back the active transactions may take.
+    fn pages_needed(&self) -> u64 {
+        let splits = self.active.splits(self.space.allocations());
+        self.active.undo_needs().pages(splits, self.page_bytes() as u64)
+    }
+
+    fn disk_full(&self) -> StoreError {
+        StoreError::DiskFull {
+            free: self.space.free(),
+            reserved: KEPT + self.pages_needed(),
+            capacity: self.space.capacity(),
+        }
+    }
+
+    /// An error if `page` lies beyond the disk's end, and cannot be allocated by anybody.
+    pub(crate) fn check_on_disk(&self, page: u64) -> Result<(), StoreError> {
+        match page < self.space.capacity() || mutant!("disk-capacity-not-checked") {
+            true => Ok(()),
+            false => Err(self.disk_full()),
+        }
+    }
+
+    /// Counts the free pages, unless that was done before. The caller holds the lock of modifications and no latch.
+    fn count_free(&self) -> Result<(), StoreError> {
+        if self.space.is_counted() {
+            return Ok(());
+        }
+        let (page_bytes, capacity) = (self.page_bytes(), self.space.capacity());
+        let group_pages = u64::from(bitmap::group_pages(page_bytes));
+        let groups = self.space.groups();
+        let mut free = 0;
+        for group in 0..groups {
+            let number = bitmap::bitmap_of_group(group, page_bytes);
+            let page = self.pool.fix_shared(number)?;
+            check_bitmap(&page, number)?;
+            let on_disk = capacity.saturating_sub(u64::from(group) * group_pages).min(group_pages);
+            free += u64::from(bitmap::count_free(&page, on_disk as u32));
+        }
+        // Each group to come needs a bitmap page.
+        let rest = capacity.saturating_sub(u64::from(groups) * group_pages);
+        free += rest - bitmaps_to_come(groups, capacity, page_bytes);
+        self.space.counted(free);
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! Telling the log's end from damage.
+//!
+//! The log ends at the first place without a whole record. That is right after a crash: a flush writes many sectors, and
+//! a power failure may keep the later ones alone. A damaged sector in the middle of the log looks the same, and the records
+//! after it would be lost silently. So each record *claims* an LSN that was durable before the flush of the record began
+//! (the beginning of its part of the buffer, see [`super::log`]), and so does the master record. A claim beyond the place
+//! where the log ends proves damage.
+//!
+//! Why a claim is found if damage hits a durable place X that is not in the last part:
+//!
+//! 1. The part that follows begins on a sector boundary, at most [`LOOK_AHEAD`] after X: a part gets no further record once
+//!    it has [`super::log::PART_BYTES`], and the longest record has [`RECORD_BYTES_MAX`].
+//! 2. Its first record claims this boundary, which is beyond X.
+//!
+//! Damage of the last part is told only if the master record claims it (a clean shutdown ends so), or by a page on disk
+//! whose LSN is beyond the log's end (the buffer pool refuses such pages).
+//!
+//! The place may be unreadable: a power failure can leave unreadable sectors of a torn flush. But if nothing can be read
+//! from there to the end of the look-ahead, the device has failed, and the restart ends with its error.
+//!
+//! Why there is no false alarm. Let X be a place without a whole record, reached by records and padding alone, and let a
+//! whole record R after X claim C. Then everything before C was durable before any byte of R was written:
+//!
+//! 1. *Torn flush, failed sync*: the flush of R began after the part before was synced successfully, and the first failure
+//!    of the log is for good. So C is the boundary at which the torn part begins, and X is at or after it.
+//! 2. *Killed program*: the next open syncs the device before it reads. What it finds is durable; what it does not find
+//!    was of a torn flush, as in 1.
+//! 3. *Leftovers of an older life*: the open of that time found the end E with C <= E. Records before E are never
+//!    overwritten while they are needed, and new records begin at E or the sector boundary after it. So X is at or after
+//!    E. Besides, records of older epochs are not asked.
+//! 4. *Padding*: the first flush after an open claims the boundary after the end E, not E. The place X is taken after
+//!    padding, so it is that boundary, too.
+//! 5. *Leftovers of an earlier round through the area, or from before the log moved into a larger one*: their LSNs are not
+//!    those of their places; where they are by chance, case 3 holds.
+
+use super::log::PART_BYTES;
+use super::master::Master;
+use super::record::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES};
+use super::ring::UNREADABLE;
+use super::scan::LogScan;
+use crate::{StoreError, points};
+use entresol_core::{Lsn, mutant};
+use entresol_device::DeviceError;
+
+/// How far after the log's end claims are looked for.
+const LOOK_AHEAD: u64 = PART_BYTES + RECORD_BYTES_MAX as u64;
+
+impl LogScan<'_> {
+    /// Refuses a log that ends at `end`, after records of up to `epoch`, if it was durable beyond.
+    pub(crate) fn check_end(&mut self, master: &Master, end: Lsn, epoch: u32) -> Result<(), StoreError> {
+        let place = self.past_padding(end)?;
+        if let Some(error) = self.unreadable.take() {
+            self.check_unreadable(place, error)?;
+        }
+        let prefix = self.bytes(place, 8, LOOK_AHEAD, 0)?;
+        let unreadable = prefix.iter().all(|byte| *byte == UNREADABLE);
+        let silent = match unreadable {
+            true => mutant!("eio-taken-for-log-end"),
+            false => mutant!("log-hole-not-refused"),
+        };
+        let (durable, witness) = match self.claim_beyond(place, epoch)? {
+            Some((claim, at)) if claim > master.durable => (claim, format!("the record at LSN {}", at.0)),
+            _ => (master.durable, "the master record".to_owned()),
+        };
+        if durable.0 <= place || silent {
+            return Ok(());
+        }
+        points::LOG_HOLE.reach();
+        let found = if unreadable { "unreadable sectors" } else { "no whole record" };
+        Err(StoreError::Corrupt {
+            place: format!("log from LSN {place} on"),
+            expected: format!("records up to LSN {}, which {witness} proves to have been durable", durable.0),
+            found: format!("{found} at LSN {place}"),
+        })
+    }
+
+    fn last_looked_at(&self, place: u64) -> u64 {
+        place + (LOOK_AHEAD + self.sector).min(self.area() - self.sector)
+    }
+
+    /// Refuses what a failing device gives back. The error may have passed since, and what follows is readable: then this was
+    /// not the end. Or nothing that follows is readable.
+    fn check_unreadable(&mut self, place: u64, error: DeviceError) -> Result<(), StoreError> {
+        self.window.clear();
+        if self.header(Lsn(place), LOOK_AHEAD, 0)?.is_some() {
+            return Err(StoreError::Log(error));
+        }
+        let last = self.last_looked_at(place);
+        for lsn in (place / self.sector * self.sector..=last).step_by(self.sector as usize) {
+            let bytes = self.bytes(lsn, self.sector, last + self.sector - lsn, 0)?;
+            if bytes.iter().any(|byte| *byte != UNREADABLE) {
+                return Ok(());
+            }
+        }
+        Err(StoreError::Log(error))
+    }
+
+    /// The first claim after `place` that something beyond `place` was durable, and the record that makes it.
+    fn claim_beyond(&mut self, place: u64, epoch: u32) -> Result<Option<(Lsn, Lsn)>, StoreError> {
+        let first = (place + 1).next_multiple_of(self.sector);
+        // The whole circle would come back to the place itself.
+        let last = self.last_looked_at(place);
+        for lsn in (first..=last).step_by(self.sector as usize) {
+            let window = (last + self.sector - lsn).max(RECORD_HEADER_BYTES as u64);
+            let Some(header) = self.header(Lsn(lsn), window, 0)? else { continue };
+            match header.claim {
+                Some(claim) if claim.0 > place && header.epoch >= epoch => {
+                    return Ok(Some((claim, Lsn(lsn))));
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}

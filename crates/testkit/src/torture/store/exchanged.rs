@@ -1,0 +1,223 @@
+//! Somebody puts the devices of different moments together: disk, log and flash are each the newest, one session old, older,
+//! another store's, blank, or have one redundant copy damaged. Devices of one moment open with all rows of that moment.
+//! Disk and log of different moments are refused with a sentence. A flash that does not fit is refused, or is of no
+//! importance: then all rows of disk and log are there.
+
+use crate::life::{Life, prepare};
+use crate::machine::{Machine, Media};
+use crate::torture::fault::FaultKind;
+use crate::torture::report::{DEVICES, Tally};
+use crate::torture::run::Found;
+use crate::workload::Workload;
+use crate::{Bank, System};
+use entresol_device::{Device, FaultPlan, MemoryDevice};
+use entresol_format::{BLOCK_BYTES, label, superblock};
+use entresol_runtime::rng::Rng;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+type Oracle = <Bank as Workload>::Oracle;
+
+/// Combinations of a run.
+const COMBINATIONS: usize = 12;
+/// Bytes between the two blocks of the log's master record.
+const MASTER_STRIDE: u64 = 4096;
+/// A refusal that is shorter says nothing.
+const SENTENCE: usize = 20;
+
+/// What stands in the place of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    Current,
+    OneSessionOld,
+    Older,
+    Anothers,
+    Blank,
+    /// One copy of what is there more than once is damaged: a label, a block of the master record, a superblock.
+    OneCopyDamaged,
+}
+
+impl State {
+    pub const ALL: [Self; 6] =
+        [Self::Current, Self::OneSessionOld, Self::Older, Self::Anothers, Self::Blank, Self::OneCopyDamaged];
+
+    /// The moment that it is of.
+    fn moment(self) -> Option<usize> {
+        match self {
+            Self::Current | Self::OneCopyDamaged => Some(0),
+            Self::OneSessionOld => Some(1),
+            Self::Older => Some(2),
+            Self::Anothers => Some(3),
+            Self::Blank => None,
+        }
+    }
+}
+
+/// Stores whose devices are exchanged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exchanged {
+    pub system: System,
+    pub bank: Bank,
+    pub seed: u64,
+    /// Of each client in a session, at most.
+    pub transactions: u64,
+}
+
+/// The store at some moments: now, one session ago, two sessions ago; and another store.
+pub(crate) struct Shelf {
+    exchanged: Exchanged,
+    moments: Vec<(Media, Oracle)>,
+}
+
+impl Exchanged {
+    /// Carries it out, up to the first thing that is wrong.
+    pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
+        let shelf = self.shelf().map_err(|message| Found { kind: FaultKind::Create, message })?;
+        tally.lives += 4;
+        let mut rng = Rng::new(self.seed ^ 0xe8c4);
+        for _ in 0..COMBINATIONS {
+            // Half of the devices are what they should be.
+            let mut draw = || State::ALL[(rng.below(12) as usize).saturating_sub(6)];
+            let states = [draw(), draw(), draw()];
+            let opened = shelf.open(states, rng.next_u64()).map_err(|why| {
+                let message = format!("{:?}: disk, log and flash are {states:?}: {why}", self.bank);
+                Found { kind: FaultKind::Exchanged, message }
+            })?;
+            // Under the first device that is not what it should be.
+            match states.iter().position(|state| *state != State::Current) {
+                Some(odd) => tally.count_on(FaultKind::Exchanged, DEVICES[odd]),
+                None => tally.count(FaultKind::Exchanged),
+            }
+            tally.restarts += u64::from(opened.is_ok());
+            tally.faults_detected += u64::from(opened.is_err());
+        }
+        Ok(())
+    }
+
+    /// Lives the sessions.
+    pub fn shelf(&self) -> Result<Shelf, String> {
+        let groups = self.bank.flash_groups();
+        let mut rng = Rng::new(self.seed ^ 0x5e55);
+        let (media, oracle) = prepare(&self.bank, self.system, self.seed)?;
+        let mut session = |media: &Media, oracle: &Oracle, ends: bool| {
+            let most = self.transactions * u64::from(self.bank.clients) * 20;
+            let plan = if ends { FaultPlan::crash_at(40 + rng.below(most)) } else { FaultPlan::none() };
+            let machine = Machine::new(media.fork(), plan, groups);
+            let known = Arc::new(Mutex::new(oracle.clone()));
+            let seed = rng.next_u64();
+            // At least one change is in each session.
+            let transactions = self.transactions.max(4);
+            Life { seed, verify: true, transactions }.live(&self.bank, self.system, &machine, &known)?;
+            let media = machine.after_crash(seed);
+            let oracle = known.lock().clone();
+            Ok::<_, String>((media, oracle))
+        };
+        let older = session(&media, &oracle, false)?;
+        let yesterday = session(&older.0, &older.1, self.seed.is_multiple_of(2))?;
+        let now = session(&yesterday.0, &yesterday.1, self.seed & 2 == 0)?;
+        let (media, oracle) = prepare(&self.bank, self.system, self.seed ^ 0x07e4)?;
+        let another = session(&media, &oracle, false)?;
+        Ok(Shelf { exchanged: *self, moments: vec![now, yesterday, older, another] })
+    }
+}
+
+impl Shelf {
+    fn device(&self, state: State, place: usize, rng: &mut Rng) -> MemoryDevice {
+        let of = |media: &Media| [&media.disk, &media.log, &media.flash][place].fork("device");
+        let (media, _) = &self.moments[state.moment().unwrap_or(0)];
+        let device = of(media);
+        match state {
+            State::Blank => MemoryDevice::new("blank", device.geometry().capacity_bytes),
+            State::OneCopyDamaged if device.geometry().capacity_bytes > 0 => {
+                let (copies, stride) = [
+                    (label::COPIES, label::COPY_STRIDE),
+                    (2, MASTER_STRIDE),
+                    (superblock::COPIES, superblock::COPY_STRIDE),
+                ][place];
+                let at = rng.below(copies) * stride;
+                if rng.below(2) == 0 {
+                    device.mark_unreadable(at, BLOCK_BYTES as u64);
+                } else {
+                    let noise: Vec<u8> = (0..BLOCK_BYTES).map(|_| rng.next_u64() as u8).collect();
+                    device.write(at, &noise).expect("every device has room for its first blocks");
+                }
+                device
+            }
+            _ => device,
+        }
+    }
+
+    /// Opens a combination of disk, log and flash: nothing, or why it is refused. An error: it may not be opened, or must
+    /// be, or is opened wrongly.
+    pub fn open(&self, states: [State; 3], seed: u64) -> Result<Result<(), String>, String> {
+        let Exchanged { system, bank, .. } = self.exchanged;
+        let mut rng = Rng::new(seed);
+        let mut device = |place: usize| self.device(states[place], place, &mut rng);
+        let media = Media { disk: device(0), log: device(1), flash: device(2) };
+        let has_flash = media.flash.geometry().capacity_bytes > 0;
+        let [disk, log, flash] = states.map(State::moment);
+        let is_of_one = disk.filter(|_| disk == log && (disk == flash || !has_flash));
+        let machine = Machine::new(media, FaultPlan::none(), bank.flash_groups());
+        // Where disk and log belong together, nothing else is right; otherwise nothing is.
+        let fits = disk.filter(|_| disk == log);
+        let oracle = self.moments[fits.unwrap_or(0)].1.clone();
+        let life = Life { seed, verify: true, transactions: 2 };
+        match life.live(&bank, system, &machine, &Arc::new(Mutex::new(oracle))) {
+            Ok(None) => Err("power failed though no crash was planned".to_owned()),
+            Ok(Some(_)) if fits.is_some() => Ok(Ok(())),
+            Ok(Some(_)) => Err("disk and log of different moments are opened".to_owned()),
+            Err(why) => match refusal(&why) {
+                Some(why) if is_of_one.is_none() => Ok(Err(why.to_owned())),
+                Some(_) => Err(format!("devices of one moment are refused: {why}")),
+                None => Err(why),
+            },
+        }
+    }
+}
+
+/// The sentence with which an open was refused; `None`: it was not, or without a reason.
+fn refusal(why: &str) -> Option<&str> {
+    let sentence = why.strip_prefix("opening the layer: ").or_else(|| why.strip_prefix("restarting: "))?;
+    let names_one = ["disk", "log", "flash", "cache"].iter().any(|name| sentence.contains(name));
+    (names_one && sentence.len() > SENTENCE).then_some(sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use entresol_core::PolicyKind;
+
+    /// Every combination of the six states of the three devices.
+    #[test]
+    fn each_combination_opens_rightly_or_is_refused() {
+        let systems = [
+            System::DiskOnly,
+            System::Cached(PolicyKind::FaceGsc),
+            System::WriteThrough(PolicyKind::FaceGsc),
+            System::Cached(PolicyKind::Lc),
+        ];
+        let mut wrong = Vec::new();
+        for (seed, system) in systems.into_iter().enumerate() {
+            let bank = Bank { clients: 2, accounts: 200, ..Bank::default() };
+            let shelf = Exchanged { system, bank, seed: seed as u64, transactions: 8 }.shelf().unwrap();
+            let (mut opened, mut refused) = (0, 0);
+            for disk in State::ALL {
+                for log in State::ALL {
+                    let flashes =
+                        if system == System::DiskOnly { &[State::Current][..] } else { &State::ALL };
+                    for flash in flashes {
+                        let states = [disk, log, *flash];
+                        match shelf.open(states, seed as u64) {
+                            Ok(Ok(())) => opened += 1,
+                            Ok(Err(_)) => refused += 1,
+                            Err(why) => wrong.push(format!("{system}, {states:?}: {why}")),
+                        }
+                    }
+                }
+            }
+            println!("{system}: {opened} opened, {refused} refused");
+            assert!(opened >= 7 && refused > 20, "{system}: {opened} opened, {refused} refused");
+        }
+        assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    }
+}
