@@ -198,9 +198,10 @@ fn sessions(media: &Media) -> ([u8; 16], u64, u64) {
     let newest =
         labels.filter_map(|block| label::Label::decode(&block).ok()).max_by_key(|label| label.sequence);
     let masters = [0, MASTER_STRIDE].map(|at| read(&media.log, at));
-    let master = masters.iter().max_by_key(|block| word(block, 16)).expect("there are two blocks");
+    // Records are appended when both blocks say that the session has begun.
+    let begun = masters.iter().map(|block| word(block, 72) - u64::from(block[80] == 0)).min();
     let label = newest.expect("a moment's disk has a label");
-    (label.disk.0, label.session, word(master, 72) - u64::from(master[80] == 0))
+    (label.disk.0, label.session, begun.expect("there are two blocks"))
 }
 
 /// The sentence with which an open was refused; `None`: it was not, or without a reason.
