@@ -12,6 +12,7 @@ pub mod losses;
 pub mod page;
 pub mod segment;
 pub mod slots;
+pub mod stamps;
 pub mod summary;
 pub mod superblock;
 pub mod tables;

@@ -5,6 +5,7 @@
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use crate::losses::{Losses, RawLosses};
+use crate::stamps::Stamps;
 use entresol_core::{Config, Directory, Placement, PolicyKind, Position, mutant};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -19,6 +20,10 @@ pub const COPY_STRIDE: u64 = 16 << 10;
 const CLEAN: u32 = 1;
 const DIRECTORY: u32 = 2;
 const BEGUN: u32 = 4;
+const SLOTS_STAMPED: u32 = 8;
+
+/// Format version of a cache with slot placement. In the one before, pages did not have their slot in their stamps.
+const SLOTS_VERSION: u32 = 2;
 
 /// What a write of a dirty page does (DESIGN §4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -190,7 +195,9 @@ impl Superblock {
         raw.segment_entries.set(self.segment_entries);
         raw.policy.set(self.policy as u32);
         raw.mode.set(self.mode as u32);
-        let flags = [(self.clean, CLEAN), (self.directory, DIRECTORY), (self.begun, BEGUN)];
+        let slots = self.policy.placement() == Placement::Slots;
+        let flags =
+            [(self.clean, CLEAN), (self.directory, DIRECTORY), (self.begun, BEGUN), (slots, SLOTS_STAMPED)];
         raw.flags.set(flags.iter().map(|(set, flag)| u32::from(*set) * flag).sum());
         raw.front.set(self.front.0);
         raw.rear.set(self.rear.0);
@@ -216,6 +223,9 @@ impl Superblock {
         let Some(mode) = Mode::from_code(raw.mode.get()) else {
             return impossible("mode", raw.mode.get().into());
         };
+        if policy.placement() == Placement::Slots && raw.flags.get() & SLOTS_STAMPED == 0 {
+            return Err(BlockFault::Version { expected: SLOTS_VERSION, found: SLOTS_VERSION - 1 });
+        }
         let Some(losses) = Losses::of_raw(&raw.losses) else {
             return impossible("losses", raw.losses[0].epoch.get());
         };
@@ -282,10 +292,9 @@ impl Superblock {
         self.unsure_from <= position && position < self.unsure_to
     }
 
-    /// Added to positions before they are stamped into pages as their generation: a page that an older cache left on the
-    /// device is never taken for one of this cache.
-    pub fn salt(&self) -> u64 {
-        self.cache.high() >> 16 << 8
+    /// What is stamped into the pages of this cache.
+    pub fn stamps(&self) -> Stamps {
+        Stamps::of(self)
     }
 
     /// Slot placement: the first position that the next open may give out. It lies above all that were given out before, crash

@@ -197,6 +197,17 @@ fn impossible_values_under_a_right_checksum_are_refused() {
 }
 
 #[test]
+fn a_cache_whose_pages_do_not_name_their_slots_is_of_an_older_release() {
+    let mut bytes = vec![0; BLOCK_BYTES];
+    let slots = Superblock { policy: PolicyKind::Tac, mode: Mode::WriteThrough, ..superblock() };
+    slots.encode(&mut bytes);
+    assert_eq!(Superblock::decode(&bytes), Ok(slots));
+    bytes[100] &= !8;
+    block::seal(&mut bytes, *b"ENTRSUPR", slots.sequence);
+    assert_eq!(Superblock::decode(&bytes), Err(BlockFault::Version { expected: 2, found: 1 }));
+}
+
+#[test]
 fn arbitrary_content_under_a_right_checksum_never_panics() {
     let mut rng = Rng::new(5);
     let mut accepted = 0;

@@ -287,7 +287,7 @@ impl Pages<'_, '_> {
         // A superseded version is of no use to anybody.
         let Some(dirty) = newest else { return Ok(()) };
         self.report.pages += 1;
-        let stamp = Position(position.0.wrapping_add(self.reader.superblock.salt()));
+        let stamp = self.reader.superblock.stamps().stamp(position);
         let found =
             page::verify(bytes, entry.page, Some(stamp)).map_err(|fault| unreadable::fault_of(bytes, fault));
         let sound = found.and_then(|()| {

@@ -37,7 +37,7 @@ pub(super) fn check_slots(
         }
         report.pages += 1;
         unreadable::read(flash, layout.slot_offset(slot), &mut on_flash).map_err(flash_error)?;
-        if let Err(fault) = prove(&on_flash, &entry, superblock) {
+        if let Err(fault) = prove(&on_flash, slot, &entry, superblock) {
             let fault = unreadable::fault_of(&on_flash, fault);
             report.faults.push(format!("page {} in slot {}: {fault}", entry.page, slot.0));
             continue;
@@ -62,10 +62,11 @@ pub(super) fn check_slots(
     Ok(())
 }
 
-fn prove(bytes: &[u8], entry: &SlotEntry, superblock: &Superblock) -> Result<(), String> {
+fn prove(bytes: &[u8], slot: SlotId, entry: &SlotEntry, superblock: &Superblock) -> Result<(), String> {
     page::verify(bytes, entry.page, None).map_err(|fault| fault.to_string())?;
-    let found = Position(page::header(bytes).generation.get().wrapping_sub(superblock.salt()));
+    let found = superblock.stamps().position_in(slot, Position(page::header(bytes).generation.get()));
     // A directory written at a shutdown has the lowest byte only.
-    let same = found == entry.position || (superblock.directory && found.0 as u8 == entry.position.0 as u8);
+    let byte_is_same = || found < superblock.next_positions() && found.0 as u8 == entry.position.0 as u8;
+    let same = found == entry.position || (superblock.directory && byte_is_same());
     if same { Ok(()) } else { Err(format!("generation {} found, {} expected", found.0, entry.position.0)) }
 }

@@ -52,7 +52,7 @@ impl Restored {
                     Lookup::Flash { generation: entresol_core::Generation::Exact(position), .. } => position,
                     other => unreachable!("a restored page is on flash, {other:?} found"),
                 };
-                let stamp = entresol_core::Position(generation.0.wrapping_add(superblock.salt()));
+                let stamp = superblock.stamps().stamp(generation);
                 match page::verify(data, *id, Some(stamp)) {
                     Ok(()) => batch.push(Io::Write { offset: disk.offset(*id), data }),
                     Err(fault) => {

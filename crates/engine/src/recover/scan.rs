@@ -5,7 +5,7 @@ use crate::buffer::AlignedBuffer;
 use crate::tier::flash_error;
 use crate::{OpenReport, TierError, points, unreadable};
 use arrayvec::ArrayVec;
-use entresol_core::{PageId, Position, mutant};
+use entresol_core::{PageId, Position, SlotId, mutant};
 use entresol_device::{Device, Io};
 use entresol_format::page;
 use entresol_format::summary::{Entry, Summary};
@@ -180,14 +180,15 @@ impl<'a> Reader<'a> {
     }
 
     fn is_at(&self, page: &[u8], position: Position) -> bool {
-        page::header(page).generation.get() == position.0.wrapping_add(self.superblock.salt())
+        page::header(page).generation.get() == self.superblock.stamps().stamp(position).0
     }
 
     /// Whether `page`, found in the slot of `position`, is one of this cache that belongs elsewhere. (In a group that was not
     /// full the page of an earlier round stays in its slot.)
     fn is_stray(&self, page: &[u8], position: Position) -> bool {
         let slots = u64::from(self.superblock.slots);
-        let found = page::header(page).generation.get().wrapping_sub(self.superblock.salt());
+        let stamp = Position(page::header(page).generation.get());
+        let found = self.superblock.stamps().position_in(SlotId((position.0 % slots) as u32), stamp).0;
         let of_this_cache = found < position.0 + 2 * slots;
         of_this_cache && (found > position.0 || !(position.0 - found).is_multiple_of(slots))
     }

@@ -138,7 +138,7 @@ impl Shared {
                 Admission::Full | Admission::Bypass { .. } => self.progress.wait(seen),
                 Admission::Stage { frame, position } => {
                     let id = page.page.expect("only pages get second chances");
-                    let stamp = self.stamp(position);
+                    let stamp = self.stamps.stamp(position);
                     let dirty = page.dirty && !mutant!("second-chance-recorded-clean");
                     self.staging.copy_in(frame, &Incoming { page: id, dirty, data, position, stamp });
                     let due = self.with(|partition| {

@@ -84,7 +84,7 @@ impl Shared {
     fn destage_one(&self, page: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
         match self.with(|partition| partition.peek(page)) {
             Lookup::Staged { frame, position, dirty: true } => {
-                if !self.staging.copy_out(frame, page, self.stamp(position), buffer) {
+                if !self.staging.copy_out(frame, page, self.stamps.stamp(position), buffer) {
                     return Err(TierError::Refused(format!(
                         "page {page} is being handed down while its cache is detached; stop the database first"
                     )));

@@ -176,7 +176,7 @@ impl Shared {
 
     /// Copies a page into the frame that it was given.
     pub(crate) fn fill(&self, frame: FrameId, position: Position, page: PageId, dirty: bool, data: &[u8]) {
-        let incoming = Incoming { page, dirty, data, position, stamp: self.stamp(position) };
+        let incoming = Incoming { page, dirty, data, position, stamp: self.stamps.stamp(position) };
         self.staging.copy_in(frame, &incoming);
         let due = self.with(|partition| {
             partition.staged(frame);

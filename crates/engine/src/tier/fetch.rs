@@ -27,7 +27,7 @@ impl Shared {
             match lookup {
                 Lookup::Absent => return self.fetch_from_disk(page, buffer),
                 Lookup::Staged { frame, position, dirty } => {
-                    if self.staging.copy_out(frame, page, self.stamp(position), buffer) {
+                    if self.staging.copy_out(frame, page, self.stamps.stamp(position), buffer) {
                         self.tallies.staging_hits.add(1);
                         return Ok(self.went_up(page, Source::Staging, dirty));
                     }

@@ -189,7 +189,7 @@ pub(crate) fn assemble(
         disk: DiskPages::new(disk, options.page_bytes),
         layout: options.layout(),
         survivors: kept.survivors,
-        salt: superblock.salt(),
+        stamps: superblock.stamps(),
         positions,
         region: Mutex::new(region),
         staging: Staging::new(&config, options.page_bytes),

@@ -16,6 +16,7 @@ use entresol_core::{Config, Generation, Lsn, PageId, Partition, Placement, Posit
 use entresol_device::{Device, DeviceError};
 use entresol_format::Layout;
 use entresol_format::page::{self, PageFault};
+use entresol_format::stamps::Stamps;
 use entresol_runtime::sync::Semaphore;
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -35,8 +36,8 @@ pub(crate) struct Shared {
     pub layout: Layout,
     /// What the open has found of the log.
     pub survivors: Option<Survivors>,
-    /// Added to positions before they are stamped into pages, so that versions of different caches differ.
-    pub salt: u64,
+    /// What is stamped into pages.
+    pub stamps: Stamps,
     /// Slot placement: among these are the positions of all pages that are served from flash. The directory keeps a byte of
     /// each; what an earlier open, or another cache, has left in a slot lies outside.
     pub positions: Range<u64>,
@@ -103,11 +104,6 @@ impl Shared {
         self.options.page_bytes as usize
     }
 
-    /// What is stamped into the page that goes to `position`.
-    pub(crate) fn stamp(&self, position: Position) -> Position {
-        Position(position.0.wrapping_add(self.salt))
-    }
-
     /// Proves that `bytes`, read from `slot`, are the version of `id` that the directory means.
     pub(crate) fn prove(
         &self,
@@ -117,7 +113,7 @@ impl Shared {
         generation: Generation,
     ) -> Result<(), PageFault> {
         page::verify(bytes, id, None)?;
-        let found = Position(page::header(bytes).generation.get().wrapping_sub(self.salt));
+        let found = self.stamps.position_in(slot, Position(page::header(bytes).generation.get()));
         let listed = || self.directory.as_ref().is_none_or(|directory| directory.admits(slot, id, found));
         let possible = match generation {
             Generation::Exact(_) => true,

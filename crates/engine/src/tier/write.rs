@@ -194,9 +194,10 @@ impl Shared {
         for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.page_bytes())) {
             let at = page.frame.0 % self.config.group_pages;
             copy.copy_from_slice(self.staging.group(page.frame).page(at as usize));
-            // Now that the slot is known, so is the version: the slot's counter stands in for the position's lowest byte.
+            // Now that the slot is known, so is the version: the slot and its counter of writes are stamped, too.
             let id = page.page.expect("slot placement writes pages only");
-            page::seal(copy, id, self.stamp(page.generation.of(page.position)));
+            let version = page.generation.of(page.position);
+            page::seal(copy, id, self.stamps.stamp_in(page.slot, version));
             batch.push(Io::Write { offset: self.layout.slot_offset(page.slot), data: copy });
         }
         self.flash.run(&mut batch).map_err(flash_error)

@@ -183,7 +183,8 @@ impl Wal {
         master.session += 1;
         master.durable = Lsn(start);
         master.begun = false;
-        master.write(&*device)?;
+        // Both blocks: whichever is lost later, the log is not behind the disk.
+        master.write_both(&*device)?;
         bind(master.log, master.session)?;
         master.begun = true;
         master.write(&*device)?;

@@ -8,7 +8,7 @@
 //! | step | write, durable before the next step | log | disk |
 //! |---|---|---|---|
 //! | 0 | the state that an open finds | 7, begun | 7 |
-//! | 1 | master record: session 8, not begun | 8, not begun | 7 |
+//! | 1 | both blocks of the master record: session 8, not begun | 8, not begun | 7 |
 //! | 2 | both copies of the disk's label: session 8 | 8, not begun | 8 |
 //! | 3 | master record: session 8, begun | 8, begun | 8 |
 //! | 4 | only now records are appended | 8, begun | 8 |

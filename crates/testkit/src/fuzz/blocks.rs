@@ -32,7 +32,12 @@ pub(super) fn superblock(input: &[u8]) {
         if options.validate().is_ok() {
             assert!(flash_bytes(&options) > 0);
         }
-        let _ = (found.offset(), found.salt(), found.may_hold_dirty(), found.is_unsure(found.rear));
+        let _ = (
+            found.offset(),
+            found.stamps().stamp(found.rear),
+            found.may_hold_dirty(),
+            found.is_unsure(found.rear),
+        );
     });
 }
 

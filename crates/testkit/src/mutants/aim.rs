@@ -132,6 +132,7 @@ impl Aim {
             "eio-taken-for-log-end" | "log-hole-not-refused" => Aim::Media,
             "unreadable-clean-page-stops" => Aim::Caches(&["face-gsc/write-through", "face-gsc/write-back"]),
             "disk-capacity-not-checked" => Aim::FullDisk,
+            "restart-room-given-away" => Aim::Crowd,
             "create-table-without-log-room" => Aim::Tables,
             _ => match mutant.place {
                 "store" => STORE,

@@ -119,6 +119,7 @@ catalogue! {
         "log-session-not-checked": "disk and log of different moments or databases are opened together",
         "begun-flag-not-written": "the log never says that a session has begun: a disk one session old is accepted",
         "note-trusted-without-survivors": "redo believes notes that name a flash which is not there any more",
+        "restart-room-given-away": "clients may fill the room that is kept for rolling back",
         "create-table-without-log-room": "a new table takes room in the log that was not reserved for it",
         "disk-capacity-not-checked": "pages are allocated beyond the end of the disk",
         "bulk-load-not-durable": "a loaded table is entered before its pages are durable",

@@ -112,7 +112,7 @@ pub fn hunt(name: Option<&str>, seed: u64, limit: Limit) -> Result<Hunt, HuntErr
 
 /// One of so many rounds looks everywhere.
 const ALL_ONE_OF: u64 = 8;
-const EVERYTHING: [Aim; 12] = [
+const EVERYTHING: [Aim; 13] = [
     Aim::Caches(&["all"]),
     Aim::Store(&[System::Cached(PolicyKind::FaceGsc), System::DiskOnly, System::Cached(PolicyKind::Lc)]),
     Aim::Restarts,
@@ -125,6 +125,7 @@ const EVERYTHING: [Aim; 12] = [
     Aim::Exchanged,
     Aim::Media,
     Aim::FullDisk,
+    Aim::Crowd,
 ];
 
 fn may_do_without_images(systems: &[System]) -> bool {

@@ -158,8 +158,17 @@ impl Shelf {
         let [disk, log, flash] = states.map(State::moment);
         let is_of_one = disk.filter(|_| disk == log && (disk == flash || !has_flash));
         let machine = Machine::new(media, FaultPlan::none(), bank.flash_groups());
-        // Where disk and log belong together, nothing else is right; otherwise nothing is.
-        let fits = disk.filter(|_| disk == log);
+        // Where disk and log belong together, nothing else is right; otherwise nothing is. A session that was cut off before
+        // it began has changed neither.
+        let session = |moment: usize| sessions(&self.moments[moment].0);
+        let fits = match (disk, log) {
+            (Some(disk), Some(log)) if disk == log => Some(log),
+            (Some(disk), Some(log)) => {
+                let ((id, of_disk, _), (same, _, of_log)) = (session(disk), session(log));
+                (id == same && of_disk == of_log).then_some(log)
+            }
+            _ => None,
+        };
         let oracle = self.moments[fits.unwrap_or(0)].1.clone();
         let life = Life { seed, verify: true, transactions: 2 };
         match life.live(&bank, system, &machine, &Arc::new(Mutex::new(oracle))) {
@@ -173,6 +182,26 @@ impl Shelf {
             },
         }
     }
+}
+
+/// The disk, its newest session, and the newest that has begun in the log: read here, not by the engine.
+fn sessions(media: &Media) -> ([u8; 16], u64, u64) {
+    let read = |device: &MemoryDevice, at| {
+        let mut block = vec![0; BLOCK_BYTES];
+        device.read(at, &mut block).expect("a moment can be read");
+        block
+    };
+    let word = |bytes: &[u8], at: usize| {
+        u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes of a block"))
+    };
+    let labels = (0..label::COPIES).map(|copy| read(&media.disk, copy * label::COPY_STRIDE));
+    let newest =
+        labels.filter_map(|block| label::Label::decode(&block).ok()).max_by_key(|label| label.sequence);
+    let masters = [0, MASTER_STRIDE].map(|at| read(&media.log, at));
+    // Records are appended when both blocks say that the session has begun.
+    let begun = masters.iter().map(|block| word(block, 72) - u64::from(block[80] == 0)).min();
+    let label = newest.expect("a moment's disk has a label");
+    (label.disk.0, label.session, begun.expect("there are two blocks"))
 }
 
 /// The sentence with which an open was refused; `None`: it was not, or without a reason.

@@ -13,7 +13,7 @@ use crate::{Bank, System};
 use entresol_device::FaultPlan;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::spawn;
-use entresol_store::{MIN_FRAMES, Parts, Store, StoreError};
+use entresol_store::{Parts, Store, StoreError};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,6 +28,9 @@ const PAGES_STEP: u64 = 16;
 const LABEL_BYTES: u64 = 64 << 10;
 /// Tables that fill the log more than once.
 const TABLES: u32 = 2400;
+/// Frames of the pool, and bytes of the disk, where a crowd is at work: it waits for room in the log, not for these.
+const CROWD_FRAMES: usize = 1024;
+const CROWD_DISK_BYTES: u64 = 32 << 20;
 /// Bytes of a disk that has room for them.
 const TABLES_DISK_BYTES: u64 = 16 << 20;
 
@@ -84,8 +87,16 @@ impl Scarce {
     /// Many clients on the smallest log.
     pub fn crowd(&self, tally: &mut Tally) -> Result<(), Found> {
         let mut rng = Rng::new(self.seed ^ 0xc20d);
-        let clients = 64 + rng.below(128) as u32;
-        let bank = Bank { clients, frames: MIN_FRAMES, checkpoint_interval: None, ..self.bank };
+        let clients = 64 + rng.below(320) as u32;
+        let bank = Bank {
+            clients,
+            // Enough for pages of their own.
+            accounts: 16 * clients,
+            frames: CROWD_FRAMES,
+            disk_bytes: CROWD_DISK_BYTES,
+            checkpoint_interval: None,
+            ..self.bank
+        };
         self.crash(&bank, 2, (FaultKind::LogFull, "log"), tally)
     }
 
