@@ -4,7 +4,7 @@
 mod support;
 
 use entresol_core::{PageId, Placement, PolicyKind};
-use entresol_device::MemoryDevice;
+use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{FlashTier, Layer, Mode, TierError, TierOptions, detach};
 use std::sync::Arc;
 use support::{PAGE, build, load, memory, simulate, small, version, victim};
@@ -71,7 +71,7 @@ fn one_unreadable_copy_of_what_is_redundant_stops_nobody() {
 }
 
 #[test]
-fn unreadable_clean_pages_come_from_disk_and_are_dropped_when_their_turn_comes() {
+fn unreadable_pages_that_the_disk_has_come_from_disk() {
     for policy in PolicyKind::ALL {
         let mut options = small(policy, 96);
         if policy.placement() == Placement::Log {
@@ -93,6 +93,63 @@ fn unreadable_clean_pages_come_from_disk_and_are_dropped_when_their_turn_comes()
             }
             expect_all(&*tier, 4);
             tier.close().unwrap_or_else(|error| panic!("{policy:?}: {error}"));
+        });
+    }
+}
+
+/// Clean pages that cannot be read, due for a second chance, in groups that have a dirty page, too. They are dropped, and the
+/// cache goes on: it neither stops nor switches itself off.
+#[test]
+fn unreadable_clean_pages_are_dropped_when_their_group_is_dequeued() {
+    let systems = [PolicyKind::FaceGsc, PolicyKind::FaceGr];
+    for (policy, mode) in systems
+        .into_iter()
+        .flat_map(|policy| [Mode::WriteBack, Mode::WriteThrough].map(|mode| (policy, mode)))
+    {
+        let options = TierOptions { mode, ..small(policy, 96) };
+        simulate(1, || {
+            let (flash, disk) = memory(&options, PAGES);
+            load(disk.clone(), PAGES);
+            let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+            let mut buffer = vec![0; PAGE];
+            let is_dirty = |page: PageId| page.0 % 4 == 3;
+            for page in (0..60).map(PageId) {
+                if is_dirty(page) {
+                    tier.evict(victim(page, 2, true, true), &build(page, 2)).unwrap();
+                } else {
+                    tier.fetch(page, &mut buffer).unwrap();
+                    tier.evict(victim(page, 1, false, true), &buffer).unwrap();
+                }
+            }
+            tier.checkpoint().unwrap();
+            entresol_runtime::sleep(std::time::Duration::from_millis(10));
+            // All are wanted again.
+            for page in (0..60).map(PageId) {
+                tier.fetch(page, &mut buffer).unwrap();
+            }
+            let layout = options.layout();
+            for slot in (0..60).filter(|slot| slot % 4 == 1) {
+                let offset = layout.slot_offset(entresol_core::SlotId(slot));
+                flash.read(offset, &mut buffer).unwrap();
+                assert_eq!(version(PageId(slot.into()), &buffer), 1, "the clean page that is meant");
+                flash.mark_unreadable(offset + 1024, 512);
+            }
+            for page in (60..PAGES).map(PageId) {
+                tier.evict(victim(page, 3, true, true), &build(page, 3))
+                    .unwrap_or_else(|error| panic!("{policy:?} {mode:?}: evicting page {page}: {error}"));
+            }
+            for page in (0..PAGES).map(PageId) {
+                tier.fetch(page, &mut buffer)
+                    .unwrap_or_else(|error| panic!("{policy:?} {mode:?}: page {page}: {error}"));
+                let expected = match page.0 {
+                    60.. => 3,
+                    _ if is_dirty(page) => 2,
+                    _ => 1,
+                };
+                assert_eq!(version(page, &buffer), expected, "{policy:?} {mode:?}: page {page}");
+            }
+            assert_eq!(tier.notice(), None, "{policy:?} {mode:?}");
+            tier.close().unwrap_or_else(|error| panic!("{policy:?} {mode:?}: {error}"));
         });
     }
 }

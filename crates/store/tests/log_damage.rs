@@ -115,6 +115,17 @@ fn an_unreadable_sector_of_the_log_is_refused_or_its_end() {
     assert!(refused > 50);
 }
 
+#[test]
+fn an_unreadable_block_of_the_master_record_stops_nobody() {
+    let crashed = crashed();
+    for block in [0, 4096] {
+        let log = Shaped::new(faulty(&crashed.log), 512, 512);
+        log.make_unreadable(block);
+        let found = rows(&crashed.disk, log).unwrap_or_else(|error| panic!("block at {block}: {error}"));
+        assert_eq!(found, ROWS, "block at {block}");
+    }
+}
+
 /// The log device fails to read once, or from some read on, and works again after the next power failure.
 #[test]
 fn a_log_device_that_fails_to_read_for_a_while_loses_nothing() {
