@@ -61,7 +61,7 @@ pub struct ReadArgs {
     /// Split requests into pages of so many bytes [default: 8192 for postgresql, else 4096]
     #[arg(long, value_name = "BYTES", value_parser = values::page_bytes, help_heading = "Trace")]
     pub page_bytes: Option<u32>,
-    /// TOML file that names relations ([relations], 16424 = "stock") [default: FILE.relations.toml or relations.toml
+    /// TOML file that names relations (table `relations`: 16424 = "stock") [default: FILE.relations.toml or relations.toml
     /// beside the trace, if there is one]
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub relations: Option<PathBuf>,

@@ -1,7 +1,7 @@
 //! Running TPC-C on the six systems: simulated, side by side on the cores, or on real files.
 //!
-//! A database is loaded once ([`image`]); each simulated run works on a copy-on-write view of it, under its own virtual
-//! clock ([`rig`]). Results depend on the configuration and the seed alone; their digests say so.
+//! A database is loaded once (`image`); each simulated run works on a copy-on-write view of it, under its own virtual
+//! clock (`rig`). Results depend on the configuration and the seed alone; their digests say so.
 
 mod cache;
 pub(crate) mod digest;

@@ -1,7 +1,7 @@
 //! Miss-ratio curves: how many references miss a single level of each of many sizes.
 //!
-//! LRU is exact for every size from one pass ([`stack`]); other policies are replayed at all sizes in one pass over the
-//! trace ([`sizes`]), the sizes spread over the cores.
+//! LRU is exact for every size from one pass (`stack`); other policies are replayed at all sizes in one pass over the
+//! trace (`sizes`), the sizes spread over the cores.
 //!
 //! Invariant: a curve counts references only (changes are none), and a page's first reference misses at every size.
 
