@@ -74,6 +74,7 @@ impl Files {
             None => DiskLayer::open(disk, options.page_bytes)?,
         };
         let (store, restart) = Store::open(Parts { layer, log }, options)?;
+        notices.extend(restart.notice());
         Ok(OpenFiles { store, restart, notices })
     }
 

@@ -1,5 +1,6 @@
 //! What a store has done, and what its restart did.
 
+use entresol_core::Lsn;
 use entresol_engine::TierMetrics;
 use std::time::Duration;
 
@@ -28,6 +29,20 @@ pub struct RestartReport {
     pub pages_from_flash: u64,
     /// Transactions rolled back.
     pub losers: u64,
+    /// The log ends here, in a sector that cannot be read. A power failure leaves such a sector of a flush that nobody was told
+    /// of. If the drive has lost it by itself, what was committed last is lost.
+    pub unreadable_end: Option<Lsn>,
+}
+
+impl RestartReport {
+    /// What the owner should know.
+    pub fn notice(&self) -> Option<String> {
+        let Lsn(end) = self.unreadable_end?;
+        Some(format!(
+            "the log ends at LSN {end}, in a sector that cannot be read: a power failure leaves such sectors, of commits that \
+             were never acknowledged; if power did not fail, the last commits may be lost, and the drive should be replaced"
+        ))
+    }
 }
 
 /// Counters since the store was opened.

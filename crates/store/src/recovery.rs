@@ -47,6 +47,8 @@ struct History {
     durable: DurablePages,
     /// The log ends with the record of a checkpoint that the master record does not name yet.
     newer_checkpoint: Option<Lsn>,
+    /// The place after the last record, if it cannot be read.
+    unreadable_end: Option<Lsn>,
 }
 
 /// Opens the store that lies on `parts`.
@@ -79,6 +81,7 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
         checkpoint = read_checkpoint(&mut scan, &master)?;
         history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
     }
+    let unreadable_end = history.unreadable_end;
     clear_behind(device, &master, history.end)?;
     pool.set_log_end(history.end);
     let analysed = entresol_runtime::now();
@@ -117,6 +120,7 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
         pages_fetched,
         pages_from_flash,
         losers,
+        unreadable_end,
     };
     Ok((core, report))
 }
@@ -161,6 +165,7 @@ fn analyse(
         next_txn: checkpoint.next_txn,
         durable: DurablePages::default(),
         newer_checkpoint: None,
+        unreadable_end: None,
     };
     let mut epoch = 0;
     let mut pages = BTreeMap::new();
@@ -182,7 +187,7 @@ fn analyse(
             Ok::<(), StoreError>(())
         })?;
     }
-    scan.check_end(master, history.end, epoch)?;
+    history.unreadable_end = scan.check_end(master, history.end, epoch)?;
     if let Some((RecordKind::Checkpoint, lsn)) = last
         && lsn != master.checkpoint
     {

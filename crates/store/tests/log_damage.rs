@@ -3,7 +3,8 @@
 mod support;
 
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, MemoryDevice, Survival};
-use entresol_store::{StoreError, examine_log};
+use entresol_engine::DiskLayer;
+use entresol_store::{Parts, Store, StoreError, examine_log};
 use std::sync::Arc;
 use support::devices::Devices;
 use support::shaped::Shaped;
@@ -99,12 +100,16 @@ fn a_flipped_bit_anywhere_in_the_log_is_refused_or_harmless() {
 #[test]
 fn an_unreadable_sector_of_the_log_is_refused_or_its_end() {
     let crashed = crashed();
-    let mut refused = 0;
+    let (mut refused, mut noticed) = (0, 0);
     let behind = crashed.needed.end + 4096;
     for sector in (crashed.needed.start / 512 * 512..behind).step_by(512) {
         let log = Shaped::new(faulty(&crashed.log), 512, 512);
         log.make_unreadable(LOG_START + sector);
         let was_refused = crashed.judge(sector, UNREADABLE, log.clone());
+        if !was_refused && sector < crashed.needed.end.next_multiple_of(512) {
+            assert!(notice(&crashed.disk, &crashed.log, sector).is_some(), "at LSN {sector}");
+            noticed += 1;
+        }
         assert_eq!(was_refused, sector < crashed.last_flush, "at LSN {sector}");
         refused += u32::from(was_refused);
         if sector >= crashed.needed.end {
@@ -112,7 +117,18 @@ fn an_unreadable_sector_of_the_log_is_refused_or_its_end() {
             assert_eq!(rows(&crashed.disk, Shaped::new(faulty(&crashed.log), 512, 512)).unwrap(), ROWS);
         }
     }
-    assert!(refused > 50);
+    assert!(refused > 50 && noticed > 0, "{refused} refused, {noticed} noticed");
+}
+
+/// What a restart says whose log has an unreadable sector at `lsn`.
+fn notice(disk: &MemoryDevice, log: &MemoryDevice, lsn: u64) -> Option<String> {
+    let log = Shaped::new(faulty(log), 512, 512);
+    log.make_unreadable(LOG_START + lsn);
+    let opened = simulate(1, || {
+        let layer = DiskLayer::open(faulty(disk), 4096).unwrap();
+        Store::open(Parts { layer, log }, ledger::options()).unwrap().1
+    });
+    opened.unwrap().notice()
 }
 
 #[test]

@@ -35,7 +35,7 @@
 
 use super::log::PART_BYTES;
 use super::master::Master;
-use super::record::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES};
+use super::record::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, RecordHeader};
 use super::ring::UNREADABLE;
 use super::scan::LogScan;
 use crate::{StoreError, points};
@@ -46,8 +46,14 @@ use entresol_device::DeviceError;
 const LOOK_AHEAD: u64 = PART_BYTES + RECORD_BYTES_MAX as u64;
 
 impl LogScan<'_> {
-    /// Refuses a log that ends at `end`, after records of up to `epoch`, if it was durable beyond.
-    pub(crate) fn check_end(&mut self, master: &Master, end: Lsn, epoch: u32) -> Result<(), StoreError> {
+    /// Refuses a log that ends at `end`, after records of up to `epoch`, if it was durable beyond. Gives the place of the end
+    /// if it cannot be read: nobody can tell what was there.
+    pub(crate) fn check_end(
+        &mut self,
+        master: &Master,
+        end: Lsn,
+        epoch: u32,
+    ) -> Result<Option<Lsn>, StoreError> {
         let place = self.past_padding(end)?;
         if let Some(error) = self.unreadable.take() {
             self.check_unreadable(place, error)?;
@@ -63,7 +69,7 @@ impl LogScan<'_> {
             _ => (master.durable, "the master record".to_owned()),
         };
         if durable.0 <= place || silent {
-            return Ok(());
+            return Ok(self.is_cut_by_unreadable(place)?.then_some(Lsn(place)));
         }
         points::LOG_HOLE.reach();
         let found = if unreadable { "unreadable sectors" } else { "no whole record" };
@@ -72,6 +78,21 @@ impl LogScan<'_> {
             expected: format!("records up to LSN {}, which {witness} proves to have been durable", durable.0),
             found: format!("{found} at LSN {place}"),
         })
+    }
+
+    /// Whether a sector of the record that may be at `place` cannot be read.
+    fn is_cut_by_unreadable(&mut self, place: u64) -> Result<bool, StoreError> {
+        let prefix = self.bytes(place, RECORD_HEADER_BYTES as u64, LOOK_AHEAD, 0)?;
+        let length = RecordHeader::length_at(prefix, Lsn(place)).unwrap_or(RECORD_HEADER_BYTES);
+        let end = place + length.min(RECORD_BYTES_MAX) as u64;
+        for sector in (place / self.sector * self.sector..end).step_by(self.sector as usize) {
+            let from = sector.max(place);
+            let bytes = self.bytes(from, sector + self.sector - from, LOOK_AHEAD, 0)?;
+            if bytes.iter().all(|byte| *byte == UNREADABLE) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn last_looked_at(&self, place: u64) -> u64 {
