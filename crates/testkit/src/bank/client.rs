@@ -21,6 +21,8 @@ pub(super) struct Client {
 
 /// Most items that a long transaction changes.
 const LONG: u64 = 40;
+/// How often in a row a transaction may be run again.
+const TRIES: u32 = 2000;
 
 /// Why a transaction did not get as far as its commit.
 enum Stop {
@@ -51,7 +53,7 @@ impl From<String> for Stop {
 impl Client {
     /// Does so many transactions.
     pub(super) fn run(mut self, transactions: u64) -> Result<(), String> {
-        let mut done = 0;
+        let (mut done, mut tries) = (0, 0);
         while done < transactions {
             let mut txn = self.store.begin();
             match self.perform(&mut txn) {
@@ -65,6 +67,12 @@ impl Client {
                     self.oracle.lock().acknowledge(self.id);
                 }
                 Err(Stop::Again) => {
+                    tries += 1;
+                    if tries > TRIES {
+                        return Err(format!(
+                            "no transaction succeeds: {TRIES} deadlocks and full logs in a row"
+                        ));
+                    }
                     txn.abort().map_err(|error| format!("aborting: {error}"))?;
                     sleep(Duration::from_nanos(1 + self.rng.below(50_000)));
                     continue;
@@ -72,7 +80,7 @@ impl Client {
                 Err(Stop::Full) => txn.abort().map_err(|error| format!("aborting: {error}"))?,
                 Err(Stop::Wrong(sentence)) => return Err(sentence),
             }
-            done += 1;
+            (done, tries) = (done + 1, 0);
             match self.rng.below(40) {
                 0 => self.checkpoint()?,
                 1 => self.audit()?,
