@@ -192,6 +192,34 @@ fn a_record_whose_length_turns_to_zero_is_no_padding() {
     );
 }
 
+/// Leftovers of an older life follow the end, and behind them is a sector that a power failure has torn.
+#[test]
+fn an_unreadable_sector_behind_leftovers_is_of_no_importance() {
+    let (log, plan) = new_log();
+    let wal = create(log.clone(), 4096).unwrap();
+    let first = append(&wal, 1, b"checkpoint");
+    wal.flush(first).unwrap();
+    wal.set_checkpoint(first, first).unwrap();
+    let end = wal.end();
+    // A sector each.
+    let lsns = [2, 3, 4].map(|txn| append(&wal, txn, &[7; 512 - record::RECORD_HEADER_BYTES]));
+    wal.flush(lsns[2]).unwrap();
+    // Of these only the first is missing after the crash: the flush was torn.
+    let log = device(log.after_crash(&Survival::None), &plan);
+    let master = Master::read(&*log).unwrap().unwrap();
+    log.write(master.ring().pieces(lsns[0].0, 512)[0].0, &[0; 512]).unwrap();
+    let wal = resume(log.clone(), master, end, first);
+    let newer = append(&wal, 5, &[8; 512 - record::RECORD_HEADER_BYTES]);
+    assert_eq!(newer, lsns[0]);
+    wal.flush(newer).unwrap();
+    let memory = log.after_crash(&Survival::None);
+    memory.mark_unreadable(master.ring().pieces(lsns[2].0, 512)[0].0, 512);
+    let log = device(memory, &plan);
+    let master = Master::read(&*log).unwrap().unwrap();
+    let (found, end) = read(&log, &master, first);
+    assert_eq!((found.len(), end), (2, lsns[1]));
+}
+
 /// Damage at the beginning of a part that follows a long one: the look-ahead is long enough.
 #[test]
 fn a_hole_in_a_long_flush_is_found_from_the_part_after_it() {
