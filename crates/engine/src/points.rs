@@ -14,6 +14,7 @@ entresol_runtime::coverage_points! {
     LABEL_DAMAGED = "open: a damaged label is passed by";
     DISK_UNREADABLE = "read: a page on disk cannot be read and counts as damaged";
     READ_IN_PIECES = "read: a request that failed is repeated in pieces";
+    DEVICE_UNREADABLE = "read: a device gives nothing back any more";
     SEGMENT_USED = "recover: a directory segment is used";
     SEGMENT_DAMAGED = "recover: a damaged segment, its groups' summaries are read";
     TORN_GROUP = "recover: a torn group counts as never written";

@@ -3,7 +3,12 @@
 //! Drives report latent errors, and sectors torn by a power cut, as failed reads. One such sector fails a large request as
 //! a whole, though all else in it can be had. So a failed request is repeated in pieces, and a piece that stays unreadable
 //! is filled with a pattern that no checksum accepts: for whoever proves what was read, it is a damaged copy.
+//!
+//! A device that gives nothing back any more is not damaged, it has failed. If its groups passed for torn ones, a restart
+//! would cut them off, and they would be lost though the device came back. So when nothing of a request can be read, other
+//! places are tried.
 
+use crate::buffer::AlignedBuffer;
 use crate::points;
 use entresol_device::{Device, DeviceError, Io};
 use entresol_format::BLOCK_BYTES;
@@ -11,24 +16,48 @@ use entresol_format::BLOCK_BYTES;
 /// Fills a piece that cannot be read.
 const PATTERN: u8 = 0xee;
 
+/// Places that are tried before a device counts as failed.
+const PROBES: u64 = 16;
+
 /// Carries out `batch`. Pieces of reads that cannot be read are filled with a pattern that is proved wrong by every
 /// checksum. An error only if the device as a whole fails, or a write does.
 pub(crate) fn read_batch(device: &dyn Device, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
-    match device.run(batch) {
-        Err(error) if error.is_unreadable() => {}
+    let failed = match device.run(batch) {
+        Err(error) if error.is_unreadable() => error,
         result => return result,
-    }
+    };
     points::READ_IN_PIECES.reach();
+    let mut is_alive = false;
     for io in batch {
         let Io::Read { offset, buffer } = io else { continue };
         for (at, piece) in buffer.chunks_mut(BLOCK_BYTES).enumerate() {
             match device.read(*offset + (at * BLOCK_BYTES) as u64, piece) {
                 Err(error) if error.is_unreadable() => piece.fill(PATTERN),
-                result => result?,
+                result => {
+                    result?;
+                    is_alive = true;
+                }
             }
         }
     }
-    Ok(())
+    if is_alive || gives_anything(device)? {
+        return Ok(());
+    }
+    points::DEVICE_UNREADABLE.reach();
+    Err(failed)
+}
+
+/// Whether any of some places all over the device can be read.
+fn gives_anything(device: &dyn Device) -> Result<bool, DeviceError> {
+    let blocks = device.geometry().capacity_bytes / BLOCK_BYTES as u64;
+    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    for probe in 0..PROBES {
+        match device.read(blocks * probe / PROBES * BLOCK_BYTES as u64, &mut block) {
+            Err(error) if error.is_unreadable() => {}
+            result => return result.map(|()| true),
+        }
+    }
+    Ok(false)
 }
 
 /// As [`read_batch`], for one range.

@@ -4,7 +4,7 @@
 mod support;
 
 use entresol_core::{PageId, Placement, PolicyKind};
-use entresol_device::{Device, MemoryDevice};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{FlashTier, Layer, Mode, TierError, TierOptions, detach};
 use std::sync::Arc;
 use support::{PAGE, build, load, memory, simulate, small, version, victim};
@@ -151,6 +151,59 @@ fn unreadable_clean_pages_are_dropped_when_their_group_is_dequeued() {
             assert_eq!(tier.notice(), None, "{policy:?} {mode:?}");
             tier.close().unwrap_or_else(|error| panic!("{policy:?} {mode:?}: {error}"));
         });
+    }
+}
+
+/// From some read on the flash gives nothing back, until it is plugged in again. Its newest groups do not pass for torn ones.
+#[test]
+fn a_flash_that_cannot_be_read_for_a_while_loses_nothing() {
+    for policy in [PolicyKind::FaceGsc, PolicyKind::FaceGr, PolicyKind::Face] {
+        let options = small(policy, 160);
+        // No superblock says yet that these groups are durable.
+        let (flash, disk) = simulate(1, || {
+            let (flash, disk) = memory(&options, PAGES);
+            load(disk.clone(), PAGES);
+            let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+            write_all(&*tier, 2, true);
+            entresol_runtime::sleep(std::time::Duration::from_millis(10));
+            drop(tier);
+            (flash.fork("flash"), disk.fork("disk"))
+        });
+        let newest = |flash: MemoryDevice, disk: MemoryDevice| {
+            simulate(3, || {
+                let (tier, _) = FlashTier::open(Arc::new(flash), Arc::new(disk), options.clone()).unwrap();
+                let mut buffer = vec![0; PAGE];
+                (0..PAGES)
+                    .map(PageId)
+                    .map(|page| {
+                        tier.fetch(page, &mut buffer).unwrap();
+                        version(page, &buffer)
+                    })
+                    .collect::<Vec<_>>()
+            })
+        };
+        let expected = newest(flash.fork("flash"), disk.fork("disk"));
+        assert!(expected.iter().filter(|version| **version == 2).count() > 60, "{expected:?}");
+        let mut refused = 0;
+        for at in 1.. {
+            let plan = Arc::new(FaultPlan::none());
+            let [flash, disk] = [("flash", &flash), ("disk", &disk)]
+                .map(|(name, medium)| Arc::new(FaultyDevice::new(name, medium.fork(name), plan.clone())));
+            let device = Some("flash".to_owned());
+            plan.inject(Injection { at, device, fault: Fault::ReadError, forever: true });
+            simulate(at, || {
+                if let Err(error) = FlashTier::open(flash.clone(), disk.clone(), options.clone()) {
+                    assert!(matches!(error, TierError::Device { role: "flash", .. }), "read {at}: {error}");
+                    refused += 1;
+                }
+            });
+            let found = newest(flash.after_crash(&Survival::All), disk.after_crash(&Survival::All));
+            assert_eq!(found, expected, "{policy:?}: nothing could be read from operation {at} on");
+            if plan.struck() == 0 {
+                break;
+            }
+        }
+        assert!(refused > 3, "{policy:?}: {refused} opens were refused");
     }
 }
 

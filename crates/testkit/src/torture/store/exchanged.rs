@@ -14,6 +14,7 @@ use entresol_device::{Device, FaultPlan, MemoryDevice};
 use entresol_format::{BLOCK_BYTES, label, superblock};
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 type Oracle = <Bank as Workload>::Oracle;
@@ -165,7 +166,7 @@ impl Shelf {
             (Some(disk), Some(log)) if disk == log => Some(log),
             (Some(disk), Some(log)) => {
                 let ((id, of_disk, _), (same, _, of_log)) = (session(disk), session(log));
-                (id == same && of_disk == of_log).then_some(log)
+                (id == same && of_log.contains(&of_disk)).then_some(log)
             }
             _ => None,
         };
@@ -174,7 +175,17 @@ impl Shelf {
         match life.live(&bank, system, &machine, &Arc::new(Mutex::new(oracle))) {
             Ok(None) => Err("power failed though no crash was planned".to_owned()),
             Ok(Some(_)) if fits.is_some() => Ok(Ok(())),
-            Ok(Some(_)) => Err("disk and log of different moments are opened".to_owned()),
+            Ok(Some(_)) => {
+                let known: Vec<_> = (0..4)
+                    .map(|moment| {
+                        let (_, disk, log) = session(moment);
+                        (disk, log)
+                    })
+                    .collect();
+                Err(format!(
+                    "disk and log of different moments are opened; sessions of disk and log, newest first: {known:?}"
+                ))
+            }
             Err(why) => match refusal(&why) {
                 Some(why) if is_of_one.is_none() => Ok(Err(why.to_owned())),
                 Some(_) => Err(format!("devices of one moment are refused: {why}")),
@@ -184,8 +195,8 @@ impl Shelf {
     }
 }
 
-/// The disk, its newest session, and the newest that has begun in the log: read here, not by the engine.
-fn sessions(media: &Media) -> ([u8; 16], u64, u64) {
+/// The disk, its newest session, and the sessions whose disks have what the log has: read here, not by the engine.
+fn sessions(media: &Media) -> ([u8; 16], u64, RangeInclusive<u64>) {
     let read = |device: &MemoryDevice, at| {
         let mut block = vec![0; BLOCK_BYTES];
         device.read(at, &mut block).expect("a moment can be read");
@@ -198,10 +209,13 @@ fn sessions(media: &Media) -> ([u8; 16], u64, u64) {
     let newest =
         labels.filter_map(|block| label::Label::decode(&block).ok()).max_by_key(|label| label.sequence);
     let masters = [0, MASTER_STRIDE].map(|at| read(&media.log, at));
-    // Records are appended when both blocks say that the session has begun.
+    // Records are appended when both blocks say that the session has begun. Until then it has changed nothing, whether the
+    // disk knows of it or not.
     let begun = masters.iter().map(|block| word(block, 72) - u64::from(block[80] == 0)).min();
+    let newest_session = masters.iter().map(|block| word(block, 72)).max();
     let label = newest.expect("a moment's disk has a label");
-    (label.disk.0, label.session, begun.expect("there are two blocks"))
+    let [oldest, newest] = [begun, newest_session].map(|session| session.expect("there are two blocks"));
+    (label.disk.0, label.session, oldest..=newest)
 }
 
 /// The sentence with which an open was refused; `None`: it was not, or without a reason.
