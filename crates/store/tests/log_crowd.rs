@@ -12,7 +12,7 @@ use entresol_store::{Direction, Files, Lock, Options, Parts, Store, StoreError, 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{Rng, Slow, simulate};
+use support::{Rng, Slow, load_zeros, simulate};
 
 /// The smallest log, with its master record.
 const LOG_BYTES: u64 = (1 << 20) + 8192;
@@ -286,15 +286,7 @@ fn a_crowd_beside_a_long_transaction_leaves_room_to_roll_back() {
         simulate(u64::from(clients), || {
             let store = site.create();
             let table = store.create_table("t").unwrap();
-            let mut row = 0u32;
-            let mut next = |key: &mut Vec<u8>, value: &mut Vec<u8>| {
-                key.extend_from_slice(&row.to_be_bytes());
-                value.extend_from_slice(&[0; 200]);
-                row += 1;
-                row <= (clients + 1) * APART
-            };
-            store.bulk_load(table, 0.9, &mut next).unwrap();
-            store.checkpoint().unwrap();
+            load_zeros(&store, table, (clients + 1) * APART);
             let mut holder = store.begin();
             for change in 1..=10u32 {
                 assert!(holder.update(table, &change.to_be_bytes(), &[1; 200]).unwrap());

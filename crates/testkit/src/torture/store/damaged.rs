@@ -189,6 +189,16 @@ pub(super) fn is_reported(why: &str) -> bool {
 }
 
 #[cfg(test)]
+impl DamagedFlash {
+    /// The store that a test takes for `seed`: the systems take turns, and up to four clients.
+    pub(super) fn of_seed(systems: &[System], seed: u64, frames: usize) -> DamagedFlash {
+        let system = systems[seed as usize % systems.len()];
+        let bank = Bank { clients: 1 + (seed / 4 % 4) as u32, frames, ..Bank::default() };
+        DamagedFlash { system, bank, seed, transactions: 24, kinds: DamagedFlash::ALL }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use entresol_core::PolicyKind;
@@ -205,12 +215,9 @@ mod tests {
                 System::Cached(PolicyKind::Face),
                 System::WriteThrough(PolicyKind::FaceGsc),
             ];
-            let system = systems[seed as usize % 4];
-            let bank = Bank { clients: 1 + (seed / 4 % 4) as u32, frames: MIN_FRAMES, ..Bank::default() };
-            let kinds = DamagedFlash::ALL;
-            let damaged = DamagedFlash { system, bank, seed, transactions: 24, kinds };
+            let damaged = DamagedFlash::of_seed(&systems, seed, MIN_FRAMES);
             if let Err(found) = damaged.run(&mut tally) {
-                panic!("{system}, seed {seed}: {}", found.message);
+                panic!("{}, seed {seed}: {}", damaged.system, found.message);
             }
         }
         assert!(tally.faults_detected > 0 && tally.states() > 20 * SEEDS, "{tally:?}");
