@@ -147,20 +147,16 @@ mod tests {
     /// Redo believed notes that named flash, though it ran on the disk alone.
     #[test]
     fn a_detached_cache_costs_no_committed_row() {
-        let mut tally = Tally::default();
-        for seed in 0..SEEDS {
-            let systems = [
-                System::Cached(PolicyKind::FaceGsc),
-                System::Cached(PolicyKind::FaceGr),
-                System::Cached(PolicyKind::Face),
-                System::Cached(PolicyKind::Lc),
-                System::WriteThrough(PolicyKind::FaceGsc),
-            ];
-            let damaged = DamagedFlash::of_seed(&systems, seed, Bank::default().frames);
-            if let Err(found) = (Detached { damaged }).run(&mut tally) {
-                panic!("{}, seed {seed}: {}", damaged.system, found.message);
-            }
-        }
+        let systems = [
+            System::Cached(PolicyKind::FaceGsc),
+            System::Cached(PolicyKind::FaceGr),
+            System::Cached(PolicyKind::Face),
+            System::Cached(PolicyKind::Lc),
+            System::WriteThrough(PolicyKind::FaceGsc),
+        ];
+        let tally = DamagedFlash::each_seed(&systems, SEEDS, Bank::default().frames, |damaged, tally| {
+            Detached { damaged }.run(tally)
+        });
         assert!(tally.restarts > SEEDS && tally.faults_detected > 0, "{tally:?}");
     }
 
