@@ -10,7 +10,7 @@ pub enum DeviceError {
     Io {
         /// Name of the device or file.
         device: String,
-        /// "read", "write", "sync", "discard" or "open".
+        /// "read", "write", "sync", "discard", "open" or "drop of the cached copy".
         operation: &'static str,
         /// Byte offset of the request.
         offset: u64,
@@ -58,9 +58,8 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// Whether the medium could not give back what lies there. Drives report latent errors, and sectors torn by a power
-    /// cut, in this way: the copy is damaged, and whatever redundancy there is, is to be used. False if the device as a
-    /// whole has failed.
+    /// Whether a read failed. Drives report latent errors, and sectors torn by a power failure, in this way: this copy is
+    /// damaged, and another copy is to be used. False for the errors of a device that is known to have failed as a whole.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, DeviceError::Io { operation: "read", .. })
     }

@@ -6,10 +6,10 @@
 
 use crate::{Device, DeviceError};
 
-/// Looked at from the start on, in bytes.
-const HEAD_BYTES: u64 = 1 << 20;
-/// Looked at before the end, in bytes.
-const TAIL_BYTES: u64 = 64 << 10;
+/// Bytes at the start of a device that are zeros if it is blank.
+pub const BLANK_HEAD_BYTES: u64 = 1 << 20;
+/// Bytes at the end of a device that are zeros if it is blank.
+pub const BLANK_TAIL_BYTES: u64 = 64 << 10;
 /// Bytes read at once; what cannot be read is passed over piece by piece.
 const PIECE: usize = 4096;
 
@@ -18,13 +18,35 @@ const PIECE: usize = 4096;
 pub enum Contents {
     /// Zeros wherever something would lie.
     Blank,
-    /// Something known, in words that end a sentence: "an ext4 file system".
+    /// Something known, as a noun phrase: "an ext4 file system".
     Known(String),
     /// Something that is not zero, or cannot be read, at this offset.
     Unknown {
         /// In bytes.
         offset: u64,
     },
+}
+
+impl Contents {
+    /// What would be lost if the device were overwritten, as a noun phrase; `None` if it is blank.
+    pub fn value(self) -> Option<String> {
+        match self {
+            Contents::Blank => None,
+            Contents::Known(name) => Some(name),
+            Contents::Unknown { offset } => Some(format!("something unknown (at offset {offset})")),
+        }
+    }
+
+    /// The sentence that refuses to overwrite a device which holds `value`. `role`: "disk", "log device".
+    pub fn refusal(role: &str, value: &str) -> String {
+        format!(
+            "the {role} is not blank, it holds {value}: nothing was written; is it the right device? If its content is not \
+             wanted any more, overwrite its first {} KiB and its last {} KiB with zeros, or ask for it to be overwritten \
+             (`--overwrite`, or the option `overwrite`)",
+            BLANK_HEAD_BYTES >> 10,
+            BLANK_TAIL_BYTES >> 10
+        )
+    }
 }
 
 /// A magic from the start of the device.
@@ -143,8 +165,8 @@ impl Part {
 /// If the device as a whole cannot be read; single sectors that cannot be read count as something unknown.
 pub fn signature(device: &dyn Device) -> Result<Contents, DeviceError> {
     let capacity = device.geometry().capacity_bytes;
-    let head = Part::read(device, 0, HEAD_BYTES.min(capacity))?;
-    let tail = Part::read(device, capacity.saturating_sub(TAIL_BYTES), capacity)?;
+    let head = Part::read(device, 0, BLANK_HEAD_BYTES.min(capacity))?;
+    let tail = Part::read(device, capacity.saturating_sub(BLANK_TAIL_BYTES), capacity)?;
     let known = MAGICS.iter().find(|magic| head.has(magic.offset, magic.bytes));
     let at_end = || {
         let offset = |magic: &Magic| capacity.checked_sub(magic.offset);

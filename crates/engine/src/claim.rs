@@ -28,17 +28,9 @@ pub(crate) fn disk(device: &dyn Device, overwrite: bool) -> Result<(), TierError
 }
 
 fn refuse_contents(role: &str, contents: Contents) -> Result<(), TierError> {
-    let what = match contents {
-        Contents::Blank => return Ok(()),
-        Contents::Known(name) => name,
-        Contents::Unknown { offset } => format!("something unknown (at offset {offset})"),
-    };
+    let Some(value) = contents.value() else { return Ok(()) };
     points::CLAIM_REFUSED.reach();
-    Err(TierError::Refused(format!(
-        "the {role} is not blank, it holds {what}: nothing was written; is it the right device? If what lies there is not \
-         wanted any more, overwrite its first MiB and its last 64 KiB with zeros, or ask for it to be overwritten \
-         (`--overwrite`)"
-    )))
+    Err(TierError::Refused(Contents::refusal(role, &value)))
 }
 
 /// Whether a cache of fragments used the device last: which copies of its mark are there.

@@ -25,7 +25,7 @@ mod unreadable;
 pub use api::{
     Binding, DurableGroup, Fetched, HandedDown, Layer, Source, Survivors, TierMetrics, Upstream, Victim,
 };
-pub use disk::DiskLayer;
+pub use disk::{DiskLayer, disk_binding};
 pub use entresol_format::Uuid;
 pub use entresol_format::layout::disk_offset;
 pub use entresol_format::losses::{Loss, Losses};

@@ -1,19 +1,19 @@
-//! Writing what everything after it depends on: a label, or the superblocks of an open.
+//! Writing copies of a structure that everything after it depends on: a label, or the superblocks of an open.
 //!
-//! Invariant: when [`write`] returns, the block was synced and read back as it was written. A device that loses a write
-//! without a word is found out here, while the state before is still whole, and not by the next open.
+//! Invariant: when [`write_copies`] succeeds, all copies were synced and read back as they were written
+//! (see [`entresol_device::write_proved`] for the reason).
 
 use crate::buffer::AlignedBuffer;
 use crate::unreadable;
-use entresol_device::{Device, DeviceError, Io};
+use entresol_device::{Device, DeviceError, Io, write_proved};
+use entresol_format::BLOCK_BYTES;
 
-/// Tries: a write that went astray once may succeed when it is repeated.
-const TRIES: usize = 2;
-
-/// Writes copies of one structure, each with its offset, durably: the first alone, so that at any crash the others are whole
-/// or it is; then the others, at once where `together`, else one after the other. All are read back.
+/// Writes copies of one structure durably, each at its offset. The first is written alone, so that at any crash it or the
+/// others are whole. Then the others follow, in one batch if `together`, else one after the other. All are read back; those
+/// that are not there are written again. `names`: of the device and of the structure, for errors.
 pub(crate) fn write_copies(
     device: &dyn Device,
+    names: (&str, &str),
     copies: &[(u64, AlignedBuffer)],
     together: bool,
 ) -> Result<(), DeviceError> {
@@ -35,30 +35,16 @@ pub(crate) fn write_copies(
     unreadable::read_batch(device, &mut reads)?;
     drop(reads);
     let wrong = copies.iter().zip(&found).filter(|((_, block), found)| block[..] != found[..]);
-    wrong.map(|(copy, _)| copy).try_for_each(|(offset, block)| write(device, *offset, block))
+    wrong
+        .map(|(copy, _)| copy)
+        .try_for_each(|(offset, block)| write_proved(device, names, *offset, block).map(drop))
 }
 
-/// Writes `block` at `offset`, durably, and proves that it is there.
-pub(crate) fn write(device: &dyn Device, offset: u64, block: &[u8]) -> Result<(), DeviceError> {
-    let mut found = AlignedBuffer::new(block.len());
-    for _ in 0..TRIES {
-        device.write(offset, block)?;
-        device.sync()?;
-        match device.read(offset, &mut found) {
-            Err(error) if error.is_unreadable() => {}
-            read => {
-                read?;
-                if *found == *block {
-                    return Ok(());
-                }
-            }
-        }
-    }
-    Err(DeviceError::Io {
-        device: "what was written".to_owned(),
-        operation: "write",
-        offset,
-        length: block.len() as u64,
-        reason: "it was acknowledged and synced, and does not lie there; replace the device".to_owned(),
-    })
+/// `count` copies of a structure, each with its offset. `encode` writes the next one into a block and returns its offset.
+pub(crate) fn copies(count: u64, mut encode: impl FnMut(&mut [u8]) -> u64) -> Vec<(u64, AlignedBuffer)> {
+    let copy = |_| {
+        let mut block = AlignedBuffer::new(BLOCK_BYTES);
+        (encode(&mut block), block)
+    };
+    (0..count).map(copy).collect()
 }

@@ -63,7 +63,7 @@ pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)], group: Option<Dura
         return;
     }
     let most = (record::RECORD_HEADER_BYTES + 16 * pages.len()) as u64 + wal.sector();
-    let Some(room) = wal.try_reserve(most, wal.area() / 8 * 3) else { return };
+    let Some(room) = wal.try_reserve(most, wal.need_max()) else { return };
     let mut bytes = Vec::with_capacity(record::RECORD_HEADER_BYTES + 16 * pages.len());
     record::start(&mut bytes);
     for (page, lsn) in pages {

@@ -1,9 +1,10 @@
 //! A store on files or block devices: the short way from paths to an open store.
 
+use crate::blank::refuse_unless_free;
 use crate::{Options, Parts, RestartReport, Store, StoreError};
 use entresol_core::PolicyKind;
 use entresol_device::{Device, FileOptions, OpenDevice, open_device};
-use entresol_engine::{DiskLayer, FlashTier, Layer, TierError, TierOptions};
+use entresol_engine::{DiskLayer, FlashTier, Layer, TierError, TierOptions, disk_binding};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,15 +40,20 @@ impl Files {
         Self { flash: Some((flash.into(), bytes, policy)), ..self }
     }
 
-    /// A new, empty store. Files that hold anything but an older store of ours are refused, unless
-    /// [`Options::overwrite`] is set.
+    /// A new, empty store. Files that hold anything of value are refused, unless [`Options::overwrite`] is set. A refusal
+    /// leaves the contents of all files as they are.
     ///
     /// # Errors
-    /// If a file holds something of value; if one cannot be opened, is in use or cannot grow; if a flash cache holds the only copy of something that would
-    /// be lost with it; if options are out of range.
+    /// If a file holds something of value; if one cannot be opened, is in use or cannot grow; if a flash cache holds the only
+    /// copy of some page; if options are out of range.
     pub fn create(&self, options: Options) -> Result<OpenFiles, StoreError> {
+        options.check()?;
         let Devices { disk, log, flash, notices } = self.devices()?;
         let overwrite = options.overwrite;
+        // Making the layer writes the disk's label and the flash. What `Store::create` refuses has to be refused before.
+        if !overwrite {
+            refuse_unless_free(&*log, disk_binding(&*disk)?.as_ref())?;
+        }
         let layer: Arc<dyn Layer> = match flash {
             Some((flash, tier)) => {
                 let tier = TierOptions { overwrite, ..with_page_bytes(tier, &options) };

@@ -71,7 +71,7 @@ struct LedgerState {
     waiting: Vec<Task>,
 }
 
-/// Room for appending records, given back when dropped. Each append has to show one.
+/// Room for appending records, released when dropped. Each append takes a reference to one.
 #[must_use]
 pub(crate) struct Room<'a> {
     ledger: Option<&'a Ledger>,
@@ -79,7 +79,7 @@ pub(crate) struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Of the room that is kept for rolling back, ending transactions, checkpoints and restarts (rules 3 and 4).
+    /// Room that is kept for rolling back, ending transactions, checkpoints and restarts (rules 3 and 4).
     pub(crate) fn kept() -> Room<'static> {
         Room { ledger: None, bytes: 0 }
     }
@@ -107,14 +107,40 @@ impl Drop for Room<'_> {
     }
 }
 
+/// The bounds of the rules in the module's header.
+impl Wal {
+    /// Most bytes that are used and reserved when a client is admitted (rule 1).
+    fn clients_max(&self) -> u64 {
+        self.area() / 2
+    }
+
+    /// Most bytes that rolling back the active transactions may append (rule 2).
+    pub(crate) fn need_max(&self) -> u64 {
+        self.area() / 8 * 3
+    }
+
+    /// Most bytes that are used, reserved and needed (rules 1 and 2).
+    fn total_max(&self) -> u64 {
+        self.area() / 8 * 7
+    }
+
+    /// The same with a checkpoint's record (rule 4).
+    fn checkpoint_max(&self) -> u64 {
+        self.area() / 16 * 15
+    }
+
+    /// Rule 1, for `filled` bytes that are used and reserved.
+    fn admits(&self, filled: u64, need: u64) -> bool {
+        filled <= self.clients_max() && filled + need <= self.total_max()
+    }
+}
+
 impl Wal {
     /// Reserves `bytes` if `need` is what rolling back may take, and rule 1 allows it. Never waits.
     pub(crate) fn try_reserve(&self, bytes: u64, need: u64) -> Option<Room<'_>> {
         let mut state = self.ledger.state.lock();
-        let (used, area) = (self.used(), self.area());
-        let total = used + state.reserved + bytes;
-        let fits = total <= area / 2 && total + need <= area / 8 * 7
-            || mutant!("restart-room-given-away") && total <= area;
+        let filled = self.used() + state.reserved + bytes;
+        let fits = self.admits(filled, need) || mutant!("restart-room-given-away") && filled <= self.area();
         if !fits {
             return None;
         }
@@ -128,9 +154,7 @@ impl Wal {
     fn wait_for_release(&self, bytes: u64, need: u64) -> bool {
         {
             let mut state = self.ledger.state.lock();
-            let (used, area) = (self.used(), self.area());
-            let total = used + bytes;
-            if state.reserved == 0 || total > area / 2 || total + need > area / 8 * 7 {
+            if state.reserved == 0 || !self.admits(self.used() + bytes, need) {
                 return false;
             }
             state.waiting.push(entresol_runtime::current());
@@ -202,7 +226,7 @@ impl Core {
     /// Makes a checkpoint unless another one has made room for `bytes` meanwhile.
     fn make_checkpoint_for(&self, bytes: u64) -> Result<(), StoreError> {
         let _lock = self.checkpoint.lock();
-        match self.wal.used() + bytes <= self.wal.area() / 2 && self.log_held() < self.wal.used() / 2 {
+        match self.wal.used() + bytes <= self.wal.clients_max() && self.log_held() < self.wal.used() / 2 {
             true => Ok(()),
             false => self.checkpoint_alone().map(drop),
         }
@@ -212,9 +236,9 @@ impl Core {
     pub(crate) fn enter(&self, txn: &Arc<TxnState>, need: UndoNeed) -> Result<(), StoreError> {
         let need = if txn.has_records() { need } else { need.with_end() };
         self.active.add(txn, need);
-        let fits = |total: u64| {
-            let area = self.wal.area();
-            total <= area / 8 * 3 && self.wal.used() + self.wal.reserved() + total <= area / 8 * 7
+        let fits = |total_need: u64| {
+            let filled = self.wal.used() + self.wal.reserved();
+            total_need <= self.wal.need_max() && filled + total_need <= self.wal.total_max()
         };
         let refused = !fits(self.undo_need_estimate())
             && !fits(self.undo_need())
@@ -231,7 +255,7 @@ impl Core {
     pub(crate) fn check_checkpoint(&self, end: u64, actives: usize) -> Result<(), StoreError> {
         let used = self.wal.used_to(end);
         let total = used + self.wal.reserved() + self.undo_need_estimate() + self.checkpoint_bytes(actives);
-        match actives == 0 || total <= self.wal.area() / 16 * 15 {
+        match actives == 0 || total <= self.wal.checkpoint_max() {
             true => Ok(()),
             false => Err(self.wal.full(used, self.undo_need_estimate())),
         }
@@ -247,7 +271,7 @@ impl Core {
 
     /// Whether no checkpoint can make room for `bytes`.
     fn is_held_against(&self, bytes: u64) -> bool {
-        self.log_held() + bytes + self.checkpoint_bytes(0) > self.wal.area() / 2
+        self.log_held() + bytes + self.checkpoint_bytes(0) > self.wal.clients_max()
     }
 
     /// Most bytes that the change of a row appends, the padding of a flush included.

@@ -54,16 +54,16 @@ pub struct Store {
 }
 
 impl Store {
-    /// A new, empty store; the layer and the log device are overwritten.
+    /// A new, empty store on a new layer.
     ///
     /// # Errors
-    /// [`StoreError::Config`] if options are out of range, or if the log device holds something that may be of value and
-    /// [`Options::overwrite`] is not set; if a device fails.
+    /// [`StoreError::Config`] if options are out of range; if the disk holds a database or the log device anything of value,
+    /// unless [`Options::overwrite`] is set; if a device fails.
     pub fn create(parts: Parts, options: Options) -> Result<Store, StoreError> {
         options.check()?;
         let disk = parts.layer.binding()?;
         if !options.overwrite {
-            crate::blank::refuse_unless_free(&*parts.log, &disk)?;
+            crate::blank::refuse_unless_free(&*parts.log, Some(&disk))?;
         }
         let disk = disk.disk;
         let bind = |log, session| Ok(parts.layer.bind_log(log, session)?);

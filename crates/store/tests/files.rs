@@ -86,3 +86,29 @@ fn what_is_no_store_is_refused() {
     let Err(error) = nowhere.create(options(4096)) else { panic!("there is no such folder") };
     assert!(error.to_string().contains("/nonexistent/disk"), "{error}");
 }
+
+/// The flash cache is made before the store. A refusal of the store must come before both.
+#[test]
+fn a_refused_create_leaves_the_database_as_it_is() {
+    let folder = Folder::new("refused");
+    let files = disk_only(&folder.0);
+    write_and_read(&files, 4096, true);
+    let contents = || ["disk", "log"].map(|name| std::fs::read(folder.0.join(name)).unwrap());
+    let before = contents();
+    let refused = |files: &Files, options, sentence: &str| {
+        let Err(error) = files.create(options) else { panic!("the database was overwritten") };
+        assert!(error.to_string().contains(sentence), "{error}");
+        assert!(contents() == before, "something was written, though the create was refused: {error}");
+    };
+    refused(&files, options(4096), "holds a database");
+    let cached = disk_only(&folder.0).with_flash(folder.0.join("flash"), 32 * MIB, PolicyKind::FaceGsc);
+    refused(&cached, options(4096), "holds a database");
+    let others_log = Files::new(folder.0.join("new disk"), 16 * MIB, folder.0.join("log"), 8 * MIB);
+    refused(&others_log, options(4096), "of another database");
+    assert!(std::fs::read(folder.0.join("new disk")).unwrap().iter().all(|byte| *byte == 0));
+    // What is wrong with the options is said first, too.
+    let over = |options| Options { overwrite: true, ..options };
+    refused(&cached, over(Options { frames: 1, ..options(4096) }), "frames");
+    let OpenFiles { store, .. } = files.open(options(4096)).unwrap();
+    assert!(store.table("rows").unwrap().is_some());
+}

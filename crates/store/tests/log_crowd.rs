@@ -3,8 +3,7 @@
 
 mod support;
 
-use entresol_device::{Counters, Device, DeviceError, Fault, FaultPlan, FaultyDevice, Geometry, Injection};
-use entresol_device::{Io, MemoryDevice, Survival};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::DiskLayer;
 use entresol_runtime::sim::Outcome;
 use entresol_runtime::spawn;
@@ -12,44 +11,11 @@ use entresol_store::{Direction, Files, Lock, Options, Parts, Store, StoreError, 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{Rng, Slow, simulate};
+use support::shaped::Shaped;
+use support::{Rng, Slow, load_zeros, simulate};
 
 /// The smallest log, with its master record.
 const LOG_BYTES: u64 = (1 << 20) + 8192;
-
-/// A shared device with larger sectors.
-struct Sectors {
-    device: Faulty,
-    bytes: u32,
-}
-
-impl Device for Sectors {
-    fn geometry(&self) -> Geometry {
-        Geometry::new(self.device.geometry().capacity_bytes, self.bytes)
-    }
-    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
-        for io in batch.iter() {
-            let (offset, length) = match io {
-                Io::Read { offset, buffer } => (*offset, buffer.len()),
-                Io::Write { offset, data } => (*offset, data.len()),
-            };
-            assert!(offset.is_multiple_of(self.bytes.into()) && length.is_multiple_of(self.bytes as usize));
-        }
-        self.device.run(batch)
-    }
-    fn sync(&self) -> Result<(), DeviceError> {
-        self.device.sync()
-    }
-    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
-        self.device.discard(offset, length)
-    }
-    fn drop_cached(&self) -> Result<(), DeviceError> {
-        self.device.drop_cached()
-    }
-    fn counters(&self) -> Counters {
-        self.device.counters()
-    }
-}
 
 type Faulty = Arc<Slow<FaultyDevice>>;
 
@@ -85,7 +51,7 @@ impl Site {
     }
 
     fn log(&self) -> Arc<dyn Device> {
-        Arc::new(Sectors { device: self.log.clone(), bytes: self.sector })
+        Shaped::new(self.log.clone(), self.sector, self.sector)
     }
 
     fn create(&self) -> Store {
@@ -286,15 +252,7 @@ fn a_crowd_beside_a_long_transaction_leaves_room_to_roll_back() {
         simulate(u64::from(clients), || {
             let store = site.create();
             let table = store.create_table("t").unwrap();
-            let mut row = 0u32;
-            let mut next = |key: &mut Vec<u8>, value: &mut Vec<u8>| {
-                key.extend_from_slice(&row.to_be_bytes());
-                value.extend_from_slice(&[0; 200]);
-                row += 1;
-                row <= (clients + 1) * APART
-            };
-            store.bulk_load(table, 0.9, &mut next).unwrap();
-            store.checkpoint().unwrap();
+            load_zeros(&store, table, (clients + 1) * APART);
             let mut holder = store.begin();
             for change in 1..=10u32 {
                 assert!(holder.update(table, &change.to_be_bytes(), &[1; 200]).unwrap());

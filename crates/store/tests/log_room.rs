@@ -7,7 +7,7 @@ use entresol_device::{Fault, Survival};
 use entresol_runtime::sim::Outcome;
 use entresol_store::{Lock, Options, Store, StoreError, Table, Txn};
 use support::devices::Devices;
-use support::{Rng, simulate};
+use support::{Rng, load_zeros, simulate};
 
 /// The smallest log; behind its master record.
 const LOG_BYTES: u64 = (1 << 20) + 8192;
@@ -23,15 +23,7 @@ fn blank() -> Devices {
 fn create(devices: &Devices) -> (Store, Table) {
     let store = devices.create(options());
     let table = store.create_table("t").unwrap();
-    let mut row = 0u32;
-    let mut next = |key: &mut Vec<u8>, value: &mut Vec<u8>| {
-        key.extend_from_slice(&row.to_be_bytes());
-        value.extend_from_slice(&[0; 200]);
-        row += 1;
-        row <= ROWS
-    };
-    store.bulk_load(table, 0.9, &mut next).unwrap();
-    store.checkpoint().unwrap();
+    load_zeros(&store, table, ROWS);
     (store, table)
 }
 

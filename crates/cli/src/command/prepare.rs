@@ -4,7 +4,7 @@ use crate::args::{FragmentArgs, MachineArgs};
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use entresol_core::Config;
-use entresol_device::{Contents, DeviceError, FileDevice, FileOptions, signature};
+use entresol_device::{DeviceError, FileDevice, FileOptions, signature};
 use entresol_lab::bench;
 use entresol_lab::config::{BenchConfig, RealPaths, Run, System, Warmup};
 use entresol_lab::replay::FragmentKnobs;
@@ -120,11 +120,7 @@ fn held(place: &Path) -> Result<Option<String>, DeviceError> {
         return Ok(Some(format!("something of {bytes} bytes that is no device")));
     }
     let device = FileDevice::open(place, FileOptions { is_direct_wanted: false, ..FileOptions::existing() })?;
-    Ok(match signature(&device)? {
-        Contents::Blank => None,
-        Contents::Known(name) => Some(name),
-        Contents::Unknown { offset } => Some(format!("something unknown at offset {offset}")),
-    })
+    Ok(signature(&device)?.value())
 }
 
 /// Refuses what cannot work or would not fit: flash caches of too few pages, and databases larger than memory.

@@ -4,7 +4,7 @@
 //! crash, [`FaultyDevice::after_crash`] gives the durable image with any subset of the unsynced sectors: the same crash
 //! can be looked at with many survivals.
 //!
-//! What a failed sync as ext4 does it leaves behind is a third layer between the two: it can be read and is never durable.
+//! Between the two lies a third layer: writes whose sync failed as on ext4. They can be read and are never durable.
 //!
 //! Invariant: without a fault the device reads as if every write had been carried out; and a write that a successful sync
 //! followed is in every image after a crash (unless [`Fault::SyncLies`]).

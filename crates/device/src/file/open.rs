@@ -180,7 +180,7 @@ impl OpenFile {
             return Ok(());
         }
         fadvise(&self.file, 0, None, Advice::DontNeed)
-            .map_err(|error| self.error("read", 0, self.geometry.capacity_bytes, error))
+            .map_err(|error| self.error("drop of the cached copy", 0, self.geometry.capacity_bytes, error))
     }
 
     pub fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {

@@ -10,6 +10,7 @@
 
 use super::{LabelState, read_label};
 use crate::TierError;
+use crate::api::Binding;
 use entresol_core::mutant;
 use entresol_device::Device;
 use entresol_format::Uuid;
@@ -36,6 +37,22 @@ pub(crate) fn new_uuid() -> Uuid {
     Uuid::from_random(random(), random())
 }
 
+/// What the label of `disk` says; `None` if it has none that can be read. Nothing is opened or written.
+///
+/// # Errors
+/// If the disk as a whole cannot be read.
+pub fn disk_binding(disk: &dyn Device) -> Result<Option<Binding>, TierError> {
+    Ok(match read_label(disk)? {
+        LabelState::Valid(label) => Some(of_label(&label)),
+        LabelState::Blank | LabelState::Unreadable(_) => None,
+    })
+}
+
+/// The binding that a label records.
+pub(super) fn of_label(label: &Label) -> Binding {
+    Binding { disk: label.disk, log: label.log, session: label.session }
+}
+
 /// The label of `disk`, whose pages must have `page_bytes`.
 pub(crate) fn expect_label(disk: &dyn Device, page_bytes: u32) -> Result<Label, TierError> {
     let label = match read_label(disk)? {
@@ -60,6 +77,11 @@ pub(crate) fn expect_label(disk: &dyn Device, page_bytes: u32) -> Result<Label, 
     Ok(label)
 }
 
+/// Whether an open was cut off after it had written its epoch to the superblocks, and before the disk's label had it.
+pub(crate) fn is_cut_off(superblock: &Superblock, label: &Label) -> bool {
+    superblock.epoch == label.epoch + 1 && !superblock.begun
+}
+
 /// Why the cache does not belong to the disk, if so.
 pub(crate) fn foreign(superblock: &Superblock, label: &Label) -> Option<String> {
     let cache = superblock.cache;
@@ -78,8 +100,8 @@ pub(crate) fn foreign(superblock: &Superblock, label: &Label) -> Option<String> 
             superblock.epoch, label.epoch
         ));
     }
-    let cut_off = superblock.epoch == label.epoch + 1 && (!superblock.begun || mutant!("begun-not-checked"));
-    if superblock.epoch > label.epoch && !cut_off {
+    let believed = mutant!("begun-not-checked") && superblock.epoch == label.epoch + 1;
+    if superblock.epoch > label.epoch && !is_cut_off(superblock, label) && !believed {
         return Some(format!(
             "cache {cache} on the flash device is of epoch {}, its disk of epoch {}: the disk is an older state",
             superblock.epoch, label.epoch

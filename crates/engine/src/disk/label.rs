@@ -54,12 +54,10 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
 /// follows relies on them, and whichever is lost later, the other one says the same.
 pub(crate) fn write_label(disk: &dyn Device, label: &mut Label) -> Result<(), TierError> {
     let copies = if mutant!("one-label-copy-renewed") { 1 } else { COPIES };
-    let copy = |_| {
+    let copies = proved::copies(copies, |block| {
         label.sequence += 1;
-        let mut block = AlignedBuffer::new(BLOCK_BYTES);
-        label.encode(&mut block);
-        (label.offset(), block)
-    };
-    let copies: Vec<(u64, AlignedBuffer)> = (0..copies).map(copy).collect();
-    proved::write_copies(disk, &copies, false).map_err(disk_error)
+        label.encode(block);
+        label.offset()
+    });
+    proved::write_copies(disk, ("disk", "label"), &copies, false).map_err(disk_error)
 }

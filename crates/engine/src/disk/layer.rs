@@ -38,7 +38,7 @@ impl DiskLayer {
         Self::create_on(disk, page_bytes, false)
     }
 
-    /// As [`DiskLayer::create`]; with `overwrite`, over whatever lies there but a disk whose cache may hold newer pages.
+    /// As [`DiskLayer::create`]. With `overwrite`, only a disk whose cache may hold newer pages is refused.
     ///
     /// # Errors
     /// As [`DiskLayer::create`].
@@ -54,7 +54,7 @@ impl DiskLayer {
         }
         let mut label = binding::new_label(page_bytes);
         match read_label(&*disk)? {
-            LabelState::Blank => claim::disk(&*disk, overwrite)?,
+            LabelState::Blank | LabelState::Unreadable(_) => claim::disk(&*disk, overwrite)?,
             LabelState::Valid(old) => {
                 refuse_if_bound(&old)?;
                 if old.log != Uuid::NIL && !overwrite {
@@ -65,15 +65,6 @@ impl DiskLayer {
                     )));
                 }
                 label.sequence = old.sequence;
-            }
-            LabelState::Unreadable(_) if overwrite => {}
-            LabelState::Unreadable(why) => {
-                claim::disk(&*disk, overwrite)?;
-                return Err(TierError::Refused(format!(
-                    "the disk holds something that is no label that can be read ({why}): nothing was written; is it the right \
-                     device? If what lies there is not wanted any more, overwrite its first MiB with zeros, or ask for \
-                     it to be overwritten (`--overwrite`)"
-                )));
             }
         }
         write_label(&*disk, &mut label)?;

@@ -9,6 +9,7 @@ mod pages;
 mod staging;
 
 pub(crate) use behind::{WriteBehind, clean};
+pub use binding::disk_binding;
 pub(crate) use label::{LabelState, read_label, write_label};
 pub use layer::DiskLayer;
 pub(crate) use layer::open_unbound;

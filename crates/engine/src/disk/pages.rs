@@ -3,7 +3,7 @@
 //! Invariant: a page is not read back in an older version because a sync that fails has lost the last write of it.
 
 use super::staging::{BATCH, Staged};
-use super::{LabelState, read_label, write_label};
+use super::{LabelState, binding, read_label, write_label};
 use crate::api::Binding;
 use crate::syncs::Syncs;
 use crate::{TierError, points};
@@ -58,10 +58,15 @@ impl DiskPages {
 
     /// The label.
     pub(crate) fn label(&self) -> Result<Label, TierError> {
-        match read_label(&*self.device)? {
-            LabelState::Valid(label) => Ok(label),
-            _ => Err(TierError::Refused("the disk's label has become unreadable".to_owned())),
-        }
+        let why = match read_label(&*self.device)? {
+            LabelState::Valid(label) => return Ok(label),
+            LabelState::Blank => "it is blank".to_owned(),
+            LabelState::Unreadable(why) => why,
+        };
+        Err(TierError::Refused(format!(
+            "the disk's label was whole when the disk was opened, and no longer is ({why}): another program has written to the \
+             disk, or the disk fails; check it and restore the database from a backup"
+        )))
     }
 
     /// Changes the label durably.
@@ -74,8 +79,7 @@ impl DiskPages {
 
     /// See [`crate::Layer::binding`].
     pub(crate) fn binding(&self) -> Result<Binding, TierError> {
-        let Label { disk, log, session, .. } = self.label()?;
-        Ok(Binding { disk, log, session })
+        Ok(binding::of_label(&self.label()?))
     }
 
     /// See [`crate::Layer::bind_log`].

@@ -68,7 +68,7 @@ pub(super) struct DiskStaging {
     failure: Mutex<Option<TierError>>,
 }
 
-/// Tells whoever waits that a writer panics. (In a simulation a panic ends everything.)
+/// Records the failure of a writer that panics, and wakes all waiters. (In a simulation a panic ends everything.)
 struct PanicGuard<'a>(&'a DiskStaging);
 
 impl Drop for PanicGuard<'_> {
@@ -270,7 +270,7 @@ impl DiskStaging {
         }
     }
 
-    /// The first failure is everybody's.
+    /// Records `error` unless another failure came first, and wakes all waiters.
     fn fail(&self, error: TierError) {
         self.failure.lock().get_or_insert(error);
         self.writes.notify_all();

@@ -3,6 +3,7 @@
 
 use super::{newest, superblocks};
 use crate::buffer::AlignedBuffer;
+use crate::disk::binding::is_cut_off;
 use crate::disk::{DiskPages, LabelState, read_label};
 use crate::recover::{Reader, Scan, ScannedGroup, read_segment};
 use crate::tier::flash_error;
@@ -186,8 +187,7 @@ fn check_binding(
             ));
         }
     }
-    let cut_off = superblock.epoch == label.epoch + 1 && !superblock.begun;
-    if superblock.epoch != label.epoch && !cut_off {
+    if superblock.epoch != label.epoch && !is_cut_off(superblock, &label) {
         report
             .fault(format!("the flash is of epoch {}, the disk of epoch {}", superblock.epoch, label.epoch));
     }

@@ -21,7 +21,7 @@ const POISONED: u8 = 3;
 /// Ended by its owner.
 const CLOSED: u8 = 4;
 
-/// How a tier is. Invariant: the failure is there before anybody can see that the tier is poisoned.
+/// How a tier is. Invariant: the failure is recorded before the code says that the tier is poisoned.
 #[derive(Default)]
 pub(crate) struct State {
     code: AtomicU8,
@@ -45,7 +45,7 @@ impl State {
         let _ = self.code.compare_exchange(RUNNING, CLOSED, SeqCst, SeqCst);
     }
 
-    /// It cannot go on.
+    /// Records `failure`, and then marks the tier as poisoned.
     fn poison(&self, failure: TierError) {
         may_preempt();
         self.failure.lock().get_or_insert(failure);
@@ -118,7 +118,7 @@ impl Shared {
         }
     }
 
-    /// A background task panics: whoever waits for it is told. No I/O and no waiting, for a destructor calls this.
+    /// A background task panics: poisons the tier and wakes all waiters. Does no I/O and never waits: a destructor calls it.
     fn panicked(&self) {
         let region = self.region.try_lock();
         let unsaved = region
@@ -129,7 +129,7 @@ impl Shared {
         self.wake_all();
     }
 
-    /// Whoever waits for anything looks again.
+    /// Wakes all waiters: each looks again at what it waits for.
     pub(crate) fn wake_all(&self) {
         self.writes.notify_all();
         self.chores.notify_all();

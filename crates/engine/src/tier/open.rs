@@ -79,12 +79,11 @@ pub(crate) fn create(
     options.validate()?;
     check_size(&*flash, &options.layout())?;
     let label = match read_label(&*disk)? {
-        LabelState::Blank => {
+        LabelState::Blank | LabelState::Unreadable(_) => {
             claim::disk(&*disk, options.overwrite)?;
             new_label(options.page_bytes)
         }
-        LabelState::Unreadable(_) if options.overwrite => new_label(options.page_bytes),
-        _ => expect_label(&*disk, options.page_bytes)?,
+        LabelState::Valid(_) => expect_label(&*disk, options.page_bytes)?,
     };
     if label.dirty_possible {
         points::CREATE_REFUSED_DISK.reach();

@@ -12,7 +12,7 @@ use super::shared::{Shared, flash_error};
 use crate::buffer::AlignedBuffer;
 use crate::{TierError, points, proved, unreadable};
 use entresol_core::{Position, mutant};
-use entresol_device::Device;
+use entresol_device::{Device, write_proved};
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_format::{BLOCK_BYTES, BlockFault};
 use entresol_runtime::sync::Mutex;
@@ -75,24 +75,25 @@ impl Superblocks {
     }
 }
 
+/// Names in the error of a write that is not found afterwards.
+const NAMES: (&str, &str) = ("flash", "superblock");
+
 /// Writes `superblock` durably to its place on `flash`, and reads it back.
 pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> Result<(), TierError> {
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
     superblock.encode(&mut block);
-    proved::write(flash, superblock.offset(), &block).map_err(flash_error)
+    write_proved(flash, NAMES, superblock.offset(), &block).map(drop).map_err(flash_error)
 }
 
 /// Writes `superblock` to all places, so that whichever copy survives says the same. Raises its sequence.
 pub(crate) fn write_all_copies(flash: &dyn Device, superblock: &mut Superblock) -> Result<(), TierError> {
     let copies = if mutant!("one-superblock-copy-renewed") { 1 } else { COPIES };
-    let copy = |_| {
+    let copies = proved::copies(copies, |block| {
         superblock.sequence += 1;
-        let mut block = AlignedBuffer::new(BLOCK_BYTES);
-        superblock.encode(&mut block);
-        (superblock.offset(), block)
-    };
-    let copies: Vec<(u64, AlignedBuffer)> = (0..copies).map(copy).collect();
-    proved::write_copies(flash, &copies, true).map_err(flash_error)
+        superblock.encode(block);
+        superblock.offset()
+    });
+    proved::write_copies(flash, NAMES, &copies, true).map_err(flash_error)
 }
 
 /// The refusal to overwrite a cache that another disk than `disk` needs.

@@ -6,7 +6,7 @@ use crate::bench::image::{self, PAGE_BYTES, store_options};
 use crate::bench::rig::Rig;
 use crate::config::{RealPaths, System};
 use anyhow::Context;
-use entresol_device::{Device, FileOptions, OpenDevice, open_device};
+use entresol_device::{BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Device, FileOptions, OpenDevice, open_device};
 use entresol_store::{Options, Replacement};
 use entresol_tpcc::LoadConfig;
 use parking_lot::Mutex;
@@ -14,9 +14,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Bytes at the start and at the end of a device that are zeros if it is blank (`entresol_device::signature`).
-const WIPED_BYTES: [u64; 2] = [1 << 20, 64 << 10];
 
 /// What a store on real files is made of. A worker process and its parent describe the same store with it.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,11 +90,11 @@ impl RealStore {
     }
 }
 
-/// Makes a device hold nothing.
+/// Makes a device blank.
 fn wipe(device: &dyn Device) -> anyhow::Result<()> {
     let capacity = device.geometry().capacity_bytes;
-    let zeros = vec![0; WIPED_BYTES[0].min(capacity) as usize];
-    let end = &zeros[..WIPED_BYTES[1].min(capacity) as usize];
+    let zeros = vec![0; BLANK_HEAD_BYTES.min(capacity) as usize];
+    let end = &zeros[..BLANK_TAIL_BYTES.min(capacity) as usize];
     let wiped = device.write(0, &zeros).and_then(|()| device.write(capacity - end.len() as u64, end));
     wiped.and_then(|()| device.sync()).context("wiping a device")
 }

@@ -1,16 +1,14 @@
 //! Reading and writing the two blocks of the master record.
 //!
-//! Each write is made durable, read back and compared: if the device had lost it, an older state would count silently at
-//! the next restart. A write that reads back otherwise is repeated once.
+//! Each write of a master record is proved ([`write_proved`]): if the device had lost it, the next restart would silently
+//! build on an older state.
 
 use super::master::{Block, Master, other_version};
 use crate::{StoreError, points};
-use entresol_device::{Device, DeviceError, Io};
+use entresol_device::{Device, Io, write_proved};
 
 /// Distance of the two blocks.
 const BLOCK_STEP: u64 = 4096;
-/// Times that a block is written before its device counts as failed.
-const ATTEMPTS: u32 = 2;
 
 impl Master {
     /// The newest master record of a log device; `None` if there is none. A damaged or unreadable block is a damaged copy:
@@ -62,26 +60,10 @@ impl Master {
         let mut block = vec![0; self.sector as usize];
         self.encode(&mut block);
         let offset = self.sequence % 2 * BLOCK_STEP;
-        let mut found = vec![0; block.len()];
-        let mut why = String::new();
-        for _ in 0..ATTEMPTS {
-            device.write(offset, &block)?;
-            device.sync()?;
-            match device.read(offset, &mut found) {
-                Ok(()) if found == block => return Ok(()),
-                Ok(()) => why = "the write and its sync succeeded, and other bytes are read back".into(),
-                Err(error) if error.is_unreadable() => why = format!("written and synced, then: {error}"),
-                Err(error) => return Err(error.into()),
-            }
+        if write_proved(device, ("log", "master record"), offset, &block)? > 1 {
             points::MASTER_WRITTEN_AGAIN.reach();
         }
-        Err(StoreError::Log(DeviceError::Io {
-            device: "log".into(),
-            operation: "write of the master record",
-            offset,
-            length: block.len() as u64,
-            reason: format!("{why}; tried {ATTEMPTS} times"),
-        }))
+        Ok(())
     }
 
     /// Writes it over both blocks, one after the other.

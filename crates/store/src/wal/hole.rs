@@ -12,7 +12,7 @@
 //!    it has [`super::log::PART_BYTES`], and the longest record has [`RECORD_BYTES_MAX`].
 //! 2. Its first record claims this boundary, which is beyond X.
 //!
-//! Damage of the last part is told only if the master record claims it (a clean shutdown ends so), or by a page on disk
+//! Damage of the last part is noticed only if the master record claims it (a clean shutdown ends so), or by a page on disk
 //! whose LSN is beyond the log's end (the buffer pool refuses such pages).
 //!
 //! The place may be unreadable: a power failure can leave unreadable sectors of a torn flush. But if nothing can be read

@@ -62,7 +62,7 @@ struct Tail {
     start: u64,
     /// LSN of the first byte of the buffer's last part. What is before is durable before that part is written.
     part: u64,
-    /// Where the buffer's parts begin, but for its first.
+    /// Offsets in the buffer at which its parts begin, without the first part.
     parts: Vec<usize>,
     epoch: u32,
     redo_point: Lsn,

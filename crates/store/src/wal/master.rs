@@ -87,8 +87,8 @@ impl Master {
         let master = Self::read(device)?.ok_or_else(|| {
             StoreError::Config("the log device holds no log of a store; create the store first".into())
         })?;
-        let of_the_day = Self::sector_for(device.geometry());
-        if of_the_day > master.sector {
+        let needed = Self::sector_for(device.geometry());
+        if needed > master.sector {
             let Geometry { sector_bytes, physical_bytes, .. } = device.geometry();
             return Err(StoreError::Config(format!(
                 "the log was created for sectors of {} bytes; its device has sectors of {sector_bytes} bytes and writes units of {physical_bytes}: copy the log to a device with sectors and units of at most {} bytes",

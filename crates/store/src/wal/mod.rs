@@ -13,7 +13,7 @@
 //! 1. A record's LSN is its byte position in the endless stream of log bytes; it lies at `LOG_START + (lsn + shift) mod area`.
 //! 2. One flush is under way at a time and each starts on a sector boundary, the rest of the last sector being zeros. So a
 //!    sector that holds durable records is never written again, and no torn write can harm them. "Sector" is the unit that
-//!    the master record names since the log was created, whatever the device of the day has.
+//!    the master record has named since the log was created, not that of the device on which the log is opened.
 //! 3. The end of the log is the first place where no record with the right LSN, checksum and epoch is found. The epoch
 //!    grows with each restart, so that leftovers after the end are never taken for records. If something proves that the
 //!    log was durable beyond this place, the log is damaged and refused ([`hole`]).

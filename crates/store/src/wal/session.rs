@@ -1,7 +1,7 @@
 //! Sessions: which state of the disk goes with which state of the log.
 //!
 //! The disk's label and the log's master record name each other. Both count *sessions*: each creation and each open
-//! begins one. So a log with the disk of another database, and an older copy of one with the newer other, are told.
+//! begins one. This shows that a log and a disk are of different databases, or that one of them is an older copy.
 //!
 //! A new session begins like this; the numbers are sessions:
 //!

@@ -13,7 +13,7 @@ use entresol_engine::{
 };
 use entresol_format::page;
 use entresol_runtime::sim::{SimConfig, Simulation};
-use entresol_store::{Options, Parts, Store};
+use entresol_store::{Options, Parts, Store, Table};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -34,6 +34,19 @@ impl Rng {
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
+}
+
+/// Loads `rows` rows of 200 zeros, numbered from 0 on by their keys, and makes a checkpoint.
+pub fn load_zeros(store: &Store, table: Table, rows: u32) {
+    let mut row = 0u32;
+    let mut next = |key: &mut Vec<u8>, value: &mut Vec<u8>| {
+        key.extend_from_slice(&row.to_be_bytes());
+        value.extend_from_slice(&[0; 200]);
+        row += 1;
+        row <= rows
+    };
+    store.bulk_load(table, 0.9, &mut next).unwrap();
+    store.checkpoint().unwrap();
 }
 
 /// Counts operations of log and layer; halts the simulation at one of them.

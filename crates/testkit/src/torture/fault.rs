@@ -62,6 +62,16 @@ pub enum FaultKind {
     LogFull,
 }
 
+/// Faults that the device reports when they happen.
+pub(super) const LOUD: [Fault; 6] = [
+    Fault::ReadError,
+    Fault::WriteError,
+    Fault::NoSpace,
+    Fault::SyncError,
+    Fault::SyncErrorLosingWrites,
+    Fault::SyncErrorKeepingPages,
+];
+
 impl FaultKind {
     /// All kinds.
     pub const ALL: [FaultKind; 27] = [

@@ -3,7 +3,7 @@
 //! Invariant: what happens in a run depends on its script alone. So a script can be shortened, and what is left replayed.
 
 use super::cache::Cache;
-use super::fault::FaultKind;
+use super::fault::{FaultKind, LOUD};
 use super::target::Target;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::Fault;
@@ -243,23 +243,15 @@ fn draw_trouble(rng: &mut Rng, shape: &Shape, is_last: bool) -> Trouble {
         let (device, fault) = ("disk", Fault::SyncErrorLosingWrites);
         return Trouble { device, fault, at, forever: false, disk_too: false };
     }
-    let loud = [
-        Fault::ReadError,
-        Fault::WriteError,
-        Fault::NoSpace,
-        Fault::SyncError,
-        Fault::SyncErrorLosingWrites,
-        Fault::SyncErrorKeepingPages,
-    ];
     let silent =
         [Fault::LostWrite, Fault::MisdirectedWrite, Fault::DuplicatedWrite, Fault::BitRot, Fault::Death];
     // After a silent fault anything may be missing for ever, so it comes last. Only flash is guarded against them.
     let (device, fault) = match is_last && rng.below(2) == 0 {
         true => ("flash", one(rng, &silent)),
-        false => (one(rng, &["flash", "flash", "disk"]), one(rng, &loud)),
+        false => (one(rng, &["flash", "flash", "disk"]), one(rng, &LOUD)),
     };
     // A flash that loses all writes from some moment on is an older state of itself, and nothing on it can tell.
-    let forever = loud.contains(&fault) && rng.below(3) == 0;
+    let forever = LOUD.contains(&fault) && rng.below(3) == 0;
     let ends = fault == Fault::Death || forever && device == "flash" && fault != Fault::ReadError;
     let disk_too = ends && rng.below(4) == 0;
     Trouble { device, fault, at: range(rng, 1, 160), forever, disk_too }

@@ -4,7 +4,7 @@
 use super::StoreRun;
 use crate::life::{Life, prepare};
 use crate::machine::Machine;
-use crate::torture::fault::FaultKind;
+use crate::torture::fault::{FaultKind, LOUD};
 use crate::torture::judge::simulate;
 use crate::torture::report::Tally;
 use crate::torture::run::Found;
@@ -20,15 +20,6 @@ use std::time::Duration;
 const LIVES: u64 = 4;
 /// Longest time that a request takes on either side.
 const LATENCY_MAX: Duration = Duration::from_micros(40);
-
-const LOUD: [Fault; 6] = [
-    Fault::ReadError,
-    Fault::WriteError,
-    Fault::NoSpace,
-    Fault::SyncError,
-    Fault::SyncErrorLosingWrites,
-    Fault::SyncErrorKeepingPages,
-];
 
 impl StoreRun {
     pub(super) fn ailing(&self, tally: &mut Tally) -> Result<(), Found> {

@@ -189,6 +189,29 @@ pub(super) fn is_reported(why: &str) -> bool {
 }
 
 #[cfg(test)]
+impl DamagedFlash {
+    /// Runs a chapter on one store for each of `seeds` seeds: the systems take turns, with one to four clients. Panics at the
+    /// first thing that is wrong.
+    pub(super) fn each_seed(
+        systems: &[System],
+        seeds: u64,
+        frames: usize,
+        chapter: impl Fn(DamagedFlash, &mut Tally) -> Result<(), Found>,
+    ) -> Tally {
+        let mut tally = Tally::default();
+        for seed in 0..seeds {
+            let system = systems[seed as usize % systems.len()];
+            let bank = Bank { clients: 1 + (seed / 4 % 4) as u32, frames, ..Bank::default() };
+            let damaged = DamagedFlash { system, bank, seed, transactions: 24, kinds: DamagedFlash::ALL };
+            if let Err(found) = chapter(damaged, &mut tally) {
+                panic!("{system}, seed {seed}: {}", found.message);
+            }
+        }
+        tally
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use entresol_core::PolicyKind;
@@ -197,22 +220,13 @@ mod tests {
     /// had taken the places of.
     #[test]
     fn damaged_flash_costs_nothing_that_is_not_named() {
-        let mut tally = Tally::default();
-        for seed in 0..SEEDS {
-            let systems = [
-                System::Cached(PolicyKind::FaceGsc),
-                System::Cached(PolicyKind::FaceGr),
-                System::Cached(PolicyKind::Face),
-                System::WriteThrough(PolicyKind::FaceGsc),
-            ];
-            let system = systems[seed as usize % 4];
-            let bank = Bank { clients: 1 + (seed / 4 % 4) as u32, frames: MIN_FRAMES, ..Bank::default() };
-            let kinds = DamagedFlash::ALL;
-            let damaged = DamagedFlash { system, bank, seed, transactions: 24, kinds };
-            if let Err(found) = damaged.run(&mut tally) {
-                panic!("{system}, seed {seed}: {}", found.message);
-            }
-        }
+        let systems = [
+            System::Cached(PolicyKind::FaceGsc),
+            System::Cached(PolicyKind::FaceGr),
+            System::Cached(PolicyKind::Face),
+            System::WriteThrough(PolicyKind::FaceGsc),
+        ];
+        let tally = DamagedFlash::each_seed(&systems, SEEDS, MIN_FRAMES, |damaged, tally| damaged.run(tally));
         assert!(tally.faults_detected > 0 && tally.states() > 20 * SEEDS, "{tally:?}");
     }
 

@@ -1,7 +1,8 @@
-//! Power fails, the flash loses or changes something without a word or not, and the cache is detached: power may fail in that,
-//! too. Then the store is opened on the disk alone. All that was acknowledged is there, or the detach was refused with a
-//! sentence that names the damage. Notes of what was durable on flash prove nothing then.
+//! Power fails, the flash may be damaged silently, and the cache is detached. Power may fail during the detach, too. Then the
+//! store is opened on the disk alone. All acknowledged changes are there, or the detach was refused with a sentence that names
+//! the damage. Notes of pages that were durable on flash prove nothing then.
 
+use super::SENTENCE;
 use super::damaged::{DamagedFlash, is_reported};
 use crate::life::{Life, finished, simulation};
 use crate::machine::{Devices, Machine, Media};
@@ -138,9 +139,6 @@ impl Detached {
     }
 }
 
-/// A refusal that is shorter says nothing.
-const SENTENCE: usize = 20;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,23 +147,16 @@ mod tests {
     /// Redo believed notes that named flash, though it ran on the disk alone.
     #[test]
     fn a_detached_cache_costs_no_committed_row() {
-        let mut tally = Tally::default();
-        for seed in 0..SEEDS {
-            let systems = [
-                System::Cached(PolicyKind::FaceGsc),
-                System::Cached(PolicyKind::FaceGr),
-                System::Cached(PolicyKind::Face),
-                System::Cached(PolicyKind::Lc),
-                System::WriteThrough(PolicyKind::FaceGsc),
-            ];
-            let system = systems[seed as usize % systems.len()];
-            let bank = Bank { clients: 1 + (seed / 4 % 4) as u32, ..Bank::default() };
-            let kinds = DamagedFlash::ALL;
-            let damaged = DamagedFlash { system, bank, seed, transactions: 24, kinds };
-            if let Err(found) = (Detached { damaged }).run(&mut tally) {
-                panic!("{system}, seed {seed}: {}", found.message);
-            }
-        }
+        let systems = [
+            System::Cached(PolicyKind::FaceGsc),
+            System::Cached(PolicyKind::FaceGr),
+            System::Cached(PolicyKind::Face),
+            System::Cached(PolicyKind::Lc),
+            System::WriteThrough(PolicyKind::FaceGsc),
+        ];
+        let tally = DamagedFlash::each_seed(&systems, SEEDS, Bank::default().frames, |damaged, tally| {
+            Detached { damaged }.run(tally)
+        });
         assert!(tally.restarts > SEEDS && tally.faults_detected > 0, "{tally:?}");
     }
 

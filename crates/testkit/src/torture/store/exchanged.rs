@@ -3,6 +3,7 @@
 //! Disk and log of different moments are refused with a sentence. A flash that does not fit is refused, or is of no
 //! importance: then all rows of disk and log are there.
 
+use super::SENTENCE;
 use crate::life::{Life, prepare};
 use crate::machine::{Machine, Media};
 use crate::torture::fault::FaultKind;
@@ -23,8 +24,6 @@ type Oracle = <Bank as Workload>::Oracle;
 const COMBINATIONS: usize = 12;
 /// Bytes between the two blocks of the log's master record.
 const MASTER_STRIDE: u64 = 4096;
-/// A refusal that is shorter says nothing.
-const SENTENCE: usize = 20;
 
 /// What stands in the place of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -42,6 +42,8 @@ pub(crate) use media::SickMedia;
 pub(crate) use scarce::Scarce;
 pub(super) use shrink::shrink;
 
+/// Bytes of a refusal: a shorter one does not say what is wrong.
+const SENTENCE: usize = 20;
 /// States of a run's campaign, about.
 const CRASHES: u64 = 20;
 
