@@ -41,7 +41,7 @@ impl Files {
     }
 
     /// A new, empty store. Files that hold anything of value are refused, unless [`Options::overwrite`] is set. A refusal
-    /// leaves the contents of all files as they are.
+    /// leaves the contents of all files as they are, but files may have been created, or grown with zeros.
     ///
     /// # Errors
     /// If a file holds something of value; if one cannot be opened, is in use or cannot grow; if a flash cache holds the only
