@@ -3,7 +3,7 @@
 use crate::blank::refuse_unless_free;
 use crate::{Options, Parts, RestartReport, Store, StoreError};
 use entresol_core::PolicyKind;
-use entresol_device::{Device, FileOptions, OpenDevice, open_device};
+use entresol_device::{Contents, Device, FileOptions, OpenDevice, held, open_device};
 use entresol_engine::{DiskLayer, FlashTier, Layer, TierError, TierOptions, disk_binding};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,13 +41,16 @@ impl Files {
     }
 
     /// A new, empty store. Files that hold anything of value are refused, unless [`Options::overwrite`] is set. A refusal
-    /// leaves the contents of all files as they are, but files may have been created, or grown with zeros.
+    /// leaves all files as they are, except that empty ones may have been created, and blank ones grown.
     ///
     /// # Errors
     /// If a file holds something of value; if one cannot be opened, is in use or cannot grow; if a flash cache holds the only
     /// copy of some page; if options are out of range.
     pub fn create(&self, options: Options) -> Result<OpenFiles, StoreError> {
         options.check()?;
+        if !options.overwrite {
+            self.refuse_growth()?;
+        }
         let Devices { disk, log, flash, notices } = self.devices()?;
         let overwrite = options.overwrite;
         // Making the layer writes the disk's label and the flash. What `Store::create` refuses has to be refused before.
@@ -82,6 +85,25 @@ impl Files {
         let (store, restart) = Store::open(Parts { layer, log }, options)?;
         notices.extend(restart.notice());
         Ok(OpenFiles { store, restart, notices })
+    }
+
+    /// Refuses files that would grow and hold something: a file that is too short is none of ours, and growing changes it.
+    fn refuse_growth(&self) -> Result<(), StoreError> {
+        let flash = self.flash.iter().map(|(path, bytes, _)| ("flash device", path, *bytes));
+        let files = [("disk", &self.disk.0, self.disk.1), ("log device", &self.log.0, self.log.1)];
+        for (role, path, bytes) in files.into_iter().chain(flash) {
+            if !path.is_file() || path.metadata().is_ok_and(|metadata| metadata.len() >= bytes) {
+                continue;
+            }
+            if let Some(value) = held(path)? {
+                return Err(StoreError::Config(format!(
+                    "{}: {}",
+                    path.display(),
+                    Contents::refusal(role, &value)
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn devices(&self) -> Result<Devices, StoreError> {

@@ -106,6 +106,15 @@ fn a_refused_create_leaves_the_database_as_it_is() {
     let others_log = Files::new(folder.0.join("new disk"), 16 * MIB, folder.0.join("log"), 8 * MIB);
     refused(&others_log, options(4096), "of another database");
     assert!(std::fs::read(folder.0.join("new disk")).unwrap().iter().all(|byte| *byte == 0));
+    // A file that is too short is not grown.
+    for name in ["disk", "log", "flash"] {
+        let letter = folder.0.join("letter");
+        std::fs::write(&letter, "Dear reader").unwrap();
+        let path = |of: &str| if of == name { letter.clone() } else { folder.0.join(format!("other {of}")) };
+        let files = Files::new(path("disk"), 16 * MIB, path("log"), 8 * MIB);
+        refused(&files.with_flash(path("flash"), 32 * MIB, PolicyKind::FaceGsc), options(4096), "11 bytes");
+        assert_eq!(std::fs::read(&letter).unwrap(), b"Dear reader");
+    }
     // What is wrong with the options is said first, too.
     let over = |options| Options { overwrite: true, ..options };
     refused(&cached, over(Options { frames: 1, ..options(4096) }), "frames");

@@ -4,7 +4,7 @@ use crate::args::{FragmentArgs, MachineArgs};
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use entresol_core::Config;
-use entresol_device::{DeviceError, FileDevice, FileOptions, signature};
+use entresol_device::held;
 use entresol_lab::bench;
 use entresol_lab::config::{BenchConfig, RealPaths, Run, System, Warmup};
 use entresol_lab::replay::FragmentKnobs;
@@ -107,20 +107,6 @@ fn usable(option: &str, path: &Path, overwrite: bool) -> Result<PathBuf, Failure
         None => Ok(place),
         Some(what) => Err(refuse(format!("holds {what}; give another path, or --overwrite to lose it"))),
     }
-}
-
-/// What would be lost with the content of `place`; `None`: nothing.
-fn held(place: &Path) -> Result<Option<String>, DeviceError> {
-    let is_file = place.is_file();
-    let bytes = place.metadata().map_or(0, |metadata| metadata.len());
-    if is_file && bytes == 0 {
-        return Ok(None);
-    }
-    if is_file && !bytes.is_multiple_of(512) {
-        return Ok(Some(format!("something of {bytes} bytes that is no device")));
-    }
-    let device = FileDevice::open(place, FileOptions { is_direct_wanted: false, ..FileOptions::existing() })?;
-    Ok(signature(&device)?.value())
 }
 
 /// Refuses what cannot work or would not fit: flash caches of too few pages, and databases larger than memory.
