@@ -55,7 +55,7 @@ impl StoreRun {
 }
 
 impl Scarce {
-    /// One of it, in one of eight runs: each takes as long as all other chapters together.
+    /// One of the three, in three of 24 runs: each takes as long as all other chapters together.
     pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
         match self.seed % 24 {
             0 => self.small_disk(tally),
