@@ -16,8 +16,9 @@ use super::{FIRST_LSN, LOG_START, RecordHeader, RecordKind};
 use crate::log_room::{Ledger, Room};
 use crate::{StoreError, TxnId};
 use entresol_core::{Lsn, mutant};
-use entresol_device::Device;
+use entresol_device::{Device, DeviceError};
 use entresol_engine::Uuid;
+use entresol_runtime::is_simulated;
 use entresol_runtime::sync::{Condvar, Mutex};
 use parking_lot::Mutex as TinyMutex;
 use std::sync::Arc;
@@ -95,6 +96,21 @@ struct Turn {
     /// Empty; changes places with the tail's.
     spare: Vec<u8>,
     master: Master,
+}
+
+/// Who has the turn and panics takes it away for good: the log has failed for all who wait for it. (In a simulation a panic
+/// ends everything.)
+struct PanicGuard<'a>(&'a Wal);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !is_simulated() {
+            let reason = "a task panicked while it wrote the log".to_owned();
+            let failed = DeviceError::Dead { device: "log".to_owned(), reason };
+            self.0.flusher.lock().failed = Some(StoreError::Log(failed));
+            self.0.flushed.notify_all();
+        }
+    }
 }
 
 /// Where a restart goes on in a log.
@@ -320,7 +336,9 @@ impl Wal {
             }
         };
         drop(flusher);
+        let guard = PanicGuard(self);
         let result = work(&mut turn);
+        drop(guard);
         let mut flusher = self.flusher.lock();
         flusher.turn = Some(turn);
         flusher.failed = result.as_ref().err().cloned();
