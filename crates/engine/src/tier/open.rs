@@ -18,7 +18,7 @@ use entresol_core::{Directory, Partition, Placement, PolicyKind, Position, mutan
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
-use entresol_format::losses::Losses;
+use entresol_format::losses::{Loss, Losses};
 use entresol_format::superblock::{Mode, POSITIONS_OF_AN_OPEN, Superblock};
 use entresol_runtime::now;
 use entresol_runtime::sync::Semaphore;
@@ -112,6 +112,9 @@ pub(crate) fn format(
     label.epoch += 1;
     label.cache = new_uuid();
     label.dirty_possible = options.dirty_possible();
+    // What a database's log says of groups of earlier epochs was on another cache.
+    let mut losses = Losses::default();
+    losses.note(Loss { epoch: label.epoch, group: 0 });
     let mut superblock = Superblock {
         sequence,
         cache: label.cache,
@@ -136,7 +139,7 @@ pub(crate) fn format(
         session_rear: Position(0),
         segment_first: 0,
         segment_next: 0,
-        losses: Losses::default(),
+        losses,
     };
     claim::erase_fragment_marks(&*flash)?;
     // All four copies: none of an older cache may stay.
