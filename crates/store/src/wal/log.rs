@@ -203,7 +203,8 @@ impl Wal {
         master.write_both(&*device)?;
         bind(master.log, master.session)?;
         master.begun = true;
-        master.write(&*device)?;
+        // Both blocks: a session that has written must not pass for one that has not, whichever is lost later.
+        master.write_both(&*device)?;
         Ok(Wal::new(device, *master, start, found.oldest, found.redo_point))
     }
 

@@ -10,7 +10,7 @@
 //! | 0 | the state that an open finds | 7, begun | 7 |
 //! | 1 | both blocks of the master record: session 8, not begun | 8, not begun | 7 |
 //! | 2 | both copies of the disk's label: session 8 | 8, not begun | 8 |
-//! | 3 | master record: session 8, begun | 8, begun | 8 |
+//! | 3 | both blocks of the master record: session 8, begun | 8, begun | 8 |
 //! | 4 | only now records are appended | 8, begun | 8 |
 //!
 //! 1. Power fails after step 1. The log is one session ahead of the disk, and "not begun" tells that session 8 has written
@@ -22,7 +22,9 @@
 //!    and begins session 9; it does not use 8 again. So the copy is refused with any later disk. If session 8 were used
 //!    again, a disk of its end (8) would be accepted with the copy.
 //!
-//! 5. The newer copy of the label is damaged. If only that copy named session 8, the disk would pass for one of session 7:
+//! 5. A block of the master record is damaged. If the other one said "not begun" though records were appended, yesterday's disk
+//!    would be accepted with today's log. So step 3 writes both blocks before step 4.
+//! 6. The newer copy of the label is damaged. If only that copy named session 8, the disk would pass for one of session 7:
 //!    today's log would be refused and yesterday's accepted. So step 2 writes both copies.
 //!
 //! A new log begins with its master records erased. Then the label names the log and session 1, and then the first master

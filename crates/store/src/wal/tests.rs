@@ -192,6 +192,25 @@ fn a_record_whose_length_turns_to_zero_is_no_padding() {
     );
 }
 
+/// Whichever block is damaged later, an older disk does not pass for that of a session which has written nothing.
+#[test]
+fn both_blocks_say_that_a_session_has_begun() {
+    let (log, plan) = new_log();
+    let wal = create(log.clone(), 4096).unwrap();
+    let first = append(&wal, 1, b"checkpoint");
+    wal.flush(first).unwrap();
+    wal.set_checkpoint(first, first).unwrap();
+    let master = Master::read(&*log).unwrap().unwrap();
+    let wal = resume(log.clone(), master, wal.end(), first);
+    wal.flush(append(&wal, 2, b"of the new session")).unwrap();
+    for block in [0, 4096] {
+        let copy = device(log.after_crash(&Survival::None), &plan);
+        copy.flip_bit((block + 30) * 8);
+        let left = Master::read(&*copy).unwrap().unwrap();
+        assert_eq!((left.session, left.begun), (master.session + 1, true), "without the block at {block}");
+    }
+}
+
 /// Leftovers of an older life follow the end, and behind them is a sector that a power failure has torn.
 #[test]
 fn an_unreadable_sector_behind_leftovers_is_of_no_importance() {

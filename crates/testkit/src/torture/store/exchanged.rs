@@ -175,14 +175,9 @@ impl Shelf {
             Ok(None) => Err("power failed though no crash was planned".to_owned()),
             Ok(Some(_)) if fits.is_some() => Ok(Ok(())),
             Ok(Some(_)) => {
-                let known: Vec<_> = (0..4)
-                    .map(|moment| {
-                        let (_, disk, log) = session(moment);
-                        (disk, log)
-                    })
-                    .collect();
+                let known: Vec<_> = (0..self.moments.len()).map(session).collect();
                 Err(format!(
-                    "disk and log of different moments are opened; sessions of disk and log, newest first: {known:?}"
+                    "disk and log of different moments are opened; disks, their sessions and those of logs: {known:?}"
                 ))
             }
             Err(why) => match refusal(&why) {
