@@ -1,8 +1,11 @@
-//! Opening a real file or block device by the best means that the system offers.
+//! A real file or block device: opening it by the best means that the system offers, and what it holds.
 
-use crate::{Device, DeviceError, FileDevice, FileOptions, UringDevice};
+use crate::{Device, DeviceError, FileDevice, FileOptions, UringDevice, signature};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Every device has a multiple of so many bytes.
+const SECTOR_BYTES: u64 = 512;
 
 /// An open file or block device.
 pub struct OpenDevice {
@@ -31,4 +34,22 @@ pub fn open_device(path: impl AsRef<Path>, options: FileOptions) -> Result<OpenD
             Ok(OpenDevice { device: Arc::new(device), notices })
         }
     }
+}
+
+/// What would be lost with the content of the file or block device at `place`, as a noun phrase; `None`: nothing. The file stays
+/// as large as it is.
+///
+/// # Errors
+/// If it cannot be opened or read.
+pub fn held(place: &Path) -> Result<Option<String>, DeviceError> {
+    let is_file = place.is_file();
+    let bytes = place.metadata().map_or(0, |metadata| metadata.len());
+    if is_file && bytes == 0 {
+        return Ok(None);
+    }
+    if is_file && !bytes.is_multiple_of(SECTOR_BYTES) {
+        return Ok(Some(format!("something of {bytes} bytes that is no device")));
+    }
+    let device = FileDevice::open(place, FileOptions { is_direct_wanted: false, ..FileOptions::existing() })?;
+    Ok(signature(&device)?.value())
 }

@@ -20,7 +20,7 @@ mod signature;
 mod traits;
 mod uring;
 
-pub use best::{OpenDevice, open_device};
+pub use best::{OpenDevice, held, open_device};
 pub use error::DeviceError;
 pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Moment, Survival};
 pub use file::{FileDevice, FileOptions};
@@ -28,6 +28,6 @@ pub use memory::{BaseImage, ImageDevice, MemoryDevice};
 pub use model::ModelDevice;
 pub use profile::{Model, Profile, Scale, UnknownProfile};
 pub use proved::write_proved;
-pub use signature::{BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Contents, held, signature};
+pub use signature::{BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Contents, signature};
 pub use traits::{Counters, Device, Geometry, Io};
 pub use uring::UringDevice;

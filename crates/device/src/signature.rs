@@ -4,15 +4,12 @@
 //! Invariant: nothing here writes. [`Contents::Blank`] is said only of a device that is all zeros in its first MiB and its
 //! last 64 KiB, which were all readable. Offsets and magics are those of the programs' own format documents.
 
-use crate::{Device, DeviceError, FileDevice, FileOptions};
-use std::path::Path;
+use crate::{Device, DeviceError};
 
 /// Bytes at the start of a device that are zeros if it is blank.
 pub const BLANK_HEAD_BYTES: u64 = 1 << 20;
 /// Bytes at the end of a device that are zeros if it is blank.
 pub const BLANK_TAIL_BYTES: u64 = 64 << 10;
-/// Every device has a multiple of so many bytes.
-const SECTOR_BYTES: u64 = 512;
 /// Bytes read at once; what cannot be read is passed over piece by piece.
 const PIECE: usize = 4096;
 
@@ -124,24 +121,6 @@ struct Part {
     bytes: Vec<u8>,
     /// Offset on the device of the first piece that cannot be read.
     unreadable: Option<u64>,
-}
-
-/// What would be lost with the content of the file or block device at `place`, as a noun phrase; `None`: nothing. The file stays
-/// as large as it is.
-///
-/// # Errors
-/// If it cannot be opened or read.
-pub fn held(place: &Path) -> Result<Option<String>, DeviceError> {
-    let is_file = place.is_file();
-    let bytes = place.metadata().map_or(0, |metadata| metadata.len());
-    if is_file && bytes == 0 {
-        return Ok(None);
-    }
-    if is_file && !bytes.is_multiple_of(SECTOR_BYTES) {
-        return Ok(Some(format!("something of {bytes} bytes that is no device")));
-    }
-    let device = FileDevice::open(place, FileOptions { is_direct_wanted: false, ..FileOptions::existing() })?;
-    Ok(signature(&device)?.value())
 }
 
 impl Part {

@@ -5,7 +5,8 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, Mode, Source, TierError, TierOptions, check, flash_bytes,
+    DiskLayer, DurableGroup, FlashTier, Layer, Mode, Source, TierError, TierOptions, check, detach,
+    flash_bytes,
 };
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use std::sync::Arc;
@@ -363,4 +364,35 @@ fn what_is_not_ours_is_named_and_left_as_it_is() {
         drop(DiskLayer::create_on(ext4(&disk), PAGE as u32, true).unwrap());
         drop(DiskLayer::create(blank, PAGE as u32).unwrap());
     });
+}
+
+/// The log of a database may name groups of a cache that was detached. After a crash of the cache that follows, none of them
+/// passes for one of its groups.
+#[test]
+fn groups_of_a_detached_cache_are_not_on_the_next_one() {
+    for policy in [PolicyKind::FaceGsc, PolicyKind::Face] {
+        let options = small(policy, 160);
+        simulate(1, || {
+            let (flash, disk) = used(&options);
+            detach(flash, disk.clone()).unwrap();
+            let flash = memory(&options, PAGES).0;
+            let tier = open(&flash, &disk, &options);
+            write_all(&*tier, 3);
+            tier.checkpoint().unwrap();
+            drop(tier);
+            let tier = open(&flash, &disk, &options);
+            let survivors = tier.survivors().expect("groups survive with log placement");
+            // The epochs of this open's predecessor, and of the detached cache.
+            let [own, older] = [1, 2].map(|age| {
+                let epoch = survivors.epoch - age;
+                (0..survivors.rear)
+                    .filter(|number| survivors.have(DurableGroup { epoch, number: *number }))
+                    .count()
+            });
+            assert!(
+                own > 20 && older == 0,
+                "{policy:?}: {own} groups of its own, {older} of the other cache"
+            );
+        });
+    }
 }

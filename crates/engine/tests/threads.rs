@@ -3,11 +3,10 @@
 mod support;
 
 use entresol_core::{Directory, PageId, PolicyKind};
-use entresol_device::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
+use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
 use entresol_engine::{DiskLayer, FlashTier, Layer, TierError};
 use entresol_runtime::rng::Rng;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use support::{PAGE, build, load, memory, small, version, victim};
 
 const PAGES: u64 = 600;
@@ -77,31 +76,15 @@ fn every_policy_works_on_threads_and_comes_back() {
     }
 }
 
-/// Panics at the operation with this number, and at all after it.
-struct Panicking(MemoryDevice, AtomicU64);
-
-impl Device for Panicking {
-    fn geometry(&self) -> Geometry {
-        self.0.geometry()
-    }
-    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
-        let left = self.1.load(SeqCst);
-        assert!(left > 0, "a test wants this operation to panic");
-        self.1.store(left - 1, SeqCst);
-        self.0.run(batch)
-    }
-    fn sync(&self) -> Result<(), DeviceError> {
-        self.0.sync()
-    }
-    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
-        self.0.discard(offset, length)
-    }
-    fn drop_cached(&self) -> Result<(), DeviceError> {
-        self.0.drop_cached()
-    }
-    fn counters(&self) -> Counters {
-        self.0.counters()
-    }
+/// A device that panics at an operation, and at all after it, and its plan.
+fn panicking(memory: MemoryDevice) -> (Arc<FaultyDevice>, impl Fn(u64)) {
+    let plan = Arc::new(FaultPlan::none());
+    let device = Arc::new(FaultyDevice::new("panicking", memory, plan.clone()));
+    let panic_after = move |operations| {
+        let at = plan.operations() + operations;
+        plan.inject(Injection { at, device: None, fault: Fault::Panic, forever: true });
+    };
+    (device, panic_after)
 }
 
 #[test]
@@ -110,8 +93,9 @@ fn a_background_task_that_panics_leaves_nobody_waiting() {
     let (_, disk) = memory(&options, PAGES);
     load(disk.clone(), PAGES);
     let flash = MemoryDevice::new("flash", entresol_engine::flash_bytes(&options));
-    let flash = Arc::new(Panicking(flash, AtomicU64::new(60)));
+    let (flash, panic_after) = panicking(flash);
     let tier = FlashTier::create(flash, disk, options).unwrap();
+    panic_after(60);
     let evicted = (0..PAGES).map(|page| {
         let page = PageId(page);
         tier.evict(victim(page, 2, true, true), &build(page, 2))
@@ -126,7 +110,9 @@ fn a_disk_writer_that_panics_leaves_nobody_waiting() {
     let (_, disk) = memory(&small(PolicyKind::Face, 96), PAGES);
     load(disk.clone(), PAGES);
     let disk = Arc::into_inner(disk).expect("the layer was closed");
-    let layer = DiskLayer::open(Arc::new(Panicking(disk, AtomicU64::new(20))), PAGE as u32).unwrap();
+    let (disk, panic_after) = panicking(disk);
+    let layer = DiskLayer::open(disk, PAGE as u32).unwrap();
+    panic_after(20);
     let evicted = (0..PAGES).map(|page| {
         let page = PageId(page);
         layer.evict(victim(page, 2, true, true), &build(page, 2))

@@ -81,7 +81,6 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
         checkpoint = read_checkpoint(&mut scan, &master)?;
         history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
     }
-    let unreadable_end = history.unreadable_end;
     clear_behind(device, &master, history.end)?;
     pool.set_log_end(history.end);
     let analysed = entresol_runtime::now();
@@ -120,7 +119,7 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
         pages_fetched,
         pages_from_flash,
         losers,
-        unreadable_end,
+        unreadable_end: history.unreadable_end,
     };
     Ok((core, report))
 }

@@ -38,6 +38,8 @@ pub enum Fault {
     BitRot,
     /// The device is gone: it refuses everything from then on.
     Death,
+    /// The device's own mistake: the thread that asks it panics.
+    Panic,
 }
 
 /// The kinds of operations.
@@ -52,7 +54,7 @@ pub(super) enum Operation {
 impl Fault {
     fn suits(self, operation: Operation) -> bool {
         match self {
-            Fault::Crash | Fault::Death => true,
+            Fault::Crash | Fault::Death | Fault::Panic => true,
             Fault::ReadError | Fault::BitRot => operation == Operation::Read,
             Fault::SyncError
             | Fault::SyncErrorLosingWrites
@@ -190,6 +192,8 @@ impl FaultPlan {
             state.injections.remove(index);
         }
         state.crashed |= fault == Fault::Crash;
+        drop(state);
+        assert!(fault != Fault::Panic, "{device} panics at operation {number}, as the fault plan says");
         Some(fault)
     }
 

@@ -151,7 +151,7 @@ impl FaultKind {
             Fault::MisdirectedWrite => FaultKind::MisdirectedWrite,
             Fault::DuplicatedWrite => FaultKind::DuplicatedWrite,
             Fault::BitRot => FaultKind::BitFlip,
-            Fault::Death => FaultKind::FlashDeath,
+            Fault::Death | Fault::Panic => FaultKind::FlashDeath,
         }
     }
 
