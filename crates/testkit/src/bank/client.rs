@@ -22,7 +22,7 @@ pub(super) struct Client {
 /// Most items that a long transaction changes.
 const LONG: u64 = 40;
 /// How often in a row a transaction may be run again.
-const TRIES: u32 = 20_000;
+const TRIES: u32 = 2000;
 
 /// Why a transaction did not get as far as its commit.
 enum Stop {

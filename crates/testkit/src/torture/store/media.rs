@@ -239,9 +239,8 @@ fn harm_log(rng: &mut Rng, device: &MemoryDevice) -> Option<Harm> {
             harm(FaultKind::BitFlip, format!("bit {bit} of the log, LSN {lsn}, flipped"), may_name)
         }
         _ => {
-            // As if nothing was ever written there. The log writes whole sectors of its own: none is lost in part.
-            let (lsn, at) = (lsn / log.sector * log.sector, log.place(lsn / log.sector * log.sector));
-            device.write(at, &vec![0; log.sector as usize]).expect("the log lies on its device");
+            // As long as nothing was ever written there.
+            device.write(at, &[0; 512]).expect("the log lies on its device");
             harm(FaultKind::LostWrite, format!("what was written at LSN {lsn} is lost"), may_name)
         }
     }
