@@ -28,6 +28,6 @@ pub use memory::{BaseImage, ImageDevice, MemoryDevice};
 pub use model::ModelDevice;
 pub use profile::{Model, Profile, Scale, UnknownProfile};
 pub use proved::write_proved;
-pub use signature::{BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Contents, signature};
+pub use signature::{BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Contents, FirstBlock, is_cut_off, signature};
 pub use traits::{Counters, Device, Geometry, Io};
 pub use uring::UringDevice;

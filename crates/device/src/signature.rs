@@ -119,8 +119,8 @@ const MAGICS_AT_END: &[Magic] = &[
 struct Part {
     offset: u64,
     bytes: Vec<u8>,
-    /// Offset on the device of the first piece that cannot be read.
-    unreadable: Option<u64>,
+    /// Offsets on the device of the pieces that cannot be read; in `bytes` they are zeros.
+    unreadable: Vec<u64>,
 }
 
 impl Part {
@@ -128,7 +128,7 @@ impl Part {
         let sector = u64::from(device.geometry().sector_bytes.max(1));
         let offset = offset / sector * sector;
         let length = end.saturating_sub(offset) / sector * sector;
-        let mut part = Part { offset, bytes: vec![0; length as usize], unreadable: None };
+        let mut part = Part { offset, bytes: vec![0; length as usize], unreadable: Vec::new() };
         let piece = PIECE.next_multiple_of(sector as usize);
         match device.read(offset, &mut part.bytes) {
             Err(error) if error.is_unreadable() => {}
@@ -139,7 +139,7 @@ impl Part {
             match device.read(offset, bytes) {
                 Err(error) if error.is_unreadable() => {
                     bytes.fill(0);
-                    part.unreadable.get_or_insert(offset);
+                    part.unreadable.push(offset);
                 }
                 read => read?,
             }
@@ -152,11 +152,44 @@ impl Part {
         at.and_then(|at| self.bytes.get(at..at + magic.len())).is_some_and(|found| found == magic)
     }
 
+    fn is_blank_but_for(&self, first: &FirstBlock) -> bool {
+        let at = first.offset as usize;
+        let Some(block) = self.bytes.get(at..at + FIRST_BLOCK_BYTES) else { return false };
+        let is_ours = self.unreadable == [first.offset] && block.iter().all(|byte| *byte == 0)
+            || self.unreadable.is_empty() && block.starts_with(&first.magic);
+        let around = [&self.bytes[..at], &self.bytes[at + FIRST_BLOCK_BYTES..]];
+        is_ours && around.iter().all(|bytes| bytes.iter().all(|byte| *byte == 0))
+    }
+
     /// Where something lies that is not zero, or may not be.
     fn used(&self) -> Option<u64> {
         let used = self.bytes.iter().position(|byte| *byte != 0).map(|at| self.offset + at as u64);
-        used.into_iter().chain(self.unreadable).min()
+        used.into_iter().chain(self.unreadable.first().copied()).min()
     }
+}
+
+/// The first block that a program of ours writes to a blank device, alone and durably before anything else.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstBlock {
+    /// Where it lies, in bytes.
+    pub offset: u64,
+    /// What it begins with.
+    pub magic: [u8; 8],
+}
+
+/// Bytes of such a block.
+const FIRST_BLOCK_BYTES: usize = 4096;
+
+/// Whether `device` is blank but for one of the blocks `first`, which cannot be read or begins with its magic: power failed
+/// while a program of ours began to use a blank device.
+///
+/// # Errors
+/// As [`signature`].
+pub fn is_cut_off(device: &dyn Device, first: &[FirstBlock]) -> Result<bool, DeviceError> {
+    let capacity = device.geometry().capacity_bytes;
+    let head = Part::read(device, 0, BLANK_HEAD_BYTES.min(capacity))?;
+    let tail = Part::read(device, capacity.saturating_sub(BLANK_TAIL_BYTES), capacity)?;
+    Ok(tail.used().is_none() && first.iter().any(|first| head.is_blank_but_for(first)))
 }
 
 /// Says what lies on `device`.
@@ -212,6 +245,29 @@ mod tests {
         sector[3..11].copy_from_slice(b"NTFS    ");
         sector[510..].copy_from_slice(b"\x55\xaa");
         assert_eq!(holding(0, &sector), Contents::Known("an NTFS file system".to_owned()));
+    }
+
+    #[test]
+    fn only_a_block_of_ours_on_a_blank_device_is_the_beginning_of_a_use() {
+        let first = FirstBlock { offset: 16 << 10, magic: *b"ENTRSUPR" };
+        let holds = |blocks: &[(u64, &[u8])], unreadable: &[u64]| {
+            let device = MemoryDevice::new("device", CAPACITY);
+            for (offset, bytes) in blocks {
+                let mut sector = [0; 512];
+                sector[..bytes.len()].copy_from_slice(bytes);
+                device.write(*offset, &sector).unwrap();
+            }
+            unreadable.iter().for_each(|offset| device.mark_unreadable(*offset, 512));
+            is_cut_off(&device, &[first]).unwrap()
+        };
+        assert!(holds(&[(16384, b"ENTRSUPR damaged")], &[]));
+        assert!(holds(&[], &[16384]) && holds(&[], &[16384 + 1024]));
+        assert!(!holds(&[(16384, b"something")], &[]) && !holds(&[], &[]));
+        assert!(!holds(&[], &[0]), "it may have been a partition table");
+        for elsewhere in [0, 512, 20480, BLANK_HEAD_BYTES - 512, CAPACITY - 512] {
+            assert!(!holds(&[(elsewhere, b"something")], &[16384]), "with something at {elsewhere}");
+            assert!(!holds(&[(16384, b"ENTRSUPR")], &[elsewhere]), "without what is at {elsewhere}");
+        }
     }
 
     #[test]

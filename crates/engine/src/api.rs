@@ -4,6 +4,7 @@
 use crate::TierError;
 use entresol_core::{Lsn, PageId};
 use entresol_format::Uuid;
+use entresol_format::label::Session;
 use entresol_format::losses::Losses;
 use std::sync::Weak;
 
@@ -36,8 +37,8 @@ pub struct Binding {
     pub disk: Uuid,
     /// The log of the database on it; [`Uuid::NIL`]: none was ever used with this disk.
     pub log: Uuid,
-    /// The newest session of that log in which this disk took part; sessions are counted from 1.
-    pub session: u64,
+    /// The newest session of that log in which this disk took part.
+    pub session: Session,
 }
 
 /// A page leaving DRAM, or written out by a checkpoint. Its log records are durable up to `lsn` before it is handed
@@ -96,7 +97,7 @@ pub trait Layer: Send + Sync {
     /// What the disk's label says, read from the disk.
     fn binding(&self) -> Result<Binding, TierError>;
     /// A session of the database begins: its label names `log` and `session`, durably, before this returns.
-    fn bind_log(&self, log: Uuid, session: u64) -> Result<(), TierError>;
+    fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError>;
     /// Counters since open.
     fn metrics(&self) -> TierMetrics;
     /// Ends background work after draining staging. The directory is made durable, so the next open is warm.

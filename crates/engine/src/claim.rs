@@ -1,21 +1,27 @@
 //! What a new cache or database may be put on: a blank device, or one of our own that was used for the same before.
 //!
 //! A wrong path must not destroy what lies there. A file system, a partition table, another store's disk or log is named
-//! and refused, and so is anything unknown, unless its owner says that it may go (`overwrite`).
+//! and refused, and so is anything unknown, unless its owner says that it may go (`overwrite`). If power failed while we
+//! began to use a blank device, our first block may be damaged or unreadable: such a device counts as blank.
 
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
+use crate::disk::disk_error;
 use crate::tier::flash_error;
 use crate::{points, unreadable};
-use entresol_device::{Contents, Device, DeviceError, signature};
-use entresol_format::{BLOCK_BYTES, fragments};
+use entresol_device::{Contents, Device, DeviceError, FirstBlock, is_cut_off, signature};
+use entresol_format::{BLOCK_BYTES, fragments, label, superblock};
 
 /// Refuses a flash device without a superblock of ours, if anything else lies on it.
 pub(crate) fn flash(device: &dyn Device, overwrite: bool) -> Result<(), TierError> {
     if overwrite || fragment_marks(device)?.contains(&true) {
         return Ok(());
     }
-    refuse_contents("flash device", signature(device).map_err(flash_error)?)
+    let first = [
+        FirstBlock { offset: superblock::COPY_STRIDE, magic: superblock::MAGIC },
+        FirstBlock { offset: fragments::MARK_OFFSETS[0], magic: fragments::MAGIC },
+    ];
+    refuse_contents(device, "flash device", &first, flash_error)
 }
 
 /// Refuses a disk without a label of ours, if anything else lies on it.
@@ -23,12 +29,22 @@ pub(crate) fn disk(device: &dyn Device, overwrite: bool) -> Result<(), TierError
     if overwrite {
         return Ok(());
     }
-    let error = |source: DeviceError| TierError::Device { role: "disk", source };
-    refuse_contents("disk", signature(device).map_err(error)?)
+    let first = FirstBlock { offset: label::COPY_STRIDE, magic: label::MAGIC };
+    refuse_contents(device, "disk", &[first], disk_error)
 }
 
-fn refuse_contents(role: &str, contents: Contents) -> Result<(), TierError> {
-    let Some(value) = contents.value() else { return Ok(()) };
+/// `first`: what we write first to a blank device.
+fn refuse_contents(
+    device: &dyn Device,
+    role: &str,
+    first: &[FirstBlock],
+    error: impl Fn(DeviceError) -> TierError,
+) -> Result<(), TierError> {
+    let Some(value) = signature(device).map_err(&error)?.value() else { return Ok(()) };
+    if is_cut_off(device, first).map_err(error)? {
+        points::CLAIM_CUT_OFF.reach();
+        return Ok(());
+    }
     points::CLAIM_REFUSED.reach();
     Err(TierError::Refused(Contents::refusal(role, &value)))
 }

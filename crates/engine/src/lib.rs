@@ -27,6 +27,7 @@ pub use api::{
 };
 pub use disk::{DiskLayer, disk_binding};
 pub use entresol_format::Uuid;
+pub use entresol_format::label::Session;
 pub use entresol_format::layout::disk_offset;
 pub use entresol_format::losses::{Loss, Losses};
 pub use entresol_format::superblock::Mode;

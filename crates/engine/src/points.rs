@@ -2,6 +2,7 @@
 
 entresol_runtime::coverage_points! {
     CREATE_REFUSED_DISK = "create: refused, the disk needs its own cache";
+    CLAIM_CUT_OFF = "create or open: a first use that was cut off is begun again";
     CLAIM_REFUSED = "create or open: refused, the device holds something else";
     OPEN_BLANK_REFUSED = "open: blank flash refused, the disk needs its cache";
     OPEN_BLANK_FORMATTED = "open: blank flash made a new cache";

@@ -7,6 +7,7 @@
 
 use crate::signal::Signal;
 use entresol_device::{Device, DeviceError};
+use entresol_runtime::is_simulated;
 use parking_lot::Mutex;
 
 #[derive(Default)]
@@ -39,22 +40,30 @@ impl Syncs {
             state.under_way.push(number);
             number
         };
+        let panic = PanicGuard { syncs: self, number };
         let result = device.sync();
-        let end = {
-            let mut state = self.state.lock();
-            state.under_way.retain(|one| *one != number);
-            if let Err(error) = &result {
-                state.failed.get_or_insert_with(|| error.clone());
-            }
-            state.begun
-        };
-        self.done.notify_all();
+        drop(panic);
+        let end = self.end(number, result.as_ref().err());
         result?;
         // One that began before this one ended may have lost what this one should have made durable.
         self.wait_for(end)?;
         let mut state = self.state.lock();
         state.succeeded = state.succeeded.max(number);
         Ok(())
+    }
+
+    /// A sync is not under way any more. Returns how many have begun.
+    fn end(&self, number: u64, error: Option<&DeviceError>) -> u64 {
+        let begun = {
+            let mut state = self.state.lock();
+            state.under_way.retain(|one| *one != number);
+            if let Some(error) = error {
+                state.failed.get_or_insert_with(|| error.clone());
+            }
+            state.begun
+        };
+        self.done.notify_all();
+        begun
     }
 
     /// Waits until none of the first `end` syncs is under way; an error if one has failed.
@@ -90,6 +99,21 @@ impl Syncs {
             state.begun
         };
         self.wait_for(begun)
+    }
+}
+
+/// A sync whose device panics has failed: whoever waits for it is told so. (In a simulation a panic ends everything.)
+struct PanicGuard<'a> {
+    syncs: &'a Syncs,
+    number: u64,
+}
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !is_simulated() {
+            let reason = "a task panicked during a sync".to_owned();
+            self.syncs.end(self.number, Some(&DeviceError::Dead { device: "device".to_owned(), reason }));
+        }
     }
 }
 

@@ -5,8 +5,8 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, DurableGroup, FlashTier, Layer, Mode, Source, TierError, TierOptions, check, detach,
-    flash_bytes,
+    DiskLayer, DurableGroup, FlashTier, FragmentOptions, FragmentTier, Layer, Mode, Source, TierError,
+    TierOptions, check, detach, flash_bytes,
 };
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use std::sync::Arc;
@@ -136,7 +136,7 @@ fn a_cache_of_another_disk_is_refused_or_emptied() {
             let opened = FlashTier::open(flash.clone(), disk.clone(), options.clone());
             if mode == Mode::WriteBack {
                 let sentence = refusal(opened);
-                assert!(sentence.contains("newer than the disk it belongs to"), "{sentence}");
+                assert!(sentence.contains("of another disk"), "{sentence}");
                 let sentence = refusal(FlashTier::create(flash, disk, options));
                 assert!(sentence.contains("of another disk"), "{sentence}");
             } else {
@@ -184,6 +184,65 @@ fn an_older_state_of_the_disk_is_refused() {
         }
         let sentence = refusal(FlashTier::open(flash, old, options));
         assert!(sentence.contains("the disk is an older state"), "{sentence}");
+    });
+}
+
+/// Two copies of disk and flash, both opened since: epochs are counted, and both count the same.
+#[test]
+fn a_flash_of_another_branch_is_refused_or_emptied() {
+    for mode in [Mode::WriteBack, Mode::WriteThrough] {
+        let options = TierOptions { mode, ..small(PolicyKind::FaceGsc, 96) };
+        let session = |seed, (flash, disk): (&MemoryDevice, &MemoryDevice), version| {
+            let (flash, disk) = (copy(flash), copy(disk));
+            let devices = (flash.clone(), disk.clone());
+            let options = options.clone();
+            simulate(seed, move || {
+                let tier = open(&flash, &disk, &options);
+                write_all(&*tier, version);
+                tier.close().unwrap();
+            });
+            devices
+        };
+        let copied = simulate(1, || used(&options));
+        let ours = session(2, (&copied.0, &copied.1), 3);
+        let theirs = session(3, (&copied.0, &copied.1), 4);
+        let options = options.clone();
+        simulate(4, move || match FlashTier::open(theirs.0, ours.1.clone(), options.clone()) {
+            Ok((tier, report)) => {
+                assert_eq!(mode, Mode::WriteThrough);
+                assert!(!report.warm && report.notices[0].contains("two branches"), "{report:?}");
+                expect_all(&*tier, 3);
+            }
+            Err(error) => {
+                assert_eq!(mode, Mode::WriteBack);
+                assert!(error.to_string().contains("two branches"), "{error}");
+                expect_all(&*open(&ours.0, &ours.1, &options), 3);
+            }
+        });
+    }
+}
+
+/// A disk needs its cache, though nothing has entered it yet: it is not given to another disk before it is detached.
+#[test]
+fn an_empty_cache_is_kept_for_its_disk() {
+    simulate(1, || {
+        let options = small(PolicyKind::FaceGsc, 96);
+        let (flash, disk) = memory(&options, PAGES);
+        load(disk.clone(), PAGES);
+        FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+        let other = Arc::new(MemoryDevice::new("other", disk_bytes(PAGES)));
+        load(other.clone(), PAGES);
+        for refused in [
+            FlashTier::create(flash.clone(), other.clone(), options.clone()).map(drop),
+            FlashTier::open(flash.clone(), other.clone(), options.clone()).map(drop),
+        ] {
+            let sentence = refusal(refused);
+            assert!(sentence.contains("detach it there"), "{sentence}");
+        }
+        expect_all(&*open(&flash, &disk, &options), 1);
+        detach(flash.clone(), disk.clone()).unwrap();
+        expect_all(&*DiskLayer::open(disk, PAGE as u32).unwrap(), 1);
+        FlashTier::create(flash, other, options).unwrap();
     });
 }
 
@@ -238,6 +297,59 @@ fn an_open_that_was_cut_off_anywhere_is_completed_by_the_next() {
         }
     }
     assert!(operations > 20, "{operations}");
+}
+
+/// Power fails while blank devices are taken into use, and leaves sectors that cannot be read. The next try succeeds.
+#[test]
+fn a_first_use_that_was_cut_off_anywhere_is_begun_again() {
+    type Use = fn(Arc<FaultyDevice>, Arc<FaultyDevice>) -> Result<(), TierError>;
+    const BLANK_FLASH: Use =
+        |flash, disk| FlashTier::open(flash, disk, small(PolicyKind::FaceGsc, 96)).map(drop);
+    const NEW_CACHE: Use =
+        |flash, disk| FlashTier::create(flash, disk, small(PolicyKind::FaceGsc, 96)).map(drop);
+    const FRAGMENTS: Use = |flash, disk| {
+        let pages = flash.geometry().capacity_bytes / PAGE as u64 - 256;
+        FragmentTier::open(flash, disk, FragmentOptions::new(pages as u32)).map(drop)
+    };
+    let mut unreadable = 0;
+    for (attempt, labelled) in [(BLANK_FLASH, true), (NEW_CACHE, true), (NEW_CACHE, false), (FRAGMENTS, true)]
+    {
+        let mut operations = u64::MAX;
+        let mut at = 0;
+        while at < operations {
+            at += 1;
+            let (flash, disk) = memory(&small(PolicyKind::FaceGsc, 96), PAGES);
+            if labelled {
+                simulate(1, || load(disk.clone(), PAGES));
+            }
+            let plan = Arc::new(FaultPlan::crash_at(at));
+            let device = |name: &str, memory: &MemoryDevice, plan: &Arc<FaultPlan>| {
+                Arc::new(FaultyDevice::new(name, memory.fork(name), plan.clone()))
+            };
+            let (cut_flash, cut_disk) = (device("flash", &flash, &plan), device("disk", &disk, &plan));
+            let simulation = Simulation::new(SimConfig { seed: at, ..SimConfig::default() });
+            let outcome = simulation.run(|| {
+                attempt(cut_flash.clone(), cut_disk.clone()).unwrap();
+                plan.operations()
+            });
+            if let Outcome::Finished(all) = outcome {
+                operations = all;
+            }
+            for survival in (0..20).map(Survival::Torn) {
+                let [flash, disk] = [&cut_flash, &cut_disk].map(|cut| cut.after_crash(&survival));
+                unreadable += u32::from(flash.read(16384, &mut [0; 4096]).is_err());
+                let none = Arc::new(FaultPlan::none());
+                let (flash, disk) = (device("flash", &flash, &none), device("disk", &disk, &none));
+                // A cache whose disk is bound to it already is opened.
+                let again = simulate(2, || {
+                    attempt(flash.clone(), disk.clone()).or_else(|_| BLANK_FLASH(flash, disk))
+                });
+                assert!(again.is_ok(), "cut off at {at}, {survival:?}: {}", again.unwrap_err());
+            }
+        }
+        assert!(operations > 8, "{operations}");
+    }
+    assert!(unreadable > 5, "{unreadable}");
 }
 
 #[test]

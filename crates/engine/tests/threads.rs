@@ -4,7 +4,7 @@ mod support;
 
 use entresol_core::{Directory, PageId, PolicyKind};
 use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
-use entresol_engine::{DiskLayer, FlashTier, Layer, TierError};
+use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, TierError, TierOptions};
 use entresol_runtime::rng::Rng;
 use std::sync::Arc;
 use support::{PAGE, build, load, memory, small, version, victim};
@@ -101,8 +101,41 @@ fn a_background_task_that_panics_leaves_nobody_waiting() {
         tier.evict(victim(page, 2, true, true), &build(page, 2))
     });
     let error = evicted.filter_map(Result::err).next().expect("the tier fails").to_string();
-    assert!(error.contains("a background task panicked"), "{error}");
+    assert!(error.contains("a task panicked"), "{error}");
     assert!(tier.close().is_err_and(|error| matches!(error, TierError::Poisoned { .. })));
+}
+
+/// The disk panics in a client's thread, while it hands down a page whose frame is reserved.
+#[test]
+fn a_client_that_panics_leaves_nobody_waiting() {
+    for (policy, mode) in [(PolicyKind::Tac, Mode::WriteThrough), (PolicyKind::FaceGsc, Mode::WriteThrough)] {
+        let options = TierOptions { mode, ..small(policy, 160) };
+        let (flash, disk) = memory(&options, PAGES);
+        load(disk.clone(), PAGES);
+        let disk = Arc::into_inner(disk).expect("the layer was closed");
+        let (disk, panic_after) = panicking(disk);
+        let tier = FlashTier::create(flash, disk, options).unwrap();
+        panic_after(30);
+        let clients: Vec<_> = (0..4)
+            .map(|client| {
+                let tier = tier.clone();
+                std::thread::spawn(move || {
+                    for page in (0..PAGES).filter(|page| page % 4 == client).map(PageId) {
+                        tier.evict(victim(page, 2, true, true), &build(page, 2))?;
+                    }
+                    tier.checkpoint()
+                })
+            })
+            .collect();
+        let ends: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+        let panicked = ends.iter().filter(|end| end.is_err()).count();
+        assert!((1..=4).contains(&panicked), "{policy:?}: {panicked} panicked");
+        for error in ends.into_iter().flatten() {
+            let error = error.expect_err("a page could not be handed down").to_string();
+            assert!(error.contains("panicked"), "{policy:?}: {error}");
+        }
+        assert!(tier.close().is_err_and(|error| matches!(error, TierError::Poisoned { .. })), "{policy:?}");
+    }
 }
 
 #[test]

@@ -31,10 +31,23 @@ pub struct RawLabel {
     pub(crate) flags: U32,
     pub(crate) log: Uuid,
     pub(crate) session: U64,
-    pub(crate) zero: [u8; 3992],
+    pub(crate) epoch_nonce: U64,
+    pub(crate) session_nonce: U64,
+    pub(crate) zero: [u8; 3976],
 }
 
 const _: () = assert!(size_of::<RawLabel>() == BLOCK_BYTES);
+
+/// A session of a database: the time from one open of its log to the next.
+///
+/// Sessions are counted from 1. Two branches of one copy, each opened since, count the same; their nonces differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// Its number; 0: none has begun.
+    pub number: u64,
+    /// A random number, drawn when it begins.
+    pub nonce: u64,
+}
 
 /// A label, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +60,16 @@ pub struct Label {
     pub cache: Uuid,
     /// Grows whenever the disk is opened for writing.
     pub epoch: u64,
+    /// A random number, drawn when the epoch begins: two branches of one copy have the same epochs and different nonces.
+    pub epoch_nonce: u64,
     /// Bytes of a page.
     pub page_bytes: u32,
     /// The cache may hold pages newer than this disk: without it the database is not whole.
     pub dirty_possible: bool,
     /// The log of the database on this disk; [`Uuid::NIL`]: none was ever used with it.
     pub log: Uuid,
-    /// The newest session of that log in which this disk took part; sessions are counted from 1.
-    pub session: u64,
+    /// The newest session of that log in which this disk took part.
+    pub session: Session,
 }
 
 impl Label {
@@ -75,7 +90,9 @@ impl Label {
         raw.page_bytes.set(self.page_bytes);
         raw.flags.set(if self.dirty_possible { DIRTY_POSSIBLE } else { 0 });
         raw.log = self.log;
-        raw.session.set(self.session);
+        raw.session.set(self.session.number);
+        raw.epoch_nonce.set(self.epoch_nonce);
+        raw.session_nonce.set(self.session.nonce);
         block.copy_from_slice(raw.as_bytes());
         block::seal(block, MAGIC, self.sequence);
     }
@@ -93,10 +110,11 @@ impl Label {
             disk: raw.disk,
             cache: raw.cache,
             epoch: raw.epoch.get(),
+            epoch_nonce: raw.epoch_nonce.get(),
             page_bytes,
             dirty_possible: raw.flags.get() & DIRTY_POSSIBLE != 0,
             log: raw.log,
-            session: raw.session.get(),
+            session: Session { number: raw.session.get(), nonce: raw.session_nonce.get() },
         })
     }
 }

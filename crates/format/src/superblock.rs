@@ -21,6 +21,7 @@ const CLEAN: u32 = 1;
 const DIRECTORY: u32 = 2;
 const BEGUN: u32 = 4;
 const SLOTS_STAMPED: u32 = 8;
+const RELEASED: u32 = 16;
 
 /// Format version of a cache with slot placement. In the one before, pages did not have their slot in their stamps.
 const SLOTS_VERSION: u32 = 2;
@@ -110,7 +111,9 @@ pub struct RawSuperblock {
     pub(crate) segment_first: U64,
     pub(crate) segment_next: U64,
     pub(crate) losses: RawLosses,
-    pub(crate) zero: [u8; 3800],
+    pub(crate) epoch_nonce: U64,
+    pub(crate) previous_nonce: U64,
+    pub(crate) zero: [u8; 3784],
 }
 
 const _: () = assert!(size_of::<RawSuperblock>() == BLOCK_BYTES);
@@ -126,6 +129,10 @@ pub struct Superblock {
     pub disk: Uuid,
     /// That disk's epoch.
     pub epoch: u64,
+    /// The nonce of that epoch in the disk's label.
+    pub epoch_nonce: u64,
+    /// The nonce of the label that this epoch follows: what the label still says if the open was cut off before it wrote there.
+    pub previous_nonce: u64,
     /// Bytes of a page.
     pub page_bytes: u32,
     /// Slots.
@@ -147,6 +154,8 @@ pub struct Superblock {
     /// The disk's label was of this epoch when this was written. Without it the open that raised the epoch may have been cut
     /// off before it came to the label.
     pub begun: bool,
+    /// The disk was released from this cache and needs nothing of it any more.
+    pub released: bool,
     /// All positions below are dequeued for good.
     pub front: Position,
     /// The next position.
@@ -196,8 +205,13 @@ impl Superblock {
         raw.policy.set(self.policy as u32);
         raw.mode.set(self.mode as u32);
         let slots = self.policy.placement() == Placement::Slots;
-        let flags =
-            [(self.clean, CLEAN), (self.directory, DIRECTORY), (self.begun, BEGUN), (slots, SLOTS_STAMPED)];
+        let flags = [
+            (self.clean, CLEAN),
+            (self.directory, DIRECTORY),
+            (self.begun, BEGUN),
+            (slots, SLOTS_STAMPED),
+            (self.released, RELEASED),
+        ];
         raw.flags.set(flags.iter().map(|(set, flag)| u32::from(*set) * flag).sum());
         raw.front.set(self.front.0);
         raw.rear.set(self.rear.0);
@@ -208,6 +222,8 @@ impl Superblock {
         raw.segment_first.set(self.segment_first);
         raw.segment_next.set(self.segment_next);
         raw.losses = self.losses.raw();
+        raw.epoch_nonce.set(self.epoch_nonce);
+        raw.previous_nonce.set(self.previous_nonce);
         block.copy_from_slice(raw.as_bytes());
         block::seal(block, MAGIC, self.sequence);
     }
@@ -234,6 +250,8 @@ impl Superblock {
             cache: raw.cache,
             disk: raw.disk,
             epoch: raw.epoch.get(),
+            epoch_nonce: raw.epoch_nonce.get(),
+            previous_nonce: raw.previous_nonce.get(),
             page_bytes: raw.page_bytes.get(),
             slots: raw.slots.get(),
             group_pages: raw.group_pages.get(),
@@ -244,6 +262,7 @@ impl Superblock {
             clean: raw.flags.get() & CLEAN != 0,
             directory: raw.flags.get() & DIRECTORY != 0,
             begun: raw.flags.get() & BEGUN != 0,
+            released: raw.flags.get() & RELEASED != 0,
             front: Position(raw.front.get()),
             rear: Position(raw.rear.get()),
             durable: Position(raw.durable.get()),
@@ -305,9 +324,11 @@ impl Superblock {
         Position(first.max(self.rear.0).next_multiple_of(self.group_pages.into()))
     }
 
-    /// Whether pages newer than disk may lie on flash that a crash would need.
-    pub fn may_hold_dirty(&self) -> bool {
-        self.mode == Mode::WriteBack && self.policy.placement() == Placement::Log && self.front < self.rear
+    /// Whether the label of its disk may say that the disk needs this cache: it may hold pages newer than disk that outlive a
+    /// crash. So it is an empty one, too, until its disk is released from it: otherwise it could be given to another disk, and
+    /// the first one would ask for it in vain.
+    pub fn is_needed(&self) -> bool {
+        self.mode == Mode::WriteBack && self.policy.placement() == Placement::Log && !self.released
     }
 
     /// The core's configuration, without what only lives in memory (LC's knobs are at their usual values).

@@ -47,8 +47,8 @@ pub fn tables() -> Vec<Table> {
         table!("Block header", BlockHeader, magic version length sequence checksum reserved),
         table!("Superblock", RawSuperblock,
             header cache disk epoch page_bytes slots group_pages staging_groups segment_entries policy mode flags front
-            rear durable unsure_from unsure_to session_rear segment_first segment_next losses zero),
-        table!("Disk label", RawLabel, header disk cache epoch page_bytes flags log session zero),
+            rear durable unsure_from unsure_to session_rear segment_first segment_next losses epoch_nonce previous_nonce zero),
+        table!("Disk label", RawLabel, header disk cache epoch page_bytes flags log session epoch_nonce session_nonce zero),
         table!("Group summary", summary::RawSummary, header cache epoch durable front entries invalidations),
         table!("Summary entry", summary::RawEntry, page lsn checksum flags),
         table!("Directory segment", segment::RawHeader, header cache entries checksum zero),

@@ -1,7 +1,7 @@
 //! What is written is read back; whatever is damaged, foreign or impossible is refused, and nothing panics.
 
 use entresol_core::{Config, Lsn, PageId, PolicyKind, Position, SlotId, SlotView};
-use entresol_format::label::Label;
+use entresol_format::label::{Label, Session};
 use entresol_format::losses::Losses;
 use entresol_format::segment::{self, ENTRY_BYTES};
 use entresol_format::summary::{self, Entry, Summary};
@@ -15,6 +15,8 @@ fn superblock() -> Superblock {
         cache: Uuid::from_random(1, 2),
         disk: Uuid::from_random(3, 4),
         epoch: 5,
+        epoch_nonce: 0x0123_4567_89ab_cdef,
+        previous_nonce: 0xfedc_ba98_7654_3210,
         page_bytes: 8192,
         slots: 6400,
         group_pages: 64,
@@ -25,6 +27,7 @@ fn superblock() -> Superblock {
         clean: true,
         directory: true,
         begun: true,
+        released: true,
         front: Position(64),
         rear: Position(3000),
         durable: Position(2944),
@@ -43,10 +46,11 @@ fn label() -> Label {
         disk: Uuid::from_random(3, 4),
         cache: Uuid::NIL,
         epoch: 6,
+        epoch_nonce: 0x1357_9bdf_0246_8ace,
         page_bytes: 4096,
         dirty_possible: true,
         log: Uuid::from_random(5, 6),
-        session: 7,
+        session: Session { number: 7, nonce: 0x0f0f_f0f0_3c3c_c3c3 },
     }
 }
 

@@ -1,6 +1,7 @@
 //! A store on files or block devices: the short way from paths to an open store.
 
 use crate::blank::refuse_unless_free;
+use crate::wal::master::Master;
 use crate::{Options, Parts, RestartReport, Store, StoreError};
 use entresol_core::PolicyKind;
 use entresol_device::{Contents, Device, FileOptions, OpenDevice, held, open_device};
@@ -71,9 +72,14 @@ impl Files {
     /// The store on these files, after a shutdown or a crash.
     ///
     /// # Errors
-    /// As [`Files::create`]; if there is no store, or the files do not belong together; if a page that is needed is damaged.
+    /// As [`Files::create`]; if there is no store, or the files do not belong together; if a page that is needed is damaged. A
+    /// log that does not belong to the disk is refused before anything is written.
     pub fn open(&self, options: Options) -> Result<OpenFiles, StoreError> {
         let Devices { disk, log, flash, mut notices } = self.devices()?;
+        // Opening the layer writes the disk's label, and formats a blank flash. A wrong log has to be refused before.
+        if let Some(disk) = disk_binding(&*disk)? {
+            Master::find(&*log)?.check_binding(&disk)?;
+        }
         let layer: Arc<dyn Layer> = match flash {
             Some((flash, tier)) => {
                 let (tier, report) = FlashTier::open(flash, disk, with_page_bytes(tier, &options))?;

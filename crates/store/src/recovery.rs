@@ -133,12 +133,12 @@ pub(crate) fn read_checkpoint(
     let (header, payload) = scan.at(lsn)?;
     match CheckpointRecord::decode(payload) {
         Some(checkpoint) if header.kind == RecordKind::Checkpoint && checkpoint.is_possible(lsn) => {
-            if checkpoint.disk == master.disk && checkpoint.session <= master.session {
+            if checkpoint.disk == master.disk && checkpoint.session <= master.session.number {
                 return Ok(checkpoint);
             }
             Err(StoreError::Corrupt {
                 place: format!("checkpoint record in the log at LSN {}", lsn.0),
-                expected: format!("disk {}, session {} or older", master.disk, master.session),
+                expected: format!("disk {}, session {} or older", master.disk, master.session.number),
                 found: format!("disk {}, session {}", checkpoint.disk, checkpoint.session),
             })
         }

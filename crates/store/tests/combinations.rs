@@ -92,12 +92,15 @@ fn each_combination_is_opened_rightly_or_refused() {
     let older = session(&devices_of(&oldest), 20, false);
     let yesterday = session(&devices_of(&older), 41, false);
     let today = session(&devices_of(&yesterday), 52, false);
+    // A copy of yesterday's that was opened, too.
+    let branch = session(&devices_of(&yesterday), 55, false);
     let other = session(&Devices::blank(DISK_BYTES, LOG_BYTES), 33, true);
     let disks = [
         copy("today's", Some(52), &today.0),
         copy("yesterday's", Some(41), &yesterday.0),
         copy("an older", Some(20), &older.0),
         copy("the first", Some(10), &oldest.0),
+        copy("a branch's", Some(55), &branch.0),
         copy("another's", Some(33), &other.0),
         copy("a blank", None, &MemoryDevice::new("blank", DISK_BYTES)),
         damaged("one label damaged", Some(52), &today.0, &[0]),
@@ -109,6 +112,7 @@ fn each_combination_is_opened_rightly_or_refused() {
         copy("yesterday's", Some(41), &yesterday.1),
         copy("an older", Some(20), &older.1),
         copy("the first", Some(10), &oldest.1),
+        copy("a branch's", Some(55), &branch.1),
         copy("another's", Some(33), &other.1),
         copy("a blank", None, &MemoryDevice::new("blank", LOG_BYTES)),
         damaged("one block damaged", Some(52), &today.1, &[0]),
@@ -136,7 +140,7 @@ fn each_combination_is_opened_rightly_or_refused() {
             }
         }
     }
-    assert!(good >= 13, "only {good} combinations open");
+    assert!(good >= 14, "only {good} combinations open");
 }
 
 /// An open is cut off at each of its operations. What is left opens; with the disk or the log of the session before, it opens

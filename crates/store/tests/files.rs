@@ -87,6 +87,28 @@ fn what_is_no_store_is_refused() {
     assert!(error.to_string().contains("/nonexistent/disk"), "{error}");
 }
 
+/// The flash cache is opened before the log. A refusal of the log must come before both.
+#[test]
+fn a_log_that_does_not_belong_to_the_disk_is_refused_before_anything_is_written() {
+    let folder = Folder::new("mistyped");
+    let path = |name: &str| folder.0.join(name);
+    let files = disk_only(&folder.0);
+    write_and_read(&files, 4096, true);
+    write_and_read(&Files::new(path("other disk"), 16 * MIB, path("other log"), 8 * MIB), 4096, true);
+    let names = ["disk", "other log", "flash"];
+    std::fs::write(path("flash"), vec![0; 32 * MIB as usize]).unwrap();
+    let contents = || names.map(|name| std::fs::read(path(name)).unwrap());
+    let before = contents();
+    let wrong = Files::new(path("disk"), 16 * MIB, path("other log"), 8 * MIB);
+    let Err(error) = wrong.with_flash(path("flash"), 32 * MIB, PolicyKind::FaceGsc).open(options(4096))
+    else {
+        panic!("a log of another disk was accepted")
+    };
+    assert!(error.to_string().contains("give the log that belongs to this disk"), "{error}");
+    assert!(contents() == before, "something was written, though the open was refused: {error}");
+    files.open(options(4096)).unwrap();
+}
+
 /// The flash cache is made before the store. A refusal of the store must come before both.
 #[test]
 fn a_refused_create_leaves_the_database_as_it_is() {

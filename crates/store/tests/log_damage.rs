@@ -4,7 +4,7 @@ mod support;
 
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, MemoryDevice, Survival};
 use entresol_engine::DiskLayer;
-use entresol_store::{Parts, Store, StoreError, examine_log};
+use entresol_store::{Lock, Parts, Store, StoreError, examine_log};
 use std::sync::Arc;
 use support::devices::Devices;
 use support::shaped::Shaped;
@@ -25,9 +25,14 @@ struct Crashed {
 }
 
 fn crashed() -> Crashed {
+    crashed_on(512)
+}
+
+fn crashed_on(sector_bytes: u32) -> Crashed {
     let devices = Devices::blank(DISK_BYTES, LOG_BYTES);
     let (needed, last_flush) = simulate(1, || {
-        let store = ledger::create(devices.disk.clone(), devices.log.clone()).unwrap();
+        let log = Shaped::new(devices.log.clone(), sector_bytes, sector_bytes);
+        let store = ledger::create(devices.disk.clone(), log).unwrap();
         ledger::commit(&store, 10).unwrap();
         store.checkpoint().unwrap();
         ledger::commit(&store, ROWS - 1).unwrap();
@@ -95,6 +100,28 @@ fn a_flipped_bit_anywhere_in_the_log_is_refused_or_harmless() {
         }
     }
     assert!(refused * 2 > tried, "{refused} of {tried} refused");
+}
+
+/// What is left of the sector may look like padding.
+#[test]
+fn a_piece_of_a_sector_that_turned_to_zeros_is_refused_or_harmless() {
+    for sector_bytes in [512, 4096] {
+        let crashed = crashed_on(sector_bytes);
+        let (mut refused, mut tried) = (0, 0);
+        for piece in (crashed.needed.start / 512 * 512..crashed.last_flush).step_by(512) {
+            let log = faulty(&crashed.log);
+            let mut before = [0; 512];
+            log.read(LOG_START + piece, &mut before).unwrap();
+            log.write(LOG_START + piece, &[0; 512]).unwrap();
+            let was_refused = crashed.judge(piece, "zeros", log);
+            let held_records = before.iter().any(|byte| *byte != before[511]);
+            // In padding, too: nobody can tell that nothing was there.
+            assert!(was_refused || !held_records, "sectors of {sector_bytes}, at LSN {piece}");
+            refused += u32::from(was_refused);
+            tried += 1;
+        }
+        assert!(refused > 50, "{refused} of {tried} refused");
+    }
 }
 
 #[test]
@@ -230,6 +257,47 @@ fn a_page_from_beyond_the_end_of_the_log_is_refused() {
     let disk = devices.disk.device.after_crash(&Survival::None);
     let why = rows(&disk, faulty(&log)).unwrap_err().to_string();
     assert!(why.contains("the log has lost its end, or is not the one of this disk"), "{why}");
+}
+
+/// The same, if no page of the lost part is met before the log has grown past it.
+#[test]
+fn a_page_from_beyond_the_end_is_refused_after_the_log_has_grown_past_it() {
+    const KEY: [u8; 4] = [0xff; 4];
+    let devices = Devices::blank(DISK_BYTES, LOG_BYTES);
+    let log = simulate(1, || {
+        let store = ledger::create(devices.disk.clone(), devices.log.clone()).unwrap();
+        let table = store.create_table("far").unwrap();
+        let put = |value: u8| {
+            let mut txn = store.begin();
+            match value {
+                1 => txn.insert(table, &KEY, &[value; 100]).unwrap(),
+                _ => assert!(txn.update(table, &KEY, &[value; 100]).unwrap()),
+            }
+            txn.commit().unwrap();
+            store.checkpoint().unwrap();
+        };
+        put(1);
+        let log = devices.log.device.after_crash(&Survival::None);
+        put(2);
+        log
+    })
+    .unwrap();
+    let disk = faulty(&devices.disk.device.after_crash(&Survival::None));
+    simulate(1, || {
+        let store = ledger::open(disk, faulty(&log)).unwrap();
+        // All frames are used anew, and these pages are this session's own.
+        for rows in [300, 600] {
+            ledger::commit(&store, rows).unwrap();
+            assert_eq!(ledger::count(&store).unwrap(), rows);
+        }
+        let far = store.table("far").unwrap().unwrap();
+        let read = store.begin().get(far, &KEY, Lock::None, &mut Vec::new());
+        let Err(StoreError::Corrupt { expected, found, .. }) = read else {
+            panic!("what is in no log was served: {read:?}")
+        };
+        assert!(found.contains("the log has lost its end"), "{expected}, {found}");
+    })
+    .unwrap();
 }
 
 #[test]

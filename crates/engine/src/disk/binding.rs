@@ -4,9 +4,14 @@
 //! An open raises the epoch in three steps, each durable before the next: (1) all superblocks, not *begun*; (2) the disk's
 //! label; (3) all superblocks, *begun*. Only then does anything else happen. So, of the same cache:
 //!
+//! - flash and disk of one epoch: they belong together;
 //! - flash behind disk: the disk was written without this flash;
 //! - flash one ahead, not begun: an open was cut off between (1) and (2);
 //! - flash one ahead and begun, or more than one ahead: the disk is an older state of itself.
+//!
+//! Epochs are counted, so two branches of one copy that were both opened since have the same. A *nonce*, drawn at random for
+//! each epoch, tells them apart: flash and disk of one epoch have the same, and a flash that is one ahead names the nonce that
+//! its disk still has.
 
 use super::{LabelState, read_label};
 use crate::TierError;
@@ -14,7 +19,7 @@ use crate::api::Binding;
 use entresol_core::mutant;
 use entresol_device::Device;
 use entresol_format::Uuid;
-use entresol_format::label::Label;
+use entresol_format::label::{Label, Session};
 use entresol_format::superblock::Superblock;
 use entresol_runtime::random;
 
@@ -25,11 +30,18 @@ pub(crate) fn new_label(page_bytes: u32) -> Label {
         disk: new_uuid(),
         cache: Uuid::NIL,
         epoch: 1,
+        epoch_nonce: random(),
         page_bytes,
         dirty_possible: false,
         log: Uuid::NIL,
-        session: 0,
+        session: Session::default(),
     }
+}
+
+/// The disk is about to be written in a new epoch.
+pub(crate) fn begin_epoch(label: &mut Label) {
+    label.epoch += 1;
+    label.epoch_nonce = random();
 }
 
 /// A new name.
@@ -79,7 +91,7 @@ pub(crate) fn expect_label(disk: &dyn Device, page_bytes: u32) -> Result<Label, 
 
 /// Whether an open was cut off after it had written its epoch to the superblocks, and before the disk's label had it.
 pub(crate) fn is_cut_off(superblock: &Superblock, label: &Label) -> bool {
-    superblock.epoch == label.epoch + 1 && !superblock.begun
+    superblock.epoch == label.epoch + 1 && !superblock.begun && superblock.previous_nonce == label.epoch_nonce
 }
 
 /// Why the cache does not belong to the disk, if so.
@@ -105,6 +117,14 @@ pub(crate) fn foreign(superblock: &Superblock, label: &Label) -> Option<String> 
         return Some(format!(
             "cache {cache} on the flash device is of epoch {}, its disk of epoch {}: the disk is an older state",
             superblock.epoch, label.epoch
+        ));
+    }
+    let is_branch = superblock.epoch == label.epoch && superblock.epoch_nonce != label.epoch_nonce;
+    if is_branch && !mutant!("epoch-nonce-not-checked") {
+        return Some(format!(
+            "cache {cache} on the flash device and its disk are of two branches of epoch {}: they were copied, and both copies \
+             were opened since",
+            label.epoch
         ));
     }
     None

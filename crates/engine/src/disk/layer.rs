@@ -8,8 +8,9 @@ use crate::api::{Binding, Fetched, HandedDown, Layer, TierMetrics, Upstream, Vic
 use crate::{TierError, claim};
 use entresol_core::PageId;
 use entresol_device::Device;
+use entresol_format::Uuid;
+use entresol_format::label::{Label, Session};
 use entresol_format::layout::page_bytes_possible;
-use entresol_format::{Uuid, label::Label};
 use entresol_runtime::JoinHandle;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
@@ -88,7 +89,7 @@ pub(crate) fn open_unbound(disk: &dyn Device, page_bytes: u32) -> Result<(), Tie
     disk.sync().and_then(|()| disk.drop_cached()).map_err(disk_error)?;
     let mut label = binding::expect_label(disk, page_bytes)?;
     refuse_if_bound(&label)?;
-    label.epoch += 1;
+    binding::begin_epoch(&mut label);
     label.cache = Uuid::NIL;
     write_label(disk, &mut label)
 }
@@ -136,7 +137,7 @@ impl Layer for DiskLayer {
         self.behind.disk.binding()
     }
 
-    fn bind_log(&self, log: Uuid, session: u64) -> Result<(), TierError> {
+    fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError> {
         self.behind.disk.bind_log(log, session)
     }
 

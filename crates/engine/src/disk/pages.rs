@@ -10,7 +10,7 @@ use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
 use entresol_device::{Device, Io};
-use entresol_format::label::{LABEL_AREA_BYTES, Label};
+use entresol_format::label::{LABEL_AREA_BYTES, Label, Session};
 use entresol_format::layout::disk_offset;
 use entresol_format::{Uuid, page};
 use entresol_runtime::sync::Mutex;
@@ -83,7 +83,7 @@ impl DiskPages {
     }
 
     /// See [`crate::Layer::bind_log`].
-    pub(crate) fn bind_log(&self, log: Uuid, session: u64) -> Result<(), TierError> {
+    pub(crate) fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError> {
         self.change_label(|label| (label.log, label.session) = (log, session))
     }
 

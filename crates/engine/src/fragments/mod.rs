@@ -29,6 +29,7 @@ use crate::api::{Binding, Fetched, HandedDown, Layer, TierMetrics, Upstream, Vic
 use entresol_core::{Fragments, PageId};
 use entresol_device::Device;
 use entresol_format::Uuid;
+use entresol_format::label::Session;
 use entresol_runtime::{JoinHandle, spawn};
 use parking_lot::Mutex;
 use shared::Shared;
@@ -105,7 +106,7 @@ impl Layer for FragmentTier {
         self.shared.behind.disk.binding()
     }
 
-    fn bind_log(&self, log: Uuid, session: u64) -> Result<(), TierError> {
+    fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError> {
         self.shared.behind.disk.bind_log(log, session)
     }
 

@@ -77,7 +77,15 @@ impl Shared {
                 })?;
             }
         }
-        self.unbind(Uuid::NIL)
+        self.unbind(Uuid::NIL)?;
+        if self.is_log() {
+            // Not before: a cache that is not needed may be given to another disk. If this write is lost, the cache counts as
+            // needed, and only this disk takes it.
+            for _ in 0..COPIES {
+                let _ = self.write_superblock(|superblock| superblock.released = true);
+            }
+        }
+        Ok(())
     }
 
     /// Copies the newest version of `page` to disk, if the disk does not have it.

@@ -4,6 +4,7 @@
 //! durably, and only then goes on from the disk alone. Otherwise every further call gets [`TierError::Poisoned`].
 
 use super::shared::Shared;
+use crate::disk::binding::begin_epoch;
 use crate::{TierError, points};
 use entresol_core::{Lsn, Partition, Unsaved, mutant};
 use entresol_format::Uuid;
@@ -118,13 +119,13 @@ impl Shared {
         }
     }
 
-    /// A background task panics: poisons the tier and wakes all waiters. Does no I/O and never waits: a destructor calls it.
+    /// A task panics: poisons the tier and wakes all waiters. Does no I/O and never waits: a destructor calls it.
     fn panicked(&self) {
         let region = self.region.try_lock();
         let unsaved = region
             .and_then(|mut region| Some(Partition::attach(region.as_mut_bytes()).ok()?.unsaved()))
             .unwrap_or(Unsaved { pages: 0, oldest: None });
-        let error = TierError::Refused("a background task panicked, which is a bug of this program".into());
+        let error = TierError::Refused("a task panicked, which is a bug of this program".into());
         self.state.poison(poison(&error, unsaved));
         self.wake_all();
     }
@@ -144,14 +145,15 @@ impl Shared {
             return Ok(());
         }
         self.disk.change_label(|label| {
-            label.epoch += 1;
+            begin_epoch(label);
             label.cache = remembered;
             label.dirty_possible = false;
         })
     }
 }
 
-/// Poisons the tier if the background task that holds it panics. (In a simulation a panic ends everything.)
+/// Poisons the tier if the task that holds it panics: in the background, or a client's that hands down a page. It may leave
+/// behind what others wait for. (In a simulation a panic ends everything.)
 pub(crate) struct PanicGuard<'a>(pub &'a Shared);
 
 impl Drop for PanicGuard<'_> {

@@ -40,6 +40,7 @@ use crate::{TierError, TierOptions};
 use entresol_core::{Lookup, PageId, mutant};
 use entresol_device::Device;
 use entresol_format::Uuid;
+use entresol_format::label::Session;
 use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
 use parking_lot::Mutex;
@@ -150,10 +151,12 @@ impl Layer for FlashTier {
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+        let _guard = PanicGuard(&self.shared);
         self.shared.evict(victim, data)
     }
 
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+        let _guard = PanicGuard(&self.shared);
         self.shared.try_evict(victim, data)
     }
 
@@ -166,6 +169,7 @@ impl Layer for FlashTier {
     }
 
     fn checkpoint(&self) -> Result<(), TierError> {
+        let _guard = PanicGuard(&self.shared);
         self.shared.checkpoint()
     }
 
@@ -185,7 +189,7 @@ impl Layer for FlashTier {
         self.shared.disk.binding()
     }
 
-    fn bind_log(&self, log: Uuid, session: u64) -> Result<(), TierError> {
+    fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError> {
         self.shared.disk.bind_log(log, session)
     }
 
@@ -194,7 +198,9 @@ impl Layer for FlashTier {
     }
 
     fn close(&self) -> Result<(), TierError> {
+        let guard = PanicGuard(&self.shared);
         let result = self.shared.finish();
+        drop(guard);
         self.end();
         result
     }

@@ -8,7 +8,7 @@ use super::staging::Staging;
 use super::superblock::{Superblocks, needed_elsewhere, read_newest, write_all_copies};
 use crate::api::Survivors;
 use crate::buffer::PageBuffers;
-use crate::disk::binding::{expect_label, foreign, new_label, new_uuid};
+use crate::disk::binding::{begin_epoch, expect_label, foreign, new_label, new_uuid};
 use crate::disk::{DiskPages, DurableNotes, LabelState, disk_error, read_label, write_label};
 use crate::metrics::Tallies;
 use crate::signal::Signal;
@@ -78,12 +78,12 @@ pub(crate) fn create(
 ) -> Result<Shared, TierError> {
     options.validate()?;
     check_size(&*flash, &options.layout())?;
-    let label = match read_label(&*disk)? {
+    let (mut label, is_new) = match read_label(&*disk)? {
         LabelState::Blank | LabelState::Unreadable(_) => {
             claim::disk(&*disk, options.overwrite)?;
-            new_label(options.page_bytes)
+            (new_label(options.page_bytes), true)
         }
-        LabelState::Valid(_) => expect_label(&*disk, options.page_bytes)?,
+        LabelState::Valid(_) => (expect_label(&*disk, options.page_bytes)?, false),
     };
     if label.dirty_possible {
         points::CREATE_REFUSED_DISK.reach();
@@ -98,6 +98,10 @@ pub(crate) fn create(
         None => claim::flash(&*flash, options.overwrite)?,
         Some(old) => needed_elsewhere(old, label.disk).map_or(Ok(()), Err)?,
     }
+    if is_new {
+        // A cache must not be needed by a disk that does not know its name yet.
+        write_label(&*disk, &mut label)?;
+    }
     format(flash, disk, options, label, old.map_or(0, |old| old.sequence))
 }
 
@@ -109,7 +113,7 @@ pub(crate) fn format(
     mut label: Label,
     sequence: u64,
 ) -> Result<Shared, TierError> {
-    label.epoch += 1;
+    begin_epoch(&mut label);
     label.cache = new_uuid();
     label.dirty_possible = options.dirty_possible();
     // What a database's log says of groups of earlier epochs was on another cache.
@@ -120,6 +124,8 @@ pub(crate) fn format(
         cache: label.cache,
         disk: label.disk,
         epoch: label.epoch,
+        epoch_nonce: label.epoch_nonce,
+        previous_nonce: label.epoch_nonce,
         page_bytes: options.page_bytes,
         slots: options.slots,
         group_pages: options.group_pages,
@@ -131,6 +137,7 @@ pub(crate) fn format(
         directory: false,
         // An older label names another cache: nothing to tell apart.
         begun: true,
+        released: false,
         front: Position(0),
         rear: Position(0),
         durable: Position(0),
@@ -291,14 +298,18 @@ fn open_cache(
             label.cache, label.epoch
         )));
     }
-    if foreign.is_none() || superblock.may_hold_dirty() {
+    if let Some(refusal) = needed_elsewhere(&superblock, label.disk) {
+        points::OPEN_FOREIGN_DIRTY.reach();
+        return Err(refusal);
+    }
+    if foreign.is_none() || superblock.is_needed() {
         check_shape(&superblock, &options)?;
     }
     check_size(&*flash, &options.layout())?;
     // It was released when nothing on it was newer than disk any more, though it could not be told so: it was failing.
     let released = foreign.is_some() && label.cache == superblock.cache && superblock.epoch < label.epoch;
     let worth_reading = superblock.policy.placement() == Placement::Log
-        && (foreign.is_none() || superblock.may_hold_dirty() && !released);
+        && (foreign.is_none() || superblock.is_needed() && !released);
     let slots = match foreign.is_none() && superblock.policy.placement() == Placement::Slots {
         true => recover::restore_slots(&*flash, &superblock, &options, report)?,
         false => None,
@@ -349,6 +360,7 @@ fn open_cache(
         clean: false,
         directory: false,
         begun: false,
+        released: false,
         ..superblock
     };
     let mut kept = Kept::default();
@@ -393,9 +405,9 @@ fn open_cache(
     // the flash from before would look like this one.
     if superblock.epoch > label.epoch {
         points::OPEN_COMPLETED.reach();
-        begin_epoch(&*flash, &*disk, &mut next, &mut label)?;
+        record_epoch(&*flash, &*disk, &mut next, &mut label)?;
     }
-    begin_epoch(&*flash, &*disk, &mut next, &mut label)?;
+    record_epoch(&*flash, &*disk, &mut next, &mut label)?;
     if !mutant!("epoch-not-begun") {
         next.begun = true;
         write_all_copies(&*flash, &mut next)?;
@@ -404,16 +416,22 @@ fn open_cache(
 }
 
 /// Raises the epoch on flash, and then on disk.
-fn begin_epoch(
+fn record_epoch(
     flash: &dyn Device,
     disk: &dyn Device,
     superblock: &mut Superblock,
     label: &mut Label,
 ) -> Result<(), TierError> {
-    superblock.epoch = label.epoch + u64::from(!mutant!("epoch-not-bumped"));
+    let before = *label;
+    begin_epoch(label);
+    if mutant!("epoch-not-bumped") {
+        *label = before;
+    }
+    superblock.epoch = label.epoch;
+    superblock.epoch_nonce = label.epoch_nonce;
+    superblock.previous_nonce = before.epoch_nonce;
     // All four copies, so that whichever survives is of this epoch.
     write_all_copies(flash, superblock)?;
-    label.epoch = superblock.epoch;
     write_label(disk, label)
 }
 

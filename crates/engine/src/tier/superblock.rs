@@ -98,7 +98,7 @@ pub(crate) fn write_all_copies(flash: &dyn Device, superblock: &mut Superblock) 
 
 /// The refusal to overwrite a cache that another disk than `disk` needs.
 pub(crate) fn needed_elsewhere(old: &Superblock, disk: entresol_format::Uuid) -> Option<TierError> {
-    (old.disk != disk && old.may_hold_dirty()).then(|| {
+    (old.disk != disk && old.is_needed()).then(|| {
         TierError::Refused(format!(
             "the flash device holds cache {} of another disk, {}, which may have pages newer than that disk; detach it \
              there (`entresol detach FLASH DISK`), or wipe the flash device if that database is not wanted any more",

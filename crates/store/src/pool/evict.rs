@@ -43,10 +43,18 @@ impl Pool {
         if state.fdirty && !mutant!("wal-rule-skipped") {
             self.flush_log(state.lsn)?;
         }
-        let victim = Victim { page: page.id(), lsn: state.lsn, dirty: state.dirty, fdirty: state.fdirty };
+        let victim = self.victim(page, state);
         let handed = self.layer.evict(victim, &data)?;
         frame.handed_down(state.lsn, handed.dirty);
         Ok(())
+    }
+
+    /// A page that is about to be handed down.
+    fn victim(&self, page: PageNumber, state: FrameState) -> Victim {
+        if state.lsn.0 >= self.log_end.load(SeqCst) {
+            self.handed.note(page);
+        }
+        Victim { page: page.id(), lsn: state.lsn, dirty: state.dirty, fdirty: state.fdirty }
     }
 
     /// Frees a pinned frame whose page the layer holds, unless somebody came for the page meanwhile; drops the pin.
@@ -109,7 +117,7 @@ impl Pool {
             state
         };
         self.flush_log(state.lsn)?;
-        let victim = Victim { page: page.id(), lsn: state.lsn, dirty: state.dirty, fdirty: state.fdirty };
+        let victim = self.victim(page, state);
         let handed = self.layer.evict(victim, buffer)?;
         frame.handed_down(state.lsn, handed.dirty);
         drop(pin);
@@ -128,7 +136,7 @@ impl Pool {
                 break 'handed None;
             }
             let page = frame.page().expect("a frame that the replacer knows holds a page");
-            let victim = Victim { page: page.id(), lsn: state.lsn, dirty: state.dirty, fdirty: state.fdirty };
+            let victim = self.victim(page, state);
             match self.layer.try_evict(victim, &data) {
                 Ok(Some(handed)) => {
                     frame.handed_down(state.lsn, handed.dirty);

@@ -5,6 +5,7 @@
 //! * [`replace`]: which frame goes first.
 //! * [`guard`]: pinned and latched pages.
 //! * [`evict`]: handing pages down; what the layer asks of the pool.
+//! * [`handed`]: which pages this session has handed down.
 //!
 //! Rules:
 //! 1. A frame's page changes only while the frame is unpinned, under the table shard's lock; whoever pins a frame does so
@@ -14,12 +15,14 @@
 //! 4. A page stays in the table until the layer holds its newest version, so a fetch never finds an older one.
 //! 5. A pinned frame is handed down by one task at a time: an evictor starts only on unpinned frames, and a checkpoint
 //!    pins the frame and waits for an evictor by latching the page.
-//! 6. A page whose LSN is not durable in the log is not served: its changes are of another log, or of a lost end.
+//! 6. A page whose LSN is not durable in the log is not served, nor one with an LSN from after the end that the restart found, unless
+//!    this session has handed it down: its changes are of another log, or of a lost end.
 //! 7. No I/O is done, and nothing waits, under a shard's or the replacer's lock.
 
 pub(crate) mod evict;
 pub(crate) mod frame;
 pub(crate) mod guard;
+mod handed;
 pub(crate) mod replace;
 pub(crate) mod table;
 #[cfg(test)]
@@ -35,6 +38,7 @@ use entresol_format::page;
 use entresol_runtime::Task;
 use entresol_runtime::sync::{RwLockWriteGuard, Semaphore, SemaphorePermit};
 use frame::Frame;
+use handed::HandedDown;
 use parking_lot::Mutex as TinyMutex;
 use replace::Replacer;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -71,8 +75,10 @@ pub(crate) struct Pool {
     operations: Semaphore,
     /// A restart is repeating history.
     redoing: AtomicBool,
-    /// Where the log ends that a restart has read.
+    /// Where the log ended that a restart has read.
     log_end: AtomicU64,
+    /// Pages handed down with LSNs from there on.
+    handed: HandedDown,
     /// [`Options::durable_notes`].
     notes: bool,
     /// [`Options::watcher`].
@@ -85,6 +91,7 @@ impl Pool {
     /// A pool of empty frames; tells the layer of itself.
     pub(crate) fn new(layer: Arc<dyn Layer>, options: &Options) -> Arc<Pool> {
         let count = options.frames;
+        let handed = HandedDown::new(layer.capacity_pages());
         let pool = Arc::new(Pool {
             layer,
             wal: OnceLock::new(),
@@ -97,6 +104,7 @@ impl Pool {
             operations: Semaphore::new((count - PINS_RESERVED - UNPINNED_FRAMES) / PINS_PER_OPERATION),
             redoing: AtomicBool::new(false),
             log_end: AtomicU64::new(NO_LOG),
+            handed,
             notes: options.durable_notes,
             watcher: options.watcher.clone(),
             fetched: AtomicU64::new(0),
@@ -112,7 +120,7 @@ impl Pool {
         self.redoing.store(redoing, SeqCst);
     }
 
-    /// Until the pool gets its log, pages from the layer must have LSNs before `end`.
+    /// Pages from the layer must have LSNs before `end`, but for those that are handed down from now on.
     pub(crate) fn set_log_end(&self, end: Lsn) {
         self.log_end.store(end.0, SeqCst);
     }
@@ -231,16 +239,12 @@ impl Pool {
     }
 
     /// The log is durable up to a page's LSN before the layer gets the page. If a page comes back whose LSN is not durable,
-    /// the log is not the one that described its changes.
+    /// or was durable before the restart and is not in the log, the log is not the one that described its changes.
     fn refuse_beyond_log(&self, page: PageNumber, lsn: Lsn) -> Result<(), StoreError> {
-        let (is_durable, end) = match self.wal.get() {
-            Some(wal) => (wal.is_durable(lsn), wal.end().0),
-            None => {
-                let end = self.log_end.load(SeqCst);
-                (end == NO_LOG || lsn.0 < end, end)
-            }
-        };
-        if is_durable {
+        let end = self.log_end.load(SeqCst);
+        let is_durable = || self.wal.get().is_none_or(|wal| wal.is_durable(lsn));
+        let may_be_ours = end == NO_LOG || lsn.0 < end || self.handed.has(page);
+        if may_be_ours && is_durable() {
             return Ok(());
         }
         points::PAGE_BEYOND_LOG.reach();

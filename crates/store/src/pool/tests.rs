@@ -4,7 +4,7 @@ use super::Pool;
 use crate::{Options, PageNumber, Replacement};
 use entresol_core::{Lsn, PageId};
 use entresol_engine::{
-    Binding, Fetched, HandedDown, Layer, Source, TierError, TierMetrics, Upstream, Uuid, Victim,
+    Binding, Fetched, HandedDown, Layer, Session, Source, TierError, TierMetrics, Upstream, Uuid, Victim,
 };
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::{sleep, spawn};
@@ -45,9 +45,9 @@ impl Layer for Notes {
         u64::from(u32::MAX)
     }
     fn binding(&self) -> Result<Binding, TierError> {
-        Ok(Binding { disk: Uuid::NIL, log: Uuid::NIL, session: 0 })
+        Ok(Binding { disk: Uuid::NIL, log: Uuid::NIL, session: Session::default() })
     }
-    fn bind_log(&self, _: Uuid, _: u64) -> Result<(), TierError> {
+    fn bind_log(&self, _: Uuid, _: Session) -> Result<(), TierError> {
         Ok(())
     }
     fn metrics(&self) -> TierMetrics {

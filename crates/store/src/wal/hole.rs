@@ -13,7 +13,7 @@
 //! 2. Its first record claims this boundary, which is beyond X.
 //!
 //! Damage of the last part is noticed only if the master record claims it (a clean shutdown ends so), or by a page on disk
-//! whose LSN is beyond the log's end (the buffer pool refuses such pages).
+//! whose LSN is beyond the log's end: the buffer pool refuses such pages in the session that follows.
 //!
 //! The place may be unreadable: a power failure can leave unreadable sectors of a torn flush. But if nothing can be read
 //! from there to the end of the look-ahead, the device has failed, and the restart ends with its error.

@@ -12,12 +12,12 @@ use super::master::Master;
 use super::record::{RECORD_HEADER_BYTES, payload_sum};
 use super::ring::Ring;
 use super::session::Found;
-use super::{FIRST_LSN, LOG_START, RecordHeader, RecordKind};
+use super::{FIRST_LSN, LOG_START, PADDING, RecordHeader, RecordKind};
 use crate::log_room::{Ledger, Room};
 use crate::{StoreError, TxnId};
 use entresol_core::{Lsn, mutant};
 use entresol_device::{Device, DeviceError};
-use entresol_engine::Uuid;
+use entresol_engine::{Session, Uuid};
 use entresol_runtime::is_simulated;
 use entresol_runtime::sync::{Condvar, Mutex};
 use parking_lot::Mutex as TinyMutex;
@@ -77,7 +77,7 @@ impl Tail {
     /// Pads the buffer and begins a new part.
     fn begin_part(&mut self, sector: u64) {
         let padded = self.buffer.len().next_multiple_of(sector as usize);
-        self.buffer.resize(padded, 0);
+        self.buffer.resize(padded, PADDING);
         self.parts.push(padded);
         self.part = self.end();
     }
@@ -146,7 +146,7 @@ impl Wal {
         device: Arc<dyn Device>,
         page_bytes: u32,
         disk: Uuid,
-        bind: impl Fn(Uuid, u64) -> Result<(), StoreError>,
+        bind: impl Fn(Uuid, Session) -> Result<(), StoreError>,
     ) -> Result<Wal, StoreError> {
         let geometry = device.geometry();
         let sector = u64::from(Master::sector_for(geometry));
@@ -170,7 +170,8 @@ impl Wal {
             sector: sector as u32,
             shift: 0,
             durable: Lsn(FIRST_LSN),
-            session: 1,
+            session: Session { number: 1, nonce: random() },
+            previous_nonce: 0,
             begun: true,
             log: Uuid::from_random(random(), random()),
             disk,
@@ -186,7 +187,7 @@ impl Wal {
         device: Arc<dyn Device>,
         master: &mut Master,
         found: Resume,
-        bind: impl Fn(Uuid, u64) -> Result<(), StoreError>,
+        bind: impl Fn(Uuid, Session) -> Result<(), StoreError>,
     ) -> Result<Wal, StoreError> {
         let start = found.end.0.next_multiple_of(master.sector.into());
         if found.session == Found::Unfinished {
@@ -196,7 +197,8 @@ impl Wal {
         if !mutant!("log-epoch-not-grown") {
             master.epoch += 1;
         }
-        master.session += 1;
+        master.previous_nonce = master.session.nonce;
+        master.session = Session { number: master.session.number + 1, nonce: entresol_runtime::random() };
         master.durable = Lsn(start);
         master.begun = false;
         // Both blocks: whichever is lost later, the log is not behind the disk.
@@ -223,7 +225,7 @@ impl Wal {
             id: master.id,
             part_bytes: PART_BYTES,
             disk: master.disk,
-            session: master.session,
+            session: master.session.number,
             durable: AtomicU64::new(start),
             redo_point: AtomicU64::new(redo_point.0),
             oldest: AtomicU64::new(oldest.0),
@@ -237,7 +239,7 @@ impl Wal {
         }
     }
 
-    /// The disk that the log belongs to, and the session.
+    /// The disk that the log belongs to, and the number of the session.
     pub(crate) fn binding(&self) -> (Uuid, u64) {
         (self.disk, self.session)
     }
@@ -356,7 +358,7 @@ impl Wal {
             if used > self.area() {
                 return Err(self.full(used, 0));
             }
-            tail.buffer.resize(padded, 0);
+            tail.buffer.resize(padded, PADDING);
             std::mem::swap(buffer, &mut tail.buffer);
             let start = tail.start;
             tail.start += padded as u64;
@@ -431,7 +433,7 @@ impl Wal {
     }
 }
 
-/// Makes what follows `end` in its sector zeros, i.e. padding, durably. A torn flush may have left part of a record there.
+/// Makes what follows `end` in its sector padding, durably. A torn flush may have left part of a record there.
 /// Appending to this sector instead would be wrong: if a crash kept its old content and the next sector's new one, the
 /// records in between would be lost without a trace.
 ///
@@ -454,8 +456,8 @@ pub(crate) fn clear_behind(device: &dyn Device, master: &Master, end: Lsn) -> Re
     }
     master.ring().read(device, end.0 - used + kept.len() as u64, cleared)?;
     let rest = &mut bytes[used as usize..];
-    if rest.iter().any(|byte| *byte != 0) && !mutant!("log-tail-not-cleared") {
-        rest.fill(0);
+    if rest.iter().any(|byte| *byte != PADDING) && !mutant!("log-tail-not-cleared") {
+        rest.fill(PADDING);
         master.ring().write(device, end.0 - used, &bytes)?;
         device.sync()?;
     }

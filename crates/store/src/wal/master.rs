@@ -3,8 +3,8 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `ENTRSLOG` |
-//! | 8 | 4 | version, 2 |
-//! | 12 | 4 | CRC32C of bytes 8 .. 12, then of bytes 16 .. 128 |
+//! | 8 | 4 | version, 3 |
+//! | 12 | 4 | CRC32C of bytes 8 .. 12, then of bytes 16 .. 136 |
 //! | 16 | 8 | sequence |
 //! | 24 | 8 | LSN of the newest checkpoint record |
 //! | 32 | 8 | bytes of the circular area |
@@ -14,12 +14,13 @@
 //! | 52 | 4 | sector: flushes begin at multiples of it; recorded when the log is created |
 //! | 56 | 8 | shift: the byte with a given LSN lies at (LSN + shift) mod area |
 //! | 64 | 8 | an LSN: all records before it were durable when this block was written |
-//! | 72 | 8 | session (see [`super::session`]) |
+//! | 72 | 8 | number of the session (see [`super::session`]) |
 //! | 80 | 1 | 1: the session has begun |
 //! | 81 | 7 | zero |
 //! | 88 | 16 | UUID of the log |
 //! | 104 | 16 | UUID of the disk that the log belongs to |
-//! | 120 | 8 | zero |
+//! | 120 | 8 | nonce of the session |
+//! | 128 | 8 | nonce of the session before |
 //!
 //! Invariants:
 //! 1. The whole block with the higher sequence counts. The other block is written next ([`super::blocks`]).
@@ -32,14 +33,14 @@ use crate::StoreError;
 use crate::page::bytes::{set_u32, set_u64, u32_at, u64_at};
 use entresol_core::{Lsn, mutant};
 use entresol_device::{Device, Geometry};
-use entresol_engine::Uuid;
+use entresol_engine::{Session, Uuid};
 
 const MAGIC: &[u8; 8] = b"ENTRSLOG";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes of a block that are used.
-const USED: usize = 128;
-/// The same in version 1.
-const USED_BY_1: usize = 64;
+const USED: usize = 136;
+/// The same in versions 1 and 2.
+const USED_BEFORE: [usize; 2] = [64, 128];
 
 /// See the module's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,9 @@ pub(crate) struct Master {
     pub sector: u32,
     pub shift: u64,
     pub durable: Lsn,
-    pub session: u64,
+    pub session: Session,
+    /// Nonce of the session before: what the disk's label still has if an open was cut off.
+    pub previous_nonce: u64,
     pub begun: bool,
     pub log: Uuid,
     pub disk: Uuid,
@@ -128,8 +131,8 @@ impl Master {
             let expected = format!("a durable LSN beyond the checkpoint at {}", self.checkpoint.0);
             return Err(impossible(expected, self.durable.0));
         }
-        if !(1..u64::MAX).contains(&self.session) {
-            return Err(impossible("a session, counted from 1".into(), self.session));
+        if !(1..u64::MAX).contains(&self.session.number) {
+            return Err(impossible("a session, counted from 1".into(), self.session.number));
         }
         Ok(())
     }
@@ -148,11 +151,13 @@ impl Master {
         set_u32(block, 52, self.sector);
         set_u64(block, 56, self.shift);
         set_u64(block, 64, self.durable.0);
-        set_u64(block, 72, self.session);
+        set_u64(block, 72, self.session.number);
         block[80] = u8::from(self.begun && !mutant!("begun-flag-not-written"));
         block[88..104].copy_from_slice(&self.log.0);
         block[104..120].copy_from_slice(&self.disk.0);
-        let sum = checksum(block);
+        set_u64(block, 120, self.session.nonce);
+        set_u64(block, 128, self.previous_nonce);
+        let sum = checksum(block, USED);
         set_u32(block, 12, sum);
     }
 
@@ -163,10 +168,11 @@ impl Master {
         }
         let (version, sum) = (u32_at(block, 8), u32_at(block, 12));
         if version != VERSION {
-            let whole = sum == checksum(block) || sum == crc32c::crc32c(&block[16..USED_BY_1]);
+            let by_1 = crc32c::crc32c(&block[16..USED_BEFORE[0]]);
+            let whole = [checksum(block, USED), checksum(block, USED_BEFORE[1]), by_1].contains(&sum);
             return if whole { Block::OtherVersion(version) } else { Block::None };
         }
-        if sum != checksum(block) {
+        if sum != checksum(block, USED) {
             return Block::None;
         }
         Block::Master(Master {
@@ -179,7 +185,8 @@ impl Master {
             sector: u32_at(block, 52),
             shift: u64_at(block, 56),
             durable: Lsn(u64_at(block, 64)),
-            session: u64_at(block, 72),
+            session: Session { number: u64_at(block, 72), nonce: u64_at(block, 120) },
+            previous_nonce: u64_at(block, 128),
             begun: block[80] != 0,
             log: uuid_at(block, 88),
             disk: uuid_at(block, 104),
@@ -194,8 +201,8 @@ pub(super) fn other_version(version: u32) -> StoreError {
     ))
 }
 
-fn checksum(block: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&block[8..12]), &block[16..USED])
+fn checksum(block: &[u8], used: usize) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&block[8..12]), &block[16..used])
 }
 
 fn uuid_at(block: &[u8], at: usize) -> Uuid {

@@ -11,7 +11,7 @@
 //!
 //! Invariants:
 //! 1. A record's LSN is its byte position in the endless stream of log bytes; it lies at `LOG_START + (lsn + shift) mod area`.
-//! 2. One flush is under way at a time and each starts on a sector boundary, the rest of the last sector being zeros. So a
+//! 2. One flush is under way at a time and each starts on a sector boundary, the rest of the last sector being padding. So a
 //!    sector that holds durable records is never written again, and no torn write can harm them. "Sector" is the unit that
 //!    the master record has named since the log was created, not that of the device on which the log is opened.
 //! 3. The end of the log is the first place where no record with the right LSN, checksum and epoch is found. The epoch
@@ -40,6 +40,9 @@ pub(crate) use record::{RecordHeader, RecordKind};
 
 /// Where the circular area begins on the device.
 pub(crate) const LOG_START: u64 = 8192;
+/// Fills the rest of a sector behind the last record of a flush. Not zero: a sector that has lost its records, and reads as
+/// zeros, is no padding. Nor is it [`ring::UNREADABLE`], or what erased flash reads as.
+pub(crate) const PADDING: u8 = 0x3d;
 /// LSN of a new log's first record: a page that was never changed has LSN 0.
 pub(crate) const FIRST_LSN: u64 = 4096;
 

@@ -3,7 +3,7 @@
 use super::master::Master;
 use super::record::{RECORD_HEADER_BYTES, RecordHeader};
 use super::ring::Ring;
-use super::{FIRST_LSN, LSN_MAX};
+use super::{FIRST_LSN, LSN_MAX, PADDING};
 use crate::{StoreError, points};
 use entresol_core::{Lsn, mutant};
 use entresol_device::{Device, DeviceError};
@@ -48,13 +48,13 @@ impl<'a> LogScan<'a> {
         self.ring.area
     }
 
-    /// Where the record at or, past padding, after `at` begins. Padding is zeros up to the end of the sector: a length that
-    /// turned to zero by damage is no padding.
+    /// Where the record at or, past padding, after `at` begins. Padding fills the rest of a sector: a length that turned into
+    /// padding by damage is none.
     pub(super) fn past_padding(&mut self, at: Lsn) -> Result<u64, StoreError> {
         let lsn = at.0.next_multiple_of(8);
         let next = lsn.next_multiple_of(self.sector);
         let is_padding =
-            lsn < next && self.bytes(lsn, next - lsn, WINDOW_FORWARD, 0)?.iter().all(|byte| *byte == 0);
+            lsn < next && self.bytes(lsn, next - lsn, WINDOW_FORWARD, 0)?.iter().all(|byte| *byte == PADDING);
         Ok(if is_padding { next } else { lsn })
     }
 

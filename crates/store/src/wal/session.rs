@@ -2,6 +2,8 @@
 //!
 //! The disk's label and the log's master record name each other. Both count *sessions*: each creation and each open
 //! begins one. This shows that a log and a disk are of different databases, or that one of them is an older copy.
+//! Each session has a *nonce*, too, drawn at random: if a database is copied, and both copies are opened, both count the
+//! same sessions, but a log and a disk of different copies have different nonces.
 //!
 //! A new session begins like this; the numbers are sessions:
 //!
@@ -72,20 +74,30 @@ impl Master {
                 self.log, self.disk, disk.log
             ));
         }
-        if self.session == disk.session {
+        let same_number = self.session.number == disk.session.number;
+        if self.session == disk.session || same_number && mutant!("session-nonce-not-checked") {
             return Ok(Found::Same);
         }
-        if disk.session.checked_add(1) == Some(self.session) && !self.begun {
+        let (log, disk) = (self.session, disk.session);
+        if same_number {
+            return refused(format!(
+                "the log and the disk are of two branches of session {}: they were copied, and both copies were opened since; \
+                 give the log and the disk of the same branch, or restore both from one backup",
+                log.number
+            ));
+        }
+        let follows = disk.number.checked_add(1) == Some(log.number) && self.previous_nonce == disk.nonce;
+        if follows && !self.begun {
             points::SESSION_UNFINISHED.reach();
             return Ok(Found::Unfinished);
         }
-        let behind = self.session.abs_diff(disk.session);
-        let (old, new) = if self.session > disk.session { ("disk", "log") } else { ("log", "disk") };
+        let behind = log.number.abs_diff(disk.number);
+        let (old, new) = if log.number > disk.number { ("disk", "log") } else { ("log", "disk") };
         refused(format!(
             "the {old} is an older state than the {new}, by {behind} session{}: the log is of session {}, the disk of session {}; give the {old} of the same moment, or restore both from one backup",
             if behind == 1 { "" } else { "s" },
-            self.session,
-            disk.session
+            log.number,
+            disk.number
         ))
     }
 }

@@ -207,7 +207,11 @@ fn both_blocks_say_that_a_session_has_begun() {
         let copy = device(log.after_crash(&Survival::None), &plan);
         copy.flip_bit((block + 30) * 8);
         let left = Master::read(&*copy).unwrap().unwrap();
-        assert_eq!((left.session, left.begun), (master.session + 1, true), "without the block at {block}");
+        assert_eq!(
+            (left.session.number, left.begun),
+            (master.session.number + 1, true),
+            "without the block at {block}"
+        );
     }
 }
 

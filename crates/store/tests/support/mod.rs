@@ -9,7 +9,7 @@ pub mod shaped;
 use entresol_core::{Lsn, PageId};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
 use entresol_engine::{
-    Binding, Fetched, HandedDown, Layer, Source, TierError, TierMetrics, Upstream, Uuid, Victim,
+    Binding, Fetched, HandedDown, Layer, Session, Source, TierError, TierMetrics, Upstream, Uuid, Victim,
 };
 use entresol_format::page;
 use entresol_runtime::sim::{SimConfig, Simulation};
@@ -266,7 +266,11 @@ impl TestLayer {
     pub fn new(kind: Kind, latency_nanos: u64, fuse: Arc<Fuse>, log: Arc<TestLog>) -> Arc<TestLayer> {
         Arc::new(TestLayer {
             pages: Mutex::default(),
-            binding: Mutex::new(Binding { disk: Uuid::from_random(1, 2), log: Uuid::NIL, session: 0 }),
+            binding: Mutex::new(Binding {
+                disk: Uuid::from_random(1, 2),
+                log: Uuid::NIL,
+                session: Session::default(),
+            }),
             upstream: OnceLock::new(),
             kind,
             fuse,
@@ -422,7 +426,7 @@ impl Layer for TestLayer {
     fn binding(&self) -> Result<Binding, TierError> {
         Ok(*self.binding.lock().unwrap())
     }
-    fn bind_log(&self, log: Uuid, session: u64) -> Result<(), TierError> {
+    fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError> {
         let mut binding = self.binding.lock().unwrap();
         (binding.log, binding.session) = (log, session);
         Ok(())

@@ -35,7 +35,7 @@ pub(super) fn superblock(input: &[u8]) {
         let _ = (
             found.offset(),
             found.stamps().stamp(found.rear),
-            found.may_hold_dirty(),
+            found.is_needed(),
             found.is_unsure(found.rear),
         );
     });

@@ -128,6 +128,8 @@ impl Aim {
             | "begun-flag-not-written"
             | "one-label-copy-renewed"
             | "begun-not-checked"
+            | "session-nonce-not-checked"
+            | "epoch-nonce-not-checked"
             | "epoch-not-begun" => Aim::Exchanged,
             "eio-taken-for-log-end" | "log-hole-not-refused" => Aim::Media,
             "unreadable-clean-page-stops" => Aim::Caches(&["face-gsc/write-through", "face-gsc/write-back"]),

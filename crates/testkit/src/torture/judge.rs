@@ -315,7 +315,9 @@ mod tests {
     use super::*;
     use entresol_core::{PolicyKind, Position};
     use entresol_device::{Fault, Injection, MemoryDevice};
-    use entresol_engine::{Binding, HandedDown, Mode, TierMetrics, TierOptions, Upstream, Uuid, Victim};
+    use entresol_engine::{
+        Binding, HandedDown, Mode, Session, TierMetrics, TierOptions, Upstream, Uuid, Victim,
+    };
     use entresol_format::page;
     use std::sync::Weak;
 
@@ -343,9 +345,9 @@ mod tests {
             u64::from(u32::MAX)
         }
         fn binding(&self) -> Result<Binding, TierError> {
-            Ok(Binding { disk: Uuid::NIL, log: Uuid::NIL, session: 0 })
+            Ok(Binding { disk: Uuid::NIL, log: Uuid::NIL, session: Session::default() })
         }
-        fn bind_log(&self, _: Uuid, _: u64) -> Result<(), TierError> {
+        fn bind_log(&self, _: Uuid, _: Session) -> Result<(), TierError> {
             Ok(())
         }
         fn metrics(&self) -> TierMetrics {

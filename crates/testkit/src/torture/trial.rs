@@ -291,7 +291,7 @@ impl Trial<'_> {
     /// The flash of another database in its place.
     fn foreign(&mut self, flash: &MemoryDevice, note: Note<'_>) -> bool {
         match newest_superblock(flash) {
-            Some(needed) if self.script.shape.cache.tier().is_none() && needed.may_hold_dirty() => {
+            Some(needed) if self.script.shape.cache.tier().is_none() && needed.is_needed() => {
                 self.needed_elsewhere(flash, &needed, note)
             }
             _ => self.exchange(FaultKind::ForeignFlash, flash, note),

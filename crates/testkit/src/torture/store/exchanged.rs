@@ -1,5 +1,5 @@
 //! Somebody puts the devices of different moments together: disk, log and flash are each the newest, one session old, older,
-//! another store's, blank, or have one redundant copy damaged. Devices of one moment open with all rows of that moment.
+//! of a branch (a copy from one session ago that was opened, too), another store's, blank, or have one redundant copy damaged. Devices of one moment open with all rows of that moment.
 //! Disk and log of different moments are refused with a sentence. A flash that does not fit is refused, or is of no
 //! importance: then all rows of disk and log are there.
 
@@ -15,7 +15,6 @@ use entresol_device::{Device, FaultPlan, MemoryDevice};
 use entresol_format::{BLOCK_BYTES, label, superblock};
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 type Oracle = <Bank as Workload>::Oracle;
@@ -31,6 +30,8 @@ pub(crate) enum State {
     Current,
     OneSessionOld,
     Older,
+    /// One session old, and then opened once by itself.
+    Branch,
     Anothers,
     Blank,
     /// One copy of what is there more than once is damaged: a label, a block of the master record, a superblock.
@@ -38,8 +39,15 @@ pub(crate) enum State {
 }
 
 impl State {
-    pub const ALL: [Self; 6] =
-        [Self::Current, Self::OneSessionOld, Self::Older, Self::Anothers, Self::Blank, Self::OneCopyDamaged];
+    pub const ALL: [Self; 7] = [
+        Self::Current,
+        Self::OneSessionOld,
+        Self::Older,
+        Self::Branch,
+        Self::Anothers,
+        Self::Blank,
+        Self::OneCopyDamaged,
+    ];
 
     /// The moment that it is of.
     fn moment(self) -> Option<usize> {
@@ -47,7 +55,8 @@ impl State {
             Self::Current | Self::OneCopyDamaged => Some(0),
             Self::OneSessionOld => Some(1),
             Self::Older => Some(2),
-            Self::Anothers => Some(3),
+            Self::Branch => Some(3),
+            Self::Anothers => Some(4),
             Self::Blank => None,
         }
     }
@@ -63,7 +72,7 @@ pub(crate) struct Exchanged {
     pub transactions: u64,
 }
 
-/// The store at some moments: now, one session ago, two sessions ago; and another store.
+/// The store at some moments: now, one session ago, two sessions ago, in a branch of one session ago; and another store.
 pub(crate) struct Shelf {
     exchanged: Exchanged,
     moments: Vec<(Media, Oracle)>,
@@ -77,7 +86,10 @@ impl Exchanged {
         let mut rng = Rng::new(self.seed ^ 0xe8c4);
         for _ in 0..COMBINATIONS {
             // Half of the devices are what they should be.
-            let mut draw = || State::ALL[(rng.below(12) as usize).saturating_sub(6)];
+            let mut draw = || {
+                let all = State::ALL.len();
+                State::ALL[(rng.below(2 * all as u64) as usize).saturating_sub(all)]
+            };
             let states = [draw(), draw(), draw()];
             let opened = shelf.open(states, rng.next_u64()).map_err(|why| {
                 let message = format!("{:?}: disk, log and flash are {states:?}: {why}", self.bank);
@@ -115,9 +127,10 @@ impl Exchanged {
         let older = session(&media, &oracle, false)?;
         let yesterday = session(&older.0, &older.1, self.seed.is_multiple_of(2))?;
         let now = session(&yesterday.0, &yesterday.1, self.seed & 2 == 0)?;
+        let branch = session(&yesterday.0, &yesterday.1, self.seed & 4 == 0)?;
         let (media, oracle) = prepare(&self.bank, self.system, self.seed ^ 0x07e4)?;
         let another = session(&media, &oracle, false)?;
-        Ok(Shelf { exchanged: *self, moments: vec![now, yesterday, older, another] })
+        Ok(Shelf { exchanged: *self, moments: vec![now, yesterday, older, branch, another] })
     }
 }
 
@@ -164,8 +177,8 @@ impl Shelf {
         let fits = match (disk, log) {
             (Some(disk), Some(log)) if disk == log => Some(log),
             (Some(disk), Some(log)) => {
-                let ((id, of_disk, _), (same, _, of_log)) = (session(disk), session(log));
-                (id == same && of_log.contains(&of_disk)).then_some(log)
+                let (of_disk, of_log) = (session(disk), session(log));
+                (of_disk.id == of_log.id && of_log.of_log.contains(&of_disk.of_disk)).then_some(log)
             }
             _ => None,
         };
@@ -189,8 +202,19 @@ impl Shelf {
     }
 }
 
-/// The disk, its newest session, and the sessions whose disks have what the log has: read here, not by the engine.
-fn sessions(media: &Media) -> ([u8; 16], u64, RangeInclusive<u64>) {
+/// A session: its number and its nonce.
+type Session = (u64, u64);
+
+/// What a moment says of sessions, read here, not by the engine.
+#[derive(Debug)]
+struct Sessions {
+    id: [u8; 16],
+    of_disk: Session,
+    /// Those whose disks have what the log has.
+    of_log: Vec<Session>,
+}
+
+fn sessions(media: &Media) -> Sessions {
     let read = |device: &MemoryDevice, at| {
         let mut block = vec![0; BLOCK_BYTES];
         device.read(at, &mut block).expect("a moment can be read");
@@ -205,11 +229,16 @@ fn sessions(media: &Media) -> ([u8; 16], u64, RangeInclusive<u64>) {
     let masters = [0, MASTER_STRIDE].map(|at| read(&media.log, at));
     // Records are appended when both blocks say that the session has begun. Until then it has changed nothing, whether the
     // disk knows of it or not.
-    let begun = masters.iter().map(|block| word(block, 72) - u64::from(block[80] == 0)).min();
-    let newest_session = masters.iter().map(|block| word(block, 72)).max();
+    let of_block = |block: &Vec<u8>| {
+        let before = (block[80] == 0).then(|| (word(block, 72) - 1, word(block, 128)));
+        [Some((word(block, 72), word(block, 120))), before]
+    };
     let label = newest.expect("a moment's disk has a label");
-    let [oldest, newest] = [begun, newest_session].map(|session| session.expect("there are two blocks"));
-    (label.disk.0, label.session, oldest..=newest)
+    Sessions {
+        id: label.disk.0,
+        of_disk: (label.session.number, label.session.nonce),
+        of_log: masters.iter().flat_map(of_block).flatten().collect(),
+    }
 }
 
 /// The sentence with which an open was refused; `None`: it was not, or without a reason.
@@ -224,7 +253,7 @@ mod tests {
     use super::*;
     use entresol_core::PolicyKind;
 
-    /// Every combination of the six states of the three devices.
+    /// Every combination of the seven states of the three devices.
     #[test]
     fn each_combination_opens_rightly_or_is_refused() {
         let systems = [
