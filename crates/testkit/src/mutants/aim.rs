@@ -15,6 +15,8 @@ pub(super) enum Aim {
     Damage(&'static [&'static str]),
     /// Writes that such caches lose.
     LostWrites(&'static [&'static str]),
+    /// Sectors of such caches' devices that cannot be read.
+    Unreadable(&'static [&'static str]),
     /// Crashes of a store in the middle of its work, on these systems in turn.
     Store(&'static [System]),
     /// The same with a slow log device.
@@ -132,7 +134,7 @@ impl Aim {
             | "epoch-nonce-not-checked"
             | "epoch-not-begun" => Aim::Exchanged,
             "eio-taken-for-log-end" | "log-hole-not-refused" => Aim::Media,
-            "unreadable-clean-page-stops" => Aim::Caches(&["face-gsc/write-through", "face-gsc/write-back"]),
+            "unreadable-clean-page-stops" => Aim::Unreadable(&["face-gsc/write-back"]),
             "disk-capacity-not-checked" => Aim::FullDisk,
             "restart-room-given-away" => Aim::Crowd,
             "create-table-without-log-room" => Aim::Tables,

@@ -160,6 +160,7 @@ impl Hunt {
             Aim::Caches(names) => self.torture_caches(names, Effort::QUICK, seed + round),
             Aim::Lives(names) => self.torture_caches(names, Effort::LIVES, seed + round),
             Aim::LostWrites(names) => self.torture_caches(names, Effort::LOST_WRITES, seed + round),
+            Aim::Unreadable(names) => self.torture_caches(names, Effort::UNREADABLE, seed + round),
             Aim::Damage(names) => self.torture_caches(names, Effort::DAMAGE, seed + round),
             Aim::Store(systems) => self.crash_a_store(systems, seed, round),
             Aim::SlowLog(systems) => self.crash_with_a_slow_log(systems, seed, round),

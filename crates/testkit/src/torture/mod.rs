@@ -78,6 +78,9 @@ impl Effort {
     /// Writes that a device loses, at many moments.
     pub const LOST_WRITES: Self =
         Self { one_of: 8, images: 24, damage_only: &[FaultKind::LostWrite], ..Self::DAMAGE };
+    /// Sectors that cannot be read, at many moments.
+    pub const UNREADABLE: Self =
+        Self { one_of: 8, images: 24, damage_only: &[FaultKind::Unreadable], ..Self::DAMAGE };
 }
 
 /// What to torture, and for how long.

@@ -39,7 +39,7 @@ pub(super) struct Trial<'a> {
     pub before: &'a MemoryDevice,
     /// No device has failed so far.
     pub sound: bool,
-    /// Nothing else than these silent faults is tried; none: everything is.
+    /// Nothing else than these faults of the devices is tried; none: everything is.
     pub damage_only: &'static [FaultKind],
     pub rng: Rng,
 }
@@ -52,6 +52,10 @@ pub(super) type At = (FaultKind, Option<&'static str>);
 impl Trial<'_> {
     /// Tries everything; ends early when `note` says false.
     pub(super) fn run(mut self, foreign: &MemoryDevice, note: Note<'_>) {
+        if self.damage_only == [FaultKind::Unreadable] {
+            let _ = self.unreadable(note) && self.unreadable(note);
+            return;
+        }
         if !self.damage_only.is_empty() {
             let _ =
                 self.silent(note) && self.silent(note) && self.damaged_later(note) && self.silent_disk(note);
