@@ -1,9 +1,10 @@
 //! Writing a block that everything after it depends on, such as a label or a master record.
 //!
-//! Invariant: when [`write_proved`] succeeds, the block was synced and read back as it was written. So a device that loses a
-//! write silently is found out while the state before is still whole, and not by the next open.
+//! Invariant: when [`write_proved`] or [`write_copies`] succeeds, each block was synced and read back as it was written. So a
+//! device that loses a write silently is found out at once, and not by the next open.
 
-use crate::{Device, DeviceError};
+use crate::{Device, DeviceError, Io};
+use std::ops::Deref;
 
 /// Times that a block is written: a write that was lost once may succeed when it is repeated.
 const ATTEMPTS: u32 = 2;
@@ -40,6 +41,47 @@ pub fn write_proved(
     })
 }
 
+/// Writes copies of one structure durably, each at its offset. The first is written alone, so that at any crash it or the
+/// others are whole. Then the others follow, in one batch if `together`, else one after the other. All are read back, in one
+/// batch; those that are not there are written again. Returns how many these were. `names`: as for [`write_proved`].
+///
+/// # Errors
+/// As for [`write_proved`].
+pub fn write_copies(
+    device: &dyn Device,
+    names: (&str, &str),
+    copies: &[(u64, impl Deref<Target = [u8]>)],
+    together: bool,
+) -> Result<usize, DeviceError> {
+    let Some((first, others)) = copies.split_first() else { return Ok(0) };
+    let at_once = if together { others.len() } else { 1 };
+    for group in [std::slice::from_ref(first)].into_iter().chain(others.chunks(at_once.max(1))) {
+        let mut writes: Vec<Io<'_>> =
+            group.iter().map(|(offset, block)| Io::Write { offset: *offset, data: block }).collect();
+        device.run(&mut writes)?;
+        device.sync()?;
+    }
+    let mut found: Vec<Vec<u8>> = copies.iter().map(|(_, block)| vec![0; block.len()]).collect();
+    let mut reads: Vec<Io<'_>> = copies
+        .iter()
+        .zip(&mut found)
+        .map(|((offset, _), buffer)| Io::Read { offset: *offset, buffer })
+        .collect();
+    let is_read = match device.run(&mut reads) {
+        // Which of them could not be read is not known.
+        Err(error) if error.is_unreadable() => false,
+        result => result.map(|()| true)?,
+    };
+    let mut again = 0;
+    for ((offset, block), found) in copies.iter().zip(&found) {
+        if !is_read || block[..] != found[..] {
+            write_proved(device, names, *offset, block)?;
+            again += 1;
+        }
+    }
+    Ok(again)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +111,23 @@ mod tests {
         let device = MemoryDevice::new("device", 1 << 20);
         assert_eq!(write_proved(&device, ("disk", "label"), 0, &[7; 512]), Ok(1));
         assert_eq!((device.counters().writes, device.counters().reads), (1, 1));
+    }
+
+    #[test]
+    fn copies_that_were_lost_are_written_again() {
+        for lost in 0..3 {
+            let fault = Injection { at: lost, device: None, fault: Fault::LostWrite, forever: false };
+            let plan = Arc::new(FaultPlan::new(1, vec![fault]));
+            let device = FaultyDevice::new("device", MemoryDevice::new("memory", 1 << 20), plan);
+            let copies = [(0, vec![1; 512]), (4096, vec![2; 512])];
+            let again = write_copies(&device, ("log", "master record"), &copies, false).unwrap();
+            // The first write is operation 0 or 1; the first sync lies between the two.
+            assert!(again <= 1, "{again}");
+            for (offset, block) in copies {
+                let mut found = [0; 512];
+                device.read(offset, &mut found).unwrap();
+                assert_eq!(found[..], block[..], "at {offset}, with operation {lost} lost");
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Memory that devices read into and write from.
 
+use entresol_format::BLOCK_BYTES;
 use parking_lot::Mutex;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -33,6 +34,16 @@ impl std::ops::DerefMut for AlignedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.chunks.as_mut_bytes()[..self.length]
     }
+}
+
+/// `count` copies of a structure of one block, each with its offset. `encode` writes the next one into a block and returns its
+/// offset.
+pub(crate) fn copies(count: u64, mut encode: impl FnMut(&mut [u8]) -> u64) -> Vec<(u64, AlignedBuffer)> {
+    let copy = |_| {
+        let mut block = AlignedBuffer::new(BLOCK_BYTES);
+        (encode(&mut block), block)
+    };
+    (0..count).map(copy).collect()
 }
 
 /// Buffers of one page that are used again and again.

@@ -15,7 +15,6 @@ mod fragments;
 mod metrics;
 mod options;
 mod points;
-mod proved;
 mod recover;
 mod signal;
 mod syncs;

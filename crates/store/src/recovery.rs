@@ -32,7 +32,6 @@ use crate::wal::scan::LogScan;
 use crate::wal::{RecordHeader, RecordKind, Wal};
 use crate::{Options, PageNumber, Parts, RestartReport, StoreError, TxnId, points};
 use entresol_core::{Lsn, mutant};
-use entresol_device::Device;
 use entresol_engine::{Layer, TierError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,7 +80,7 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
         checkpoint = read_checkpoint(&mut scan, &master)?;
         history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
     }
-    clear_behind(device, &master, history.end)?;
+    clear_behind(device, &master, &mut scan, history.end)?;
     pool.set_log_end(history.end);
     let analysed = entresol_runtime::now();
 
@@ -103,7 +102,8 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     let space = find_space(&pool, options.page_bytes as usize)?;
     let core = Arc::new(Core::new(options, pool, wal, space, history.next_txn));
     let losers = history.losers.len() as u64;
-    undo(&core, device, &master, history.losers)?;
+    scan.follow(&master);
+    undo(&core, &mut scan, history.losers)?;
     let undone = entresol_runtime::now();
     let (pages_fetched, pages_from_flash) = core.pool.fetch_counts();
     core.make_checkpoint()?;
@@ -130,7 +130,7 @@ pub(crate) fn read_checkpoint(
     master: &Master,
 ) -> Result<CheckpointRecord, StoreError> {
     let lsn = master.checkpoint;
-    let (header, payload) = scan.at(lsn)?;
+    let (header, payload) = scan.single(lsn)?;
     match CheckpointRecord::decode(payload) {
         Some(checkpoint) if header.kind == RecordKind::Checkpoint && checkpoint.is_possible(lsn) => {
             if checkpoint.disk == master.disk && checkpoint.session <= master.session.number {
@@ -142,10 +142,15 @@ pub(crate) fn read_checkpoint(
                 found: format!("disk {}, session {}", checkpoint.disk, checkpoint.session),
             })
         }
+        Some(checkpoint) if header.kind == RecordKind::Checkpoint => Err(StoreError::Corrupt {
+            place: format!("checkpoint record in the log at LSN {}", lsn.0),
+            expected: "a redo point and transactions from before the record".into(),
+            found: format!("{checkpoint:?}"),
+        }),
         _ => Err(StoreError::Corrupt {
             place: format!("log at LSN {}", lsn.0),
             expected: "a checkpoint record, as the master record says".into(),
-            found: format!("{:?}", header.kind),
+            found: format!("a record of kind {:?}", header.kind),
         }),
     }
 }
@@ -394,11 +399,9 @@ fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
 /// Rolls back the transactions that have neither committed nor ended.
 fn undo(
     core: &Arc<Core>,
-    device: &dyn Device,
-    master: &Master,
+    scan: &mut LogScan<'_>,
     losers: BTreeMap<TxnId, ActiveTxn>,
 ) -> Result<(), StoreError> {
-    let mut scan = LogScan::new(device, master);
     let mut work = Work::default();
     for loser in losers.into_values() {
         let txn = core.active.restore(loser);

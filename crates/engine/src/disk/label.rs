@@ -4,10 +4,11 @@
 //! same before anything follows.
 
 use super::pages::disk_error;
-use crate::buffer::AlignedBuffer;
-use crate::{TierError, points, proved, unreadable};
+use crate::buffer::{self, AlignedBuffer};
+use crate::{TierError, points, unreadable};
+use arrayvec::ArrayVec;
 use entresol_core::mutant;
-use entresol_device::Device;
+use entresol_device::{Device, Io, write_copies};
 use entresol_format::label::{COPIES, COPY_STRIDE, LABEL_AREA_BYTES, Label};
 use entresol_format::{BLOCK_BYTES, BlockFault};
 
@@ -29,17 +30,22 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
             disk.geometry().capacity_bytes
         )));
     }
-    let mut block = AlignedBuffer::new(BLOCK_BYTES);
+    let mut blocks: [_; COPIES as usize] = std::array::from_fn(|_| AlignedBuffer::new(BLOCK_BYTES));
+    let mut reads: ArrayVec<Io<'_>, { COPIES as usize }> = ArrayVec::new();
+    for (copy, buffer) in blocks.iter_mut().enumerate() {
+        reads.push(Io::Read { offset: copy as u64 * COPY_STRIDE, buffer });
+    }
+    unreadable::read_batch(disk, &mut reads).map_err(disk_error)?;
+    drop(reads);
     let mut newest: Option<Label> = None;
     let mut faults = Vec::new();
-    for copy in 0..COPIES {
-        unreadable::read(disk, copy * COPY_STRIDE, &mut block).map_err(disk_error)?;
-        match Label::decode(&block) {
+    for (copy, block) in blocks.iter().enumerate() {
+        match Label::decode(block) {
             Ok(label) if newest.is_none_or(|best| best.sequence < label.sequence) => newest = Some(label),
             Ok(_) | Err(BlockFault::Blank) => {}
             Err(fault) => {
                 points::LABEL_DAMAGED.reach();
-                faults.push(format!("copy {copy}: {}", unreadable::fault_of(&block, fault)));
+                faults.push(format!("copy {copy}: {}", unreadable::fault_of(block, fault)));
             }
         }
     }
@@ -54,10 +60,10 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
 /// follows relies on them, and whichever is lost later, the other one says the same.
 pub(crate) fn write_label(disk: &dyn Device, label: &mut Label) -> Result<(), TierError> {
     let copies = if mutant!("one-label-copy-renewed") { 1 } else { COPIES };
-    let copies = proved::copies(copies, |block| {
+    let copies = buffer::copies(copies, |block| {
         label.sequence += 1;
         label.encode(block);
         label.offset()
     });
-    proved::write_copies(disk, ("disk", "label"), &copies, false).map_err(disk_error)
+    write_copies(disk, ("disk", "label"), &copies, false).map(drop).map_err(disk_error)
 }

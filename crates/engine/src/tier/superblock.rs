@@ -9,10 +9,10 @@
 //! left. The copies are written in turn, at even distances: a small write between the groups costs a drive more than its time.
 
 use super::shared::{Shared, flash_error};
-use crate::buffer::AlignedBuffer;
-use crate::{TierError, points, proved, unreadable};
+use crate::buffer::{self, AlignedBuffer};
+use crate::{TierError, points, unreadable};
 use entresol_core::{Position, mutant};
-use entresol_device::{Device, write_proved};
+use entresol_device::{Device, write_copies, write_proved};
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_format::{BLOCK_BYTES, BlockFault};
 use entresol_runtime::sync::Mutex;
@@ -88,12 +88,12 @@ pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> R
 /// Writes `superblock` to all places, so that whichever copy survives says the same. Raises its sequence.
 pub(crate) fn write_all_copies(flash: &dyn Device, superblock: &mut Superblock) -> Result<(), TierError> {
     let copies = if mutant!("one-superblock-copy-renewed") { 1 } else { COPIES };
-    let copies = proved::copies(copies, |block| {
+    let copies = buffer::copies(copies, |block| {
         superblock.sequence += 1;
         superblock.encode(block);
         superblock.offset()
     });
-    proved::write_copies(flash, NAMES, &copies, true).map_err(flash_error)
+    write_copies(flash, NAMES, &copies, true).map(drop).map_err(flash_error)
 }
 
 /// The refusal to overwrite a cache that another disk than `disk` needs.

@@ -1,11 +1,11 @@
 //! Reading and writing the two blocks of the master record.
 //!
-//! Each write of a master record is proved ([`write_proved`]): if the device had lost it, the next restart would silently
+//! Both blocks are always written, and proved ([`write_copies`]): if the device had lost one, the next restart would silently
 //! build on an older state.
 
 use super::master::{Block, Master, other_version};
 use crate::{StoreError, points};
-use entresol_device::{Device, Io, write_proved};
+use entresol_device::{Device, Io, write_copies};
 
 /// Distance of the two blocks.
 const BLOCK_STEP: u64 = 4096;
@@ -16,18 +16,24 @@ impl Master {
     pub(crate) fn read(device: &dyn Device) -> Result<Option<Master>, StoreError> {
         let mut newest: Option<Master> = None;
         let (mut other, mut unreadable) = (None, None);
-        let mut block = vec![0; unit(device)];
-        for offset in [0, BLOCK_STEP] {
-            match device.read(offset, &mut block) {
-                Ok(()) => {}
-                Err(error) if error.is_unreadable() => {
-                    points::MASTER_UNREADABLE.reach();
-                    unreadable = Some(error);
-                    continue;
+        let (mut first, mut second) = (vec![0; unit(device)], vec![0; unit(device)]);
+        let mut places = [(0, &mut first), (BLOCK_STEP, &mut second)];
+        let mut both = places.each_mut().map(|(offset, buffer)| Io::Read { offset: *offset, buffer });
+        let is_read = match device.run(&mut both) {
+            // Which of them is unreadable is not known.
+            Err(error) if error.is_unreadable() => false,
+            result => result.map(|()| true)?,
+        };
+        for (offset, block) in places {
+            if !is_read && let Err(error) = device.read(offset, block) {
+                if !error.is_unreadable() {
+                    return Err(error.into());
                 }
-                Err(error) => return Err(error.into()),
+                points::MASTER_UNREADABLE.reach();
+                unreadable = Some(error);
+                continue;
             }
-            match Self::decode(&block) {
+            match Self::decode(block) {
                 Block::Master(master) if newest.is_none_or(|best| best.sequence < master.sequence) => {
                     newest = Some(master);
                 }
@@ -54,22 +60,21 @@ impl Master {
         Ok(())
     }
 
-    /// Writes it with the next sequence over the older block, durably.
-    pub(super) fn write(&mut self, device: &dyn Device) -> Result<(), StoreError> {
-        self.sequence += 1;
-        let mut block = vec![0; self.sector as usize];
-        self.encode(&mut block);
-        let offset = self.sequence % 2 * BLOCK_STEP;
-        if write_proved(device, ("log", "master record"), offset, &block)? > 1 {
+    /// Writes it with the next sequences over both blocks, the older one first, durably.
+    pub(crate) fn write_both(&mut self, device: &dyn Device) -> Result<(), StoreError> {
+        let copies = [self.next_block(), self.next_block()];
+        if write_copies(device, ("log", "master record"), &copies, false)? > 0 {
             points::MASTER_WRITTEN_AGAIN.reach();
         }
         Ok(())
     }
 
-    /// Writes it over both blocks, one after the other.
-    pub(crate) fn write_both(&mut self, device: &dyn Device) -> Result<(), StoreError> {
-        self.write(device)?;
-        self.write(device)
+    /// The block with the next sequence, and its offset.
+    fn next_block(&mut self) -> (u64, Vec<u8>) {
+        self.sequence += 1;
+        let mut block = vec![0; self.sector as usize];
+        self.encode(&mut block);
+        (self.sequence % 2 * BLOCK_STEP, block)
     }
 }
 

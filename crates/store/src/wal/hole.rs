@@ -55,7 +55,7 @@ impl LogScan<'_> {
         epoch: u32,
     ) -> Result<Option<Lsn>, StoreError> {
         let place = self.past_padding(end)?;
-        if let Some(error) = self.unreadable.take() {
+        if let Some(error) = self.windows.unreadable().cloned() {
             self.check_unreadable(place, epoch, error)?;
         }
         let prefix = self.bytes(place, 8, LOOK_AHEAD, 0)?;
@@ -102,7 +102,7 @@ impl LogScan<'_> {
     /// Refuses what a failing device gives back. The error may have passed since, and what follows is readable: then this was
     /// not the end, unless what follows is left over from an older life. Or nothing that follows is readable.
     fn check_unreadable(&mut self, place: u64, epoch: u32, error: DeviceError) -> Result<(), StoreError> {
-        self.window.clear();
+        self.windows.forget();
         if self.header(Lsn(place), LOOK_AHEAD, 0)?.is_some_and(|header| header.epoch >= epoch) {
             return Err(StoreError::Log(error));
         }

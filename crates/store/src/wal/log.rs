@@ -11,6 +11,7 @@ use super::grow::grow;
 use super::master::Master;
 use super::record::{RECORD_HEADER_BYTES, payload_sum};
 use super::ring::Ring;
+use super::scan::LogScan;
 use super::session::Found;
 use super::{FIRST_LSN, LOG_START, PADDING, RecordHeader, RecordKind};
 use crate::log_room::{Ledger, Room};
@@ -441,24 +442,32 @@ impl Wal {
 /// and padding is of a torn flush: none of its records was durable when the program failed. So if power fails during this
 /// write and the sector becomes unreadable, these records are lost like others of that flush. But a page that redo has
 /// evicted must not be newer than the log; so redo has to wait.
-pub(crate) fn clear_behind(device: &dyn Device, master: &Master, end: Lsn) -> Result<(), StoreError> {
+pub(crate) fn clear_behind(
+    device: &dyn Device,
+    master: &Master,
+    scan: &mut LogScan<'_>,
+    end: Lsn,
+) -> Result<(), StoreError> {
     let sector = u64::from(master.sector);
     let used = end.0 % sector;
     if used == 0 {
         return Ok(());
     }
-    let mut bytes = vec![0; sector as usize];
-    // What is kept must be readable; what is cleared need not be.
-    let smallest = u64::from(device.geometry().sector_bytes).clamp(1, sector);
-    let (kept, cleared) = bytes.split_at_mut(used.next_multiple_of(smallest) as usize);
-    if let Some(error) = master.ring().read(device, end.0 - used, kept)? {
-        return Err(error.into());
+    let start = end.0 - used;
+    let mut bytes = scan.sector_at(start)?.to_vec();
+    if scan.is_unreadable() {
+        // What is kept must be readable; what is cleared need not be.
+        let smallest = u64::from(device.geometry().sector_bytes).clamp(1, sector);
+        let (kept, cleared) = bytes.split_at_mut(used.next_multiple_of(smallest) as usize);
+        if let Some(error) = master.ring().read(device, start, kept)? {
+            return Err(error.into());
+        }
+        master.ring().read(device, start + kept.len() as u64, cleared)?;
     }
-    master.ring().read(device, end.0 - used + kept.len() as u64, cleared)?;
     let rest = &mut bytes[used as usize..];
     if rest.iter().any(|byte| *byte != PADDING) && !mutant!("log-tail-not-cleared") {
         rest.fill(PADDING);
-        master.ring().write(device, end.0 - used, &bytes)?;
+        master.ring().write(device, start, &bytes)?;
         device.sync()?;
     }
     Ok(())

@@ -34,6 +34,7 @@ pub(crate) mod scan;
 pub(crate) mod session;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 pub(crate) use log::Wal;
 pub(crate) use record::{RecordHeader, RecordKind};

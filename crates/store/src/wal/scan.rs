@@ -3,32 +3,39 @@
 use super::master::Master;
 use super::record::{RECORD_HEADER_BYTES, RecordHeader};
 use super::ring::Ring;
+use super::windows::Windows;
 use super::{FIRST_LSN, LSN_MAX, PADDING};
 use crate::{StoreError, points};
 use entresol_core::{Lsn, mutant};
-use entresol_device::{Device, DeviceError};
+use entresol_device::Device;
 
 /// Bytes read at once going forward.
 const WINDOW_FORWARD: u64 = 8 << 20;
 /// Bytes read at once going backward.
 const WINDOW_BACKWARD: u64 = 8 << 20;
+/// Bytes read at once for a single record.
+const WINDOW_SINGLE: u64 = 64 << 10;
 
-/// A window on the log, moved as needed.
+/// Reads records where they are asked for.
 pub(crate) struct LogScan<'a> {
     device: &'a dyn Device,
     ring: Ring,
     id: u32,
     pub(super) sector: u64,
-    pub(super) window: Vec<u8>,
-    window_start: u64,
-    /// A read error in the window.
-    pub(super) unreadable: Option<DeviceError>,
+    pub(super) windows: Windows,
 }
 
 impl<'a> LogScan<'a> {
     pub(crate) fn new(device: &'a dyn Device, master: &Master) -> LogScan<'a> {
         let (ring, sector) = (master.ring(), master.sector.into());
-        LogScan { device, ring, id: master.id, sector, window: Vec::new(), window_start: 0, unreadable: None }
+        LogScan { device, ring, id: master.id, sector, windows: Windows::default() }
+    }
+
+    /// Goes on after the log may have moved.
+    pub(crate) fn follow(&mut self, master: &Master) {
+        if self.ring != master.ring() {
+            *self = Self::new(self.device, master);
+        }
     }
 
     /// The record at or, past padding, behind `at`; `None` at the end of the log. `epoch` is the newest seen so far.
@@ -60,19 +67,37 @@ impl<'a> LogScan<'a> {
 
     /// The record at exactly `lsn`, which must be there. For reading backward.
     pub(crate) fn at(&mut self, lsn: Lsn) -> Result<(RecordHeader, &[u8]), StoreError> {
-        let back = WINDOW_BACKWARD / 2;
+        self.exactly(lsn, WINDOW_BACKWARD, WINDOW_BACKWARD / 2)
+    }
+
+    /// As [`LogScan::at`], if nothing else is wanted from near it.
+    pub(crate) fn single(&mut self, lsn: Lsn) -> Result<(RecordHeader, &[u8]), StoreError> {
+        self.exactly(lsn, WINDOW_SINGLE, 0)
+    }
+
+    fn exactly(&mut self, lsn: Lsn, window: u64, back: u64) -> Result<(RecordHeader, &[u8]), StoreError> {
         let possible = (FIRST_LSN..LSN_MAX).contains(&lsn.0) && lsn.0.is_multiple_of(8);
-        let found = if possible { self.header(lsn, WINDOW_BACKWARD, back)? } else { None };
+        let found = if possible { self.header(lsn, window, back)? } else { None };
         let Some(header) = found else {
             return Err(self.missing(lsn));
         };
-        let record = self.bytes(lsn.0, header.length as u64, WINDOW_BACKWARD, back)?;
+        let record = self.bytes(lsn.0, header.length as u64, window, back)?;
         Ok((header, &record[RECORD_HEADER_BYTES..]))
+    }
+
+    /// The bytes of the sector at `start`.
+    pub(super) fn sector_at(&mut self, start: u64) -> Result<&[u8], StoreError> {
+        self.bytes(start, self.sector, self.sector, 0)
+    }
+
+    /// Whether anything of what was read last could not be read.
+    pub(super) fn is_unreadable(&self) -> bool {
+        self.windows.unreadable().is_some()
     }
 
     /// The error for a record that must be at `lsn` and is not: the device's, if it could not read all that lies there.
     pub(crate) fn missing(&self, lsn: Lsn) -> StoreError {
-        match &self.unreadable {
+        match self.windows.unreadable() {
             Some(error) => StoreError::Log(error.clone()),
             None => StoreError::Corrupt {
                 place: format!("log at LSN {}", lsn.0),
@@ -105,15 +130,11 @@ impl<'a> LogScan<'a> {
         window: u64,
         back: u64,
     ) -> Result<&[u8], StoreError> {
-        let end = self.window_start + self.window.len() as u64;
-        if at < self.window_start || at + length > end {
+        if self.windows.find(at, length).is_none() {
             let start = at.saturating_sub(back.min(self.ring.area / 4)) / self.sector * self.sector;
             let size = (at + length - start).max(window).next_multiple_of(self.sector).min(self.ring.area);
-            self.window.resize(size as usize, 0);
-            self.window_start = start;
-            self.unreadable = self.ring.read(self.device, start, &mut self.window)?;
+            self.windows.read(self.device, self.ring, start, size)?;
         }
-        let at = (at - self.window_start) as usize;
-        Ok(&self.window[at..at + length as usize])
+        Ok(self.windows.find(at, length).expect("it was read just now"))
     }
 }

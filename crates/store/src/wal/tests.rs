@@ -30,7 +30,7 @@ fn create(log: Arc<dyn Device>, page_bytes: u32) -> Result<Wal, StoreError> {
 
 /// As a restart does between its passes and its first record.
 fn resume(log: Arc<dyn Device>, mut master: Master, end: Lsn, oldest: Lsn) -> Wal {
-    clear_behind(&*log, &master, end).unwrap();
+    clear_behind(&*log, &master, &mut LogScan::new(&*log, &master), end).unwrap();
     let found = Resume { end, oldest, redo_point: oldest, session: Found::Same };
     Wal::resume(log, &mut master, found, |_, _| Ok(())).unwrap()
 }
@@ -135,7 +135,7 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
                     log.sync().unwrap();
                     let master = Master::read(&*log).unwrap().unwrap();
                     let (_, end) = read(&log, &master, oldest);
-                    clear_behind(&*log, &master, end).unwrap();
+                    clear_behind(&*log, &master, &mut LogScan::new(&*log, &master), end).unwrap();
                 }
             }
             log = device(log.after_crash(&Survival::Seed(next(1 << 31))), &plan);
