@@ -59,12 +59,12 @@ impl CheckpointRecord {
         Some(CheckpointRecord { redo_point, next_txn, disk, session, active })
     }
 
-    /// Whether the record that lies at `at` can say this: it speaks of what is older than itself.
+    /// Whether the record that lies at `at` can say this: it speaks of what is older than itself. A transaction that was about
+    /// to log its first change has no record yet, and `first` may be the very place that the checkpoint record got.
     pub(crate) fn is_possible(&self, at: Lsn) -> bool {
-        let before = |lsn: Lsn| lsn < at;
         (FIRST_LSN..=at.0).contains(&self.redo_point.0)
             && self.redo_point.0.is_multiple_of(8)
-            && self.active.iter().all(|txn| before(txn.last) && before(txn.first) && txn.id != TxnId::SYSTEM)
+            && self.active.iter().all(|txn| txn.last < at && txn.first <= at && txn.id != TxnId::SYSTEM)
     }
 
     /// Oldest LSN that a restart from this checkpoint may read.
@@ -139,6 +139,7 @@ impl Core {
         let lsn =
             self.wal.append(&mut bytes, draft).expect("an append without a redo point is never refused");
         self.wal.flush(lsn)?;
+        debug_assert!(checkpoint.is_possible(lsn), "{checkpoint:?} at {lsn:?}");
         self.wal.set_checkpoint(lsn, checkpoint.oldest())?;
         if mutant!("checkpoint-record-before-flash") {
             self.pool.layer().checkpoint()?;
@@ -168,6 +169,10 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recovery::restart;
+    use crate::{Options, Parts, Store};
+    use entresol_device::MemoryDevice;
+    use entresol_engine::DiskLayer;
 
     #[test]
     fn the_record_survives_encoding_and_knows_the_oldest_lsn() {
@@ -185,5 +190,26 @@ mod tests {
         assert_eq!(record.oldest(), Lsn(400));
         assert_eq!(CheckpointRecord { active: vec![], ..record }.oldest(), Lsn(500));
         assert!((0..bytes.len()).all(|cut| CheckpointRecord::decode(&bytes[..cut]).is_none()));
+    }
+
+    /// A transaction enters the table of the active ones, and a checkpoint comes before its first record.
+    #[test]
+    fn a_checkpoint_before_the_first_record_of_a_transaction_is_found_by_a_restart() {
+        let log = Arc::new(MemoryDevice::new("log", 2 << 20));
+        let disk = Arc::new(MemoryDevice::new("disk", 4 << 20));
+        let options = Options { page_bytes: 4096, frames: 64, ..Options::default() };
+        let layer = DiskLayer::create(disk.clone(), 4096).unwrap();
+        Store::create(Parts { layer, log: log.clone() }, options.clone()).unwrap().shutdown().unwrap();
+        let layer = DiskLayer::open(disk.clone(), 4096).unwrap();
+        let (core, _) = restart(&Parts { layer, log: log.clone() }, options.clone()).unwrap();
+        // Nothing of the log is in memory only, so the checkpoint record comes next.
+        core.wal.flush(core.wal.end()).unwrap();
+        let txn = core.active.begin();
+        core.active.enter(&txn, &core.wal, 0);
+        core.make_checkpoint().unwrap();
+        drop(core);
+        let layer = DiskLayer::open(disk, 4096).unwrap();
+        let (_, report) = restart(&Parts { layer, log }, options).unwrap();
+        assert_eq!(report.losers, 1);
     }
 }

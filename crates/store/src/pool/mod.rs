@@ -201,28 +201,17 @@ impl Pool {
 
     fn pin_miss(&self, page: PageNumber) -> Result<Pin<'_>, StoreError> {
         let free = self.take_frame()?;
-        let (pin, mut data) = match self.claim(free, page) {
+        let (pin, data) = match self.claim(free, page) {
             Claim::Lost(pin) => return Ok(pin),
             Claim::Won(pin, data) => (pin, data),
         };
-        let frame = self.frame(pin.frame_id());
-        match self.fetch(page, &mut data) {
-            Ok(fetched) => {
-                frame.loaded(page::lsn(&data), fetched.dirty, fetched.fdirty);
-                self.fetched.fetch_add(1, Relaxed);
-                if fetched.source != Source::Disk {
-                    self.fetched_from_flash.fetch_add(1, Relaxed);
-                }
-                drop(data);
-                Ok(pin)
-            }
-            Err(error) => {
-                // Those who wait for the latch find the frame without their page, and try themselves.
-                self.withdraw(&pin);
-                drop(data);
-                Err(error)
-            }
+        let mut loading = Loading { pool: self, data, pin: Some(pin) };
+        let fetched = self.fetch(page, &mut loading.data)?;
+        self.fetched.fetch_add(1, Relaxed);
+        if fetched.source != Source::Disk {
+            self.fetched_from_flash.fetch_add(1, Relaxed);
         }
+        Ok(loading.succeeded(fetched))
     }
 
     fn fetch(&self, page: PageNumber, data: &mut [u8]) -> Result<Fetched, StoreError> {
@@ -370,6 +359,32 @@ impl Pool {
         frame.forget_page();
         self.replacer.remove(id);
         frame.make_orphan();
+    }
+}
+
+/// A page that is being fetched. If that fails, or panics, the page leaves its frame: those who wait for the latch find the
+/// frame without their page, and try themselves.
+struct Loading<'a> {
+    pool: &'a Pool,
+    /// Let go before the pin.
+    data: RwLockWriteGuard<'a, Box<[u8]>>,
+    /// `None`: the page is there.
+    pin: Option<Pin<'a>>,
+}
+
+impl<'a> Loading<'a> {
+    fn succeeded(mut self, fetched: Fetched) -> Pin<'a> {
+        let pin = self.pin.take().expect("a page is there once");
+        pin.frame().loaded(page::lsn(&self.data), fetched.dirty, fetched.fdirty);
+        pin
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        if let Some(pin) = &self.pin {
+            self.pool.withdraw(pin);
+        }
     }
 }
 

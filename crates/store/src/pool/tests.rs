@@ -9,6 +9,9 @@ use entresol_engine::{
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::{sleep, spawn};
 use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -17,11 +20,14 @@ struct Notes {
     fetched: Mutex<Vec<u32>>,
     evicted: Mutex<Vec<(u32, bool)>>,
     upstream: OnceLock<Weak<dyn Upstream>>,
+    /// The next fetch panics.
+    panics: AtomicBool,
 }
 
 impl Layer for Notes {
     fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
         self.fetched.lock().push(page.number());
+        assert!(!self.panics.swap(false, SeqCst), "injected");
         sleep(Duration::from_millis(1));
         buffer.fill(page.number() as u8);
         Ok(Fetched { source: Source::Flash, dirty: page.number() % 2 == 1, fdirty: false })
@@ -89,6 +95,20 @@ fn many_who_want_a_page_wait_for_one_fetch() {
         assert_eq!(pool.access_counts(), (20, 19));
         assert_eq!(pool.fetch_counts(), (1, 1));
     });
+}
+
+/// What lay in the frame before must not pass for the page.
+#[test]
+fn a_fetch_that_panics_leaves_no_page() {
+    let layer = Arc::new(Notes::default());
+    let options = Options { frames: FRAMES as usize, ..Options::default() };
+    let pool = Pool::new(layer.clone(), &options);
+    (0..FRAMES).for_each(|page| visit(&pool, page));
+    layer.panics.store(true, SeqCst);
+    assert!(catch_unwind(AssertUnwindSafe(|| visit(&pool, 100))).is_err());
+    visit(&pool, 100);
+    assert_eq!(layer.fetched.lock().iter().filter(|page| **page == 100).count(), 2);
+    (0..2 * FRAMES).for_each(|page| visit(&pool, page));
 }
 
 #[test]
