@@ -410,12 +410,14 @@ impl Wal {
 
     /// Bytes that cannot be overwritten yet, with the padding of the next flush.
     pub(crate) fn used(&self) -> u64 {
-        self.used_to(self.end().0)
+        // Before the end: a checkpoint in between may give back the log up to a later end.
+        let oldest = self.oldest.load(Acquire);
+        self.end().0.next_multiple_of(self.sector) - oldest
     }
 
-    /// As [`Wal::used`], if the log ends at `end`.
+    /// As [`Wal::used`], if the log ends at `end`; 0 if a checkpoint has given back everything before `end` since.
     pub(crate) fn used_to(&self, end: u64) -> u64 {
-        end.next_multiple_of(self.sector) - self.oldest.load(Acquire)
+        end.next_multiple_of(self.sector).saturating_sub(self.oldest.load(Acquire))
     }
 
     /// From the oldest record that is needed, to the end.
