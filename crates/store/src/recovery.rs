@@ -76,8 +76,9 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
         points::CHECKPOINT_ADOPTED.reach();
         master.checkpoint = newer;
         master.durable = history.end;
-        master.write_both(device)?;
+        // Judged before both blocks name it.
         checkpoint = read_checkpoint(&mut scan, &master)?;
+        master.write_both(device)?;
         history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
     }
     clear_behind(device, &master, &mut scan, history.end)?;
