@@ -17,8 +17,9 @@ use clap::Parser;
 use failure::Failure;
 use std::process::ExitCode;
 
-// No bug on purpose may leak into a build that did not ask for it.
+// No bug on purpose, and no counter of the torture, may leak into a build that did not ask for it.
 const _: () = assert!(entresol_core::mutant::COMPILED_IN == cfg!(feature = "mutants"));
+const _: () = assert!(entresol_runtime::coverage::COMPILED_IN == cfg!(feature = "torture"));
 
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
@@ -48,7 +49,12 @@ fn run(command: Command) -> Result<(), Failure> {
         },
         Command::Check { flash, disk } => command::check::run(&flash, disk.as_deref()),
         Command::Detach { flash, disk } => command::detach::run(&flash, &disk),
+        #[cfg(feature = "torture")]
         Command::Torture(torture) => command::torture::run(&torture),
+        #[cfg(not(feature = "torture"))]
+        Command::Torture { .. } => Err(Failure::input(
+            "torture is not part of this build; build it in with `cargo run --release --features torture -- torture`",
+        )),
         Command::Trace { trace } => command::trace::run(&trace),
         Command::Devices => command::devices::run(),
         Command::Worker(worker) => command::worker::run(*worker),

@@ -23,7 +23,6 @@ fn numbers_out_of_range_are_refused_with_what_is_allowed() {
     refused(&["bench", "tpcc", "--think-ms", "-1"], &["--think-ms", "0 to 600000"]);
     refused(&["bench", "restart", "--checkpoint-interval", "60,0"], &["--checkpoint-interval", "1 to 86400"]);
     refused(&["inspect", "layout", "--slots", "1"], &["--slots", "2048"]);
-    refused(&["torture", "--system", "sce/write-back"], &["--system", "sce/write-through"]);
 }
 
 #[test]
@@ -189,4 +188,14 @@ fn a_closed_pipe_is_no_failure() {
     let script = format!("'{}' devices | true; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_entresol"));
     let output = Command::new("bash").args(["-c", &script]).output().expect("bash");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
+
+#[cfg(not(feature = "torture"))]
+#[test]
+fn without_torture_the_command_says_how_to_get_it() {
+    for arguments in [&["torture"][..], &["torture", "--seed", "-1", "--states=7"], &["torture", "--help"]] {
+        refused(arguments, &["cargo run --release --features torture -- torture"]);
+    }
+    let help = text(&entresol(&["--help"]).stdout);
+    assert!(!help.contains("torture"), "{help}");
 }

@@ -7,7 +7,6 @@ mod best;
 mod bounce;
 mod busy;
 mod check;
-pub mod conformance;
 mod error;
 mod faulty;
 mod file;

@@ -1,11 +1,17 @@
-//! Named code points: branches of recovery and of the handling of faults, which a torture must have reached.
+//! Named code points: branches of recovery and of fault handling, which a torture must have reached.
 //!
 //! A crate names its points in one file with [`coverage_points!`](crate::coverage_points) and says `points::NAME.reach()` where
-//! they are. Invariant: points stand off the hot paths; without the feature `coverage` reaching one compiles to nothing.
+//! they are. Points stand off the hot paths.
+//!
+//! Invariant: without the feature `coverage` there is no name and no counter, and `reach` is an empty constant function. (The
+//! macro then calls it in a constant, which does not compile otherwise.)
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A named code point.
+/// Whether code points are counted.
+pub const COMPILED_IN: bool = cfg!(feature = "coverage");
+
+/// A named code point with its counter.
 #[derive(Debug)]
 pub struct Point {
     name: &'static str,
@@ -26,24 +32,45 @@ impl Point {
     /// The code has come here.
     #[inline]
     pub fn reach(&self) {
-        if cfg!(feature = "coverage") {
-            self.reached.fetch_add(1, Relaxed);
-        }
+        self.reached.fetch_add(1, Relaxed);
     }
 
-    /// How often, in this process. Always 0 without the feature `coverage`.
+    /// How often, in this process.
     pub fn count(&self) -> u64 {
         self.reached.load(Relaxed)
     }
 }
 
+/// A code point in a build that counts none.
+#[derive(Debug, Clone, Copy)]
+pub struct Uncounted;
+
+impl Uncounted {
+    /// Does nothing.
+    #[inline(always)]
+    pub const fn reach(self) {}
+}
+
 /// Declares code points, and `POINTS`, all of them.
+#[cfg(feature = "coverage")]
 #[macro_export]
 macro_rules! coverage_points {
     ($($NAME:ident = $name:literal;)+) => {
         $(pub(crate) static $NAME: $crate::coverage::Point = $crate::coverage::Point::new($name);)+
         /// All named code points of this crate.
         pub static POINTS: &[&$crate::coverage::Point] = &[$(&$NAME),+];
+    };
+}
+
+/// Declares code points of which nothing is left, and `POINTS`, which is empty.
+#[cfg(not(feature = "coverage"))]
+#[macro_export]
+macro_rules! coverage_points {
+    ($($NAME:ident = $name:literal;)+) => {
+        $(pub(crate) const $NAME: $crate::coverage::Uncounted = $crate::coverage::Uncounted;)+
+        const _: () = { $($NAME.reach();)+ };
+        /// All named code points of this crate: none without the feature `coverage` of `entresol-runtime`.
+        pub static POINTS: &[&$crate::coverage::Point] = &[];
     };
 }
 
@@ -55,10 +82,10 @@ mod tests {
     }
 
     #[test]
-    fn a_point_counts_only_when_asked_to() {
+    fn a_point_exists_only_when_asked_for() {
         HERE.reach();
-        let counts: Vec<u64> = POINTS.iter().map(|point| point.count()).collect();
-        assert_eq!(counts, [u64::from(cfg!(feature = "coverage")), 0]);
-        assert_eq!(THERE.name(), "there");
+        let counts: Vec<_> = POINTS.iter().map(|point| (point.name(), point.count())).collect();
+        let all = [("here", 1), ("there", 0)];
+        assert_eq!(counts, if super::COMPILED_IN { &all[..] } else { &[] });
     }
 }

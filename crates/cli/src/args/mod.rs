@@ -7,6 +7,7 @@ mod machine;
 mod replay;
 mod reproduce;
 mod simulate;
+#[cfg(feature = "torture")]
 mod torture;
 mod trace;
 mod values;
@@ -18,6 +19,7 @@ pub use fragments::FragmentArgs;
 pub use machine::MachineArgs;
 pub use reproduce::ReproduceArgs;
 pub use simulate::{MrcArgs, SimulateArgs, SourceArgs};
+#[cfg(feature = "torture")]
 pub use torture::TortureArgs;
 pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, Kind, ReadArgs, Trace};
 pub use worker::WorkerArgs;
@@ -121,7 +123,16 @@ pub enum Command {
     /// crashes of the recovery; failing and lying devices; flash exchanged, lost, brought back too late, damaged. Each
     /// state is recovered and compared with what may legally be found. What goes wrong is printed with its seed and a
     /// shortened script.
+    #[cfg(feature = "torture")]
     Torture(TortureArgs),
+    /// Say how to get the command that crashes flash caches
+    #[cfg(not(feature = "torture"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Torture {
+        /// What was asked of it.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        asked: Vec<String>,
+    },
     /// Look into traces of page references, convert and generate them
     #[command(arg_required_else_help = true)]
     Trace {

@@ -10,10 +10,10 @@ use std::time::Duration;
 #[command(after_help = EXAMPLES)]
 pub struct TortureArgs {
     /// Stop when so many crash states have been recovered and verified (100000, unless --seconds says when to stop)
-    #[arg(long, value_name = "N", value_parser = values::states)]
+    #[arg(long, value_name = "N", value_parser = states)]
     pub states: Option<u64>,
     /// Stop after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = values::seconds, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub seconds: Option<Duration>,
     /// Seed of everything that happens by chance
     #[arg(long, default_value = "1", value_parser = values::seed, allow_negative_numbers = true)]
@@ -25,10 +25,10 @@ pub struct TortureArgs {
     #[arg(long, value_name = "N", value_parser = values::seed, allow_negative_numbers = true)]
     pub run: Option<u64>,
     /// Stop after so many violations
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::violations)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = violations)]
     pub violations: usize,
     /// Threads; all cores, if not given
-    #[arg(long, value_name = "N", value_parser = values::threads, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = threads, allow_negative_numbers = true)]
     pub threads: Option<usize>,
     /// Bring a named bug to life and see that it is noticed (only in a build with `--features mutants`)
     ///
@@ -38,6 +38,32 @@ pub struct TortureArgs {
     /// Write the report to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// Crash states to look at.
+fn states(text: &str) -> Result<u64, String> {
+    values::whole(text, "crash states", 1..=1 << 40)
+}
+
+/// Violations after which a torture ends.
+fn violations(text: &str) -> Result<usize, String> {
+    values::count(text, "violations", 1..=1000).map(|violations| violations as usize)
+}
+
+/// OS threads.
+fn threads(text: &str) -> Result<usize, String> {
+    values::count(text, "threads", 1..=1024).map(|threads| threads as usize)
+}
+
+/// Seconds that a torture may take: up to a week.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds_max = values::MINUTES_MAX * 60.0;
+    let value =
+        values::number(text).map_err(|()| format!("{text:?} is not a number of seconds; give e.g. 60"))?;
+    if value > 0.0 && value <= seconds_max {
+        return Ok(Duration::from_secs_f64(value));
+    }
+    Err(format!("{text} seconds are not possible; more than 0 and at most {seconds_max} are"))
 }
 
 const EXAMPLES: &str = "\

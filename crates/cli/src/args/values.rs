@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Longest measured time or warm-up: a week.
-const MINUTES_MAX: f64 = 7.0 * 24.0 * 60.0;
+pub(super) const MINUTES_MAX: f64 = 7.0 * 24.0 * 60.0;
 /// Longest time between checkpoints: a day.
 const INTERVAL_S_MAX: f64 = 24.0 * 3600.0;
 /// Longest think time: ten minutes.
@@ -136,30 +136,6 @@ pub fn population_pace(text: &str) -> Result<u32, String> {
 /// A seed.
 pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{text:?} is not a seed; give a whole number from 0 to {}", u64::MAX))
-}
-
-/// Crash states to look at.
-pub fn states(text: &str) -> Result<u64, String> {
-    whole(text, "crash states", 1..=1 << 40)
-}
-
-/// Violations after which a torture ends.
-pub fn violations(text: &str) -> Result<usize, String> {
-    count(text, "violations", 1..=1000).map(|violations| violations as usize)
-}
-
-/// OS threads.
-pub fn threads(text: &str) -> Result<usize, String> {
-    count(text, "threads", 1..=1024).map(|threads| threads as usize)
-}
-
-/// Seconds that something may take: up to a week.
-pub fn seconds(text: &str) -> Result<Duration, String> {
-    let value = number(text).map_err(|_| format!("{text:?} is not a number of seconds; give e.g. 60"))?;
-    if value > 0.0 && value <= MINUTES_MAX * 60.0 {
-        return Ok(Duration::from_secs_f64(value));
-    }
-    Err(format!("{text} seconds are not possible; more than 0 and at most {} are", MINUTES_MAX * 60.0))
 }
 
 /// Which DRAM frame goes first.
@@ -340,13 +316,13 @@ pub fn hit_us(text: &str) -> Result<f64, String> {
     }
 }
 
-fn count(text: &str, what: &str, allowed: RangeInclusive<u32>) -> Result<u32, String> {
+pub(super) fn count(text: &str, what: &str, allowed: RangeInclusive<u32>) -> Result<u32, String> {
     let (low, high) = allowed.into_inner();
     let value = whole(text, what, u64::from(low)..=u64::from(high))?;
     Ok(u32::try_from(value).expect("the range ends within 32 bits"))
 }
 
-fn whole(text: &str, what: &str, allowed: RangeInclusive<u64>) -> Result<u64, String> {
+pub(super) fn whole(text: &str, what: &str, allowed: RangeInclusive<u64>) -> Result<u64, String> {
     let (low, high) = (allowed.start(), allowed.end());
     // Far too large and negative whole numbers are out of range rather than no numbers.
     match text.parse::<i128>() {
@@ -359,7 +335,7 @@ fn whole(text: &str, what: &str, allowed: RangeInclusive<u64>) -> Result<u64, St
 }
 
 /// A finite number.
-fn number(text: &str) -> Result<f64, ()> {
+pub(super) fn number(text: &str) -> Result<f64, ()> {
     text.parse::<f64>().ok().filter(|value| value.is_finite()).ok_or(())
 }
 

@@ -15,6 +15,7 @@ mod runner;
 pub mod simulate;
 mod source;
 mod storage;
+#[cfg(feature = "torture")]
 pub mod torture;
 pub mod tpcc;
 pub mod trace;

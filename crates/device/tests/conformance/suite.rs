@@ -2,7 +2,7 @@
 //!
 //! Call [`check`] in a test with a fresh device whose content nobody needs.
 
-use crate::{Device, DeviceError, Io};
+use entresol_device::{Device, DeviceError, Io};
 use entresol_runtime::rng::Rng;
 use entresol_runtime::spawn;
 use std::sync::Arc;

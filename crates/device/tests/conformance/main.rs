@@ -1,8 +1,10 @@
 //! The conformance suite on every device, in the runtimes that it is made for.
 
+mod suite;
+
 use entresol_device::{
     Device, FaultPlan, FaultyDevice, FileDevice, FileOptions, ImageDevice, MemoryDevice, Profile, Scale,
-    UringDevice, conformance,
+    UringDevice,
 };
 use entresol_runtime::sim::{SimConfig, Simulation};
 use std::sync::Arc;
@@ -12,10 +14,10 @@ const CAPACITY: u64 = 8 << 20;
 fn everywhere(make: impl Fn() -> Arc<dyn Device> + Send + Sync) {
     for random_order in [false, true] {
         Simulation::new(SimConfig { random_order, ..SimConfig::default() })
-            .run(|| conformance::check(&make()))
+            .run(|| suite::check(&make()))
             .unwrap();
     }
-    conformance::check(&make());
+    suite::check(&make());
 }
 
 #[test]
@@ -56,7 +58,7 @@ fn every_model() {
                 let device: Arc<dyn Device> = Arc::new(
                     profile.build(MemoryDevice::new("memory", CAPACITY), Scale::of(1 << 30, CAPACITY)),
                 );
-                conformance::check(&device);
+                suite::check(&device);
             })
             .unwrap();
     }
@@ -71,7 +73,7 @@ fn file() {
         let device = FileDevice::open(path, options).expect("the file can be made");
         println!("{:?} {:?}", device.geometry(), device.notice());
         let device: Arc<dyn Device> = Arc::new(device);
-        conformance::check(&device);
+        suite::check(&device);
     }
 }
 
@@ -84,7 +86,7 @@ fn uring() {
         match UringDevice::open(path, options) {
             Ok(device) => {
                 let device: Arc<dyn Device> = Arc::new(device);
-                conformance::check(&device);
+                suite::check(&device);
             }
             Err(error) if error.to_string().contains("io_uring is not available") => {
                 println!("skipped: {error}")
