@@ -1,10 +1,12 @@
-//! Mutants: named, realistic bugs, compiled in only with the cargo feature `mutants`, to see that the tests notice them.
+//! Mutants: named, realistic bugs, compiled in only with the cargo feature `mutants`, to see that the tests
+//! notice them.
 //!
-//! A bug stands where it would be made, as `if mutant!("its-name")`. Which one is alive is chosen once for the whole process
-//! by `choose`; all others sleep. The catalogue, with what each bug is, is the test kit's.
+//! A bug stands where it would be made, as an operand of a condition: `condition && !mutant!("its-name")`.
+//! Which one is alive is chosen once for the whole process by `choose`; all others sleep. The catalogue, with
+//! what each bug is, is the test kit's.
 //!
-//! Invariant: without the feature the macro is the literal `false`, usable in a constant, so no branch, name or read of a
-//! choice is left of any mutant. (The constant below does not compile otherwise.)
+//! Invariant: without the feature the macro is the literal `false`, usable in a constant, so no branch, name
+//! or read of a choice is left of any mutant. (The constant below does not compile otherwise.)
 
 /// Whether the mutants are compiled in.
 pub const COMPILED_IN: bool = cfg!(feature = "mutants");

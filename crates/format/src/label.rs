@@ -75,10 +75,8 @@ pub struct Label {
 impl Label {
     /// Where this one goes on its disk, in bytes.
     pub fn offset(&self) -> u64 {
-        if mutant!("label-in-place") {
-            return 0;
-        }
-        self.sequence % COPIES * COPY_STRIDE
+        let copy = self.sequence % COPIES;
+        if copy == 0 || mutant!("label-in-place") { 0 } else { copy * COPY_STRIDE }
     }
 
     /// Writes it into `block`, [`BLOCK_BYTES`] long.

@@ -185,10 +185,8 @@ const _: () = assert!((EPOCHS_COUNTED + 2) * POSITIONS_OF_AN_OPEN < Position::MA
 impl Superblock {
     /// Where this one goes on its device, in bytes.
     pub fn offset(&self) -> u64 {
-        if mutant!("superblock-in-place") {
-            return 0;
-        }
-        self.sequence % COPIES * COPY_STRIDE
+        let copy = self.sequence % COPIES;
+        if copy == 0 || mutant!("superblock-in-place") { 0 } else { copy * COPY_STRIDE }
     }
 
     /// Writes it into `block`, [`BLOCK_BYTES`] long.

@@ -112,7 +112,7 @@ pub(crate) fn foreign(superblock: &Superblock, label: &Label) -> Option<String> 
             superblock.epoch, label.epoch
         ));
     }
-    let believed = mutant!("begun-not-checked") && superblock.epoch == label.epoch + 1;
+    let believed = superblock.epoch == label.epoch + 1 && mutant!("begun-not-checked");
     if superblock.epoch > label.epoch && !is_cut_off(superblock, label) && !believed {
         return Some(format!(
             "cache {cache} on the flash device is of epoch {}, its disk of epoch {}: the disk is an older state",

@@ -67,18 +67,21 @@ impl Shared {
             move || (first.number()..).take(pages as usize).map(move |at| PageId::new(first.object(), at));
         let disk = &self.behind.disk;
         disk.read_run(first, bytes).inspect_err(|_| points::POPULATE_UNREADABLE.reach())?;
-        if !mutant!("population-of-what-a-sync-lost") {
-            disk.prove_kept(ids()).inspect_err(|_| points::POPULATE_LOST.reach())?;
+        if let Err(error) = disk.prove_kept(ids())
+            && !mutant!("population-of-what-a-sync-lost")
+        {
+            points::POPULATE_LOST.reach();
+            return Err(error);
         }
         let mut unproved = Vec::new();
         for (id, bytes) in ids().zip(bytes.chunks_exact_mut(page_bytes)) {
-            match page::verify(bytes, id, None) {
-                Ok(()) => page::seal(bytes, id, copy.stamp),
-                Err(_) if mutant!("unproved-page-populated") => {}
-                Err(_) => {
-                    points::POPULATE_UNPROVED.reach();
-                    unproved.push(id);
-                }
+            let is_proved = page::verify(bytes, id, None).is_ok();
+            if is_proved {
+                page::seal(bytes, id, copy.stamp);
+            }
+            if !is_proved && !mutant!("unproved-page-populated") {
+                points::POPULATE_UNPROVED.reach();
+                unproved.push(id);
             }
         }
         self.flash.write(self.offset(copy.slot), bytes).map_err(flash_error)?;

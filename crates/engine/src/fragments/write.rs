@@ -38,15 +38,14 @@ impl Shared {
             Paths::new()
         };
         self.behind.disk.write_all(staged)?;
-        let on_flash = match self.write_through(staged, &paths) {
-            Ok(()) => true,
-            Err(_) if mutant!("failed-write-through-keeps-copy") => true,
-            Err(error) => {
-                points::WRITE_THROUGH_FAILED.reach();
-                self.switch_off(&error);
-                false
-            }
-        };
+        let written = self.write_through(staged, &paths);
+        let on_flash = written.is_ok() || mutant!("failed-write-through-keeps-copy");
+        if let Err(error) = written
+            && !on_flash
+        {
+            points::WRITE_THROUGH_FAILED.reach();
+            self.switch_off(&error);
+        }
         if !paths.is_empty() {
             self.step(|state| {
                 paths.iter().for_each(|path| state.cache.write_done(path.page, path.path, on_flash));

@@ -301,8 +301,8 @@ impl Scan {
             for raw in reader.summaries(first + raws.len() as u64, count)? {
                 if let Some(raw) = raw.summary() {
                     durable = durable.max(raw.durable);
-                    if !mutant!("front-in-summaries-ignored") {
-                        front = front.max(raw.front);
+                    if raw.front > front && !mutant!("front-in-summaries-ignored") {
+                        front = raw.front;
                     }
                     valid = raws.len() + 1;
                 }

@@ -211,8 +211,9 @@ impl Shared {
                 false => Ok(()),
             }
         });
+        let is_final = invalidated.is_err() && !mutant!("failed-invalidation-tried-again");
         match invalidated {
-            Err(error) if !mutant!("failed-invalidation-tried-again") => {
+            Err(error) if is_final => {
                 // Memory says something else than flash: were it asked again, it would be believed. The disk alone serves now.
                 self.fail(error);
                 self.check_running().map(drop)

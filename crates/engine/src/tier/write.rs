@@ -33,7 +33,7 @@ impl Shared {
             if mutant!("valid-before-written") {
                 self.with(|partition| partition.written(ticket, &pages));
             }
-            if mutant!("durable-told-before-written") && self.is_log() {
+            if self.is_log() && mutant!("durable-told-before-written") {
                 self.tell_durable(&pages, completes_group);
             }
             let written = match (self.is_log(), one_io) {
@@ -179,10 +179,10 @@ impl Shared {
             return Ok(());
         }
         self.flash.run(&mut batch).map_err(flash_error)?;
+        if completes && !mutant!("group-not-synced") {
+            self.sync_flash()?;
+        }
         if let Some(front) = front {
-            if !mutant!("group-not-synced") {
-                self.sync_flash()?;
-            }
             self.superblocks.front_is_recorded(front);
         }
         Ok(())

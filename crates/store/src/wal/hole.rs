@@ -60,15 +60,13 @@ impl LogScan<'_> {
         }
         let prefix = self.bytes(place, 8, LOOK_AHEAD, 0)?;
         let unreadable = prefix.iter().all(|byte| *byte == UNREADABLE);
-        let silent = match unreadable {
-            true => mutant!("eio-taken-for-log-end"),
-            false => mutant!("log-hole-not-refused"),
-        };
         let (durable, witness) = match self.claim_beyond(place, epoch)? {
             Some((claim, at)) if claim > master.durable => (claim, format!("the record at LSN {}", at.0)),
             _ => (master.durable, "the master record".to_owned()),
         };
-        if durable.0 <= place || silent {
+        let passes_unreadable = unreadable && mutant!("eio-taken-for-log-end");
+        let passes_hole = !unreadable && mutant!("log-hole-not-refused");
+        if durable.0 <= place || passes_unreadable || passes_hole {
             return Ok(self.is_cut_by_unreadable(place)?.then_some(Lsn(place)));
         }
         points::LOG_HOLE.reach();
