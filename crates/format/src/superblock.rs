@@ -271,37 +271,43 @@ impl Superblock {
             segment_next: raw.segment_next.get(),
             losses,
         };
-        if !crate::layout::page_bytes_possible(found.page_bytes) {
-            return impossible("page size", found.page_bytes.into());
+        found.check()?;
+        Ok(found)
+    }
+
+    /// Whether its values are possible together.
+    fn check(&self) -> Result<(), BlockFault> {
+        let impossible = |field, found: u64| Err(BlockFault::Field { field, found });
+        if !crate::layout::page_bytes_possible(self.page_bytes) {
+            return impossible("page size", self.page_bytes.into());
         }
-        if found.config().validate().is_err() {
-            return impossible("slots", found.slots.into());
+        if self.config().validate().is_err() {
+            return impossible("slots", self.slots.into());
         }
-        if found.segment_entries == 0 || !found.segment_entries.is_multiple_of(found.group_pages) {
-            return impossible("segment entries", found.segment_entries.into());
+        if self.segment_entries == 0 || !self.segment_entries.is_multiple_of(self.group_pages) {
+            return impossible("segment entries", self.segment_entries.into());
         }
         // Positions stay far below 2^63, so that sums of them cannot overflow.
-        let positions = [found.front, found.rear, found.durable, found.session_rear];
+        let positions = [self.front, self.rear, self.durable, self.session_rear];
         if let Some(position) = positions.into_iter().find(|position| *position >= Position::MAX) {
             return impossible("position", position.0);
         }
-        let (front, rear, group) = (found.front.0, found.rear.0, u64::from(found.group_pages));
-        if front > found.durable.0 || front > rear || rear - front > u64::from(found.slots) {
+        let (front, rear, group) = (self.front.0, self.rear.0, u64::from(self.group_pages));
+        if front > self.durable.0 || front > rear || rear - front > u64::from(self.slots) {
             return impossible("front", front);
         }
-        if found.durable.0 > rear || found.session_rear.0 > found.durable.0 {
-            return impossible("durable", found.durable.0);
+        if self.durable.0 > rear || self.session_rear.0 > self.durable.0 {
+            return impossible("durable", self.durable.0);
         }
-        let whole = [found.front, found.durable, found.session_rear];
+        let whole = [self.front, self.durable, self.session_rear];
         if let Some(position) = whole.into_iter().find(|position| !position.0.is_multiple_of(group)) {
             return impossible("position", position.0);
         }
-        let covered = found.segment_next.checked_mul(u64::from(found.segment_entries));
-        if found.segment_first > found.segment_next || covered.is_none_or(|covered| covered > found.durable.0)
-        {
-            return impossible("segments", found.segment_next);
+        let covered = self.segment_next.checked_mul(u64::from(self.segment_entries));
+        if self.segment_first > self.segment_next || covered.is_none_or(|covered| covered > self.durable.0) {
+            return impossible("segments", self.segment_next);
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Whether what is clean on flash at `position` may not be durable on disk yet.

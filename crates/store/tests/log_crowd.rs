@@ -241,6 +241,23 @@ fn thousands_of_tables_fit_and_the_store_opens_again() {
     }
 }
 
+/// A crash, and restarts that are cut off at each of their operations.
+fn after_restarts_cut_off(site: Site, case: &str) -> Site {
+    let mut rng = Rng(7);
+    let mut site = site.after_crash(&mut rng);
+    for operation in 1.. {
+        site.halt_at(operation);
+        let outcome = simulate(operation, || drop(site.open()));
+        site = site.after_crash(&mut rng);
+        match outcome {
+            Outcome::Finished(()) => break,
+            Outcome::Halted => {}
+            other => panic!("{case}, restart {operation}: {other:?}"),
+        }
+    }
+    site
+}
+
 /// A long transaction holds nearly half of the log. All clients see room for one change, and each logs the image of a leaf of
 /// its own. Before room was reserved, the log ran over.
 #[test]
@@ -288,19 +305,7 @@ fn a_crowd_beside_a_long_transaction_leaves_room_to_roll_back() {
             std::mem::forget(holder);
         })
         .unwrap();
-        let mut rng = Rng(7);
-        let mut site = site.after_crash(&mut rng);
-        // Restarts that are cut off at each of their operations.
-        for operation in 1.. {
-            site.halt_at(operation);
-            let outcome = simulate(operation, || drop(site.open()));
-            site = site.after_crash(&mut rng);
-            match outcome {
-                Outcome::Finished(()) => break,
-                Outcome::Halted => {}
-                other => panic!("{clients} clients, sector {sector}, restart {operation}: {other:?}"),
-            }
-        }
+        let site = after_restarts_cut_off(site, &format!("{clients} clients, sector {sector}"));
         let committed = committed.lock().unwrap();
         assert!(!committed.is_empty(), "nobody got room");
         simulate(1, || {

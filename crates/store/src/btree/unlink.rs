@@ -9,7 +9,7 @@ use crate::mtr::MTR_PAGES_MAX;
 use crate::page::node::{self, Node};
 use crate::page::op::PageOp;
 use crate::page::{PageKind, bitmap, clear};
-use crate::pool::Pin;
+use crate::pool::{PageWrite, Pin};
 use crate::wal::RecordKind;
 use crate::{PageNumber, StoreError, TxnId};
 
@@ -42,11 +42,7 @@ impl Core {
             }
             ([Node(&leaf).left(), Node(&leaf).right()], leaf.number())
         };
-        // The lowest ancestor that keeps another child, else the root, which becomes an empty leaf.
-        let mut above = path.len() - 2;
-        while above > 0 && Node(&self.pool.fix_shared(path[above].0)?).count() == 1 {
-            above -= 1;
-        }
+        let above = self.lowest_kept(&path)?;
         let freed: Vec<PageNumber> = path[above + 1..].iter().map(|(page, _)| *page).collect();
         if 2 * freed.len() + 3 > MTR_PAGES_MAX {
             return Ok(());
@@ -57,19 +53,9 @@ impl Core {
             |page: PageNumber| -> Result<Pin<'_>, StoreError> { Ok(self.pool.fix_shared(page)?.unlatch()) };
         let top = pin(path[above].0)?;
         let chain = freed.iter().map(|page| pin(*page)).collect::<Result<Vec<_>, _>>()?;
-        let siblings = links
-            .iter()
-            .map(|page| page.is_some().then(|| pin(*page)).transpose())
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
-        for page in &freed {
-            let (group, bit) = bitmap::place(*page, self.page_bytes());
-            match groups.iter_mut().find(|(other, _)| *other == group) {
-                Some((_, bits)) => bits.push(bit),
-                None => groups.push((group, vec![bit])),
-            }
-        }
-        groups.sort_unstable();
+        let sibling = |page: PageNumber| page.is_some().then(|| pin(page)).transpose();
+        let siblings = [sibling(links[0])?, sibling(links[1])?];
+        let groups = bits_by_group(&freed, self.page_bytes());
         let bitmaps = groups
             .iter()
             .map(|(group, _)| self.bitmap_for(bitmap::bitmap_of_group(*group, self.page_bytes())))
@@ -77,23 +63,7 @@ impl Core {
         work.fixes += (3 + chain.len() + bitmaps.len()) as u64;
 
         let mut top = write_pinned(top)?;
-        let mut pages = Vec::with_capacity(freed.len());
-        let mut siblings = siblings.into_iter();
-        let (mut left, mut right) = (None, None);
-        for pin in chain {
-            let page = {
-                let last = pages.len() + 1 == freed.len();
-                if last {
-                    left = siblings.next().flatten().map(write_pinned).transpose()?;
-                }
-                let page = write_pinned(pin)?;
-                if last {
-                    right = siblings.next().flatten().map(write_pinned).transpose()?;
-                }
-                page
-            };
-            pages.push(page);
-        }
+        let Latched { pages, left, right } = latch(chain, siblings)?;
         let Some(leaf) = pages.last() else { return Ok(()) };
         if Node(leaf).count() > 0 || leaf.number() != leaf_number {
             return Ok(());
@@ -128,4 +98,47 @@ impl Core {
         }
         Ok(())
     }
+
+    /// The place in `path` of the lowest ancestor that keeps another child, else of the root, which becomes an empty leaf.
+    fn lowest_kept(&self, path: &[(PageNumber, usize)]) -> Result<usize, StoreError> {
+        let mut above = path.len() - 2;
+        while above > 0 && Node(&self.pool.fix_shared(path[above].0)?).count() == 1 {
+            above -= 1;
+        }
+        Ok(above)
+    }
+}
+
+/// The bits of `pages` in the bitmap of each group, by group.
+fn bits_by_group(pages: &[PageNumber], page_bytes: usize) -> Vec<(u32, Vec<u32>)> {
+    let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
+    for page in pages {
+        let (group, bit) = bitmap::place(*page, page_bytes);
+        match groups.iter_mut().find(|(other, _)| *other == group) {
+            Some((_, bits)) => bits.push(bit),
+            None => groups.push((group, vec![bit])),
+        }
+    }
+    groups.sort_unstable();
+    groups
+}
+
+/// The pages of an unlinking, latched exclusively.
+struct Latched<'a> {
+    /// The pages that are freed, the leaf last.
+    pages: Vec<PageWrite<'a>>,
+    left: Option<PageWrite<'a>>,
+    right: Option<PageWrite<'a>>,
+}
+
+/// Latches the pages of `chain` from the top down, and the siblings of the last one from left to right.
+fn latch<'a>(chain: Vec<Pin<'a>>, siblings: [Option<Pin<'a>>; 2]) -> Result<Latched<'a>, StoreError> {
+    let mut chain = chain.into_iter();
+    let leaf = chain.next_back();
+    let mut pages = chain.map(write_pinned).collect::<Result<Vec<_>, _>>()?;
+    let [left, right] = siblings;
+    let left = left.map(write_pinned).transpose()?;
+    pages.extend(leaf.map(write_pinned).transpose()?);
+    let right = right.map(write_pinned).transpose()?;
+    Ok(Latched { pages, left, right })
 }

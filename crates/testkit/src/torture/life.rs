@@ -64,10 +64,8 @@ impl Start {
     }
 }
 
-/// Lives it; one of `one_of` moments is recorded. An error says what the engine did wrong.
-pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> Result<Lived, String> {
-    let shape = &script.shape;
-    let kind = life.trouble.map(|trouble| FaultKind::of(trouble.fault));
+/// The faults of `life`.
+fn plan(life: &Life) -> FaultPlan {
     let injection =
         |device: &str, fault, at, forever| Injection { at, device: Some(device.to_owned()), fault, forever };
     let injections: Vec<Injection> = life.trouble.map_or_else(Vec::new, |trouble| {
@@ -76,8 +74,33 @@ pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> R
         std::iter::once(first).chain(second).collect()
     });
     let plan = FaultPlan::new(life.seed, injections);
-    let plan = if life.seed.is_multiple_of(4) { plan.in_any_order() } else { plan };
-    let mut machine = Machine::new(start.media, plan, 0);
+    if life.seed.is_multiple_of(4) { plan.in_any_order() } else { plan }
+}
+
+/// Runs all clients of `life` to their end; returns what stopped one of them. A mistake is worth more than a refusal.
+fn run_clients(database: &Arc<Database>, life: &Life) -> Option<Stop> {
+    let first = Arc::new(Mutex::new(None));
+    let tasks = life.clients.iter().enumerate().map(|(client, ops)| {
+        let (database, ops, first) = (database.clone(), ops.clone(), first.clone());
+        spawn("client", move || {
+            if let Err(stop) = database.run(client, &ops) {
+                let mut first = first.lock();
+                if !matches!(*first, Some(Stop::Wrong(_))) {
+                    *first = Some(stop);
+                }
+            }
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    tasks.into_iter().for_each(|task| task.join());
+    first.lock().take()
+}
+
+/// Lives it; one of `one_of` moments is recorded. An error says what the engine did wrong.
+pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> Result<Lived, String> {
+    let shape = &script.shape;
+    let kind = life.trouble.map(|trouble| FaultKind::of(trouble.fault));
+    let mut machine = Machine::new(start.media, plan(life), 0);
     let oracle = Arc::new(Mutex::new(start.oracle));
     let stage = Arc::new(Stage::default());
     stage.born.store(start.born, Relaxed);
@@ -105,22 +128,7 @@ pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> R
                 database.load()?;
             }
         }
-        let first = Arc::new(Mutex::new(None));
-        let tasks = life.clients.iter().enumerate().map(|(client, ops)| {
-            let (database, ops, first) = (database.clone(), ops.clone(), first.clone());
-            spawn("client", move || {
-                if let Err(stop) = database.run(client, &ops) {
-                    // A mistake is worth more than a refusal.
-                    let mut first = first.lock();
-                    if !matches!(*first, Some(Stop::Wrong(_))) {
-                        *first = Some(stop);
-                    }
-                }
-            })
-        });
-        let tasks: Vec<_> = tasks.collect();
-        tasks.into_iter().for_each(|task| task.join());
-        let stopped = first.lock().take();
+        let stopped = run_clients(&database, life);
         // All that lies on this flash was written in this life.
         if shape.cache.tier().is_none() && plan.struck() == 0 && shape.cache.is_damaged(&*tier) {
             let why = "nothing was wrong with the flash, and yet what lay there was not the version wanted";
