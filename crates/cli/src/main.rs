@@ -1,9 +1,9 @@
 //! The `entresol` command: experiments, inspection and checks from a terminal.
 //!
-//! Exit status: 0 all well; 1 a check failed (an invariant of a flash cache is broken, or TPC-C's consistency conditions
-//! do not hold); 2 bad input or a failure. Whatever is not 0 comes with one sentence on stderr that says what, where and
-//! what to do. Invariant: everything that can be validated is validated before work starts, and an output file is written
-//! whole or not at all.
+//! Exit status: 0 all well; 1 a check failed (an invariant of a flash cache is broken, or TPC-C's consistency
+//! conditions do not hold); 2 bad input or a failure. Whatever is not 0 comes with one sentence on stderr
+//! that says what, where and what to do. Invariant: everything that can be validated is validated before work
+//! starts, and an output file is written whole or not at all.
 #![forbid(unsafe_code)]
 
 mod args;

@@ -29,8 +29,8 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Makes sure, before any work, that `path` can be written: its folder exists and takes a new file, and nothing but
-    /// a regular file would be replaced. `option` is the option that named it.
+    /// Makes sure, before any work, that `path` can be written: its folder exists and takes a new file, and
+    /// nothing but a regular file would be replaced. `option` is the option that named it.
     pub fn prepare(option: &str, path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let refuse = |why: &str| Failure::input(format!("{option} {shown}: {why}"));

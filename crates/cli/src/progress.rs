@@ -1,4 +1,5 @@
-//! Progress bars on stderr: one for the load, one for each run. Nothing is drawn where stderr is not a terminal.
+//! Progress bars on stderr: one for the load, one for each run. Nothing is drawn where stderr is not a
+//! terminal.
 
 use entresol_lab::config::Stage;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};

@@ -1,5 +1,5 @@
-//! `entresol check`, `entresol inspect` and `entresol detach` on a flash cache in files: sound, damaged, foreign, missing, in
-//! use.
+//! `entresol check`, `entresol inspect` and `entresol detach` on a flash cache in files: sound, damaged,
+//! foreign, missing, in use.
 
 mod support;
 

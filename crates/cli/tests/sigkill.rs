@@ -1,9 +1,9 @@
 //! Killed with SIGKILL, over and over, on real files: nothing that was acknowledged is ever missing.
 //!
-//! A worker process runs TPC-C and tells of every commit; the record is kept here, where the kill does not reach. After
-//! each kill the store is opened: every acknowledged transaction is looked up, all consistency conditions are computed,
-//! every page of every tree and of the flash cache is checked. Then the next worker starts; half the time after a
-//! shutdown, half the time on what a crash left.
+//! A worker process runs TPC-C and tells of every commit; the record is kept here, where the kill does not
+//! reach. After each kill the store is opened: every acknowledged transaction is looked up, all consistency
+//! conditions are computed, every page of every tree and of the flash cache is checked. Then the next worker
+//! starts; half the time after a shutdown, half the time on what a crash left.
 
 use entresol_core::PolicyKind;
 use entresol_engine::{FragmentOptions, TierOptions};
@@ -192,7 +192,8 @@ fn lc_loses_nothing_when_killed() {
     killed_again_and_again(System::Cached(PolicyKind::Lc), 15);
 }
 
-/// What only the flash had when the worker was killed is on disk after `entresol detach`: the flash is not missed.
+/// What only the flash had when the worker was killed is on disk after `entresol detach`: the flash is not
+/// missed.
 #[test]
 fn after_a_detach_nothing_is_missed_without_the_flash() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,5 @@
-//! `simulate`, `mrc` and `reproduce` as their users meet them: results where they belong, bad input refused with a sentence.
+//! `simulate`, `mrc` and `reproduce` as their users meet them: results where they belong, bad input refused
+//! with a sentence.
 
 mod support;
 

@@ -14,15 +14,17 @@ pub struct AdviseArgs {
     #[command(flatten)]
     pub source: SourceArgs,
 
-    /// What things cost: a TOML file (see docs/LAB.md), or one of the built-in lists: today, face-2012, 3la-2010
+    /// What things cost: a TOML file (see docs/LAB.md), or one of the built-in lists: today, face-2012,
+    /// 3la-2010
     #[arg(long, value_name = "FILE|LIST", default_value = "today", help_heading = "Money")]
     pub prices: String,
-    /// Money for DRAM and flash of the trace's size, in the currency of the prices: the fastest for that is advised
+    /// Money for DRAM and flash of the trace's size, in the currency of the prices: the fastest for that is
+    /// advised
     #[arg(long, value_name = "MONEY", value_parser = values::money, conflicts_with = "target_latency")]
     #[arg(allow_negative_numbers = true, help_heading = "Money")]
     pub budget: Option<f64>,
-    /// Mean response that is fast enough, e.g. 500us or 2ms: the cheapest with that is advised [default: within 10 % of the
-    /// shortest that was found]
+    /// Mean response that is fast enough, e.g. 500us or 2ms: the cheapest with that is advised [default:
+    /// within 10 % of the shortest that was found]
     #[arg(long, value_name = "TIME", value_parser = values::latency, help_heading = "Money")]
     #[arg(allow_hyphen_values = true)]
     pub target_latency: Option<Latency>,
@@ -31,8 +33,8 @@ pub struct AdviseArgs {
     #[arg(allow_negative_numbers = true)]
     pub min_years: f64,
 
-    /// Policies to choose from, separated by commas: any that `simulate` has; no flash is always considered. The first are
-    /// tried at every size
+    /// Policies to choose from, separated by commas: any that `simulate` has; no flash is always considered.
+    /// The first are tried at every size
     #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', value_parser = values::flash_policy)]
     #[arg(default_value = "face-gsc,lc,loc,glb,tac,face-gr,flashcache", help_heading = "Layers")]
     pub policies: Vec<Middle>,

@@ -12,17 +12,17 @@ use std::time::Duration;
 pub enum Bench {
     /// Throughput, hit rates and utilisation: FaCE's tables 3 and 4 and figure 4
     ///
-    /// Loads a TPC-C database once, then runs the workload on each system at each flash size, side by side on the cores,
-    /// each under a virtual clock on modelled devices: the same arguments and seed give the same results to the last
-    /// digit on every machine. Prints the paper's numbers beside ours and judges the paper's claims. A TPC-C workload,
-    /// not a TPC result.
+    /// Loads a TPC-C database once, then runs the workload on each system at each flash size, side by side on
+    /// the cores, each under a virtual clock on modelled devices: the same arguments and seed give the same
+    /// results to the last digit on every machine. Prints the paper's numbers beside ours and judges the
+    /// paper's claims. A TPC-C workload, not a TPC result.
     #[command(after_help = TPCC_EXAMPLES)]
     Tpcc(Box<TpccArgs>),
     /// Kill and restart: FaCE's table 6 and figure 6
     ///
-    /// Runs TPC-C until warm, kills the system in the middle of a checkpoint interval, restarts it and goes on, for each
-    /// system and interval. Prints how long the restart took, where recovery found its pages, and the throughput
-    /// afterwards.
+    /// Runs TPC-C until warm, kills the system in the middle of a checkpoint interval, restarts it and goes
+    /// on, for each system and interval. Prints how long the restart took, where recovery found its pages,
+    /// and the throughput afterwards.
     #[command(after_help = RESTART_EXAMPLES)]
     Restart(Box<RestartArgs>),
 }
@@ -76,7 +76,8 @@ pub struct TpccArgs {
     #[arg(long, value_name = "SECONDS", value_parser = values::interval, default_value = "180")]
     #[arg(allow_negative_numbers = true, help_heading = "What to run")]
     pub checkpoint_interval: Duration,
-    /// Record the page references of the one system run, from the clients' start on, as a trace (see `entresol trace`)
+    /// Record the page references of the one system run, from the clients' start on, as a trace (see
+    /// `entresol trace`)
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub record: Option<PathBuf>,
     /// The machine, the workload and where results go.

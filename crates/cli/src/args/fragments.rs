@@ -4,7 +4,8 @@ use super::values;
 use clap::Args;
 use entresol_lab::replay::FragmentKnobs;
 
-/// Knobs of `sce`: "the fragment size and the number of cache population threads" (SCE §6), and how fast they go.
+/// Knobs of `sce`: "the fragment size and the number of cache population threads" (SCE §6), and how fast they
+/// go.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "SCE")]
 pub struct FragmentArgs {
@@ -14,8 +15,8 @@ pub struct FragmentArgs {
     /// Workers that populate the flash in the background [default: 4]
     #[arg(long, value_name = "N", value_parser = values::population_workers, allow_negative_numbers = true)]
     pub population_workers: Option<u32>,
-    /// Populations begun in a thousand references at most, when nothing hits and all flash is free [default: such that
-    /// about four pages are populated in a reference: 16 for fragments of 256 pages]
+    /// Populations begun in a thousand references at most, when nothing hits and all flash is free [default:
+    /// such that about four pages are populated in a reference: 16 for fragments of 256 pages]
     #[arg(long, value_name = "PERMILLE", value_parser = values::population_pace, allow_negative_numbers = true)]
     pub population_pace: Option<u32>,
 }

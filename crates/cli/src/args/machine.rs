@@ -22,8 +22,8 @@ pub struct MachineArgs {
     #[arg(long, value_name = "MS", value_parser = values::think, default_value = "0", help_heading = "Workload")]
     #[arg(allow_negative_numbers = true)]
     pub think_ms: Duration,
-    /// Time before measuring: minutes, or `auto` (until the flash cache has been filled three times over; sce: until it is
-    /// full and its hit rate stands still; at most 20 minutes)
+    /// Time before measuring: minutes, or `auto` (until the flash cache has been filled three times over;
+    /// sce: until it is full and its hit rate stands still; at most 20 minutes)
     #[arg(long, value_name = "auto|MINUTES", value_parser = values::warmup, default_value = "auto")]
     #[arg(allow_negative_numbers = true, help_heading = "Workload")]
     pub warmup: Warmup,

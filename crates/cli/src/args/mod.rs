@@ -29,9 +29,9 @@ use std::path::PathBuf;
 
 /// A flash tier for databases: experiments, inspection, checks
 ///
-/// Entresol is a crash-safe page cache on an SSD between a database's memory and its slow storage. This command runs
-/// TPC-C on it, with and without the cache, and puts the results beside those of the paper it implements (FaCE, PVLDB
-/// 2012); and it looks into flash caches.
+/// Entresol is a crash-safe page cache on an SSD between a database's memory and its slow storage. This
+/// command runs TPC-C on it, with and without the cache, and puts the results beside those of the paper it
+/// implements (FaCE, PVLDB 2012); and it looks into flash caches.
 #[derive(Debug, Parser)]
 #[command(name = "entresol", version, max_term_width = 110, arg_required_else_help = true, after_help = EXAMPLES)]
 #[command(subcommand_required = true)]
@@ -69,8 +69,8 @@ pub enum Command {
     },
     /// Replay a trace through DRAM, flash and disk: hit rates, traffic, times, wear, energy, money
     ///
-    /// Decisions are those of the policies themselves, the same that the store makes; times are of a queueing model of the
-    /// devices. Runs go side by side on the cores.
+    /// Decisions are those of the policies themselves, the same that the store makes; times are of a queueing
+    /// model of the devices. Runs go side by side on the cores.
     Simulate(Box<SimulateArgs>),
     /// Put the papers' figures beside ours: every number, and every claim with a verdict
     #[command(arg_required_else_help = true)]
@@ -79,16 +79,17 @@ pub enum Command {
     Mrc(Box<MrcArgs>),
     /// Say what to buy for a trace: how much DRAM and flash, which policy and mode, or no flash at all
     ///
-    /// Replays the trace under every sensible split of the money between DRAM and flash (3LA's equi-cost constraint), policies
-    /// and modes, and compares each with DRAM alone for the same money, in both halves of the trace.
+    /// Replays the trace under every sensible split of the money between DRAM and flash (3LA's equi-cost
+    /// constraint), policies and modes, and compares each with DRAM alone for the same money, in both halves
+    /// of the trace.
     Advise(Box<AdviseArgs>),
     /// Show what is on a flash cache, or how its directory is laid out in memory
     Inspect(InspectArgs),
     /// Verify every invariant of a flash cache (exit status 1 if one is broken)
     ///
-    /// Reads the whole flash cache: superblocks, directory segments, group summaries, and every valid page's checksum,
-    /// page id and generation. With the disk, also that the two belong together. Changes nothing. The cache must not be
-    /// in use.
+    /// Reads the whole flash cache: superblocks, directory segments, group summaries, and every valid page's
+    /// checksum, page id and generation. With the disk, also that the two belong together. Changes nothing.
+    /// The cache must not be in use.
     #[command(after_help = "Examples:\n  entresol check /dev/nvme0n1\n  entresol check flash.img disk.img")]
     Check {
         /// The flash cache: a file or block device
@@ -98,15 +99,17 @@ pub enum Command {
     },
     /// Release a disk from its flash cache, so that the flash device may be taken away
     ///
-    /// Opens the cache as it was opened last (its size, policy and mode stand on it), after a shutdown or a crash of the
-    /// database; copies every page that is newer on flash than on disk to the disk; empties the cache; and only then changes
-    /// the disk's label. From then on the database opens on the disk alone, or with another cache, and this flash device is
-    /// known to be out of date. A crash meanwhile leaves the two bound to each other: run it again. The database must be shut
-    /// down, or have crashed; its log is not touched and its restart finds what it needs on the disk.
+    /// Opens the cache as it was opened last (its size, policy and mode stand on it), after a shutdown or a
+    /// crash of the database; copies every page that is newer on flash than on disk to the disk; empties the
+    /// cache; and only then changes the disk's label. From then on the database opens on the disk alone, or
+    /// with another cache, and this flash device is known to be out of date. A crash meanwhile leaves the two
+    /// bound to each other: run it again. The database must be shut down, or have crashed; its log is not
+    /// touched and its restart finds what it needs on the disk.
     ///
-    /// Refused, with exit status 2, and nothing written: a flash device without a cache, with another disk's cache, or one that
-    /// this disk has been detached from or has been written without. Also refused: files in use. If a page that only flash has
-    /// is damaged, the sentence names it, and the disk stays bound to the cache.
+    /// Refused, with exit status 2, and nothing written: a flash device without a cache, with another disk's
+    /// cache, or one that this disk has been detached from or has been written without. Also refused: files
+    /// in use. If a page that only flash has is damaged, the sentence names it, and the disk stays bound to
+    /// the cache.
     #[command(
         after_help = "Examples:\n  entresol detach /dev/nvme0n1 /dev/sdb\n  entresol detach flash.img disk.img"
     )]
@@ -116,13 +119,14 @@ pub enum Command {
         /// The disk that it belongs to
         disk: PathBuf,
     },
-    /// Crash flash caches at every operation, under every fault, and count (exit status 1 if anything is lost)
+    /// Crash flash caches at every operation, under every fault, and count (exit status 1 if anything is
+    /// lost)
     ///
-    /// Draws small configurations and workloads from the seed, runs the real engine on simulated devices, and looks at
-    /// every state that a power failure at any operation could leave: all subsets of the unsynced writes, torn writes,
-    /// crashes of the recovery; failing and lying devices; flash exchanged, lost, brought back too late, damaged. Each
-    /// state is recovered and compared with what may legally be found. What goes wrong is printed with its seed and a
-    /// shortened script.
+    /// Draws small configurations and workloads from the seed, runs the real engine on simulated devices, and
+    /// looks at every state that a power failure at any operation could leave: all subsets of the unsynced
+    /// writes, torn writes, crashes of the recovery; failing and lying devices; flash exchanged, lost,
+    /// brought back too late, damaged. Each state is recovered and compared with what may legally be found.
+    /// What goes wrong is printed with its seed and a shortened script.
     #[cfg(feature = "torture")]
     Torture(TortureArgs),
     /// Say how to get the command that crashes flash caches

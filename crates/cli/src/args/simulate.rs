@@ -45,9 +45,9 @@ pub struct SimulateArgs {
     #[command(flatten)]
     pub source: SourceArgs,
 
-    /// Policies of the flash cache, separated by commas: face, face-gr, face-gsc, lc, tac, exadata, loc, glb, flashcache, lru,
-    /// fifo, clock, sce, rwfdb, flashtier, flashtier-buffer; `none` is DRAM and disk alone. Where no flash is given:
-    /// replacement policies of DRAM (lru, fifo, clock)
+    /// Policies of the flash cache, separated by commas: face, face-gr, face-gsc, lc, tac, exadata, loc, glb,
+    /// flashcache, lru, fifo, clock, sce, rwfdb, flashtier, flashtier-buffer; `none` is DRAM and disk alone.
+    /// Where no flash is given: replacement policies of DRAM (lru, fifo, clock)
     #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', value_parser = values::policy)]
     #[arg(default_value = "none,lc,face,face-gr,face-gsc", help_heading = "Layers")]
     pub policies: Vec<String>,
@@ -67,8 +67,8 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "PAGES", value_delimiter = ',', value_parser = values::flash_pages)]
     #[arg(allow_negative_numbers = true, help_heading = "Layers")]
     pub flash_pages: Vec<u32>,
-    /// What becomes of dirty pages that leave DRAM, several separated by commas [default: write-back, and write-through
-    /// with policies that keep clean pages only; sce's is through if mapped, around if not]
+    /// What becomes of dirty pages that leave DRAM, several separated by commas [default: write-back, and
+    /// write-through with policies that keep clean pages only; sce's is through if mapped, around if not]
     #[arg(long, value_name = "MODES", value_delimiter = ',', value_parser = values::mode)]
     #[arg(help_heading = "Layers")]
     pub mode: Vec<Mode>,
@@ -92,8 +92,8 @@ pub struct SimulateArgs {
     /// TOML file with devices and memories of your own, beside the built-in ones (see docs/LAB.md)
     #[arg(long, value_name = "FILE", help_heading = "Machine")]
     pub devices: Option<PathBuf>,
-    /// Time devices by their detailed models (dies, garbage collection, write caches; see `entresol devices`) instead of by
-    /// their rates: slower, and truer where reads and writes mix
+    /// Time devices by their detailed models (dies, garbage collection, write caches; see `entresol devices`)
+    /// instead of by their rates: slower, and truer where reads and writes mix
     #[arg(long, help_heading = "Machine")]
     pub exact_devices: bool,
     /// The load.
@@ -124,7 +124,8 @@ pub struct MrcArgs {
     #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', value_parser = values::dram_replacement)]
     #[arg(default_value = "lru,fifo,clock", help_heading = "Curves")]
     pub policies: Vec<Replacement>,
-    /// Sizes in pages, separated by commas; without it, sizes from a thousandth of the trace's pages to all of them
+    /// Sizes in pages, separated by commas; without it, sizes from a thousandth of the trace's pages to all
+    /// of them
     #[arg(long, value_name = "PAGES", value_delimiter = ',', value_parser = values::level_pages)]
     #[arg(allow_negative_numbers = true, help_heading = "Curves")]
     pub sizes: Vec<u32>,

@@ -9,7 +9,8 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TortureArgs {
-    /// Stop when so many crash states have been recovered and verified (100000, unless --seconds says when to stop)
+    /// Stop when so many crash states have been recovered and verified (100000, unless --seconds says when to
+    /// stop)
     #[arg(long, value_name = "N", value_parser = states)]
     pub states: Option<u64>,
     /// Stop after so many seconds
@@ -32,7 +33,8 @@ pub struct TortureArgs {
     pub threads: Option<usize>,
     /// Bring a named bug to life and see that it is noticed (only in a build with `--features mutants`)
     ///
-    /// Runs until something is wrong: exit status 0. If nothing was noticed within --seconds (60) or --states: 1.
+    /// Runs until something is wrong: exit status 0. If nothing was noticed within --seconds (60) or
+    /// --states: 1.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["run", "json", "systems", "violations", "threads"])]
     pub mutate: Option<String>,
     /// Write the report to this file as JSON

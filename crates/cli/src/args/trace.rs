@@ -18,7 +18,8 @@ pub enum Trace {
     Convert(ConvertArgs),
     /// Make a trace: uniform, zipf, pareto (80–20 as sysbench's), sequential, or TPC-C
     ///
-    /// Scans and phases (the hot set moves) can be mixed into the first four. The same arguments make the same trace.
+    /// Scans and phases (the hot set moves) can be mixed into the first four. The same arguments make the
+    /// same trace.
     #[command(after_help = GENERATE_EXAMPLES)]
     Generate(Box<GenerateArgs>),
 }
@@ -61,8 +62,8 @@ pub struct ReadArgs {
     /// Split requests into pages of so many bytes [default: 8192 for postgresql, else 4096]
     #[arg(long, value_name = "BYTES", value_parser = values::page_bytes, help_heading = "Trace")]
     pub page_bytes: Option<u32>,
-    /// TOML file that names relations (table `relations`: 16424 = "stock") [default: FILE.relations.toml or relations.toml
-    /// beside the trace, if there is one]
+    /// TOML file that names relations (table `relations`: 16424 = "stock") [default: FILE.relations.toml or
+    /// relations.toml beside the trace, if there is one]
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub relations: Option<PathBuf>,
 }

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 /// Most pages of 4 KiB that a warehouse takes when loaded, items included.
 const WAREHOUSE_PAGES_MAX: f64 = 24_000.0;
-/// Bytes of memory of a simulated experiment for each warehouse: the loaded database and the changes of two runs.
+/// Bytes of memory of a simulated experiment for each warehouse: the loaded database and the changes of two
+/// runs.
 const WAREHOUSE_MEMORY: u64 = 150 << 20;
 
 /// Refuses a list that names the same thing twice.
@@ -109,7 +110,8 @@ fn usable(option: &str, path: &Path, overwrite: bool) -> Result<PathBuf, Failure
     }
 }
 
-/// Refuses what cannot work or would not fit: flash caches of too few pages, and databases larger than memory.
+/// Refuses what cannot work or would not fit: flash caches of too few pages, and databases larger than
+/// memory.
 pub fn sizes(config: &BenchConfig, runs: &[Run]) -> Result<(), Failure> {
     let pages_max = f64::from(config.warehouses) * WAREHOUSE_PAGES_MAX;
     for run in runs {

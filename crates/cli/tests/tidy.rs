@@ -1,0 +1,259 @@
+//! The style of the repository as far as a program can check it: widths, lengths, paths, commit subjects,
+//! mutants.
+//!
+//! rustfmt checks the width of code and clippy the length of functions (`clippy.toml`); what neither of them
+//! does is here. Each exception is listed by name. An exception that is not needed any more fails its test,
+//! too.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Columns of a comment, as in `rustfmt.toml`.
+const COLUMNS_MAX: usize = 110;
+/// Lines of a source file.
+const LINES_MAX: usize = 500;
+/// Source files that may be longer.
+const LONG_FILES: &[&str] = &[
+    "crates/core/tests/harness/world.rs",
+    "crates/engine/tests/binding.rs",
+    "crates/engine/tests/damage.rs",
+    "crates/runtime/src/sim/world.rs",
+    "crates/testkit/src/torture/judge.rs",
+    "crates/testkit/src/torture/trial.rs",
+    "crates/testkit/tests/shared_region.rs",
+];
+/// Folders whose comments are not wrapped yet.
+const WIDE_FOLDERS: &[&str] = &[
+    "crates/core",
+    "crates/device",
+    "crates/engine",
+    "crates/format",
+    "crates/ftl",
+    "crates/lab",
+    "crates/runtime",
+    "crates/store",
+    "crates/testkit",
+    "crates/tpcc",
+    "crates/trace",
+];
+
+/// Characters of a commit's subject.
+const SUBJECT_MAX: usize = 72;
+/// The last commit before subjects were checked.
+const SUBJECTS_AFTER: &str = "06a7724";
+
+/// Mutants that leave out a step, or change its order, where no condition stands: nothing to be an operand
+/// of.
+const STEPS: &[&str] = &[
+    "active-transactions-forgotten",
+    "bulk-load-not-durable",
+    "checkpoint-leaves-staging",
+    "checkpoint-record-before-flash",
+    "commit-before-sync",
+    "compensation-names-no-next",
+    "create-table-without-log-room",
+    "destage-not-synced",
+    "detach-beside-older-destages",
+    "disk-not-synced-by-open",
+    "durable-position-runs-ahead",
+    "epoch-not-begun",
+    "epoch-not-bumped",
+    "failed-write-through-keeps-copy",
+    "flash-not-synced-by-open",
+    "fragment-valid-before-copied",
+    "group-commit-counts-latecomers",
+    "group-not-synced",
+    "log-epoch-not-grown",
+    "log-not-synced",
+    "log-session-not-checked",
+    "losses-not-recorded",
+    "newer-copy-not-awaited",
+    "older-version-published-last",
+    "older-version-restored-too",
+    "one-label-copy-renewed",
+    "one-superblock-copy-renewed",
+    "redo-point-too-late",
+    "reuse-before-destage",
+    "rollback-leaves-first-change",
+    "session-rear-not-recorded",
+    "slot-counter-not-grown",
+    "stale-flash-believed",
+    "superblock-not-synced",
+    "switched-off-without-unbinding",
+    "undo-without-compensation",
+    "unreadable-clean-page-stops",
+    "valid-before-written",
+    "write-through-not-counted",
+    "write-through-skipped",
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders above this crate")
+}
+
+/// All files below `folder`, without build outputs and git's own.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        match path.file_name().and_then(|name| name.to_str()) {
+            Some(".git" | "target") => {}
+            _ if path.is_dir() => files(&path, found),
+            _ => found.push(path),
+        }
+    }
+}
+
+/// Text files by their path in the repository, sorted.
+fn texts() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    files(root(), &mut found);
+    found.sort();
+    let name = |path: &Path| path.strip_prefix(root()).expect("below it").to_str().expect("UTF-8").to_owned();
+    found.iter().filter_map(|path| Some((name(path), fs::read_to_string(path).ok()?))).collect()
+}
+
+fn sources() -> Vec<(String, String)> {
+    let all: Vec<_> = texts().into_iter().filter(|(name, _)| name.ends_with(".rs")).collect();
+    assert!(all.len() > 100, "the sources were found");
+    all
+}
+
+/// What a comment line says; nothing for other lines.
+fn comment(line: &str) -> Option<&str> {
+    let said = line.trim_start().strip_prefix("//")?;
+    Some(said.trim_start_matches(['/', '!']).trim())
+}
+
+/// The numbers of the lines of `text` that are comments wider than allowed. Tables, and blocks between
+/// fences, keep their shape.
+fn wide_comments(text: &str) -> Vec<usize> {
+    let mut wide = Vec::new();
+    let mut fenced = false;
+    for (line, number) in text.lines().zip(1..) {
+        let Some(said) = comment(line) else {
+            fenced = false;
+            continue;
+        };
+        fenced ^= said.starts_with("```");
+        if line.chars().count() > COLUMNS_MAX && !fenced && !said.starts_with('|') {
+            wide.push(number);
+        }
+    }
+    wide
+}
+
+#[test]
+fn comments_are_no_wider_than_code() {
+    let mut wide = Vec::new();
+    for (name, text) in sources() {
+        if WIDE_FOLDERS.iter().any(|folder| name.starts_with(folder)) {
+            continue;
+        }
+        wide.extend(wide_comments(&text).into_iter().map(|line| format!("{name}:{line}")));
+    }
+    assert!(wide.is_empty(), "comments wider than {COLUMNS_MAX} columns:\n{}", wide.join("\n"));
+}
+
+#[test]
+fn files_have_a_bounded_length() {
+    let long: Vec<_> = sources()
+        .into_iter()
+        .filter(|(_, text)| text.lines().count() > LINES_MAX)
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(long, LONG_FILES, "the files with more than {LINES_MAX} lines are those listed here");
+}
+
+#[test]
+fn no_file_names_a_place_on_one_machine() {
+    // In pieces, so that this file does not name them.
+    let places =
+        [concat!("/wo", "rk/"), concat!("/tmp/", "out"), concat!("/ho", "me/"), concat!("/ro", "ot/")];
+    let mut found = Vec::new();
+    for (name, text) in texts() {
+        let lines = text.lines().enumerate();
+        let named = lines.filter(|(_, line)| places.iter().any(|place| line.contains(place)));
+        found.extend(named.map(|(at, line)| format!("{name}:{}: {line}", at + 1)));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn commit_subjects_fit() {
+    let range = format!("{SUBJECTS_AFTER}..HEAD");
+    let git = Command::new("git")
+        .args(["log", "--no-merges", "--format=%h %s", &range])
+        .current_dir(root())
+        .output();
+    let log = match git {
+        Ok(output) if output.status.success() => String::from_utf8(output.stdout).expect("UTF-8"),
+        Ok(output) => {
+            println!("skipped: git log {range}: {}", String::from_utf8_lossy(&output.stderr));
+            return;
+        }
+        Err(error) => {
+            println!("skipped: git cannot be run: {error}");
+            return;
+        }
+    };
+    for line in log.lines() {
+        let (_, subject) = line.split_once(' ').unwrap_or_default();
+        let characters = subject.chars().count();
+        assert!(
+            characters <= SUBJECT_MAX,
+            "{line}: {characters} characters, at most {SUBJECT_MAX} are allowed"
+        );
+    }
+}
+
+/// The names of the mutants in `text` that are not an operand of `&&` or `||`.
+fn not_operands(text: &str) -> Vec<String> {
+    let code: String =
+        text.lines().filter(|line| comment(line).is_none()).flat_map(|line| [line, "\n"]).collect();
+    let mut names = Vec::new();
+    let mut from = 0;
+    while let Some(at) = code[from..].find("mutant!(\"").map(|at| from + at) {
+        let name = code[at + "mutant!(\"".len()..].split('"').next().expect("a piece");
+        let before = code[..at].trim_end_matches("crate::").trim_end_matches('!').trim_end();
+        if !before.ends_with("&&") && !before.ends_with("||") {
+            names.push(name.to_owned());
+        }
+        from = at + 1;
+    }
+    names
+}
+
+#[test]
+fn mutants_are_operands_of_a_condition() {
+    let mut found = BTreeSet::new();
+    for (name, text) in sources() {
+        let has_mutants = ["core", "format", "engine", "store"];
+        if has_mutants.iter().any(|krate| name.starts_with(&format!("crates/{krate}/src/")))
+            && !name.ends_with("/mutant.rs")
+        {
+            found.extend(not_operands(&text));
+        }
+    }
+    let listed = STEPS.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(found, listed, "mutants that are no operand of `&&` or `||` are those listed here");
+}
+
+#[test]
+fn a_wide_comment_is_recognised() {
+    let wide = "x".repeat(COLUMNS_MAX);
+    assert_eq!(
+        wide_comments(&format!("// {wide}\n// |{wide}\n// ```\n// {wide}\n// ```\n{wide}\n/// {wide}")),
+        [1, 7]
+    );
+}
+
+#[test]
+fn the_form_of_a_mutant_is_recognised() {
+    assert_eq!(not_operands("if a && !mutant!(\"x\") {}\n let b = a\n || crate::mutant!(\"y\");"), [""; 0]);
+    assert_eq!(
+        not_operands("// if mutant!(\"z\")\nif !mutant!(\"x\") {}\nlet b = crate::mutant!(\"y\");"),
+        ["x", "y"]
+    );
+}
