@@ -36,7 +36,7 @@ fn open(path: &str, options: FileOptions) -> Outcome<Arc<dyn Device>> {
 }
 
 fn tier_options(flash: &dyn Device) -> TierOptions {
-    TierOptions::for_device(PolicyKind::FaceGsc, flash.geometry().capacity_bytes)
+    TierOptions::for_device(PolicyKind::FaceGsc, flash.geometry().capacity_bytes, PAGE_BYTES as u32)
 }
 
 fn pages(options: &TierOptions) -> u64 {

@@ -68,9 +68,9 @@ impl TierOptions {
         }
     }
 
-    /// The largest cache that fits on a flash device of `capacity` bytes, with the usual settings.
-    pub fn for_device(policy: PolicyKind, capacity: u64) -> Self {
-        let mut options = Self::new(policy, 0);
+    /// The largest cache of pages of `page_bytes` that fits on a flash device of `capacity` bytes, with the usual settings.
+    pub fn for_device(policy: PolicyKind, capacity: u64, page_bytes: u32) -> Self {
+        let mut options = Self { page_bytes, ..Self::new(policy, 0) };
         let mut fits = 0u64;
         let mut step = 1u64 << 27;
         while step > 0 {
@@ -80,7 +80,8 @@ impl TierOptions {
             }
             step /= 2;
         }
-        Self::new(policy, (fits * u64::from(options.group_pages)).min(u64::from(u32::MAX)) as u32)
+        let slots = (fits * u64::from(options.group_pages)).min(u64::from(u32::MAX)) as u32;
+        Self { page_bytes, ..Self::new(policy, slots) }
     }
 
     /// Those that an existing cache was last opened with; what lies in memory only is at its usual values.

@@ -413,11 +413,22 @@ fn bad_options_and_small_devices_are_refused_with_a_sentence() {
         assert_eq!(
             TierOptions::for_device(
                 PolicyKind::FaceGsc,
-                flash_bytes(&TierOptions::new(PolicyKind::FaceGsc, 65_536))
+                flash_bytes(&TierOptions::new(PolicyKind::FaceGsc, 65_536)),
+                4096
             )
             .slots,
             65_536
         );
+        for page_bytes in [8192, 32_768] {
+            let sized = |slots| {
+                flash_bytes(&TierOptions { page_bytes, ..TierOptions::new(PolicyKind::FaceGsc, slots) })
+            };
+            let capacity = sized(65_536);
+            let largest = TierOptions::for_device(PolicyKind::FaceGsc, capacity, page_bytes);
+            assert_eq!((largest.slots, largest.page_bytes), (65_536, page_bytes));
+            let smaller = TierOptions::for_device(PolicyKind::FaceGsc, capacity - 1, page_bytes);
+            assert_eq!(smaller.slots, 65_536 - smaller.group_pages);
+        }
     });
 }
 

@@ -52,7 +52,7 @@ impl Files {
         if !options.overwrite {
             self.refuse_growth()?;
         }
-        let Devices { disk, log, flash, notices } = self.devices()?;
+        let Devices { disk, log, flash, notices } = self.devices(options.page_bytes)?;
         let overwrite = options.overwrite;
         // Making the layer writes the disk's label and the flash. What `Store::create` refuses has to be refused before.
         if !overwrite {
@@ -60,7 +60,7 @@ impl Files {
         }
         let layer: Arc<dyn Layer> = match flash {
             Some((flash, tier)) => {
-                let tier = TierOptions { overwrite, ..with_page_bytes(tier, &options) };
+                let tier = TierOptions { overwrite, ..tier };
                 FlashTier::create(flash, disk, tier)?
             }
             None => DiskLayer::create_on(disk, options.page_bytes, overwrite)?,
@@ -75,14 +75,15 @@ impl Files {
     /// As [`Files::create`]; if there is no store, or the files do not belong together; if a page that is needed is damaged. A
     /// log that does not belong to the disk is refused before anything is written.
     pub fn open(&self, options: Options) -> Result<OpenFiles, StoreError> {
-        let Devices { disk, log, flash, mut notices } = self.devices()?;
+        options.check()?;
+        let Devices { disk, log, flash, mut notices } = self.devices(options.page_bytes)?;
         // Opening the layer writes the disk's label, and formats a blank flash. A wrong log has to be refused before.
         if let Some(disk) = disk_binding(&*disk)? {
             Master::find(&*log)?.check_binding(&disk)?;
         }
         let layer: Arc<dyn Layer> = match flash {
             Some((flash, tier)) => {
-                let (tier, report) = FlashTier::open(flash, disk, with_page_bytes(tier, &options))?;
+                let (tier, report) = FlashTier::open(flash, disk, tier)?;
                 notices.extend(report.notices);
                 tier
             }
@@ -112,7 +113,7 @@ impl Files {
         Ok(())
     }
 
-    fn devices(&self) -> Result<Devices, StoreError> {
+    fn devices(&self, page_bytes: u32) -> Result<Devices, StoreError> {
         let mut notices = Vec::new();
         let mut device = |path: &Path, bytes| {
             let OpenDevice { device, notices: told } = open_device(path, FileOptions::create(bytes))?;
@@ -126,7 +127,7 @@ impl Files {
             None => None,
             Some((path, bytes, policy)) => {
                 let device = device(path, *bytes).map_err(layer("flash"))?;
-                Some((device, TierOptions::for_device(*policy, *bytes)))
+                Some((device, TierOptions::for_device(*policy, *bytes, page_bytes)))
             }
         };
         Ok(Devices { disk, log, flash, notices })
@@ -138,13 +139,4 @@ struct Devices {
     log: Arc<dyn Device>,
     flash: Option<(Arc<dyn Device>, TierOptions)>,
     notices: Vec<String>,
-}
-
-/// The largest cache of the store's page size.
-fn with_page_bytes(tier: TierOptions, options: &Options) -> TierOptions {
-    // `for_device` counts in pages of 4 KiB: of larger ones fewer fit.
-    let slots = u64::from(tier.slots) * 4096 / u64::from(options.page_bytes.max(4096));
-    let groups = slots as u32 / tier.group_pages;
-    let slots = groups * tier.group_pages;
-    TierOptions { page_bytes: options.page_bytes, slots, history: tier.history.min(slots), ..tier }
 }

@@ -56,7 +56,8 @@ fn a_disk_that_panics_in_a_client_leaves_nobody_waiting() {
         let disk = Arc::new(FaultyDevice::new("disk", MemoryDevice::new("disk", 8 << 20), plan.clone()));
         let log = Arc::new(MemoryDevice::new("log", 8 << 20));
         let flash = Arc::new(MemoryDevice::new("flash", 16 << 20));
-        let tier = TierOptions { mode: Mode::WriteThrough, ..TierOptions::for_device(policy, 16 << 20) };
+        let tier =
+            TierOptions { mode: Mode::WriteThrough, ..TierOptions::for_device(policy, 16 << 20, 4096) };
         let layer = FlashTier::create(flash, disk, tier).unwrap();
         let options = Options { frames: 64, ..ledger::options() };
         let store = Store::create(Parts { layer, log }, options).unwrap();
