@@ -6,7 +6,7 @@ mod support;
 use entresol_core::{Directory, PageId, Placement, PolicyKind, SlotView};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
 use entresol_engine::{FlashTier, Layer, Mode, Source, TierError, TierOptions, check, inspect};
-use entresol_format::segment;
+use entresol_format::{checksum, segment};
 use std::sync::Arc;
 use support::{PAGE, build, bytes_of, device_of, disk_bytes, load, memory, simulate, small, version, victim};
 
@@ -630,7 +630,7 @@ fn a_version_counts_again_when_what_superseded_it_is_lost() {
         let range = at * segment::ENTRY_BYTES..(at + 1) * segment::ENTRY_BYTES;
         segment::encode_entry(&mut entries[range], Some(superseded));
         let head = segment::Head::decode(block).unwrap();
-        segment::Head { checksum: segment::checksum(0, entries), ..head }.encode(block);
+        segment::Head { checksum: checksum::of(entries), ..head }.encode(block);
         flash.write(layout.segment_offset(0), &bytes).unwrap();
         let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
         assert!(report.segments_read > 0, "{report:?}");

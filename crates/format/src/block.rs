@@ -2,6 +2,7 @@
 //!
 //! Invariant: a block that [`open`] accepts is complete, undamaged, of the kind asked for and of a known version.
 
+use crate::checksum;
 use entresol_core::mutant;
 use thiserror::Error;
 use zerocopy::little_endian::{U32, U64};
@@ -136,9 +137,9 @@ pub enum BlockFault {
 }
 
 fn checksum(block: &[u8]) -> u32 {
-    let sum = crc32c::crc32c(&block[..CHECKSUM_AT]);
-    let sum = crc32c::crc32c_append(sum, &[0; 4]);
-    crc32c::crc32c_append(sum, &block[CHECKSUM_AT + 4..])
+    let sum = checksum::of(&block[..CHECKSUM_AT]);
+    let sum = checksum::append(sum, &[0; 4]);
+    checksum::append(sum, &block[CHECKSUM_AT + 4..])
 }
 
 /// Completes `block`, a whole structure whose fields behind the header are filled in.

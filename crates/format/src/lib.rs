@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod block;
+pub mod checksum;
 pub mod fragments;
 pub mod label;
 pub mod layout;

@@ -3,6 +3,7 @@
 //! The generation and the checksum are stamped by the flash tier when it copies the page into staging, or by the disk
 //! layer when it writes the page, so DRAM frames carry stale values of both.
 
+use crate::checksum;
 use entresol_core::{Lsn, PageId, Position, mutant};
 use thiserror::Error;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -80,14 +81,14 @@ pub fn seal(page: &mut [u8], id: PageId, generation: Position) {
     let head = header_mut(page);
     head.page = U64::new(id.0);
     head.generation = U64::new(generation.0);
-    let sum = crc_fast::crc32_iscsi(&page[4..]);
+    let sum = checksum::of(&page[4..]);
     header_mut(page).checksum = U32::new(sum);
 }
 
 /// Proves that `page` is `id`, at `generation` if one is given, and undamaged.
 pub fn verify(page: &[u8], id: PageId, generation: Option<Position>) -> Result<(), PageFault> {
     let head = header(page);
-    let found = crc_fast::crc32_iscsi(&page[4..]);
+    let found = checksum::of(&page[4..]);
     if found != head.checksum.get() && !mutant!("page-checksum-not-checked") {
         return Err(PageFault::Checksum { expected: head.checksum.get(), found });
     }

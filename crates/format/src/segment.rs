@@ -111,8 +111,3 @@ pub fn decode_entries(bytes: &[u8]) -> impl Iterator<Item = Option<SlotView>> + 
         })
     })
 }
-
-/// Continues the checksum `so_far` (0 at first) over further bytes of entries.
-pub fn checksum(so_far: u32, bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(so_far, bytes)
-}

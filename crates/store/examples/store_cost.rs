@@ -4,6 +4,7 @@
 
 use entresol_device::MemoryDevice;
 use entresol_engine::DiskLayer;
+use entresol_runtime::rng::Rng;
 use entresol_store::{Direction, Lock, Options, Parts, Store, Table};
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,9 +13,8 @@ const ROWS: u32 = 1_000_000;
 /// Rows that are read and changed: 4 MB of pages, as the pool of a scaled-down simulation.
 const HOT: u32 = 30_000;
 
-fn random(state: &mut u64) -> u32 {
-    *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-    (*state >> 33) as u32 % HOT
+fn random(rng: &mut Rng) -> u32 {
+    rng.below(u64::from(HOT)) as u32
 }
 
 fn key(row: u32) -> [u8; 12] {
@@ -66,10 +66,10 @@ fn main() {
     let store = Store::create(Parts { layer, log }, options).expect("a store");
     let table = load(&store);
     println!("{:44} {:8} pages", "database", store.pages());
-    let (mut state, mut value) = (1, Vec::new());
+    let (mut rng, mut value) = (Rng::new(1), Vec::new());
     let mut txn = store.begin();
     txn.scan(table, &[], &[0xff], Direction::Forward, Lock::None, &mut |_, _| true).expect("a scan");
-    let s = &mut state;
+    let s = &mut rng;
     time("get without lock", 1_000_000, |_| {
         assert!(txn.get(table, &key(random(s)), Lock::None, &mut value).expect("a row"));
     });

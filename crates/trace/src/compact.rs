@@ -4,6 +4,7 @@
 //! compressed by zstd. Invariant: each byte of the file is covered by a CRC32C, and the header says how much there is,
 //! so that a damaged or shortened file is never taken for a trace.
 
+use entresol_format::checksum;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -53,15 +54,15 @@ const _: () = assert!(size_of::<Header>() == 40 && size_of::<BlockHeader>() == 2
 impl Header {
     /// What `crc` must be.
     pub fn expected_crc(&self) -> u32 {
-        crc32c::crc32c(&self.as_bytes()[..size_of::<Self>() - 4])
+        checksum::of(&self.as_bytes()[..size_of::<Self>() - 4])
     }
 }
 
 impl BlockHeader {
     /// What `crc` must be, for these compressed bytes.
     pub fn expected_crc(&self, packed: &[u8]) -> u32 {
-        let own = crc32c::crc32c(&self.as_bytes()[..size_of::<Self>() - 4]);
-        crc32c::crc32c_append(own, packed)
+        let own = checksum::of(&self.as_bytes()[..size_of::<Self>() - 4]);
+        checksum::append(own, packed)
     }
 }
 

@@ -5,8 +5,8 @@ use crate::buffer::AlignedBuffer;
 use crate::tier::flash_error;
 use crate::{TierError, unreadable};
 use entresol_core::{SlotView, mutant};
-use entresol_format::BLOCK_BYTES;
 use entresol_format::segment::{self, ENTRY_BYTES, Head};
+use entresol_format::{BLOCK_BYTES, checksum};
 
 /// Bytes read at once.
 const CHUNK: usize = 256 << 10;
@@ -34,7 +34,7 @@ pub(crate) fn read_segment(
         return Ok(Err(format!("segment {} of cache {} lies in its place", head.segment, head.cache)));
     }
     let entries = &rest[..head.entries as usize * ENTRY_BYTES];
-    let found = segment::checksum(0, entries);
+    let found = checksum::of(entries);
     if found != head.checksum && !mutant!("segment-checksum-not-checked") {
         return Ok(Err(format!("checksum {found:#010x} found, {:#010x} expected", head.checksum)));
     }

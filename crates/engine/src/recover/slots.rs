@@ -11,7 +11,7 @@ use entresol_core::{Directory, Partition, Position, SlotId, region_bytes};
 use entresol_device::Device;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::superblock::Superblock;
-use entresol_format::{BLOCK_BYTES, BlockFault, Layout, segment, temperatures};
+use entresol_format::{BLOCK_BYTES, BlockFault, Layout, checksum, temperatures};
 use zerocopy::IntoBytes;
 
 /// A directory that was brought back.
@@ -137,7 +137,7 @@ fn restore_temperatures(
                 if head.cache == superblock.cache
                     && head.segment < u64::MAX
                     && head.entries as usize == places
-                    && head.checksum == segment::checksum(0, payload) =>
+                    && head.checksum == checksum::of(payload) =>
             {
                 if newest.as_ref().is_none_or(|(best, _)| *best < head.segment) {
                     let words = payload.chunks_exact(4);

@@ -8,9 +8,9 @@ use super::shared::{Shared, flash_error};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use entresol_core::{Directory, Position, SlotId};
-use entresol_format::segment::{self, Head};
+use entresol_format::segment::Head;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
-use entresol_format::{BLOCK_BYTES, temperatures};
+use entresol_format::{BLOCK_BYTES, checksum, temperatures};
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Bytes written at once: others get their turn between.
@@ -34,7 +34,7 @@ impl Shared {
             places
         });
         let nth = self.temperatures_written.fetch_add(1, SeqCst);
-        let checksum = segment::checksum(0, &payload[..4 * places]);
+        let checksum = checksum::of(&payload[..4 * places]);
         let what = Head { segment: nth, cache: self.superblocks.cache, entries: places as u32, checksum };
         temperatures::encode_head(&what, head);
         let offset = self.layout.temperatures_offset(nth);

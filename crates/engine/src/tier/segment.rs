@@ -8,8 +8,8 @@ use super::shared::{Shared, flash_error};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use entresol_core::{Position, SlotView};
-use entresol_format::BLOCK_BYTES;
 use entresol_format::segment::{self, ENTRY_BYTES, Head};
+use entresol_format::{BLOCK_BYTES, checksum};
 
 /// Entries copied under one hold of the latch.
 const STEP: u64 = 512;
@@ -58,7 +58,7 @@ impl Shared {
             self.copy_entries(at, bytes);
             at += STEP;
         }
-        let checksum = segment::checksum(0, used);
+        let checksum = checksum::of(used);
         let head = Head { segment: number, cache: self.superblocks.cache, entries: entries as u32, checksum };
         head.encode(block);
         let offset = self.layout.segment_offset(number);

@@ -399,9 +399,9 @@ mod tests {
 
     #[test]
     fn compares_as_slices_do() {
-        let mut random = 1u64;
+        let mut rng = entresol_runtime::rng::Rng::new(1);
         for _ in 0..20_000 {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let random = rng.next_u64();
             let (length, other) = ((random >> 33) as usize % 20, (random >> 40) as usize % 20);
             let a: Vec<u8> = (0..length).map(|at| (random >> (at % 3) & 1) as u8 * 0xff).collect();
             let b: Vec<u8> = (0..other).map(|at| (random >> (8 + at % 3) & 1) as u8 * 0xff).collect();

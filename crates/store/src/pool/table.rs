@@ -186,9 +186,9 @@ mod tests {
     fn behaves_as_a_map() {
         let table = PageTable::new(64);
         let mut model = BTreeMap::new();
-        let mut random = 1u64;
+        let mut rng = entresol_runtime::rng::Rng::new(1);
         for step in 0..50_000u32 {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let random = rng.next_u64();
             let page = PageNumber((random >> 33) as u32 % 300);
             if random >> 20 & 1 == 0 && model.len() < 200 {
                 let expected = model.get(&page).copied();

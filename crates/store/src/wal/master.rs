@@ -34,6 +34,7 @@ use crate::page::bytes::{set_u32, set_u64, u32_at, u64_at};
 use entresol_core::{Lsn, mutant};
 use entresol_device::{Device, Geometry};
 use entresol_engine::{Session, Uuid};
+use entresol_format::checksum;
 
 const MAGIC: &[u8; 8] = b"ENTRSLOG";
 const VERSION: u32 = 3;
@@ -168,7 +169,7 @@ impl Master {
         }
         let (version, sum) = (u32_at(block, 8), u32_at(block, 12));
         if version != VERSION {
-            let by_1 = crc32c::crc32c(&block[16..USED_BEFORE[0]]);
+            let by_1 = checksum::of(&block[16..USED_BEFORE[0]]);
             let whole = [checksum(block, USED), checksum(block, USED_BEFORE[1]), by_1].contains(&sum);
             return if whole { Block::OtherVersion(version) } else { Block::None };
         }
@@ -202,7 +203,7 @@ pub(super) fn other_version(version: u32) -> StoreError {
 }
 
 fn checksum(block: &[u8], used: usize) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&block[8..12]), &block[16..used])
+    checksum::append(checksum::of(&block[8..12]), &block[16..used])
 }
 
 fn uuid_at(block: &[u8], at: usize) -> Uuid {

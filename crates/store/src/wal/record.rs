@@ -17,6 +17,7 @@
 use crate::TxnId;
 use crate::page::bytes::{set_u32, set_u64, u32_at, u64_at};
 use entresol_core::{Lsn, mutant};
+use entresol_format::checksum;
 
 /// Bytes before the payload.
 pub(crate) const RECORD_HEADER_BYTES: usize = 40;
@@ -95,7 +96,7 @@ impl RecordHeader {
         set_u32(record, 32, self.epoch);
         record[36] = self.kind as u8;
         record[37..40].copy_from_slice(&claim_bytes(self.lsn, self.claim));
-        let sum = crc32c::crc32c_append(payload_sum, &record[8..RECORD_HEADER_BYTES]);
+        let sum = checksum::append(payload_sum, &record[8..RECORD_HEADER_BYTES]);
         set_u32(record, 4, sum);
     }
 
@@ -117,7 +118,7 @@ impl RecordHeader {
         if record.len() != length {
             return None;
         }
-        let sum = crc32c::crc32c_append(
+        let sum = checksum::append(
             payload_sum(id, &record[RECORD_HEADER_BYTES..]),
             &record[8..RECORD_HEADER_BYTES],
         );
@@ -138,7 +139,7 @@ impl RecordHeader {
 
 /// First part of a record's checksum.
 pub(crate) fn payload_sum(id: u32, payload: &[u8]) -> u32 {
-    crc32c::crc32c_append(id, payload)
+    checksum::append(id, payload)
 }
 
 /// Clears `record` and leaves room for the header.

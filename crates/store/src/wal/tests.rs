@@ -13,6 +13,8 @@ use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::Uuid;
+use entresol_format::checksum;
+use entresol_runtime::rng::Rng;
 use std::sync::Arc;
 
 fn device(memory: MemoryDevice, plan: &Arc<FaultPlan>) -> Arc<FaultyDevice> {
@@ -110,17 +112,10 @@ fn after_kills(
     log
 }
 
-/// A linear congruential generator: numbers below a bound.
-fn numbers(mut state: u64) -> impl FnMut(u64) -> u64 {
-    move |bound| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) % bound
-    }
-}
-
 #[test]
 fn a_restart_finds_what_was_flushed_and_no_leftovers() {
-    let mut next = numbers(7);
+    let mut rng = Rng::new(7);
+    let mut next = |bound| rng.below(bound);
     let mut damaged = 0;
     for _ in 0..200 {
         let (mut log, plan) = new_log();
@@ -359,7 +354,7 @@ fn a_log_of_another_version_is_refused() {
     block[..8].copy_from_slice(b"ENTRSLOG");
     block[8] = 1;
     block[30] = 7;
-    let sum = crc32c::crc32c(&block[16..64]);
+    let sum = checksum::of(&block[16..64]);
     block[12..16].copy_from_slice(&sum.to_le_bytes());
     log.write(4096, &block).unwrap();
     let why = Master::find(&*log).unwrap_err().to_string();

@@ -10,7 +10,7 @@ use entresol_format::label::Label;
 use entresol_format::segment::{self, ENTRY_BYTES, Head};
 use entresol_format::summary::{self, Summary};
 use entresol_format::superblock::Superblock;
-use entresol_format::{BLOCK_BYTES, BlockFault, page as pages};
+use entresol_format::{BLOCK_BYTES, BlockFault, checksum, page as pages};
 
 /// The input, then the same padded to a block and sealed.
 fn both(input: &[u8], look: impl Fn(&[u8])) {
@@ -83,7 +83,7 @@ pub(super) fn segment(input: &[u8]) {
         segment::encode_entry(&mut again, view);
         assert_eq!(segment::decode_entries(&again).next(), Some(view), "{bytes:02x?}");
     }
-    assert_eq!(segment::checksum(segment::checksum(0, block), entries), segment::checksum(0, input));
+    assert_eq!(checksum::append(checksum::of(block), entries), checksum::of(input));
 }
 
 /// A page of 4 KiB.

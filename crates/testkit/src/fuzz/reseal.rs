@@ -2,7 +2,7 @@
 
 use entresol_format::block;
 use entresol_format::page::{self, PAGE_HEADER_BYTES};
-use entresol_format::{BLOCK_BYTES, segment};
+use entresol_format::{BLOCK_BYTES, checksum, segment};
 
 /// Seals a block under the magic and the sequence that it holds.
 pub(super) fn seal_block(bytes: &mut [u8]) {
@@ -37,7 +37,7 @@ fn seal_segment(block: &mut [u8], rest: &[u8]) {
     entries.copy_from_slice(&block[ENTRIES_AT..ENTRIES_AT + 4]);
     let length = u32::from_le_bytes(entries) as usize;
     if let Some(payload) = length.checked_mul(segment::ENTRY_BYTES).and_then(|length| rest.get(..length)) {
-        let sum = segment::checksum(0, payload);
+        let sum = checksum::of(payload);
         block[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&sum.to_le_bytes());
     }
     seal_block(block);
@@ -54,7 +54,7 @@ pub(super) fn seal_log(image: &mut [u8]) {
         else {
             continue;
         };
-        let sum = crc32c::crc32c_append(crc32c::crc32c(&master[8..12]), &master[16..]);
+        let sum = checksum::append(checksum::of(&master[8..12]), &master[16..]);
         master[12..16].copy_from_slice(&sum.to_le_bytes());
         newest = newest.max((word(master, 16), word(master, 32), word(master, 44) as u32, word(master, 56)));
     }
@@ -68,8 +68,8 @@ pub(super) fn seal_log(image: &mut [u8]) {
             at += 8;
             continue;
         }
-        let sum = crc32c::crc32c_append(id, &record[HEADER..length]);
-        let sum = crc32c::crc32c_append(sum, &record[8..HEADER]);
+        let sum = checksum::append(id, &record[HEADER..length]);
+        let sum = checksum::append(sum, &record[8..HEADER]);
         record[4..8].copy_from_slice(&sum.to_le_bytes());
         at += length.next_multiple_of(8);
     }

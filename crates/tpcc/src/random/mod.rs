@@ -10,8 +10,7 @@ pub use constants::Constants;
 pub(crate) use text::ORIGINAL;
 pub use text::last_name;
 
-use rand::{RngCore, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use entresol_runtime::rng::{Rng, Xoshiro};
 
 /// Where all randomness of a load or a run comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +47,7 @@ pub enum Purpose {
 /// A stream of random numbers (xoshiro256++): fast, and the same on every machine.
 #[derive(Clone, Debug)]
 pub struct Random {
-    generator: Xoshiro256PlusPlus,
+    generator: Xoshiro,
 }
 
 impl Random {
@@ -56,7 +55,7 @@ impl Random {
     pub fn stream(seed: Seed, purpose: Purpose, major: u32, minor: u32) -> Self {
         let part = u64::from(major) << 32 | u64::from(minor);
         let mixed = mix(mix(mix(seed.0).wrapping_add(purpose as u64)).wrapping_add(part));
-        Self { generator: Xoshiro256PlusPlus::seed_from_u64(mixed) }
+        Self { generator: Xoshiro::new(mixed) }
     }
 
     /// 64 random bits.
@@ -95,12 +94,9 @@ impl Random {
     }
 }
 
-/// SplitMix64's finaliser.
+/// Bits that each bit of `value` changes.
 fn mix(value: u64) -> u64 {
-    let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    Rng::new(value).next_u64()
 }
 
 #[cfg(test)]

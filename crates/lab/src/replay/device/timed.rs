@@ -108,11 +108,10 @@ mod tests {
         let mlc = catalogue.flash("mlc").expect("built in");
         let pages = 16_384;
         let mixed = |device: &mut Device| {
-            let mut state = 1u64;
+            let mut rng = entresol_runtime::rng::Rng::new(1);
             let mut done = Time(0);
             for at in 0..20_000 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let place = (state >> 33) % pages;
+                let place = rng.below(pages);
                 done = if at % 2 == 0 { device.read(done, place, 1) } else { device.write(done, place, 1) };
             }
             done.0
