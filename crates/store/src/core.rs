@@ -5,7 +5,6 @@
 //! right, then the meta page, then bitmap pages in ascending order → the active table → the log's ledger → the log's tail.
 //! Page latches may be held while the log is flushed or the layer takes a page, since neither ever waits for a page latch.
 
-use crate::Options;
 use crate::log_room::Room;
 use crate::mtr::Mtr;
 use crate::pool::Pool;
@@ -14,14 +13,17 @@ use crate::txn::active::ActiveTable;
 use crate::txn::locks::{LockName, LockTable};
 use crate::txn::undo::UndoLog;
 use crate::wal::{Wal, record};
+use crate::{CpuModel, Options};
 use entresol_runtime::sync::Mutex;
 use parking_lot::Mutex as TinyMutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 /// See the module's header.
 pub(crate) struct Core {
     pub(crate) options: Options,
+    /// In a simulation, if the processor counts there.
+    pub(crate) cpu: OnceLock<CpuModel>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) wal: Arc<Wal>,
     pub(crate) space: Space,
@@ -65,6 +67,7 @@ impl Core {
     pub(crate) fn new(options: Options, pool: Arc<Pool>, wal: Arc<Wal>, space: Space, next_txn: u64) -> Core {
         Core {
             options,
+            cpu: OnceLock::new(),
             pool,
             wal,
             space,

@@ -18,6 +18,7 @@ mod blank;
 mod btree;
 mod checkpoint;
 mod core;
+mod cpu;
 mod disk_room;
 mod durable;
 mod error;
@@ -40,6 +41,7 @@ mod wal;
 mod watch;
 
 pub use btree::verify::VerifyReport;
+pub use cpu::CpuModel;
 pub use error::StoreError;
 pub use examine::{LogReport, examine_log};
 pub use files::{Files, OpenFiles};

@@ -32,10 +32,6 @@ pub struct Options {
     /// Note in the log which pages the layer has made durable, so that a restart redoes only what was lost with DRAM (end-write
     /// records; 16 bytes each). PostgreSQL has nothing of the kind.
     pub durable_notes: bool,
-    /// Modelled processor time of one page access (simulated runtime only).
-    pub cpu_per_fix: Duration,
-    /// Modelled processor time of one transaction beside its page accesses (simulated runtime only).
-    pub cpu_per_transaction: Duration,
     /// Told of every page access, to record a trace.
     pub watcher: Option<Arc<dyn PageWatcher>>,
     /// [`Store::create`](crate::Store::create) overwrites whatever the log device holds. Otherwise it refuses a device that
@@ -55,8 +51,6 @@ impl Default for Options {
             checkpoint_interval: None,
             full_page_writes: true,
             durable_notes: true,
-            cpu_per_fix: Duration::ZERO,
-            cpu_per_transaction: Duration::ZERO,
             watcher: None,
             overwrite: false,
         }

@@ -11,7 +11,9 @@ use crate::page::{bitmap, bytes::u32_at, meta};
 use crate::pool::Pool;
 use crate::space::Space;
 use crate::wal::{RecordKind, Wal};
-use crate::{Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Txn, TxnId, recovery};
+use crate::{
+    CpuModel, Options, PageNumber, Parts, RestartReport, StoreError, StoreMetrics, Txn, TxnId, recovery,
+};
 use entresol_core::{Lsn, PageId, mutant};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -77,6 +79,14 @@ impl Store {
         core.make_checkpoint()?;
         core.start_checkpoints();
         Ok(Store { core })
+    }
+
+    /// In a simulation: transactions take processor time from now on. On threads it changes nothing.
+    ///
+    /// # Panics
+    /// If it was called before.
+    pub fn model_cpu(&self, model: CpuModel) {
+        assert!(self.core.cpu.set(model).is_ok(), "the processor is modelled once");
     }
 
     /// Opens an existing store: ARIES restart, which is short if it was shut down cleanly.

@@ -67,6 +67,7 @@ impl<'a, W: Workload> Birth<'a, W> {
             let layer = self.system.create(machine).map_err(|error| error.to_string())?;
             let parts = Parts { layer, log: machine.log() };
             let store = Store::create(parts, self.workload.options()).map_err(|error| error.to_string())?;
+            store.model_cpu(self.workload.cpu());
             self.workload.load(&store)?;
             rows(&store).map_err(|error| error.to_string())
         });
@@ -109,6 +110,7 @@ impl<'a, W: Workload> Birth<'a, W> {
             Err(StoreError::Config(_)) => return Ok(None),
             Err(error) => return Err(format!("restarting: {error}")),
         };
+        store.model_cpu(self.workload.cpu());
         store.verify().map_err(|error| format!("verifying the trees: {error}"))?;
         rows(&store).map(Some).map_err(|error| error.to_string())
     }

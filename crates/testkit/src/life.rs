@@ -51,6 +51,7 @@ pub fn prepare<W: Workload>(workload: &W, system: System, seed: u64) -> Result<(
         let layer = system.create(&machine).map_err(|error| format!("creating the layer: {error}"))?;
         let parts = Parts { layer, log: machine.log() };
         let store = Store::create(parts, workload.options()).map_err(|error| error.to_string())?;
+        store.model_cpu(workload.cpu());
         let oracle = workload.load(&store)?;
         store.shutdown().map_err(|error| format!("shutting down: {error}"))?;
         Ok(oracle)
@@ -98,6 +99,7 @@ impl Life {
         let parts = Parts { layer, log: machine.log() };
         let (store, restart) =
             Store::open(parts, workload.options()).map_err(|error| format!("restarting: {error}"))?;
+        store.model_cpu(workload.cpu());
         let restart_operations = machine.plan.operations();
         if self.verify {
             machine.pace.set(Duration::ZERO);

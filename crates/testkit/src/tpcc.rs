@@ -4,7 +4,7 @@
 use crate::system::PAGE_BYTES;
 use crate::workload::Workload;
 use entresol_runtime::{now, sleep};
-use entresol_store::{Options, Store};
+use entresol_store::{CpuModel, Options, Store};
 use entresol_tpcc::consistency::{Depth, check};
 use entresol_tpcc::{
     Acknowledged, Database, LoadConfig, RunConfig, Scale, Seed, load, start, verify_acknowledged,
@@ -44,9 +44,12 @@ impl Workload for Tpcc {
             page_bytes: PAGE_BYTES,
             frames: 128,
             checkpoint_interval: Some(CHECKPOINT_EVERY),
-            cpu_per_transaction: Duration::from_micros(50),
             ..Options::default()
         }
+    }
+
+    fn cpu(&self) -> CpuModel {
+        CpuModel { per_transaction: Duration::from_micros(50), ..CpuModel::default() }
     }
 
     fn device_bytes(&self) -> (u64, u64) {

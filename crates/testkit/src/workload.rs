@@ -1,6 +1,6 @@
 //! What a crash test runs, and how it knows what may be found afterwards.
 
-use entresol_store::{Options, Store};
+use entresol_store::{CpuModel, Options, Store};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -15,6 +15,11 @@ pub trait Workload: Send + Sync + 'static {
 
     /// Settings of the store.
     fn options(&self) -> Options;
+
+    /// Processor time that transactions take.
+    fn cpu(&self) -> CpuModel {
+        CpuModel::default()
+    }
 
     /// Bytes of the disk and of the log.
     fn device_bytes(&self) -> (u64, u64);

@@ -4,20 +4,18 @@ mod support;
 
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation, halt};
 use entresol_runtime::{random, sleep};
-use entresol_store::Options;
+use entresol_store::{CpuModel, Options};
 use entresol_tpcc::{Acknowledged, Database, RunConfig, Seed, run, start, verify_acknowledged};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Devices, assert_consistent, few_frames, load_tiny, simulate};
 
 /// Some processor time, so that time passes and clients interleave.
+const CPU: CpuModel =
+    CpuModel { per_fix: Duration::from_micros(1), per_transaction: Duration::from_micros(200) };
+
 fn options() -> Options {
-    Options {
-        cpu_per_transaction: Duration::from_micros(200),
-        cpu_per_fix: Duration::from_micros(1),
-        checkpoint_interval: Some(Duration::from_millis(150)),
-        ..few_frames()
-    }
+    Options { checkpoint_interval: Some(Duration::from_millis(150)), ..few_frames() }
 }
 
 #[test]
@@ -34,6 +32,7 @@ fn acknowledged_transactions_survive() {
             });
             let end: Outcome<()> = world.run(move || {
                 let store = if session == 0 { at.create(options()) } else { at.open(options()) };
+                store.model_cpu(CPU);
                 let database =
                     if session == 0 { load_tiny(&store, 2, seed) } else { Database::open(&store).unwrap() };
                 let acknowledged: Vec<Acknowledged> = notes.lock().unwrap().clone();
@@ -53,6 +52,7 @@ fn acknowledged_transactions_survive() {
         }
         simulate(seed, move || {
             let store = devices.open(options());
+            store.model_cpu(CPU);
             let database = Database::open(&store).unwrap();
             let record = record.lock().unwrap();
             assert!(record.len() > 300, "only {} transactions before three crashes", record.len());

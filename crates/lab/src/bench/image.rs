@@ -6,7 +6,7 @@ use anyhow::Context;
 use entresol_device::memory::CopyIndex;
 use entresol_device::{BaseImage, Device, ImageDevice, MemoryDevice};
 use entresol_engine::DiskLayer;
-use entresol_store::{Options, Parts, Replacement, Store};
+use entresol_store::{CpuModel, Options, Parts, Replacement, Store};
 use entresol_tpcc::{LoadConfig, Scale, Seed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -40,6 +40,10 @@ impl Image {
     }
 }
 
+/// A core of the paper's machine (i7-860): it spends about half a millisecond on an average transaction.
+pub const CPU: CpuModel =
+    CpuModel { per_fix: Duration::from_micros(2), per_transaction: Duration::from_micros(200) };
+
 /// How the store is set up in all systems.
 pub fn store_options(frames: usize, checkpoint_interval: Option<Duration>) -> Options {
     Options {
@@ -50,9 +54,6 @@ pub fn store_options(frames: usize, checkpoint_interval: Option<Duration>) -> Op
         full_page_writes: true,
         // Only where the layer knows at no cost what is durable; see `Rig`.
         durable_notes: false,
-        // A core of the paper's machine (i7-860) spends about half a millisecond on an average transaction.
-        cpu_per_fix: Duration::from_micros(2),
-        cpu_per_transaction: Duration::from_micros(200),
         watcher: None,
         // What a load is given holds nothing of value.
         overwrite: true,

@@ -1,7 +1,7 @@
 //! One run of `bench restart` (FaCE §5.5): warm up, kill in the middle of a checkpoint interval, restart, go on.
 
 use crate::bench::digest;
-use crate::bench::image::Image;
+use crate::bench::image::{CPU, Image};
 use crate::bench::rig::{Media, Rig, sizes};
 use crate::bench::tpcc::{REPORTS, clients, in_simulation, warm_up};
 use crate::bench::verify::consistent;
@@ -57,6 +57,7 @@ pub fn run_until_kill(
             let rig = media.machine(image, config, run, interval)?;
             let (parts, options) = rig.parts(rig.create_layer()?);
             let (store, _) = Store::open(parts, options)?;
+            store.model_cpu(CPU);
             let driver = entresol_tpcc::start(&Database::open(&store)?, &clients(config))?;
             let forget = || rig.forget_old_log(&store);
             warm_up(config.warmup, rig.tier.as_ref(), &driver, &store, &|stage| {
@@ -115,6 +116,7 @@ fn restart_and_look(
         rig.stop_the_clock();
         let (parts, options) = rig.parts(rig.reopen_layer()?.0);
         let (store, _) = Store::open(parts, options)?;
+        store.model_cpu(CPU);
         let consistent = consistent(&store)?;
         store.shutdown()?;
         Ok(consistent)
@@ -150,6 +152,7 @@ pub fn restart_on(
     let (layer, directory_restore) = rig.reopen_layer()?;
     let (parts, options) = rig.parts(layer);
     let (store, report) = Store::open(parts, options)?;
+    store.model_cpu(CPU);
     let restart_s = now().since(began).as_secs_f64();
     let driver = entresol_tpcc::start(&Database::open(&store)?, &clients(config))?;
     for _ in 0..REPORTS {

@@ -2,7 +2,7 @@
 
 use crate::bench::cache::CacheOptions;
 use crate::bench::digest;
-use crate::bench::image::{Image, PAGE_BYTES};
+use crate::bench::image::{CPU, Image, PAGE_BYTES};
 use crate::bench::record::Recording;
 use crate::bench::rig::{Media, Rig, sizes};
 use crate::bench::verify::consistent;
@@ -84,6 +84,7 @@ pub fn run_on(
     let (parts, mut options) = rig.parts(rig.create_layer()?);
     options.watcher = recording.map(|recording| recording.clone() as Arc<dyn PageWatcher>);
     let (store, _) = Store::open(parts, options)?;
+    store.model_cpu(CPU);
     let window = measure(config, &store, rig, run, recording.map(|recording| &**recording), progress)?;
     let speedup = now().since(began).as_secs_f64() / began_wall.elapsed().as_secs_f64();
     let mut result = describe(config, database_pages, run);

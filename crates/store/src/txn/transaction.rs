@@ -172,9 +172,8 @@ impl Txn {
     }
 
     fn consume_cpu(&self) {
-        let options = &self.core.options;
-        let fixes = u32::try_from(self.buffers.work.fixes).unwrap_or(u32::MAX);
-        let time = options.cpu_per_transaction + options.cpu_per_fix * fixes;
+        let Some(model) = self.core.cpu.get() else { return };
+        let time = model.time(self.buffers.work.fixes);
         if !time.is_zero() {
             entresol_runtime::consume_cpu(time);
         }

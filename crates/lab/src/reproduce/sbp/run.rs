@@ -3,7 +3,7 @@
 //!
 //! Invariant: both restarts begin on copies of the same media.
 
-use crate::bench::image::Image;
+use crate::bench::image::{CPU, Image};
 use crate::bench::restart::run_until_kill;
 use crate::bench::rig::{Media, Rig};
 use crate::bench::tpcc::{clients, in_simulation, run_on, warm_up};
@@ -67,6 +67,7 @@ fn until_shutdown(config: &BenchConfig, image: &Image, media: &Media) -> anyhow:
         let rig = media.machine(image, config, TAC, config.checkpoint_interval)?;
         let (parts, options) = rig.parts(rig.create_layer()?);
         let (store, _) = Store::open(parts, options)?;
+        store.model_cpu(CPU);
         let driver = entresol_tpcc::start(&Database::open(&store)?, &clients(config))?;
         warm_up(config.warmup, rig.tier.as_ref(), &driver, &store, &|_| {})?;
         driver.stop();
@@ -82,6 +83,7 @@ fn started(config: &BenchConfig, rig: &Rig, warm: bool, watched: Duration) -> an
     let layer = if warm { rig.reopen_layer()?.0 } else { rig.create_layer()? };
     let (parts, options) = rig.parts(layer);
     let (store, report) = Store::open(parts, options)?;
+    store.model_cpu(CPU);
     let restart_s = since();
     let driver = entresol_tpcc::start(&Database::open(&store)?, &clients(config))?;
     let mut before = (driver.snapshot(), store.metrics().tier);
