@@ -6,7 +6,7 @@ mod lists;
 mod ring;
 
 use crate::PageId;
-use crate::config::Placement;
+use crate::policy::Placement;
 use crate::region::Partition;
 use crate::slot::{DIRTY, NIL, Slot, VALID};
 use crate::staging::{DONE, FREE};
@@ -43,14 +43,14 @@ impl Partition<'_> {
     /// # Errors
     /// The first invariant that is found broken.
     pub fn check(&self) -> Result<(), Violation> {
-        match self.policy.placement() {
+        match self.placement {
             Placement::Log => self.check_ring()?,
             Placement::Slots => self.check_staging()?,
         }
         self.check_links()?;
         self.check_index()?;
         self.check_counts()?;
-        match self.policy.placement() {
+        match self.placement {
             Placement::Log => self.check_groups(),
             Placement::Slots => self.check_lists(),
         }
@@ -149,7 +149,7 @@ impl Partition<'_> {
 
     /// Orders the versions of a page. A slot of slot placement is older than anything staged.
     fn age(&self, entry: u32) -> u64 {
-        match (entry.checked_sub(self.head.slots), self.policy.placement()) {
+        match (entry.checked_sub(self.head.slots), self.placement) {
             (Some(frame), _) => self.staged[frame as usize].position.saturating_add(1),
             (None, Placement::Log) => self.position_of(entry) + 1,
             (None, Placement::Slots) => 0,

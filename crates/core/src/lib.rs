@@ -13,6 +13,7 @@ mod index;
 mod job;
 mod lists;
 mod machine;
+mod mode;
 pub mod mutant;
 pub mod placement;
 mod policy;
@@ -22,7 +23,7 @@ mod slot;
 mod staging;
 
 pub use check::Violation;
-pub use config::{Config, ConfigError, Directory, GROUP_PAGES_MAX, Placement, PolicyKind};
+pub use config::{Config, ConfigError, GROUP_PAGES_MAX};
 pub use fragments::{
     FRAGMENT_BYTES, FRAGMENT_PAGES_MAX, FlashCopy, FragmentConfig, FragmentConfigError, FragmentId,
     FragmentOccupancy, Fragments, Population, WritePath, fragment_region_bytes, fragment_sections,
@@ -30,4 +31,6 @@ pub use fragments::{
 pub use id::{Lsn, PageId, Position, SlotId};
 pub use job::{Admission, Fate, FrameId, Generation, Job, JobPage, JobPages, Lookup, Taken, Ticket};
 pub use machine::{Occupancy, SlotView, Unsaved};
+pub use mode::Mode;
+pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};
 pub use region::{Partition, Section, bytes_per_slot, region_bytes, sections};

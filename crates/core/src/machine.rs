@@ -3,9 +3,8 @@
 //! A driver (the engine, the lab, PostgreSQL) calls [`Partition::fetch`] and [`Partition::evict`] for the buffer pool,
 //! and in the background takes jobs with [`Partition::next_job`], does their I/O without the latch, and reports back.
 
-use crate::config::Placement;
 use crate::job::{Admission, Fate, FrameId, Generation, Job, JobPage, Lookup, Taken, Ticket, Work};
-use crate::policy::{Offer, Policy, Verdict, with_policy};
+use crate::policy::{Offer, Placement, Policy, Verdict, with_policy};
 use crate::region::Partition;
 use crate::slot::{DIRTY, VALID};
 use crate::staging::{FILLING, READY};
@@ -29,12 +28,8 @@ pub struct Occupancy {
 }
 
 impl Partition<'_> {
-    fn placement(&self) -> Placement {
-        self.policy().placement()
-    }
-
     pub(crate) fn init_slots(&mut self) {
-        if self.placement() == Placement::Slots {
+        if self.placement == Placement::Slots {
             self.slots_init();
         }
     }
@@ -54,24 +49,26 @@ impl Partition<'_> {
     #[inline]
     pub fn fetch(&mut self, page: PageId) -> Lookup {
         let Some(entry) = self.find(page) else { return Lookup::Absent };
-        with_policy!(self.policy(), P => P::on_hit(self, entry));
-        self.describe(entry)
+        with_policy!(self.policy(), P => {
+            P::on_hit(self, entry);
+            self.describe(entry, P::FACTS.placement)
+        })
     }
 
     /// As [`Partition::fetch`], without counting as a reference.
     pub fn peek(&self, page: PageId) -> Lookup {
-        self.find(page).map_or(Lookup::Absent, |entry| self.describe(entry))
+        self.find(page).map_or(Lookup::Absent, |entry| self.describe(entry, self.placement))
     }
 
-    #[inline]
-    fn describe(&self, entry: u32) -> Lookup {
+    #[inline(always)]
+    fn describe(&self, entry: u32, placement: Placement) -> Lookup {
         let dirty = self.slots[entry as usize].has(DIRTY);
         if entry >= self.head.slots {
             let frame = entry - self.head.slots;
             let position = Position(self.staged[frame as usize].position);
             return Lookup::Staged { frame: FrameId(frame), position, dirty };
         }
-        let generation = match self.placement() {
+        let generation = match placement {
             Placement::Log => Generation::Exact(Position(self.position_of(entry))),
             Placement::Slots => Generation::LowByte(self.generation_byte(entry)),
         };
@@ -107,8 +104,8 @@ impl Partition<'_> {
 
     #[inline(always)]
     fn enter_page<P: Policy>(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
-        match P::PLACEMENT {
-            Placement::Log => self.log_enter(page, lsn, dirty),
+        match P::FACTS.placement {
+            Placement::Log => self.log_enter::<P>(page, lsn, dirty),
             Placement::Slots => self.slots_enter(page, lsn, dirty),
         }
     }
@@ -142,7 +139,7 @@ impl Partition<'_> {
     /// # Panics
     /// With log placement.
     pub fn bypass(&mut self, page: PageId) -> Admission {
-        assert_eq!(self.placement(), Placement::Slots, "a log takes no copy back");
+        assert_eq!(self.placement, Placement::Slots, "a log takes no copy back");
         match self.slots_forget(page) {
             None => Admission::Full,
             Some(stale) => {
@@ -177,14 +174,14 @@ impl Partition<'_> {
         let staged = &mut self.staged[frame.0 as usize];
         debug_assert_eq!(staged.state, FILLING);
         staged.state = READY;
-        if self.placement() == Placement::Log {
+        if self.placement == Placement::Log {
             self.log_staged(frame.0);
         }
     }
 
     /// The next thing to do in the background, if there is one now. Several may be under way at once.
     pub fn next_job(&mut self) -> Option<Job> {
-        Work::job(|pages| match self.placement() {
+        Work::job(|pages| match self.placement {
             Placement::Log => self.write_job(pages).or_else(|| self.log_next_chore(pages)),
             Placement::Slots => self.write_one(pages).or_else(|| self.slots_next_chore(pages)),
         })
@@ -193,7 +190,7 @@ impl Partition<'_> {
     /// As [`Partition::next_job`], but write jobs only: for a worker that must stay free for them while others wait for
     /// room in staging.
     pub fn next_write(&mut self) -> Option<Job> {
-        Work::job(|pages| match self.placement() {
+        Work::job(|pages| match self.placement {
             Placement::Log => self.write_job(pages),
             Placement::Slots => self.write_one(pages),
         })
@@ -202,7 +199,7 @@ impl Partition<'_> {
     /// To be asked when [`Partition::next_write`] gives nothing: whether a page waits that only a chore makes room for. A
     /// chore that was looked for while the page was still being copied in has not seen it.
     pub fn write_waits_for_chore(&self) -> bool {
-        match self.placement() {
+        match self.placement {
             Placement::Log => false,
             Placement::Slots => self.slots_wait_for_chore(),
         }
@@ -210,7 +207,7 @@ impl Partition<'_> {
 
     /// As [`Partition::next_job`], all but write jobs.
     pub fn next_chore(&mut self) -> Option<Job> {
-        Work::job(|pages| match self.placement() {
+        Work::job(|pages| match self.placement {
             Placement::Log => self.log_next_chore(pages),
             Placement::Slots => self.slots_next_chore(pages),
         })
@@ -218,7 +215,7 @@ impl Partition<'_> {
 
     /// Whether [`Partition::staged`] of `frame` has made a write job possible.
     pub fn write_due(&self, frame: FrameId) -> bool {
-        match self.placement() {
+        match self.placement {
             Placement::Log => self.log_write_due(frame.0),
             Placement::Slots => true,
         }
@@ -227,7 +224,7 @@ impl Partition<'_> {
     /// A write job is complete; with log placement, if it completes a group, all of the group is durable. The pages are
     /// now served from flash (log placement: when their group is complete).
     pub fn written(&mut self, ticket: Ticket, pages: &[JobPage]) {
-        match self.placement() {
+        match self.placement {
             Placement::Log => self.log_written(ticket, pages),
             Placement::Slots => pages.iter().for_each(|page| self.slots_written(page)),
         }
@@ -241,7 +238,7 @@ impl Partition<'_> {
 
     /// A dequeue job is complete: destages are durable on disk (slot placement: written), second chances are staged.
     pub fn dequeued(&mut self, ticket: Ticket) {
-        match self.placement() {
+        match self.placement {
             Placement::Log => self.log_dequeued(ticket),
             Placement::Slots => self.slots_dequeued(ticket),
         }
@@ -257,7 +254,7 @@ impl Partition<'_> {
     /// For a checkpoint: sees to it that everything staged so far can be written, and is (log placement: closes the open
     /// group; slot placement: also what newer versions overtake from now on).
     pub fn close_group(&mut self) {
-        match self.placement() {
+        match self.placement {
             Placement::Log => self.log_close_group(),
             Placement::Slots => self.head.close_at = self.head.rear,
         }
@@ -338,7 +335,7 @@ impl Partition<'_> {
     /// whether it is newer than disk. `None` if the slot is empty.
     pub fn slot(&self, slot: SlotId) -> Option<SlotView> {
         let entry = &self.slots[slot.0 as usize];
-        let held = match self.placement() {
+        let held = match self.placement {
             Placement::Log => entry.has(crate::slot::HELD),
             Placement::Slots => entry.has(VALID),
         };

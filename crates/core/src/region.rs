@@ -12,12 +12,12 @@
 //! | history (LC) | remembered pages | 16 |
 //! | history buckets (LC), temperatures (TAC) | remembered pages; flash slots | 4 |
 
-use crate::config::{Config, ConfigError, Placement, PolicyKind};
+use crate::config::{Config, ConfigError};
 use crate::hits::Hits;
 use crate::lists::{LINK_WORDS, NOTE_WORDS};
 use crate::placement::UNITS;
 use crate::policy::lc::history::Remembered;
-use crate::policy::lists_of;
+use crate::policy::{Placement, PolicyKind};
 use crate::slot::{NIL, Slot};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -143,6 +143,8 @@ pub(crate) struct Header {
 /// A partition attached to its region.
 pub struct Partition<'r> {
     pub(crate) policy: PolicyKind,
+    /// The policy's, looked up once.
+    pub(crate) placement: Placement,
     pub(crate) head: &'r mut Header,
     pub(crate) staged: &'r mut [Staged],
     pub(crate) groups: &'r mut [Group],
@@ -182,7 +184,7 @@ pub fn sections(config: &Config) -> [Section; 8] {
     let slots = config.slots as usize;
     let table = slots + staging;
     let words = note_words(config.policy);
-    let notes = if words > 0 { slots + lists_of(config) as usize } else { 0 };
+    let notes = if words > 0 { slots + config.lists() as usize } else { 0 };
     let (history, by_policy) = match config.policy {
         PolicyKind::Lc => (config.history as usize, ("history buckets", config.history as usize)),
         PolicyKind::Tac => (0, ("temperatures", slots)),
@@ -303,6 +305,7 @@ impl<'r> Partition<'r> {
         let (table, _) = take(rest, table);
         Ok(Self {
             policy: config.policy,
+            placement: config.policy.placement(),
             head,
             staged,
             groups,

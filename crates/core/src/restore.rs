@@ -19,7 +19,7 @@
 //! Nothing is lost by either: a position is given out only when its slot is released, and slots are released in order,
 //! so everything up to an overwritten slot had been destaged or superseded durably.
 
-use crate::config::{Placement, PolicyKind};
+use crate::policy::Placement;
 use crate::region::Partition;
 use crate::slot::{DIRTY, HELD, VALID};
 use crate::{PageId, Position, SlotId};
@@ -34,7 +34,7 @@ impl Partition<'_> {
     /// # Panics
     /// If one of these does not hold, or the policy has no log placement.
     pub fn restore_begin(&mut self, front: Position) {
-        assert_eq!(self.policy.placement(), Placement::Log, "only a log-placed directory survives a crash");
+        assert_eq!(self.placement, Placement::Log, "only a log-placed directory survives a crash");
         assert!(front.0.is_multiple_of(self.head.group_pages as u64), "front {} is inside a group", front.0);
         assert!(front <= Position::MAX, "front {} is out of range", front.0);
         assert_eq!(self.head.rear, 0, "the partition that is restored into was used");
@@ -113,7 +113,7 @@ impl Partition<'_> {
     /// # Panics
     /// If one of these does not hold.
     pub fn restore_slots_begin(&mut self, rear: Position) {
-        assert_eq!(self.policy.placement(), Placement::Slots, "a log is restored by position");
+        assert_eq!(self.placement, Placement::Slots, "a log is restored by position");
         assert!(rear.0.is_multiple_of(self.head.group_pages as u64), "rear {} is inside a group", rear.0);
         assert!(rear <= Position::MAX, "rear {} is out of range", rear.0);
         assert_eq!((self.head.rear, self.head.valid), (0, 0), "the partition that is restored into was used");
@@ -159,7 +159,7 @@ impl Partition<'_> {
     /// # Panics
     /// If the policy's pages do not stand in one list.
     pub fn slots_in_order(&self) -> impl Iterator<Item = (SlotId, PageId)> + '_ {
-        assert_eq!(crate::policy::lists_of(&self.config()), 1, "the policy has no order of all its pages");
+        assert_eq!(self.config().lists(), 1, "the policy has no order of all its pages");
         let node = self.list_node(crate::policy::ONLY_LIST);
         let mut at = self.next_of(node);
         std::iter::from_fn(move || {
@@ -181,7 +181,7 @@ impl Partition<'_> {
     /// TAC: the temperatures of regions of pages, by their places in the table, to be kept on flash. Empty with other
     /// policies.
     pub fn temperatures(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
-        let places = if self.policy == PolicyKind::Tac { self.table.len() } else { 0 };
+        let places = if self.policy.facts().keeps_temperatures { self.table.len() } else { 0 };
         (0..places).map(|place| self.temperature_at(place))
     }
 

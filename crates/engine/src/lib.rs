@@ -25,11 +25,11 @@ pub use api::{
     Binding, DurableGroup, Fetched, HandedDown, Layer, Source, Survivors, TierMetrics, Upstream, Victim,
 };
 pub use disk::{DiskLayer, disk_binding};
+pub use entresol_core::Mode;
 pub use entresol_format::Uuid;
 pub use entresol_format::label::Session;
 pub use entresol_format::layout::disk_offset;
 pub use entresol_format::losses::{Loss, Losses};
-pub use entresol_format::superblock::Mode;
 pub use error::TierError;
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
 pub use fragments::{FragmentOptions, FragmentTier, POINTS as FRAGMENT_POINTS};

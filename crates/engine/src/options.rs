@@ -1,10 +1,10 @@
 //! Settings of a flash tier.
 
 use crate::TierError;
-use entresol_core::{Config, Placement, PolicyKind};
+use entresol_core::{Config, Mode, Placement, PolicyKind};
 use entresol_format::Layout;
 use entresol_format::layout::page_bytes_possible;
-use entresol_format::superblock::{Mode, Superblock};
+use entresol_format::superblock::Superblock;
 
 /// Most tasks of one kind.
 const WORKERS_MAX: usize = 64;

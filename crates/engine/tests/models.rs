@@ -28,7 +28,7 @@ fn options(policy: PolicyKind) -> TierOptions {
         staging_groups: 2,
         segment_entries: 8,
         slots,
-        history: if policy == PolicyKind::Lc { slots } else { 0 },
+        history: policy.history(slots),
         write_workers: 2,
         background_workers: 1,
         ..TierOptions::new(policy, slots)

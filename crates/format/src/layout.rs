@@ -10,7 +10,7 @@ use crate::block::BLOCK_BYTES;
 use crate::segment::ENTRY_BYTES;
 use crate::slots::BLOCK_ENTRIES;
 use crate::temperatures;
-use entresol_core::{Config, Directory, PageId, Placement, PolicyKind, Position, SlotId};
+use entresol_core::{Config, Directory, PageId, Placement, Position, SlotId};
 
 /// Where the segment ring starts.
 const SEGMENTS_AT: u64 = 64 << 10;
@@ -58,9 +58,10 @@ impl Layout {
                 Directory::Slots | Directory::AtShutdown => config.slots.div_ceil(BLOCK_ENTRIES).into(),
                 Directory::Log | Directory::None => 0,
             },
-            temperatures: match config.policy {
-                PolicyKind::Tac => 1 + (u64::from(config.slots) * 4).div_ceil(BLOCK),
-                _ => 0,
+            temperatures: if config.policy.facts().keeps_temperatures {
+                1 + (u64::from(config.slots) * 4).div_ceil(BLOCK)
+            } else {
+                0
             },
             slots: config.slots,
             group_pages: config.group_pages,

@@ -6,7 +6,7 @@
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use crate::losses::{Losses, RawLosses};
 use crate::stamps::Stamps;
-use entresol_core::{Config, Directory, Placement, PolicyKind, Position, mutant};
+use entresol_core::{Config, Mode, Placement, PolicyKind, Position, mutant};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -25,66 +25,6 @@ const RELEASED: u32 = 16;
 
 /// Format version of a cache with slot placement. In the one before, pages did not have their slot in their stamps.
 const SLOTS_VERSION: u32 = 2;
-
-/// What a write of a dirty page does (DESIGN §4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Mode {
-    /// To flash; to disk when it is dequeued (FaCE).
-    #[default]
-    WriteBack = 1,
-    /// To disk at once, and clean to flash: losing the flash loses nothing.
-    WriteThrough = 2,
-    /// To disk alone; a copy on flash is given up. Unchanged pages enter as the policy will have it.
-    WriteAround = 3,
-    /// As write-around, and nothing enters: the flash serves what it holds until that is changed.
-    ReadOnly = 4,
-}
-
-impl Mode {
-    /// All modes.
-    pub const ALL: [Mode; 4] = [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround, Mode::ReadOnly];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Mode::WriteBack => "write-back",
-            Mode::WriteThrough => "write-through",
-            Mode::WriteAround => "write-around",
-            Mode::ReadOnly => "read-only",
-        }
-    }
-
-    /// The mode of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
-    }
-
-    /// Why `policy` cannot run in this mode, if it cannot: the end of a sentence that begins with the policy.
-    pub const fn refused_by(self, policy: PolicyKind) -> Option<&'static str> {
-        match (self, policy.placement(), policy.directory()) {
-            (Mode::WriteBack, ..) if !policy.write_back() => {
-                Some("keeps clean pages only; choose write-through or write-around")
-            }
-            (Mode::WriteAround | Mode::ReadOnly, Placement::Log, _) => Some(
-                "has a log, from which a stale copy cannot be taken back; choose write-back or write-through",
-            ),
-            (Mode::ReadOnly, Placement::Slots, Directory::None) => {
-                Some("starts with an empty flash each time, which would stay empty; choose another mode")
-            }
-            _ => None,
-        }
-    }
-
-    /// The mode that the papers run `policy` in.
-    pub const fn usual(policy: PolicyKind) -> Self {
-        if policy.write_back() { Mode::WriteBack } else { Mode::WriteThrough }
-    }
-
-    fn from_code(code: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| *mode as u32 == code)
-    }
-}
 
 /// As it lies there.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]

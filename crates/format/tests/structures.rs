@@ -1,11 +1,11 @@
 //! What is written is read back; whatever is damaged, foreign or impossible is refused, and nothing panics.
 
-use entresol_core::{Config, Lsn, PageId, PolicyKind, Position, SlotId, SlotView};
+use entresol_core::{Config, Lsn, Mode, PageId, PolicyKind, Position, SlotId, SlotView};
 use entresol_format::label::{Label, Session};
 use entresol_format::losses::Losses;
 use entresol_format::segment::{self, ENTRY_BYTES};
 use entresol_format::summary::{self, Entry, Summary};
-use entresol_format::superblock::{Mode, Superblock};
+use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, BlockFault, Layout, Uuid, block, page};
 use entresol_runtime::rng::Rng;
 

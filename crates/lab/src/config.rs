@@ -30,24 +30,18 @@ impl System {
         System::Cached(PolicyKind::FaceGr),
         System::Cached(PolicyKind::FaceGsc),
     ];
-    /// All: the six of figure 4 in its order, then the other policies, then SCE.
-    pub const ALL: [System; 15] = [
-        System::DiskOnly,
-        System::FlashOnly,
-        System::Cached(PolicyKind::Lc),
-        System::Cached(PolicyKind::Face),
-        System::Cached(PolicyKind::FaceGr),
-        System::Cached(PolicyKind::FaceGsc),
-        System::Cached(PolicyKind::Tac),
-        System::Cached(PolicyKind::Exadata),
-        System::Cached(PolicyKind::Loc),
-        System::Cached(PolicyKind::Glb),
-        System::Cached(PolicyKind::Flashcache),
-        System::Cached(PolicyKind::Lru),
-        System::Cached(PolicyKind::Fifo),
-        System::Cached(PolicyKind::Clock),
-        System::Fragments,
-    ];
+    /// All: those without a flash cache, every policy in the order of the papers' tables, then SCE. So it begins with
+    /// [`System::FIGURE_4`].
+    pub const ALL: [System; PolicyKind::ALL.len() + 3] = {
+        let mut all = [System::Fragments; PolicyKind::ALL.len() + 3];
+        (all[0], all[1]) = (System::DiskOnly, System::FlashOnly);
+        let mut at = 0;
+        while at < PolicyKind::ALL.len() {
+            all[2 + at] = System::Cached(PolicyKind::ALL[at]);
+            at += 1;
+        }
+        all
+    };
 
     /// The systems of FaCE's experiments (§5), with which [`System::ALL`] begins.
     pub const OF_FACE: &[System] = Self::ALL.split_at(6).0;
@@ -149,4 +143,17 @@ pub enum Stage {
     Restarting,
     /// All done.
     Done,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_systems_begin_with_those_of_figure_4_and_have_names_of_their_own() {
+        assert_eq!(System::OF_FACE, System::FIGURE_4);
+        for system in System::ALL {
+            assert_eq!(System::from_name(system.name()), Some(system));
+        }
+    }
 }

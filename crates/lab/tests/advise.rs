@@ -1,6 +1,6 @@
 //! Advice on traces of which the right answer is known.
 
-use entresol_format::superblock::Mode;
+use entresol_core::Mode;
 use entresol_lab::advise::{Advice, AdviceError, Goal, Question, Reason, Sureness, Verdict, advise};
 use entresol_lab::replay::device::Catalogue;
 use entresol_lab::replay::{Arrival, FragmentKnobs, Middle, Replacement, RunConfig};

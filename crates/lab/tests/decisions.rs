@@ -4,14 +4,13 @@
 //! The engine has one writer and one background task here and comes to rest after each event, so that its jobs come in the
 //! order in which the replay does them.
 
-use entresol_core::{Lsn, PageId, PolicyKind};
+use entresol_core::{Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{
     DiskLayer, FlashTier, FragmentOptions, FragmentTier, Layer, TierMetrics, TierOptions, Upstream, Victim,
     disk_offset, flash_bytes,
 };
 use entresol_format::page;
-use entresol_format::superblock::Mode;
 use entresol_lab::replay::device::{Catalogue, DeviceSpec};
 use entresol_lab::replay::pool::{DIRTY, Departed, FDIRTY, Lru, Pool};
 use entresol_lab::replay::tier::Above;

@@ -1,7 +1,6 @@
 //! The three-layer replay against naive models, and its own accounts.
 
-use entresol_core::PolicyKind;
-use entresol_format::superblock::Mode;
+use entresol_core::{Mode, PolicyKind};
 use entresol_ftl::cache::{
     BlockCache, FlashTier, FlashTierConfig, HostPage, Lookup, Measures, RwFdb, RwFdbConfig,
 };

@@ -75,7 +75,7 @@ impl System {
                 group_pages,
                 staging_groups: 2,
                 segment_entries: 32,
-                history: if policy == PolicyKind::Lc { slots } else { 0 },
+                history: policy.history(slots),
                 slots,
                 mode,
                 write_workers: 2,

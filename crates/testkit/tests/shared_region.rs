@@ -28,7 +28,7 @@ fn config(policy: PolicyKind) -> Config {
     let mut config =
         Config { group_pages: GROUP_PAGES as u32, staging_groups: 3, ..Config::new(policy, 4096) };
     config.slots = config.slots_min() + 2 * config.group_pages;
-    config.history = if policy == PolicyKind::Lc { config.slots } else { 0 };
+    config.history = policy.history(config.slots);
     config
 }
 

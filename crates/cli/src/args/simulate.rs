@@ -3,7 +3,7 @@
 use super::replay::{DramArgs, LoadArgs};
 use super::{FragmentArgs, ReadArgs, values};
 use clap::Args;
-use entresol_format::superblock::Mode;
+use entresol_core::Mode;
 use entresol_lab::replay::Replacement;
 use std::path::PathBuf;
 

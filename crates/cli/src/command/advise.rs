@@ -6,7 +6,7 @@ use super::source::Source;
 use crate::args::AdviseArgs;
 use crate::failure::Failure;
 use crate::progress::Share;
-use entresol_format::superblock::Mode;
+use entresol_core::Mode;
 use entresol_lab::advise::{self, AdviceError, Goal, Question};
 use entresol_lab::replay::device::{Catalogue, CatalogueError, MachineSpec};
 use entresol_lab::replay::{FragmentKnobs, Middle, RunConfig};

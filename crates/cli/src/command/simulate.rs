@@ -6,7 +6,7 @@ use super::source::Source;
 use crate::args::SimulateArgs;
 use crate::failure::Failure;
 use crate::progress::Share;
-use entresol_format::superblock::Mode;
+use entresol_core::Mode;
 use entresol_lab::replay::device::{Catalogue, DeviceSpec, MemorySpec};
 use entresol_lab::replay::{self, FragmentKnobs, Middle, Replacement, RunConfig};
 use entresol_lab::report;

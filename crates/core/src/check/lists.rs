@@ -1,8 +1,7 @@
-//! Invariants of slot placement: free slots, the policies' lists, and LRU-2's history.
+//! Invariants of slot placement: free slots, and the policies' lists.
 
 use super::{Violation, same};
-use crate::config::PolicyKind;
-use crate::policy::lists_of;
+use crate::policy::{Policy, with_policy};
 use crate::region::Partition;
 use crate::slot::{BUSY, NIL, Slot, VALID};
 
@@ -10,7 +9,7 @@ impl Partition<'_> {
     pub(super) fn check_lists(&self) -> Result<(), Violation> {
         let config = self.config();
         let in_sets = self.policy.in_sets();
-        let of_pages = if in_sets { config.sets() } else { lists_of(&config) };
+        let of_pages = if in_sets { config.sets() } else { config.lists() };
         let mut listed = 0;
         for list in 0..of_pages {
             listed += self.check_list(list, |slot| slot.has(VALID))?;
@@ -27,16 +26,14 @@ impl Partition<'_> {
         let cursor = self.head.clean_cursor;
         let stands = cursor == NIL || self.slots_proper().get(cursor as usize).is_some_and(|s| s.has(VALID));
         same(|| "the cleaner stands at a valid slot", true, stands)?;
-        match self.policy {
-            PolicyKind::Lc => {
-                let hits = self.head.hits.slots().iter();
-                let emptied = hits.copied().find(|hit| !self.slots[*hit as usize].has(VALID));
-                same(|| "a fetched slot in the batch that holds no page", None, emptied)?;
-                self.check_history()
-            }
-            PolicyKind::Tac => self.check_coldest(),
-            _ => Ok(()),
-        }
+        with_policy!(self.policy, P => P::check(self))
+    }
+
+    /// A slot in the batch of fetches holds a page.
+    pub(crate) fn check_hits(&self) -> Result<(), Violation> {
+        let hits = self.head.hits.slots().iter();
+        let emptied = hits.copied().find(|hit| !self.slots[*hit as usize].has(VALID));
+        same(|| "a fetched slot in the batch that holds no page", None, emptied)
     }
 
     /// Pages and free slots stand in the lists of their sets.
@@ -59,13 +56,6 @@ impl Partition<'_> {
             same(|| format!("set of page {page}"), self.set_of_slot(at as u32), self.set_of_page(page))?;
         }
         Ok(())
-    }
-
-    /// No list below the coldest one has pages.
-    fn check_coldest(&self) -> Result<(), Violation> {
-        let below = self.head.coldest.min(crate::policy::tac::CLASSES);
-        let first = (0..below).find(|list| self.next_of(self.list_node(*list)) != self.list_node(*list));
-        same(|| "pages colder than the coldest list", None, first)
     }
 
     /// The chain of free slots.
@@ -99,26 +89,5 @@ impl Partition<'_> {
         }
         same(|| format!("last of list {list}"), before, self.prev_of(node))?;
         Ok(entries)
-    }
-
-    fn check_history(&self) -> Result<(), Violation> {
-        let next = self.head.history_next as usize;
-        same(|| "next history entry", true, next < self.history.len().max(1))?;
-        let mut chained = 0;
-        for (bucket, first) in self.table.iter().enumerate() {
-            let mut at = *first;
-            while at != NIL {
-                let Some(entry) = self.history.get(at as usize) else {
-                    return same(|| "an entry of the history", "below the last", "beyond");
-                };
-                chained += 1;
-                same(|| "chains of the history end", true, chained <= self.history.len())?;
-                same(|| format!("history entry {at} is in use"), true, entry.last != 0)?;
-                same(|| format!("bucket of history entry {at}"), self.history_bucket(entry.page()), bucket)?;
-                at = entry.next;
-            }
-        }
-        let used = self.history.iter().filter(|entry| entry.last != 0).count();
-        same(|| "history entries in the index", used, chained)
     }
 }

@@ -76,9 +76,9 @@ impl Partition<'_> {
     }
 
     /// Room for a page from DRAM: in the open group, or in a new one while enough is left for second chances.
-    pub(crate) fn log_enter(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
+    pub(crate) fn log_enter<P: Policy>(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
         let undecided = self.head.undecided as u64;
-        let held_back = match (self.second_chances(), self.group_is_open()) {
+        let held_back = match (P::FACTS.second_chances, self.group_is_open()) {
             (false, true) => 0,
             (false, false) => 1,
             (true, true) => undecided,
@@ -185,7 +185,7 @@ impl Partition<'_> {
     }
 
     fn second_chances(&self) -> bool {
-        with_policy!(self.policy(), P => P::SECOND_CHANCES)
+        with_policy!(self.policy(), P => P::FACTS.second_chances)
     }
 
     /// A dequeue must make room: if every page of the group is to stay, the one at the very front goes (FaCE §3.3).

@@ -14,7 +14,7 @@
 
 use crate::index::bucket_of;
 use crate::job::{Admission, Fate, FrameId, Generation, JobPage, JobPages, Ticket, Work};
-use crate::policy::{Policy, lists_of, with_slot_policy};
+use crate::policy::{Policy, with_policy};
 use crate::region::{Partition, Staged};
 use crate::slot::{BUSY, DIRTY, NIL, VALID};
 use crate::staging::{DONE, READY, WRITING};
@@ -33,11 +33,11 @@ enum Target {
 
 impl Partition<'_> {
     pub(crate) fn slots_init(&mut self) {
-        self.init_lists(lists_of(&self.config()));
+        self.init_lists(self.config().lists());
         for slot in (0..self.head.slots).rev() {
             self.push_free(slot);
         }
-        with_slot_policy!(self.policy(), P => P::init(self));
+        with_policy!(self.policy(), P => P::init(self));
     }
 
     /// Sets of a policy that has them.
@@ -120,7 +120,7 @@ impl Partition<'_> {
         if let Some(work) = self.empty_one(pages) {
             return Some(work);
         }
-        let slot = with_slot_policy!(self.policy(), P => P::clean(self))?;
+        let slot = with_policy!(self.policy(), P => P::clean(self))?;
         pages.push(self.start_copy(slot));
         Some(Work::Clean)
     }
@@ -179,8 +179,8 @@ impl Partition<'_> {
         if let Some(slot) = self.pop_free(page) {
             return Some(slot);
         }
-        let victim = with_slot_policy!(self.policy(), P => P::victim_for(self, page))?;
-        if with_slot_policy!(self.policy(), P => P::fate(self, victim)) != Fate::Drop {
+        let victim = with_policy!(self.policy(), P => P::victim_for(self, page))?;
+        if with_policy!(self.policy(), P => P::fate(self, victim)) != Fate::Drop {
             return None; // the chores destage it first
         }
         self.note_decision((victim as u64) << 2 | Fate::Drop as u64);
@@ -211,13 +211,13 @@ impl Partition<'_> {
             self.slots[slot as usize].lower(BUSY | DIRTY);
             self.unlink(entry);
             self.slots[entry as usize].clear();
-            with_slot_policy!(self.policy(), P => P::on_overwrite(self, slot));
+            with_policy!(self.policy(), P => P::on_overwrite(self, slot));
         } else {
             self.slots[slot as usize].set(id, VALID);
             self.replace(entry, slot);
             self.slots[entry as usize].clear();
             self.head.valid += 1;
-            with_slot_policy!(self.policy(), P => P::on_enter(self, slot));
+            with_policy!(self.policy(), P => P::on_enter(self, slot));
         }
         if page.dirty && !(there && crate::mutant!("lc-overwrite-loses-dirty")) {
             self.slots[slot as usize].raise(DIRTY);
@@ -230,11 +230,9 @@ impl Partition<'_> {
 
     /// Empties the policy's victim, when free slots are getting scarce or a page waits for one. Clean victims cost no I/O.
     fn empty_one(&mut self, pages: &mut JobPages) -> Option<Work> {
-        while self.head.free + self.head.dequeuing
-            < with_slot_policy!(self.policy(), P => P::free_ahead(self))
-        {
-            let slot = with_slot_policy!(self.policy(), P => P::victim(self))?;
-            let fate = with_slot_policy!(self.policy(), P => P::fate(self, slot));
+        while self.head.free + self.head.dequeuing < with_policy!(self.policy(), P => P::free_ahead(self)) {
+            let slot = with_policy!(self.policy(), P => P::victim(self))?;
+            let fate = with_policy!(self.policy(), P => P::fate(self, slot));
             self.note_decision((slot as u64) << 2 | fate as u64);
             if fate == Fate::Drop {
                 self.empty(slot);
@@ -266,10 +264,10 @@ impl Partition<'_> {
             if !none_free || !matches!(self.target_of(entry), Target::New) {
                 continue;
             }
-            let Some(slot) = with_slot_policy!(self.policy(), P => P::victim_for(self, page)) else {
+            let Some(slot) = with_policy!(self.policy(), P => P::victim_for(self, page)) else {
                 continue;
             };
-            let fate = with_slot_policy!(self.policy(), P => P::fate(self, slot));
+            let fate = with_policy!(self.policy(), P => P::fate(self, slot));
             if fate == Fate::Drop {
                 continue; // it goes when the page is written
             }
@@ -281,7 +279,7 @@ impl Partition<'_> {
     }
 
     fn empty(&mut self, slot: u32) {
-        with_slot_policy!(self.policy(), P => P::on_leave(self, slot));
+        with_policy!(self.policy(), P => P::on_leave(self, slot));
         self.unlink(slot);
         self.head.valid -= 1;
         self.head.dirty -= u32::from(self.slots[slot as usize].has(DIRTY));
@@ -306,7 +304,7 @@ impl Partition<'_> {
         self.link(slot);
         self.head.valid += 1;
         self.head.dirty += u32::from(dirty);
-        with_slot_policy!(self.policy(), P => P::on_enter(self, slot));
+        with_policy!(self.policy(), P => P::on_enter(self, slot));
     }
 
     /// Chains up the slots that hold nothing.

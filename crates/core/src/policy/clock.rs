@@ -10,7 +10,8 @@
 //! The circle is a list whose front is the hand: a page that the hand passes moves to the back. Pages that something is
 //! being done with are passed over and keep flag and place. Population, modes and deviations as with [`super::lru`].
 
-use super::{ONLY_LIST, Offer, OneList, Verdict};
+use super::{Directory, Facts, Lists, ONLY_LIST, Offer, OneList, Placement, STARTS_EMPTY, Verdict};
+use crate::mode::Mode;
 use crate::region::Partition;
 use crate::slot::REFERENCED;
 
@@ -18,6 +19,21 @@ use crate::slot::REFERENCED;
 pub(crate) struct Clock;
 
 impl OneList for Clock {
+    const FACTS: Facts = Facts {
+        name: "clock",
+        placement: Placement::Slots,
+        by_group: false,
+        second_chances: false,
+        populates: true,
+        exclusive: false,
+        refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
+        directory: Directory::None,
+        keeps_temperatures: false,
+        lists: Lists::Fixed(1),
+        cleans_above_permille: None,
+        remembers: false,
+    };
+
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         partition.on_entry_and_changed(offer)
     }

@@ -14,13 +14,29 @@
 //! The paper does not say whether writing over a copy counts as a use; here it does. The directory does not survive, as the
 //! paper says of none but TAC and FaCE. Victims are emptied ahead of demand, see [`super::lru`].
 
-use super::{Offer, OneList, Verdict};
+use super::{CLEAN_ONLY, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict};
+use crate::mode::Mode;
 use crate::region::Partition;
 
 /// On entry, clean, LRU.
 pub(crate) struct Exadata;
 
 impl OneList for Exadata {
+    const FACTS: Facts = Facts {
+        name: "exadata",
+        placement: Placement::Slots,
+        by_group: false,
+        second_chances: false,
+        populates: true,
+        exclusive: false,
+        refuses: &[(Mode::WriteBack, CLEAN_ONLY), (Mode::ReadOnly, STARTS_EMPTY)],
+        directory: Directory::None,
+        keeps_temperatures: false,
+        lists: Lists::Fixed(1),
+        cleans_above_permille: None,
+        remembers: false,
+    };
+
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         partition.on_entry_and_clean(offer)
     }

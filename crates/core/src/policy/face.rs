@@ -14,11 +14,14 @@
 //! slot is kept until that version is durable. Page-by-page mvFIFO dequeues a group's slots at a time too, but with one
 //! I/O a page, as the paper's does.
 
-use super::{Offer, Policy, Verdict};
-use crate::config::Placement;
+use super::{Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy, Verdict};
 use crate::job::Fate;
+use crate::mode::Mode;
 use crate::region::Partition;
 use crate::slot::{DIRTY, REFERENCED};
+
+/// A version in the middle of the log stays until it is dequeued.
+const A_LOG_REFUSES: &[(Mode, &str)] = &[(Mode::WriteAround, HAS_A_LOG), (Mode::ReadOnly, HAS_A_LOG)];
 
 /// mvFIFO: one I/O a page.
 pub(crate) struct Face;
@@ -38,7 +41,20 @@ fn refer(partition: &mut Partition<'_>, entry: u32) {
 }
 
 impl Policy for Face {
-    const PLACEMENT: Placement = Placement::Log;
+    const FACTS: Facts = Facts {
+        name: "face",
+        placement: Placement::Log,
+        by_group: false,
+        second_chances: false,
+        populates: false,
+        exclusive: false,
+        refuses: A_LOG_REFUSES,
+        directory: Directory::Log,
+        keeps_temperatures: false,
+        lists: Lists::None,
+        cleans_above_permille: None,
+        remembers: false,
+    };
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         enqueue(partition, offer)
@@ -49,7 +65,20 @@ impl Policy for Face {
 }
 
 impl Policy for FaceGr {
-    const PLACEMENT: Placement = Placement::Log;
+    const FACTS: Facts = Facts {
+        name: "face-gr",
+        placement: Placement::Log,
+        by_group: true,
+        second_chances: false,
+        populates: false,
+        exclusive: false,
+        refuses: A_LOG_REFUSES,
+        directory: Directory::Log,
+        keeps_temperatures: false,
+        lists: Lists::None,
+        cleans_above_permille: None,
+        remembers: false,
+    };
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         enqueue(partition, offer)
@@ -60,8 +89,20 @@ impl Policy for FaceGr {
 }
 
 impl Policy for FaceGsc {
-    const PLACEMENT: Placement = Placement::Log;
-    const SECOND_CHANCES: bool = true;
+    const FACTS: Facts = Facts {
+        name: "face-gsc",
+        placement: Placement::Log,
+        by_group: true,
+        second_chances: true,
+        populates: false,
+        exclusive: false,
+        refuses: A_LOG_REFUSES,
+        directory: Directory::Log,
+        keeps_temperatures: false,
+        lists: Lists::None,
+        cleans_above_permille: None,
+        remembers: false,
+    };
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         enqueue(partition, offer)

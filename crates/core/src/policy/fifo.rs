@@ -8,13 +8,29 @@
 //!
 //! Population, modes and deviations as with [`super::lru`].
 
-use super::{Offer, OneList, Verdict};
+use super::{Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict};
+use crate::mode::Mode;
 use crate::region::Partition;
 
 /// First in, first out.
 pub(crate) struct Fifo;
 
 impl OneList for Fifo {
+    const FACTS: Facts = Facts {
+        name: "fifo",
+        placement: Placement::Slots,
+        by_group: false,
+        second_chances: false,
+        populates: true,
+        exclusive: false,
+        refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
+        directory: Directory::None,
+        keeps_temperatures: false,
+        lists: Lists::Fixed(1),
+        cleans_above_permille: None,
+        remembers: false,
+    };
+
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         partition.on_entry_and_changed(offer)
     }

@@ -19,9 +19,9 @@
 //! The last set is larger if the slots are no multiple of a set. Its metadata blocks, written for each dirty page in
 //! write-back, are not kept, since the database's log covers what a crash loses.
 
-use super::{Offer, Policy, Verdict};
+use super::{Directory, Facts, Lists, Offer, Placement, Policy, STARTS_EMPTY, Verdict};
 use crate::PageId;
-use crate::config::Placement;
+use crate::mode::Mode;
 use crate::region::Partition;
 use crate::slot::{DIRTY, NIL};
 
@@ -29,7 +29,20 @@ use crate::slot::{DIRTY, NIL};
 pub(crate) struct Flashcache;
 
 impl Policy for Flashcache {
-    const PLACEMENT: Placement = Placement::Slots;
+    const FACTS: Facts = Facts {
+        name: "flashcache",
+        placement: Placement::Slots,
+        by_group: false,
+        second_chances: false,
+        populates: true,
+        exclusive: false,
+        refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
+        directory: Directory::None,
+        keeps_temperatures: false,
+        lists: Lists::OfSets,
+        cleans_above_permille: Some(200),
+        remembers: false,
+    };
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         partition.on_entry_and_changed(offer)

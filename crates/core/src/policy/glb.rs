@@ -15,14 +15,27 @@
 //! DRAM nor its sweep of the flash might meet it). It moves to the MRU position, and when DRAM hands it down unchanged, it
 //! need not be written. Victims are emptied ahead of demand, see [`super::lru`].
 
-use super::{Offer, OneList, Verdict};
+use super::{Directory, Facts, Lists, Offer, OneList, Placement, Verdict};
 use crate::region::Partition;
 
 /// Global LRU.
 pub(crate) struct Glb;
 
 impl OneList for Glb {
-    const ON_ENTRY: bool = false;
+    const FACTS: Facts = Facts {
+        name: "glb",
+        placement: Placement::Slots,
+        by_group: false,
+        second_chances: false,
+        populates: false,
+        exclusive: true,
+        refuses: &[],
+        directory: Directory::AtShutdown,
+        keeps_temperatures: false,
+        lists: Lists::Fixed(1),
+        cleans_above_permille: None,
+        remembers: false,
+    };
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         let there = partition.find(offer.page);

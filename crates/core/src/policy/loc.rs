@@ -13,13 +13,28 @@
 //! mean that it does. Storing p is not waited for: it goes through staging, and when staging is full it is left out (the page
 //! is clean). Victims are emptied ahead of demand, see [`super::lru`].
 
-use super::{Offer, OneList, Verdict};
+use super::{Directory, Facts, Lists, Offer, OneList, Placement, Verdict};
 use crate::region::Partition;
 
 /// Local LRU.
 pub(crate) struct Loc;
 
 impl OneList for Loc {
+    const FACTS: Facts = Facts {
+        name: "loc",
+        placement: Placement::Slots,
+        by_group: false,
+        second_chances: false,
+        populates: true,
+        exclusive: false,
+        refuses: &[],
+        directory: Directory::AtShutdown,
+        keeps_temperatures: false,
+        lists: Lists::Fixed(1),
+        cleans_above_permille: None,
+        remembers: false,
+    };
+
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         match (partition.find(offer.page), offer.fdirty) {
             (Some(_), true) => Verdict::Enter,

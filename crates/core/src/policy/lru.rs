@@ -15,13 +15,29 @@
 //! their slot is used again), so a cache of n slots holds n − 32 pages at the least. A page joins the list when its write
 //! to flash is complete, so pages written by several workers may change places with their neighbours.
 
-use super::{Offer, OneList, Verdict};
+use super::{Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict};
+use crate::mode::Mode;
 use crate::region::Partition;
 
 /// Least recently used.
 pub(crate) struct Lru;
 
 impl OneList for Lru {
+    const FACTS: Facts = Facts {
+        name: "lru",
+        placement: Placement::Slots,
+        by_group: false,
+        second_chances: false,
+        populates: true,
+        exclusive: false,
+        refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
+        directory: Directory::None,
+        keeps_temperatures: false,
+        lists: Lists::Fixed(1),
+        cleans_above_permille: None,
+        remembers: false,
+    };
+
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         partition.on_entry_and_changed(offer)
     }

@@ -15,9 +15,9 @@
 //! Invariant: the list holds the slots that hold a page, each once, in the order in which their writes were completed, but
 //! for what uses move.
 
-use super::{Offer, Policy, Verdict};
+use super::{Facts, Offer, Policy, Verdict};
 use crate::PageId;
-use crate::config::Placement;
+use crate::check::Violation;
 use crate::region::Partition;
 
 /// The list.
@@ -25,8 +25,8 @@ pub(crate) const ONLY_LIST: u32 = 0;
 
 /// What is a policy's own that keeps its pages in one list.
 pub(crate) trait OneList {
-    /// Pages enter when they come from disk.
-    const ON_ENTRY: bool = true;
+    /// What is fixed about it.
+    const FACTS: Facts;
 
     /// Whether a page that leaves DRAM enters the flash.
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict;
@@ -48,14 +48,14 @@ fn catch_up(partition: &mut Partition<'_>) {
 }
 
 impl<P: OneList> Policy for P {
-    const PLACEMENT: Placement = Placement::Slots;
+    const FACTS: Facts = <P as OneList>::FACTS;
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         <P as OneList>::admit(partition, offer)
     }
 
     fn arrive(_partition: &mut Partition<'_>, _page: PageId) -> bool {
-        P::ON_ENTRY
+        <P as OneList>::FACTS.populates
     }
 
     fn on_hit(partition: &mut Partition<'_>, entry: u32) {
@@ -82,5 +82,9 @@ impl<P: OneList> Policy for P {
     fn victim(partition: &mut Partition<'_>) -> Option<u32> {
         catch_up(partition);
         <P as OneList>::victim(partition)
+    }
+
+    fn check(partition: &Partition<'_>) -> Result<(), Violation> {
+        partition.check_hits()
     }
 }

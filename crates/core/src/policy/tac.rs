@@ -22,14 +22,15 @@
 //! as many places as slots, hashed, so two regions may share one; from 1,023 on all are equal. Of the pages of the coldest
 //! temperature the one that came to its list first goes.
 
-use super::{Offer, Policy, Verdict};
+use super::{CLEAN_ONLY, Directory, Facts, Lists, Offer, Placement, Policy, Verdict};
 use crate::PageId;
-use crate::config::Placement;
+use crate::check::{Violation, same};
 use crate::index::bucket_of;
+use crate::mode::Mode;
 use crate::region::Partition;
 
 /// Temperatures that are told apart: 0 to one less.
-pub(crate) const CLASSES: u32 = 1024;
+const CLASSES: u32 = 1024;
 /// Pages of a region: 2 to the power of this.
 const REGION_SHIFT: u32 = 5;
 /// References in which temperatures are halved, for each slot.
@@ -118,7 +119,20 @@ impl Partition<'_> {
 }
 
 impl Policy for Tac {
-    const PLACEMENT: Placement = Placement::Slots;
+    const FACTS: Facts = Facts {
+        name: "tac",
+        placement: Placement::Slots,
+        by_group: false,
+        second_chances: false,
+        populates: true,
+        exclusive: false,
+        refuses: &[(Mode::WriteBack, CLEAN_ONLY)],
+        directory: Directory::Slots,
+        keeps_temperatures: true,
+        lists: Lists::Fixed(CLASSES),
+        cleans_above_permille: None,
+        remembers: false,
+    };
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         partition.on_entry_and_clean(offer)
@@ -152,5 +166,13 @@ impl Policy for Tac {
 
     fn victim_for(partition: &mut Partition<'_>, _page: PageId) -> Option<u32> {
         partition.coldest_page().map(|(_, slot)| slot)
+    }
+
+    /// No list below the coldest one has pages.
+    fn check(partition: &Partition<'_>) -> Result<(), Violation> {
+        let below = partition.head.coldest.min(CLASSES);
+        let node = |list: &u32| partition.list_node(*list);
+        let first = (0..below).find(|list| partition.next_of(node(list)) != node(list));
+        same(|| "pages colder than the coldest list", None, first)
     }
 }

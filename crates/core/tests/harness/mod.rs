@@ -66,7 +66,7 @@ pub fn small(policy: PolicyKind, group_pages: u32, staging_groups: u32, more: u3
     config.group_pages = group_pages;
     config.staging_groups = staging_groups;
     config.slots = config.slots_min() + more * group_pages;
-    config.history = if policy == PolicyKind::Lc { config.slots / 2 } else { 0 };
+    config.history = policy.history(config.slots / 2);
     // Several sets, so that the last one is larger.
     config.set_slots = 12;
     config

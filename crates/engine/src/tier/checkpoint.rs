@@ -8,8 +8,7 @@
 use super::shared::Shared;
 use crate::buffer::AlignedBuffer;
 use crate::{TierError, points};
-use entresol_core::{Position, mutant};
-use entresol_format::superblock::Mode;
+use entresol_core::{Mode, Position, mutant};
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Pages that one checkpoint of slot placement copies at a time.

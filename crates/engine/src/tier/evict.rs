@@ -8,9 +8,8 @@ use super::shared::Shared;
 use super::staging::Incoming;
 use crate::api::{HandedDown, Victim};
 use crate::{TierError, points};
-use entresol_core::{Admission, FrameId, PageId, Position};
+use entresol_core::{Admission, FrameId, Mode, PageId, Position};
 use entresol_format::page;
-use entresol_format::superblock::Mode;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// Counts a waiting evictor, until dropped.

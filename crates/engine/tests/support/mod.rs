@@ -58,7 +58,7 @@ pub fn small(policy: PolicyKind, slots: u32) -> TierOptions {
         staging_groups: 2,
         segment_entries: 64,
         slots,
-        history: if policy == PolicyKind::Lc { slots } else { 0 },
+        history: policy.history(slots),
         write_workers: 2,
         background_workers: 3,
         ..TierOptions::new(policy, slots)

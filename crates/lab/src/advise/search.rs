@@ -8,7 +8,7 @@ use super::question::{AdviceError, Goal, Question};
 use super::split::Market;
 use crate::cost::Layers;
 use crate::replay::{Middle, Progress, RunConfig, SimulationResult, simulate};
-use entresol_format::superblock::Mode;
+use entresol_core::Mode;
 use entresol_trace::Trace;
 
 /// Money that is tried where none is given, as DRAM in per cent of the trace's pages.

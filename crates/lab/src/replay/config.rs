@@ -2,8 +2,7 @@
 
 use super::FragmentKnobs;
 use super::device::{DeviceSpec, MemorySpec};
-use entresol_core::PolicyKind;
-use entresol_format::superblock::Mode;
+use entresol_core::{Mode, PolicyKind};
 use std::ops::Range;
 
 /// The replacement of the DRAM layer, by its name on the command line.

@@ -3,8 +3,7 @@
 use super::config::{Arrival, BlockKind, Middle, RunConfig};
 use super::device::{Device, DeviceSpec};
 use super::error::SimulationError;
-use entresol_core::{Config, PolicyKind};
-use entresol_format::superblock::Mode;
+use entresol_core::{Config, Mode, PolicyKind};
 use entresol_ftl::cache::{
     BLOCKS_MIN, BlockCache, CacheSizes, FlashTier, FlashTierConfig, RwFdb, RwFdbConfig,
 };

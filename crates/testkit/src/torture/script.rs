@@ -87,7 +87,7 @@ pub(super) fn smallest(
             group_pages,
             staging_groups,
             segment_entries: 2 * group_pages,
-            history: if policy == PolicyKind::Lc { slots } else { 0 },
+            history: policy.history(slots),
             slots,
             mode,
             write_workers: 2,

@@ -4,6 +4,7 @@
 //! Invariant: an entry is in use if its time is not 0; entries in use are in the chain of their bucket, others in none.
 
 use crate::PageId;
+use crate::check::{Violation, same};
 use crate::index::bucket_of;
 use crate::region::Partition;
 use crate::slot::NIL;
@@ -26,13 +27,13 @@ const _: () = assert!(size_of::<Remembered>() == 16);
 impl Remembered {
     const UNUSED: Self = Self { page_low: 0, page_high: 0, last: 0, next: NIL };
 
-    pub(crate) fn page(&self) -> PageId {
+    fn page(&self) -> PageId {
         PageId((self.page_high as u64) << 32 | self.page_low as u64)
     }
 }
 
 impl Partition<'_> {
-    pub(crate) fn history_bucket(&self, page: PageId) -> usize {
+    fn history_bucket(&self, page: PageId) -> usize {
         bucket_of(page.0, self.table.len())
     }
 
@@ -83,5 +84,27 @@ impl Partition<'_> {
             at = entry.next;
         }
         None
+    }
+
+    /// Every remembered page is in the chain of its bucket, and nothing else is.
+    pub(super) fn check_history(&self) -> Result<(), Violation> {
+        let next = self.head.history_next as usize;
+        same(|| "next history entry", true, next < self.history.len().max(1))?;
+        let mut chained = 0;
+        for (bucket, first) in self.table.iter().enumerate() {
+            let mut at = *first;
+            while at != NIL {
+                let Some(entry) = self.history.get(at as usize) else {
+                    return same(|| "an entry of the history", "below the last", "beyond");
+                };
+                chained += 1;
+                same(|| "chains of the history end", true, chained <= self.history.len())?;
+                same(|| format!("history entry {at} is in use"), true, entry.last != 0)?;
+                same(|| format!("bucket of history entry {at}"), self.history_bucket(entry.page()), bucket)?;
+                at = entry.next;
+            }
+        }
+        let used = self.history.iter().filter(|entry| entry.last != 0).count();
+        same(|| "history entries in the index", used, chained)
     }
 }

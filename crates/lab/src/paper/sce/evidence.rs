@@ -1,6 +1,6 @@
 //! What SCE's claims are judged by: runs of two loads without a cache, with flashcache and with SCE.
 
-use entresol_format::superblock::Mode;
+use entresol_core::Mode;
 
 /// What lies below the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,10 @@ use super::backlog::Backlog;
 use super::drive::Drive;
 use super::{Above, Fetched, Source, Tier, Totals};
 use entresol_core::{
-    Admission, Config, Fate, FrameId, Job, JobPage, JobPages, Lookup, Lsn, PageId, Partition, Placement,
-    Position, SlotId, Taken, Ticket,
+    Admission, Config, Fate, FrameId, Job, JobPage, JobPages, Lookup, Lsn, Mode, PageId, Partition,
+    Placement, Position, SlotId, Taken, Ticket,
 };
 use entresol_engine::TierMetrics;
-use entresol_format::superblock::Mode;
 use entresol_runtime::Time;
 
 /// Dequeues that may be outstanding with log placement, as many as the core starts.

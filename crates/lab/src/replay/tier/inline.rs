@@ -12,9 +12,8 @@ use super::super::pool::Departed;
 use super::backlog::Backlog;
 use super::bare::WRITES_MAX;
 use super::{Above, Fetched, Source, Tier, Totals};
-use entresol_core::{Admission, Job, JobPage, Lookup, Lsn, PageId, Partition};
+use entresol_core::{Admission, Job, JobPage, Lookup, Lsn, Mode, PageId, Partition};
 use entresol_engine::TierMetrics;
-use entresol_format::superblock::Mode;
 use entresol_runtime::Time;
 
 /// flashcache's blocks, and what the flash device of [`Inline`] counts in.

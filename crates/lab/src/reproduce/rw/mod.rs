@@ -18,7 +18,7 @@ use crate::replay::{
     self, Arrival, BlockKind, FragmentKnobs, Middle, Places, Replacement, RunConfig, block_sizes,
 };
 use anyhow::Context as _;
-use entresol_format::superblock::Mode;
+use entresol_core::Mode;
 use entresol_ftl::cache::{
     BlockCache, Fill, FlashTier, FlashTierConfig, Measures, RwFdb, RwFdbConfig, Thresholds,
 };

@@ -7,8 +7,7 @@ use crate::replay::tier::{BLOCK_BYTES, Inline};
 use crate::replay::{
     Arrival, FragmentKnobs, Middle, Places, Replacement, Replayed, RunConfig, above, core_config, replay,
 };
-use entresol_core::{Partition, PolicyKind, region_bytes};
-use entresol_format::superblock::Mode;
+use entresol_core::{Mode, Partition, PolicyKind, region_bytes};
 use zerocopy::IntoBytes;
 
 /// Clients, enough to keep the disks busy.

@@ -14,8 +14,7 @@ use crate::paper::three_layer::{
 };
 use crate::replay::device::Catalogue;
 use crate::replay::{Arrival, FragmentKnobs, Middle, Replacement, RunConfig, simulate};
-use entresol_core::PolicyKind;
-use entresol_format::superblock::Mode;
+use entresol_core::{Mode, PolicyKind};
 use entresol_trace::generate::{Mix, Popularity, Scans, TpccModel};
 use entresol_trace::{ReadOptions, Trace};
 use std::path::Path;

@@ -1,0 +1,113 @@
+//! What is fixed about a policy, as one constant in the policy's file. No field has a default, so the compiler asks for each
+//! of them. [`Facts::agree`] is asserted when the crate is compiled, for every row of the table of policies.
+
+use crate::mode::Mode;
+
+/// How pages are placed on flash (DESIGN §4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// A ring, written only at its rear; the directory survives a crash.
+    Log,
+    /// In place, at any slot of the cache or of the page's set.
+    Slots,
+}
+
+/// What of a directory survives on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Directory {
+    /// All of it, in segments and group summaries (FaCE §4).
+    Log,
+    /// All of it, in an entry for each slot that is changed with the slot (SBP §3, 4).
+    Slots,
+    /// What it was at a shutdown, until it is opened again (3LA §3.3).
+    AtShutdown,
+    /// Nothing.
+    None,
+}
+
+/// The lists that a policy keeps its slots in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lists {
+    /// None: log placement, where the ring is the order.
+    None,
+    /// So many. If it is one, the order of its slots is the order in which their pages leave.
+    Fixed(u32),
+    /// Two for each set: its pages, and its free slots. A page lies in one set, given by its number, and nowhere else.
+    OfSets,
+}
+
+/// All that is fixed about a policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// Where its pages go on flash.
+    pub placement: Placement,
+    /// Pages are written to and read back from flash a group at a time, in one I/O (log placement).
+    pub by_group: bool,
+    /// Dequeued pages may return to the rear (log placement).
+    pub second_chances: bool,
+    /// Pages that come from disk may enter: the driver reports them with [`crate::Partition::arrived`].
+    pub populates: bool,
+    /// A fetched page moves up, so that it is in DRAM or on flash: the driver reports it with [`crate::Partition::taken`].
+    pub exclusive: bool,
+    /// The modes that it cannot run in, and why: the end of a sentence that begins with the policy.
+    pub refuses: &'static [(Mode, &'static str)],
+    /// What of its directory survives on flash.
+    pub directory: Directory,
+    /// Temperatures, a word for each slot, survive on flash beside the directory (SBP §4).
+    pub keeps_temperatures: bool,
+    /// The lists that it keeps its slots in.
+    pub lists: Lists,
+    /// It has a cleaner, which by default works while more than so many per mille of the slots are dirty.
+    pub cleans_above_permille: Option<u32>,
+    /// It remembers departed pages, by default as many as there are slots.
+    pub remembers: bool,
+}
+
+/// Why a policy whose flash is never newer than disk refuses write-back.
+pub(crate) const CLEAN_ONLY: &str = "keeps clean pages only; choose write-through or write-around";
+/// Why a policy with a log refuses what takes copies back.
+pub(crate) const HAS_A_LOG: &str =
+    "has a log, from which a stale copy cannot be taken back; choose write-back or write-through";
+/// Why a policy whose directory does not survive refuses to be read only.
+pub(crate) const STARTS_EMPTY: &str =
+    "starts with an empty flash each time, which would stay empty; choose another mode";
+
+impl Facts {
+    /// Why the policy cannot run in `mode`, if it cannot.
+    pub const fn refusal(&self, mode: Mode) -> Option<&'static str> {
+        let mut at = 0;
+        while at < self.refuses.len() {
+            if self.refuses[at].0 as u32 == mode as u32 {
+                return Some(self.refuses[at].1);
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Whether the facts can hold together.
+    pub(super) const fn agree(&self) -> bool {
+        let one_mode_is_left = self.refusal(Mode::WriteThrough).is_none();
+        let goes_around = self.refusal(Mode::WriteAround).is_none();
+        let reads_only = self.refusal(Mode::ReadOnly).is_none();
+        let agree = match self.placement {
+            Placement::Log => {
+                let of_a_ring = matches!((self.directory, self.lists), (Directory::Log, Lists::None));
+                let of_slots = self.populates || self.exclusive || self.keeps_temperatures || self.remembers;
+                of_a_ring && !of_slots && !goes_around && !reads_only && self.cleans_above_permille.is_none()
+            }
+            Placement::Slots => {
+                let survives = match self.directory {
+                    Directory::Log => return false,
+                    Directory::Slots | Directory::AtShutdown => true,
+                    Directory::None => false,
+                };
+                let has_lists = !matches!(self.lists, Lists::None);
+                has_lists && !self.by_group && !self.second_chances && goes_around && reads_only == survives
+            }
+        };
+        agree && one_mode_is_left
+    }
+}

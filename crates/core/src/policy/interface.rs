@@ -1,0 +1,88 @@
+//! What a policy is asked, and when. Mechanism (`placement`, `staging`) asks; a policy reads the directory, keeps its notes,
+//! and answers.
+
+use super::Facts;
+use crate::PageId;
+use crate::check::Violation;
+use crate::job::Fate;
+use crate::region::Partition;
+use crate::slot::DIRTY;
+
+/// A page that DRAM hands down.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    pub page: PageId,
+    /// Newer than disk.
+    pub dirty: bool,
+    /// Newer than the flash copy.
+    pub fdirty: bool,
+}
+
+/// What becomes of an offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It enters.
+    Enter,
+    /// An identical copy is there.
+    There,
+    /// It does not enter; a copy that is there is stale.
+    Bypass,
+}
+
+impl Verdict {
+    /// It enters, or an identical copy is there.
+    pub(crate) const fn enter_if(enters: bool) -> Self {
+        if enters { Verdict::Enter } else { Verdict::There }
+    }
+}
+
+/// What a policy decides. Entries are indices into the directory: a slot, or a staging frame behind the slots.
+pub(crate) trait Policy {
+    /// What is fixed about it.
+    const FACTS: Facts;
+
+    /// The partition is new (slot placement).
+    fn init(_partition: &mut Partition<'_>) {}
+    /// Whether a page that leaves DRAM enters the flash.
+    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict;
+    /// A page that is not on flash has come from disk: whether it enters.
+    fn arrive(_partition: &mut Partition<'_>, _page: PageId) -> bool {
+        false
+    }
+    /// `entry` was fetched.
+    fn on_hit(partition: &mut Partition<'_>, entry: u32);
+    /// A page that was not on flash now lies in `slot` (slot placement).
+    fn on_enter(_partition: &mut Partition<'_>, _slot: u32) {}
+    /// A newer version of its page was written over `slot` (slot placement).
+    fn on_overwrite(_partition: &mut Partition<'_>, _slot: u32) {}
+    /// The page in `slot` is about to be forgotten (slot placement).
+    fn on_leave(_partition: &mut Partition<'_>, _slot: u32) {}
+    /// How many slots are to be free ahead of demand (slot placement).
+    fn free_ahead(partition: &Partition<'_>) -> u32 {
+        FREE_AHEAD_MAX.min(partition.head.slots / 8)
+    }
+    /// The slot to empty next (slot placement); log placement empties the front of the ring.
+    fn victim(_partition: &mut Partition<'_>) -> Option<u32> {
+        None
+    }
+    /// The slot to empty for `page`, when none is free where it may lie: for policies that empty on demand instead of
+    /// ahead of it (slot placement).
+    fn victim_for(_partition: &mut Partition<'_>, _page: PageId) -> Option<u32> {
+        None
+    }
+    /// What becomes of the page in `slot`, the newest of its page, when the slot is emptied.
+    fn fate(partition: &Partition<'_>, slot: u32) -> Fate {
+        if partition.slots[slot as usize].has(DIRTY) { Fate::Destage } else { Fate::Drop }
+    }
+    /// The next dirty slot to copy to disk in the background, if it is time for that.
+    fn clean(_partition: &mut Partition<'_>) -> Option<u32> {
+        None
+    }
+    /// The invariants of what it keeps. Nothing in the region is taken on trust, see [`crate::Partition::check`].
+    fn check(_partition: &Partition<'_>) -> Result<(), Violation> {
+        Ok(())
+    }
+}
+
+/// Most slots that are kept free ahead of demand.
+const FREE_AHEAD_MAX: u32 = 32;

@@ -1,0 +1,132 @@
+//! What the table of policies makes of its rows: [`PolicyKind`], its order and its numbers, and the choice of a policy's code.
+
+use super::{Directory, Facts, Lists, Placement, Policy, policy_table};
+
+macro_rules! policy_kinds {
+    (() $($(#[$doc:meta])* $kind:ident = $code:literal in $module:ident,)*) => {
+        /// The cache policies.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum PolicyKind {
+            $($(#[$doc])* $kind = $code,)*
+        }
+
+        impl PolicyKind {
+            /// All policies, in the order of the papers' tables.
+            pub const ALL: [PolicyKind; [$($code),*].len()] = [$(PolicyKind::$kind),*];
+        }
+
+        /// Their types.
+        pub(crate) mod policies {
+            $(pub(crate) use crate::policy::$module::$kind;)*
+        }
+
+        $(const _: () = assert!(
+            <policies::$kind as Policy>::FACTS.agree(),
+            concat!("the facts of ", stringify!($kind), " contradict each other")
+        );)*
+    };
+}
+policy_table!([policy_kinds]);
+
+/// Evaluates an expression with `P` standing for the type of the policy `$kind`.
+macro_rules! with_policy {
+    ($kind:expr, $P:ident => $body:expr) => {
+        $crate::policy::policy_table!([$crate::policy::match_policy] $kind, $P => $body)
+    };
+}
+pub(crate) use with_policy;
+
+macro_rules! match_policy {
+    (($kind_now:expr, $P:ident => $body:expr)
+        $($(#[$doc:meta])* $kind:ident = $code:literal in $module:ident,)*) => {
+        match $kind_now {
+            $($crate::policy::PolicyKind::$kind => {
+                type $P = $crate::policy::policies::$kind;
+                $body
+            })*
+        }
+    };
+}
+pub(crate) use match_policy;
+
+impl PolicyKind {
+    /// All that is fixed about the policy.
+    pub const fn facts(self) -> &'static Facts {
+        with_policy!(self, P => &<P as Policy>::FACTS)
+    }
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// The policy of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// The policy with that number in a header or superblock.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| *policy as u32 == code)
+    }
+
+    /// Where its pages go on flash.
+    #[inline]
+    pub const fn placement(self) -> Placement {
+        with_policy!(self, P => <P as Policy>::FACTS.placement)
+    }
+
+    /// Whether pages are written to and read back from flash a group at a time, in one I/O.
+    #[inline]
+    pub const fn by_group(self) -> bool {
+        with_policy!(self, P => <P as Policy>::FACTS.by_group)
+    }
+
+    /// Whether pages that come from disk may enter: the driver reports them with [`crate::Partition::arrived`]. With the
+    /// others that call changes nothing.
+    pub const fn populates(self) -> bool {
+        self.facts().populates
+    }
+
+    /// Whether a fetched page moves up, so that it is in DRAM or on flash: the driver reports it with
+    /// [`crate::Partition::taken`].
+    pub const fn exclusive(self) -> bool {
+        self.facts().exclusive
+    }
+
+    /// Whether flash may hold pages newer than disk. Without it the driver writes a dirty page to disk first and hands it
+    /// down clean (write-through).
+    pub const fn write_back(self) -> bool {
+        self.facts().refusal(crate::Mode::WriteBack).is_none()
+    }
+
+    /// What of the directory survives on flash.
+    pub const fn directory(self) -> Directory {
+        self.facts().directory
+    }
+
+    /// Departed pages that a cache of `slots` slots remembers by default.
+    pub const fn history(self, slots: u32) -> u32 {
+        if self.facts().remembers { slots } else { 0 }
+    }
+
+    /// Whether a page lies in one set of slots, given by its number, and nowhere else.
+    #[inline]
+    pub(crate) const fn in_sets(self) -> bool {
+        with_policy!(self, P => matches!(<P as Policy>::FACTS.lists, Lists::OfSets))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_found_by_name_and_by_number() {
+        for policy in PolicyKind::ALL {
+            assert_eq!(PolicyKind::from_name(policy.name()), Some(policy));
+            assert_eq!(PolicyKind::from_code(policy as u32), Some(policy));
+        }
+    }
+}
