@@ -1,6 +1,6 @@
 //! What a partition is made of. Everything is sized once, from this.
 
-use crate::policy::{Lists, Placement, PolicyKind};
+use crate::policy::{Placement, PolicyKind};
 use thiserror::Error;
 
 /// Most pages of a group.
@@ -41,18 +41,14 @@ impl Config {
         Self { policy, slots, group_pages, staging_groups: 4, dirty_permille_max, history, set_slots }
     }
 
-    /// Sets that the slots are divided into: the last one is larger if they do not divide evenly.
+    /// Sets that the slots of a policy with sets are divided into: the last one is larger if they do not divide evenly.
     pub(crate) const fn sets(&self) -> u32 {
-        if !self.policy.in_sets() || self.slots < self.set_slots { 1 } else { self.slots / self.set_slots }
+        if self.slots < self.set_slots { 1 } else { self.slots / self.set_slots }
     }
 
     /// Lists that the policy keeps.
     pub(crate) const fn lists(&self) -> u32 {
-        match self.policy.facts().lists {
-            Lists::None => 0,
-            Lists::Fixed(lists) => lists,
-            Lists::OfSets => 2 * self.sets(),
-        }
+        self.policy.facts().lists.count(self)
     }
 
     /// Pages that staging holds.

@@ -19,6 +19,7 @@ pub mod placement;
 mod policy;
 mod region;
 mod restore;
+mod sections;
 mod slot;
 mod staging;
 
@@ -33,4 +34,5 @@ pub use job::{Admission, Fate, FrameId, Generation, Job, JobPage, JobPages, Look
 pub use machine::{Occupancy, SlotView, Unsaved};
 pub use mode::Mode;
 pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};
-pub use region::{Partition, Section, bytes_per_slot, region_bytes, sections};
+pub use region::{Partition, bytes_per_slot, region_bytes, sections};
+pub use sections::Section;

@@ -1,16 +1,25 @@
 //! Doubly linked lists of slots, by index: the one mechanism of all policies that order slots. Lists are circles through
-//! their heads, which are nodes behind the slots'. A node is `note_words` words: two 28-bit links with half of the low
-//! byte of the generation in the upper bits of each, and with some policies a third word that is the policy's own.
+//! their heads, which are nodes behind the slots'. A node is [`node_words`] words: two 28-bit links with half of the low
+//! byte of the generation in the upper bits of each, and the [`Policy::Note`].
 //!
 //! Invariant: a node is in at most one list; the links of a list's neighbours agree.
 
+use crate::policy::{Placement, Policy};
 use crate::region::Partition;
 use crate::slot::NIL;
+use zerocopy::{FromBytes, IntoBytes};
 
-/// Words of a node without a word of the policy's.
-pub(crate) const LINK_WORDS: usize = 2;
-/// Words of a node with one.
-pub(crate) const NOTE_WORDS: usize = 3;
+/// Words of a node's links.
+const LINK_WORDS: usize = 2;
+
+/// Words of a node of policy `P`.
+pub(crate) const fn node_words<P: Policy>() -> usize {
+    const { assert!(size_of::<P::Note>().is_multiple_of(4) && align_of::<P::Note>() <= 4) }
+    match P::FACTS.placement {
+        Placement::Log => 0,
+        Placement::Slots => LINK_WORDS + size_of::<P::Note>() / 4,
+    }
+}
 
 impl Partition<'_> {
     /// The node of the head of `list`.
@@ -31,11 +40,11 @@ impl Partition<'_> {
     }
 
     fn word(&self, node: u32, at: usize) -> u32 {
-        self.notes[node as usize * self.note_words + at]
+        self.nodes[node as usize * self.node_words + at]
     }
 
     fn word_mut(&mut self, node: u32, at: usize) -> &mut u32 {
-        &mut self.notes[node as usize * self.note_words + at]
+        &mut self.nodes[node as usize * self.node_words + at]
     }
 
     fn set_prev(&mut self, node: u32, to: u32) {
@@ -56,13 +65,18 @@ impl Partition<'_> {
         self.word(node, 1) & NIL
     }
 
-    /// The policy's own word of `slot`.
-    pub(crate) fn note(&self, slot: u32) -> u32 {
-        self.word(slot, 2)
+    /// What policy `P`, the partition's, notes of `slot`.
+    pub(crate) fn note<P: Policy>(&self, slot: u32) -> P::Note {
+        let at = slot as usize * node_words::<P>() + LINK_WORDS;
+        let words = &self.nodes[at..][..node_words::<P>() - LINK_WORDS];
+        P::Note::read_from_bytes(words.as_bytes()).expect("a node has room for the note")
     }
 
-    pub(crate) fn set_note(&mut self, slot: u32, value: u32) {
-        *self.word_mut(slot, 2) = value;
+    /// Changes what policy `P`, the partition's, notes of `slot`.
+    pub(crate) fn set_note<P: Policy>(&mut self, slot: u32, note: P::Note) {
+        let at = slot as usize * node_words::<P>() + LINK_WORDS;
+        let words = &mut self.nodes[at..][..node_words::<P>() - LINK_WORDS];
+        note.write_to(words.as_mut_bytes()).expect("a node has room for the note");
     }
 
     /// Appends `slot` to `list`.

@@ -8,21 +8,20 @@
 //! | groups | staging groups | 16 |
 //! | slots | flash slots + staging frames | 12 |
 //! | index buckets | flash slots + staging frames | 4 |
-//! | notes (slot placement) | flash slots + list heads | 8; 12 with a word of the policy's (LC) |
-//! | history (LC) | remembered pages | 16 |
-//! | history buckets (LC), temperatures (TAC) | remembered pages; flash slots | 4 |
+//! | nodes (slot placement) | flash slots + list heads | 8, and the policy's note |
+//! | the policy's own ([`Memory`]) | | by their types |
 
 use crate::config::{Config, ConfigError};
 use crate::hits::Hits;
-use crate::lists::{LINK_WORDS, NOTE_WORDS};
+use crate::lists::node_words;
 use crate::placement::UNITS;
-use crate::policy::lc::history::Remembered;
-use crate::policy::{Placement, PolicyKind};
+use crate::policy::{Kept, Memory, Placement, Policy, PolicyKind, with_policy};
+use crate::sections::{Carver, Section, SectionPlan};
 use crate::slot::{NIL, Slot};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "ENTRCORE", little-endian, then the version of the region's layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCOR3");
+const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCOR4");
 
 /// One dequeue under way (log placement).
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -110,18 +109,8 @@ pub(crate) struct Header {
     pub free: u32,
     /// Slot placement: dequeues under way.
     pub dequeuing: u32,
-    /// LC: logical clock, one tick an access.
-    pub clock: u32,
-    /// LC: oldest interval that has a list of its own.
-    pub interval_oldest: u32,
-    /// LC: the present interval.
-    pub interval_newest: u32,
-    /// LC: the time at which the next interval begins.
-    pub interval_end: u32,
     /// Where the cleaner goes on; NIL: at the beginning.
     pub clean_cursor: u32,
-    /// LC: next history entry to overwrite.
-    pub history_next: u32,
     /// Staging frames in use.
     pub staged: u32,
     /// `staged_front mod staging pages`.
@@ -130,13 +119,7 @@ pub(crate) struct Header {
     pub open: u32,
     /// Slots of a set.
     pub set_slots: u32,
-    /// TAC: references since temperatures were halved.
-    pub references: u32,
-    /// TAC: no list below this one has pages.
-    pub coldest: u32,
-    /// TAC: how often temperatures were halved.
-    pub coolings: u32,
-    /// LC: fetches for which the lists are yet to be changed.
+    /// Fetches for which the lists are yet to be changed.
     pub hits: Hits,
 }
 
@@ -150,80 +133,59 @@ pub struct Partition<'r> {
     pub(crate) groups: &'r mut [Group],
     pub(crate) slots: &'r mut [Slot],
     pub(crate) buckets: &'r mut [u32],
-    /// Words of a slot in `notes`.
-    pub(crate) note_words: usize,
-    pub(crate) notes: &'r mut [u32],
-    pub(crate) history: &'r mut [Remembered],
-    /// LC: the buckets of the history. TAC: temperatures.
-    pub(crate) table: &'r mut [u32],
+    /// Words of a node.
+    pub(crate) node_words: usize,
+    pub(crate) nodes: &'r mut [u32],
+    /// What the policy keeps for itself.
+    pub(crate) kept: Kept<'r>,
 }
 
-/// One line of `entresol inspect layout`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Section {
-    /// What it is.
-    pub name: &'static str,
-    /// Entries of it.
-    pub entries: usize,
-    /// Bytes of an entry.
-    pub entry_bytes: usize,
-}
+const STAGED: SectionPlan = SectionPlan::many::<Staged>("staged", Config::staging_pages);
+const GROUPS: SectionPlan = SectionPlan::many::<Group>("groups", |config| config.staging_groups);
+const SLOTS: SectionPlan = SectionPlan::many::<Slot>("slots", |config| config.slots + config.staging_pages());
+const BUCKETS: SectionPlan = SectionPlan::many::<u32>("index buckets", SLOTS.entries);
 
-/// Words of a slot's note.
-const fn note_words(policy: PolicyKind) -> usize {
-    match (policy.placement(), policy) {
-        (Placement::Log, _) => 0,
-        (Placement::Slots, PolicyKind::Lc) => NOTE_WORDS,
-        (Placement::Slots, _) => LINK_WORDS,
-    }
-}
-
-/// The sections of a region, in order.
-pub fn sections(config: &Config) -> [Section; 8] {
-    let staging = config.staging_pages() as usize;
-    let slots = config.slots as usize;
-    let table = slots + staging;
-    let words = note_words(config.policy);
-    let notes = if words > 0 { slots + config.lists() as usize } else { 0 };
-    let (history, by_policy) = match config.policy {
-        PolicyKind::Lc => (config.history as usize, ("history buckets", config.history as usize)),
-        PolicyKind::Tac => (0, ("temperatures", slots)),
-        _ => (0, ("of the policy", 0)),
+/// The nodes of the slots and of the lists of policy `P`.
+const fn nodes<P: Policy>() -> SectionPlan {
+    let entries: fn(&Config) -> u32 = match P::FACTS.placement {
+        Placement::Log => |_| 0,
+        Placement::Slots => |config| config.slots + P::FACTS.lists.count(config),
     };
-    [
-        Section { name: "header", entries: 1, entry_bytes: size_of::<Header>() },
-        Section { name: "staged", entries: staging, entry_bytes: size_of::<Staged>() },
-        Section { name: "groups", entries: config.staging_groups as usize, entry_bytes: size_of::<Group>() },
-        Section { name: "slots", entries: table, entry_bytes: size_of::<Slot>() },
-        Section { name: "index buckets", entries: table, entry_bytes: size_of::<u32>() },
-        Section { name: "notes", entries: notes, entry_bytes: words * size_of::<u32>() },
-        Section { name: "history", entries: history, entry_bytes: size_of::<Remembered>() },
-        Section { name: by_policy.0, entries: by_policy.1, entry_bytes: size_of::<u32>() },
-    ]
+    SectionPlan { name: "nodes", entries, entry_bytes: node_words::<P>() * size_of::<u32>() }
+}
+
+/// The sections that all policies have, in order.
+const fn shared_sections<P: Policy>() -> [SectionPlan; 6] {
+    [SectionPlan::one::<Header>("header"), STAGED, GROUPS, SLOTS, BUCKETS, nodes::<P>()]
+}
+
+/// The sections of the policy, in order.
+const fn own_sections<P: Policy>() -> &'static [SectionPlan] {
+    <P::Memory<'static> as Memory<'static>>::SECTIONS
+}
+
+/// The sections of a region, in order: header, staged, groups, slots, index buckets, nodes, and those of the policy.
+pub fn sections(config: &Config) -> impl Iterator<Item = Section> + use<> {
+    let (shared, own) = with_policy!(config.policy, P => (shared_sections::<P>(), own_sections::<P>()));
+    let config = *config;
+    shared.into_iter().chain(own.iter().copied()).map(move |plan| plan.section(&config))
 }
 
 /// Bytes of the region of such a partition.
 pub fn region_bytes(config: &Config) -> usize {
-    total_bytes(&sections(config))
+    let bytes = |plans: &[SectionPlan]| plans.iter().map(|plan| plan.bytes(config)).sum::<usize>();
+    let sum = with_policy!(config.policy, P => {
+        bytes(const { &shared_sections::<P>() }) + bytes(own_sections::<P>())
+    });
+    sum.next_multiple_of(8)
 }
 
-fn total_bytes(sections: &[Section]) -> usize {
-    sections.iter().map(|s| s.entries * s.entry_bytes).sum::<usize>().next_multiple_of(8)
-}
-
-/// Bytes of DRAM that each further flash slot costs, index included; LC's history of departed pages and the heads of
-/// flashcache's lists (16 bytes for each set) apart.
+/// Bytes of DRAM that each further flash slot costs, index included; remembered pages and the heads of lists apart.
 pub fn bytes_per_slot(policy: PolicyKind) -> usize {
-    let temperature = if policy == PolicyKind::Tac { size_of::<u32>() } else { 0 };
-    size_of::<Slot>() + size_of::<u32>() + note_words(policy) * size_of::<u32>() + temperature
-}
-
-fn take<T: FromBytes + IntoBytes + KnownLayout + Immutable>(
-    bytes: &mut [u8],
-    count: usize,
-) -> (&mut [T], &mut [u8]) {
-    <[T]>::mut_from_prefix_with_elems(bytes, count)
-        .expect("the region's size was checked and sections keep alignment")
+    let (fewer, more) = (1 << 20, 1 << 21);
+    let bytes =
+        |slots| region_bytes(&Config { history: 0, set_slots: u32::MAX, ..Config::new(policy, slots) });
+    (bytes(more) - bytes(fewer)) / (more - fewer) as usize
 }
 
 fn aligned(region: &[u8]) -> Result<(), ConfigError> {
@@ -264,15 +226,13 @@ impl<'r> Partition<'r> {
         head.group_pages = config.group_pages;
         head.staging_groups = config.staging_groups;
         head.dirty_permille_max = config.dirty_permille_max;
-        head.history = if config.policy == PolicyKind::Lc { config.history } else { 0 };
+        head.history = if config.policy.facts().remembers { config.history } else { 0 };
         head.set_slots = config.set_slots;
         head.free_first = NIL;
         head.clean_cursor = NIL;
         let mut partition = Self::attach(region)?;
         partition.buckets.fill(NIL);
-        if config.policy == PolicyKind::Lc {
-            partition.table.fill(NIL);
-        }
+        partition.kept.format(config);
         partition.slots.iter_mut().for_each(Slot::clear);
         partition.init_slots();
         Ok(partition)
@@ -289,32 +249,32 @@ impl<'r> Partition<'r> {
         }
         let config = head.config()?;
         config.validate()?;
-        let sections = sections(&config);
-        let expected = total_bytes(&sections);
-        if found != expected {
-            return Err(ConfigError::RegionSize { expected, found });
-        }
-        let [_, staged, groups, slots, buckets, notes, history, table] = sections.map(|s| s.entries);
-        let note_words = note_words(config.policy);
-        let (staged, rest) = take(rest, staged);
-        let (groups, rest) = take(rest, groups);
-        let (slots, rest) = take(rest, slots);
-        let (buckets, rest) = take(rest, buckets);
-        let (notes, rest) = take(rest, notes * note_words);
-        let (history, rest) = take(rest, history);
-        let (table, _) = take(rest, table);
-        Ok(Self {
-            policy: config.policy,
-            placement: config.policy.placement(),
+        let whole = found.is_multiple_of(8);
+        let partition = Self::carve(head, Carver::new(rest, &config), &config).filter(|_| whole);
+        partition.ok_or_else(|| ConfigError::RegionSize { expected: region_bytes(&config), found })
+    }
+
+    /// Takes the sections behind the header. `None`: they are not as long as the configuration makes them.
+    #[inline(always)]
+    fn carve(head: &'r mut Header, mut carver: Carver<'r, '_>, config: &Config) -> Option<Self> {
+        let (staged, groups) = (carver.take(&STAGED)?, carver.take(&GROUPS)?);
+        let (slots, buckets) = (carver.take(&SLOTS)?, carver.take(&BUCKETS)?);
+        let (node_words, nodes) =
+            with_policy!(config.policy, P => (node_words::<P>(), carver.take(&nodes::<P>())?));
+        let kept = Kept::attach(config.policy, &mut carver)?;
+        let (policy, placement) = (config.policy, config.policy.placement());
+        let all = carver.is_empty();
+        all.then_some(Self {
+            policy,
+            placement,
             head,
             staged,
             groups,
             slots,
             buckets,
-            note_words,
-            notes,
-            history,
-            table,
+            node_words,
+            nodes,
+            kept,
         })
     }
 

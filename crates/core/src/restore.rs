@@ -178,21 +178,6 @@ impl Partition<'_> {
         self.generation_byte(slot.0)
     }
 
-    /// TAC: the temperatures of regions of pages, by their places in the table, to be kept on flash. Empty with other
-    /// policies.
-    pub fn temperatures(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
-        let places = if self.policy.facts().keeps_temperatures { self.table.len() } else { 0 };
-        (0..places).map(|place| self.temperature_at(place))
-    }
-
-    /// TAC: the temperatures as they were, before any slot is restored.
-    pub fn restore_temperatures(&mut self, temperatures: impl IntoIterator<Item = u32>) {
-        let places = self.table.len();
-        for (place, temperature) in temperatures.into_iter().enumerate().take(places) {
-            self.set_temperature(place, temperature);
-        }
-    }
-
     /// Pages newer than disk, with their slots, in slot order.
     pub fn dirty_slots(&self) -> impl Iterator<Item = (SlotId, PageId)> + '_ {
         let slots = self.head.slots;

@@ -37,7 +37,7 @@ fn a_slot_costs_what_the_design_allows() {
 fn the_sections_make_up_the_region_history_included() {
     for policy in PolicyKind::ALL {
         let config = Config::new(policy, 10_000);
-        let sum: usize = sections(&config).iter().map(|s| s.entries * s.entry_bytes).sum();
+        let sum: usize = sections(&config).map(|s| s.entries * s.entry_bytes).sum();
         assert_eq!(region_bytes(&config), sum.next_multiple_of(8), "{}", policy.name());
     }
     let with = Config { history: 1000, ..Config::new(PolicyKind::Lc, 10_000) };
@@ -145,7 +145,7 @@ fn damage_is_noticed() {
             let partition = Partition::attach(region.as_mut_bytes()).expect("intact");
             (0..config.slots).map(|slot| partition.slot(SlotId(slot)).is_some()).collect()
         };
-        let sections = sections(&config);
+        let sections: Vec<_> = sections(&config).collect();
         let begin: usize = sections[..3].iter().map(|s| s.entries * s.entry_bytes).sum();
         let length =
             sections[3].entries * sections[3].entry_bytes + sections[4].entries * sections[4].entry_bytes;

@@ -66,7 +66,9 @@ pub fn run(slots: u32) -> Result<(), Failure> {
     ] {
         write!(text, "\nThe region of {name}, section by section\n\n")
             .expect("writing to a String cannot fail");
-        text.push_str(&terminal::render_table(&sections_table(&sections(&Config::new(policy, slots)))));
+        text.push_str(&terminal::render_table(&sections_table(
+            &sections(&Config::new(policy, slots)).collect::<Vec<_>>(),
+        )));
     }
     write!(
         text,

@@ -11,7 +11,7 @@
 //! volume of four times the flash 72 in all.
 
 use super::FlashCopy;
-use crate::region::Section;
+use crate::sections::Section;
 use crate::{PageId, SlotId};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -37,7 +37,6 @@ impl Partition<'_> {
         for slot in (0..self.head.slots).rev() {
             self.push_free(slot);
         }
-        with_policy!(self.policy(), P => P::init(self));
     }
 
     /// Sets of a policy that has them.

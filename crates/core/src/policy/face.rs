@@ -55,6 +55,8 @@ impl Policy for Face {
         cleans_above_permille: None,
         remembers: false,
     };
+    type Note = ();
+    type Memory<'r> = ();
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         enqueue(partition, offer)
@@ -79,6 +81,8 @@ impl Policy for FaceGr {
         cleans_above_permille: None,
         remembers: false,
     };
+    type Note = ();
+    type Memory<'r> = ();
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         enqueue(partition, offer)
@@ -103,6 +107,8 @@ impl Policy for FaceGsc {
         cleans_above_permille: None,
         remembers: false,
     };
+    type Note = ();
+    type Memory<'r> = ();
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         enqueue(partition, offer)

@@ -1,6 +1,7 @@
 //! What is fixed about a policy, as one constant in the policy's file. No field has a default, so the compiler asks for each
 //! of them. [`Facts::agree`] is asserted when the crate is compiled, for every row of the table of policies.
 
+use crate::config::Config;
 use crate::mode::Mode;
 
 /// How pages are placed on flash (DESIGN §4).
@@ -34,6 +35,17 @@ pub enum Lists {
     Fixed(u32),
     /// Two for each set: its pages, and its free slots. A page lies in one set, given by its number, and nowhere else.
     OfSets,
+}
+
+impl Lists {
+    /// How many they are in a partition of that configuration.
+    pub(crate) const fn count(self, config: &Config) -> u32 {
+        match self {
+            Lists::None => 0,
+            Lists::Fixed(lists) => lists,
+            Lists::OfSets => 2 * config.sets(),
+        }
+    }
 }
 
 /// All that is fixed about a policy.

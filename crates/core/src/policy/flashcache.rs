@@ -43,6 +43,8 @@ impl Policy for Flashcache {
         cleans_above_permille: Some(200),
         remembers: false,
     };
+    type Note = ();
+    type Memory<'r> = ();
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         partition.on_entry_and_changed(offer)

@@ -1,7 +1,7 @@
 //! What a policy is asked, and when. Mechanism (`placement`, `staging`) asks; a policy reads the directory, keeps its notes,
 //! and answers.
 
-use super::Facts;
+use super::{Facts, Memory, Plain};
 use crate::PageId;
 use crate::check::Violation;
 use crate::job::Fate;
@@ -40,9 +40,11 @@ impl Verdict {
 pub(crate) trait Policy {
     /// What is fixed about it.
     const FACTS: Facts;
+    /// What it notes of each slot, in words of 4 bytes beside the links of its lists; `()`: nothing.
+    type Note: Plain;
+    /// What it keeps for the partition; `()`: nothing.
+    type Memory<'r>: Memory<'r>;
 
-    /// The partition is new (slot placement).
-    fn init(_partition: &mut Partition<'_>) {}
     /// Whether a page that leaves DRAM enters the flash.
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict;
     /// A page that is not on flash has come from disk: whether it enters.

@@ -21,18 +21,43 @@
 //! instead of searching from the coldest page each time, so a page that became cold and dirty behind it waits for its
 //! next round.
 
-pub(crate) mod history;
+mod history;
 mod lists;
 
-use super::{Directory, Facts, Lists, Offer, Placement, Policy, STARTS_EMPTY, Verdict};
+use super::{Directory, Facts, Keeps, Lists, Memory, Offer, Placement, Policy, STARTS_EMPTY, Verdict};
 use crate::check::Violation;
+use crate::config::Config;
 use crate::mode::Mode;
 use crate::region::Partition;
+use crate::sections::{Carver, SectionPlan};
 use crate::slot::{BUSY, DIRTY, NIL};
-use lists::ONCE;
+use history::History;
+use lists::Intervals;
 
 /// LRU-2 with a lazy cleaner.
 pub(crate) struct Lc;
+
+const INTERVALS: SectionPlan = SectionPlan::one::<Intervals>("intervals");
+
+/// The intervals of LRU-2, and the pages that it remembers.
+pub(crate) struct Lru2<'r> {
+    intervals: &'r mut Intervals,
+    history: History<'r>,
+}
+
+impl<'r> Memory<'r> for Lru2<'r> {
+    const SECTIONS: &'static [SectionPlan] = &[INTERVALS, history::NEXT, history::DEPARTED, history::BUCKETS];
+
+    #[inline(always)]
+    fn attach(carver: &mut Carver<'r, '_>) -> Option<Self> {
+        Some(Self { intervals: carver.take_one()?, history: History::attach(carver)? })
+    }
+
+    fn format(&mut self, config: &Config) {
+        self.intervals.begin(config.slots);
+        self.history.format(config);
+    }
+}
 
 impl Policy for Lc {
     const FACTS: Facts = Facts {
@@ -45,14 +70,13 @@ impl Policy for Lc {
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
         directory: Directory::None,
         keeps_temperatures: false,
-        lists: Lists::Fixed(lists::LISTS as u32),
+        lists: Lists::Fixed(lists::LISTS),
         cleans_above_permille: Some(900),
         remembers: true,
     };
-
-    fn init(partition: &mut Partition<'_>) {
-        partition.init_intervals();
-    }
+    /// The last reference.
+    type Note = u32;
+    type Memory<'r> = Lru2<'r>;
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         Verdict::enter_if(offer.fdirty || partition.find(offer.page).is_none())
@@ -67,21 +91,18 @@ impl Policy for Lc {
 
     fn on_enter(partition: &mut Partition<'_>, slot: u32) {
         partition.catch_up();
-        let now = partition.tick();
         let page = partition.slots[slot as usize].page();
-        let list = match partition.recall(page) {
-            Some(penultimate) => partition.list_for(penultimate),
-            None => ONCE,
-        };
-        partition.set_note(slot, now);
+        let before = Lc::of_mut(&mut partition.kept).history.recall(page);
+        let (now, list) = partition.refer(before);
+        partition.set_note::<Lc>(slot, now);
         partition.push_back(list, slot);
     }
 
     fn on_leave(partition: &mut Partition<'_>, slot: u32) {
         partition.catch_up();
         partition.take_out(slot);
-        let (page, last) = (partition.slots[slot as usize].page(), partition.note(slot));
-        partition.remember(page, last);
+        let (page, last) = (partition.slots[slot as usize].page(), partition.note::<Lc>(slot));
+        Lc::of_mut(&mut partition.kept).history.remember(page, last);
     }
 
     fn victim(partition: &mut Partition<'_>) -> Option<u32> {
@@ -109,21 +130,21 @@ impl Policy for Lc {
 
     fn check(partition: &Partition<'_>) -> Result<(), Violation> {
         partition.check_hits()?;
-        partition.check_history()
+        let Lru2 { intervals, history } = Lc::of(&partition.kept);
+        intervals.check(partition.head.slots)?;
+        history.check()
     }
 }
 
 impl Partition<'_> {
     /// Gives the pages of the batch their places in the lists, in the order in which they were fetched.
     fn catch_up(&mut self) {
-        let list_of = |partition: &Self, slot| partition.list_for(partition.note(slot));
+        let list_of = |partition: &Self, slot| partition.list_for(partition.note::<Lc>(slot));
         self.catch_up_with(list_of, |partition, slot| {
-            let now = partition.tick();
-            let penultimate = partition.note(slot);
-            partition.set_note(slot, now);
-            partition.take_out(slot);
-            let list = partition.list_for(penultimate);
-            partition.push_back(list, slot);
+            let before = partition.note::<Lc>(slot);
+            let (now, list) = partition.refer(Some(before));
+            partition.set_note::<Lc>(slot, now);
+            partition.move_to_back(list, slot);
         });
     }
 }

@@ -49,6 +49,8 @@ fn catch_up(partition: &mut Partition<'_>) {
 
 impl<P: OneList> Policy for P {
     const FACTS: Facts = <P as OneList>::FACTS;
+    type Note = ();
+    type Memory<'r> = ();
 
     fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
         <P as OneList>::admit(partition, offer)

@@ -5,21 +5,23 @@
 
 use crate::PageId;
 use crate::check::{Violation, same};
+use crate::config::Config;
 use crate::index::bucket_of;
-use crate::region::Partition;
+use crate::policy::Memory;
+use crate::sections::{Carver, SectionPlan};
 use crate::slot::NIL;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A departed page.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub(crate) struct Remembered {
+struct Remembered {
     page_low: u32,
     page_high: u32,
     /// Time of the last reference; 0: unused.
-    pub last: u32,
+    last: u32,
     /// Next in the chain of its bucket.
-    pub next: u32,
+    next: u32,
 }
 
 const _: () = assert!(size_of::<Remembered>() == 16);
@@ -32,53 +34,84 @@ impl Remembered {
     }
 }
 
-impl Partition<'_> {
-    fn history_bucket(&self, page: PageId) -> usize {
-        bucket_of(page.0, self.table.len())
+/// The next entry of the ring to overwrite.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(transparent)]
+struct Next(u32);
+
+pub(super) const NEXT: SectionPlan = SectionPlan::one::<Next>("history ring");
+pub(super) const DEPARTED: SectionPlan = SectionPlan::many::<Remembered>("history", |config| config.history);
+pub(super) const BUCKETS: SectionPlan = SectionPlan::many::<u32>("history buckets", |config| config.history);
+
+/// What is remembered. Of no entries: nothing.
+pub(super) struct History<'r> {
+    next: &'r mut Next,
+    departed: &'r mut [Remembered],
+    /// First of each chain; as many as entries.
+    buckets: &'r mut [u32],
+}
+
+impl<'r> Memory<'r> for History<'r> {
+    const SECTIONS: &'static [SectionPlan] = &[NEXT, DEPARTED, BUCKETS];
+
+    #[inline(always)]
+    fn attach(carver: &mut Carver<'r, '_>) -> Option<Self> {
+        let next = carver.take_one()?;
+        Some(Self { next, departed: carver.take(&DEPARTED)?, buckets: carver.take(&BUCKETS)? })
+    }
+
+    fn format(&mut self, _config: &Config) {
+        self.buckets.fill(NIL);
+    }
+}
+
+impl History<'_> {
+    fn bucket(&self, page: PageId) -> usize {
+        bucket_of(page.0, self.buckets.len())
     }
 
     /// `page` leaves; it was last referenced at `last`, which is not 0.
     pub(super) fn remember(&mut self, page: PageId, last: u32) {
-        if self.history.is_empty() {
+        if self.departed.is_empty() {
             return;
         }
-        let at = self.head.history_next;
-        self.head.history_next = if at + 1 == self.history.len() as u32 { 0 } else { at + 1 };
-        if self.history[at as usize].last != 0 {
-            self.forget_departed(at);
+        let at = self.next.0;
+        self.next.0 = if at + 1 == self.departed.len() as u32 { 0 } else { at + 1 };
+        if self.departed[at as usize].last != 0 {
+            self.forget(at);
         }
-        let bucket = self.history_bucket(page);
-        let next = std::mem::replace(&mut self.table[bucket], at);
+        let bucket = self.bucket(page);
+        let next = std::mem::replace(&mut self.buckets[bucket], at);
         let (page_low, page_high) = (page.0 as u32, (page.0 >> 32) as u32);
-        self.history[at as usize] = Remembered { page_low, page_high, last, next };
+        self.departed[at as usize] = Remembered { page_low, page_high, last, next };
     }
 
     /// Takes entry `at`, which is in use, out of its chain.
-    fn forget_departed(&mut self, at: u32) {
-        let Remembered { next, .. } = self.history[at as usize];
-        let bucket = self.history_bucket(self.history[at as usize].page());
-        let mut before = self.table[bucket];
+    fn forget(&mut self, at: u32) {
+        let Remembered { next, .. } = self.departed[at as usize];
+        let bucket = self.bucket(self.departed[at as usize].page());
+        let mut before = self.buckets[bucket];
         if before == at {
-            self.table[bucket] = next;
+            self.buckets[bucket] = next;
         } else {
-            while self.history[before as usize].next != at {
-                before = self.history[before as usize].next;
+            while self.departed[before as usize].next != at {
+                before = self.departed[before as usize].next;
             }
-            self.history[before as usize].next = next;
+            self.departed[before as usize].next = next;
         }
-        self.history[at as usize] = Remembered::UNUSED;
+        self.departed[at as usize] = Remembered::UNUSED;
     }
 
     /// Last reference of a page that left, if it is remembered; forgets it.
     pub(super) fn recall(&mut self, page: PageId) -> Option<u32> {
-        if self.history.is_empty() {
+        if self.departed.is_empty() {
             return None;
         }
-        let mut at = self.table[self.history_bucket(page)];
+        let mut at = self.buckets[self.bucket(page)];
         while at != NIL {
-            let entry = self.history[at as usize];
+            let entry = self.departed[at as usize];
             if entry.page() == page {
-                self.forget_departed(at);
+                self.forget(at);
                 return Some(entry.last);
             }
             at = entry.next;
@@ -87,24 +120,24 @@ impl Partition<'_> {
     }
 
     /// Every remembered page is in the chain of its bucket, and nothing else is.
-    pub(super) fn check_history(&self) -> Result<(), Violation> {
-        let next = self.head.history_next as usize;
-        same(|| "next history entry", true, next < self.history.len().max(1))?;
+    pub(super) fn check(&self) -> Result<(), Violation> {
+        let next = self.next.0 as usize;
+        same(|| "next history entry", true, next < self.departed.len().max(1))?;
         let mut chained = 0;
-        for (bucket, first) in self.table.iter().enumerate() {
+        for (bucket, first) in self.buckets.iter().enumerate() {
             let mut at = *first;
             while at != NIL {
-                let Some(entry) = self.history.get(at as usize) else {
+                let Some(entry) = self.departed.get(at as usize) else {
                     return same(|| "an entry of the history", "below the last", "beyond");
                 };
                 chained += 1;
-                same(|| "chains of the history end", true, chained <= self.history.len())?;
+                same(|| "chains of the history end", true, chained <= self.departed.len())?;
                 same(|| format!("history entry {at} is in use"), true, entry.last != 0)?;
-                same(|| format!("bucket of history entry {at}"), self.history_bucket(entry.page()), bucket)?;
+                same(|| format!("bucket of history entry {at}"), self.bucket(entry.page()), bucket)?;
                 at = entry.next;
             }
         }
-        let used = self.history.iter().filter(|entry| entry.last != 0).count();
+        let used = self.departed.iter().filter(|entry| entry.last != 0).count();
         same(|| "history entries in the index", used, chained)
     }
 }

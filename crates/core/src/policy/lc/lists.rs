@@ -5,67 +5,130 @@
 //!
 //! Invariant: every valid slot is in exactly one list.
 
+use super::Lc;
+use crate::check::{Violation, same};
+use crate::policy::Keeps;
 use crate::region::Partition;
 use crate::slot::NIL;
+use std::ops::Range;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Intervals of the last-but-one reference.
-const INTERVALS: usize = 1024;
+const INTERVALS: u32 = 1024;
 /// List of the pages referenced once.
-pub(crate) const ONCE: u32 = 0;
+const ONCE: u32 = 0;
 /// List of the pages whose last-but-one reference is older than all intervals.
 const ANCIENT: u32 = 1;
 /// Lists of one partition.
-pub(crate) const LISTS: usize = INTERVALS + 2;
+pub(super) const LISTS: u32 = INTERVALS + 2;
+
+/// LRU-2's clock, and which intervals have a list of their own.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct Intervals {
+    /// The present: one tick a reference.
+    clock: u32,
+    /// References in one interval.
+    length: u32,
+    /// The oldest interval that has a list of its own.
+    oldest: u32,
+    /// The present interval.
+    newest: u32,
+    /// The time at which the next interval begins.
+    end: u32,
+}
+
+/// The list of `interval`, if it has one.
+fn list_of(interval: u32) -> u32 {
+    2 + interval % INTERVALS
+}
+
+/// References in one interval of a cache of `slots` slots.
+fn length_for(slots: u32) -> u32 {
+    (slots / (INTERVALS / 4)).max(1)
+}
+
+impl Intervals {
+    /// The first interval of a cache of `slots` slots.
+    pub(super) fn begin(&mut self, slots: u32) {
+        self.length = length_for(slots);
+        self.end = self.length;
+    }
+
+    /// Counts a reference. True if it begins an interval.
+    #[inline]
+    fn tick(&mut self) -> bool {
+        self.clock = self.clock.wrapping_add(1);
+        self.clock == 0 || self.clock == self.end
+    }
+
+    /// Begins an interval, and names the lists whose pages are ancient from now on. When the clock begins anew, after 2³²
+    /// references, all are.
+    fn begin_next(&mut self) -> Range<u32> {
+        if self.clock == 0 {
+            self.clock = 1;
+            self.newest = 1 / self.length;
+            self.oldest = self.newest;
+            self.end = self.length * (self.newest + 1);
+            return 2..LISTS;
+        }
+        self.newest += 1;
+        self.end = self.end.wrapping_add(self.length);
+        if self.newest - self.oldest < INTERVALS {
+            return 0..0;
+        }
+        let list = list_of(self.oldest);
+        self.oldest += 1;
+        list..list + 1
+    }
+
+    /// The list of a page with that last-but-one reference.
+    fn list_for(&self, penultimate: u32) -> u32 {
+        let interval = penultimate / self.length;
+        if (self.oldest..=self.newest).contains(&interval) { list_of(interval) } else { ANCIENT }
+    }
+
+    /// The lists from coldest to hottest.
+    fn cold_to_hot(&self) -> impl Iterator<Item = u32> + use<> {
+        [ONCE, ANCIENT].into_iter().chain((self.oldest..=self.newest).map(list_of))
+    }
+
+    /// What the intervals are counted with.
+    pub(super) fn check(&self, slots: u32) -> Result<(), Violation> {
+        same(|| "references in an interval", length_for(slots), self.length)
+    }
+}
 
 impl Partition<'_> {
-    pub(super) fn init_intervals(&mut self) {
-        self.head.interval_end = self.interval();
+    fn intervals(&self) -> &Intervals {
+        Lc::of(&self.kept).intervals
     }
 
-    /// References in one interval.
-    fn interval(&self) -> u32 {
-        (self.head.slots / (INTERVALS as u32 / 4)).max(1)
-    }
-
-    /// Counts a reference and returns its time, 1 or more. When the clock begins anew, after 2³² references, everything
-    /// known is ancient.
-    pub(super) fn tick(&mut self) -> u32 {
-        self.head.clock = self.head.clock.wrapping_add(1);
-        if self.head.clock == 0 {
-            for list in 2..LISTS as u32 {
-                self.splice(list, ANCIENT);
-            }
-            self.head.clock = 1;
-            self.head.interval_newest = 1 / self.interval();
-            self.head.interval_oldest = self.head.interval_newest;
-            self.head.interval_end = self.interval() * (self.head.interval_newest + 1);
-        } else if self.head.clock == self.head.interval_end {
-            self.head.interval_newest += 1;
-            self.head.interval_end = self.head.interval_end.wrapping_add(self.interval());
-            if self.head.interval_newest - self.head.interval_oldest == INTERVALS as u32 {
-                self.splice(2 + self.head.interval_oldest % INTERVALS as u32, ANCIENT);
-                self.head.interval_oldest += 1;
-            }
+    /// Counts a reference to a page whose reference before is given, if it is known. Returns the present time, 1 or more, and
+    /// the list of the page.
+    #[inline]
+    pub(super) fn refer(&mut self, before: Option<u32>) -> (u32, u32) {
+        if Lc::of_mut(&mut self.kept).intervals.tick() {
+            self.begin_interval();
         }
-        self.head.clock
+        let intervals = self.intervals();
+        (intervals.clock, before.map_or(ONCE, |before| intervals.list_for(before)))
+    }
+
+    #[cold]
+    fn begin_interval(&mut self) {
+        let ancient = Lc::of_mut(&mut self.kept).intervals.begin_next();
+        ancient.for_each(|list| self.splice(list, ANCIENT));
     }
 
     /// The list of a page with that last-but-one reference.
     pub(super) fn list_for(&self, penultimate: u32) -> u32 {
-        let interval = penultimate / self.interval();
-        let known = self.head.interval_oldest..=self.head.interval_newest;
-        if known.contains(&interval) { 2 + interval % INTERVALS as u32 } else { ANCIENT }
-    }
-
-    /// The lists from coldest to hottest.
-    fn lists_cold_to_hot(&self) -> impl Iterator<Item = u32> + use<> {
-        let intervals = self.head.interval_oldest..=self.head.interval_newest;
-        [ONCE, ANCIENT].into_iter().chain(intervals.map(|interval| 2 + interval % INTERVALS as u32))
+        self.intervals().list_for(penultimate)
     }
 
     /// The coldest slot for which `wanted` holds, at or after `from` if that is a slot.
     pub(super) fn coldest(&self, from: u32, wanted: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut lists = self.lists_cold_to_hot();
+        let mut lists = self.intervals().cold_to_hot();
         if from != NIL {
             let mut at = from;
             while at < self.head.slots {
@@ -116,13 +179,12 @@ mod tests {
         let config = Config { group_pages: 4, staging_groups: 2, history: 100, ..sizes };
         let mut region = vec![0u64; region_bytes(&config) / 8];
         let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
-        let interval = partition.interval();
+        let interval = partition.intervals().length;
         // As if 2³² − 3000 references had gone by.
         let now = u32::MAX - 3000;
-        partition.head.clock = now;
-        partition.head.interval_newest = now / interval;
-        partition.head.interval_oldest = now / interval;
-        partition.head.interval_end = (now / interval + 1) * interval;
+        let (newest, end) = (now / interval, (now / interval + 1) * interval);
+        *Lc::of_mut(&mut partition.kept).intervals =
+            Intervals { clock: now, length: interval, oldest: newest, newest, end };
         for round in 0..8000u32 {
             let page = (round * round) % 700;
             if partition.fetch(PageId::new(1, page)) == Lookup::Absent {
@@ -132,7 +194,8 @@ mod tests {
                 partition.check().expect("no invariant is broken");
             }
         }
-        assert!(partition.head.clock < 6000, "the clock has begun anew: {}", partition.head.clock);
-        assert_eq!(partition.head.interval_newest, partition.head.clock / interval);
+        let Intervals { clock, newest, .. } = *partition.intervals();
+        assert!(clock < 6000, "the clock has begun anew: {clock}");
+        assert_eq!(newest, clock / interval);
     }
 }

@@ -1,0 +1,84 @@
+//! The sections of a region: how large each is to be, and how they are cut from it.
+
+use crate::config::Config;
+use crate::policy::Plain;
+use zerocopy::FromBytes;
+
+/// One line of `entresol inspect layout`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// What it is.
+    pub name: &'static str,
+    /// Entries of it.
+    pub entries: usize,
+    /// Bytes of an entry.
+    pub entry_bytes: usize,
+}
+
+/// How large a section is to be.
+#[derive(Clone, Copy)]
+pub(crate) struct SectionPlan {
+    pub name: &'static str,
+    pub entries: fn(&Config) -> u32,
+    pub entry_bytes: usize,
+}
+
+impl SectionPlan {
+    /// One `T`.
+    pub(crate) const fn one<T: Plain>(name: &'static str) -> Self {
+        Self { name, entries: |_| 1, entry_bytes: size_of::<T>() }
+    }
+
+    /// As many `T` as `entries` says.
+    pub(crate) const fn many<T: Plain>(name: &'static str, entries: fn(&Config) -> u32) -> Self {
+        Self { name, entries, entry_bytes: size_of::<T>() }
+    }
+
+    /// The section in a partition of that configuration.
+    pub(crate) fn section(&self, config: &Config) -> Section {
+        let Self { name, entries, entry_bytes } = *self;
+        Section { name, entries: entries(config) as usize, entry_bytes }
+    }
+
+    /// Its bytes in a partition of that configuration.
+    #[inline(always)]
+    pub(crate) fn bytes(&self, config: &Config) -> usize {
+        (self.entries)(config) as usize * self.entry_bytes
+    }
+}
+
+/// Cuts a region into its sections, from the front.
+pub(crate) struct Carver<'r, 'c> {
+    rest: &'r mut [u8],
+    config: &'c Config,
+}
+
+impl<'r, 'c> Carver<'r, 'c> {
+    /// Cuts `region`.
+    pub(crate) fn new(region: &'r mut [u8], config: &'c Config) -> Self {
+        Self { rest: region, config }
+    }
+
+    /// The next section, which was planned as `plan`. `None`: the region is too short.
+    #[inline(always)]
+    pub(crate) fn take<T: Plain>(&mut self, plan: &SectionPlan) -> Option<&'r mut [T]> {
+        let entries = plan.bytes(self.config) / size_of::<T>();
+        let (section, rest) =
+            <[T]>::mut_from_prefix_with_elems(std::mem::take(&mut self.rest), entries).ok()?;
+        self.rest = rest;
+        Some(section)
+    }
+
+    /// The next section, of one entry, which was planned as such. `None`: the region is too short.
+    #[inline(always)]
+    pub(crate) fn take_one<T: Plain>(&mut self) -> Option<&'r mut T> {
+        let (section, rest) = T::mut_from_prefix(std::mem::take(&mut self.rest)).ok()?;
+        self.rest = rest;
+        Some(section)
+    }
+
+    /// Whether nothing is left but what fills up the region's last 8 bytes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.len() < 8
+    }
+}
