@@ -1,10 +1,10 @@
 //! What a partition is made of. Everything is sized once, from this.
 
+use crate::placement::GROUPS_AHEAD_MIN;
 use crate::policy::{Placement, PolicyKind};
+use crate::sizes::{GROUP_PAGES_MAX, Sizes};
 use thiserror::Error;
-
-/// Most pages of a group.
-pub const GROUP_PAGES_MAX: usize = 128;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Sizes and knobs of one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +41,17 @@ impl Config {
         Self { policy, slots, group_pages, staging_groups: 4, dirty_permille_max, history, set_slots }
     }
 
-    /// Sets that the slots of a policy with sets are divided into: the last one is larger if they do not divide evenly.
-    pub(crate) const fn sets(&self) -> u32 {
-        if self.slots < self.set_slots { 1 } else { self.slots / self.set_slots }
+    /// What the parts are made from.
+    #[inline(always)]
+    pub(crate) const fn sizes(&self) -> Sizes {
+        let Self { slots, group_pages, staging_groups, .. } = *self;
+        let Self { dirty_permille_max, history, set_slots, .. } = *self;
+        Sizes { slots, group_pages, staging_groups, dirty_permille_max, history, set_slots }
     }
 
     /// Lists that the policy keeps.
     pub(crate) const fn lists(&self) -> u32 {
-        self.policy.facts().lists.count(self)
+        self.policy.facts().lists.count(&self.sizes())
     }
 
     /// Pages that staging holds.
@@ -59,7 +62,7 @@ impl Config {
     /// Fewest slots this configuration works with: in-flight dequeues and staging must never meet (see
     /// [`crate::placement`]).
     pub const fn slots_min(&self) -> u32 {
-        let groups = 2 * (crate::placement::log::GROUPS_AHEAD_MIN as u32 + 2);
+        let groups = 2 * (GROUPS_AHEAD_MIN as u32 + 2);
         self.group_pages.saturating_mul(groups).saturating_add(self.staging_pages().saturating_mul(2))
     }
 
@@ -89,6 +92,50 @@ impl Config {
             return Err(ConfigError::History { found: self.history, max: slots_max });
         }
         Ok(())
+    }
+}
+
+/// A configuration as it lies in a region. The words are those of [`Config`].
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct StoredConfig {
+    policy: u32,
+    slots: u32,
+    group_pages: u32,
+    staging_groups: u32,
+    dirty_permille_max: u32,
+    history: u32,
+    set_slots: u32,
+    /// Keeps it a multiple of 8 bytes long.
+    reserved: u32,
+}
+
+impl StoredConfig {
+    /// `config`, without what its policy has no use for.
+    pub(crate) fn of(config: &Config) -> Self {
+        let Config { slots, group_pages, staging_groups, dirty_permille_max, set_slots, .. } = *config;
+        let policy = config.policy as u32;
+        let history = if config.policy.facts().remembers { config.history } else { 0 };
+        Self {
+            policy,
+            slots,
+            group_pages,
+            staging_groups,
+            dirty_permille_max,
+            history,
+            set_slots,
+            reserved: 0,
+        }
+    }
+
+    /// What was stored.
+    ///
+    /// # Errors
+    /// It is of a policy that this version does not have.
+    pub(crate) fn read(&self) -> Result<Config, ConfigError> {
+        let Self { slots, group_pages, staging_groups, dirty_permille_max, history, set_slots, .. } = *self;
+        let policy = PolicyKind::from_code(self.policy).ok_or(ConfigError::Policy { found: self.policy })?;
+        Ok(Config { policy, slots, group_pages, staging_groups, dirty_permille_max, history, set_slots })
     }
 }
 

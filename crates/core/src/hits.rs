@@ -5,7 +5,7 @@
 //! Invariant: a slot in the batch holds the page that was fetched; the policy empties the batch before a slot changes hands
 //! and before it decides anything by its lists.
 
-use crate::region::Partition;
+use crate::violation::{Violation, same};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Fetches in a batch: enough for the memory to work on many at once, few enough that the batch is short.
@@ -17,41 +17,34 @@ const BATCH: usize = 64;
 pub(crate) struct Hits {
     slots: [u32; BATCH],
     count: u32,
-    /// Keeps the header a multiple of 8 bytes long.
-    reserved: u32,
 }
 
 impl Hits {
     pub(crate) fn slots(&self) -> &[u32] {
         &self.slots[..self.count as usize]
     }
-}
 
-impl Partition<'_> {
-    /// Notes a fetch of `slot`. True if the batch is full now.
-    #[inline]
-    pub(crate) fn defer_hit(&mut self, slot: u32) -> bool {
-        let hits = &mut self.head.hits;
-        hits.slots[hits.count as usize] = slot;
-        hits.count += 1;
-        hits.count as usize == BATCH
+    /// A batch that is full is emptied at once.
+    pub(crate) fn check(&self) -> Result<(), Violation> {
+        same(|| "the batch of fetches is not full", true, (self.count as usize) < BATCH)
     }
 
-    /// Empties the batch: does `each` with its slots, in order. `list_of` guesses the list that a slot goes to.
+    /// Notes a fetch of `slot`. True if the batch is full now.
     #[inline]
-    pub(crate) fn catch_up_with(
-        &mut self,
-        list_of: impl Fn(&Self, u32) -> u32,
-        mut each: impl FnMut(&mut Self, u32),
-    ) {
-        if self.head.hits.count == 0 {
-            return;
+    pub(crate) fn defer(&mut self, slot: u32) -> bool {
+        self.slots[self.count as usize] = slot;
+        self.count += 1;
+        self.count as usize == BATCH
+    }
+
+    /// Empties the batch. `None`: it is empty.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Hits> {
+        if self.count == 0 {
+            return None;
         }
-        let batch = self.head.hits;
-        self.head.hits.count = 0;
-        self.touch_nodes(batch.slots(), list_of);
-        for slot in batch.slots() {
-            each(self, *slot);
-        }
+        let batch = *self;
+        self.count = 0;
+        Some(batch)
     }
 }

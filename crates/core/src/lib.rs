@@ -6,33 +6,40 @@
 
 mod check;
 mod config;
+mod contents;
+mod directory;
 mod fragments;
+mod hash;
 mod hits;
 mod id;
-mod index;
 mod job;
 mod lists;
-mod machine;
 mod mode;
 pub mod mutant;
+mod pages;
+mod partition;
 pub mod placement;
 mod policy;
 mod region;
 mod restore;
 mod sections;
+mod sets;
+mod sizes;
 mod slot;
 mod staging;
+mod violation;
 
-pub use check::Violation;
-pub use config::{Config, ConfigError, GROUP_PAGES_MAX};
+pub use config::{Config, ConfigError};
 pub use fragments::{
     FRAGMENT_BYTES, FRAGMENT_PAGES_MAX, FlashCopy, FragmentConfig, FragmentConfigError, FragmentId,
     FragmentOccupancy, Fragments, Population, WritePath, fragment_region_bytes, fragment_sections,
 };
 pub use id::{Lsn, PageId, Position, SlotId};
 pub use job::{Admission, Fate, FrameId, Generation, Job, JobPage, JobPages, Lookup, Taken, Ticket};
-pub use machine::{Occupancy, SlotView, Unsaved};
 pub use mode::Mode;
+pub use partition::{Occupancy, Partition, SlotView, Unsaved};
 pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};
-pub use region::{Partition, bytes_per_slot, region_bytes, sections};
+pub use region::{bytes_per_slot, region_bytes, sections};
 pub use sections::Section;
+pub use sizes::GROUP_PAGES_MAX;
+pub use violation::Violation;

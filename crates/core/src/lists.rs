@@ -1,40 +1,60 @@
 //! Doubly linked lists of slots, by index: the one mechanism of all policies that order slots. Lists are circles through
 //! their heads, which are nodes behind the slots'. A node is [`node_words`] words: two 28-bit links with half of the low
-//! byte of the generation in the upper bits of each, and the [`Policy::Note`].
+//! byte of the generation in the upper bits of each, and the policy's note.
 //!
-//! Invariant: a node is in at most one list; the links of a list's neighbours agree.
+//! Invariants: a node is in at most one list; the links of a list's neighbours agree; the cursor stands at a slot that is in
+//! a list, or nowhere.
 
-use crate::policy::{Placement, Policy};
-use crate::region::Partition;
+use crate::sections::{Carver, Plain, SectionPlan};
 use crate::slot::NIL;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 /// Words of a node's links.
 const LINK_WORDS: usize = 2;
 
-/// Words of a node of policy `P`.
-pub(crate) const fn node_words<P: Policy>() -> usize {
-    const { assert!(size_of::<P::Note>().is_multiple_of(4) && align_of::<P::Note>() <= 4) }
-    match P::FACTS.placement {
-        Placement::Log => 0,
-        Placement::Slots => LINK_WORDS + size_of::<P::Note>() / 4,
-    }
+/// Words of a node with a note of type `N`.
+pub(crate) const fn node_words<N: Plain>() -> usize {
+    const { assert!(size_of::<N>().is_multiple_of(4) && align_of::<N>() <= 4) }
+    LINK_WORDS + size_of::<N>() / 4
 }
 
-impl Partition<'_> {
+/// The lists of a policy; a log keeps none.
+pub(crate) struct SlotLists<'r> {
+    /// Slots on flash; the nodes from here on are heads of lists.
+    slots: u32,
+    /// Words of a node.
+    node_words: usize,
+    nodes: &'r mut [u32],
+    /// Where the cleaner goes on; [`NIL`]: at the beginning.
+    pub cursor: &'r mut u32,
+}
+
+impl<'r> SlotLists<'r> {
+    /// Takes the nodes, which were planned as `plan`. `None`: the region is too short.
+    #[inline(always)]
+    pub(crate) fn attach(
+        cursor: &'r mut u32,
+        plan: &SectionPlan,
+        carver: &mut Carver<'r, '_>,
+    ) -> Option<Self> {
+        let (slots, node_words) = (carver.sizes().slots, plan.entry_bytes / size_of::<u32>());
+        Some(Self { slots, node_words, nodes: carver.take(plan)?, cursor })
+    }
+
     /// The node of the head of `list`.
-    pub(crate) fn list_node(&self, list: u32) -> u32 {
-        self.head.slots + list
+    pub(crate) fn head(&self, list: u32) -> u32 {
+        self.slots + list
     }
 
     /// Makes all `lists` lists empty.
-    pub(crate) fn init_lists(&mut self, lists: u32) {
+    pub(crate) fn format(&mut self, lists: u32) {
+        *self.cursor = NIL;
         for list in 0..lists {
-            self.init_list(self.list_node(list));
+            self.make_empty(self.head(list));
         }
     }
 
-    fn init_list(&mut self, node: u32) {
+    fn make_empty(&mut self, node: u32) {
         self.set_prev(node, node);
         self.set_next(node, node);
     }
@@ -65,23 +85,23 @@ impl Partition<'_> {
         self.word(node, 1) & NIL
     }
 
-    /// What policy `P`, the partition's, notes of `slot`.
-    pub(crate) fn note<P: Policy>(&self, slot: u32) -> P::Note {
-        let at = slot as usize * node_words::<P>() + LINK_WORDS;
-        let words = &self.nodes[at..][..node_words::<P>() - LINK_WORDS];
-        P::Note::read_from_bytes(words.as_bytes()).expect("a node has room for the note")
+    /// The note of `slot`, of the type that the nodes were planned with.
+    pub(crate) fn note<N: Plain>(&self, slot: u32) -> N {
+        let at = slot as usize * node_words::<N>() + LINK_WORDS;
+        let words = &self.nodes[at..][..node_words::<N>() - LINK_WORDS];
+        N::read_from_bytes(words.as_bytes()).expect("a node has room for the note")
     }
 
-    /// Changes what policy `P`, the partition's, notes of `slot`.
-    pub(crate) fn set_note<P: Policy>(&mut self, slot: u32, note: P::Note) {
-        let at = slot as usize * node_words::<P>() + LINK_WORDS;
-        let words = &mut self.nodes[at..][..node_words::<P>() - LINK_WORDS];
+    /// Changes the note of `slot`, of the type that the nodes were planned with.
+    pub(crate) fn set_note<N: Plain>(&mut self, slot: u32, note: N) {
+        let at = slot as usize * node_words::<N>() + LINK_WORDS;
+        let words = &mut self.nodes[at..][..node_words::<N>() - LINK_WORDS];
         note.write_to(words.as_mut_bytes()).expect("a node has room for the note");
     }
 
     /// Appends `slot` to `list`.
     pub(crate) fn push_back(&mut self, list: u32, slot: u32) {
-        let node = self.list_node(list);
+        let node = self.head(list);
         let last = self.prev_of(node);
         self.set_prev(slot, last);
         self.set_next(slot, node);
@@ -92,8 +112,8 @@ impl Partition<'_> {
     /// Takes `slot` out of the list it is in.
     pub(crate) fn take_out(&mut self, slot: u32) {
         let (prev, next) = (self.prev_of(slot), self.next_of(slot));
-        if self.head.clean_cursor == slot {
-            self.head.clean_cursor = if next < self.head.slots { next } else { NIL };
+        if *self.cursor == slot {
+            *self.cursor = self.slot(next).unwrap_or(NIL);
         }
         self.set_next(prev, next);
         self.set_prev(next, prev);
@@ -108,10 +128,10 @@ impl Partition<'_> {
     /// Brings the nodes that moving `slots` will change into the processor's cache: the nodes and their neighbours, and the
     /// ends of the lists that `list_of` expects them to go to. They lie anywhere in memory; read one after the other while
     /// the lists are changed, each would be waited for.
-    pub(crate) fn touch_nodes(&self, slots: &[u32], list_of: impl Fn(&Self, u32) -> u32) {
+    pub(crate) fn touch(&self, slots: &[u32], list_of: impl Fn(u32) -> u32) {
         let own = slots.iter().fold(0, |sum, slot| sum ^ self.word(*slot, 0));
         let others = slots.iter().fold(0, |sum, slot| {
-            let tail = self.prev_of(self.list_node(list_of(self, *slot)));
+            let tail = self.prev_of(self.head(list_of(*slot)));
             sum ^ self.word(self.prev_of(*slot), 1) ^ self.word(self.next_of(*slot), 0) ^ self.word(tail, 1)
         });
         // Otherwise the compiler leaves the reading out.
@@ -120,7 +140,7 @@ impl Partition<'_> {
 
     /// Appends all of list `from` to list `to`.
     pub(crate) fn splice(&mut self, from: u32, to: u32) {
-        let (from, to) = (self.list_node(from), self.list_node(to));
+        let (from, to) = (self.head(from), self.head(to));
         let (first, last) = (self.next_of(from), self.prev_of(from));
         if first == from {
             return;
@@ -130,21 +150,25 @@ impl Partition<'_> {
         self.set_prev(first, tail);
         self.set_next(last, to);
         self.set_prev(to, last);
-        self.init_list(from);
+        self.make_empty(from);
+    }
+
+    /// The slot of `node`; `None`: it is the head of a list.
+    pub(crate) fn slot(&self, node: u32) -> Option<u32> {
+        (node < self.slots).then_some(node)
     }
 
     /// The first slot of `list`, if it has any.
     pub(crate) fn first_of(&self, list: u32) -> Option<u32> {
-        let first = self.next_of(self.list_node(list));
-        (first < self.head.slots).then_some(first)
+        self.slot(self.next_of(self.head(list)))
     }
 
     /// The first slot of `list` for which `wanted` holds.
-    pub(crate) fn first_where(&self, list: u32, wanted: impl Fn(&Self, u32) -> bool) -> Option<u32> {
-        let node = self.list_node(list);
+    pub(crate) fn first_where(&self, list: u32, wanted: impl Fn(u32) -> bool) -> Option<u32> {
+        let node = self.head(list);
         let mut at = self.next_of(node);
         while at != node {
-            if wanted(self, at) {
+            if wanted(at) {
                 return Some(at);
             }
             at = self.next_of(at);

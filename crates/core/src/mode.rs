@@ -1,8 +1,6 @@
 //! What the driver does with the write of a dirty page. Which modes a policy cannot run in is one of its facts
 //! ([`crate::Facts::refuses`]).
 
-use crate::policy::PolicyKind;
-
 /// What a write of a dirty page does (DESIGN §4). The numbers are those in a superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
@@ -40,15 +38,5 @@ impl Mode {
     /// The mode with that number in a superblock.
     pub fn from_code(code: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| *mode as u32 == code)
-    }
-
-    /// Why `policy` cannot run in this mode, if it cannot: the end of a sentence that begins with the policy.
-    pub const fn refused_by(self, policy: PolicyKind) -> Option<&'static str> {
-        policy.facts().refusal(self)
-    }
-
-    /// The mode that the papers run `policy` in.
-    pub const fn usual(policy: PolicyKind) -> Self {
-        if policy.write_back() { Mode::WriteBack } else { Mode::WriteThrough }
     }
 }

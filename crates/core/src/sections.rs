@@ -1,8 +1,11 @@
 //! The sections of a region: how large each is to be, and how they are cut from it.
 
-use crate::config::Config;
-use crate::policy::Plain;
-use zerocopy::FromBytes;
+use crate::sizes::Sizes;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Plain words, for which all bits are a value. What lies in the region is made of these.
+pub(crate) trait Plain: FromBytes + IntoBytes + KnownLayout + Immutable {}
+impl<T: FromBytes + IntoBytes + KnownLayout + Immutable> Plain for T {}
 
 /// One line of `entresol inspect layout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +22,7 @@ pub struct Section {
 #[derive(Clone, Copy)]
 pub(crate) struct SectionPlan {
     pub name: &'static str,
-    pub entries: fn(&Config) -> u32,
+    pub entries: fn(&Sizes) -> u32,
     pub entry_bytes: usize,
 }
 
@@ -30,39 +33,45 @@ impl SectionPlan {
     }
 
     /// As many `T` as `entries` says.
-    pub(crate) const fn many<T: Plain>(name: &'static str, entries: fn(&Config) -> u32) -> Self {
+    pub(crate) const fn many<T: Plain>(name: &'static str, entries: fn(&Sizes) -> u32) -> Self {
         Self { name, entries, entry_bytes: size_of::<T>() }
     }
 
-    /// The section in a partition of that configuration.
-    pub(crate) fn section(&self, config: &Config) -> Section {
+    /// The section in a partition of those sizes.
+    pub(crate) fn section(&self, sizes: &Sizes) -> Section {
         let Self { name, entries, entry_bytes } = *self;
-        Section { name, entries: entries(config) as usize, entry_bytes }
+        Section { name, entries: entries(sizes) as usize, entry_bytes }
     }
 
-    /// Its bytes in a partition of that configuration.
+    /// Its bytes in a partition of those sizes.
     #[inline(always)]
-    pub(crate) fn bytes(&self, config: &Config) -> usize {
-        (self.entries)(config) as usize * self.entry_bytes
+    pub(crate) fn bytes(&self, sizes: &Sizes) -> usize {
+        (self.entries)(sizes) as usize * self.entry_bytes
     }
 }
 
 /// Cuts a region into its sections, from the front.
 pub(crate) struct Carver<'r, 'c> {
     rest: &'r mut [u8],
-    config: &'c Config,
+    sizes: &'c Sizes,
 }
 
 impl<'r, 'c> Carver<'r, 'c> {
     /// Cuts `region`.
-    pub(crate) fn new(region: &'r mut [u8], config: &'c Config) -> Self {
-        Self { rest: region, config }
+    pub(crate) fn new(region: &'r mut [u8], sizes: &'c Sizes) -> Self {
+        Self { rest: region, sizes }
+    }
+
+    /// What the sections are sized from.
+    #[inline(always)]
+    pub(crate) fn sizes(&self) -> &'c Sizes {
+        self.sizes
     }
 
     /// The next section, which was planned as `plan`. `None`: the region is too short.
     #[inline(always)]
     pub(crate) fn take<T: Plain>(&mut self, plan: &SectionPlan) -> Option<&'r mut [T]> {
-        let entries = plan.bytes(self.config) / size_of::<T>();
+        let entries = plan.bytes(self.sizes) / size_of::<T>();
         let (section, rest) =
             <[T]>::mut_from_prefix_with_elems(std::mem::take(&mut self.rest), entries).ok()?;
         self.rest = rest;

@@ -56,6 +56,10 @@ impl Slot {
     pub(crate) fn has(&self, flag: u32) -> bool {
         self.link & flag != 0
     }
+    /// Those of `flags` that it has.
+    pub(crate) fn flags(&self, flags: u32) -> u32 {
+        self.link & flags
+    }
     pub(crate) fn raise(&mut self, flags: u32) {
         self.link |= flags;
     }

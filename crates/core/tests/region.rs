@@ -3,7 +3,8 @@
 mod harness;
 
 use entresol_core::{
-    Config, ConfigError, Partition, Placement, PolicyKind, SlotId, bytes_per_slot, region_bytes, sections,
+    Config, ConfigError, Partition, Placement, PolicyKind, Section, SlotId, bytes_per_slot, region_bytes,
+    sections,
 };
 use harness::{Choices, World, small};
 use proptest::prelude::*;
@@ -146,13 +147,14 @@ fn damage_is_noticed() {
             (0..config.slots).map(|slot| partition.slot(SlotId(slot)).is_some()).collect()
         };
         let sections: Vec<_> = sections(&config).collect();
-        let begin: usize = sections[..3].iter().map(|s| s.entries * s.entry_bytes).sum();
-        let length =
-            sections[3].entries * sections[3].entry_bytes + sections[4].entries * sections[4].entry_bytes;
+        let slots = sections.iter().position(|section| section.name == "slots").expect("a directory");
+        let bytes = |sections: &[Section]| sections.iter().map(|s| s.entries * s.entry_bytes).sum::<usize>();
+        // The slots, and the index after them.
+        let (begin, length) = (bytes(&sections[..slots]), bytes(&sections[slots..slots + 2]));
         let (mut noticed, mut flipped) = (0, 0);
         for at in (begin..begin + length).step_by(5) {
             // Nobody looks at what a free slot once held.
-            if used.get((at - begin) / sections[3].entry_bytes) == Some(&false) {
+            if used.get((at - begin) / sections[slots].entry_bytes) == Some(&false) {
                 continue;
             }
             let mut damaged = region.clone();

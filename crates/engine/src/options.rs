@@ -61,7 +61,7 @@ impl TierOptions {
             segment_entries: 64_000,
             dirty_permille_max: config.dirty_permille_max,
             history: config.history,
-            mode: Mode::usual(policy),
+            mode: policy.usual_mode(),
             write_workers,
             background_workers,
             overwrite: false,
@@ -145,7 +145,7 @@ impl TierOptions {
     /// Says whether the policy allows the mode.
     fn validate_mode(&self) -> Result<(), TierError> {
         let (policy, mode) = (self.policy, self.mode);
-        let Some(why_not) = mode.refused_by(policy) else { return Ok(()) };
+        let Some(why_not) = policy.refusal(mode) else { return Ok(()) };
         Err(TierError::Config(format!(
             "mode {} is not possible: policy {} {why_not}",
             mode.name(),

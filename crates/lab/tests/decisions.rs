@@ -222,7 +222,7 @@ fn through_the_engine(
 fn the_engine_decides_as_the_replay() {
     let trace = trace();
     for policy in PolicyKind::ALL {
-        for mode in Mode::ALL.into_iter().filter(|mode| mode.refused_by(policy).is_none()) {
+        for mode in Mode::ALL.into_iter().filter(|mode| policy.refusal(*mode).is_none()) {
             let ours = replayed(&trace, Middle::Policy(policy), mode);
             let engine = through_slots(&trace, policy, mode);
             let name = format!("{} {}", policy.name(), mode.name());
@@ -244,7 +244,7 @@ fn the_engine_decides_as_the_replay() {
             );
             assert_eq!(ours.decision_hash, format!("{:016x}", engine.decision_hash), "{name}");
             let turned = ours.flash_writes > 2 * u64::from(SLOTS);
-            assert!(turned || mode != Mode::usual(policy), "{name}: the cache was turned over");
+            assert!(turned || mode != policy.usual_mode(), "{name}: the cache was turned over");
         }
     }
 }

@@ -48,7 +48,7 @@ fn config(trace: &Trace, middle: Middle, dram_pages: u32, flash_pages: u32) -> R
     RunConfig {
         middle,
         mode: match middle {
-            Middle::Policy(policy) => Mode::usual(policy),
+            Middle::Policy(policy) => policy.usual_mode(),
             _ => Mode::WriteBack,
         },
         replacement: Replacement::Lru,

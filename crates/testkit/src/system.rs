@@ -64,7 +64,7 @@ impl System {
     pub fn tier_options(self, groups: u32) -> Option<TierOptions> {
         let (policy, mode) = match self {
             System::DiskOnly | System::Fragments => return None,
-            System::Cached(policy) => (policy, Mode::usual(policy)),
+            System::Cached(policy) => (policy, policy.usual_mode()),
             System::WriteThrough(policy) => (policy, Mode::WriteThrough),
         };
         let of_groups = |groups: u32| {

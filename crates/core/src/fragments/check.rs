@@ -1,7 +1,7 @@
 //! The invariants of a cache of fragments, asserted after every step by its tests.
 
 use super::region::{FREE, FragmentId, Fragments, MAPPED, NONE, POPULATING, RECENT, UNMAPPED};
-use crate::check::{Violation, same};
+use crate::violation::{Violation, same};
 
 impl Fragments<'_> {
     /// Verifies every invariant. Takes time proportional to the size of the region.

@@ -10,9 +10,9 @@
 //! The circle is a list whose front is the hand: a page that the hand passes moves to the back. Pages that something is
 //! being done with are passed over and keep flag and place. Population, modes and deviations as with [`super::lru`].
 
-use super::{Directory, Facts, Lists, ONLY_LIST, Offer, OneList, Placement, STARTS_EMPTY, Verdict};
+use super::{Directory, Facts, Lists, ONLY_LIST, Offer, OneList, Placement, STARTS_EMPTY, Verdict, shared};
 use crate::mode::Mode;
-use crate::region::Partition;
+use crate::pages::Pages;
 use crate::slot::REFERENCED;
 
 /// Second-chance FIFO, in place.
@@ -34,29 +34,29 @@ impl OneList for Clock {
         remembers: false,
     };
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        partition.on_entry_and_changed(offer)
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        shared::on_entry_and_changed(pages, offer)
     }
 
-    fn used(partition: &mut Partition<'_>, slot: u32) {
-        partition.slots[slot as usize].raise(REFERENCED);
+    fn used(pages: &mut Pages<'_>, slot: u32) {
+        pages.directory.entry_mut(slot).raise(REFERENCED);
     }
 
-    fn victim(partition: &mut Partition<'_>) -> Option<u32> {
-        let node = partition.list_node(ONLY_LIST);
-        let mut at = partition.next_of(node);
+    fn victim(pages: &mut Pages<'_>) -> Option<u32> {
+        let node = pages.lists.head(ONLY_LIST);
+        let mut at = pages.lists.next_of(node);
         // Ends: a page that is passed comes again without its flag.
         while at != node {
-            if !partition.is_idle(at) {
-                at = partition.next_of(at);
+            if !pages.directory.is_idle(at) {
+                at = pages.lists.next_of(at);
                 continue;
             }
-            if !partition.slots[at as usize].has(REFERENCED) {
+            if !pages.directory.entry(at).has(REFERENCED) {
                 return Some(at);
             }
-            partition.slots[at as usize].lower(REFERENCED);
-            let next = partition.next_of(at);
-            partition.move_to_back(ONLY_LIST, at);
+            pages.directory.entry_mut(at).lower(REFERENCED);
+            let next = pages.lists.next_of(at);
+            pages.lists.move_to_back(ONLY_LIST, at);
             if next != node {
                 at = next;
             }

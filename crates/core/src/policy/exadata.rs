@@ -14,9 +14,9 @@
 //! The paper does not say whether writing over a copy counts as a use; here it does. The directory does not survive, as the
 //! paper says of none but TAC and FaCE. Victims are emptied ahead of demand, see [`super::lru`].
 
-use super::{CLEAN_ONLY, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict};
+use super::{CLEAN_ONLY, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict, shared};
 use crate::mode::Mode;
-use crate::region::Partition;
+use crate::pages::Pages;
 
 /// On entry, clean, LRU.
 pub(crate) struct Exadata;
@@ -37,7 +37,7 @@ impl OneList for Exadata {
         remembers: false,
     };
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        partition.on_entry_and_clean(offer)
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        shared::on_entry_and_clean(pages, offer)
     }
 }

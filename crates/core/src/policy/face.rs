@@ -17,7 +17,7 @@
 use super::{Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy, Verdict};
 use crate::job::Fate;
 use crate::mode::Mode;
-use crate::region::Partition;
+use crate::pages::Pages;
 use crate::slot::{DIRTY, REFERENCED};
 
 /// A version in the middle of the log stays until it is dequeued.
@@ -31,13 +31,13 @@ pub(crate) struct FaceGr;
 pub(crate) struct FaceGsc;
 
 /// FaCE algorithm 1: conditional and unconditional enqueue.
-fn enqueue(partition: &Partition<'_>, offer: &Offer) -> Verdict {
+fn enqueue(pages: &Pages<'_>, offer: &Offer) -> Verdict {
     let changed = offer.fdirty && !crate::mutant!("newer-version-not-enqueued");
-    Verdict::enter_if(changed || partition.find(offer.page).is_none())
+    Verdict::enter_if(changed || pages.directory.find(offer.page).is_none())
 }
 
-fn refer(partition: &mut Partition<'_>, entry: u32) {
-    partition.slots[entry as usize].raise(REFERENCED);
+fn refer(pages: &mut Pages<'_>, entry: u32) {
+    pages.directory.entry_mut(entry).raise(REFERENCED);
 }
 
 impl Policy for Face {
@@ -58,11 +58,11 @@ impl Policy for Face {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        enqueue(partition, offer)
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        enqueue(pages, offer)
     }
-    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
-        refer(partition, entry);
+    fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
+        refer(pages, entry);
     }
 }
 
@@ -84,11 +84,11 @@ impl Policy for FaceGr {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        enqueue(partition, offer)
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        enqueue(pages, offer)
     }
-    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
-        refer(partition, entry);
+    fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
+        refer(pages, entry);
     }
 }
 
@@ -110,16 +110,16 @@ impl Policy for FaceGsc {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        enqueue(partition, offer)
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        enqueue(pages, offer)
     }
-    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
-        refer(partition, entry);
+    fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
+        refer(pages, entry);
     }
-    fn fate(partition: &Partition<'_>, slot: u32) -> Fate {
-        if partition.slots[slot as usize].has(REFERENCED) {
+    fn fate(pages: &Pages<'_>, slot: u32) -> Fate {
+        if pages.directory.entry(slot).has(REFERENCED) {
             Fate::SecondChance
-        } else if partition.slots[slot as usize].has(DIRTY) {
+        } else if pages.directory.entry(slot).has(DIRTY) {
             Fate::Destage
         } else {
             Fate::Drop

@@ -1,8 +1,8 @@
 //! What is fixed about a policy, as one constant in the policy's file. No field has a default, so the compiler asks for each
 //! of them. [`Facts::agree`] is asserted when the crate is compiled, for every row of the table of policies.
 
-use crate::config::Config;
 use crate::mode::Mode;
+use crate::sizes::Sizes;
 
 /// How pages are placed on flash (DESIGN §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +38,12 @@ pub enum Lists {
 }
 
 impl Lists {
-    /// How many they are in a partition of that configuration.
-    pub(crate) const fn count(self, config: &Config) -> u32 {
+    /// How many they are in a partition of those sizes.
+    pub(crate) const fn count(self, sizes: &Sizes) -> u32 {
         match self {
             Lists::None => 0,
             Lists::Fixed(lists) => lists,
-            Lists::OfSets => 2 * config.sets(),
+            Lists::OfSets => 2 * sizes.sets().count(),
         }
     }
 }

@@ -8,9 +8,9 @@
 //!
 //! Population, modes and deviations as with [`super::lru`].
 
-use super::{Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict};
+use super::{Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict, shared};
 use crate::mode::Mode;
-use crate::region::Partition;
+use crate::pages::Pages;
 
 /// First in, first out.
 pub(crate) struct Fifo;
@@ -31,9 +31,9 @@ impl OneList for Fifo {
         remembers: false,
     };
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        partition.on_entry_and_changed(offer)
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        shared::on_entry_and_changed(pages, offer)
     }
 
-    fn used(_partition: &mut Partition<'_>, _slot: u32) {}
+    fn used(_pages: &mut Pages<'_>, _slot: u32) {}
 }

@@ -19,10 +19,10 @@
 //! The last set is larger if the slots are no multiple of a set. Its metadata blocks, written for each dirty page in
 //! write-back, are not kept, since the database's log covers what a crash loses.
 
-use super::{Directory, Facts, Lists, Offer, Placement, Policy, STARTS_EMPTY, Verdict};
+use super::{Directory, Facts, Lists, Offer, Placement, Policy, STARTS_EMPTY, Verdict, shared};
 use crate::PageId;
 use crate::mode::Mode;
-use crate::region::Partition;
+use crate::pages::Pages;
 use crate::slot::{DIRTY, NIL};
 
 /// Set-associative FIFO.
@@ -46,44 +46,42 @@ impl Policy for Flashcache {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        partition.on_entry_and_changed(offer)
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        shared::on_entry_and_changed(pages, offer)
     }
 
-    fn arrive(_partition: &mut Partition<'_>, _page: PageId) -> bool {
+    fn arrive(_pages: &mut Pages<'_>, _: &mut (), _page: PageId, _room: bool) -> bool {
         true
     }
 
-    fn on_hit(_partition: &mut Partition<'_>, _entry: u32) {}
+    fn on_hit(_pages: &mut Pages<'_>, _: &mut (), _entry: u32) {}
 
-    fn on_enter(partition: &mut Partition<'_>, slot: u32) {
-        partition.push_back(partition.set_of_slot(slot), slot);
+    fn on_enter(pages: &mut Pages<'_>, _: &mut (), slot: u32) {
+        pages.lists.push_back(pages.sets.of_slot(slot), slot);
     }
 
-    fn on_leave(partition: &mut Partition<'_>, slot: u32) {
-        partition.take_out(slot);
+    fn on_leave(pages: &mut Pages<'_>, _: &mut (), slot: u32) {
+        pages.lists.take_out(slot);
     }
 
-    fn free_ahead(_partition: &Partition<'_>) -> u32 {
+    fn free_ahead(_pages: &Pages<'_>) -> u32 {
         0
     }
 
-    fn victim_for(partition: &mut Partition<'_>, page: PageId) -> Option<u32> {
-        partition.first_idle(partition.set_of_page(page))
+    fn victim_for(pages: &mut Pages<'_>, _: &mut (), page: PageId) -> Option<u32> {
+        pages.first_idle(pages.sets.of_page(page))
     }
 
-    fn clean(partition: &mut Partition<'_>) -> Option<u32> {
-        if !partition.too_many_dirty() {
+    fn clean(pages: &mut Pages<'_>, _: &mut ()) -> Option<u32> {
+        if !pages.too_many_dirty() {
             return None;
         }
-        let sets = partition.sets();
-        let cursor = partition.head.clean_cursor;
-        let first = if cursor == NIL { 0 } else { partition.set_of_slot(cursor) };
-        let dirty = |partition: &Partition<'_>, slot| {
-            partition.slots[slot as usize].has(DIRTY) && partition.is_idle(slot)
-        };
-        let found = (first..sets).chain(0..first).find_map(|set| partition.first_where(set, dirty));
-        partition.head.clean_cursor = found.unwrap_or(NIL);
+        let sets = pages.sets.count();
+        let cursor = *pages.lists.cursor;
+        let first = if cursor == NIL { 0 } else { pages.sets.of_slot(cursor) };
+        let dirty = |slot| pages.directory.entry(slot).has(DIRTY) && pages.directory.is_idle(slot);
+        let found = (first..sets).chain(0..first).find_map(|set| pages.lists.first_where(set, dirty));
+        *pages.lists.cursor = found.unwrap_or(NIL);
         found
     }
 }

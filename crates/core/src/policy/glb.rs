@@ -16,7 +16,7 @@
 //! need not be written. Victims are emptied ahead of demand, see [`super::lru`].
 
 use super::{Directory, Facts, Lists, Offer, OneList, Placement, Verdict};
-use crate::region::Partition;
+use crate::pages::Pages;
 
 /// Global LRU.
 pub(crate) struct Glb;
@@ -37,10 +37,10 @@ impl OneList for Glb {
         remembers: false,
     };
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        let there = partition.find(offer.page);
-        if let Some(slot) = there.filter(|entry| !offer.fdirty && *entry < partition.head.slots) {
-            Self::used(partition, slot);
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        let there = pages.directory.find(offer.page);
+        if let Some(slot) = there.filter(|entry| !offer.fdirty && *entry < pages.directory.slots) {
+            Self::used(pages, slot);
         }
         Verdict::enter_if(offer.fdirty || there.is_none())
     }

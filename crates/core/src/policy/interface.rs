@@ -1,12 +1,13 @@
 //! What a policy is asked, and when. Mechanism (`placement`, `staging`) asks; a policy reads the directory, keeps its notes,
-//! and answers.
+//! and answers. It is given [`Pages`] and its own memory, and nothing else of the partition.
 
-use super::{Facts, Memory, Plain};
+use super::{Facts, Memory};
 use crate::PageId;
-use crate::check::Violation;
 use crate::job::Fate;
-use crate::region::Partition;
+use crate::pages::Pages;
+use crate::sections::Plain;
 use crate::slot::DIRTY;
+use crate::violation::Violation;
 
 /// A page that DRAM hands down.
 #[derive(Clone, Copy, Debug)]
@@ -46,42 +47,43 @@ pub(crate) trait Policy {
     type Memory<'r>: Memory<'r>;
 
     /// Whether a page that leaves DRAM enters the flash.
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict;
-    /// A page that is not on flash has come from disk: whether it enters.
-    fn arrive(_partition: &mut Partition<'_>, _page: PageId) -> bool {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict;
+    /// A page that is not on flash has come from disk: whether it enters. `room`: a slot is free for it, those for staged
+    /// pages apart.
+    fn arrive(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId, _room: bool) -> bool {
         false
     }
     /// `entry` was fetched.
-    fn on_hit(partition: &mut Partition<'_>, entry: u32);
+    fn on_hit(pages: &mut Pages<'_>, memory: &mut Self::Memory<'_>, entry: u32);
     /// A page that was not on flash now lies in `slot` (slot placement).
-    fn on_enter(_partition: &mut Partition<'_>, _slot: u32) {}
+    fn on_enter(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _slot: u32) {}
     /// A newer version of its page was written over `slot` (slot placement).
-    fn on_overwrite(_partition: &mut Partition<'_>, _slot: u32) {}
+    fn on_overwrite(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _slot: u32) {}
     /// The page in `slot` is about to be forgotten (slot placement).
-    fn on_leave(_partition: &mut Partition<'_>, _slot: u32) {}
+    fn on_leave(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _slot: u32) {}
     /// How many slots are to be free ahead of demand (slot placement).
-    fn free_ahead(partition: &Partition<'_>) -> u32 {
-        FREE_AHEAD_MAX.min(partition.head.slots / 8)
+    fn free_ahead(pages: &Pages<'_>) -> u32 {
+        FREE_AHEAD_MAX.min(pages.directory.slots / 8)
     }
     /// The slot to empty next (slot placement); log placement empties the front of the ring.
-    fn victim(_partition: &mut Partition<'_>) -> Option<u32> {
+    fn victim(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>) -> Option<u32> {
         None
     }
     /// The slot to empty for `page`, when none is free where it may lie: for policies that empty on demand instead of
     /// ahead of it (slot placement).
-    fn victim_for(_partition: &mut Partition<'_>, _page: PageId) -> Option<u32> {
+    fn victim_for(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId) -> Option<u32> {
         None
     }
     /// What becomes of the page in `slot`, the newest of its page, when the slot is emptied.
-    fn fate(partition: &Partition<'_>, slot: u32) -> Fate {
-        if partition.slots[slot as usize].has(DIRTY) { Fate::Destage } else { Fate::Drop }
+    fn fate(pages: &Pages<'_>, slot: u32) -> Fate {
+        if pages.directory.entry(slot).has(DIRTY) { Fate::Destage } else { Fate::Drop }
     }
     /// The next dirty slot to copy to disk in the background, if it is time for that.
-    fn clean(_partition: &mut Partition<'_>) -> Option<u32> {
+    fn clean(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>) -> Option<u32> {
         None
     }
     /// The invariants of what it keeps. Nothing in the region is taken on trust, see [`crate::Partition::check`].
-    fn check(_partition: &Partition<'_>) -> Result<(), Violation> {
+    fn check(_pages: &Pages<'_>, _memory: &Self::Memory<'_>) -> Result<(), Violation> {
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! What the table of policies makes of its rows: [`PolicyKind`], its order and its numbers, and the choice of a policy's code.
 
-use super::{Directory, Facts, Lists, Placement, Policy, policy_table};
+use super::{Directory, Facts, Placement, Policy, policy_table};
+use crate::mode::Mode;
 
 macro_rules! policy_kinds {
     (() $($(#[$doc:meta])* $kind:ident = $code:literal in $module:ident,)*) => {
@@ -98,7 +99,17 @@ impl PolicyKind {
     /// Whether flash may hold pages newer than disk. Without it the driver writes a dirty page to disk first and hands it
     /// down clean (write-through).
     pub const fn write_back(self) -> bool {
-        self.facts().refusal(crate::Mode::WriteBack).is_none()
+        self.facts().refusal(Mode::WriteBack).is_none()
+    }
+
+    /// Why it cannot run in `mode`, if it cannot: the end of a sentence that begins with the policy.
+    pub const fn refusal(self, mode: Mode) -> Option<&'static str> {
+        self.facts().refusal(mode)
+    }
+
+    /// The mode that the papers run it in.
+    pub const fn usual_mode(self) -> Mode {
+        if self.write_back() { Mode::WriteBack } else { Mode::WriteThrough }
     }
 
     /// What of the directory survives on flash.
@@ -109,12 +120,6 @@ impl PolicyKind {
     /// Departed pages that a cache of `slots` slots remembers by default.
     pub const fn history(self, slots: u32) -> u32 {
         if self.facts().remembers { slots } else { 0 }
-    }
-
-    /// Whether a page lies in one set of slots, given by its number, and nowhere else.
-    #[inline]
-    pub(crate) const fn in_sets(self) -> bool {
-        with_policy!(self, P => matches!(<P as Policy>::FACTS.lists, Lists::OfSets))
     }
 }
 

@@ -24,18 +24,22 @@
 mod history;
 mod lists;
 
-use super::{Directory, Facts, Keeps, Lists, Memory, Offer, Placement, Policy, STARTS_EMPTY, Verdict};
-use crate::check::Violation;
-use crate::config::Config;
+use super::shared::check_hits;
+use super::{Directory, Facts, Lists, Memory, Offer, Placement, Policy, STARTS_EMPTY, Verdict};
 use crate::mode::Mode;
-use crate::region::Partition;
+use crate::pages::Pages;
 use crate::sections::{Carver, SectionPlan};
-use crate::slot::{BUSY, DIRTY, NIL};
+use crate::sizes::Sizes;
+use crate::slot::{DIRTY, NIL};
+use crate::violation::Violation;
 use history::History;
 use lists::Intervals;
 
 /// LRU-2 with a lazy cleaner.
 pub(crate) struct Lc;
+
+/// What is noted of a slot: the time of the last reference to its page.
+type LastReference = u32;
 
 const INTERVALS: SectionPlan = SectionPlan::one::<Intervals>("intervals");
 
@@ -53,9 +57,9 @@ impl<'r> Memory<'r> for Lru2<'r> {
         Some(Self { intervals: carver.take_one()?, history: History::attach(carver)? })
     }
 
-    fn format(&mut self, config: &Config) {
-        self.intervals.begin(config.slots);
-        self.history.format(config);
+    fn format(&mut self, sizes: &Sizes) {
+        self.intervals.begin(sizes.slots);
+        self.history.format(sizes);
     }
 }
 
@@ -74,77 +78,72 @@ impl Policy for Lc {
         cleans_above_permille: Some(900),
         remembers: true,
     };
-    /// The last reference.
-    type Note = u32;
+    type Note = LastReference;
     type Memory<'r> = Lru2<'r>;
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        Verdict::enter_if(offer.fdirty || partition.find(offer.page).is_none())
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        Verdict::enter_if(offer.fdirty || pages.directory.find(offer.page).is_none())
     }
 
-    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
+    fn on_hit(pages: &mut Pages<'_>, memory: &mut Lru2<'_>, entry: u32) {
         // What is still in staging has no place in the lists yet.
-        if entry < partition.head.slots && partition.defer_hit(entry) {
-            partition.catch_up();
+        if entry < pages.directory.slots && pages.hits.defer(entry) {
+            memory.catch_up(pages);
         }
     }
 
-    fn on_enter(partition: &mut Partition<'_>, slot: u32) {
-        partition.catch_up();
-        let page = partition.slots[slot as usize].page();
-        let before = Lc::of_mut(&mut partition.kept).history.recall(page);
-        let (now, list) = partition.refer(before);
-        partition.set_note::<Lc>(slot, now);
-        partition.push_back(list, slot);
+    fn on_enter(pages: &mut Pages<'_>, memory: &mut Lru2<'_>, slot: u32) {
+        memory.catch_up(pages);
+        let before = memory.history.recall(pages.directory.entry(slot).page());
+        let (now, list) = memory.intervals.refer(&mut pages.lists, before);
+        pages.lists.set_note::<LastReference>(slot, now);
+        pages.lists.push_back(list, slot);
     }
 
-    fn on_leave(partition: &mut Partition<'_>, slot: u32) {
-        partition.catch_up();
-        partition.take_out(slot);
-        let (page, last) = (partition.slots[slot as usize].page(), partition.note::<Lc>(slot));
-        Lc::of_mut(&mut partition.kept).history.remember(page, last);
+    fn on_leave(pages: &mut Pages<'_>, memory: &mut Lru2<'_>, slot: u32) {
+        memory.catch_up(pages);
+        pages.lists.take_out(slot);
+        memory.history.remember(pages.directory.entry(slot).page(), pages.lists.note::<LastReference>(slot));
     }
 
-    fn victim(partition: &mut Partition<'_>) -> Option<u32> {
-        partition.catch_up();
-        partition.coldest(NIL, |slot| !partition.slots[slot as usize].has(BUSY))
+    fn victim(pages: &mut Pages<'_>, memory: &mut Lru2<'_>) -> Option<u32> {
+        memory.catch_up(pages);
+        memory.intervals.coldest(&pages.lists, NIL, |slot| pages.directory.is_idle(slot))
     }
 
-    fn clean(partition: &mut Partition<'_>) -> Option<u32> {
-        if !partition.too_many_dirty() {
+    fn clean(pages: &mut Pages<'_>, memory: &mut Lru2<'_>) -> Option<u32> {
+        if !pages.too_many_dirty() {
             return None;
         }
-        partition.catch_up();
-        let dirty = |slot: u32| {
-            let entry = &partition.slots[slot as usize];
-            entry.has(DIRTY) && !entry.has(BUSY)
-        };
-        let cursor = partition.head.clean_cursor;
-        let mut found = partition.coldest(cursor, dirty);
+        memory.catch_up(pages);
+        let dirty = |slot| pages.directory.entry(slot).has(DIRTY) && pages.directory.is_idle(slot);
+        let cursor = *pages.lists.cursor;
+        let mut found = memory.intervals.coldest(&pages.lists, cursor, dirty);
         if found.is_none() && cursor != NIL {
-            found = partition.coldest(NIL, dirty);
+            found = memory.intervals.coldest(&pages.lists, NIL, dirty);
         }
-        partition.head.clean_cursor = found.unwrap_or(NIL);
+        *pages.lists.cursor = found.unwrap_or(NIL);
         found
     }
 
-    fn check(partition: &Partition<'_>) -> Result<(), Violation> {
-        partition.check_hits()?;
-        let Lru2 { intervals, history } = Lc::of(&partition.kept);
-        intervals.check(partition.head.slots)?;
-        history.check()
+    fn check(pages: &Pages<'_>, memory: &Lru2<'_>) -> Result<(), Violation> {
+        check_hits(pages)?;
+        memory.intervals.check(pages.directory.slots)?;
+        memory.history.check()
     }
 }
 
-impl Partition<'_> {
+impl Lru2<'_> {
     /// Gives the pages of the batch their places in the lists, in the order in which they were fetched.
-    fn catch_up(&mut self) {
-        let list_of = |partition: &Self, slot| partition.list_for(partition.note::<Lc>(slot));
-        self.catch_up_with(list_of, |partition, slot| {
-            let before = partition.note::<Lc>(slot);
-            let (now, list) = partition.refer(Some(before));
-            partition.set_note::<Lc>(slot, now);
-            partition.move_to_back(list, slot);
-        });
+    fn catch_up(&mut self, pages: &mut Pages<'_>) {
+        let Some(batch) = pages.hits.take() else { return };
+        let Pages { lists, .. } = pages;
+        lists.touch(batch.slots(), |slot| self.intervals.list_for(lists.note::<LastReference>(slot)));
+        for slot in batch.slots().iter().copied() {
+            let before = lists.note::<LastReference>(slot);
+            let (now, list) = self.intervals.refer(lists, Some(before));
+            lists.set_note::<LastReference>(slot, now);
+            lists.move_to_back(list, slot);
+        }
     }
 }

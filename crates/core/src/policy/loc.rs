@@ -14,7 +14,7 @@
 //! is clean). Victims are emptied ahead of demand, see [`super::lru`].
 
 use super::{Directory, Facts, Lists, Offer, OneList, Placement, Verdict};
-use crate::region::Partition;
+use crate::pages::Pages;
 
 /// Local LRU.
 pub(crate) struct Loc;
@@ -35,8 +35,8 @@ impl OneList for Loc {
         remembers: false,
     };
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        match (partition.find(offer.page), offer.fdirty) {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        match (pages.directory.find(offer.page), offer.fdirty) {
             (Some(_), true) => Verdict::Enter,
             (Some(_), false) => Verdict::There,
             (None, _) => Verdict::Bypass,

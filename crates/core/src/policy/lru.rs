@@ -15,9 +15,9 @@
 //! their slot is used again), so a cache of n slots holds n − 32 pages at the least. A page joins the list when its write
 //! to flash is complete, so pages written by several workers may change places with their neighbours.
 
-use super::{Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict};
+use super::{Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict, shared};
 use crate::mode::Mode;
-use crate::region::Partition;
+use crate::pages::Pages;
 
 /// Least recently used.
 pub(crate) struct Lru;
@@ -38,7 +38,7 @@ impl OneList for Lru {
         remembers: false,
     };
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        partition.on_entry_and_changed(offer)
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        shared::on_entry_and_changed(pages, offer)
     }
 }

@@ -17,6 +17,7 @@ mod memory;
 mod one_list;
 pub(crate) mod sce;
 mod shared;
+mod state;
 mod tac;
 
 use facts::{CLEAN_ONLY, HAS_A_LOG, STARTS_EMPTY};
@@ -24,9 +25,10 @@ pub use facts::{Directory, Facts, Lists, Placement};
 pub(crate) use interface::{Offer, Policy, Verdict};
 pub use kind::PolicyKind;
 pub(crate) use kind::{match_policy, policies, with_policy};
-pub(crate) use memory::{Keeps, Kept, Memory, Plain};
+pub(crate) use memory::Memory;
 pub(crate) use one_list::ONLY_LIST;
 use one_list::OneList;
+pub(crate) use state::{PolicyState, ask, match_state};
 
 /// The table of policies: name in the code, number on flash, and file; in the order of the papers' tables. From it come
 /// [`PolicyKind`] and the choice of a policy's code ([`with_policy`]). A row keeps its number, and a new one takes a

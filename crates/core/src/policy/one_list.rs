@@ -15,10 +15,11 @@
 //! Invariant: the list holds the slots that hold a page, each once, in the order in which their writes were completed, but
 //! for what uses move.
 
+use super::shared::check_hits;
 use super::{Facts, Offer, Policy, Verdict};
 use crate::PageId;
-use crate::check::Violation;
-use crate::region::Partition;
+use crate::pages::Pages;
+use crate::violation::Violation;
 
 /// The list.
 pub(crate) const ONLY_LIST: u32 = 0;
@@ -29,22 +30,24 @@ pub(crate) trait OneList {
     const FACTS: Facts;
 
     /// Whether a page that leaves DRAM enters the flash.
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict;
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict;
     /// The page in `slot` is used. Here: it moves to the MRU end.
-    fn used(partition: &mut Partition<'_>, slot: u32) {
-        if partition.defer_hit(slot) {
-            catch_up(partition);
+    fn used(pages: &mut Pages<'_>, slot: u32) {
+        if pages.hits.defer(slot) {
+            catch_up(pages);
         }
     }
     /// The slot to empty next. Here: the first that is idle.
-    fn victim(partition: &mut Partition<'_>) -> Option<u32> {
-        partition.first_idle(ONLY_LIST)
+    fn victim(pages: &mut Pages<'_>) -> Option<u32> {
+        pages.first_idle(ONLY_LIST)
     }
 }
 
 /// Moves the pages of the batch to the MRU end, in the order in which they were used.
-fn catch_up(partition: &mut Partition<'_>) {
-    partition.catch_up_with(|_, _| ONLY_LIST, |partition, slot| partition.move_to_back(ONLY_LIST, slot));
+fn catch_up(pages: &mut Pages<'_>) {
+    let Some(batch) = pages.hits.take() else { return };
+    pages.lists.touch(batch.slots(), |_| ONLY_LIST);
+    batch.slots().iter().for_each(|slot| pages.lists.move_to_back(ONLY_LIST, *slot));
 }
 
 impl<P: OneList> Policy for P {
@@ -52,41 +55,41 @@ impl<P: OneList> Policy for P {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        <P as OneList>::admit(partition, offer)
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        <P as OneList>::admit(pages, offer)
     }
 
-    fn arrive(_partition: &mut Partition<'_>, _page: PageId) -> bool {
+    fn arrive(_pages: &mut Pages<'_>, _: &mut (), _page: PageId, _room: bool) -> bool {
         <P as OneList>::FACTS.populates
     }
 
-    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
+    fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
         // Pages in staging are in no list yet.
-        if entry < partition.head.slots {
-            P::used(partition, entry);
+        if entry < pages.directory.slots {
+            P::used(pages, entry);
         }
     }
 
-    fn on_enter(partition: &mut Partition<'_>, slot: u32) {
-        catch_up(partition);
-        partition.push_back(ONLY_LIST, slot);
+    fn on_enter(pages: &mut Pages<'_>, _: &mut (), slot: u32) {
+        catch_up(pages);
+        pages.lists.push_back(ONLY_LIST, slot);
     }
 
-    fn on_overwrite(partition: &mut Partition<'_>, slot: u32) {
-        P::used(partition, slot);
+    fn on_overwrite(pages: &mut Pages<'_>, _: &mut (), slot: u32) {
+        P::used(pages, slot);
     }
 
-    fn on_leave(partition: &mut Partition<'_>, slot: u32) {
-        catch_up(partition);
-        partition.take_out(slot);
+    fn on_leave(pages: &mut Pages<'_>, _: &mut (), slot: u32) {
+        catch_up(pages);
+        pages.lists.take_out(slot);
     }
 
-    fn victim(partition: &mut Partition<'_>) -> Option<u32> {
-        catch_up(partition);
-        <P as OneList>::victim(partition)
+    fn victim(pages: &mut Pages<'_>, _: &mut ()) -> Option<u32> {
+        catch_up(pages);
+        <P as OneList>::victim(pages)
     }
 
-    fn check(partition: &Partition<'_>) -> Result<(), Violation> {
-        partition.check_hits()
+    fn check(pages: &Pages<'_>, (): &()) -> Result<(), Violation> {
+        check_hits(pages)
     }
 }

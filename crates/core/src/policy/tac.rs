@@ -22,13 +22,13 @@
 //! as many places as slots, hashed, so two regions may share one; from 1,023 on all are equal. Of the pages of the coldest
 //! temperature the one that came to its list first goes.
 
-use super::{CLEAN_ONLY, Directory, Facts, Keeps, Kept, Lists, Memory, Offer, Placement, Policy, Verdict};
+use super::{CLEAN_ONLY, Directory, Facts, Lists, Memory, Offer, Placement, Policy, Verdict, shared};
 use crate::PageId;
-use crate::check::{Violation, same};
-use crate::index::bucket_of;
+use crate::hash::bucket_of;
 use crate::mode::Mode;
-use crate::region::Partition;
+use crate::pages::Pages;
 use crate::sections::{Carver, SectionPlan};
+use crate::violation::{Violation, same};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Temperatures that are told apart: 0 to one less.
@@ -58,7 +58,7 @@ pub(crate) struct Warmth {
 }
 
 const WARMTH: SectionPlan = SectionPlan::one::<Warmth>("warmth");
-const TABLE: SectionPlan = SectionPlan::many::<u32>("temperatures", |config| config.slots);
+const TABLE: SectionPlan = SectionPlan::many::<u32>("temperatures", |sizes| sizes.slots);
 
 /// Temperatures of regions, and the order of the lists.
 pub(crate) struct Temperatures<'r> {
@@ -82,7 +82,7 @@ impl Temperatures<'_> {
     }
 
     /// The temperature at `place` of the table, with the halvings since it was last touched.
-    fn at(&self, place: usize) -> u32 {
+    pub(crate) fn at(&self, place: usize) -> u32 {
         let word = self.table[place];
         let halvings = (self.warmth.coolings as u8).wrapping_sub((word >> TEMPERATURE_BITS) as u8);
         (word & TEMPERATURE_MAX).checked_shr(halvings.into()).unwrap_or(0)
@@ -97,18 +97,19 @@ impl Temperatures<'_> {
         self.at(self.place_of(page)).min(CLASSES - 1)
     }
 
-    /// A page of a region is referenced. True if it is time to halve all temperatures.
-    fn warm(&mut self, page: PageId) -> bool {
+    /// A page of a region is referenced. When it is time for that, all temperatures are halved: those in the table when
+    /// they are looked at next.
+    fn warm(&mut self, pages: &mut Pages<'_>, page: PageId) {
         let place = self.place_of(page);
         self.set(place, self.at(place) + 1);
         self.warmth.references += 1;
-        self.warmth.references >= COOLING.saturating_mul(self.table.len() as u32)
-    }
-
-    /// Halves all temperatures: those in the table when they are looked at next.
-    fn cool(&mut self) {
-        self.warmth.references = 0;
-        self.warmth.coolings = self.warmth.coolings.wrapping_add(1);
+        if self.warmth.references >= COOLING.saturating_mul(self.table.len() as u32) {
+            self.warmth.references = 0;
+            self.warmth.coolings = self.warmth.coolings.wrapping_add(1);
+            self.warmth.coldest = 0;
+            (1..CLASSES).for_each(|class| pages.lists.splice(class, class / 2));
+        }
+        self.refresh();
     }
 
     /// Brings every place up to date before 256 coolings have gone by, which its byte could not count.
@@ -116,45 +117,23 @@ impl Temperatures<'_> {
         let at = self.warmth.references as usize % self.table.len();
         self.set(at, self.at(at));
     }
-}
-
-impl<'r> Partition<'r> {
-    fn warmth(&self) -> &Temperatures<'r> {
-        Tac::of(&self.kept)
-    }
-
-    fn warmth_mut(&mut self) -> &mut Temperatures<'r> {
-        Tac::of_mut(&mut self.kept)
-    }
-
-    /// A page of a region is referenced.
-    fn warm(&mut self, page: PageId) {
-        if self.warmth_mut().warm(page) {
-            self.warmth_mut().cool();
-            for class in 1..CLASSES {
-                self.splice(class, class / 2);
-            }
-            self.warmth_mut().warmth.coldest = 0;
-        }
-        self.warmth_mut().refresh();
-    }
 
     /// The coldest list that has pages, when pages of warmer regions have been moved on; its first idle page.
-    fn coldest_page(&mut self) -> Option<(u32, u32)> {
-        let mut coldest = self.warmth().warmth.coldest;
-        while coldest < CLASSES && self.first_of(coldest).is_none() {
+    fn coldest_page(&mut self, pages: &mut Pages<'_>) -> Option<(u32, u32)> {
+        let mut coldest = self.warmth.coldest;
+        while coldest < CLASSES && pages.lists.first_of(coldest).is_none() {
             coldest += 1;
         }
-        self.warmth_mut().warmth.coldest = coldest;
+        self.warmth.coldest = coldest;
         for class in coldest..CLASSES {
-            let node = self.list_node(class);
-            let mut at = self.next_of(node);
+            let node = pages.lists.head(class);
+            let mut at = pages.lists.next_of(node);
             while at != node {
-                let next = self.next_of(at);
-                let real = self.warmth().class_of(self.slots[at as usize].page());
+                let next = pages.lists.next_of(at);
+                let real = self.class_of(pages.directory.entry(at).page());
                 if real > class {
-                    self.move_to_back(real, at);
-                } else if self.is_idle(at) {
+                    pages.lists.move_to_back(real, at);
+                } else if pages.directory.is_idle(at) {
                     return Some((class, at));
                 }
                 at = next;
@@ -163,29 +142,15 @@ impl<'r> Partition<'r> {
         None
     }
 
-    /// Puts a page into the list of its region's temperature.
-    fn enlist(&mut self, slot: u32) {
-        let page = self.slots[slot as usize].page();
-        let temperatures = self.warmth_mut();
-        let class = temperatures.class_of(page);
-        temperatures.warmth.coldest = temperatures.warmth.coldest.min(class);
-        self.push_back(class, slot);
+    /// Places of the table.
+    pub(crate) fn places(&self) -> usize {
+        self.table.len()
     }
 
-    /// TAC: the temperatures of regions of pages, by their places in the table, to be kept on flash. Empty with other
-    /// policies.
-    pub fn temperatures(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
-        let kept = if let Kept::Tac(kept) = &self.kept { Some(kept) } else { None };
-        let places = kept.map_or(0, |kept| kept.table.len());
-        (0..places).map(move |place| kept.map_or(0, |kept| kept.at(place)))
-    }
-
-    /// TAC: the temperatures as they were, before any slot is restored.
-    pub fn restore_temperatures(&mut self, temperatures: impl IntoIterator<Item = u32>) {
-        let Kept::Tac(kept) = &mut self.kept else { return };
-        let places = kept.table.len();
-        for (place, temperature) in temperatures.into_iter().enumerate().take(places) {
-            kept.set(place, temperature);
+    /// The temperatures as they were, before any slot is restored.
+    pub(crate) fn restore(&mut self, temperatures: impl IntoIterator<Item = u32>) {
+        for (place, temperature) in temperatures.into_iter().enumerate().take(self.table.len()) {
+            self.set(place, temperature);
         }
     }
 }
@@ -208,45 +173,48 @@ impl Policy for Tac {
     type Note = ();
     type Memory<'r> = Temperatures<'r>;
 
-    fn admit(partition: &mut Partition<'_>, offer: &Offer) -> Verdict {
-        partition.on_entry_and_clean(offer)
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+        shared::on_entry_and_clean(pages, offer)
     }
 
-    fn arrive(partition: &mut Partition<'_>, page: PageId) -> bool {
-        partition.warm(page);
-        // Pages that are staged already will take free slots.
-        if partition.head.free > partition.head.staged {
+    fn arrive(pages: &mut Pages<'_>, memory: &mut Temperatures<'_>, page: PageId, room: bool) -> bool {
+        memory.warm(pages, page);
+        if room {
             return true;
         }
-        let class = partition.warmth().class_of(page);
-        partition.coldest_page().is_none_or(|(coldest, _)| class > coldest)
+        let class = memory.class_of(page);
+        memory.coldest_page(pages).is_none_or(|(coldest, _)| class > coldest)
     }
 
-    fn on_hit(partition: &mut Partition<'_>, entry: u32) {
-        partition.warm(partition.slots[entry as usize].page());
+    fn on_hit(pages: &mut Pages<'_>, memory: &mut Temperatures<'_>, entry: u32) {
+        let page = pages.directory.entry(entry).page();
+        memory.warm(pages, page);
     }
 
-    fn on_enter(partition: &mut Partition<'_>, slot: u32) {
-        partition.enlist(slot);
+    /// The page's list is that of its region's temperature.
+    fn on_enter(pages: &mut Pages<'_>, memory: &mut Temperatures<'_>, slot: u32) {
+        let class = memory.class_of(pages.directory.entry(slot).page());
+        memory.warmth.coldest = memory.warmth.coldest.min(class);
+        pages.lists.push_back(class, slot);
     }
 
-    fn on_leave(partition: &mut Partition<'_>, slot: u32) {
-        partition.take_out(slot);
+    fn on_leave(pages: &mut Pages<'_>, _memory: &mut Temperatures<'_>, slot: u32) {
+        pages.lists.take_out(slot);
     }
 
-    fn free_ahead(_partition: &Partition<'_>) -> u32 {
+    fn free_ahead(_pages: &Pages<'_>) -> u32 {
         0
     }
 
-    fn victim_for(partition: &mut Partition<'_>, _page: PageId) -> Option<u32> {
-        partition.coldest_page().map(|(_, slot)| slot)
+    fn victim_for(pages: &mut Pages<'_>, memory: &mut Temperatures<'_>, _page: PageId) -> Option<u32> {
+        memory.coldest_page(pages).map(|(_, slot)| slot)
     }
 
     /// No list below the coldest one has pages.
-    fn check(partition: &Partition<'_>) -> Result<(), Violation> {
-        let below = partition.warmth().warmth.coldest.min(CLASSES);
-        let node = |list: &u32| partition.list_node(*list);
-        let first = (0..below).find(|list| partition.next_of(node(list)) != node(list));
+    fn check(pages: &Pages<'_>, memory: &Temperatures<'_>) -> Result<(), Violation> {
+        let below = memory.warmth.coldest.min(CLASSES);
+        let lists = &pages.lists;
+        let first = (0..below).find(|list| lists.next_of(lists.head(*list)) != lists.head(*list));
         same(|| "pages colder than the coldest list", None, first)
     }
 }

@@ -108,7 +108,7 @@ impl Middle {
     pub const fn usual_mode(self) -> Mode {
         match self {
             Middle::None => Mode::WriteBack,
-            Middle::Policy(policy) => Mode::usual(policy),
+            Middle::Policy(policy) => policy.usual_mode(),
             Middle::Fragments | Middle::Blocks(_) => Mode::WriteThrough,
         }
     }

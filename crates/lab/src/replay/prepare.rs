@@ -194,7 +194,7 @@ impl RunConfig {
             Middle::Policy(policy) => {
                 self.device(&self.flash_device, trace, 1)?;
                 core_config(policy, self.flash_pages)?;
-                self.check_mode(policy.name(), |mode| mode.refused_by(policy).is_none())?;
+                self.check_mode(policy.name(), |mode| policy.refusal(mode).is_none())?;
             }
             Middle::Fragments => {
                 self.device(&self.flash_device, trace, 1)?;

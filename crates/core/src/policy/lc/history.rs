@@ -4,12 +4,12 @@
 //! Invariant: an entry is in use if its time is not 0; entries in use are in the chain of their bucket, others in none.
 
 use crate::PageId;
-use crate::check::{Violation, same};
-use crate::config::Config;
-use crate::index::bucket_of;
+use crate::hash::bucket_of;
 use crate::policy::Memory;
 use crate::sections::{Carver, SectionPlan};
+use crate::sizes::Sizes;
 use crate::slot::NIL;
+use crate::violation::{Violation, same};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A departed page.
@@ -40,8 +40,8 @@ impl Remembered {
 struct Next(u32);
 
 pub(super) const NEXT: SectionPlan = SectionPlan::one::<Next>("history ring");
-pub(super) const DEPARTED: SectionPlan = SectionPlan::many::<Remembered>("history", |config| config.history);
-pub(super) const BUCKETS: SectionPlan = SectionPlan::many::<u32>("history buckets", |config| config.history);
+pub(super) const DEPARTED: SectionPlan = SectionPlan::many::<Remembered>("history", |sizes| sizes.history);
+pub(super) const BUCKETS: SectionPlan = SectionPlan::many::<u32>("history buckets", |sizes| sizes.history);
 
 /// What is remembered. Of no entries: nothing.
 pub(super) struct History<'r> {
@@ -60,7 +60,7 @@ impl<'r> Memory<'r> for History<'r> {
         Some(Self { next, departed: carver.take(&DEPARTED)?, buckets: carver.take(&BUCKETS)? })
     }
 
-    fn format(&mut self, _config: &Config) {
+    fn format(&mut self, _sizes: &Sizes) {
         self.buckets.fill(NIL);
     }
 }

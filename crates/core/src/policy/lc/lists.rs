@@ -5,11 +5,9 @@
 //!
 //! Invariant: every valid slot is in exactly one list.
 
-use super::Lc;
-use crate::check::{Violation, same};
-use crate::policy::Keeps;
-use crate::region::Partition;
+use crate::lists::SlotLists;
 use crate::slot::NIL;
+use crate::violation::{Violation, same};
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -83,7 +81,7 @@ impl Intervals {
     }
 
     /// The list of a page with that last-but-one reference.
-    fn list_for(&self, penultimate: u32) -> u32 {
+    pub(super) fn list_for(&self, penultimate: u32) -> u32 {
         let interval = penultimate / self.length;
         if (self.oldest..=self.newest).contains(&interval) { list_of(interval) } else { ANCIENT }
     }
@@ -97,67 +95,49 @@ impl Intervals {
     pub(super) fn check(&self, slots: u32) -> Result<(), Violation> {
         same(|| "references in an interval", length_for(slots), self.length)
     }
-}
-
-impl Partition<'_> {
-    fn intervals(&self) -> &Intervals {
-        Lc::of(&self.kept).intervals
-    }
 
     /// Counts a reference to a page whose reference before is given, if it is known. Returns the present time, 1 or more, and
     /// the list of the page.
     #[inline]
-    pub(super) fn refer(&mut self, before: Option<u32>) -> (u32, u32) {
-        if Lc::of_mut(&mut self.kept).intervals.tick() {
-            self.begin_interval();
+    pub(super) fn refer(&mut self, lists: &mut SlotLists<'_>, before: Option<u32>) -> (u32, u32) {
+        if self.tick() {
+            self.begin_interval(lists);
         }
-        let intervals = self.intervals();
-        (intervals.clock, before.map_or(ONCE, |before| intervals.list_for(before)))
+        (self.clock, before.map_or(ONCE, |before| self.list_for(before)))
     }
 
     #[cold]
-    fn begin_interval(&mut self) {
-        let ancient = Lc::of_mut(&mut self.kept).intervals.begin_next();
-        ancient.for_each(|list| self.splice(list, ANCIENT));
-    }
-
-    /// The list of a page with that last-but-one reference.
-    pub(super) fn list_for(&self, penultimate: u32) -> u32 {
-        self.intervals().list_for(penultimate)
+    fn begin_interval(&mut self, lists: &mut SlotLists<'_>) {
+        self.begin_next().for_each(|list| lists.splice(list, ANCIENT));
     }
 
     /// The coldest slot for which `wanted` holds, at or after `from` if that is a slot.
-    pub(super) fn coldest(&self, from: u32, wanted: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut lists = self.intervals().cold_to_hot();
+    pub(super) fn coldest(
+        &self,
+        lists: &SlotLists<'_>,
+        from: u32,
+        wanted: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let mut cold_to_hot = self.cold_to_hot();
         if from != NIL {
             let mut at = from;
-            while at < self.head.slots {
-                if wanted(at) {
-                    return Some(at);
+            while let Some(slot) = lists.slot(at) {
+                if wanted(slot) {
+                    return Some(slot);
                 }
-                at = self.next_of(at);
+                at = lists.next_of(slot);
             }
-            let of_from = at - self.head.slots;
-            lists.find(|list| *list == of_from);
+            cold_to_hot.find(|list| lists.head(*list) == at);
         }
-        for list in lists {
-            let node = self.list_node(list);
-            let mut at = self.next_of(node);
-            while at != node {
-                if wanted(at) {
-                    return Some(at);
-                }
-                at = self.next_of(at);
-            }
-        }
-        None
+        cold_to_hot.find_map(|list| lists.first_where(list, &wanted))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Admission, Config, Job, Lookup, Lsn, PageId, PolicyKind, region_bytes};
+    use crate::policy::PolicyState;
+    use crate::{Admission, Config, Job, Lookup, Lsn, PageId, Partition, PolicyKind, region_bytes};
     use zerocopy::IntoBytes;
 
     /// Brings `page` to flash.
@@ -173,18 +153,22 @@ mod tests {
         }
     }
 
+    fn intervals<'p>(partition: &'p mut Partition<'_>) -> &'p mut Intervals {
+        let PolicyState::Lc(memory) = &mut partition.contents.policy else { panic!("the policy is LC") };
+        memory.intervals
+    }
+
     #[test]
     fn the_clock_may_begin_anew() {
         let sizes = Config::new(PolicyKind::Lc, 512);
         let config = Config { group_pages: 4, staging_groups: 2, history: 100, ..sizes };
         let mut region = vec![0u64; region_bytes(&config) / 8];
         let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
-        let interval = partition.intervals().length;
+        let interval = intervals(&mut partition).length;
         // As if 2³² − 3000 references had gone by.
         let now = u32::MAX - 3000;
         let (newest, end) = (now / interval, (now / interval + 1) * interval);
-        *Lc::of_mut(&mut partition.kept).intervals =
-            Intervals { clock: now, length: interval, oldest: newest, newest, end };
+        *intervals(&mut partition) = Intervals { clock: now, length: interval, oldest: newest, newest, end };
         for round in 0..8000u32 {
             let page = (round * round) % 700;
             if partition.fetch(PageId::new(1, page)) == Lookup::Absent {
@@ -194,7 +178,7 @@ mod tests {
                 partition.check().expect("no invariant is broken");
             }
         }
-        let Intervals { clock, newest, .. } = *partition.intervals();
+        let Intervals { clock, newest, .. } = *intervals(&mut partition);
         assert!(clock < 6000, "the clock has begun anew: {clock}");
         assert_eq!(newest, clock / interval);
     }

@@ -3,11 +3,13 @@
 //! A driver (the engine, the lab, PostgreSQL) calls [`Partition::fetch`] and [`Partition::evict`] for the buffer pool,
 //! and in the background takes jobs with [`Partition::next_job`], does their I/O without the latch, and reports back.
 
+use crate::config::{Config, StoredConfig};
+use crate::contents::Contents;
 use crate::job::{Admission, Fate, FrameId, Generation, Job, JobPage, Lookup, Taken, Ticket, Work};
-use crate::policy::{Offer, Placement, Policy, Verdict, with_policy};
-use crate::region::Partition;
-use crate::slot::{DIRTY, VALID};
-use crate::staging::{FILLING, READY};
+use crate::placement::{Ring, SlotTable, slots};
+use crate::policy::{Offer, Policy, PolicyState, Verdict, ask};
+use crate::slot::{DIRTY, HELD, VALID};
+use crate::staging::FrameState;
 use crate::{Lsn, PageId, Position, SlotId};
 
 /// How full a partition is. All in pages.
@@ -27,50 +29,58 @@ pub struct Occupancy {
     pub entered: u64,
 }
 
+/// Where pages go on flash.
+pub(crate) enum Place<'r> {
+    Ring(Ring<'r>),
+    Slots(SlotTable<'r>),
+}
+
+/// A partition attached to its region.
+pub struct Partition<'r> {
+    /// What it was made from.
+    pub(crate) config: &'r StoredConfig,
+    pub(crate) contents: Contents<'r>,
+    pub(crate) place: Place<'r>,
+}
+
 impl Partition<'_> {
-    pub(crate) fn init_slots(&mut self) {
-        if self.placement == Placement::Slots {
-            self.slots_init();
-        }
-    }
-
-    pub(crate) fn note_decision(&mut self, decision: u64) {
-        let mixed = (self.head.decisions ^ decision).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.head.decisions = mixed ^ mixed >> 29;
-    }
-
     /// Hash of every decision taken since the partition was formatted: equal traces give equal hashes, whichever door
     /// they come through.
     pub fn decision_hash(&self) -> u64 {
-        self.head.decisions
+        self.contents.decisions.0
+    }
+
+    /// What the partition was made from.
+    pub fn config(&self) -> Config {
+        self.config.read().expect("it was read when the region was attached")
     }
 
     /// DRAM misses `page`: where is it? Counts as a reference.
     #[inline]
     pub fn fetch(&mut self, page: PageId) -> Lookup {
-        let Some(entry) = self.find(page) else { return Lookup::Absent };
-        with_policy!(self.policy(), P => {
-            P::on_hit(self, entry);
-            self.describe(entry, P::FACTS.placement)
-        })
+        let Contents { pages, policy, .. } = &mut self.contents;
+        let Some(entry) = pages.directory.find(page) else { return Lookup::Absent };
+        let dirty = pages.directory.entry(entry).has(DIRTY);
+        ask!(policy, P, memory => P::on_hit(pages, memory, entry));
+        self.describe(entry, dirty)
     }
 
     /// As [`Partition::fetch`], without counting as a reference.
     pub fn peek(&self, page: PageId) -> Lookup {
-        self.find(page).map_or(Lookup::Absent, |entry| self.describe(entry, self.placement))
+        let directory = &self.contents.pages.directory;
+        let Some(entry) = directory.find(page) else { return Lookup::Absent };
+        self.describe(entry, directory.entry(entry).has(DIRTY))
     }
 
     #[inline(always)]
-    fn describe(&self, entry: u32, placement: Placement) -> Lookup {
-        let dirty = self.slots[entry as usize].has(DIRTY);
-        if entry >= self.head.slots {
-            let frame = entry - self.head.slots;
-            let position = Position(self.staged[frame as usize].position);
+    fn describe(&self, entry: u32, dirty: bool) -> Lookup {
+        if let Some(frame) = self.contents.pages.directory.frame_of(entry) {
+            let position = self.contents.staging.frame(frame).position;
             return Lookup::Staged { frame: FrameId(frame), position, dirty };
         }
-        let generation = match placement {
-            Placement::Log => Generation::Exact(Position(self.position_of(entry))),
-            Placement::Slots => Generation::LowByte(self.generation_byte(entry)),
+        let generation = match &self.place {
+            Place::Ring(ring) => Generation::Exact(Position(ring.position_of(entry))),
+            Place::Slots(_) => Generation::LowByte(self.contents.pages.lists.generation_byte(entry)),
         };
         Lookup::Flash { slot: SlotId(entry), generation, dirty }
     }
@@ -81,33 +91,30 @@ impl Partition<'_> {
     #[inline]
     pub fn evict(&mut self, page: PageId, lsn: Lsn, dirty: bool, fdirty: bool) -> Admission {
         let offer = Offer { page, dirty, fdirty };
-        with_policy!(self.policy(), P => self.hand_down::<P>(&offer, lsn))
-    }
-
-    #[inline(always)]
-    fn hand_down<P: Policy>(&mut self, offer: &Offer, lsn: Lsn) -> Admission {
-        match P::admit(self, offer) {
+        let verdict = ask!(&self.contents.policy, P, _memory => P::admit(&mut self.contents.pages, &offer));
+        match verdict {
             Verdict::There => {
-                self.note_decision(offer.page.0 << 1);
+                self.contents.decisions.note(page.0 << 1);
                 Admission::AlreadyThere
             }
-            Verdict::Bypass => self.bypass(offer.page),
-            Verdict::Enter => {
-                let admission = self.enter_page::<P>(offer.page, lsn, offer.dirty);
-                if admission != Admission::Full {
-                    self.note_decision(offer.page.0 << 1 | 1);
-                }
-                admission
-            }
+            Verdict::Bypass => self.bypass(page),
+            Verdict::Enter => self.enter(page, lsn, dirty, page.0 << 1 | 1),
         }
     }
 
+    /// Stages `page`, if there is room, and notes that as `decision`.
     #[inline(always)]
-    fn enter_page<P: Policy>(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
-        match P::FACTS.placement {
-            Placement::Log => self.log_enter::<P>(page, lsn, dirty),
-            Placement::Slots => self.slots_enter(page, lsn, dirty),
+    fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool, decision: u64) -> Admission {
+        let contents = &mut self.contents;
+        let room = match &self.place {
+            Place::Ring(ring) => ring.takes_one(&contents.staging),
+            Place::Slots(_) => contents.staging.frame_available(),
+        };
+        if !room {
+            return Admission::Full;
         }
+        contents.decisions.note(decision);
+        contents.enter(page, lsn, dirty)
     }
 
     /// `page`, which [`Partition::fetch`] did not find, has come from disk and goes up to DRAM: may the policy have a copy?
@@ -116,18 +123,19 @@ impl Partition<'_> {
     /// ([`Admission::Full`]), and [`Admission::Bypass`] asks nothing of it. Only policies that
     /// [populate](crate::PolicyKind::populates) ever take it.
     pub fn arrived(&mut self, page: PageId) -> Admission {
-        if self.find(page).is_some() {
+        let room = match &self.place {
+            Place::Ring(_) => false,
+            Place::Slots(slots) => slots.has_room(&self.contents),
+        };
+        let Contents { pages, policy, decisions, .. } = &mut self.contents;
+        if pages.directory.find(page).is_some() {
             return Admission::AlreadyThere;
         }
-        if !with_policy!(self.policy(), P => P::arrive(self, page)) {
-            self.note_decision(!(page.0 << 1));
+        if !ask!(policy, P, memory => P::arrive(pages, memory, page, room)) {
+            decisions.note(!(page.0 << 1));
             return Admission::Bypass { stale: false };
         }
-        let admission = with_policy!(self.policy(), P => self.enter_page::<P>(page, Lsn(0), false));
-        if admission != Admission::Full {
-            self.note_decision(!(page.0 << 1 | 1));
-        }
-        admission
+        self.enter(page, Lsn(0), false, !(page.0 << 1 | 1))
     }
 
     /// The driver keeps a changed `page` out, as its mode (write-around, read-only) will have it: every copy of it here is
@@ -139,11 +147,11 @@ impl Partition<'_> {
     /// # Panics
     /// With log placement.
     pub fn bypass(&mut self, page: PageId) -> Admission {
-        assert_eq!(self.placement, Placement::Slots, "a log takes no copy back");
-        match self.slots_forget(page) {
+        let Place::Slots(slots) = &mut self.place else { panic!("a log takes no copy back") };
+        match slots.forget(&mut self.contents, page) {
             None => Admission::Full,
             Some(stale) => {
-                self.note_decision(!(page.0 << 2));
+                self.contents.decisions.note(!(page.0 << 2));
                 Admission::Bypass { stale }
             }
         }
@@ -155,13 +163,15 @@ impl Partition<'_> {
     ///
     /// A dirty page that has [moved](Taken::Moved) is in DRAM alone: to DRAM it is newer than disk and newer than flash.
     pub fn taken(&mut self, page: PageId) -> Taken {
-        if !self.policy().exclusive() {
+        let Place::Slots(slots) = &mut self.place else { return Taken::Copied };
+        if !self.contents.policy.kind().exclusive() {
             return Taken::Copied;
         }
-        let dirty = self.find(page).is_some_and(|entry| self.slots[entry as usize].has(DIRTY));
-        match self.slots_forget(page) {
+        let directory = &self.contents.pages.directory;
+        let dirty = directory.find(page).is_some_and(|entry| directory.entry(entry).has(DIRTY));
+        match slots.forget(&mut self.contents, page) {
             Some(true) => {
-                self.note_decision(!(page.0 << 2 | 1));
+                self.contents.decisions.note(!(page.0 << 2 | 1));
                 Taken::Moved { dirty }
             }
             _ => Taken::Copied,
@@ -171,117 +181,123 @@ impl Partition<'_> {
     /// The page given `frame` by [`Admission::Stage`] has been copied in.
     #[inline]
     pub fn staged(&mut self, frame: FrameId) {
-        let staged = &mut self.staged[frame.0 as usize];
-        debug_assert_eq!(staged.state, FILLING);
-        staged.state = READY;
-        if self.placement == Placement::Log {
-            self.log_staged(frame.0);
+        let staged = self.contents.staging.frame_mut(frame.0);
+        debug_assert!(staged.is(FrameState::Filling));
+        staged.set(FrameState::Ready);
+        if let Place::Ring(ring) = &mut self.place {
+            ring.staged(frame.0);
         }
     }
 
     /// The next thing to do in the background, if there is one now. Several may be under way at once.
     pub fn next_job(&mut self) -> Option<Job> {
-        Work::job(|pages| match self.placement {
-            Placement::Log => self.write_job(pages).or_else(|| self.log_next_chore(pages)),
-            Placement::Slots => self.write_one(pages).or_else(|| self.slots_next_chore(pages)),
+        let contents = &mut self.contents;
+        Work::job(|pages| match &mut self.place {
+            Place::Ring(ring) => ring.write_job(contents, pages).or_else(|| ring.next_chore(contents, pages)),
+            Place::Slots(slots) => {
+                slots.write_job(contents, pages).or_else(|| slots.next_chore(contents, pages))
+            }
         })
     }
 
     /// As [`Partition::next_job`], but write jobs only: for a worker that must stay free for them while others wait for
     /// room in staging.
     pub fn next_write(&mut self) -> Option<Job> {
-        Work::job(|pages| match self.placement {
-            Placement::Log => self.write_job(pages),
-            Placement::Slots => self.write_one(pages),
+        Work::job(|pages| match &mut self.place {
+            Place::Ring(ring) => ring.write_job(&mut self.contents, pages),
+            Place::Slots(slots) => slots.write_job(&mut self.contents, pages),
         })
     }
 
     /// To be asked when [`Partition::next_write`] gives nothing: whether a page waits that only a chore makes room for. A
     /// chore that was looked for while the page was still being copied in has not seen it.
     pub fn write_waits_for_chore(&self) -> bool {
-        match self.placement {
-            Placement::Log => false,
-            Placement::Slots => self.slots_wait_for_chore(),
+        match &self.place {
+            Place::Ring(_) => false,
+            Place::Slots(slots) => slots.waits_for_chore(&self.contents),
         }
     }
 
     /// As [`Partition::next_job`], all but write jobs.
     pub fn next_chore(&mut self) -> Option<Job> {
-        Work::job(|pages| match self.placement {
-            Placement::Log => self.log_next_chore(pages),
-            Placement::Slots => self.slots_next_chore(pages),
+        Work::job(|pages| match &mut self.place {
+            Place::Ring(ring) => ring.next_chore(&mut self.contents, pages),
+            Place::Slots(slots) => slots.next_chore(&mut self.contents, pages),
         })
     }
 
     /// Whether [`Partition::staged`] of `frame` has made a write job possible.
     pub fn write_due(&self, frame: FrameId) -> bool {
-        match self.placement {
-            Placement::Log => self.log_write_due(frame.0),
-            Placement::Slots => true,
+        match &self.place {
+            Place::Ring(ring) => ring.write_due(frame.0),
+            Place::Slots(_) => true,
         }
     }
 
     /// A write job is complete; with log placement, if it completes a group, all of the group is durable. The pages are
     /// now served from flash (log placement: when their group is complete).
     pub fn written(&mut self, ticket: Ticket, pages: &[JobPage]) {
-        match self.placement {
-            Placement::Log => self.log_written(ticket, pages),
-            Placement::Slots => pages.iter().for_each(|page| self.slots_written(page)),
+        let contents = &mut self.contents;
+        match &mut self.place {
+            Place::Ring(ring) => ring.written(contents, ticket, pages),
+            Place::Slots(slots) => pages.iter().for_each(|page| slots.written(contents, page)),
         }
     }
 
     /// Gives a page of a dequeue whose fate is a second chance its place at the rear; `lsn` is the page's.
     /// [`Admission::AlreadyThere`]: a newer version has come in the meantime, nothing is to be done.
+    ///
+    /// # Panics
+    /// With slot placement, which gives no second chances.
     pub fn restage(&mut self, ticket: Ticket, page: &JobPage, lsn: Lsn) -> Admission {
-        self.log_restage(ticket, &JobPage { lsn, ..*page })
+        let Place::Ring(ring) = &mut self.place else { panic!("only a log gives second chances") };
+        ring.restage(&mut self.contents, ticket, &JobPage { lsn, ..*page })
     }
 
     /// A dequeue job is complete: destages are durable on disk (slot placement: written), second chances are staged.
     pub fn dequeued(&mut self, ticket: Ticket) {
-        match self.placement {
-            Placement::Log => self.log_dequeued(ticket),
-            Placement::Slots => self.slots_dequeued(ticket),
+        match &mut self.place {
+            Place::Ring(ring) => ring.dequeued(&mut self.contents, ticket),
+            Place::Slots(slots) => slots.dequeued(&mut self.contents, ticket),
         }
     }
 
     /// The pages of a cleaning job are on disk.
     pub fn cleaned(&mut self, pages: &[JobPage]) {
-        for page in pages {
-            self.slots_cleaned(page.slot.0);
-        }
+        pages.iter().for_each(|page| slots::cleaned(&mut self.contents.pages.directory, page.slot.0));
     }
 
     /// For a checkpoint: sees to it that everything staged so far can be written, and is (log placement: closes the open
     /// group; slot placement: also what newer versions overtake from now on).
     pub fn close_group(&mut self) {
-        match self.placement {
-            Placement::Log => self.log_close_group(),
-            Placement::Slots => self.head.close_at = self.head.rear,
+        match &mut self.place {
+            Place::Ring(ring) => ring.close_group(&mut self.contents),
+            Place::Slots(slots) => slots.begin_checkpoint(&self.contents),
         }
     }
 
     /// Nothing is in staging.
     pub fn staging_is_empty(&self) -> bool {
-        self.head.staged == 0
+        self.contents.staging.window.used == 0
     }
 
     /// Slot placement: the slot that holds a version of `page`, be there newer ones in staging or not.
     pub fn slot_holding(&self, page: PageId) -> Option<SlotId> {
-        self.find_on_flash(page).map(SlotId)
+        self.contents.pages.directory.find_on_flash(page).map(SlotId)
     }
 
     /// Every position below this one is written and published.
     pub fn published(&self) -> Position {
-        Position(self.head.staged_front)
+        Position(self.contents.staging.window.front)
     }
 
     /// Slot placement: the next dirty slot at or after `from`, as a cleaning job; `Err` names a slot to ask for again
     /// when the work under way on it is done. `None`: no dirty slot is left. For the checkpoint of a policy whose
     /// directory does not survive a crash.
     pub fn sweep(&mut self, from: SlotId) -> Option<Result<Job, SlotId>> {
-        match self.slots_sweep(from.0)? {
+        match slots::sweep(&self.contents.pages.directory, from.0)? {
             Ok(slot) => Work::job(|pages| {
-                pages.push(self.start_copy(slot));
+                pages.push(slots::start_copy(&mut self.contents.pages, slot));
                 Some(Work::Clean)
             })
             .map(Ok),
@@ -292,10 +308,10 @@ impl Partition<'_> {
     /// What would be lost without the flash and the staging memory: versions newer than disk that lie there, and the
     /// oldest LSN known among them (those in staging; the directory does not keep LSNs).
     pub fn unsaved(&self) -> Unsaved {
-        let mut unsaved = Unsaved { pages: self.head.dirty, oldest: None };
-        for frame in self.staged_dirty() {
+        let mut unsaved = Unsaved { pages: self.contents.pages.directory.counts.dirty, oldest: None };
+        for frame in self.contents.staged_dirty() {
             unsaved.pages += 1;
-            let lsn = Lsn(self.staged[frame as usize].lsn);
+            let lsn = self.contents.staging.frame(frame).lsn;
             unsaved.oldest = Some(unsaved.oldest.map_or(lsn, |oldest| oldest.min(lsn)));
         }
         unsaved
@@ -303,43 +319,60 @@ impl Partition<'_> {
 
     /// Pages in staging that are newer than disk, in the order in which they entered; a page may be there more than once.
     pub fn staged_dirty_pages(&self) -> impl Iterator<Item = PageId> + '_ {
-        self.staged_dirty().map(|frame| self.slots[self.entry_of(frame) as usize].page())
-    }
-
-    fn staged_dirty(&self) -> impl Iterator<Item = u32> + '_ {
-        let frames = (self.head.staged_front..self.head.rear).map(|position| self.frame_of(position));
-        frames.filter(|frame| {
-            let used = self.staged[*frame as usize].state != crate::staging::DONE && !self.is_padding(*frame);
-            used && self.slots[self.entry_of(*frame) as usize].has(DIRTY)
-        })
+        let directory = &self.contents.pages.directory;
+        self.contents.staged_dirty().map(|frame| directory.entry(directory.staged_entry(frame)).page())
     }
 
     /// How full the partition is.
     pub fn occupancy(&self) -> Occupancy {
+        let Contents { staging, pages, .. } = &self.contents;
+        let superseded = match &self.place {
+            Place::Ring(ring) => ring.head.superseded,
+            Place::Slots(_) => 0,
+        };
         Occupancy {
-            slots: self.head.slots,
-            valid: self.head.valid,
-            dirty: self.head.dirty,
-            superseded: self.head.superseded,
-            staged: self.head.staged,
-            entered: self.head.rear,
+            slots: pages.directory.slots,
+            valid: pages.directory.counts.valid,
+            dirty: pages.directory.counts.dirty,
+            superseded,
+            staged: staging.window.used,
+            entered: staging.window.rear,
         }
     }
 
-    /// Log placement: the positions whose slots are in use or may be: from the oldest not released to the rear.
+    /// Log placement: the positions whose slots are in use or may be: from the oldest not released to the rear. Slot
+    /// placement: all positions.
     pub fn window(&self) -> (Position, Position) {
-        (Position(self.head.released), Position(self.head.rear))
+        let released = match &self.place {
+            Place::Ring(ring) => ring.head.released,
+            Place::Slots(_) => 0,
+        };
+        (Position(released), Position(self.contents.staging.window.rear))
     }
 
     /// What lies in `slot`, for directory segments and inspection: its page, whether it is the newest version, and
     /// whether it is newer than disk. `None` if the slot is empty.
     pub fn slot(&self, slot: SlotId) -> Option<SlotView> {
-        let entry = &self.slots[slot.0 as usize];
-        let held = match self.placement {
-            Placement::Log => entry.has(crate::slot::HELD),
-            Placement::Slots => entry.has(VALID),
+        let entry = self.contents.pages.directory.entry(slot.0);
+        let held = match &self.place {
+            Place::Ring(_) => entry.has(HELD),
+            Place::Slots(_) => entry.has(VALID),
         };
         held.then(|| SlotView { page: entry.page(), valid: entry.has(VALID), dirty: entry.has(DIRTY) })
+    }
+
+    /// TAC: the temperatures of regions of pages, by their places in the table, to be kept on flash. Empty with other
+    /// policies.
+    pub fn temperatures(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        let memory = if let PolicyState::Tac(memory) = &self.contents.policy { Some(memory) } else { None };
+        (0..memory.map_or(0, |memory| memory.places()))
+            .map(move |place| memory.map_or(0, |memory| memory.at(place)))
+    }
+
+    /// TAC: the temperatures as they were, before any slot is restored.
+    pub fn restore_temperatures(&mut self, temperatures: impl IntoIterator<Item = u32>) {
+        let PolicyState::Tac(memory) = &mut self.contents.policy else { return };
+        memory.restore(temperatures);
     }
 }
 

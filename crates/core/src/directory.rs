@@ -1,0 +1,212 @@
+//! The directory: an entry for each slot and each staging frame, and a chained hash table from page ids to entries whose
+//! links lie in the entries.
+//!
+//! Invariants:
+//! - The valid slots and the staging frames that hold a page are in the index, each in the chain of its page's bucket; no
+//!   other entry is.
+//! - The entries of one page stand in their chain newest first. So the first match is the version to serve. All but one
+//!   are in staging; the one on flash is the last of them, unless groups were written out of order.
+//! - `valid` and `dirty` count the slots with these flags.
+
+use crate::PageId;
+use crate::hash::bucket_of;
+use crate::sections::{Carver, SectionPlan};
+use crate::sizes::Sizes;
+use crate::slot::{BUSY, DIRTY, NIL, Slot, VALID};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Slots by state.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Counts {
+    /// Slots holding the newest durable version of a page.
+    pub valid: u32,
+    /// Of these, newer than disk.
+    pub dirty: u32,
+}
+
+/// Where each page is, staged or on flash.
+pub(crate) struct PageDirectory<'r> {
+    /// Slots on flash; entries from here on are those of the staging frames.
+    pub slots: u32,
+    pub counts: &'r mut Counts,
+    pub entries: &'r mut [Slot],
+    /// First entry of each chain.
+    pub buckets: &'r mut [u32],
+}
+
+pub(crate) const ENTRIES: SectionPlan = SectionPlan::many::<Slot>("slots", Sizes::entries);
+pub(crate) const BUCKETS: SectionPlan = SectionPlan::many::<u32>("index buckets", Sizes::entries);
+
+impl<'r> PageDirectory<'r> {
+    /// Takes its sections. `None`: the region is too short.
+    #[inline(always)]
+    pub(crate) fn attach(counts: &'r mut Counts, carver: &mut Carver<'r, '_>) -> Option<Self> {
+        let slots = carver.sizes().slots;
+        Some(Self { slots, counts, entries: carver.take(&ENTRIES)?, buckets: carver.take(&BUCKETS)? })
+    }
+
+    /// Makes it empty.
+    pub(crate) fn format(&mut self) {
+        self.buckets.fill(NIL);
+        self.entries.iter_mut().for_each(Slot::clear);
+    }
+
+    #[inline]
+    pub(crate) fn entry(&self, at: u32) -> &Slot {
+        &self.entries[at as usize]
+    }
+
+    #[inline]
+    pub(crate) fn entry_mut(&mut self, at: u32) -> &mut Slot {
+        &mut self.entries[at as usize]
+    }
+
+    /// The entries of the slots, without those of the frames.
+    pub(crate) fn of_slots(&self) -> &[Slot] {
+        &self.entries[..self.slots as usize]
+    }
+
+    /// The entry of a staging frame.
+    pub(crate) fn staged_entry(&self, frame: u32) -> u32 {
+        self.slots + frame
+    }
+
+    /// The staging frame of an entry; `None`: it is that of a slot.
+    pub(crate) fn frame_of(&self, entry: u32) -> Option<u32> {
+        entry.checked_sub(self.slots)
+    }
+
+    /// Nothing is being done with the page in `slot` (slot placement).
+    pub(crate) fn is_idle(&self, slot: u32) -> bool {
+        !self.entry(slot).has(BUSY)
+    }
+
+    fn bucket(&self, page: PageId) -> usize {
+        bucket_of(page.0, self.buckets.len())
+    }
+
+    /// The newest entry of `page`, staged or on flash.
+    #[inline]
+    pub(crate) fn find(&self, page: PageId) -> Option<u32> {
+        self.find_in_chain(self.buckets[self.bucket(page)], page)
+    }
+
+    /// The next older entry of the page of entry `at`.
+    pub(crate) fn find_older(&self, at: u32) -> Option<u32> {
+        let entry = self.entry(at);
+        self.find_in_chain(entry.next(), entry.page())
+    }
+
+    /// The first entry of `page` in the chain from `at` on.
+    #[inline(always)]
+    fn find_in_chain(&self, mut at: u32, page: PageId) -> Option<u32> {
+        while at != NIL {
+            let slot = self.entry(at);
+            if slot.page() == page {
+                return Some(at);
+            }
+            at = slot.next();
+        }
+        None
+    }
+
+    /// The slot that holds the valid version of `page`, whatever is in staging.
+    pub(crate) fn find_on_flash(&self, page: PageId) -> Option<u32> {
+        let mut at = self.find(page);
+        while let Some(entry) = at.filter(|entry| *entry >= self.slots) {
+            at = self.find_older(entry);
+        }
+        at
+    }
+
+    /// Enters `at` as the newest entry of its page.
+    pub(crate) fn link(&mut self, at: u32) {
+        let bucket = self.bucket(self.entry(at).page());
+        let first = self.buckets[bucket];
+        self.entry_mut(at).set_next(first);
+        self.buckets[bucket] = at;
+    }
+
+    fn set_successor(&mut self, page: PageId, at: u32, successor: u32) {
+        let bucket = self.bucket(page);
+        if self.buckets[bucket] == at {
+            self.buckets[bucket] = successor;
+            return;
+        }
+        let mut previous = self.buckets[bucket];
+        loop {
+            assert!(previous != NIL, "entry {at} of page {page} is in the index");
+            let next = self.entry(previous).next();
+            if next == at {
+                self.entry_mut(previous).set_next(successor);
+                return;
+            }
+            previous = next;
+        }
+    }
+
+    /// Takes `at` out of the index.
+    pub(crate) fn unlink(&mut self, at: u32) {
+        let slot = *self.entry(at);
+        self.set_successor(slot.page(), at, slot.next());
+        self.entry_mut(at).set_next(NIL);
+    }
+
+    /// Puts entry `new`, of the same page, in the place of `old` in the index.
+    fn replace(&mut self, old: u32, new: u32) {
+        let slot = *self.entry(old);
+        self.entry_mut(new).set_next(slot.next());
+        self.set_successor(slot.page(), old, new);
+        self.entry_mut(old).set_next(NIL);
+    }
+
+    /// `page` is staged as entry `at`, in the newest version.
+    #[inline]
+    pub(crate) fn stage(&mut self, at: u32, page: PageId, dirty: bool) {
+        self.entry_mut(at).set(page, if dirty { DIRTY } else { 0 });
+        self.link(at);
+    }
+
+    /// The staged version of entry `at` is not needed any more.
+    pub(crate) fn unstage(&mut self, at: u32) {
+        self.unlink(at);
+        self.entry_mut(at).clear();
+    }
+
+    /// The staged version of entry `at` becomes the valid one of its page, in `slot`, with `flags` besides [`VALID`].
+    pub(crate) fn settle(&mut self, at: u32, slot: u32, flags: u32) {
+        let page = self.entry(at).page();
+        self.entry_mut(slot).set(page, VALID | flags);
+        self.replace(at, slot);
+        self.entry_mut(at).clear();
+        self.count_valid(flags);
+    }
+
+    /// A newer version was written over the one in `slot`, which is valid and nothing is being done with any more.
+    pub(crate) fn overwrite(&mut self, slot: u32, dirty: bool) {
+        let was_dirty = self.entry(slot).has(DIRTY);
+        self.entry_mut(slot).lower(BUSY | DIRTY);
+        self.entry_mut(slot).raise(if dirty { DIRTY } else { 0 });
+        self.counts.dirty = self.counts.dirty - u32::from(was_dirty) + u32::from(dirty);
+    }
+
+    /// A restart finds the valid version of `page` in `slot`, with `flags` besides [`VALID`].
+    pub(crate) fn restore(&mut self, slot: u32, page: PageId, flags: u32) {
+        self.entry_mut(slot).set(page, VALID | flags);
+        self.link(slot);
+        self.count_valid(flags);
+    }
+
+    fn count_valid(&mut self, flags: u32) {
+        self.counts.valid += 1;
+        self.counts.dirty += u32::from(flags & DIRTY != 0);
+    }
+
+    /// The version in `slot` is the valid one no more. Its flags stay.
+    pub(crate) fn retract(&mut self, slot: u32) {
+        self.unlink(slot);
+        self.counts.valid -= 1;
+        self.counts.dirty -= u32::from(self.entry(slot).has(DIRTY));
+    }
+}

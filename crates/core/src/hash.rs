@@ -1,0 +1,7 @@
+//! The one hash of the crate's tables.
+
+/// Spreads `key` over `buckets` (Fibonacci hashing, then a multiply instead of a division).
+pub(crate) fn bucket_of(key: u64, buckets: usize) -> usize {
+    let hash = (key ^ (key >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (((hash >> 32) * buckets as u64) >> 32) as usize
+}

@@ -1,0 +1,57 @@
+//! All that a policy sees besides its own memory: the directory, the order that it keeps the slots in, and the fetches that
+//! it has noted for later.
+
+use crate::directory::{Counts, PageDirectory};
+use crate::hits::Hits;
+use crate::lists::SlotLists;
+use crate::sections::{Carver, SectionPlan};
+use crate::sets::Sets;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Scalars of the pages.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct PagesHead {
+    counts: Counts,
+    cursor: u32,
+    hits: Hits,
+}
+
+/// The pages on flash and in staging, in the policy's order.
+pub(crate) struct Pages<'r> {
+    pub directory: PageDirectory<'r>,
+    pub lists: SlotLists<'r>,
+    /// Fetches for which the lists are yet to be changed.
+    pub hits: &'r mut Hits,
+    pub sets: Sets,
+    /// A cleaner works while more than so many per mille of the slots are dirty.
+    dirty_permille_max: u32,
+}
+
+impl<'r> Pages<'r> {
+    /// Takes its sections; `nodes` plans those of the lists. `None`: the region is too short.
+    #[inline(always)]
+    pub(crate) fn attach(
+        head: &'r mut PagesHead,
+        nodes: &SectionPlan,
+        carver: &mut Carver<'r, '_>,
+    ) -> Option<Self> {
+        let PagesHead { counts, cursor, hits } = head;
+        let sizes = carver.sizes();
+        let directory = PageDirectory::attach(counts, carver)?;
+        let lists = SlotLists::attach(cursor, nodes, carver)?;
+        let dirty_permille_max = sizes.dirty_permille_max;
+        Some(Self { directory, lists, hits, sets: sizes.sets(), dirty_permille_max })
+    }
+
+    /// The first slot of `list` that nothing is being done with: the victim of LRU and FIFO.
+    pub(crate) fn first_idle(&self, list: u32) -> Option<u32> {
+        self.lists.first_where(list, |slot| self.directory.is_idle(slot))
+    }
+
+    /// More slots are dirty than the configuration allows.
+    pub(crate) fn too_many_dirty(&self) -> bool {
+        let most = self.directory.slots as u64 * self.dirty_permille_max as u64 / 1000;
+        self.directory.counts.dirty as u64 > most
+    }
+}

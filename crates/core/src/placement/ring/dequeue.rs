@@ -1,0 +1,221 @@
+//! Groups are dequeued at the front of the ring, and their slots released.
+
+use super::{DEQUEUES, GROUPS_AHEAD_MIN, Ring};
+use crate::contents::Contents;
+use crate::job::{Admission, Fate, FrameId, Generation, JobPage, JobPages, Ticket, Work};
+use crate::policy::{Policy, ask};
+use crate::slot::{DIRTY, VALID};
+use crate::{Lsn, PageId, Position, SlotId};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
+
+/// What is happening to a dequeue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes, Immutable, KnownLayout)]
+#[repr(u32)]
+pub(crate) enum DequeueState {
+    /// There is none.
+    Free,
+    /// Being decided and destaged.
+    Open,
+    /// Its destages are durable.
+    Done,
+}
+
+/// A dequeue under way.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Dequeue {
+    /// First position of the group.
+    pub first: u64,
+    /// Newer copies of its pages that are not durable yet, or something before them is not: until then the slots are not
+    /// released.
+    pub pending: u32,
+    /// A [`DequeueState`], as a word: all other bits of the region are a value, and what is none is [`Ring`]'s check's to
+    /// say, not the attachment's.
+    state: u32,
+}
+
+impl Dequeue {
+    /// Its state. `None`: the word is none.
+    pub(crate) fn state(&self) -> Option<DequeueState> {
+        DequeueState::try_read_from_bytes(self.state.as_bytes()).ok()
+    }
+
+    fn set(&mut self, state: DequeueState) {
+        self.state = state as u32;
+    }
+}
+
+/// Groups kept free or becoming free, so that dequeues run ahead of evictions: a sixteenth of the ring, within bounds. A
+/// dequeue takes as long as the slowest of its destages, so a few must be under way at once to keep a disk array busy.
+fn groups_ahead(groups: u64) -> u64 {
+    (groups / 16).clamp(GROUPS_AHEAD_MIN, DEQUEUES as u64)
+}
+
+impl Ring<'_> {
+    /// Pulls victims to fill the open group, or starts a dequeue.
+    pub(crate) fn next_chore(&mut self, contents: &mut Contents<'_>, pages: &mut JobPages) -> Option<Work> {
+        if std::mem::take(&mut self.head.pull) != 0 && contents.staging.group_is_open() {
+            return Some(Work::PullVictims(contents.staging.open_positions() as u32));
+        }
+        self.dequeue_job(contents, pages)
+    }
+
+    /// Starts the dequeue of the group at the front, when room is getting scarce.
+    fn dequeue_job(&mut self, contents: &mut Contents<'_>, pages: &mut JobPages) -> Option<Work> {
+        let group = self.group();
+        let in_flight = (self.head.scan - self.head.released) / group;
+        // Whole released groups that no position of was given out.
+        let free = self.room(&contents.staging) / group;
+        // Without a group to spare (after a restart with a full ring), the first one goes without second chances.
+        let second_chances = self.second_chances && free > self.head.undecided as u64;
+        let dequeues = self.head.next_dequeue - self.head.first_dequeue;
+        if free + in_flight >= groups_ahead(self.slots as u64 / group)
+            || (self.second_chances && !second_chances && in_flight > 0)
+            || dequeues == DEQUEUES as u64
+            || self.head.scan + group > contents.staging.window.front
+        {
+            return None;
+        }
+        let dequeue = (self.head.next_dequeue % DEQUEUES as u64) as u32;
+        let state = DequeueState::Open as u32;
+        self.head.dequeues[dequeue as usize] = Dequeue { first: self.head.scan, pending: 0, state };
+        for position in self.head.scan..self.head.scan + group {
+            pages.push(self.decide(contents, position, dequeue));
+        }
+        limit_second_chances(pages, second_chances);
+        for page in pages.iter() {
+            contents.decisions.note(page.position.0 << 2 | page.fate as u64);
+        }
+        self.head.scan += group;
+        self.head.next_dequeue += 1;
+        self.head.undecided += 1;
+        Some(Work::Dequeue { ticket: Ticket(dequeue), one_io: self.by_group })
+    }
+
+    fn decide(&mut self, contents: &mut Contents<'_>, position: u64, dequeue: u32) -> JobPage {
+        let slot = self.slot_of(position);
+        let entry = *contents.pages.directory.entry(slot);
+        let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-destaged");
+        if superseded {
+            self.await_newest(contents, entry.page(), dequeue);
+        }
+        let fate = if superseded || self.adopt_newer(contents, entry.page(), dequeue) {
+            Fate::Drop
+        } else {
+            ask!(&contents.policy, P, _memory => P::fate(&contents.pages, slot))
+        };
+        JobPage {
+            page: entry.has(VALID).then(|| entry.page()),
+            slot: SlotId(slot),
+            position: Position(position),
+            frame: FrameId(0),
+            dirty: entry.has(DIRTY),
+            lsn: Lsn(0),
+            fate,
+            generation: Generation::Exact(Position(position)),
+        }
+    }
+
+    /// If a version of `page` is in staging, lets the release of `dequeue` wait for it instead of destaging the older one.
+    fn adopt_newer(&mut self, contents: &Contents<'_>, page: PageId, dequeue: u32) -> bool {
+        let directory = &contents.pages.directory;
+        let Some(frame) = directory.find(page).and_then(|at| directory.frame_of(at)) else { return false };
+        if crate::mutant!("newer-copy-not-awaited") {
+            return true;
+        }
+        let adopted = self.await_frame(frame, dequeue);
+        // One slot at a time holds the valid version of a page, so only the dequeue of that slot waits for newer ones.
+        assert_eq!(adopted, dequeue, "two dequeues wait for one staged page");
+        true
+    }
+
+    /// The newest version of `page` on flash excuses `dequeue` from a destage. If something before it is not durable yet,
+    /// the release waits for that.
+    fn await_newest(&mut self, contents: &Contents<'_>, page: PageId, dequeue: u32) {
+        let newest = contents.pages.directory.find_on_flash(page);
+        let Some(position) = newest.map(|slot| self.position_of(slot)) else { return };
+        if position >= contents.staging.window.front {
+            // If another dequeue waits for it, that is an earlier one, which is released before this one.
+            self.await_frame(contents.staging.frame_of(position), dequeue);
+        }
+    }
+
+    /// Lets the release of `dequeue` wait for the page in `frame`, unless another waits for it. Returns which one waits.
+    fn await_frame(&mut self, frame: u32, dequeue: u32) -> u32 {
+        let awaited_by = &mut self.awaited_by[frame as usize];
+        if *awaited_by == 0 {
+            *awaited_by = dequeue + 1;
+            self.head.dequeues[dequeue as usize].pending += 1;
+        }
+        *awaited_by - 1
+    }
+
+    /// Gives the page in `slot` of the dequeue `ticket` a place at the rear.
+    pub(crate) fn restage(
+        &mut self,
+        contents: &mut Contents<'_>,
+        ticket: Ticket,
+        page: &JobPage,
+    ) -> Admission {
+        let entry = *contents.pages.directory.entry(page.slot.0);
+        let dequeue = ticket.0;
+        let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-restaged");
+        if superseded {
+            self.await_newest(contents, entry.page(), dequeue);
+        }
+        if superseded || self.adopt_newer(contents, entry.page(), dequeue) {
+            return Admission::AlreadyThere;
+        }
+        if !contents.staging.frame_available() {
+            return Admission::Full;
+        }
+        assert!(self.room(&contents.staging) > 0, "second chances have groups held back for them");
+        let dirty = entry.has(DIRTY) && !crate::mutant!("second-chance-loses-dirty");
+        let admission = contents.enter(entry.page(), page.lsn, dirty);
+        if let Admission::Stage { frame, .. } = admission {
+            self.await_frame(frame.0, dequeue);
+        }
+        admission
+    }
+
+    pub(crate) fn dequeued(&mut self, contents: &mut Contents<'_>, ticket: Ticket) {
+        self.head.dequeues[ticket.0 as usize].set(DequeueState::Done);
+        self.head.undecided -= 1;
+        self.release(contents);
+        self.head.pull = u32::from(self.second_chances);
+    }
+
+    /// Frees the slots of finished dequeues, in order.
+    pub(super) fn release(&mut self, contents: &mut Contents<'_>) {
+        while self.head.first_dequeue < self.head.next_dequeue {
+            let at = (self.head.first_dequeue % DEQUEUES as u64) as usize;
+            let dequeue = self.head.dequeues[at];
+            let pending = dequeue.pending > 0 && !crate::mutant!("release-ignores-second-chances");
+            if dequeue.state() != Some(DequeueState::Done) || pending {
+                break;
+            }
+            let after = dequeue.first + self.group();
+            for position in dequeue.first..after {
+                self.forget(contents, self.slot_of(position));
+            }
+            self.head.dequeues[at].set(DequeueState::Free);
+            self.head.first_dequeue += 1;
+            self.head.released_slot = self.slot_of(after);
+            self.head.released = after;
+        }
+        self.close_if_asked(contents);
+    }
+}
+
+/// A dequeue must make room: if every page of the group is to stay, the one at the very front goes (FaCE §3.3).
+fn limit_second_chances(pages: &mut [JobPage], allowed: bool) {
+    let going = match (allowed, pages.iter().all(|page| page.fate == Fate::SecondChance)) {
+        (false, _) => pages.len(),
+        (true, true) => 1,
+        (true, false) => 0,
+    };
+    for page in pages[..going].iter_mut().filter(|page| page.fate == Fate::SecondChance) {
+        let destaged = page.dirty && !crate::mutant!("front-page-dropped-dirty");
+        page.fate = if destaged { Fate::Destage } else { Fate::Drop };
+    }
+}

@@ -1,0 +1,204 @@
+//! Log placement: the slots are a ring, written in groups at its rear and dequeued in groups at its front (FaCE §3.3).
+//!
+//! ```text
+//!   released ──── scan ───────────── staged_front ──── rear          (positions; slot = position mod slots)
+//!      │ dequeues    │ the cache          │ staging       │
+//!      │ under way   │                    │               │
+//! ```
+//!
+//! - A page gets its position when it enters staging, so versions are ordered by position.
+//! - A position is given out only when its slot is released already. So a write never waits for a dequeue, and a dequeue
+//!   may wait for a write: there is no circle. Whole groups are held back for second chances, since these need positions
+//!   while their own slots are not yet released.
+//! - A group of slots is released when its destages are durable on disk and the newer copies of its pages (second
+//!   chances, and versions that were in staging when it was dequeued) are durable on flash, with everything before them: so
+//!   whoever records the front records with it a durable position above these copies, and if one of them is damaged that is
+//!   not taken for a write that was torn. Groups release in order.
+//! - A group's pages become the valid versions together, when the write that completes it is durable. Page by page
+//!   (mvFIFO without GR) only that last write needs a sync; until then its pages are served from staging.
+//! - In-flight dequeues span at most [`DEQUEUES`] groups, and the ring is much longer, so that two versions of one page are
+//!   never being destaged at the same time.
+//!
+//! Invariants:
+//! - `released <= scan <= staging's front <= staging's rear <= released + slots`; the first three are multiples of the group
+//!   size, and `scan - released` is a group for each dequeue under way.
+//! - A slot is `HELD` from the publication of its group until it is released; those beyond the rear are not.
+//! - `released_slot` is `released mod slots`; `undecided` counts the dequeues that are open, `superseded` the slots that are
+//!   held and not valid, a dequeue's `pending` the staged pages that it awaits.
+//! - A group's counters are those of its frames, until it is published.
+
+mod dequeue;
+mod write;
+
+use crate::contents::Contents;
+use crate::policy::{Facts, Policy};
+use crate::sections::{Carver, SectionPlan};
+use crate::sizes::Sizes;
+use crate::slot::{HELD, REFERENCED, VALID};
+use crate::staging::Staging;
+use crate::{PageId, Position};
+pub(crate) use dequeue::{Dequeue, DequeueState};
+pub(crate) use write::Group;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Dequeues that may be under way at once.
+pub(crate) const DEQUEUES: usize = 8;
+
+/// Fewest groups kept free or becoming free.
+pub(crate) const GROUPS_AHEAD_MIN: u64 = 4;
+
+/// Scalars of a ring.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct RingHead {
+    /// All positions below are released, their slots free.
+    pub released: u64,
+    /// Next position to dequeue.
+    pub scan: u64,
+    /// The open group is to be closed up to this position as soon as second chances allow.
+    pub close_to: u64,
+    /// First dequeue that is not released, counted from the start.
+    pub first_dequeue: u64,
+    /// Dequeues ever started.
+    pub next_dequeue: u64,
+    /// Those under way, by number mod [`DEQUEUES`].
+    pub dequeues: [Dequeue; DEQUEUES],
+    /// `released mod slots`.
+    pub released_slot: u32,
+    /// Dequeues being decided and destaged.
+    pub undecided: u32,
+    /// Slots holding a superseded version.
+    pub superseded: u32,
+    /// 1 when victims are to be pulled to fill the open group (GSC).
+    pull: u32,
+}
+
+/// The slots as a ring.
+pub(crate) struct Ring<'r> {
+    pub slots: u32,
+    pub group_pages: u32,
+    /// The policy's [`by_group`](crate::Facts::by_group).
+    by_group: bool,
+    /// The policy's [`second_chances`](crate::Facts::second_chances).
+    second_chances: bool,
+    pub head: &'r mut RingHead,
+    pub groups: &'r mut [Group],
+    /// By staging frame: 1 + the dequeue whose release awaits its page; 0: none.
+    pub awaited_by: &'r mut [u32],
+}
+
+pub(crate) const HEAD: SectionPlan = SectionPlan::one::<RingHead>("ring");
+pub(crate) const GROUPS: SectionPlan = SectionPlan::many::<Group>("groups", |sizes| sizes.staging_groups);
+pub(crate) const AWAITED: SectionPlan = SectionPlan::many::<u32>("awaited frames", Sizes::staging_pages);
+
+impl<'r> Ring<'r> {
+    /// Takes its sections for policy `P`. `None`: the region is too short.
+    #[inline(always)]
+    pub(crate) fn attach<P: Policy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
+        let Sizes { slots, group_pages, .. } = *carver.sizes();
+        let Facts { by_group, second_chances, .. } = P::FACTS;
+        let (head, groups) = (carver.take_one()?, carver.take(&GROUPS)?);
+        let awaited_by = carver.take(&AWAITED)?;
+        Some(Self { slots, group_pages, by_group, second_chances, head, groups, awaited_by })
+    }
+
+    fn group(&self) -> u64 {
+        self.group_pages as u64
+    }
+
+    /// The slot of a position in the ring's window: position mod slots.
+    #[inline]
+    pub(crate) fn slot_of(&self, position: u64) -> u32 {
+        debug_assert!(position >= self.head.released && position - self.head.released <= self.slots as u64);
+        let slot = self.head.released_slot + (position - self.head.released) as u32;
+        if slot >= self.slots { slot - self.slots } else { slot }
+    }
+
+    /// The position that lies in `slot`.
+    #[inline]
+    pub(crate) fn position_of(&self, slot: u32) -> u64 {
+        let ahead = if slot >= self.head.released_slot { 0 } else { self.slots };
+        self.head.released + (slot + ahead - self.head.released_slot) as u64
+    }
+
+    /// Released positions that were not given out.
+    fn room(&self, staging: &Staging<'_>) -> u64 {
+        self.head.released + self.slots as u64 - staging.window.rear
+    }
+
+    /// Room for a page from DRAM: in the open group, or in a new one while enough is left for second chances.
+    #[inline]
+    pub(crate) fn takes_one(&self, staging: &Staging<'_>) -> bool {
+        let undecided = self.head.undecided as u64;
+        let held_back = match (self.second_chances, staging.group_is_open()) {
+            (false, true) => 0,
+            (false, false) => 1,
+            (true, true) => undecided,
+            (true, false) => undecided + 2,
+        };
+        staging.frame_available() && self.room(staging) >= held_back * self.group()
+    }
+
+    /// The page of `frame` is complete.
+    pub(crate) fn staged(&mut self, frame: u32) {
+        self.groups[(frame / self.group_pages) as usize].ready += 1;
+    }
+
+    /// Fills the open group up with nothing, so that it can be written: at once, or when the dequeues that may need its
+    /// positions for second chances are through.
+    pub(crate) fn close_group(&mut self, contents: &mut Contents<'_>) {
+        if contents.staging.group_is_open() {
+            self.head.close_to = contents.staging.window.rear + contents.staging.open_positions();
+            self.close_if_asked(contents);
+        }
+    }
+
+    fn close_if_asked(&mut self, contents: &mut Contents<'_>) {
+        let staging = &mut contents.staging;
+        if staging.window.rear >= self.head.close_to {
+            return;
+        }
+        let held_back = if self.second_chances { self.head.undecided as u64 } else { 0 };
+        if self.room(staging) - staging.open_positions() < held_back * self.group() {
+            return;
+        }
+        while staging.window.rear < self.head.close_to {
+            let frame = staging.pad();
+            self.staged(frame.0);
+        }
+    }
+
+    /// The page in `slot` has a newer version on flash.
+    fn supersede(&mut self, contents: &mut Contents<'_>, slot: u32) {
+        let directory = &mut contents.pages.directory;
+        directory.retract(slot);
+        directory.entry_mut(slot).lower(VALID | REFERENCED);
+        self.head.superseded += 1;
+    }
+
+    /// Empties a slot.
+    fn forget(&mut self, contents: &mut Contents<'_>, slot: u32) {
+        let entry = *contents.pages.directory.entry(slot);
+        if entry.has(VALID) {
+            self.supersede(contents, slot);
+        }
+        if entry.has(HELD) {
+            self.head.superseded -= 1;
+        }
+        contents.pages.directory.entry_mut(slot).clear();
+    }
+
+    /// A restart finds that the version of `page` so far, if there is one, is not the newest.
+    pub(crate) fn restore_invalidate(&mut self, contents: &mut Contents<'_>, page: PageId) {
+        if let Some(slot) = contents.pages.directory.find(page) {
+            self.supersede(contents, slot);
+        }
+    }
+
+    /// Begins anew at `front`: a multiple of the group size, as is the rear, which staging holds.
+    pub(crate) fn begin_at(&mut self, front: Position) {
+        self.head.released = front.0;
+        self.head.released_slot = (front.0 % self.slots as u64) as u32;
+        self.head.scan = front.0;
+    }
+}

@@ -1,0 +1,127 @@
+//! Slots are emptied, and dirty pages copied to disk.
+
+use super::SlotTable;
+use super::write::{Place, is_overtaken, place_of};
+use crate::contents::Contents;
+use crate::directory::PageDirectory;
+use crate::job::{Fate, FrameId, Generation, JobPage, JobPages, Ticket, Work};
+use crate::pages::Pages;
+use crate::policy::{Policy, ask};
+use crate::slot::{BUSY, DIRTY};
+use crate::staging::FrameState;
+use crate::{Lsn, Position, SlotId};
+
+impl SlotTable<'_> {
+    /// Starts a dequeue, or else a cleaning.
+    pub(crate) fn next_chore(&mut self, contents: &mut Contents<'_>, pages: &mut JobPages) -> Option<Work> {
+        let dequeue = self
+            .dequeue_ahead(contents)
+            .or_else(|| if self.in_sets { self.dequeue_for_waiting(contents) } else { None });
+        if let Some((slot, fate)) = dequeue {
+            self.head.dequeuing += 1;
+            pages.push(JobPage { fate, ..start_copy(&mut contents.pages, slot) });
+            return Some(Work::Dequeue { ticket: Ticket(slot), one_io: false });
+        }
+        let slot = ask!(&mut contents.policy, P, memory => P::clean(&mut contents.pages, memory))?;
+        pages.push(start_copy(&mut contents.pages, slot));
+        Some(Work::Clean)
+    }
+
+    /// The policy's victim, when free slots are getting scarce. Clean victims are emptied at once, without I/O.
+    fn dequeue_ahead(&mut self, contents: &mut Contents<'_>) -> Option<(u32, Fate)> {
+        loop {
+            let Contents { pages, policy, decisions, .. } = contents;
+            let (slot, fate) = ask!(policy, P, memory => {
+                if self.head.free + self.head.dequeuing >= P::free_ahead(pages) {
+                    return None;
+                }
+                let slot = P::victim(pages, memory)?;
+                (slot, P::fate(pages, slot))
+            });
+            decisions.note((slot as u64) << 2 | fate as u64);
+            if fate != Fate::Drop {
+                return Some((slot, fate));
+            }
+            self.empty(contents, slot);
+        }
+    }
+
+    /// A dirty page that is in the way of a staged one, for which no dequeue is under way yet.
+    fn dequeue_for_waiting(&mut self, contents: &mut Contents<'_>) -> Option<(u32, Fate)> {
+        contents.staging.positions().find_map(|position| self.dequeue_for(contents, position))
+    }
+
+    /// A dirty page that is in the way of the one at `position`.
+    fn dequeue_for(&mut self, contents: &mut Contents<'_>, position: u64) -> Option<(u32, Fate)> {
+        let Contents { staging, pages, policy, decisions } = contents;
+        let frame = staging.frame_of(position);
+        let entry = pages.directory.staged_entry(frame);
+        if !staging.frame(frame).is(FrameState::Ready)
+            || self.emptied_for[frame as usize] != 0
+            || is_overtaken(&pages.directory, entry)
+        {
+            return None;
+        }
+        let page = pages.directory.entry(entry).page();
+        let none_free = pages.lists.first_of(pages.sets.free_list(pages.sets.of_page(page))).is_none();
+        if !none_free || place_of(&pages.directory, staging, entry) != Place::New {
+            return None;
+        }
+        let (slot, fate) = ask!(policy, P, memory => {
+            let slot = P::victim_for(pages, memory, page)?;
+            (slot, P::fate(pages, slot))
+        });
+        if fate == Fate::Drop {
+            return None; // it goes when the page is written
+        }
+        decisions.note((slot as u64) << 2 | fate as u64);
+        self.emptied_for[frame as usize] = slot + 1;
+        Some((slot, fate))
+    }
+
+    /// Whether a staged page may be waiting for a slot that no dequeue has been started for.
+    pub(crate) fn waits_for_chore(&self, contents: &Contents<'_>) -> bool {
+        let waits = |frame: u32| {
+            contents.staging.frame(frame).is(FrameState::Ready) && self.emptied_for[frame as usize] == 0
+        };
+        self.in_sets && contents.staging.positions().map(|at| contents.staging.frame_of(at)).any(waits)
+    }
+
+    /// The page in the slot of `ticket` is durable on disk.
+    pub(crate) fn dequeued(&mut self, contents: &mut Contents<'_>, ticket: Ticket) {
+        self.head.dequeuing -= 1;
+        self.empty(contents, ticket.0);
+        if self.in_sets {
+            let waits = self.emptied_for.iter_mut().find(|emptied| **emptied == ticket.0 + 1);
+            waits.into_iter().for_each(|emptied| *emptied = 0);
+        }
+    }
+}
+
+/// Describes the copying of `slot` to disk and marks it busy.
+pub(crate) fn start_copy(pages: &mut Pages<'_>, slot: u32) -> JobPage {
+    let entry = pages.directory.entry_mut(slot);
+    entry.raise(BUSY);
+    JobPage {
+        page: Some(entry.page()),
+        slot: SlotId(slot),
+        position: Position(0),
+        frame: FrameId(0),
+        dirty: entry.has(DIRTY),
+        lsn: Lsn(0),
+        fate: Fate::Destage,
+        generation: Generation::LowByte(pages.lists.generation_byte(slot)),
+    }
+}
+
+/// The page in `slot` is on disk.
+pub(crate) fn cleaned(directory: &mut PageDirectory<'_>, slot: u32) {
+    directory.entry_mut(slot).lower(BUSY | DIRTY);
+    directory.counts.dirty -= 1;
+}
+
+/// The next dirty slot at or after `from`. `Err(slot)`: that slot is dirty and busy.
+pub(crate) fn sweep(directory: &PageDirectory<'_>, from: u32) -> Option<Result<u32, u32>> {
+    let slot = (from..directory.slots).find(|slot| directory.entry(*slot).has(DIRTY))?;
+    Some(if directory.is_idle(slot) { Ok(slot) } else { Err(slot) })
+}

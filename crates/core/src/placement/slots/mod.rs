@@ -1,0 +1,179 @@
+//! Slot placement: a page lies in any slot, or in any of its set, and is overwritten there. Unless the driver keeps one, the
+//! directory does not survive a crash, so a write need not be durable when it is published.
+//!
+//! - A page that is in a slot already is written to the same slot; a new one takes a free slot. Slots are emptied ahead of
+//!   demand, or for the page that needs one, as the policy will have it; a clean page that is in the way then goes in the
+//!   same step.
+//! - `BUSY` marks a slot with a write, a destage or a cleaning under way; nothing else is started on it.
+//! - A staged version that is overtaken by a newer one before its write began is not written at all, unless a checkpoint
+//!   began in between (`checkpoint`): it waits for this version's position only.
+//! - Each write to a slot counts up the slot's byte, which goes into the page in place of the lowest byte of its position, and
+//!   stays when the slot is emptied: so a page that a lost or misdirected write has left in its place is told from the one
+//!   that should be there.
+//! - Policies with sets keep the free slots of each set in a list behind those of its pages; the others in one chain.
+//!
+//! Invariants:
+//! - A slot is valid, or free, or new: busy with its first write. `free` counts the free ones, `dequeuing` the dequeues.
+//! - The valid slots are those in the policy's lists, each in one.
+//! - With sets, pages and free slots are in their set, and in its lists.
+//! - At most one dequeue is under way for a staged page; `emptied_for` names its slot until it ends.
+
+mod dequeue;
+mod write;
+
+use crate::PageId;
+use crate::contents::Contents;
+use crate::pages::Pages;
+use crate::policy::{Lists, Policy, ask};
+use crate::sections::{Carver, SectionPlan};
+use crate::sizes::Sizes;
+use crate::slot::{DIRTY, NIL, VALID};
+use crate::staging::FrameState;
+pub(crate) use dequeue::{cleaned, start_copy, sweep};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Scalars of the slots.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct SlotTableHead {
+    /// Where the last checkpoint began: versions before this position are written even if they are overtaken.
+    checkpoint: u64,
+    /// First of the chain of free slots, without sets.
+    pub first_free: u32,
+    /// Free slots.
+    pub free: u32,
+    /// Dequeues under way.
+    dequeuing: u32,
+    /// Keeps the head a multiple of 8 bytes long.
+    reserved: u32,
+}
+
+/// The slots as places that any page may take.
+pub(crate) struct SlotTable<'r> {
+    pub in_sets: bool,
+    pub head: &'r mut SlotTableHead,
+    /// With sets, by staging frame: 1 + the slot that is being emptied for its page; 0: none.
+    emptied_for: &'r mut [u32],
+}
+
+pub(crate) const HEAD: SectionPlan = SectionPlan::one::<SlotTableHead>("slot table");
+
+/// The frames that slots are emptied for, of policy `P`.
+pub(crate) const fn emptied_for<P: Policy>() -> SectionPlan {
+    let entries: fn(&Sizes) -> u32 =
+        if matches!(P::FACTS.lists, Lists::OfSets) { Sizes::staging_pages } else { |_| 0 };
+    SectionPlan::many::<u32>("emptied for", entries)
+}
+
+impl<'r> SlotTable<'r> {
+    /// Takes its sections for policy `P`. `None`: the region is too short.
+    #[inline(always)]
+    pub(crate) fn attach<P: Policy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
+        let in_sets = matches!(P::FACTS.lists, Lists::OfSets);
+        let head = carver.take_one()?;
+        Some(Self { in_sets, head, emptied_for: carver.take(&emptied_for::<P>())? })
+    }
+
+    /// Makes all slots free.
+    pub(crate) fn format(&mut self, pages: &mut Pages<'_>) {
+        self.head.first_free = NIL;
+        (0..pages.directory.slots).rev().for_each(|slot| self.push_free(pages, slot));
+    }
+
+    fn push_free(&mut self, pages: &mut Pages<'_>, slot: u32) {
+        pages.directory.entry_mut(slot).clear();
+        if self.in_sets {
+            pages.lists.push_back(pages.sets.free_list(pages.sets.of_slot(slot)), slot);
+        } else {
+            pages.directory.entry_mut(slot).set_next(self.head.first_free);
+            self.head.first_free = slot;
+        }
+        self.head.free += 1;
+    }
+
+    /// A free slot where `page` may lie.
+    fn pop_free(&mut self, pages: &mut Pages<'_>, page: PageId) -> Option<u32> {
+        let slot = if self.in_sets {
+            let slot = pages.lists.first_of(pages.sets.free_list(pages.sets.of_page(page)))?;
+            pages.lists.take_out(slot);
+            slot
+        } else {
+            let slot = self.head.first_free;
+            if slot == NIL {
+                return None;
+            }
+            self.head.first_free = pages.directory.entry(slot).next();
+            slot
+        };
+        self.head.free -= 1;
+        Some(slot)
+    }
+
+    /// Empties a slot that holds a page.
+    fn empty(&mut self, contents: &mut Contents<'_>, slot: u32) {
+        let Contents { pages, policy, .. } = contents;
+        ask!(policy, P, memory => P::on_leave(pages, memory, slot));
+        pages.directory.retract(slot);
+        self.push_free(pages, slot);
+    }
+
+    /// A slot is free for one page more than are staged.
+    pub(crate) fn has_room(&self, contents: &Contents<'_>) -> bool {
+        self.head.free > contents.staging.window.used
+    }
+
+    /// A checkpoint begins: what is staged by now is written, even if newer versions overtake it.
+    pub(crate) fn begin_checkpoint(&mut self, contents: &Contents<'_>) {
+        self.head.checkpoint = contents.staging.window.rear;
+    }
+
+    /// Forgets every copy of `page`. `None`: one is being written, copied in or copied to disk; ask again later.
+    pub(crate) fn forget(&mut self, contents: &mut Contents<'_>, page: PageId) -> Option<bool> {
+        let directory = &contents.pages.directory;
+        let Some(newest) = directory.find(page) else { return Some(false) };
+        let mut at = Some(newest);
+        while let Some(entry) = at {
+            let idle = match directory.frame_of(entry) {
+                None => directory.is_idle(entry),
+                Some(frame) => contents.staging.frame(frame).is(FrameState::Ready),
+            };
+            if !idle {
+                return None;
+            }
+            at = directory.find_older(entry);
+        }
+        while let Some(entry) = contents.pages.directory.find(page) {
+            match contents.pages.directory.frame_of(entry) {
+                None => self.empty(contents, entry),
+                Some(frame) => self.finish_frame(contents, frame),
+            }
+        }
+        contents.staging.retire(1);
+        Some(true)
+    }
+
+    /// A restart finds `page` in `slot`.
+    pub(crate) fn occupy(&mut self, contents: &mut Contents<'_>, slot: u32, page: PageId, dirty: bool) {
+        let Contents { pages, policy, .. } = contents;
+        if self.in_sets {
+            pages.lists.take_out(slot);
+        }
+        pages.directory.restore(slot, page, if dirty { DIRTY } else { 0 });
+        ask!(policy, P, memory => P::on_enter(pages, memory, slot));
+    }
+
+    /// Chains up the slots that hold nothing.
+    pub(crate) fn rebuild_free(&mut self, pages: &mut Pages<'_>) {
+        self.head.free = pages.directory.slots - pages.directory.counts.valid;
+        if self.in_sets {
+            return; // their free slots stand in lists
+        }
+        self.head.free = 0;
+        self.head.first_free = NIL;
+        for slot in (0..pages.directory.slots).rev() {
+            if !pages.directory.entry(slot).has(VALID) {
+                self.push_free(pages, slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Staged pages go to their slots, one at a time.
+
+use super::SlotTable;
+use crate::PageId;
+use crate::contents::Contents;
+use crate::directory::PageDirectory;
+use crate::job::{Fate, FrameId, Generation, JobPage, JobPages, Ticket, Work};
+use crate::lists::SlotLists;
+use crate::policy::{Policy, ask};
+use crate::slot::{BUSY, DIRTY, VALID};
+use crate::staging::{FrameState, Staging};
+use crate::{Position, SlotId};
+
+/// Where a staged page goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Over its older version.
+    Over(u32),
+    /// To a free slot.
+    New,
+    /// Nowhere yet: its older version is being written, destaged or cleaned. Were it written to another slot now, there
+    /// would be two, and the older might reach the disk last.
+    Busy,
+}
+
+/// Where the page of staging entry `entry` is to be written.
+pub(super) fn place_of(directory: &PageDirectory<'_>, staging: &Staging<'_>, entry: u32) -> Place {
+    let mut older = directory.find_older(entry);
+    while let Some(at) = older {
+        match directory.frame_of(at) {
+            None => {
+                let busy = !directory.is_idle(at) && !crate::mutant!("lc-busy-slot-overwritten");
+                return if busy { Place::Busy } else { Place::Over(at) };
+            }
+            Some(frame) if staging.frame(frame).is(FrameState::Writing) => return Place::Busy,
+            Some(_) => older = directory.find_older(at),
+        }
+    }
+    Place::New
+}
+
+/// Whether a newer version of the page of staging entry `entry` is staged.
+pub(super) fn is_overtaken(directory: &PageDirectory<'_>, entry: u32) -> bool {
+    directory.find(directory.entry(entry).page()) != Some(entry)
+}
+
+/// The version that is to be written to `slot`.
+fn next_generation(lists: &SlotLists<'_>, slot: u32) -> Generation {
+    let step = u8::from(!crate::mutant!("slot-counter-not-grown"));
+    Generation::LowByte(lists.generation_byte(slot).wrapping_add(step))
+}
+
+impl SlotTable<'_> {
+    /// Starts the write of the oldest page that is ready and has a slot.
+    pub(crate) fn write_job(&mut self, contents: &mut Contents<'_>, pages: &mut JobPages) -> Option<Work> {
+        let work = contents.staging.positions().find_map(|at| self.write_one(contents, at, pages));
+        contents.staging.retire(1);
+        work
+    }
+
+    /// Starts the write of the page at `position`, if it is ready and has a slot. A page that is overtaken needs none.
+    #[inline(always)]
+    fn write_one(
+        &mut self,
+        contents: &mut Contents<'_>,
+        position: u64,
+        pages: &mut JobPages,
+    ) -> Option<Work> {
+        let frame = contents.staging.frame_of(position);
+        if !contents.staging.frame(frame).is(FrameState::Ready) {
+            return None;
+        }
+        let directory = &contents.pages.directory;
+        let entry = directory.staged_entry(frame);
+        // A checkpoint waits for the positions before it: what they promise must not move on with newer versions.
+        let after_checkpoint =
+            position >= self.head.checkpoint || crate::mutant!("lc-checkpoint-skips-overtaken");
+        if is_overtaken(directory, entry) && after_checkpoint {
+            self.finish_frame(contents, frame);
+            return None;
+        }
+        let page = directory.entry(entry).page();
+        let slot = match place_of(directory, &contents.staging, entry) {
+            Place::Busy => return None,
+            Place::Over(slot) => slot,
+            Place::New => self.take_slot(contents, page)?,
+        };
+        contents.pages.directory.entry_mut(slot).raise(BUSY);
+        let staged = contents.staging.frame_mut(frame);
+        staged.set(FrameState::Writing);
+        pages.push(JobPage {
+            page: Some(page),
+            slot: SlotId(slot),
+            position: Position(position),
+            frame: FrameId(frame),
+            dirty: contents.pages.directory.entry(entry).has(DIRTY),
+            lsn: staged.lsn,
+            fate: Fate::Drop,
+            generation: next_generation(&contents.pages.lists, slot),
+        });
+        Some(Work::Write { ticket: Ticket(slot), one_io: false, completes_group: false })
+    }
+
+    /// A slot for `page`: a free one, or that of a clean page which the policy gives up for it.
+    fn take_slot(&mut self, contents: &mut Contents<'_>, page: PageId) -> Option<u32> {
+        if let Some(slot) = self.pop_free(&mut contents.pages, page) {
+            return Some(slot);
+        }
+        let Contents { pages, policy, .. } = contents;
+        let victim = ask!(policy, P, memory => {
+            let victim = P::victim_for(pages, memory, page)?;
+            // The chores destage a dirty one first.
+            (P::fate(pages, victim) == Fate::Drop).then_some(victim)?
+        });
+        contents.decisions.note((victim as u64) << 2 | Fate::Drop as u64);
+        self.empty(contents, victim);
+        self.pop_free(&mut contents.pages, page)
+    }
+
+    /// The page in `frame` is not to be written.
+    pub(super) fn finish_frame(&mut self, contents: &mut Contents<'_>, frame: u32) {
+        let directory = &mut contents.pages.directory;
+        directory.unstage(directory.staged_entry(frame));
+        self.done(&mut contents.staging, frame);
+    }
+
+    /// `frame` is not needed any more.
+    fn done(&mut self, staging: &mut Staging<'_>, frame: u32) {
+        staging.frame_mut(frame).set(FrameState::Done);
+        if self.in_sets {
+            self.emptied_for[frame as usize] = 0;
+        }
+    }
+
+    /// The page is in its slot.
+    pub(crate) fn written(&mut self, contents: &mut Contents<'_>, page: &JobPage) {
+        let (frame, slot) = (page.frame.0, page.slot.0);
+        let Contents { staging, pages, policy, .. } = contents;
+        let directory = &mut pages.directory;
+        let entry = directory.staged_entry(frame);
+        if directory.entry(slot).has(VALID) {
+            directory.unstage(entry);
+            directory.overwrite(slot, page.dirty && !crate::mutant!("lc-overwrite-loses-dirty"));
+            ask!(policy, P, memory => P::on_overwrite(pages, memory, slot));
+        } else {
+            directory.settle(entry, slot, if page.dirty { DIRTY } else { 0 });
+            ask!(policy, P, memory => P::on_enter(pages, memory, slot));
+        }
+        pages.lists.set_generation_byte(slot, page.generation.of(page.position).0 as u8);
+        self.done(staging, frame);
+        staging.retire(1);
+    }
+}

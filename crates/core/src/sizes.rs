@@ -1,0 +1,40 @@
+//! The sizes that the parts of a partition are made from: its configuration without its policy.
+
+use crate::sets::Sets;
+
+/// Most pages of a group.
+pub const GROUP_PAGES_MAX: usize = 128;
+
+/// How large a partition is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// Slots on flash.
+    pub slots: u32,
+    /// Pages of a group.
+    pub group_pages: u32,
+    /// Groups that staging holds.
+    pub staging_groups: u32,
+    /// A cleaner works while more than so many per mille of the slots are dirty.
+    pub dirty_permille_max: u32,
+    /// Departed pages that are remembered.
+    pub history: u32,
+    /// Slots of a set.
+    pub set_slots: u32,
+}
+
+impl Sizes {
+    /// Pages that staging holds.
+    pub(crate) const fn staging_pages(&self) -> u32 {
+        self.group_pages.saturating_mul(self.staging_groups)
+    }
+
+    /// Entries of the directory: one for each slot and one for each staging frame.
+    pub(crate) const fn entries(&self) -> u32 {
+        self.slots + self.staging_pages()
+    }
+
+    /// The division of the slots into sets.
+    pub(crate) const fn sets(&self) -> Sets {
+        Sets::new(self.slots, self.set_slots)
+    }
+}
