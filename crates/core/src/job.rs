@@ -108,24 +108,57 @@ pub enum Fate {
     SecondChance,
 }
 
-/// One page of a job.
+/// A staging frame to be written to its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobPage {
-    /// The page; `None` where a group was closed before it was full, and for a superseded version in a dequeue.
+pub struct WritePage {
+    /// The page; `None` where a group was closed before it was full.
     pub page: Option<PageId>,
     /// Its slot on flash.
     pub slot: SlotId,
-    /// Its version (log placement), or what staging gave it (slot placement, writes).
+    /// What staging gave it.
     pub position: Position,
-    /// Writes: where it lies in staging.
+    /// The version to stamp into the page. Log placement: its position.
+    pub stamp: Position,
+    /// Where it lies in staging.
     pub frame: FrameId,
     /// Newer than disk.
     pub dirty: bool,
-    /// Writes: LSN of its newest change, as it was handed down; 0 for a page that came from disk.
+    /// LSN of its newest change, as it was handed down; 0 for a page that came from disk.
     pub lsn: Lsn,
-    /// Dequeues: what becomes of it. Writes and cleanings: `Drop`, without meaning.
+}
+
+/// A slot to be emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DequeuePage {
+    /// The page; `None` for a superseded version.
+    pub page: Option<PageId>,
+    /// The slot.
+    pub slot: SlotId,
+    /// Newer than disk.
+    pub dirty: bool,
+    /// What becomes of it.
     pub fate: Fate,
     /// What the version stamped into the page must look like when it is read back.
+    pub generation: Generation,
+}
+
+impl DequeuePage {
+    /// The copy to be made, if its fate is to be destaged.
+    pub fn to_clean(&self) -> Option<CleanPage> {
+        let Self { slot, generation, .. } = *self;
+        let destaged = self.page.filter(|_| self.fate == Fate::Destage);
+        destaged.map(|page| CleanPage { page, slot, generation })
+    }
+}
+
+/// A dirty page to be copied from its slot to disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CleanPage {
+    /// The page.
+    pub page: PageId,
+    /// Its slot.
+    pub slot: SlotId,
+    /// What the version stamped into the page must look like when it is read.
     pub generation: Generation,
 }
 
@@ -145,45 +178,65 @@ impl Ticket {
     }
 }
 
-/// Pages of a job, never more than a group.
-pub type JobPages = ArrayVec<JobPage, GROUP_PAGES_MAX>;
+/// Pages of a write, never more than a group.
+pub type WritePages = ArrayVec<WritePage, GROUP_PAGES_MAX>;
+/// Slots of a dequeue, never more than a group.
+pub type DequeuePages = ArrayVec<DequeuePage, GROUP_PAGES_MAX>;
 
-/// What a job is, without its pages. They are filled in where the caller has room for them: a [`Job`] is 8 KiB, and is
-/// copied once only.
+/// A write job without its pages.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Work {
-    Write { ticket: Ticket, one_io: bool, completes_group: bool },
+pub(crate) struct Write {
+    pub ticket: Ticket,
+    pub one_io: bool,
+    pub completes_group: bool,
+}
+
+/// Any other job without its pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Chore {
     Dequeue { ticket: Ticket, one_io: bool },
-    Clean,
+    Clean(CleanPage),
     PullVictims(u32),
 }
 
-impl Work {
-    /// The job that `start` finds, with the pages that it fills in.
+// A job is 7 KiB. Its pages are filled in before it is known whether there is one, and copied once, into it.
+
+impl Write {
+    /// The job with these pages.
     #[inline(always)]
-    pub(crate) fn job(start: impl FnOnce(&mut JobPages) -> Option<Work>) -> Option<Job> {
-        let mut pages = JobPages::new();
-        match start(&mut pages)? {
-            Work::Write { ticket, one_io, completes_group } => {
-                Some(Job::Write { ticket, pages, one_io, completes_group })
-            }
-            Work::Dequeue { ticket, one_io } => Some(Job::Dequeue { ticket, pages, one_io }),
-            Work::Clean => Some(Job::Clean { pages }),
-            Work::PullVictims(count) => Some(Job::PullVictims(count)),
+    pub(crate) fn of(self, pages: WritePages) -> Job {
+        let Self { ticket, one_io, completes_group } = self;
+        Job::Write { ticket, pages, one_io, completes_group }
+    }
+}
+
+impl Chore {
+    /// The job; `pages` are those of a dequeue.
+    #[inline(always)]
+    pub(crate) fn of(self, pages: DequeuePages) -> Job {
+        match self {
+            Chore::Dequeue { ticket, one_io } => Job::Dequeue { ticket, pages, one_io },
+            Chore::Clean(page) => Job::Clean(page),
+            Chore::PullVictims(count) => Job::PullVictims(count),
         }
     }
 }
 
 /// Work for the driver.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a job is made in place; boxed pages would be an allocation for each"
+)]
 #[derive(Clone, Debug)]
 pub enum Job {
     /// Write these staged pages to their slots, then call [`crate::Partition::written`]. With log placement a write that
-    /// completes a group is reported only when all of the group is durable; its pages are served from flash from then on. With `one_io`, slots and frames are adjacent: one sequential write.
+    /// completes a group is reported only when all of the group is durable; its pages are served from flash from then
+    /// on. With `one_io`, slots and frames are adjacent: one sequential write.
     Write {
         /// For the report.
         ticket: Ticket,
         /// What to write where.
-        pages: JobPages,
+        pages: WritePages,
         /// One I/O for the lot (GR, GSC), else one each.
         one_io: bool,
         /// The group is complete with this write: write its summary too.
@@ -194,16 +247,13 @@ pub enum Job {
     Dequeue {
         /// For the report.
         ticket: Ticket,
-        /// The slots, in order.
-        pages: JobPages,
+        /// The slots, in order. With slot placement it is one, to be destaged.
+        pages: DequeuePages,
         /// One read for the lot (GR, GSC), else one each.
         one_io: bool,
     },
-    /// Copy these pages from flash to disk, then call [`crate::Partition::cleaned`] (LC).
-    Clean {
-        /// The slots.
-        pages: JobPages,
-    },
+    /// Copy this page from flash to disk, then call [`crate::Partition::cleaned`].
+    Clean(CleanPage),
     /// Ask the buffer pool for this many of its coldest pages (GSC).
     PullVictims(u32),
 }

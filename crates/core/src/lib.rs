@@ -35,7 +35,10 @@ pub use fragments::{
     FragmentOccupancy, Fragments, Population, WritePath, fragment_region_bytes, fragment_sections,
 };
 pub use id::{Lsn, PageId, Position, SlotId};
-pub use job::{Admission, Fate, FrameId, Generation, Job, JobPage, JobPages, Lookup, Taken, Ticket};
+pub use job::{
+    Admission, CleanPage, DequeuePage, DequeuePages, Fate, FrameId, Generation, Job, Lookup, Taken, Ticket,
+    WritePage, WritePages,
+};
 pub use mode::Mode;
 pub use partition::{Occupancy, Partition, SlotView, Unsaved};
 pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};

@@ -5,7 +5,10 @@
 
 use crate::config::{Config, StoredConfig};
 use crate::contents::Contents;
-use crate::job::{Admission, Fate, FrameId, Generation, Job, JobPage, Lookup, Taken, Ticket, Work};
+use crate::job::{
+    Admission, CleanPage, DequeuePage, DequeuePages, Fate, FrameId, Generation, Job, Lookup, Taken, Ticket,
+    Write, WritePage, WritePages,
+};
 use crate::placement::{Ring, SlotTable, slots};
 use crate::policy::{Offer, Policy, PolicyState, Verdict, ask};
 use crate::slot::{DIRTY, HELD, VALID};
@@ -191,22 +194,26 @@ impl Partition<'_> {
 
     /// The next thing to do in the background, if there is one now. Several may be under way at once.
     pub fn next_job(&mut self) -> Option<Job> {
-        let contents = &mut self.contents;
-        Work::job(|pages| match &mut self.place {
-            Place::Ring(ring) => ring.write_job(contents, pages).or_else(|| ring.next_chore(contents, pages)),
-            Place::Slots(slots) => {
-                slots.write_job(contents, pages).or_else(|| slots.next_chore(contents, pages))
-            }
-        })
+        let mut pages = WritePages::new();
+        match self.start_write(&mut pages) {
+            Some(write) => Some(write.of(pages)),
+            None => self.next_chore(),
+        }
     }
 
     /// As [`Partition::next_job`], but write jobs only: for a worker that must stay free for them while others wait for
     /// room in staging.
     pub fn next_write(&mut self) -> Option<Job> {
-        Work::job(|pages| match &mut self.place {
+        let mut pages = WritePages::new();
+        self.start_write(&mut pages).map(|write| write.of(pages))
+    }
+
+    #[inline(always)]
+    fn start_write(&mut self, pages: &mut WritePages) -> Option<Write> {
+        match &mut self.place {
             Place::Ring(ring) => ring.write_job(&mut self.contents, pages),
             Place::Slots(slots) => slots.write_job(&mut self.contents, pages),
-        })
+        }
     }
 
     /// To be asked when [`Partition::next_write`] gives nothing: whether a page waits that only a chore makes room for. A
@@ -220,10 +227,12 @@ impl Partition<'_> {
 
     /// As [`Partition::next_job`], all but write jobs.
     pub fn next_chore(&mut self) -> Option<Job> {
-        Work::job(|pages| match &mut self.place {
-            Place::Ring(ring) => ring.next_chore(&mut self.contents, pages),
-            Place::Slots(slots) => slots.next_chore(&mut self.contents, pages),
-        })
+        let mut pages = DequeuePages::new();
+        let chore = match &mut self.place {
+            Place::Ring(ring) => ring.next_chore(&mut self.contents, &mut pages),
+            Place::Slots(slots) => slots.next_chore(&mut self.contents, &mut pages),
+        };
+        chore.map(|chore| chore.of(pages))
     }
 
     /// Whether [`Partition::staged`] of `frame` has made a write job possible.
@@ -236,7 +245,7 @@ impl Partition<'_> {
 
     /// A write job is complete; with log placement, if it completes a group, all of the group is durable. The pages are
     /// now served from flash (log placement: when their group is complete).
-    pub fn written(&mut self, ticket: Ticket, pages: &[JobPage]) {
+    pub fn written(&mut self, ticket: Ticket, pages: &[WritePage]) {
         let contents = &mut self.contents;
         match &mut self.place {
             Place::Ring(ring) => ring.written(contents, ticket, pages),
@@ -249,9 +258,9 @@ impl Partition<'_> {
     ///
     /// # Panics
     /// With slot placement, which gives no second chances.
-    pub fn restage(&mut self, ticket: Ticket, page: &JobPage, lsn: Lsn) -> Admission {
+    pub fn restage(&mut self, ticket: Ticket, page: &DequeuePage, lsn: Lsn) -> Admission {
         let Place::Ring(ring) = &mut self.place else { panic!("only a log gives second chances") };
-        ring.restage(&mut self.contents, ticket, &JobPage { lsn, ..*page })
+        ring.restage(&mut self.contents, ticket, page.slot, lsn)
     }
 
     /// A dequeue job is complete: destages are durable on disk (slot placement: written), second chances are staged.
@@ -262,9 +271,9 @@ impl Partition<'_> {
         }
     }
 
-    /// The pages of a cleaning job are on disk.
-    pub fn cleaned(&mut self, pages: &[JobPage]) {
-        pages.iter().for_each(|page| slots::cleaned(&mut self.contents.pages.directory, page.slot.0));
+    /// The page of a cleaning job is on disk.
+    pub fn cleaned(&mut self, page: &CleanPage) {
+        slots::cleaned(&mut self.contents.pages.directory, page.slot.0);
     }
 
     /// For a checkpoint: sees to it that everything staged so far can be written, and is (log placement: closes the open
@@ -291,16 +300,12 @@ impl Partition<'_> {
         Position(self.contents.staging.window.front)
     }
 
-    /// Slot placement: the next dirty slot at or after `from`, as a cleaning job; `Err` names a slot to ask for again
+    /// Slot placement: the next dirty slot at or after `from`, to be cleaned; `Err` names a slot to ask for again
     /// when the work under way on it is done. `None`: no dirty slot is left. For the checkpoint of a policy whose
     /// directory does not survive a crash.
-    pub fn sweep(&mut self, from: SlotId) -> Option<Result<Job, SlotId>> {
+    pub fn sweep(&mut self, from: SlotId) -> Option<Result<CleanPage, SlotId>> {
         match slots::sweep(&self.contents.pages.directory, from.0)? {
-            Ok(slot) => Work::job(|pages| {
-                pages.push(slots::start_copy(&mut self.contents.pages, slot));
-                Some(Work::Clean)
-            })
-            .map(Ok),
+            Ok(slot) => Some(Ok(slots::start_copy(&mut self.contents.pages, slot))),
             Err(busy) => Some(Err(SlotId(busy))),
         }
     }

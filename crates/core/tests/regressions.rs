@@ -47,7 +47,7 @@ fn settle(partition: &mut Partition<'_>) {
                 }
                 partition.dequeued(ticket);
             }
-            Job::Clean { pages } => partition.cleaned(&pages),
+            Job::Clean(page) => partition.cleaned(&page),
             Job::PullVictims(_) => {}
         }
         partition.check().expect("no invariant is broken");

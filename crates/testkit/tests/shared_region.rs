@@ -3,8 +3,8 @@
 //! next holder says what it found and builds the directory anew from what is on flash.
 
 use entresol_core::{
-    Admission, Config, Fate, FrameId, Generation, Job, JobPage, Lookup, Lsn, Occupancy, PageId, Partition,
-    Placement, PolicyKind, Position, SlotId, Ticket, region_bytes,
+    Admission, CleanPage, Config, DequeuePage, Fate, FrameId, Generation, Job, Lookup, Lsn, Occupancy,
+    PageId, Partition, Placement, PolicyKind, Position, SlotId, Ticket, WritePage, region_bytes,
 };
 use entresol_testkit::shared::SharedRegion;
 use std::path::Path;
@@ -65,11 +65,74 @@ struct Part {
     /// 1 + page id; 0: none.
     page: u64,
     position: u64,
+    /// The version, or its low byte.
+    stamp: u64,
     lsn: u64,
     slot: u32,
     frame: u32,
     dirty: u32,
     fate: u32,
+    /// 1: `stamp` is a low byte.
+    low_byte: u32,
+    reserved: u32,
+}
+
+impl Part {
+    fn of_write(page: &WritePage) -> Self {
+        Self {
+            page: page.page.map_or(0, |id| id.0 + 1),
+            position: page.position.0,
+            stamp: page.stamp.0,
+            lsn: page.lsn.0,
+            slot: page.slot.0,
+            frame: page.frame.0,
+            dirty: page.dirty.into(),
+            ..Self::new_zeroed()
+        }
+    }
+
+    fn write(&self) -> WritePage {
+        WritePage {
+            page: self.page.checked_sub(1).map(PageId),
+            slot: SlotId(self.slot),
+            position: Position(self.position),
+            stamp: Position(self.stamp),
+            frame: FrameId(self.frame),
+            dirty: self.dirty != 0,
+            lsn: Lsn(self.lsn),
+        }
+    }
+
+    fn of_dequeue(page: &DequeuePage) -> Self {
+        Self {
+            page: page.page.map_or(0, |id| id.0 + 1),
+            stamp: page.generation.of(Position(0)).0,
+            slot: page.slot.0,
+            dirty: page.dirty.into(),
+            fate: page.fate as u32,
+            low_byte: u32::from(matches!(page.generation, Generation::LowByte(_))),
+            ..Self::new_zeroed()
+        }
+    }
+
+    fn dequeue(&self) -> DequeuePage {
+        let (exact, low_byte) =
+            (Generation::Exact(Position(self.stamp)), Generation::LowByte(self.stamp as u8));
+        DequeuePage {
+            page: self.page.checked_sub(1).map(PageId),
+            slot: SlotId(self.slot),
+            dirty: self.dirty != 0,
+            fate: [Fate::Drop, Fate::Destage, Fate::SecondChance][self.fate as usize],
+            generation: if self.low_byte == 0 { exact } else { low_byte },
+        }
+    }
+
+    /// The copy of a cleaning is that of a dequeue.
+    fn of_clean(page: &CleanPage) -> Self {
+        let CleanPage { page, slot, generation } = *page;
+        let page = Some(page);
+        Self::of_dequeue(&DequeuePage { page, slot, dirty: true, fate: Fate::Destage, generation })
+    }
 }
 
 const NOTHING: u32 = 0;
@@ -206,59 +269,39 @@ impl<'a> World<'a> {
     fn begin(&mut self) {
         let Some(place) = self.free_place() else { return };
         let Some(job) = self.partition.next_job() else { return };
-        let (kind, ticket, pages) = match &job {
-            Job::Write { ticket, pages, .. } => (WRITE, ticket.number(), pages),
-            Job::Dequeue { ticket, pages, .. } => (DEQUEUE, ticket.number(), pages),
-            Job::Clean { pages } => (CLEAN, 0, pages),
+        let (kind, ticket, parts): (u32, u32, Vec<Part>) = match &job {
+            Job::Write { ticket, pages, .. } => {
+                (WRITE, ticket.number(), pages.iter().map(Part::of_write).collect())
+            }
+            Job::Dequeue { ticket, pages, .. } => {
+                (DEQUEUE, ticket.number(), pages.iter().map(Part::of_dequeue).collect())
+            }
+            Job::Clean(page) => (CLEAN, 0, vec![Part::of_clean(page)]),
             Job::PullVictims(_) => return,
         };
-        let mut begun = Begun { kind, ticket, count: pages.len() as u32, ..Begun::new_zeroed() };
-        for (part, page) in begun.parts.iter_mut().zip(pages) {
-            *part = Part {
-                page: page.page.map_or(0, |id| id.0 + 1),
-                position: page.position.0,
-                lsn: page.lsn.0,
-                slot: page.slot.0,
-                frame: page.frame.0,
-                dirty: page.dirty.into(),
-                fate: page.fate as u32,
-            };
-        }
+        let mut begun = Begun { kind, ticket, count: parts.len() as u32, ..Begun::new_zeroed() };
+        begun.parts[..parts.len()].copy_from_slice(&parts);
         self.rest.begun[place] = begun;
-    }
-
-    fn job_page(&self, part: &Part) -> JobPage {
-        let position = Position(part.position);
-        JobPage {
-            page: part.page.checked_sub(1).map(PageId),
-            slot: SlotId(part.slot),
-            position,
-            frame: FrameId(part.frame),
-            dirty: part.dirty != 0,
-            lsn: Lsn(part.lsn),
-            fate: [Fate::Drop, Fate::Destage, Fate::SecondChance][part.fate as usize],
-            generation: Generation::Exact(position),
-        }
     }
 
     /// Finishes what stands at `at`, whoever began it, if it can be.
     fn finish(&mut self, at: usize) {
         let begun = self.rest.begun[at];
         let ticket = Ticket::from_number(begun.ticket);
-        let pages: Vec<JobPage> =
-            begun.parts[..begun.count as usize].iter().map(|p| self.job_page(p)).collect();
+        let parts = &begun.parts[..begun.count as usize];
         match begun.kind {
             FILL => {
                 self.rest.staging[begun.ticket as usize] = begun.image;
                 self.partition.staged(FrameId(begun.ticket));
             }
-            WRITE => self.write(ticket, &pages),
+            WRITE => self.write(ticket, &parts.iter().map(Part::write).collect::<Vec<_>>()),
             CLEAN => {
-                self.destage(&pages);
-                self.partition.cleaned(&pages);
+                let page = parts[0].dequeue().to_clean().expect("a page to be copied");
+                self.destage(&page);
+                self.partition.cleaned(&page);
             }
             DEQUEUE => {
-                if !self.dequeue(at, ticket, &pages) {
+                if !self.dequeue(at, ticket, &parts.iter().map(Part::dequeue).collect::<Vec<_>>()) {
                     return;
                 }
             }
@@ -267,7 +310,7 @@ impl<'a> World<'a> {
         self.rest.begun[at].kind = NOTHING;
     }
 
-    fn write(&mut self, ticket: Ticket, pages: &[JobPage]) {
+    fn write(&mut self, ticket: Ticket, pages: &[WritePage]) {
         self.rest.front = self.partition.window().0.0;
         for page in pages.iter().filter(|page| page.page.is_some()) {
             let image = self.rest.staging[page.frame.0 as usize];
@@ -286,33 +329,32 @@ impl<'a> World<'a> {
         }
     }
 
-    fn image_of(&self, page: &JobPage) -> Image {
-        let image = self.rest.flash[page.slot.0 as usize];
+    fn image_of(&self, page: PageId, slot: SlotId, generation: Generation) -> Image {
+        let image = self.rest.flash[slot.0 as usize];
         assert!(image.is_whole());
-        assert_eq!(Some(PageId(image.page)), page.page);
-        assert!(self.slot_placed || image.position == page.position.0);
+        assert_eq!(PageId(image.page), page);
+        assert!(self.slot_placed || generation.matches(Position(image.position)));
         image
     }
 
-    fn destage(&mut self, pages: &[JobPage]) {
-        for page in pages.iter().filter(|page| page.fate == Fate::Destage) {
-            let image = self.image_of(page);
-            let page = number(PageId(image.page));
-            assert!(self.rest.disk[page] <= image.version, "the disk copy of page {page} would go back");
-            self.rest.disk[page] = image.version;
-            self.rest.durable[page] = self.rest.durable[page].max(image.version);
-        }
+    fn destage(&mut self, page: &CleanPage) {
+        let image = self.image_of(page.page, page.slot, page.generation);
+        let page = number(page.page);
+        assert!(self.rest.disk[page] <= image.version, "the disk copy of page {page} would go back");
+        self.rest.disk[page] = image.version;
+        self.rest.durable[page] = self.rest.durable[page].max(image.version);
     }
 
     /// False if it has to wait for room in staging.
-    fn dequeue(&mut self, at: usize, ticket: Ticket, pages: &[JobPage]) -> bool {
+    fn dequeue(&mut self, at: usize, ticket: Ticket, pages: &[DequeuePage]) -> bool {
         if self.rest.begun[at].done == 0 {
-            self.destage(pages);
+            pages.iter().filter_map(DequeuePage::to_clean).for_each(|page| self.destage(&page));
             self.rest.begun[at].done = 1;
         }
         for (nth, page) in pages.iter().enumerate() {
             if page.fate == Fate::SecondChance && nth as u32 + 1 >= self.rest.begun[at].done {
-                let image = self.image_of(page);
+                let id = page.page.expect("only pages get second chances");
+                let image = self.image_of(id, page.slot, page.generation);
                 match self.partition.restage(ticket, page, Lsn(image.version)) {
                     Admission::Full | Admission::Bypass { .. } => return false,
                     Admission::AlreadyThere => {}

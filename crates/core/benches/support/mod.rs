@@ -36,7 +36,7 @@ pub fn settle(partition: &mut Partition<'_>) {
     while let Some(job) = partition.next_job() {
         match job {
             Job::Write { ticket, pages, .. } => partition.written(ticket, &pages),
-            Job::Clean { pages } => partition.cleaned(&pages),
+            Job::Clean(page) => partition.cleaned(&page),
             Job::PullVictims(_) => {}
             Job::Dequeue { ticket, pages, .. } => {
                 for page in pages.iter().filter(|page| page.fate == Fate::SecondChance) {

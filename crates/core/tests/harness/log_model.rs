@@ -2,7 +2,8 @@
 
 use super::Model;
 use entresol_core::{
-    Admission, Config, Fate, Job, JobPage, Lookup, Occupancy, PageId, PolicyKind, Position, SlotId,
+    Admission, CleanPage, Config, DequeuePage, Fate, Generation, Job, Lookup, Occupancy, PageId, PolicyKind,
+    Position, SlotId, WritePage,
 };
 use std::collections::BTreeMap;
 
@@ -159,7 +160,6 @@ impl Model for LogModel {
             }
             Some(Job::Dequeue { pages, one_io, .. }) => {
                 assert!(!writes_only);
-                assert_eq!(pages[0].position.0, self.scan, "groups are dequeued in order");
                 assert_eq!(pages.len() as u64, self.group());
                 assert_eq!(*one_io, self.config.policy != PolicyKind::Face);
                 let ahead = (self.config.slots as u64 / self.group() / 16).clamp(4, 8);
@@ -169,7 +169,12 @@ impl Model for LogModel {
                 assert!(fates.iter().any(|f| *f != Fate::SecondChance), "a dequeue makes room");
                 for (at, (page, fate)) in pages.iter().zip(fates).enumerate() {
                     let position = self.scan + at as u64;
-                    assert_eq!((page.position.0, page.fate), (position, fate), "fate of position {position}");
+                    let generation = Generation::Exact(Position(position));
+                    assert_eq!(
+                        (page.generation, page.fate),
+                        (generation, fate),
+                        "fate of position {position}"
+                    );
                     self.second_chances += usize::from(fate == Fate::SecondChance);
                     if fate != Fate::Drop {
                         let version = &self.versions[&position];
@@ -184,13 +189,13 @@ impl Model for LogModel {
                 assert_eq!((self.rear + *pages as u64) % self.group(), 0, "victims fill the open group");
                 assert!(*pages > 0 && (*pages as u64) < self.group());
             }
-            Some(Job::Clean { .. }) => panic!("FaCE has no cleaner"),
+            Some(Job::Clean(_)) => panic!("FaCE has no cleaner"),
         }
     }
 
     fn staged(&mut self, _frame: u32) {}
 
-    fn written(&mut self, pages: &[JobPage]) {
+    fn written(&mut self, pages: &[WritePage]) {
         // A group's pages are published together, when its last is written.
         let end = pages[pages.len() - 1].position.0 + 1;
         if end.is_multiple_of(self.group()) {
@@ -200,16 +205,17 @@ impl Model for LogModel {
         }
     }
 
-    fn restage(&mut self, page: &JobPage, got: Admission) {
+    fn restage(&mut self, page: &DequeuePage, got: Admission) {
         let id = page.page.expect("a page with a second chance");
         let newest = self.newest(id).expect("the version itself is there at least");
+        let Generation::Exact(Position(restaged)) = page.generation else { panic!("{page:?}") };
         match got {
             Admission::Stage { frame, position } => {
-                assert_eq!(newest, page.position.0, "an older version never enters behind a newer");
+                assert_eq!(newest, restaged, "an older version never enters behind a newer");
                 self.enter(id, page.dirty, frame.0, position.0);
             }
             Admission::Bypass { .. } => panic!("a log takes what it does not have"),
-            Admission::AlreadyThere => assert!(newest > page.position.0, "no newer version of {id} has come"),
+            Admission::AlreadyThere => assert!(newest > restaged, "no newer version of {id} has come"),
             Admission::Full => {
                 assert_eq!(
                     self.rear - self.staged_front,
@@ -220,13 +226,13 @@ impl Model for LogModel {
         }
     }
 
-    fn dequeued(&mut self, _pages: &[JobPage]) {}
+    fn dequeued(&mut self, _pages: &[DequeuePage]) {}
 
-    fn cleaned(&mut self, _pages: &[JobPage]) {
+    fn cleaned(&mut self, _page: &CleanPage) {
         unreachable!("FaCE has no cleaner")
     }
 
-    fn swept(&mut self, _from: SlotId, _got: &Option<Result<Job, SlotId>>) {
+    fn swept(&mut self, _from: SlotId, _got: &Option<Result<CleanPage, SlotId>>) {
         unreachable!("only slot placement is swept")
     }
 

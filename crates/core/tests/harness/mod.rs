@@ -15,8 +15,8 @@ pub use choices::Choices;
 pub use world::World;
 
 use entresol_core::{
-    Admission, Config, Job, JobPage, Lookup, Occupancy, PageId, Placement, PolicyKind, Position, SlotId,
-    Taken,
+    Admission, CleanPage, Config, DequeuePage, Job, Lookup, Occupancy, PageId, Placement, PolicyKind,
+    Position, SlotId, Taken, WritePage,
 };
 
 /// What a naive model of a policy is told, and asserts.
@@ -40,12 +40,12 @@ pub trait Model {
     /// Called with what `next_job` gave, `None` included.
     fn job(&mut self, job: Option<&Job>, writes_only: bool);
     fn staged(&mut self, frame: u32);
-    fn written(&mut self, pages: &[JobPage]);
-    fn restage(&mut self, page: &JobPage, got: Admission);
-    fn dequeued(&mut self, pages: &[JobPage]);
-    fn cleaned(&mut self, pages: &[JobPage]);
+    fn written(&mut self, pages: &[WritePage]);
+    fn restage(&mut self, page: &DequeuePage, got: Admission);
+    fn dequeued(&mut self, pages: &[DequeuePage]);
+    fn cleaned(&mut self, page: &CleanPage);
     /// A job that came from a sweep.
-    fn swept(&mut self, from: SlotId, got: &Option<Result<Job, SlotId>>);
+    fn swept(&mut self, from: SlotId, got: &Option<Result<CleanPage, SlotId>>);
     /// After a crash: what recovery found, oldest first, and the ring's rear.
     fn restored(&mut self, entries: &[(Position, PageId, bool)], front: Position, rear: Position);
     /// Called after every step.

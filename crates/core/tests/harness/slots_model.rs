@@ -3,8 +3,8 @@
 use super::Model;
 use super::orders::order_of;
 use entresol_core::{
-    Admission, Config, Fate, Generation, Job, JobPage, Lookup, Occupancy, PageId, PolicyKind, Position,
-    SlotId, Taken,
+    Admission, CleanPage, Config, DequeuePage, Generation, Job, Lookup, Occupancy, PageId, PolicyKind,
+    Position, SlotId, Taken, WritePage,
 };
 use std::collections::BTreeMap;
 
@@ -253,13 +253,11 @@ impl SlotsModel {
         Some(there)
     }
 
-    fn start_copy(&mut self, page: PageId, pages: &[JobPage], fate: Fate) {
+    fn start_copy(&mut self, page: PageId, copy: &CleanPage) {
         let resident = self.resident.get_mut(&page).expect("resident");
-        assert_eq!(pages.len(), 1);
-        assert_eq!((pages[0].page, pages[0].slot.0), (Some(page), resident.slot));
-        assert_eq!((pages[0].dirty, pages[0].fate), (resident.dirty, fate));
-        assert_eq!(pages[0].generation, Generation::LowByte(resident.generation));
-        assert!(!resident.busy);
+        assert_eq!((copy.page, copy.slot.0), (page, resident.slot));
+        assert_eq!(copy.generation, Generation::LowByte(resident.generation));
+        assert!(resident.dirty && !resident.busy);
         resident.busy = true;
     }
 }
@@ -353,13 +351,14 @@ impl Model for SlotsModel {
             let Some(Job::Dequeue { pages, one_io: false, .. }) = job else {
                 panic!("page {page} is the victim, not {job:?}")
             };
-            self.start_copy(page, pages, Fate::Destage);
+            assert_eq!((pages.len(), pages[0].dirty), (1, true));
+            self.start_copy(page, &pages[0].to_clean().expect("a dirty page is destaged"));
             self.dequeuing += 1;
             return;
         }
         if let Some(page) = self.next_to_clean() {
-            let Some(Job::Clean { pages }) = job else { panic!("page {page} is to be cleaned") };
-            self.start_copy(page, pages, Fate::Destage);
+            let Some(Job::Clean(copy)) = job else { panic!("page {page} is to be cleaned") };
+            self.start_copy(page, copy);
             return;
         }
         assert!(job.is_none(), "nothing is to be done, but: {job:?}");
@@ -373,7 +372,7 @@ impl Model for SlotsModel {
         staged.state = State::Ready;
     }
 
-    fn written(&mut self, pages: &[JobPage]) {
+    fn written(&mut self, pages: &[WritePage]) {
         let page = &pages[0];
         let staged = self.staged.remove(&page.position.0).expect("staged");
         assert_eq!(staged.state, State::Writing);
@@ -391,11 +390,11 @@ impl Model for SlotsModel {
         self.retire();
     }
 
-    fn restage(&mut self, _page: &JobPage, _got: Admission) {
+    fn restage(&mut self, _page: &DequeuePage, _got: Admission) {
         unreachable!("slot placement has no second chances")
     }
 
-    fn dequeued(&mut self, pages: &[JobPage]) {
+    fn dequeued(&mut self, pages: &[DequeuePage]) {
         self.dequeuing -= 1;
         let page = pages[0].page.expect("a page");
         self.drop_page(page);
@@ -403,18 +402,18 @@ impl Model for SlotsModel {
         waits.into_iter().for_each(|staged| staged.waits_for = None);
     }
 
-    fn cleaned(&mut self, pages: &[JobPage]) {
-        let resident = self.resident.get_mut(&pages[0].page.expect("a page")).expect("resident");
+    fn cleaned(&mut self, page: &CleanPage) {
+        let resident = self.resident.get_mut(&page.page).expect("resident");
         (resident.dirty, resident.busy) = (false, false);
     }
 
-    fn swept(&mut self, from: SlotId, got: &Option<Result<Job, SlotId>>) {
+    fn swept(&mut self, from: SlotId, got: &Option<Result<CleanPage, SlotId>>) {
         let candidates = self.resident.iter().filter(|(_, r)| r.dirty && r.slot >= from.0);
         let first = candidates.min_by_key(|(_, r)| r.slot).map(|(page, r)| (*page, *r));
         match (first, got) {
             (None, None) => {}
             (Some((_, r)), Some(Err(slot))) => assert_eq!((r.busy, r.slot), (true, slot.0)),
-            (Some((page, _)), Some(Ok(Job::Clean { pages }))) => self.start_copy(page, pages, Fate::Destage),
+            (Some((page, _)), Some(Ok(copy))) => self.start_copy(page, copy),
             (first, got) => panic!("swept {got:?}, expected {:?}", first.map(|f| f.0)),
         }
     }

@@ -3,8 +3,8 @@
 use super::crash::{self, Front, Recovered};
 use super::{Choices, Model, model_of};
 use entresol_core::{
-    Admission, Config, Fate, Job, JobPage, JobPages, Lookup, Lsn, PageId, Partition, Placement, Position,
-    SlotId, Taken, Ticket, region_bytes,
+    Admission, CleanPage, Config, DequeuePage, DequeuePages, Fate, Generation, Job, Lookup, Lsn, PageId,
+    Partition, Placement, Position, SlotId, Taken, Ticket, WritePage, WritePages, region_bytes,
 };
 use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
@@ -52,10 +52,11 @@ struct Filling {
     dequeue: Option<Ticket>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a few at a time")]
 enum InFlight {
-    Write { ticket: Ticket, pages: JobPages },
-    Dequeue { ticket: Ticket, pages: JobPages, read: Vec<Content>, step: Step },
-    Clean { pages: JobPages, read: Vec<Content>, step: Step },
+    Write { ticket: Ticket, pages: WritePages },
+    Dequeue { ticket: Ticket, pages: DequeuePages, read: Vec<Content>, step: Step },
+    Clean { page: CleanPage, read: Vec<Content>, step: Step },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,6 +66,12 @@ enum Step {
     Destaging,
     /// Second chances from this one on are to be restaged.
     Restage(usize),
+}
+
+/// The copy of a cleaning is read and written as that of a dequeue.
+fn destaged(page: &CleanPage) -> DequeuePage {
+    let CleanPage { page, slot, generation } = *page;
+    DequeuePage { page: Some(page), slot, dirty: true, fate: Fate::Destage, generation }
 }
 
 const OBJECT: u32 = 7;
@@ -395,7 +402,7 @@ impl World {
                     let cell = &mut self.flash[page.slot.0 as usize];
                     assert!(cell.writing.is_none(), "one write at a time to slot {}", page.slot.0);
                     cell.writing = Some(content);
-                    let before = std::mem::replace(&mut cell.stamp, page.generation.of(page.position).0);
+                    let before = std::mem::replace(&mut cell.stamp, page.stamp.0);
                     let is_told =
                         self.config.policy.placement() == Placement::Log || cell.stamp as u8 != before as u8;
                     assert!(is_told, "a write to slot {} looks like the one before it", page.slot.0);
@@ -407,9 +414,7 @@ impl World {
                 let dequeues = self.jobs.iter().filter(|job| matches!(job, InFlight::Dequeue { .. })).count();
                 self.dequeues_at_once = self.dequeues_at_once.max(dequeues);
             }
-            Job::Clean { pages } => {
-                self.jobs.push(InFlight::Clean { pages, read: Vec::new(), step: Step::Read })
-            }
+            Job::Clean(page) => self.jobs.push(InFlight::Clean { page, read: Vec::new(), step: Step::Read }),
             Job::PullVictims(count) => {
                 let coldest: Vec<u32> = self.dram.keys().copied().take(count as usize).collect();
                 for page in coldest {
@@ -420,7 +425,7 @@ impl World {
         true
     }
 
-    fn read(&self, pages: &[JobPage]) -> Vec<Content> {
+    fn read(&self, pages: &[DequeuePage]) -> Vec<Content> {
         let wanted = pages.iter().filter(|page| page.fate != Fate::Drop);
         let read = wanted.map(|page| {
             let cell = self.flash[page.slot.0 as usize];
@@ -467,11 +472,11 @@ impl World {
                 self.complete_write(*ticket, pages);
                 (true, true)
             }
-            InFlight::Clean { pages, read, step } => {
-                let end = self.advance_destage(pages, read, step);
+            InFlight::Clean { page, read, step } => {
+                let end = self.advance_destage(&[destaged(page)], read, step);
                 if end {
-                    self.model.cleaned(pages);
-                    partition!(self).cleaned(pages);
+                    self.model.cleaned(page);
+                    partition!(self).cleaned(page);
                 }
                 (end, true)
             }
@@ -501,7 +506,7 @@ impl World {
         moved
     }
 
-    fn complete_write(&mut self, ticket: Ticket, pages: &[JobPage]) {
+    fn complete_write(&mut self, ticket: Ticket, pages: &[WritePage]) {
         for (slot, frame) in self.made_durable(pages) {
             let cell = &mut self.flash[slot];
             let Some(content) = cell.writing.take() else { continue };
@@ -519,7 +524,7 @@ impl World {
 
     /// Slots and frames whose content is durable with this write: with log placement none before the group is complete,
     /// then all of the group.
-    fn made_durable(&self, pages: &[JobPage]) -> Vec<(usize, usize)> {
+    fn made_durable(&self, pages: &[WritePage]) -> Vec<(usize, usize)> {
         if self.config.policy.placement() == Placement::Slots {
             return pages.iter().map(|page| (page.slot.0 as usize, page.frame.0 as usize)).collect();
         }
@@ -534,7 +539,7 @@ impl World {
     }
 
     /// True when the destages are durable.
-    fn advance_destage(&mut self, pages: &[JobPage], read: &mut Vec<Content>, step: &mut Step) -> bool {
+    fn advance_destage(&mut self, pages: &[DequeuePage], read: &mut Vec<Content>, step: &mut Step) -> bool {
         let destaged = |read: &[Content]| -> Vec<Content> {
             let wanted = pages.iter().filter(|page| page.fate != Fate::Drop).zip(read);
             wanted.filter(|(page, _)| page.fate == Fate::Destage).map(|(_, content)| *content).collect()
@@ -558,12 +563,19 @@ impl World {
     }
 
     /// Restages the next page with a second chance, at or after `from`; returns where to go on, `None` to wait.
-    fn restage(&mut self, ticket: Ticket, pages: &[JobPage], read: &[Content], from: usize) -> Option<usize> {
+    fn restage(
+        &mut self,
+        ticket: Ticket,
+        pages: &[DequeuePage],
+        read: &[Content],
+        from: usize,
+    ) -> Option<usize> {
         let chances = pages.iter().enumerate().skip(from);
         let Some((at, page)) = chances.clone().find(|(_, page)| page.fate == Fate::SecondChance) else {
             return Some(pages.len());
         };
-        let content = *read.iter().find(|c| c.position == page.position.0).expect("it was read");
+        let is_read = |c: &&Content| page.generation == Generation::Exact(Position(c.position));
+        let content = *read.iter().find(is_read).expect("it was read");
         let got = partition!(self).restage(ticket, page, Lsn(content.version));
         self.model.restage(page, got);
         match got {
@@ -595,11 +607,10 @@ impl World {
         match got {
             None => self.sweep = 0,
             Some(Err(slot)) => self.sweep = slot.0,
-            Some(Ok(Job::Clean { pages })) => {
-                self.sweep = pages[0].slot.0;
-                self.jobs.push(InFlight::Clean { pages, read: Vec::new(), step: Step::Read });
+            Some(Ok(page)) => {
+                self.sweep = page.slot.0;
+                self.jobs.push(InFlight::Clean { page, read: Vec::new(), step: Step::Read });
             }
-            Some(Ok(job)) => panic!("a sweep gave {job:?}"),
         }
     }
 

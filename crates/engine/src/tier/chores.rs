@@ -30,7 +30,7 @@ impl Shared {
                 Job::Dequeue { ticket, pages, one_io } if self.is_log() => {
                     self.dequeue_group(ticket, &pages, one_io, &mut scratch)
                 }
-                Job::Dequeue { .. } | Job::Clean { .. } => self.copy_some(job, &mut scratch),
+                Job::Dequeue { .. } | Job::Clean(_) => self.copy_some(job, &mut scratch),
                 Job::Write { .. } => unreachable!("next_chore gives no write jobs"),
             };
             if let Err(error) = done {

@@ -4,10 +4,11 @@
 //! The core marks the slots busy: nothing else touches them meanwhile. The disk is not synced here: a crash loses the
 //! whole directory anyway, and redo starts at the last checkpoint, which does sync (LC).
 
+use super::dequeue::Destages;
 use super::shared::{Shared, flash_error};
 use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
-use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, SlotId, Ticket};
+use entresol_core::{CleanPage, Job, SlotId, Ticket};
 use entresol_device::Io;
 use entresol_format::page;
 
@@ -16,7 +17,7 @@ const COPIES_MAX: usize = 32;
 
 /// Pages to copy, with the ticket where the slot is given up.
 pub(crate) struct Copies {
-    pages: ArrayVec<(JobPage, Option<Ticket>), COPIES_MAX>,
+    pages: ArrayVec<(CleanPage, Option<Ticket>), COPIES_MAX>,
     room: usize,
 }
 
@@ -31,13 +32,15 @@ impl Copies {
     }
 
     pub(crate) fn add(&mut self, job: Job) {
-        let (pages, ticket) = match job {
-            Job::Clean { pages } => (pages, None),
-            Job::Dequeue { ticket, pages, .. } => (pages, Some(ticket)),
+        match job {
+            Job::Clean(page) => self.pages.push((page, None)),
+            Job::Dequeue { ticket, pages, .. } => {
+                assert_eq!(pages.len(), 1, "slot placement works page by page");
+                let page = pages[0].to_clean().expect("slot placement dequeues what it destages");
+                self.pages.push((page, Some(ticket)));
+            }
             Job::Write { .. } | Job::PullVictims(_) => unreachable!("slot placement has no other chores"),
-        };
-        assert_eq!(pages.len(), 1, "slot placement works page by page");
-        self.pages.push((pages[0], ticket));
+        }
     }
 }
 
@@ -51,29 +54,27 @@ impl Shared {
         unreadable::read_batch(&*self.flash, &mut batch).map_err(flash_error)?;
         drop(batch);
         self.tallies.dequeue_reads.add(copies.pages.len());
-        let mut destages = ArrayVec::<(&JobPage, &[u8]), GROUP_PAGES_MAX>::new();
+        let mut destages = Destages::new();
         for ((page, _), data) in copies.pages.iter().zip(scratch.chunks_exact(page_bytes)) {
-            let id = page.page.expect("a dirty slot holds a page");
+            let id = page.page;
             self.prove(data, id, page.slot, page.generation).map_err(|fault| {
                 points::COPY_DAMAGED.reach();
                 let place = format!("flash slot {}", page.slot.0);
                 TierError::Damaged { page: id, place, fault: unreadable::fault_of(data, fault) }
             })?;
-            destages.push((page, data));
+            destages.push((id, data));
         }
         self.destage(&mut destages)?;
         self.with(|partition| {
             for (page, ticket) in &copies.pages {
                 match ticket {
                     Some(ticket) => partition.dequeued(*ticket),
-                    None => partition.cleaned(std::slice::from_ref(page)),
+                    None => partition.cleaned(page),
                 }
             }
         });
         self.tell_destaged(&destages);
-        let written = destages
-            .iter()
-            .map(|(page, data)| (page.page.expect("a dirty slot holds a page"), page::lsn(data)));
+        let written = destages.iter().map(|(page, data)| (*page, page::lsn(data)));
         self.notes.add(&self.disk, self.upstream().as_deref(), written)
     }
 
@@ -92,9 +93,9 @@ impl Shared {
                 match self.with(|partition| partition.sweep(from)) {
                     None => end = true,
                     Some(Err(slot)) => (from, busy) = (slot, true),
-                    Some(Ok(job)) => {
-                        copies.add(job);
-                        from = SlotId(copies.pages[copies.pages.len() - 1].0.slot.0 + 1);
+                    Some(Ok(page)) => {
+                        copies.pages.push((page, None));
+                        from = SlotId(page.slot.0 + 1);
                         continue;
                     }
                 }

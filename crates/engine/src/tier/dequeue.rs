@@ -8,22 +8,24 @@ use super::staging::Incoming;
 use crate::disk::disk_error;
 use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
-use entresol_core::{Admission, Fate, GROUP_PAGES_MAX, JobPage, Ticket, mutant};
+use entresol_core::{Admission, DequeuePage, Fate, GROUP_PAGES_MAX, PageId, Ticket, mutant};
 use entresol_device::Io;
 use entresol_format::page;
 
 type Batch<'a> = ArrayVec<Io<'a>, GROUP_PAGES_MAX>;
+/// Pages to be written to disk, with their bytes.
+pub(crate) type Destages<'a> = ArrayVec<(PageId, &'a [u8]), GROUP_PAGES_MAX>;
 
 impl Shared {
     pub(crate) fn dequeue_group(
         &self,
         ticket: Ticket,
-        pages: &[JobPage],
+        pages: &[DequeuePage],
         one_io: bool,
         scratch: &mut [u8],
     ) -> Result<(), TierError> {
-        let needed = |page: &JobPage| page.page.is_some() && page.fate != Fate::Drop;
-        let mut whole: ArrayVec<(usize, JobPage), GROUP_PAGES_MAX> =
+        let needed = |page: &DequeuePage| page.page.is_some() && page.fate != Fate::Drop;
+        let mut whole: ArrayVec<(usize, DequeuePage), GROUP_PAGES_MAX> =
             pages.iter().copied().enumerate().filter(|(_, page)| needed(page)).collect();
         if let (Some(first), Some(last)) = (whole.first(), whole.last()) {
             self.read_group(&whole, (first.0, last.0), one_io, scratch)?;
@@ -37,10 +39,8 @@ impl Shared {
                 return Ok(());
             }
         }
-        let mut destages: ArrayVec<(&JobPage, &[u8]), GROUP_PAGES_MAX> = ArrayVec::new();
-        for (at, page) in whole.iter().filter(|(_, page)| page.fate == Fate::Destage) {
-            destages.push((page, bytes(*at)));
-        }
+        let copies = whole.iter().filter_map(|(at, page)| Some((page.to_clean()?.page, bytes(*at))));
+        let mut destages: Destages<'_> = copies.collect();
         if mutant!("reuse-before-destage") {
             self.with(|partition| partition.dequeued(ticket));
             self.progress.notify_all();
@@ -61,7 +61,7 @@ impl Shared {
     /// Reads the pages at the places `needed` of a group to the same places of `scratch`.
     fn read_group(
         &self,
-        needed: &[(usize, JobPage)],
+        needed: &[(usize, DequeuePage)],
         (first, last): (usize, usize),
         one_io: bool,
         scratch: &mut [u8],
@@ -94,7 +94,7 @@ impl Shared {
     /// Takes out clean pages that are damaged; a damaged dirty one is an error.
     fn drop_damaged(
         &self,
-        pages: &mut ArrayVec<(usize, JobPage), GROUP_PAGES_MAX>,
+        pages: &mut ArrayVec<(usize, DequeuePage), GROUP_PAGES_MAX>,
         scratch: &[u8],
     ) -> Result<(), TierError> {
         let mut failure = None;
@@ -123,7 +123,7 @@ impl Shared {
     }
 
     /// Gives a page its second chance; waits for room in staging. False if the tier ends meanwhile.
-    fn restage(&self, ticket: Ticket, page: &JobPage, data: &[u8]) -> bool {
+    fn restage(&self, ticket: Ticket, page: &DequeuePage, data: &[u8]) -> bool {
         let lsn = page::lsn(data);
         loop {
             let seen = self.progress.epoch();
@@ -156,27 +156,22 @@ impl Shared {
     }
 
     /// Writes pages to disk as one batch, in the order of their places there. Not synced.
-    pub(crate) fn destage(
-        &self,
-        pages: &mut ArrayVec<(&JobPage, &[u8]), GROUP_PAGES_MAX>,
-    ) -> Result<(), TierError> {
-        pages.sort_unstable_by_key(|(page, _)| page.page);
+    pub(crate) fn destage(&self, pages: &mut Destages<'_>) -> Result<(), TierError> {
+        pages.sort_unstable_by_key(|(page, _)| *page);
         let mut batch = Batch::new();
         for (page, data) in pages.iter() {
-            let id = page.page.expect("only pages are destaged");
-            batch.push(Io::Write { offset: self.disk.offset(id), data });
+            batch.push(Io::Write { offset: self.disk.offset(*page), data });
         }
         self.disk.device.run(&mut batch).map_err(disk_error)?;
-        self.disk.have_written(pages.iter().filter_map(|(page, _)| page.page));
+        self.disk.have_written(pages.iter().map(|(page, _)| *page));
         self.tallies.disk_writes.add(pages.len());
         Ok(())
     }
 
     /// Tells the buffer pool that the disk has these versions.
-    pub(crate) fn tell_destaged(&self, pages: &[(&JobPage, &[u8])]) {
+    pub(crate) fn tell_destaged(&self, pages: &[(PageId, &[u8])]) {
         let upstream = self.upstream();
-        for (page, data) in pages {
-            let id = page.page.expect("only pages are destaged");
+        for (id, data) in pages.iter().copied() {
             let lsn = page::lsn(data);
             if self.destaged.repeats(id, lsn) {
                 self.tallies.redundant_destages.add(1);

@@ -17,7 +17,7 @@ use super::shared::{Shared, flash_error};
 use crate::api::{HandedDown, Victim};
 use crate::buffer::AlignedBuffer;
 use crate::{TierError, points};
-use entresol_core::{Admission, Job, JobPage, Lookup, PageId, Position, SlotId, mutant};
+use entresol_core::{Admission, Job, Lookup, PageId, Position, SlotId, WritePage, mutant};
 use entresol_device::DeviceError;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::{BLOCK_BYTES, Layout, Uuid};
@@ -119,7 +119,7 @@ impl SlotDirectory {
     }
 
     /// Writes of `pages` begin, in the same step of the core that decided on them.
-    fn begin(&self, pages: &[JobPage]) {
+    fn begin(&self, pages: &[WritePage]) {
         let mut moving = self.moving.lock();
         for page in pages {
             moving.extend(page.page.map(|id| (page.slot, id)));
@@ -130,7 +130,7 @@ impl SlotDirectory {
     }
 
     /// Writes to the slots of `pages` have ended.
-    pub(crate) fn end(&self, pages: &[JobPage]) {
+    pub(crate) fn end(&self, pages: &[WritePage]) {
         self.moving.lock().retain(|(slot, _)| pages.iter().all(|page| page.slot != *slot));
     }
 
@@ -236,13 +236,13 @@ impl Shared {
     }
 
     /// Before slots are written: their entries become invalid.
-    pub(crate) fn invalidate_slots(&self, pages: &[JobPage]) -> Result<(), TierError> {
+    pub(crate) fn invalidate_slots(&self, pages: &[WritePage]) -> Result<(), TierError> {
         let Some(directory) = &self.directory else { return Ok(()) };
         pages.iter().try_for_each(|page| self.invalidate(directory, page.slot, |_| true).map(drop))
     }
 
     /// After slots were written: makes pages and their disk copies durable, and their entries valid.
-    pub(crate) fn validate_slots(&self, pages: &[JobPage]) -> Result<(), TierError> {
+    pub(crate) fn validate_slots(&self, pages: &[WritePage]) -> Result<(), TierError> {
         let Some(directory) = &self.directory else { return Ok(()) };
         self.sync_flash()?;
         self.sync_disk_if_written()?;
@@ -251,8 +251,7 @@ impl Shared {
             let newest = Lookup::Staged { frame: page.frame, position: page.position, dirty: page.dirty };
             // A newer version may be on its way to disk: then this one stays invalid.
             if self.with(|partition| partition.peek(id)) == newest {
-                let position = page.generation.of(page.position);
-                let entry = SlotEntry { page: id, position, rank: 0, dirty: page.dirty };
+                let entry = SlotEntry { page: id, position: page.stamp, rank: 0, dirty: page.dirty };
                 directory.update(self, page.slot, |_| Some(Some(entry)))?;
                 self.tallies.directory_writes.add(1);
             }

@@ -5,7 +5,7 @@ use super::shared::{Shared, flash_error};
 use crate::buffer::AlignedBuffer;
 use crate::{DurableGroup, TierError};
 use arrayvec::ArrayVec;
-use entresol_core::{GROUP_PAGES_MAX, Job, JobPage, Lsn, PageId, Position, mutant};
+use entresol_core::{GROUP_PAGES_MAX, Job, Lsn, PageId, Position, WritePage, mutant};
 use entresol_device::Io;
 use entresol_format::{page, summary};
 
@@ -69,7 +69,7 @@ impl Shared {
     }
 
     /// Tells the buffer pool which dirty pages are durable with the group that `pages` complete.
-    fn tell_durable(&self, pages: &[JobPage], completes_group: bool) {
+    fn tell_durable(&self, pages: &[WritePage], completes_group: bool) {
         let Some(upstream) = self.upstream() else { return };
         let group = self.group_number(pages[0].position);
         let dirty = pages.iter().filter(|page| page.dirty).filter_map(|page| Some((page.page?, page.lsn)));
@@ -116,7 +116,7 @@ impl Shared {
     }
 
     /// A whole group with its summary: one sequential write.
-    fn write_group(&self, pages: &[JobPage]) -> Result<(), TierError> {
+    fn write_group(&self, pages: &[WritePage]) -> Result<(), TierError> {
         let (first, frame) = (pages[0].position, pages[0].frame);
         self.allow_writes_to(Position(first.0 + pages.len() as u64))?;
         let front = self.compose_summary(first, frame);
@@ -153,7 +153,7 @@ impl Shared {
     }
 
     /// Some pages of a group, one write each, and the summary when the group is complete with them.
-    fn write_run(&self, pages: &[JobPage], completes: bool, scratch: &mut [u8]) -> Result<(), TierError> {
+    fn write_run(&self, pages: &[WritePage], completes: bool, scratch: &mut [u8]) -> Result<(), TierError> {
         let last = pages[pages.len() - 1].position;
         self.allow_writes_to(Position(last.0 + 1))?;
         let number = self.group_number(last);
@@ -189,15 +189,14 @@ impl Shared {
     }
 
     /// Pages to any slots. Not synced here: with most policies the directory of slot placement does not survive a crash.
-    fn write_slots(&self, pages: &[JobPage], scratch: &mut [u8]) -> Result<(), TierError> {
+    fn write_slots(&self, pages: &[WritePage], scratch: &mut [u8]) -> Result<(), TierError> {
         let mut batch = ArrayVec::<Io<'_>, GROUP_PAGES_MAX>::new();
         for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.page_bytes())) {
             let at = page.frame.0 % self.config.group_pages;
             copy.copy_from_slice(self.staging.group(page.frame).page(at as usize));
             // Now that the slot is known, so is the version: the slot and its counter of writes are stamped, too.
             let id = page.page.expect("slot placement writes pages only");
-            let version = page.generation.of(page.position);
-            page::seal(copy, id, self.stamps.stamp_in(page.slot, version));
+            page::seal(copy, id, self.stamps.stamp_in(page.slot, page.stamp));
             batch.push(Io::Write { offset: self.layout.slot_offset(page.slot), data: copy });
         }
         self.flash.run(&mut batch).map_err(flash_error)

@@ -2,7 +2,7 @@
 
 use super::{DEQUEUES, GROUPS_AHEAD_MIN, Ring};
 use crate::contents::Contents;
-use crate::job::{Admission, Fate, FrameId, Generation, JobPage, JobPages, Ticket, Work};
+use crate::job::{Admission, Chore, DequeuePage, DequeuePages, Fate, Generation, Ticket};
 use crate::policy::{Policy, ask};
 use crate::slot::{DIRTY, VALID};
 use crate::{Lsn, PageId, Position, SlotId};
@@ -53,15 +53,19 @@ fn groups_ahead(groups: u64) -> u64 {
 
 impl Ring<'_> {
     /// Pulls victims to fill the open group, or starts a dequeue.
-    pub(crate) fn next_chore(&mut self, contents: &mut Contents<'_>, pages: &mut JobPages) -> Option<Work> {
+    pub(crate) fn next_chore(
+        &mut self,
+        contents: &mut Contents<'_>,
+        pages: &mut DequeuePages,
+    ) -> Option<Chore> {
         if std::mem::take(&mut self.head.pull) != 0 && contents.staging.group_is_open() {
-            return Some(Work::PullVictims(contents.staging.open_positions() as u32));
+            return Some(Chore::PullVictims(contents.staging.open_positions() as u32));
         }
         self.dequeue_job(contents, pages)
     }
 
     /// Starts the dequeue of the group at the front, when room is getting scarce.
-    fn dequeue_job(&mut self, contents: &mut Contents<'_>, pages: &mut JobPages) -> Option<Work> {
+    fn dequeue_job(&mut self, contents: &mut Contents<'_>, pages: &mut DequeuePages) -> Option<Chore> {
         let group = self.group();
         let in_flight = (self.head.scan - self.head.released) / group;
         // Whole released groups that no position of was given out.
@@ -83,16 +87,16 @@ impl Ring<'_> {
             pages.push(self.decide(contents, position, dequeue));
         }
         limit_second_chances(pages, second_chances);
-        for page in pages.iter() {
-            contents.decisions.note(page.position.0 << 2 | page.fate as u64);
+        for (page, position) in pages.iter().zip(self.head.scan..) {
+            contents.decisions.note(position << 2 | page.fate as u64);
         }
         self.head.scan += group;
         self.head.next_dequeue += 1;
         self.head.undecided += 1;
-        Some(Work::Dequeue { ticket: Ticket(dequeue), one_io: self.by_group })
+        Some(Chore::Dequeue { ticket: Ticket(dequeue), one_io: self.by_group })
     }
 
-    fn decide(&mut self, contents: &mut Contents<'_>, position: u64, dequeue: u32) -> JobPage {
+    fn decide(&mut self, contents: &mut Contents<'_>, position: u64, dequeue: u32) -> DequeuePage {
         let slot = self.slot_of(position);
         let entry = *contents.pages.directory.entry(slot);
         let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-destaged");
@@ -104,13 +108,10 @@ impl Ring<'_> {
         } else {
             ask!(&contents.policy, P, _memory => P::fate(&contents.pages, slot))
         };
-        JobPage {
+        DequeuePage {
             page: entry.has(VALID).then(|| entry.page()),
             slot: SlotId(slot),
-            position: Position(position),
-            frame: FrameId(0),
             dirty: entry.has(DIRTY),
-            lsn: Lsn(0),
             fate,
             generation: Generation::Exact(Position(position)),
         }
@@ -150,14 +151,15 @@ impl Ring<'_> {
         *awaited_by - 1
     }
 
-    /// Gives the page in `slot` of the dequeue `ticket` a place at the rear.
+    /// Gives the page in `slot` of the dequeue `ticket` a place at the rear; `lsn` is the page's.
     pub(crate) fn restage(
         &mut self,
         contents: &mut Contents<'_>,
         ticket: Ticket,
-        page: &JobPage,
+        slot: SlotId,
+        lsn: Lsn,
     ) -> Admission {
-        let entry = *contents.pages.directory.entry(page.slot.0);
+        let entry = *contents.pages.directory.entry(slot.0);
         let dequeue = ticket.0;
         let superseded = !entry.has(VALID) && !crate::mutant!("superseded-version-restaged");
         if superseded {
@@ -171,7 +173,7 @@ impl Ring<'_> {
         }
         assert!(self.room(&contents.staging) > 0, "second chances have groups held back for them");
         let dirty = entry.has(DIRTY) && !crate::mutant!("second-chance-loses-dirty");
-        let admission = contents.enter(entry.page(), page.lsn, dirty);
+        let admission = contents.enter(entry.page(), lsn, dirty);
         if let Admission::Stage { frame, .. } = admission {
             self.await_frame(frame.0, dequeue);
         }
@@ -208,7 +210,7 @@ impl Ring<'_> {
 }
 
 /// A dequeue must make room: if every page of the group is to stay, the one at the very front goes (FaCE §3.3).
-fn limit_second_chances(pages: &mut [JobPage], allowed: bool) {
+fn limit_second_chances(pages: &mut [DequeuePage], allowed: bool) {
     let going = match (allowed, pages.iter().all(|page| page.fate == Fate::SecondChance)) {
         (false, _) => pages.len(),
         (true, true) => 1,

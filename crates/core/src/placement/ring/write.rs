@@ -2,7 +2,7 @@
 
 use super::Ring;
 use crate::contents::Contents;
-use crate::job::{Fate, FrameId, Generation, JobPage, JobPages, Ticket, Work};
+use crate::job::{FrameId, Ticket, Write, WritePage, WritePages};
 use crate::slot::{DIRTY, HELD, REFERENCED};
 use crate::staging::FrameState;
 use crate::{Position, SlotId};
@@ -31,7 +31,7 @@ impl Ring<'_> {
     }
 
     /// Starts the write of the oldest group that is full, or page by page of what is ready of one.
-    pub(crate) fn write_job(&mut self, contents: &mut Contents<'_>, pages: &mut JobPages) -> Option<Work> {
+    pub(crate) fn write_job(&mut self, contents: &mut Contents<'_>, pages: &mut WritePages) -> Option<Write> {
         let staging = &contents.staging;
         let mut first = staging.window.front;
         while first < staging.window.rear {
@@ -59,33 +59,32 @@ impl Ring<'_> {
         contents: &mut Contents<'_>,
         at: usize,
         run: Range<u64>,
-        pages: &mut JobPages,
-    ) -> Work {
+        pages: &mut WritePages,
+    ) -> Write {
         let directory = &contents.pages.directory;
         for position in run {
             let frame = contents.staging.frame_of(position);
             let staged = contents.staging.frame_mut(frame);
             staged.set(FrameState::Writing);
             let entry = directory.entry(directory.staged_entry(frame));
-            pages.push(JobPage {
+            pages.push(WritePage {
                 page: (!staged.is_padding()).then(|| entry.page()),
                 slot: SlotId(self.slot_of(position)),
                 position: Position(position),
+                stamp: Position(position),
                 frame: FrameId(frame),
                 dirty: entry.has(DIRTY),
                 lsn: staged.lsn,
-                fate: Fate::Drop,
-                generation: Generation::Exact(Position(position)),
             });
         }
         let group = &mut self.groups[at];
         group.issued += pages.len() as u32;
         group.writing = 1;
         let completes_group = group.issued == self.group_pages;
-        Work::Write { ticket: Ticket(at as u32), one_io: self.by_group, completes_group }
+        Write { ticket: Ticket(at as u32), one_io: self.by_group, completes_group }
     }
 
-    pub(crate) fn written(&mut self, contents: &mut Contents<'_>, ticket: Ticket, pages: &[JobPage]) {
+    pub(crate) fn written(&mut self, contents: &mut Contents<'_>, ticket: Ticket, pages: &[WritePage]) {
         for page in pages {
             contents.staging.frame_mut(page.frame.0).set(FrameState::Written);
         }

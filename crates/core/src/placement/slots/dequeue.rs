@@ -2,29 +2,33 @@
 
 use super::SlotTable;
 use super::write::{Place, is_overtaken, place_of};
+use crate::SlotId;
 use crate::contents::Contents;
 use crate::directory::PageDirectory;
-use crate::job::{Fate, FrameId, Generation, JobPage, JobPages, Ticket, Work};
+use crate::job::{Chore, CleanPage, DequeuePage, DequeuePages, Fate, Generation, Ticket};
 use crate::pages::Pages;
 use crate::policy::{Policy, ask};
 use crate::slot::{BUSY, DIRTY};
 use crate::staging::FrameState;
-use crate::{Lsn, Position, SlotId};
 
 impl SlotTable<'_> {
     /// Starts a dequeue, or else a cleaning.
-    pub(crate) fn next_chore(&mut self, contents: &mut Contents<'_>, pages: &mut JobPages) -> Option<Work> {
+    pub(crate) fn next_chore(
+        &mut self,
+        contents: &mut Contents<'_>,
+        pages: &mut DequeuePages,
+    ) -> Option<Chore> {
         let dequeue = self
             .dequeue_ahead(contents)
             .or_else(|| if self.in_sets { self.dequeue_for_waiting(contents) } else { None });
         if let Some((slot, fate)) = dequeue {
             self.head.dequeuing += 1;
-            pages.push(JobPage { fate, ..start_copy(&mut contents.pages, slot) });
-            return Some(Work::Dequeue { ticket: Ticket(slot), one_io: false });
+            let CleanPage { page, slot, generation } = start_copy(&mut contents.pages, slot);
+            pages.push(DequeuePage { page: Some(page), slot, dirty: true, fate, generation });
+            return Some(Chore::Dequeue { ticket: Ticket(slot.0), one_io: false });
         }
         let slot = ask!(&mut contents.policy, P, memory => P::clean(&mut contents.pages, memory))?;
-        pages.push(start_copy(&mut contents.pages, slot));
-        Some(Work::Clean)
+        Some(Chore::Clean(start_copy(&mut contents.pages, slot)))
     }
 
     /// The policy's victim, when free slots are getting scarce. Clean victims are emptied at once, without I/O.
@@ -99,19 +103,12 @@ impl SlotTable<'_> {
 }
 
 /// Describes the copying of `slot` to disk and marks it busy.
-pub(crate) fn start_copy(pages: &mut Pages<'_>, slot: u32) -> JobPage {
+pub(crate) fn start_copy(pages: &mut Pages<'_>, slot: u32) -> CleanPage {
     let entry = pages.directory.entry_mut(slot);
     entry.raise(BUSY);
-    JobPage {
-        page: Some(entry.page()),
-        slot: SlotId(slot),
-        position: Position(0),
-        frame: FrameId(0),
-        dirty: entry.has(DIRTY),
-        lsn: Lsn(0),
-        fate: Fate::Destage,
-        generation: Generation::LowByte(pages.lists.generation_byte(slot)),
-    }
+    let page = entry.page();
+    let generation = Generation::LowByte(pages.lists.generation_byte(slot));
+    CleanPage { page, slot: SlotId(slot), generation }
 }
 
 /// The page in `slot` is on disk.

@@ -4,7 +4,7 @@ use super::SlotTable;
 use crate::PageId;
 use crate::contents::Contents;
 use crate::directory::PageDirectory;
-use crate::job::{Fate, FrameId, Generation, JobPage, JobPages, Ticket, Work};
+use crate::job::{Fate, FrameId, Generation, Ticket, Write, WritePage, WritePages};
 use crate::lists::SlotLists;
 use crate::policy::{Policy, ask};
 use crate::slot::{BUSY, DIRTY, VALID};
@@ -52,7 +52,7 @@ fn next_generation(lists: &SlotLists<'_>, slot: u32) -> Generation {
 
 impl SlotTable<'_> {
     /// Starts the write of the oldest page that is ready and has a slot.
-    pub(crate) fn write_job(&mut self, contents: &mut Contents<'_>, pages: &mut JobPages) -> Option<Work> {
+    pub(crate) fn write_job(&mut self, contents: &mut Contents<'_>, pages: &mut WritePages) -> Option<Write> {
         let work = contents.staging.positions().find_map(|at| self.write_one(contents, at, pages));
         contents.staging.retire(1);
         work
@@ -64,8 +64,8 @@ impl SlotTable<'_> {
         &mut self,
         contents: &mut Contents<'_>,
         position: u64,
-        pages: &mut JobPages,
-    ) -> Option<Work> {
+        pages: &mut WritePages,
+    ) -> Option<Write> {
         let frame = contents.staging.frame_of(position);
         if !contents.staging.frame(frame).is(FrameState::Ready) {
             return None;
@@ -88,17 +88,16 @@ impl SlotTable<'_> {
         contents.pages.directory.entry_mut(slot).raise(BUSY);
         let staged = contents.staging.frame_mut(frame);
         staged.set(FrameState::Writing);
-        pages.push(JobPage {
+        pages.push(WritePage {
             page: Some(page),
             slot: SlotId(slot),
             position: Position(position),
+            stamp: next_generation(&contents.pages.lists, slot).of(Position(position)),
             frame: FrameId(frame),
             dirty: contents.pages.directory.entry(entry).has(DIRTY),
             lsn: staged.lsn,
-            fate: Fate::Drop,
-            generation: next_generation(&contents.pages.lists, slot),
         });
-        Some(Work::Write { ticket: Ticket(slot), one_io: false, completes_group: false })
+        Some(Write { ticket: Ticket(slot), one_io: false, completes_group: false })
     }
 
     /// A slot for `page`: a free one, or that of a clean page which the policy gives up for it.
@@ -133,7 +132,7 @@ impl SlotTable<'_> {
     }
 
     /// The page is in its slot.
-    pub(crate) fn written(&mut self, contents: &mut Contents<'_>, page: &JobPage) {
+    pub(crate) fn written(&mut self, contents: &mut Contents<'_>, page: &WritePage) {
         let (frame, slot) = (page.frame.0, page.slot.0);
         let Contents { staging, pages, policy, .. } = contents;
         let directory = &mut pages.directory;
@@ -146,7 +145,7 @@ impl SlotTable<'_> {
             directory.settle(entry, slot, if page.dirty { DIRTY } else { 0 });
             ask!(policy, P, memory => P::on_enter(pages, memory, slot));
         }
-        pages.lists.set_generation_byte(slot, page.generation.of(page.position).0 as u8);
+        pages.lists.set_generation_byte(slot, page.stamp.0 as u8);
         self.done(staging, frame);
         staging.retire(1);
     }

@@ -11,7 +11,7 @@ use super::backlog::Backlog;
 use super::drive::Drive;
 use super::{Above, Fetched, Source, Tier, Totals};
 use entresol_core::{
-    Admission, Config, Fate, FrameId, Job, JobPage, JobPages, Lookup, Lsn, Mode, PageId, Partition,
+    Admission, CleanPage, Config, DequeuePage, Fate, FrameId, Job, Lookup, Lsn, Mode, PageId, Partition,
     Placement, Position, SlotId, Taken, Ticket,
 };
 use entresol_engine::TierMetrics;
@@ -37,7 +37,7 @@ pub struct Cached<'t> {
     places: &'t [u32],
     dense_of_slot: Vec<u32>,
     dense_of_frame: Vec<u32>,
-    copies: Vec<(JobPage, Option<Ticket>)>,
+    copies: Vec<(CleanPage, Option<Ticket>)>,
     writes: Backlog,
     destages: Backlog,
     metrics: TierMetrics,
@@ -222,8 +222,10 @@ impl<'t> Cached<'t> {
                 Job::Dequeue { ticket, pages, one_io } if self.is_log() => {
                     self.dequeue(ticket, &pages, one_io, now, above);
                 }
-                Job::Dequeue { ticket, pages, .. } => self.copy_some(pages[0], Some(ticket), now, above),
-                Job::Clean { pages } => self.copy_some(pages[0], None, now, above),
+                Job::Dequeue { ticket, pages, .. } => {
+                    self.copy_some(copy_of(&pages[0]), Some(ticket), now, above);
+                }
+                Job::Clean(page) => self.copy_some(page, None, now, above),
                 Job::Write { .. } => unreachable!("next_chore gives no write jobs"),
             }
         }
@@ -271,8 +273,15 @@ impl<'t> Cached<'t> {
     }
 
     /// Log placement: a group leaves.
-    fn dequeue(&mut self, ticket: Ticket, pages: &JobPages, one_io: bool, now: Time, above: &mut impl Above) {
-        let needed = |page: &&JobPage| page.page.is_some() && page.fate != Fate::Drop;
+    fn dequeue(
+        &mut self,
+        ticket: Ticket,
+        pages: &[DequeuePage],
+        one_io: bool,
+        now: Time,
+        above: &mut impl Above,
+    ) {
+        let needed = |page: &&DequeuePage| page.page.is_some() && page.fate != Fate::Drop;
         let mut read = now;
         let count = pages.iter().filter(needed).count();
         if let (Some(first), Some(last)) = (pages.iter().find(needed), pages.iter().rfind(needed)) {
@@ -297,7 +306,7 @@ impl<'t> Cached<'t> {
         self.partition.dequeued(ticket);
     }
 
-    fn restage(&mut self, ticket: Ticket, page: &JobPage, now: Time) {
+    fn restage(&mut self, ticket: Ticket, page: &DequeuePage, now: Time) {
         loop {
             match self.partition.restage(ticket, page, NO_LSN) {
                 Admission::AlreadyThere => return,
@@ -320,15 +329,17 @@ impl<'t> Cached<'t> {
     }
 
     /// Slot placement: copies `first` to disk together with others that are to go.
-    fn copy_some(&mut self, first: JobPage, ticket: Option<Ticket>, now: Time, above: &mut impl Above) {
+    fn copy_some(&mut self, first: CleanPage, ticket: Option<Ticket>, now: Time, above: &mut impl Above) {
         let mut copies = std::mem::take(&mut self.copies);
         copies.push((first, ticket));
         let most = COPIES_MAX.min(self.config.group_pages as usize);
         while copies.len() < most {
             match self.partition.next_chore() {
                 None => break,
-                Some(Job::Dequeue { ticket, pages, .. }) => copies.push((pages[0], Some(ticket))),
-                Some(Job::Clean { pages }) => copies.push((pages[0], None)),
+                Some(Job::Dequeue { ticket, pages, .. }) => {
+                    copies.push((copy_of(&pages[0]), Some(ticket)));
+                }
+                Some(Job::Clean(page)) => copies.push((page, None)),
                 Some(Job::Write { .. } | Job::PullVictims(_)) => {
                     unreachable!("slot placement has no other chores")
                 }
@@ -341,7 +352,7 @@ impl<'t> Cached<'t> {
             self.destages.push(done);
             match ticket {
                 Some(ticket) => self.partition.dequeued(ticket),
-                None => self.partition.cleaned(std::slice::from_ref(&page)),
+                None => self.partition.cleaned(&page),
             }
         }
         self.copies = copies;
@@ -364,6 +375,11 @@ impl<'t> Cached<'t> {
         let Admitted { work, now } = self.offer(departed, dirty, now, above);
         (now, work)
     }
+}
+
+/// The copy that a dequeue of slot placement is.
+fn copy_of(page: &DequeuePage) -> CleanPage {
+    page.to_clean().expect("slot placement dequeues what it destages")
 }
 
 /// What became of a page that was offered.
@@ -412,13 +428,12 @@ impl Tier for Cached<'_> {
         if self.is_log() {
             return now;
         }
-        while let Some(Ok(Job::Clean { pages })) = self.partition.sweep(from) {
-            let page = pages[0];
+        while let Some(Ok(page)) = self.partition.sweep(from) {
             from = SlotId(page.slot.0 + 1);
             self.metrics.dequeue_reads += 1;
             let read = self.flash.read(now, u64::from(page.slot.0), 1);
             done = done.max(self.destage(page.slot, read, above));
-            self.partition.cleaned(&pages);
+            self.partition.cleaned(&page);
         }
         done
     }

@@ -12,7 +12,7 @@ use super::super::pool::Departed;
 use super::backlog::Backlog;
 use super::bare::WRITES_MAX;
 use super::{Above, Fetched, Source, Tier, Totals};
-use entresol_core::{Admission, Job, JobPage, Lookup, Lsn, Mode, PageId, Partition};
+use entresol_core::{Admission, CleanPage, Job, Lookup, Lsn, Mode, PageId, Partition};
 use entresol_engine::TierMetrics;
 use entresol_runtime::Time;
 
@@ -99,13 +99,14 @@ impl<'t> Inline<'t> {
                     self.partition.written(ticket, &pages);
                 }
                 Job::Dequeue { ticket, pages, .. } => {
-                    done = done.max(self.destage(&pages[0], now));
+                    let page = pages[0].to_clean().expect("slot placement dequeues what it destages");
+                    done = done.max(self.destage(&page, now));
                     self.partition.dequeued(ticket);
                 }
-                Job::Clean { pages } => {
-                    let cleaned = self.destage(&pages[0], now);
+                Job::Clean(page) => {
+                    let cleaned = self.destage(&page, now);
                     self.writes.push(cleaned);
-                    self.partition.cleaned(&pages);
+                    self.partition.cleaned(&page);
                 }
                 Job::PullVictims(_) => unreachable!("only GSC pulls"),
             }
@@ -113,10 +114,10 @@ impl<'t> Inline<'t> {
         done
     }
 
-    fn destage(&mut self, page: &JobPage, now: Time) -> Time {
+    fn destage(&mut self, page: &CleanPage, now: Time) -> Time {
         self.metrics.dequeue_reads += 1;
         let read = self.read_flash(now, page.slot.0);
-        self.write_disk(read, page.page.expect("slot placement destages pages"))
+        self.write_disk(read, page.page)
     }
 }
 
