@@ -6,8 +6,7 @@
 
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
-use crate::disk::disk_error;
-use crate::tier::flash_error;
+use crate::error::{disk_error, flash_error};
 use crate::{points, unreadable};
 use entresol_device::{Contents, Device, DeviceError, FirstBlock, is_cut_off, signature};
 use entresol_format::{BLOCK_BYTES, fragments, label, superblock};

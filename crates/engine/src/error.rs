@@ -59,3 +59,13 @@ pub enum TierError {
     #[error("{0}")]
     Config(String),
 }
+
+/// An error of the flash device.
+pub(crate) fn flash_error(source: DeviceError) -> TierError {
+    TierError::Device { role: "flash", source }
+}
+
+/// An error of the disk.
+pub(crate) fn disk_error(source: DeviceError) -> TierError {
+    TierError::Device { role: "disk", source }
+}

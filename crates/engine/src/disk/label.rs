@@ -3,8 +3,8 @@
 //! Invariant: a new label goes over the older of the two copies first, so that at any crash one is whole; and both say the
 //! same before anything follows.
 
-use super::pages::disk_error;
 use crate::buffer::{self, AlignedBuffer};
+use crate::error::disk_error;
 use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::mutant;

@@ -3,8 +3,9 @@
 //! Invariant: when [`Layer::evict`] of a dirty page returns, the page is staged for the disk, and every fetch gives that
 //! version or a newer one; [`Layer::checkpoint`] makes it durable.
 
-use super::{LabelState, WriteBehind, binding, disk_error, read_label, write_label};
+use super::{LabelState, WriteBehind, binding, read_label, write_label};
 use crate::api::{Binding, Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
+use crate::error::disk_error;
 use crate::{TierError, claim};
 use entresol_core::PageId;
 use entresol_device::Device;

@@ -14,5 +14,5 @@ pub(crate) use label::{LabelState, read_label, write_label};
 pub use layer::DiskLayer;
 pub(crate) use layer::open_unbound;
 pub(crate) use notes::DurableNotes;
-pub(crate) use pages::{DiskPages, disk_error};
+pub(crate) use pages::DiskPages;
 pub(crate) use staging::{BATCH, Staged, WRITERS};

@@ -5,6 +5,7 @@
 use super::staging::{BATCH, Staged};
 use super::{LabelState, binding, read_label, write_label};
 use crate::api::Binding;
+use crate::error::disk_error;
 use crate::syncs::Syncs;
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
@@ -36,10 +37,6 @@ const PLACES: usize = 4096;
 
 fn place(page: PageId) -> usize {
     (page.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
-}
-
-pub(crate) fn disk_error(source: entresol_device::DeviceError) -> TierError {
-    TierError::Device { role: "disk", source }
 }
 
 impl DiskPages {

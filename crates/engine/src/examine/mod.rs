@@ -10,7 +10,7 @@ pub use check::{CheckReport, check};
 pub use inspect::{DirectoryReport, InspectReport, inspect};
 
 use crate::buffer::AlignedBuffer;
-use crate::tier::flash_error;
+use crate::error::flash_error;
 use crate::{TierError, unreadable};
 use entresol_device::Device;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};

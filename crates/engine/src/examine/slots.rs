@@ -4,8 +4,8 @@
 use super::check::CheckReport;
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
+use crate::error::flash_error;
 use crate::recover::read_directory;
-use crate::tier::flash_error;
 use crate::{OpenReport, TierError, TierOptions, unreadable};
 use entresol_core::{PageId, Position, SlotId};
 use entresol_device::Device;

@@ -8,7 +8,7 @@ use super::points;
 use super::shared::{Begun, Shared};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
-use crate::tier::flash_error;
+use crate::error::flash_error;
 use entresol_core::{PageId, Population, mutant};
 use entresol_format::page;
 

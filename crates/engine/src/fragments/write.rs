@@ -9,7 +9,7 @@ use super::versions::Copy;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::disk::{BATCH, Staged, WRITERS};
-use crate::tier::flash_error;
+use crate::error::flash_error;
 use arrayvec::ArrayVec;
 use entresol_core::{PageId, WritePath, mutant};
 use entresol_device::Io;

@@ -8,8 +8,8 @@
 
 use super::Restored;
 use crate::buffer::AlignedBuffer;
-use crate::disk::{DiskPages, disk_error};
-use crate::tier::flash_error;
+use crate::disk::DiskPages;
+use crate::error::{disk_error, flash_error};
 use crate::{TierError, TierOptions, points, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::{Lookup, PageId, Partition, SlotId};

@@ -33,7 +33,8 @@ mod slots;
 
 use crate::api::Survivors;
 use crate::buffer::AlignedBuffer;
-use crate::tier::{flash_error, write_superblock};
+use crate::error::flash_error;
+use crate::superblock::write_superblock;
 use crate::{OpenReport, TierError, TierOptions, points};
 use entresol_core::{Partition, Position, mutant, region_bytes};
 use entresol_device::Device;
@@ -45,7 +46,7 @@ use zerocopy::IntoBytes;
 
 pub(crate) use scan::{Reader, Scan, ScannedGroup};
 pub(crate) use segments::read_segment;
-pub(crate) use slots::{read_directory, restore_slots};
+pub(crate) use slots::{RestoredSlots, read_directory, restore_slots};
 
 /// A directory that was brought back.
 pub(crate) struct Restored {

@@ -2,7 +2,7 @@
 
 use super::from_header;
 use crate::buffer::AlignedBuffer;
-use crate::tier::flash_error;
+use crate::error::flash_error;
 use crate::{OpenReport, TierError, points, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::{PageId, Position, SlotId, mutant};

@@ -2,7 +2,7 @@
 
 use super::scan::Reader;
 use crate::buffer::AlignedBuffer;
-use crate::tier::flash_error;
+use crate::error::flash_error;
 use crate::{TierError, unreadable};
 use entresol_core::{SlotView, mutant};
 use entresol_format::segment::{self, ENTRY_BYTES, Head};

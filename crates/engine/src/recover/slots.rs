@@ -5,7 +5,7 @@
 //! slots is not read. An entry that cannot be (a slot or a page named twice, a position out of range) is left out.
 
 use crate::buffer::AlignedBuffer;
-use crate::tier::{Kept, SlotDirectory, flash_error};
+use crate::error::flash_error;
 use crate::{OpenReport, TierError, TierOptions, unreadable};
 use entresol_core::{Directory, Partition, Position, SlotId, region_bytes};
 use entresol_device::Device;
@@ -18,8 +18,12 @@ use zerocopy::IntoBytes;
 pub(crate) struct RestoredSlots {
     /// The core's region.
     pub region: Vec<u64>,
-    /// What is kept on flash all the time.
-    pub kept: Kept,
+    /// The slot directory, if it is kept on flash all the time.
+    pub blocks: Option<Vec<AlignedBuffer>>,
+    /// How many copies of the temperatures were written.
+    pub temperatures_written: u64,
+    /// No page entered below this position.
+    pub first: Position,
 }
 
 /// Brings back what `superblock` leads to; `None` if nothing survives.
@@ -62,11 +66,8 @@ pub(crate) fn restore_slots(
     }
     report.entries = partition.occupancy().valid.into();
     report.warm = report.entries > 0;
-    let keeps = superblock.policy.directory() == Directory::Slots;
-    let directory =
-        keeps.then(|| SlotDirectory::of_blocks(blocks.into_iter(), options.slots, superblock.cache));
-    let kept = Kept { directory, temperatures_written, first: superblock.session_rear, survivors: None };
-    Ok(Some(RestoredSlots { region, kept }))
+    let blocks = (superblock.policy.directory() == Directory::Slots).then_some(blocks);
+    Ok(Some(RestoredSlots { region, blocks, temperatures_written, first: superblock.session_rear }))
 }
 
 fn fill(

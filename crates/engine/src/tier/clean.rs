@@ -5,7 +5,8 @@
 //! whole directory anyway, and redo starts at the last checkpoint, which does sync (LC).
 
 use super::dequeue::Destages;
-use super::shared::{Shared, flash_error};
+use super::shared::Shared;
+use crate::error::flash_error;
 use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::{CleanPage, Job, SlotId, Ticket};

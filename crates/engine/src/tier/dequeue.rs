@@ -3,9 +3,9 @@
 //! Invariants: the dequeue is reported only when its destages are durable on disk. A damaged dirty page stops the tier: it
 //! is never dropped. A damaged clean one is dropped and counted; the disk has it.
 
-use super::shared::{Shared, flash_error};
+use super::shared::Shared;
 use super::staging::Incoming;
-use crate::disk::disk_error;
+use crate::error::{disk_error, flash_error};
 use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::{Admission, DequeuePage, Fate, GROUP_PAGES_MAX, PageId, Ticket, mutant};

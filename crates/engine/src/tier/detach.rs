@@ -2,10 +2,11 @@
 //! the disk's label changed.
 
 use super::FlashTier;
-use super::shared::{Shared, flash_error};
+use super::shared::Shared;
 use crate::api::Layer;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::{expect_label, foreign};
+use crate::error::flash_error;
 use crate::{TierError, TierOptions, examine, points, unreadable};
 use entresol_core::{Lookup, PageId};
 use entresol_device::Device;

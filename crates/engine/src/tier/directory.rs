@@ -13,9 +13,10 @@
 //! go to disk is read back, too: were its write lost, nothing on flash would tell after a crash. (Before a slot is written
 //! again that is not needed: the entry names the exact position of its version, which then is not in the slot.)
 
-use super::shared::{Shared, flash_error};
+use super::shared::Shared;
 use crate::api::{HandedDown, Victim};
 use crate::buffer::AlignedBuffer;
+use crate::error::flash_error;
 use crate::{TierError, points};
 use entresol_core::{Admission, Job, Lookup, PageId, Position, SlotId, WritePage, mutant};
 use entresol_device::DeviceError;

@@ -4,9 +4,10 @@
 //! Deviation from 3LA, which would leave dirty pages on flash at a shutdown: they are destaged first, as its implementation
 //! does. A directory with dirty pages would have to survive a crash after the next open, i.e. be kept up all the time.
 
-use super::shared::{Shared, flash_error};
+use super::shared::Shared;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
+use crate::error::flash_error;
 use entresol_core::{Directory, Position, SlotId};
 use entresol_format::segment::Head;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `open` | creating and opening |
+//! | `plan` | what an open does, decided without reading or writing |
 //! | `shared` | the state that all tasks share, and the partition's latch |
 //! | `staging` | the memory between DRAM and flash |
 //! | `fetch`, `evict` | the buffer pool's side |
@@ -29,6 +30,7 @@ mod failure;
 mod fetch;
 mod materialise;
 mod open;
+mod plan;
 mod segment;
 mod shared;
 mod staging;
@@ -36,7 +38,7 @@ mod superblock;
 mod write;
 
 use crate::api::{Binding, Fetched, HandedDown, Layer, Survivors, TierMetrics, Upstream, Victim};
-use crate::{TierError, TierOptions};
+use crate::{OpenReport, TierError, TierOptions};
 use entresol_core::{Lookup, PageId, mutant};
 use entresol_device::Device;
 use entresol_format::Uuid;
@@ -48,11 +50,6 @@ use shared::Shared;
 use std::sync::{Arc, Weak};
 
 pub use detach::{DetachReport, detach};
-pub(crate) use directory::SlotDirectory;
-pub(crate) use open::Kept;
-pub use open::OpenReport;
-pub(crate) use shared::flash_error;
-pub(crate) use superblock::{needed_elsewhere, read_newest, write_superblock};
 
 /// A flash tier between a buffer pool and a disk.
 ///

@@ -3,18 +3,22 @@
 use super::destaged::Destaged;
 use super::directory::SlotDirectory;
 use super::failure::State;
-use super::shared::{Shared, flash_error};
+use super::plan::{OpenPlan, Outcome, Reading, decide};
+use super::shared::Shared;
 use super::staging::Staging;
-use super::superblock::{Superblocks, needed_elsewhere, read_newest, write_all_copies};
+use super::superblock::Superblocks;
 use crate::api::Survivors;
 use crate::buffer::PageBuffers;
-use crate::disk::binding::{begin_epoch, expect_label, foreign, new_label, new_uuid};
-use crate::disk::{DiskPages, DurableNotes, LabelState, disk_error, read_label, write_label};
+use crate::disk::binding::{begin_epoch, expect_label, new_label, new_uuid};
+use crate::disk::{DiskPages, DurableNotes, LabelState, read_label, write_label};
+use crate::error::{disk_error, flash_error};
 use crate::metrics::Tallies;
+use crate::recover::{self, Restored, RestoredSlots};
 use crate::signal::Signal;
+use crate::superblock::{needed_elsewhere, read_newest, write_all_copies};
 use crate::syncs::Syncs;
-use crate::{TierError, TierOptions, claim, points, recover};
-use entresol_core::{Directory, Mode, Partition, Placement, PolicyKind, Position, mutant, region_bytes};
+use crate::{OpenReport, TierError, TierOptions, claim, points};
+use entresol_core::{Directory, Mode, Partition, Placement, Position, mutant, region_bytes};
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
@@ -25,41 +29,7 @@ use entresol_runtime::sync::Semaphore;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::time::Duration;
 use zerocopy::IntoBytes;
-
-/// What an open found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OpenReport {
-    /// The cache came back with pages in it.
-    pub warm: bool,
-    /// Pages in it that are the newest version on flash.
-    pub entries: u64,
-    /// Of these, newer than disk.
-    pub dirty: u64,
-    /// Directory segments read.
-    pub segments_read: u64,
-    /// Group summaries read.
-    pub summaries_read: u64,
-    /// Pages whose content was read, because their group may have been in the middle of being written.
-    pub pages_verified: u64,
-    /// Groups, or pages of an unfinished group, that were not written completely and so count as never written.
-    pub torn: u64,
-    /// Bytes read from flash.
-    pub bytes_read: u64,
-    /// Time taken.
-    pub duration: Duration,
-    /// What the owner should know, in sentences.
-    pub notices: Vec<String>,
-}
-
-impl OpenReport {
-    /// What was read is not used.
-    fn forget_directory(&mut self) {
-        let notices = std::mem::take(&mut self.notices);
-        *self = Self { notices, bytes_read: self.bytes_read, ..Self::default() };
-    }
-}
 
 fn check_size(flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
     let (needed, found) = (layout.device_bytes(), flash.geometry().capacity_bytes);
@@ -280,79 +250,74 @@ fn open_blank(
     format(flash, disk, options, label, 0)
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split into one function a step of an open")]
 fn open_cache(
     flash: Arc<dyn Device>,
     disk: Arc<dyn Device>,
     options: TierOptions,
-    mut label: Label,
+    label: Label,
     superblock: Superblock,
     report: &mut OpenReport,
 ) -> Result<Shared, TierError> {
-    let foreign = foreign(&superblock, &label);
-    if let Some(why) = &foreign
-        && label.dirty_possible
-    {
-        points::OPEN_FOREIGN_NEEDED.reach();
-        return Err(TierError::Refused(format!(
-            "{why}; the disk needs the newer pages on its own cache {} as of epoch {}: attach that flash device",
-            label.cache, label.epoch
-        )));
-    }
-    if let Some(refusal) = needed_elsewhere(&superblock, label.disk) {
-        points::OPEN_FOREIGN_DIRTY.reach();
-        return Err(refusal);
-    }
-    if foreign.is_none() || superblock.is_needed() {
-        check_shape(&superblock, &options)?;
-    }
+    let plan = decide(&label, &superblock, &options)?;
     check_size(&*flash, &options.layout())?;
-    // It was released when nothing on it was newer than disk any more, though it could not be told so: it was failing.
-    let released = foreign.is_some() && label.cache == superblock.cache && superblock.epoch < label.epoch;
-    let worth_reading = superblock.policy.placement() == Placement::Log
-        && (foreign.is_none() || superblock.is_needed() && !released);
-    let slots = match foreign.is_none() && superblock.policy.placement() == Placement::Slots {
-        true => recover::restore_slots(&*flash, &superblock, &options, report)?,
-        false => None,
-    };
-    let restore = || {
-        let mut restored = recover::restore(&*flash, &superblock, &options, report)?;
-        if foreign.is_none() && options.mode == Mode::WriteThrough && report.dirty > 0 {
-            points::UNSURE_DESTAGED.reach();
-            restored.destage_all(&*flash, &disk, &superblock, &options)?;
-            report.notices.push(format!("{} pages newer than disk were copied there first", report.dirty));
-            report.dirty = 0;
-        }
-        Ok(restored)
-    };
-    let restored = match worth_reading.then(restore) {
-        Some(Ok(restored)) => Some(restored),
-        None => None,
-        // In write-through mode everything that was promised is on disk, too.
-        Some(Err(error @ (TierError::Refused(_) | TierError::Damaged { .. })))
-            if superblock.mode == Mode::WriteThrough && foreign.is_none() =>
-        {
-            points::OPEN_DAMAGED_EMPTIED.reach();
-            report.forget_directory();
-            report.notices.push(format!("{error}; the disk has all that is needed: the cache was emptied"));
-            return format(flash, disk, options, label, superblock.sequence);
-        }
-        Some(Err(error)) => return Err(error),
-    };
-    if let Some(why) = foreign {
-        if report.dirty > 0 && superblock.mode == Mode::WriteBack {
-            points::OPEN_FOREIGN_DIRTY.reach();
-            return Err(TierError::Refused(format!(
-                "{why}, and it holds {} pages newer than the disk it belongs to; open it with that disk and detach it (`entresol detach FLASH DISK`), or \
-                 wipe the flash device if these pages are not wanted any more",
-                report.dirty
-            )));
-        }
-        points::OPEN_FOREIGN_EMPTIED.reach();
+    let found = read(&plan, &*flash, &disk, &superblock, &options, report);
+    let dirty = found.as_ref().map(|_| report.dirty).map_err(TierError::clone);
+    if let Outcome::Emptied(notice) = plan.conclude(&superblock, dirty)? {
         report.forget_directory();
-        report.notices.push(format!("{why}; it held nothing newer than disk and was emptied"));
+        report.notices.push(notice);
         return format(flash, disk, options, label, superblock.sequence);
     }
+    let (mut next, kept, region) = resume(found?, &*flash, &superblock, &label, &options)?;
+    begin(&*flash, &*disk, &options, &superblock, &mut next, label)?;
+    Ok(assemble(flash, disk, options, next, region, kept))
+}
+
+/// What was read of a cache.
+enum Found {
+    Log(Restored),
+    Slots(RestoredSlots),
+    Nothing,
+}
+
+/// Reads what `plan` says. What is newer than disk is copied there if the plan says so.
+fn read(
+    plan: &OpenPlan,
+    flash: &dyn Device,
+    disk: &Arc<dyn Device>,
+    superblock: &Superblock,
+    options: &TierOptions,
+    report: &mut OpenReport,
+) -> Result<Found, TierError> {
+    match plan.reading {
+        Reading::Nothing => Ok(Found::Nothing),
+        Reading::Slots => {
+            let slots = recover::restore_slots(flash, superblock, options, report)?;
+            Ok(slots.map_or(Found::Nothing, Found::Slots))
+        }
+        Reading::Log => {
+            let mut restored = recover::restore(flash, superblock, options, report)?;
+            if plan.destages && report.dirty > 0 {
+                points::UNSURE_DESTAGED.reach();
+                restored.destage_all(flash, disk, superblock, options)?;
+                report
+                    .notices
+                    .push(format!("{} pages newer than disk were copied there first", report.dirty));
+                report.dirty = 0;
+            }
+            Ok(Found::Log(restored))
+        }
+    }
+}
+
+/// The superblock that goes on from `superblock`, in the epoch of `label`, with what was found; on flash, what is missing of
+/// the log is recorded and repaired.
+fn resume(
+    found: Found,
+    flash: &dyn Device,
+    superblock: &Superblock,
+    label: &Label,
+    options: &TierOptions,
+) -> Result<(Superblock, Kept, Vec<u64>), TierError> {
     let mut next = Superblock {
         epoch: label.epoch,
         staging_groups: options.staging_groups,
@@ -362,58 +327,74 @@ fn open_cache(
         directory: false,
         begun: false,
         released: false,
-        ..superblock
+        ..*superblock
     };
-    let mut kept = Kept::default();
-    let region = match restored {
-        Some(restored) => {
-            kept.survivors = Some(restored.survivors(&superblock));
-            let mut before = superblock;
-            restored.record_loss(&*flash, &mut before)?;
+    match found {
+        Found::Log(restored) => {
+            let survivors = Some(restored.survivors(superblock));
+            let mut before = *superblock;
+            restored.record_loss(flash, &mut before)?;
             (next.sequence, next.losses) = (before.sequence, before.losses);
-            restored.repair(&*flash, &superblock, &options.layout())?;
+            restored.repair(flash, superblock, &options.layout())?;
             (next.front, next.rear) = (restored.front, restored.rear);
             (next.durable, next.session_rear) = (restored.rear, restored.rear);
             if mutant!("session-rear-not-recorded") {
                 next.session_rear = superblock.session_rear;
             }
-            (next.unsure_from, next.unsure_to) = unsure(&superblock, restored.rear, options.mode);
-            restored.region
+            (next.unsure_from, next.unsure_to) = unsure(superblock, restored.rear, options.mode);
+            Ok((next, Kept { survivors, ..Kept::default() }, restored.region))
         }
-        None => match slots {
-            Some(slots) => {
-                kept = slots.kept;
-                slots.region
+        Found::Slots(slots) => {
+            let directory = slots
+                .blocks
+                .map(|blocks| SlotDirectory::of_blocks(blocks.into_iter(), options.slots, superblock.cache));
+            let kept = Kept {
+                directory,
+                temperatures_written: slots.temperatures_written,
+                first: slots.first,
+                survivors: None,
+            };
+            Ok((next, kept, slots.region))
+        }
+        Found::Nothing => {
+            let mut kept = Kept::new(options, &next);
+            let mut region = empty_region(options)?;
+            if options.policy.placement() == Placement::Slots {
+                kept.first = superblock.next_positions();
+                (next.front, next.rear) = (kept.first, kept.first);
+                (next.durable, next.session_rear) = (kept.first, kept.first);
+                let mut partition =
+                    Partition::attach(region.as_mut_bytes()).expect("it was formatted just now");
+                partition.restore_slots_begin(kept.first);
+                partition.restore_slots_end();
             }
-            None => {
-                kept = Kept::new(&options, &next);
-                let mut region = empty_region(&options)?;
-                if options.policy.placement() == Placement::Slots {
-                    kept.first = superblock.next_positions();
-                    (next.front, next.rear) = (kept.first, kept.first);
-                    (next.durable, next.session_rear) = (kept.first, kept.first);
-                    let mut partition =
-                        Partition::attach(region.as_mut_bytes()).expect("it was formatted just now");
-                    partition.restore_slots_begin(kept.first);
-                    partition.restore_slots_end();
-                }
-                region
-            }
-        },
-    };
+            Ok((next, kept, region))
+        }
+    }
+}
+
+/// Begins a new epoch on flash and disk, after `superblock` was found; `next` is written.
+fn begin(
+    flash: &dyn Device,
+    disk: &dyn Device,
+    options: &TierOptions,
+    superblock: &Superblock,
+    next: &mut Superblock,
+    mut label: Label,
+) -> Result<(), TierError> {
     label.dirty_possible = options.dirty_possible();
     // The open before this one came no further than the flash: its epoch is finished first. Were it used again, a copy of
     // the flash from before would look like this one.
     if superblock.epoch > label.epoch {
         points::OPEN_COMPLETED.reach();
-        record_epoch(&*flash, &*disk, &mut next, &mut label)?;
+        record_epoch(flash, disk, next, &mut label)?;
     }
-    record_epoch(&*flash, &*disk, &mut next, &mut label)?;
+    record_epoch(flash, disk, next, &mut label)?;
     if !mutant!("epoch-not-begun") {
         next.begun = true;
-        write_all_copies(&*flash, &mut next)?;
+        write_all_copies(flash, next)?;
     }
-    Ok(assemble(flash, disk, options, next, region, kept))
+    Ok(())
 }
 
 /// Raises the epoch on flash, and then on disk.
@@ -443,34 +424,6 @@ fn unsure(superblock: &Superblock, rear: Position, mode: Mode) -> (Position, Pos
         Mode::WriteThrough => (rear, Position::MAX),
         _ => (superblock.unsure_from, superblock.unsure_to.min(rear)),
     }
-}
-
-fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), TierError> {
-    let shape = [
-        ("page size", superblock.page_bytes, options.page_bytes),
-        ("number of slots", superblock.slots, options.slots),
-        ("group size", superblock.group_pages, options.group_pages),
-        ("segment size", superblock.segment_entries, options.segment_entries),
-    ];
-    for (what, found, wanted) in shape {
-        if found != wanted {
-            return Err(TierError::Refused(format!(
-                "the {what} of cache {} on the flash device is {found}, {wanted} was asked for; open it with {found}",
-                superblock.cache
-            )));
-        }
-    }
-    let shape = |policy: PolicyKind| (policy.placement(), policy.directory());
-    if shape(superblock.policy) != shape(options.policy) {
-        return Err(TierError::Refused(format!(
-            "cache {} on the flash device was made for policy {}, which places pages differently from {}; detach it \
-             (`entresol detach FLASH DISK`) and create a new one",
-            superblock.cache,
-            superblock.policy.name(),
-            options.policy.name()
-        )));
-    }
-    Ok(())
 }
 
 fn empty_region(options: &TierOptions) -> Result<Vec<u64>, TierError> {

@@ -4,9 +4,10 @@
 //! Invariants: the superblock names a segment only when it is durable. The place in the ring that is written over held a
 //! segment that the front has passed.
 
-use super::shared::{Shared, flash_error};
+use super::shared::Shared;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
+use crate::error::flash_error;
 use entresol_core::{Position, SlotView};
 use entresol_format::segment::{self, ENTRY_BYTES, Head};
 use entresol_format::{BLOCK_BYTES, checksum};

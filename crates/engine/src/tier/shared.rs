@@ -8,12 +8,13 @@ use super::superblock::Superblocks;
 use crate::api::{Survivors, TierMetrics, Upstream};
 use crate::buffer::PageBuffers;
 use crate::disk::{DiskPages, DurableNotes};
+use crate::error::flash_error;
 use crate::metrics::Tallies;
 use crate::signal::Signal;
 use crate::syncs::Syncs;
 use crate::{TierError, TierOptions};
 use entresol_core::{Config, Generation, Lsn, PageId, Partition, Placement, Position, SlotId, mutant};
-use entresol_device::{Device, DeviceError};
+use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::page::{self, PageFault};
 use entresol_format::stamps::Stamps;
@@ -145,8 +146,4 @@ impl Shared {
             ..self.tallies.read()
         }
     }
-}
-
-pub(crate) fn flash_error(source: DeviceError) -> TierError {
-    TierError::Device { role: "flash", source }
 }

@@ -1,8 +1,9 @@
 //! Staging → flash. With log placement the write that completes a group is durable before it is reported: from then on
 //! the group's pages are served from flash, and older versions may go.
 
-use super::shared::{Shared, flash_error};
+use super::shared::Shared;
 use crate::buffer::AlignedBuffer;
+use crate::error::flash_error;
 use crate::{DurableGroup, TierError};
 use arrayvec::ArrayVec;
 use entresol_core::{GROUP_PAGES_MAX, Job, Lsn, PageId, Position, WritePage, mutant};

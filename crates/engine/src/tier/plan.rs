@@ -1,0 +1,313 @@
+//! What an open does with a flash that holds a cache: decided from the disk's label, the superblock and the options alone,
+//! and once more from what reading the flash has told. Nothing here reads or writes.
+//!
+//! | the cache is | and | then |
+//! |---|---|---|
+//! | another disk's | it may have pages newer than that disk | refused |
+//! | not of this disk's present epoch | the disk may need its own cache | refused |
+//! | not of this disk's present epoch | it was released, or nothing on it is newer than its disk | emptied |
+//! | this disk's | of another shape than asked for | refused |
+//! | this disk's | damaged, and the disk has everything | emptied |
+//! | this disk's | | served |
+
+use crate::disk::binding::foreign;
+use crate::superblock::needed_elsewhere;
+use crate::{TierError, TierOptions, points};
+use entresol_core::{Mode, Placement, PolicyKind};
+use entresol_format::label::Label;
+use entresol_format::superblock::Superblock;
+
+/// What is read of a flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// The directory and the groups of a log.
+    Log,
+    /// What slot placement has left.
+    Slots,
+    /// Nothing.
+    Nothing,
+}
+
+/// What an open does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OpenPlan {
+    /// Why the cache does not belong to the disk, if so: nothing of it is served.
+    foreign: Option<String>,
+    /// What is read.
+    pub reading: Reading,
+    /// Pages that are newer than disk are copied there first.
+    pub destages: bool,
+    /// The disk has everything that was promised: damage empties the cache.
+    disk_suffices: bool,
+}
+
+/// What becomes of the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is served.
+    Served,
+    /// It is made anew, for this reason.
+    Emptied(String),
+}
+
+/// Decides on the cache of `superblock`, for a disk with `label`.
+///
+/// # Errors
+/// [`TierError::Refused`] with what does not fit and what to do.
+pub(super) fn decide(
+    label: &Label,
+    superblock: &Superblock,
+    options: &TierOptions,
+) -> Result<OpenPlan, TierError> {
+    let foreign = foreign(superblock, label);
+    if let Some(why) = &foreign
+        && label.dirty_possible
+    {
+        points::OPEN_FOREIGN_NEEDED.reach();
+        return Err(TierError::Refused(format!(
+            "{why}; the disk needs the newer pages on its own cache {} as of epoch {}: attach that flash device",
+            label.cache, label.epoch
+        )));
+    }
+    if let Some(refusal) = needed_elsewhere(superblock, label.disk) {
+        points::OPEN_FOREIGN_DIRTY.reach();
+        return Err(refusal);
+    }
+    if foreign.is_none() || superblock.is_needed() {
+        check_shape(superblock, options)?;
+    }
+    let is_ours = foreign.is_none();
+    // It was released when nothing on it was newer than disk any more, though it could not be told so: it was failing.
+    let is_released = !is_ours && label.cache == superblock.cache && superblock.epoch < label.epoch;
+    let reading = match superblock.policy.placement() {
+        Placement::Log if is_ours || superblock.is_needed() && !is_released => Reading::Log,
+        Placement::Slots if is_ours => Reading::Slots,
+        _ => Reading::Nothing,
+    };
+    Ok(OpenPlan {
+        reading,
+        destages: is_ours && reading == Reading::Log && options.mode == Mode::WriteThrough,
+        disk_suffices: is_ours && reading == Reading::Log && superblock.mode == Mode::WriteThrough,
+        foreign,
+    })
+}
+
+impl OpenPlan {
+    /// Decides once more, when the flash was read as planned: how many pages newer than disk it holds, or why it could not
+    /// be read.
+    ///
+    /// # Errors
+    /// [`TierError::Refused`] if pages on it may still be needed, and the error of the reading.
+    pub(super) fn conclude(
+        &self,
+        superblock: &Superblock,
+        dirty: Result<u64, TierError>,
+    ) -> Result<Outcome, TierError> {
+        let dirty = match dirty {
+            Ok(dirty) => dirty,
+            Err(error @ (TierError::Refused(_) | TierError::Damaged { .. })) if self.disk_suffices => {
+                points::OPEN_DAMAGED_EMPTIED.reach();
+                let notice = format!("{error}; the disk has all that is needed: the cache was emptied");
+                return Ok(Outcome::Emptied(notice));
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(why) = &self.foreign else { return Ok(Outcome::Served) };
+        if dirty > 0 && superblock.mode == Mode::WriteBack {
+            points::OPEN_FOREIGN_DIRTY.reach();
+            return Err(TierError::Refused(format!(
+                "{why}, and it holds {dirty} pages newer than the disk it belongs to; open it with that disk and \
+                 detach it (`entresol detach FLASH DISK`), or wipe the flash device if these pages are not wanted any more"
+            )));
+        }
+        points::OPEN_FOREIGN_EMPTIED.reach();
+        Ok(Outcome::Emptied(format!("{why}; it held nothing newer than disk and was emptied")))
+    }
+}
+
+fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), TierError> {
+    let shape = [
+        ("page size", superblock.page_bytes, options.page_bytes),
+        ("number of slots", superblock.slots, options.slots),
+        ("group size", superblock.group_pages, options.group_pages),
+        ("segment size", superblock.segment_entries, options.segment_entries),
+    ];
+    for (what, found, wanted) in shape {
+        if found != wanted {
+            return Err(TierError::Refused(format!(
+                "the {what} of cache {} on the flash device is {found}, {wanted} was asked for; open it with {found}",
+                superblock.cache
+            )));
+        }
+    }
+    let shape = |policy: PolicyKind| (policy.placement(), policy.directory());
+    if shape(superblock.policy) != shape(options.policy) {
+        return Err(TierError::Refused(format!(
+            "cache {} on the flash device was made for policy {}, which places pages differently from {}; detach it \
+             (`entresol detach FLASH DISK`) and create a new one",
+            superblock.cache,
+            superblock.policy.name(),
+            options.policy.name()
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::binding::new_label;
+    use entresol_core::Position;
+    use entresol_format::Uuid;
+    use entresol_format::losses::Losses;
+    use expect_test::expect;
+    use std::fmt::Write;
+
+    /// Label and superblock as the last open left them.
+    fn bound(options: &TierOptions) -> (Label, Superblock) {
+        let label = Label { epoch: 7, cache: Uuid::from_random(1, 2), ..new_label(4096) };
+        let superblock = Superblock {
+            sequence: 9,
+            cache: label.cache,
+            disk: label.disk,
+            epoch: label.epoch,
+            epoch_nonce: label.epoch_nonce,
+            previous_nonce: 0,
+            page_bytes: options.page_bytes,
+            slots: options.slots,
+            group_pages: options.group_pages,
+            staging_groups: options.staging_groups,
+            segment_entries: options.segment_entries,
+            policy: options.policy,
+            mode: options.mode,
+            clean: false,
+            directory: false,
+            begun: true,
+            released: false,
+            front: Position(0),
+            rear: Position(0),
+            durable: Position(0),
+            unsure_from: Position(0),
+            unsure_to: Position(0),
+            session_rear: Position(0),
+            segment_first: 0,
+            segment_next: 0,
+            losses: Losses::default(),
+        };
+        (label, superblock)
+    }
+
+    type Change = fn(&mut Label, &mut Superblock);
+
+    /// How label and superblock may differ.
+    const WHOSE: [(&str, Change); 7] = [
+        ("this disk's", |_, _| ()),
+        ("this disk's, cut off", |label, superblock| {
+            (superblock.epoch, superblock.begun) = (label.epoch + 1, false);
+            superblock.previous_nonce = label.epoch_nonce;
+        }),
+        ("an older epoch's", |_, superblock| superblock.epoch -= 1),
+        ("a later epoch's", |_, superblock| superblock.epoch += 1),
+        ("a branch's", |_, superblock| superblock.epoch_nonce ^= 1),
+        ("detached", |label, _| label.cache = Uuid::NIL),
+        ("another disk's", |_, superblock| superblock.disk = Uuid::from_random(3, 4)),
+    ];
+
+    fn cell(label: &Label, superblock: &Superblock, options: &TierOptions) -> String {
+        let plan = match decide(label, superblock, options) {
+            Ok(plan) => plan,
+            Err(TierError::Refused(_)) => return "refused".into(),
+            Err(error) => return error.to_string(),
+        };
+        let end = |dirty| match plan.conclude(superblock, dirty) {
+            Ok(Outcome::Served) => "served",
+            Ok(Outcome::Emptied(_)) => "emptied",
+            Err(_) => "refused",
+        };
+        let damage = Err(TierError::Refused("damage".into()));
+        if plan.reading == Reading::Nothing {
+            return format!("Nothing: {}", end(Ok(0)));
+        }
+        let mut text = format!("{:?}: {}, {}, {}", plan.reading, end(Ok(0)), end(Ok(5)), end(damage));
+        if plan.destages {
+            text += "; destages";
+        }
+        text
+    }
+
+    /// After what is read: what becomes of the cache if nothing on it is newer than disk, if something is, if it is damaged.
+    #[test]
+    fn every_cache_for_every_disk() {
+        let caches = [
+            ("log, write-back", PolicyKind::FaceGsc, Mode::WriteBack, false),
+            ("log, write-back, released", PolicyKind::FaceGsc, Mode::WriteBack, true),
+            ("log, write-through", PolicyKind::FaceGsc, Mode::WriteThrough, false),
+            ("slots", PolicyKind::Tac, Mode::WriteThrough, false),
+        ];
+        let mut table = String::new();
+        for (cache, policy, mode, released) in caches {
+            writeln!(table, "{cache}").unwrap();
+            let options = TierOptions { mode, ..TierOptions::new(policy, 4096) };
+            for (whose, change) in WHOSE {
+                let cells = [false, true].map(|needs| {
+                    let (mut label, mut superblock) = bound(&options);
+                    (label.dirty_possible, superblock.released) = (needs, released);
+                    change(&mut label, &mut superblock);
+                    cell(&label, &superblock, &options)
+                });
+                let [free, needs] = cells;
+                writeln!(table, "  {whose:21}| {free:48}| disk needs its own: {needs}").unwrap();
+            }
+        }
+        expect![[r#"
+            log, write-back
+              this disk's          | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
+              this disk's, cut off | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
+              an older epoch's     | Nothing: emptied                                | disk needs its own: refused
+              a later epoch's      | Log: emptied, refused, refused                  | disk needs its own: refused
+              a branch's           | Log: emptied, refused, refused                  | disk needs its own: refused
+              detached             | Log: emptied, refused, refused                  | disk needs its own: refused
+              another disk's       | refused                                         | disk needs its own: refused
+            log, write-back, released
+              this disk's          | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
+              this disk's, cut off | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
+              an older epoch's     | Nothing: emptied                                | disk needs its own: refused
+              a later epoch's      | Nothing: emptied                                | disk needs its own: refused
+              a branch's           | Nothing: emptied                                | disk needs its own: refused
+              detached             | Nothing: emptied                                | disk needs its own: refused
+              another disk's       | Nothing: emptied                                | disk needs its own: refused
+            log, write-through
+              this disk's          | Log: served, served, emptied; destages          | disk needs its own: Log: served, served, emptied; destages
+              this disk's, cut off | Log: served, served, emptied; destages          | disk needs its own: Log: served, served, emptied; destages
+              an older epoch's     | Nothing: emptied                                | disk needs its own: refused
+              a later epoch's      | Nothing: emptied                                | disk needs its own: refused
+              a branch's           | Nothing: emptied                                | disk needs its own: refused
+              detached             | Nothing: emptied                                | disk needs its own: refused
+              another disk's       | Nothing: emptied                                | disk needs its own: refused
+            slots
+              this disk's          | Slots: served, served, refused                  | disk needs its own: Slots: served, served, refused
+              this disk's, cut off | Slots: served, served, refused                  | disk needs its own: Slots: served, served, refused
+              an older epoch's     | Nothing: emptied                                | disk needs its own: refused
+              a later epoch's      | Nothing: emptied                                | disk needs its own: refused
+              a branch's           | Nothing: emptied                                | disk needs its own: refused
+              detached             | Nothing: emptied                                | disk needs its own: refused
+              another disk's       | Nothing: emptied                                | disk needs its own: refused
+        "#]].assert_eq(&table);
+    }
+
+    #[test]
+    fn another_shape_is_refused_with_what_is_there() {
+        let options = TierOptions::new(PolicyKind::FaceGsc, 4096);
+        let (label, superblock) = bound(&options);
+        let others = [
+            (TierOptions { page_bytes: 8192, ..options.clone() }, "4096, 8192 was asked for"),
+            (TierOptions::new(PolicyKind::FaceGsc, 8192), "open it with 4096"),
+            (TierOptions::new(PolicyKind::Lc, 4096), "places pages differently from lc"),
+        ];
+        for (other, told) in others {
+            let refused = decide(&label, &superblock, &other).unwrap_err().to_string();
+            assert!(refused.contains(told), "{refused}");
+        }
+        assert!(decide(&label, &superblock, &TierOptions::new(PolicyKind::Face, 4096)).is_ok());
+    }
+}
