@@ -65,7 +65,7 @@ struct Part {
     /// 1 + page id; 0: none.
     page: u64,
     position: u64,
-    /// The version, or its low byte.
+    /// Dequeues: the version, or its low byte.
     stamp: u64,
     lsn: u64,
     slot: u32,
@@ -82,7 +82,6 @@ impl Part {
         Self {
             page: page.page.map_or(0, |id| id.0 + 1),
             position: page.position.0,
-            stamp: page.stamp.0,
             lsn: page.lsn.0,
             slot: page.slot.0,
             frame: page.frame.0,
@@ -96,7 +95,8 @@ impl Part {
             page: self.page.checked_sub(1).map(PageId),
             slot: SlotId(self.slot),
             position: Position(self.position),
-            stamp: Position(self.stamp),
+            // An image keeps the position of its frame, in any slot: that is what this driver stamps.
+            stamp: Position(self.position),
             frame: FrameId(self.frame),
             dirty: self.dirty != 0,
             lsn: Lsn(self.lsn),
