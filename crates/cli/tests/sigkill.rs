@@ -5,10 +5,10 @@
 //! conditions are computed, every page of every tree and of the flash cache is checked. Then the next worker
 //! starts; half the time after a shutdown, half the time on what a crash left.
 
-use entresol_core::PolicyKind;
+use entresol_core::{PolicyKind, System};
 use entresol_engine::{FragmentOptions, TierOptions};
 use entresol_lab::bench::{CacheOptions, Line, RealStore, Worker, read_record};
-use entresol_lab::config::{RealPaths, System, Warmup};
+use entresol_lab::config::{RealPaths, Warmup};
 use entresol_runtime::rng::Rng;
 use entresol_store::{Replacement, Store};
 use entresol_tpcc::consistency::{Depth, check};

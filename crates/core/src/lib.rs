@@ -27,6 +27,7 @@ mod sets;
 mod sizes;
 mod slot;
 mod staging;
+mod system;
 mod violation;
 
 pub use config::{Config, ConfigError};
@@ -45,4 +46,5 @@ pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};
 pub use region::{bytes_per_slot, region_bytes, sections};
 pub use sections::Section;
 pub use sizes::GROUP_PAGES_MAX;
+pub use system::System;
 pub use violation::Violation;

@@ -1,71 +1,21 @@
 //! What an experiment is made of.
 
 use crate::replay::FragmentKnobs;
-use entresol_core::PolicyKind;
+use entresol_core::{PolicyKind, System};
 use entresol_store::Replacement;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The systems that FaCE compares (§5.3), and a flash cache under any other policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum System {
-    /// The store on the disk device, no flash (HDD-only).
-    DiskOnly,
-    /// The store with its database on the flash device (SSD-only).
-    FlashOnly,
-    /// The store on disk with a flash cache.
-    Cached(PolicyKind),
-    /// The store on disk with SCE's cache of fragments.
-    Fragments,
-}
-
-impl System {
-    /// Those of figure 4, in its order.
-    pub const FIGURE_4: [System; 6] = [
-        System::DiskOnly,
-        System::FlashOnly,
-        System::Cached(PolicyKind::Lc),
-        System::Cached(PolicyKind::Face),
-        System::Cached(PolicyKind::FaceGr),
-        System::Cached(PolicyKind::FaceGsc),
-    ];
-    /// All: those without a flash cache, every policy in the order of the papers' tables, then SCE. So it begins with
-    /// [`System::FIGURE_4`].
-    pub const ALL: [System; PolicyKind::ALL.len() + 3] = {
-        let mut all = [System::Fragments; PolicyKind::ALL.len() + 3];
-        (all[0], all[1]) = (System::DiskOnly, System::FlashOnly);
-        let mut at = 0;
-        while at < PolicyKind::ALL.len() {
-            all[2 + at] = System::Cached(PolicyKind::ALL[at]);
-            at += 1;
-        }
-        all
-    };
-
-    /// The systems of FaCE's experiments (§5), with which [`System::ALL`] begins.
-    pub const OF_FACE: &[System] = Self::ALL.split_at(6).0;
-
-    /// The name on the command line and in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            System::DiskOnly => "disk-only",
-            System::FlashOnly => "flash-only",
-            System::Cached(policy) => policy.name(),
-            System::Fragments => "sce",
-        }
-    }
-
-    /// Whether it has a flash cache.
-    pub const fn has_cache(self) -> bool {
-        matches!(self, System::Cached(_) | System::Fragments)
-    }
-
-    /// The system of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|system| system.name() == name)
-    }
-}
+/// The systems of FaCE's experiments (§5), in the order of figure 4. [`System::ALL`] begins with them.
+pub const FIGURE_4: [System; 6] = [
+    System::DiskOnly,
+    System::FlashOnly,
+    System::Cached(PolicyKind::Lc),
+    System::Cached(PolicyKind::Face),
+    System::Cached(PolicyKind::FaceGr),
+    System::Cached(PolicyKind::FaceGsc),
+];
 
 /// How long to run before measuring.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,10 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_systems_begin_with_those_of_figure_4_and_have_names_of_their_own() {
-        assert_eq!(System::OF_FACE, System::FIGURE_4);
-        for system in System::ALL {
-            assert_eq!(System::from_name(system.name()), Some(system));
-        }
+    fn all_systems_begin_with_those_of_figure_4() {
+        assert_eq!(System::ALL[..FIGURE_4.len()], FIGURE_4);
     }
 }

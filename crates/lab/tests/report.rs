@@ -1,7 +1,8 @@
 //! Reports over fixed results: what is printed and what the page holds, word by word.
 //! `UPDATE_EXPECT=1 cargo test -p entresol-lab --test report` rewrites the golden files; read the difference.
 
-use entresol_lab::config::System;
+use entresol_core::System;
+use entresol_lab::config::FIGURE_4;
 use entresol_lab::paper::face;
 use entresol_lab::report::{Report, html, json, restart_report, terminal, tpcc_report};
 use entresol_lab::result::{RestartResult, TpccResult};
@@ -10,7 +11,7 @@ use expect_test::expect_file;
 /// Results a little off the paper's, for each system at each size. Where the paper has no number, made up.
 fn tpcc_results(sizes: &[f64]) -> Vec<TpccResult> {
     let mut results = Vec::new();
-    for (rank, system) in System::FIGURE_4.into_iter().enumerate() {
+    for (rank, system) in FIGURE_4.into_iter().enumerate() {
         let cached = matches!(system, System::Cached(_));
         let sizes = if cached { sizes } else { &[0.0] };
         for size in sizes {

@@ -3,7 +3,7 @@
 use super::machine::MachineArgs;
 use super::values;
 use clap::{Args, Subcommand};
-use entresol_lab::config::System;
+use entresol_core::System;
 use std::path::PathBuf;
 use std::time::Duration;
 

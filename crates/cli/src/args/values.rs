@@ -1,8 +1,8 @@
 //! Values on the command line: each parser says in one sentence what was found and what is allowed.
 
-use entresol_core::{FRAGMENT_PAGES_MAX, Mode};
+use entresol_core::{FRAGMENT_PAGES_MAX, Mode, System};
 use entresol_device::{Model, Profile};
-use entresol_lab::config::{System, Warmup};
+use entresol_lab::config::Warmup;
 use entresol_lab::replay;
 use entresol_lab::reproduce::Paper;
 use entresol_store::Replacement;

@@ -2,10 +2,10 @@
 
 use super::{FragmentArgs, values};
 use clap::Args;
-use entresol_core::FRAGMENT_PAGES_MAX;
+use entresol_core::{FRAGMENT_PAGES_MAX, System};
 use entresol_engine::TierOptions;
 use entresol_lab::bench::{self, CacheOptions, RealStore, Worker};
-use entresol_lab::config::{RealPaths, System, Warmup};
+use entresol_lab::config::{RealPaths, Warmup};
 use entresol_store::Replacement;
 use entresol_tpcc::Scale;
 use std::path::PathBuf;
@@ -129,10 +129,10 @@ impl WorkerArgs {
 mod tests {
     use crate::args::{Cli, Command};
     use clap::Parser;
-    use entresol_core::PolicyKind;
+    use entresol_core::{PolicyKind, System};
     use entresol_engine::{FragmentOptions, TierOptions};
     use entresol_lab::bench::{CacheOptions, RealStore, Worker};
-    use entresol_lab::config::{RealPaths, System, Warmup};
+    use entresol_lab::config::{RealPaths, Warmup};
     use entresol_store::Replacement;
     use entresol_tpcc::Scale;
     use std::time::Duration;

@@ -3,10 +3,10 @@
 use crate::args::{FragmentArgs, MachineArgs};
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
-use entresol_core::Config;
+use entresol_core::{Config, System};
 use entresol_device::held;
 use entresol_lab::bench;
-use entresol_lab::config::{BenchConfig, RealPaths, Run, System, Warmup};
+use entresol_lab::config::{BenchConfig, RealPaths, Run, Warmup};
 use entresol_lab::replay::FragmentKnobs;
 use entresol_lab::report::{self, Report, html, terminal};
 use entresol_store::Replacement;

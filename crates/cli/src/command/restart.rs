@@ -5,7 +5,8 @@ use super::runner;
 use crate::args::RestartArgs;
 use crate::failure::Failure;
 use crate::progress::Bars;
-use entresol_lab::config::{Run, System};
+use entresol_core::System;
+use entresol_lab::config::Run;
 use entresol_lab::report;
 use std::time::Duration;
 

@@ -6,7 +6,8 @@ use crate::args::TpccArgs;
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use crate::progress::Bars;
-use entresol_lab::config::{BenchConfig, Run, System, Warmup};
+use entresol_core::System;
+use entresol_lab::config::{BenchConfig, Run, Warmup};
 use entresol_lab::result::TpccResult;
 use entresol_lab::{bench, report};
 use entresol_trace::Format;
@@ -91,10 +92,11 @@ fn name(run: &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use entresol_lab::config::FIGURE_4;
 
     #[test]
     fn baselines_run_once_and_caches_at_every_size() {
-        let runs = runs(&System::FIGURE_4, &[4.0, 8.0]);
+        let runs = runs(&FIGURE_4, &[4.0, 8.0]);
         let names: Vec<_> = runs.iter().map(name).collect();
         let cached =
             ["lc", "face", "face-gr", "face-gsc"].map(|n| [format!("{n} 4 %"), format!("{n} 8 %")]).concat();

@@ -1,10 +1,10 @@
 //! The shape of a run's flash cache: slots under a policy, or SCE's fragments.
 
 use crate::bench::image::PAGE_BYTES;
-use crate::config::{BenchConfig, Run, System};
+use crate::config::{BenchConfig, Run};
 use crate::replay::FragmentKnobs;
 use anyhow::Context;
-use entresol_core::Placement;
+use entresol_core::{Placement, System};
 use entresol_device::Device;
 use entresol_engine::{FlashTier, FragmentOptions, FragmentTier, Layer, TierOptions, flash_bytes};
 use std::sync::Arc;

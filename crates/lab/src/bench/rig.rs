@@ -3,9 +3,9 @@
 use crate::bench::cache::CacheOptions;
 use crate::bench::image::{Image, PAGE_BYTES, store_options};
 use crate::bench::split::Split;
-use crate::config::{BenchConfig, Run, System};
+use crate::config::{BenchConfig, Run};
 use anyhow::{Context, bail};
-use entresol_core::{Config, Lsn, PageId, SlotId};
+use entresol_core::{Config, Lsn, PageId, SlotId, System};
 use entresol_device::memory::Reference;
 use entresol_device::{Device, MemoryDevice, ModelDevice, Profile, Scale};
 use entresol_engine::{DiskLayer, Layer, disk_offset};

@@ -2,7 +2,7 @@
 
 use super::FragmentKnobs;
 use super::device::{DeviceSpec, MemorySpec};
-use entresol_core::{Mode, PolicyKind};
+use entresol_core::{Mode, PolicyKind, System};
 use std::ops::Range;
 
 /// The replacement of the DRAM layer, by its name on the command line.
@@ -34,9 +34,6 @@ impl Replacement {
         Self::ALL.into_iter().find(|replacement| replacement.name() == name)
     }
 }
-
-/// SCE's name on the command line.
-const SCE: &str = "sce";
 
 /// What lies between DRAM and disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,20 +84,22 @@ impl Middle {
         match self {
             Middle::None => "none",
             Middle::Policy(policy) => policy.name(),
-            Middle::Fragments => SCE,
+            Middle::Fragments => System::Fragments.name(),
             Middle::Blocks(kind) => kind.name(),
         }
     }
 
     /// The one of that name.
     pub fn from_name(name: &str) -> Option<Self> {
+        let of_system = |system| match system {
+            System::Cached(policy) => Some(Middle::Policy(policy)),
+            System::Fragments => Some(Middle::Fragments),
+            System::DiskOnly | System::FlashOnly => None,
+        };
+        let blocks = || BlockKind::from_name(name).map(Middle::Blocks);
         match name {
             "none" => Some(Middle::None),
-            SCE => Some(Middle::Fragments),
-            _ => {
-                let policy = PolicyKind::from_name(name).map(Middle::Policy);
-                policy.or_else(|| BlockKind::from_name(name).map(Middle::Blocks))
-            }
+            _ => System::from_name(name).and_then(of_system).or_else(blocks),
         }
     }
 
@@ -109,15 +108,16 @@ impl Middle {
         match self {
             Middle::None => Mode::WriteBack,
             Middle::Policy(policy) => policy.usual_mode(),
-            Middle::Fragments | Middle::Blocks(_) => Mode::WriteThrough,
+            Middle::Fragments => System::Fragments.usual_mode(),
+            Middle::Blocks(_) => Mode::WriteThrough,
         }
     }
 
     /// Every name.
     pub fn names() -> Vec<&'static str> {
-        let policies = PolicyKind::ALL.map(PolicyKind::name).into_iter();
+        let caches = System::ALL.into_iter().filter(|system| system.has_cache()).map(System::name);
         let blocks = BlockKind::ALL.map(BlockKind::name);
-        std::iter::once("none").chain(policies).chain([SCE]).chain(blocks).collect()
+        std::iter::once("none").chain(caches).chain(blocks).collect()
     }
 }
 

@@ -4,7 +4,7 @@
 //! fragment size and the number of cache population threads" (SCE §6).
 
 use super::error::SimulationError;
-use entresol_core::FragmentConfig;
+use entresol_core::{FragmentConfig, System};
 use entresol_trace::Trace;
 
 /// What is not set follows from the sizes ([`FragmentConfig::sized`]).
@@ -40,7 +40,11 @@ impl FragmentKnobs {
         let config = self.sized(volume_pages, flash_pages, trace.page_bytes);
         if config.slots == 0 {
             let min = config.fragment_pages;
-            return Err(SimulationError::FlashPages { policy: "sce", found: flash_pages, min });
+            return Err(SimulationError::FlashPages {
+                policy: System::Fragments.name(),
+                found: flash_pages,
+                min,
+            });
         }
         config.validate()?;
         Ok(config)

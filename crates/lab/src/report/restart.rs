@@ -2,10 +2,10 @@
 
 use super::model::{Block, Chart, Column, Line, LineChart, Report, Section, Table};
 use super::text::{NONE, decimal, or_none, percent, whole, yes_no};
-use crate::config::System;
 use crate::paper::face::restart::{WINDOW_S, judged_restart, windows};
 use crate::paper::{NOT_A_TPC_RESULT, face};
 use crate::result::RestartResult;
+use entresol_core::System;
 
 /// Builds the report. `results` are of one configuration: any systems and checkpoint intervals on one pair of devices.
 /// `extra` is configuration that results do not carry (name and value).

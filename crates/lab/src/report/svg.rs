@@ -6,7 +6,7 @@
 
 use super::model::{BarChart, Chart, LineChart};
 use super::text::{at_scale, decimal, whole};
-use crate::config::System;
+use entresol_core::System;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;

@@ -4,9 +4,9 @@
 
 use super::model::{Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Report, Section, Table};
 use super::text::{NONE, decimal, or_none, percent, whole, yes_no};
-use crate::config::System;
 use crate::paper::{NOT_A_TPC_RESULT, face};
 use crate::result::TpccResult;
+use entresol_core::System;
 
 /// Builds the report. `results` are of one configuration: any systems and flash sizes on one pair of devices. `extra` is
 /// configuration that results do not carry (name and value), e.g. the checkpoint interval.

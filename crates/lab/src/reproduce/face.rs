@@ -6,7 +6,8 @@
 use super::chapter::{Chapter, Rows};
 use super::{Context, Effort, Paper};
 use crate::bench::{run_restart, run_tpcc};
-use crate::config::{BenchConfig, Run, Stage, System, Warmup};
+use crate::config::FIGURE_4;
+use crate::config::{BenchConfig, Run, Stage, Warmup};
 use crate::paper::face::machines::{self, DRAM_PERCENT, Machines};
 use crate::paper::face::restart::judged_restart;
 use crate::paper::face::{self, judged_tpcc};
@@ -14,7 +15,7 @@ use crate::paper::judged;
 use crate::replay::FragmentKnobs;
 use crate::report::{Block, Chart, Line, LineChart, Section, restart_report, tpcc_report};
 use crate::result::{RestartResult, TpccResult};
-use entresol_core::PolicyKind;
+use entresol_core::{PolicyKind, System};
 use entresol_store::Replacement;
 use std::time::Duration;
 
@@ -94,7 +95,7 @@ pub(super) fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter> {
     let plan = Plan::of(context.effort);
     let config = plan.config(context);
     let all = |systems: &[System], sizes: &[f64]| grid(systems, sizes);
-    let mlc = tpcc(context, "tables 3 and 4, figure 4a", 0.0, &config, &all(System::OF_FACE, plan.sizes))?;
+    let mlc = tpcc(context, "tables 3 and 4, figure 4a", 0.0, &config, &all(&FIGURE_4, plan.sizes))?;
     let slc_config = BenchConfig { flash_device: "slc".into(), ..config.clone() };
     let slc =
         tpcc(context, "figure 4b", 0.4, &slc_config, &all(&[LC, GSC], &plan.sizes[..plan.sizes_on_slc]))?;

@@ -3,10 +3,9 @@
 //! Invariant: a claim that the paper makes of one device or size is judged on that device and size only, and is "not
 //! tested" elsewhere.
 
-use crate::config::System;
 use crate::paper::{Check, Tolerance};
 use crate::result::TpccResult;
-use entresol_core::PolicyKind;
+use entresol_core::{PolicyKind, System};
 
 pub(super) const LC: System = System::Cached(PolicyKind::Lc);
 pub(super) const FACE: System = System::Cached(PolicyKind::Face);

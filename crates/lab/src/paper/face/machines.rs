@@ -2,10 +2,10 @@
 
 use super::grid::{GSC, Grid, LC};
 use super::{BREAK_EVEN, LONE_READ_MS, LONE_WRITE_MS, MEDIA};
-use crate::config::System;
 use crate::cost::BreakEven;
 use crate::paper::{Check, Claim, Statement, Tolerance};
 use crate::result::TpccResult;
+use entresol_core::System;
 
 /// The paper's DRAM, in per cent of its database.
 pub(crate) const DRAM_PERCENT: f64 = 0.4;

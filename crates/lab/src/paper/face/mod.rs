@@ -16,9 +16,8 @@ pub mod restart;
 mod throughput;
 
 use super::claim::{Claim, Judged, Statement, judged, statements};
-use crate::config::System;
 use crate::result::TpccResult;
-use entresol_core::PolicyKind;
+use entresol_core::{PolicyKind, System};
 
 /// The claims about `bench tpcc`, in the order of the paper.
 const TPCC: [&[Claim<[TpccResult]>]; 3] = [hits::CLAIMS, flash::CLAIMS, throughput::CLAIMS];

@@ -4,9 +4,9 @@
 
 use super::grid::GSC;
 use super::{REDO_FROM_FLASH_MIN, RESTART_FACTOR_MIN};
-use crate::config::System;
 use crate::paper::{Check, Claim, Judged, Statement, Tolerance, judged};
 use crate::result::RestartResult;
+use entresol_core::System;
 
 /// Width of the windows in which throughput after a restart is compared, seconds: single seconds are noise.
 pub const WINDOW_S: f64 = 10.0;

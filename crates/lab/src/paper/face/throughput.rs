@@ -2,9 +2,10 @@
 
 use super::grid::{FACE, FACE_FAMILY, GR, GSC, Grid, LC, MLC_SIZES, TREND, Trend, ratio_check, whole};
 use super::{FACE_OVER_FLASH_ONLY_AT_10, GSC_OVER_FLASH_ONLY_ON_MLC, GSC_OVER_LC_ON_SLC};
-use crate::config::System;
+use crate::config::FIGURE_4;
 use crate::paper::{Check, Claim, Statement, Tolerance};
 use crate::result::TpccResult;
+use entresol_core::System;
 use std::ops::RangeInclusive;
 
 pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[
@@ -123,7 +124,7 @@ fn over_flash_only(results: &[TpccResult], sizes: RangeInclusive<f64>, tolerance
 }
 
 fn disk_only_last(results: &[TpccResult], _: Tolerance) -> Vec<Check> {
-    let others = System::OF_FACE.iter().filter(|system| **system != System::DiskOnly).map(|s| s.name());
+    let others = FIGURE_4.iter().filter(|system| **system != System::DiskOnly).map(|s| s.name());
     let others = others.flat_map(|name| results.iter().filter(move |result| result.system == name));
     let slowest = others.min_by(|a, b| a.tpmC.total_cmp(&b.tpmC));
     let check = |(disk_only, slowest): (&TpccResult, &TpccResult)| Check {
