@@ -6,7 +6,7 @@
 //! ```
 
 use anyhow::{Context, bail};
-use entresol_testkit::{Bank, Campaign, Report, System, Tpcc, Workload};
+use entresol_testkit::{Bank, Campaign, Report, Subject, Tpcc, Workload};
 use std::time::Instant;
 
 fn main() -> anyhow::Result<()> {
@@ -29,8 +29,8 @@ fn main() -> anyhow::Result<()> {
         }
     }
     let systems = match system.as_str() {
-        "all" => System::ALL.to_vec(),
-        name => vec![System::from_name(name).context("there is no such system")?],
+        "all" => Subject::all(),
+        name => vec![Subject::from_name(name).context("there is no such system")?],
     };
     let mut failures = 0;
     for system in systems {

@@ -3,7 +3,7 @@
 
 use crate::life::{finished, simulation};
 use crate::machine::{Machine, Media};
-use crate::system::System;
+use crate::subject::Subject;
 use crate::workload::Workload;
 use entresol_device::FaultPlan;
 use entresol_engine::TierError;
@@ -16,7 +16,7 @@ type Rows = BTreeMap<String, u64>;
 /// A store about to be made, again and again.
 pub struct Birth<'a, W> {
     workload: &'a W,
-    system: System,
+    system: Subject,
     seed: u64,
     /// Rows of each table once it is loaded.
     complete: Rows,
@@ -42,7 +42,7 @@ impl<'a, W: Workload> Birth<'a, W> {
     ///
     /// # Errors
     /// What went wrong, in a sentence.
-    pub fn new(workload: &'a W, system: System, seed: u64) -> Result<Self, String> {
+    pub fn new(workload: &'a W, system: Subject, seed: u64) -> Result<Self, String> {
         let mut birth = Self { workload, system, seed, complete: Rows::new(), operations: 0 };
         let machine = birth.machine(FaultPlan::none());
         birth.complete = birth.make(&machine)?.ok_or("power failed though no crash was planned")?;

@@ -10,7 +10,7 @@
 use crate::life::{Life, Lived, prepare};
 use crate::machine::{Devices, FrozenMedia, Machine, Media};
 use crate::report::{Failure, Report};
-use crate::system::System;
+use crate::subject::Subject;
 use crate::workload::Workload;
 use entresol_device::{Device, Fault, FaultPlan, Injection};
 use entresol_runtime::rng::Rng;
@@ -28,7 +28,7 @@ const LIVES_MAX: u64 = 5;
 #[derive(Clone, Debug)]
 pub struct Campaign {
     /// On what.
-    pub system: System,
+    pub system: Subject,
     /// Of everything that happens by chance.
     pub seed: u64,
     /// Transactions of each client in the first life.
@@ -58,7 +58,7 @@ struct State<O> {
 
 impl Campaign {
     /// A crash at every operation, a third of them followed by another.
-    pub fn new(system: System, seed: u64, transactions: u64) -> Self {
+    pub fn new(system: Subject, seed: u64, transactions: u64) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8));
         Self {
             system,
@@ -246,7 +246,7 @@ impl Campaign {
     /// pages that it was rebuilding.
     fn check(&self, media: &Media, when: &str, restart_cut_off: bool) -> Result<(), String> {
         // Without flash, or with nothing on it that anybody needs.
-        if matches!(self.system, System::DiskOnly | System::Fragments) {
+        if matches!(self.system, Subject::DiskOnly | Subject::Fragments) {
             return Ok(());
         }
         let disk: Arc<dyn Device> = Arc::new(media.disk.fork("disk"));

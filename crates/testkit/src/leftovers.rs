@@ -9,7 +9,7 @@ use crate::Bank;
 use crate::life::{Life, finished, simulation};
 use crate::machine::{Machine, Media};
 use crate::moments::Moments;
-use crate::system::System;
+use crate::subject::Subject;
 use crate::workload::Workload;
 use entresol_device::FaultPlan;
 use entresol_runtime::rng::Rng;
@@ -26,7 +26,7 @@ const RESTARTS: u64 = 24;
 #[derive(Clone, Copy, Debug)]
 pub struct Leftovers {
     /// On what.
-    pub system: System,
+    pub system: Subject,
     /// Of everything that happens by chance.
     pub seed: u64,
     /// Transactions of each client before.

@@ -1,7 +1,7 @@
 //! One life of a machine: switched on, restarted, verified, put to work, and switched off or cut off.
 
 use crate::machine::{Machine, Media};
-use crate::system::System;
+use crate::subject::Subject;
 use crate::workload::Workload;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_store::{Parts, RestartReport, Store, StoreMetrics};
@@ -42,7 +42,7 @@ pub(crate) fn simulation(seed: u64) -> Simulation {
 }
 
 /// Loads `workload` into a new store and shuts it down. Returns the media and the record of what is on them.
-pub fn prepare<W: Workload>(workload: &W, system: System, seed: u64) -> Result<(Media, W::Oracle), String> {
+pub fn prepare<W: Workload>(workload: &W, system: Subject, seed: u64) -> Result<(Media, W::Oracle), String> {
     let (disk, log) = workload.device_bytes();
     let media =
         Media::blank(disk, log, system.flash_bytes(workload.flash_groups())).with_sectors(workload.sectors());
@@ -75,7 +75,7 @@ impl Life {
     pub fn live<W: Workload>(
         &self,
         workload: &W,
-        system: System,
+        system: Subject,
         machine: &Machine,
         oracle: &Arc<Mutex<W::Oracle>>,
     ) -> Result<Option<Lived>, String> {
@@ -90,7 +90,7 @@ impl Life {
     fn body<W: Workload>(
         &self,
         workload: &W,
-        system: System,
+        system: Subject,
         machine: &Machine,
         oracle: &Arc<Mutex<W::Oracle>>,
     ) -> Result<Lived, String> {

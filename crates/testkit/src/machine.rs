@@ -82,7 +82,7 @@ pub struct Machine {
     pub plan: Arc<FaultPlan>,
     /// How long requests take; shared by the devices.
     pub pace: Arc<Pace>,
-    /// Size of the cache, see [`crate::System::tier_options`].
+    /// Size of the cache, see [`crate::Subject::tier_options`].
     pub flash_groups: u32,
     devices: Arc<Devices>,
     slow: Option<&'static str>,

@@ -4,7 +4,7 @@
 
 use crate::life::{Life, prepare};
 use crate::machine::{Devices, Machine, Media};
-use crate::system::System;
+use crate::subject::Subject;
 use crate::workload::Workload;
 use entresol_device::FaultPlan;
 use entresol_runtime::rng::Rng;
@@ -23,7 +23,7 @@ pub(crate) struct Left<O> {
 /// Which life, and how many moments of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moments {
-    pub system: System,
+    pub system: Subject,
     pub seed: u64,
     /// Of each client.
     pub transactions: u64,

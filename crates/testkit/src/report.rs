@@ -1,6 +1,6 @@
 //! What a campaign of crashes has found, in order of the operations at which the power failed.
 
-use crate::system::System;
+use crate::subject::Subject;
 use std::fmt;
 
 /// Most failures that are printed.
@@ -12,7 +12,7 @@ pub struct Failure {
     /// What ran.
     pub workload: &'static str,
     /// On what.
-    pub system: System,
+    pub system: Subject,
     /// Seed of the campaign.
     pub seed: u64,
     /// Device operation of the first life at which the power failed.

@@ -1,7 +1,7 @@
 //! TPC-C: few clients on a tiny database; afterwards what was acknowledged is there, and all consistency conditions of
 //! clause 3.3.2 hold.
 
-use crate::system::PAGE_BYTES;
+use crate::subject::PAGE_BYTES;
 use crate::workload::Workload;
 use entresol_runtime::{now, sleep};
 use entresol_store::{CpuModel, Options, Store};

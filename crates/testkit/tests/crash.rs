@@ -8,12 +8,12 @@ mod support;
 
 use entresol_core::PolicyKind;
 use entresol_testkit::birth::Birth;
-use entresol_testkit::{Bank, Campaign, Report, System};
+use entresol_testkit::{Bank, Campaign, Report, Subject};
 use support::{seed, stride};
 
 const TRANSACTIONS: u64 = 32;
 
-fn crash(system: System, bank: &Bank, usual_stride: u64) -> Report {
+fn crash(system: Subject, bank: &Bank, usual_stride: u64) -> Report {
     let campaign = Campaign { stride: stride(usual_stride), ..Campaign::new(system, seed(), TRANSACTIONS) };
     let report = campaign.run(bank);
     report.expect_sound();
@@ -27,7 +27,7 @@ fn crash(system: System, bank: &Bank, usual_stride: u64) -> Report {
 }
 
 fn crash_cached(policy: PolicyKind, bank: &Bank, usual_stride: u64) -> Report {
-    let report = crash(System::Cached(policy), bank, usual_stride);
+    let report = crash(Subject::Cached(policy), bank, usual_stride);
     assert!(report.flash_hits > 50, "{report}");
     assert!(report.warm > report.restarts / 10, "restarts find nothing on flash: {report}");
     assert_eq!(report.second_chances > 0, policy == PolicyKind::FaceGsc, "{report}");
@@ -79,32 +79,37 @@ fn flashcache_survives_crashes() {
     crash_slots(PolicyKind::Flashcache);
 }
 
+#[test]
+fn lru_fifo_and_clock_survive_crashes() {
+    [PolicyKind::Lru, PolicyKind::Fifo, PolicyKind::Clock].into_iter().for_each(crash_slots);
+}
+
 /// A cache that restarts empty.
 fn crash_slots(policy: PolicyKind) {
-    let report = crash(System::Cached(policy), &Bank::default(), 11);
+    let report = crash(Subject::Cached(policy), &Bank::default(), 11);
     assert!(report.flash_hits > 50, "{report}");
 }
 
 #[test]
 fn write_through_survives_crashes() {
-    crash(System::WriteThrough(PolicyKind::FaceGsc), &Bank::default(), 5);
+    crash(Subject::WriteThrough(PolicyKind::FaceGsc), &Bank::default(), 5);
 }
 
 #[test]
 fn sce_survives_crashes() {
-    let report = crash(System::Fragments, &Bank::default(), 11);
+    let report = crash(Subject::Fragments, &Bank::default(), 11);
     assert!(report.flash_hits > 50, "{report}");
 }
 
 #[test]
 fn the_disk_alone_survives_crashes() {
-    crash(System::DiskOnly, &Bank::default(), 5);
+    crash(Subject::DiskOnly, &Bank::default(), 5);
 }
 
 #[test]
 fn a_store_is_made_completely_or_not_at_all() {
     let bank = Bank { accounts: 200, ..Bank::default() };
-    for system in System::ALL {
+    for system in Subject::all() {
         let birth = Birth::new(&bank, system, seed()).unwrap();
         let (mut nothing, mut some) = (0, 0);
         for at in (1..=birth.operations()).step_by(stride(3) as usize) {

@@ -1,11 +1,11 @@
 //! The world itself: it notices what it is there to notice, and its copies are what a crash leaves.
 
 use entresol_core::PolicyKind;
-use entresol_testkit::{Bank, Campaign, Report, System, Tpcc, Workload};
+use entresol_testkit::{Bank, Campaign, Report, Subject, Tpcc, Workload};
 
-const GSC: System = System::Cached(PolicyKind::FaceGsc);
+const GSC: Subject = Subject::Cached(PolicyKind::FaceGsc);
 
-fn few(system: System) -> Campaign {
+fn few(system: Subject) -> Campaign {
     Campaign { stride: 16, ..Campaign::new(system, 3, 16) }
 }
 
@@ -22,7 +22,7 @@ fn copies_are_what_crashes_leave<W: Workload<Oracle: PartialEq>>(campaign: &Camp
 
 #[test]
 fn copies_of_the_bank_are_what_crashes_leave() {
-    for system in System::ALL {
+    for system in Subject::all() {
         copies_are_what_crashes_leave(&few(system), &Bank::default());
     }
 }
@@ -32,13 +32,13 @@ fn copies_of_tpcc_are_what_crashes_leave() {
     copies_are_what_crashes_leave(&Campaign { stride: 101, ..few(GSC) }, &Tpcc::default());
 }
 
-fn with_liar(system: System, liar: &'static str) -> Report {
+fn with_liar(system: Subject, liar: &'static str) -> Report {
     Campaign { liar: Some(liar), ..few(system) }.run(&Bank::default())
 }
 
 #[test]
 fn a_device_that_lies_about_syncs_is_found_out() {
-    let systems = [("log", System::ALL.to_vec()), ("flash", vec![GSC]), ("disk", System::ALL.to_vec())];
+    let systems = [("log", Subject::all()), ("flash", vec![GSC]), ("disk", Subject::all())];
     for (liar, systems) in systems {
         for system in systems {
             let report = with_liar(system, liar);
@@ -50,7 +50,7 @@ fn a_device_that_lies_about_syncs_is_found_out() {
 #[test]
 fn torn_writes_are_found_where_nothing_repairs_them() {
     let bank = Bank { full_page_writes: false, ..Bank::default() };
-    for system in [System::DiskOnly, System::Cached(PolicyKind::Lc)] {
+    for system in [Subject::DiskOnly, Subject::Cached(PolicyKind::Lc)] {
         let report = few(system).run(&bank);
         assert!(report.failures.iter().any(|failure| failure.message.contains("is damaged")), "{report}");
     }

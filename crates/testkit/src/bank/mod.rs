@@ -10,7 +10,7 @@ mod oracle;
 
 pub use oracle::{Deed, Key, Oracle, Row};
 
-use crate::system::PAGE_BYTES;
+use crate::subject::PAGE_BYTES;
 use crate::workload::Workload;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::spawn;

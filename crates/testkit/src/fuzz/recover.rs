@@ -4,7 +4,7 @@
 use super::images::Images;
 use super::log::{LOG_BYTES, device};
 use super::reseal::{seal_image, seal_log};
-use crate::system::{PAGE_BYTES, System};
+use crate::subject::{PAGE_BYTES, Subject};
 use entresol_core::PolicyKind;
 use entresol_device::Device;
 use entresol_engine::{DiskLayer, FlashTier, Layer};
@@ -16,13 +16,13 @@ use std::sync::Arc;
 /// Bytes of the disk: label and 192 pages.
 pub(super) const DISK_BYTES: usize = (64 << 10) + 192 * PAGE_BYTES as usize;
 /// Systems by their number in the choice byte.
-pub(super) const SYSTEMS: [System; 6] = [
-    System::DiskOnly,
-    System::Cached(PolicyKind::Lc),
-    System::Cached(PolicyKind::Face),
-    System::Cached(PolicyKind::FaceGr),
-    System::Cached(PolicyKind::FaceGsc),
-    System::WriteThrough(PolicyKind::FaceGsc),
+pub(super) const SYSTEMS: [Subject; 6] = [
+    Subject::DiskOnly,
+    Subject::Cached(PolicyKind::Lc),
+    Subject::Cached(PolicyKind::Face),
+    Subject::Cached(PolicyKind::FaceGr),
+    Subject::Cached(PolicyKind::FaceGsc),
+    Subject::WriteThrough(PolicyKind::FaceGsc),
 ];
 /// In the choice byte: put checksums right.
 pub(super) const RESEAL: u8 = 8;

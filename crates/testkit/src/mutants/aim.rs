@@ -1,7 +1,7 @@
 //! Where to look for each mutant: the caches, or the store, in which it can show itself at all. Not what to look for.
 
 use super::Mutant;
-use crate::System;
+use crate::Subject;
 use entresol_core::PolicyKind;
 
 /// What a hunt tries first and most often.
@@ -18,13 +18,13 @@ pub(super) enum Aim {
     /// Sectors of such caches' devices that cannot be read.
     Unreadable(&'static [&'static str]),
     /// Crashes of a store in the middle of its work, on these systems in turn.
-    Store(&'static [System]),
+    Store(&'static [Subject]),
     /// The same with a slow log device.
-    SlowLog(&'static [System]),
+    SlowLog(&'static [Subject]),
     /// Crashes of a store, each followed by crashes of the lives after it, on the disk alone.
     Restarts,
     /// Crashes of a store that has worked for long, each followed by crashes of the restarts, on these systems in turn.
-    LateRestarts(&'static [System]),
+    LateRestarts(&'static [Subject]),
     /// A log that grows over what is left of a torn flush.
     Leftovers,
     /// A store whose flash is damaged while the machine is off, and restarts that are cut off after that.
@@ -56,21 +56,21 @@ const GSC: Aim = Aim::Caches(&["face-gsc/write-back"]);
 const LC: Aim = Aim::Caches(&["lc/write-back"]);
 const SCE: Aim = Aim::Caches(&["sce"]);
 const STORE: Aim = Aim::Store(&[
-    System::Cached(PolicyKind::FaceGsc),
-    System::DiskOnly,
-    System::Cached(PolicyKind::Lc),
-    System::Cached(PolicyKind::Face),
-    System::WriteThrough(PolicyKind::FaceGsc),
-    System::Cached(PolicyKind::FaceGr),
+    Subject::Cached(PolicyKind::FaceGsc),
+    Subject::DiskOnly,
+    Subject::Cached(PolicyKind::Lc),
+    Subject::Cached(PolicyKind::Face),
+    Subject::WriteThrough(PolicyKind::FaceGsc),
+    Subject::Cached(PolicyKind::FaceGr),
 ]);
 pub(super) const LATE_RESTARTS: Aim =
-    Aim::LateRestarts(&[System::Cached(PolicyKind::Face), System::Cached(PolicyKind::FaceGr)]);
-const STORE_ON_DISK: Aim = Aim::Store(&[System::DiskOnly]);
+    Aim::LateRestarts(&[Subject::Cached(PolicyKind::Face), Subject::Cached(PolicyKind::FaceGr)]);
+const STORE_ON_DISK: Aim = Aim::Store(&[Subject::DiskOnly]);
 /// What survives on flash is newer than disk.
-pub(super) const LOGS: [System; 3] = [
-    System::Cached(PolicyKind::FaceGsc),
-    System::Cached(PolicyKind::FaceGr),
-    System::Cached(PolicyKind::Face),
+pub(super) const LOGS: [Subject; 3] = [
+    Subject::Cached(PolicyKind::FaceGsc),
+    Subject::Cached(PolicyKind::FaceGr),
+    Subject::Cached(PolicyKind::Face),
 ];
 const STORE_ON_LOG: Aim = Aim::Store(&LOGS);
 
@@ -110,9 +110,9 @@ impl Aim {
             "reused-frame-not-noticed" => Aim::Lives(&["face", "face-gr", "face-gsc"]),
             "page-id-not-checked" => Aim::Caches(&["all"]),
             "superblock-in-place" | "label-in-place" | "page-checksum-not-checked" => LOG,
-            "wal-rule-skipped-for-pulled" => Aim::SlowLog(&[System::Cached(PolicyKind::FaceGsc)]),
+            "wal-rule-skipped-for-pulled" => Aim::SlowLog(&[Subject::Cached(PolicyKind::FaceGsc)]),
             "wal-rule-skipped" => {
-                Aim::SlowLog(&[System::WriteThrough(PolicyKind::FaceGsc), System::DiskOnly])
+                Aim::SlowLog(&[Subject::WriteThrough(PolicyKind::FaceGsc), Subject::DiskOnly])
             }
             "log-tail-not-cleared" | "undo-without-compensation" | "compensation-names-no-next" => {
                 Aim::Restarts

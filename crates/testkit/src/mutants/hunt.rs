@@ -12,7 +12,7 @@ use crate::torture::{
     DamagedFlash, Detached, Effort, Exchanged, Found, Killed, Scarce, SickMedia, Tally, Target,
     TortureOptions, torture,
 };
-use crate::{Bank, Campaign, System};
+use crate::{Bank, Campaign, Subject};
 use entresol_core::Placement;
 use entresol_core::PolicyKind;
 use entresol_runtime::rng::Rng;
@@ -114,7 +114,7 @@ pub fn hunt(name: Option<&str>, seed: u64, limit: Limit) -> Result<Hunt, HuntErr
 const ALL_ONE_OF: u64 = 8;
 const EVERYTHING: [Aim; 13] = [
     Aim::Caches(&["all"]),
-    Aim::Store(&[System::Cached(PolicyKind::FaceGsc), System::DiskOnly, System::Cached(PolicyKind::Lc)]),
+    Aim::Store(&[Subject::Cached(PolicyKind::FaceGsc), Subject::DiskOnly, Subject::Cached(PolicyKind::Lc)]),
     Aim::Restarts,
     LATE_RESTARTS,
     Aim::Leftovers,
@@ -128,16 +128,16 @@ const EVERYTHING: [Aim; 13] = [
     Aim::Crowd,
 ];
 
-fn may_do_without_images(systems: &[System]) -> bool {
+fn may_do_without_images(systems: &[Subject]) -> bool {
     let log =
-        |system: &System| matches!(system, System::Cached(policy) if policy.placement() == Placement::Log);
+        |system: &Subject| matches!(system, Subject::Cached(policy) if policy.placement() == Placement::Log);
     systems.iter().all(log)
 }
 
 /// A store for a chapter.
 #[derive(Clone, Copy)]
 struct Chapter {
-    system: System,
+    system: Subject,
     bank: Bank,
     seed: u64,
 }
@@ -176,22 +176,22 @@ impl Hunt {
                     DamagedFlash { system, bank, seed, transactions: 24, kinds: DamagedFlash::BITS };
                 Detached { damaged }.run(tally)
             }),
-            Aim::Exchanged => self.chapter(seed, round, &System::ALL, |store, tally| {
+            Aim::Exchanged => self.chapter(seed, round, &Subject::DRAWN, |store, tally| {
                 let Chapter { system, bank, seed } = store;
                 Exchanged { system, bank, seed, transactions: 8 }.run(tally)
             }),
-            Aim::Media => self.chapter(seed, round, &[System::DiskOnly, LOGS[0]], |store, tally| {
+            Aim::Media => self.chapter(seed, round, &[Subject::DiskOnly, LOGS[0]], |store, tally| {
                 let Chapter { system, bank, seed } = store;
                 SickMedia { system, bank, seed, transactions: 24 }.run(tally)
             }),
-            Aim::FullDisk => self.chapter(seed, round, &[System::DiskOnly, LOGS[0]], |store, tally| {
+            Aim::FullDisk => self.chapter(seed, round, &[Subject::DiskOnly, LOGS[0]], |store, tally| {
                 store.scarce().small_disk(tally)
             }),
             Aim::Crowd => {
-                self.chapter(seed, round, &[System::DiskOnly], |store, tally| store.scarce().crowd(tally))
+                self.chapter(seed, round, &[Subject::DiskOnly], |store, tally| store.scarce().crowd(tally))
             }
             Aim::Tables => {
-                self.chapter(seed, round, &[System::DiskOnly], |store, tally| store.scarce().tables(tally))
+                self.chapter(seed, round, &[Subject::DiskOnly], |store, tally| store.scarce().tables(tally))
             }
         }
     }
@@ -201,7 +201,7 @@ impl Hunt {
         &mut self,
         seed: u64,
         round: u64,
-        systems: &[System],
+        systems: &[Subject],
         run: impl Fn(Chapter, &mut Tally) -> Result<(), Found>,
     ) {
         let mut rng = Rng::new(seed ^ round << 39);
@@ -233,7 +233,7 @@ impl Hunt {
         self.evidence = report.violations.first().map(|violation| violation.to_string());
     }
 
-    fn crash_a_store(&mut self, systems: &[System], seed: u64, round: u64) {
+    fn crash_a_store(&mut self, systems: &[Subject], seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 32);
         let slow = [Some("log"), None, Some("flash"), Some("disk")][(round + round / 6) as usize % 4];
         let bank = Bank {
@@ -253,7 +253,7 @@ impl Hunt {
         self.campaign(&campaign, &bank);
     }
 
-    fn crash_with_a_slow_log(&mut self, systems: &[System], seed: u64, round: u64) {
+    fn crash_with_a_slow_log(&mut self, systems: &[Subject], seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 35);
         let bank = Bank { clients: 4 + 2 * rng.below(3) as u32, ..Bank::default() };
         let system = systems[round as usize % systems.len()];
@@ -277,13 +277,13 @@ impl Hunt {
             busy: true,
             slow: [Some("log"), None][round as usize % 2],
             threads: 1,
-            ..Campaign::new(System::DiskOnly, rng.next_u64(), 12)
+            ..Campaign::new(Subject::DiskOnly, rng.next_u64(), 12)
         };
         self.campaign(&campaign, &bank);
     }
 
     /// Long lives with few crashes and restarts in less DRAM, so that redo hands pages down.
-    fn crash_late(&mut self, systems: &[System], seed: u64, round: u64) {
+    fn crash_late(&mut self, systems: &[Subject], seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 34);
         let bank = Bank { clients: 2, accounts: 1200, long: 2, frames: 192, ..Bank::default() };
         let system = systems[round as usize % systems.len()];
@@ -342,7 +342,7 @@ impl Hunt {
     }
 
     fn make_a_store(&mut self, seed: u64, round: u64) {
-        let system = System::ALL[round as usize % System::ALL.len()];
+        let system = Subject::DRAWN[round as usize % Subject::DRAWN.len()];
         let bank = Bank::default();
         let mut crash = || -> Result<(), String> {
             let birth = Birth::new(&bank, system, seed + round)?;

@@ -1,7 +1,7 @@
 //! What is tortured: a policy in a mode, or SCE.
 
 use super::script::smallest;
-use entresol_core::PolicyKind;
+use entresol_core::{PolicyKind, System};
 use entresol_engine::Mode;
 use std::fmt;
 
@@ -12,9 +12,6 @@ pub struct Target {
     /// policy of the flash tier: its place is behind them all.
     places: (usize, usize),
 }
-
-/// SCE's name.
-const FRAGMENTS: &str = "sce";
 
 impl Target {
     /// SCE, a cache of fragments.
@@ -34,7 +31,7 @@ impl Target {
 
     /// The mode. SCE writes through what it has, and around what it has not.
     pub fn mode(self) -> Mode {
-        if self == Self::FRAGMENTS { Mode::WriteThrough } else { Mode::ALL[self.places.1] }
+        if self == Self::FRAGMENTS { System::Fragments.usual_mode() } else { Mode::ALL[self.places.1] }
     }
 
     /// All that the engine can run.
@@ -62,7 +59,7 @@ impl Target {
     }
 
     fn name(self) -> &'static str {
-        self.policy().map_or(FRAGMENTS, PolicyKind::name)
+        self.policy().map_or(System::Fragments, System::Cached).name()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::torture::fault::FaultKind;
 use crate::torture::report::Tally;
 use crate::torture::run::Found;
 use crate::workload::Workload;
-use crate::{Bank, System};
+use crate::{Bank, Subject};
 use entresol_device::{Device, FaultPlan, MemoryDevice};
 use entresol_runtime::rng::Rng;
 use entresol_store::MIN_FRAMES;
@@ -30,7 +30,7 @@ const DAMAGES: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DamagedFlash {
     /// On what.
-    pub system: System,
+    pub system: Subject,
     /// What they hold and do.
     pub bank: Bank,
     /// Of everything that happens by chance.
@@ -193,7 +193,7 @@ impl DamagedFlash {
     /// Runs a chapter on one store for each of `seeds` seeds: the systems take turns, with one to four clients. Panics at the
     /// first thing that is wrong.
     pub(super) fn each_seed(
-        systems: &[System],
+        systems: &[Subject],
         seeds: u64,
         frames: usize,
         chapter: impl Fn(DamagedFlash, &mut Tally) -> Result<(), Found>,
@@ -221,10 +221,10 @@ mod tests {
     #[test]
     fn damaged_flash_costs_nothing_that_is_not_named() {
         let systems = [
-            System::Cached(PolicyKind::FaceGsc),
-            System::Cached(PolicyKind::FaceGr),
-            System::Cached(PolicyKind::Face),
-            System::WriteThrough(PolicyKind::FaceGsc),
+            Subject::Cached(PolicyKind::FaceGsc),
+            Subject::Cached(PolicyKind::FaceGr),
+            Subject::Cached(PolicyKind::Face),
+            Subject::WriteThrough(PolicyKind::FaceGsc),
         ];
         let tally = DamagedFlash::each_seed(&systems, SEEDS, MIN_FRAMES, |damaged, tally| damaged.run(tally));
         assert!(tally.faults_detected > 0 && tally.states() > 20 * SEEDS, "{tally:?}");

@@ -12,7 +12,7 @@ use crate::torture::fault::FaultKind;
 use crate::torture::report::Tally;
 use crate::torture::run::Found;
 use crate::workload::Workload;
-use crate::{Bank, System};
+use crate::{Bank, Subject};
 use entresol_device::FaultPlan;
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
@@ -119,7 +119,7 @@ impl Detached {
         let machine = Machine::new(machine.after_crash(rng.next_u64()), FaultPlan::none(), groups);
         let bank = Bank { full_page_writes: true, ..bank };
         let life = Life { seed: rng.next_u64(), verify: true, transactions: 2 };
-        match life.live(&bank, System::DiskOnly, &machine, &Arc::new(Mutex::new(oracle.clone()))) {
+        match life.live(&bank, Subject::DiskOnly, &machine, &Arc::new(Mutex::new(oracle.clone()))) {
             Ok(Some(_)) => Ok(false),
             Ok(None) => Err("power failed though no crash was planned".to_owned()),
             Err(why) if may_refuse && refused.is_some() && is_reported(&why) => Ok(true),
@@ -148,11 +148,11 @@ mod tests {
     #[test]
     fn a_detached_cache_costs_no_committed_row() {
         let systems = [
-            System::Cached(PolicyKind::FaceGsc),
-            System::Cached(PolicyKind::FaceGr),
-            System::Cached(PolicyKind::Face),
-            System::Cached(PolicyKind::Lc),
-            System::WriteThrough(PolicyKind::FaceGsc),
+            Subject::Cached(PolicyKind::FaceGsc),
+            Subject::Cached(PolicyKind::FaceGr),
+            Subject::Cached(PolicyKind::Face),
+            Subject::Cached(PolicyKind::Lc),
+            Subject::WriteThrough(PolicyKind::FaceGsc),
         ];
         let tally = DamagedFlash::each_seed(&systems, SEEDS, Bank::default().frames, |damaged, tally| {
             Detached { damaged }.run(tally)

@@ -10,7 +10,7 @@ use crate::torture::fault::FaultKind;
 use crate::torture::report::{DEVICES, Tally};
 use crate::torture::run::Found;
 use crate::workload::Workload;
-use crate::{Bank, System};
+use crate::{Bank, Subject};
 use entresol_device::{Device, FaultPlan, MemoryDevice};
 use entresol_format::{BLOCK_BYTES, label, superblock};
 use entresol_runtime::rng::Rng;
@@ -65,7 +65,7 @@ impl State {
 /// Stores whose devices are exchanged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchanged {
-    pub system: System,
+    pub system: Subject,
     pub bank: Bank,
     pub seed: u64,
     /// Of each client in a session, at most.
@@ -257,10 +257,10 @@ mod tests {
     #[test]
     fn each_combination_opens_rightly_or_is_refused() {
         let systems = [
-            System::DiskOnly,
-            System::Cached(PolicyKind::FaceGsc),
-            System::WriteThrough(PolicyKind::FaceGsc),
-            System::Cached(PolicyKind::Lc),
+            Subject::DiskOnly,
+            Subject::Cached(PolicyKind::FaceGsc),
+            Subject::WriteThrough(PolicyKind::FaceGsc),
+            Subject::Cached(PolicyKind::Lc),
         ];
         let mut wrong = Vec::new();
         for (seed, system) in systems.into_iter().enumerate() {
@@ -270,7 +270,7 @@ mod tests {
             for disk in State::ALL {
                 for log in State::ALL {
                     let flashes =
-                        if system == System::DiskOnly { &[State::Current][..] } else { &State::ALL };
+                        if system == Subject::DiskOnly { &[State::Current][..] } else { &State::ALL };
                     for flash in flashes {
                         let states = [disk, log, *flash];
                         match shelf.open(states, seed as u64) {

@@ -7,7 +7,7 @@ use crate::torture::fault::FaultKind;
 use crate::torture::report::Tally;
 use crate::torture::run::Found;
 use crate::workload::Workload;
-use crate::{Bank, System};
+use crate::{Bank, Subject};
 use entresol_device::{Fault, FaultPlan, Injection};
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ const KILLS_MAX: u64 = 3;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Killed {
     /// On what.
-    pub system: System,
+    pub system: Subject,
     /// What they hold and do.
     pub bank: Bank,
     /// Of everything that happens by chance.
@@ -88,7 +88,9 @@ mod tests {
 
     #[test]
     fn what_was_shown_after_a_kill_stays() {
-        for (seed, system) in (0..4).flat_map(|seed| System::ALL.map(|system| (seed, system))) {
+        for (seed, system) in
+            (0..4).flat_map(|seed| Subject::all().into_iter().map(move |system| (seed, system)))
+        {
             let bank = Bank { clients: 1 + seed as u32, ..Bank::default() };
             let killed = Killed { system, bank, seed, transactions: 8 };
             let mut tally = Tally::default();

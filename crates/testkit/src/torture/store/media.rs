@@ -17,7 +17,7 @@ use crate::torture::judge::Opening;
 use crate::torture::report::Tally;
 use crate::torture::run::Found;
 use crate::workload::Workload;
-use crate::{Bank, System};
+use crate::{Bank, Subject};
 use entresol_core::PageId;
 use entresol_device::{Device, FaultPlan, MemoryDevice};
 use entresol_engine::disk_offset;
@@ -38,7 +38,7 @@ const LOG_START: u64 = 8192;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SickMedia {
     /// On what.
-    pub system: System,
+    pub system: Subject,
     /// What they hold and do.
     pub bank: Bank,
     /// Of everything that happens by chance.
@@ -115,7 +115,7 @@ impl SickMedia {
 
 /// A page or a label of the disk.
 fn harm_disk(rng: &mut Rng, disk: &MemoryDevice) -> Option<Harm> {
-    let page_bytes = crate::system::PAGE_BYTES;
+    let page_bytes = crate::subject::PAGE_BYTES;
     let offset = |page| disk_offset(PageId(page), page_bytes);
     let pages = (disk.geometry().capacity_bytes - offset(0)) / u64::from(page_bytes);
     let used: Vec<u64> =
@@ -263,7 +263,9 @@ mod tests {
     #[test]
     fn sick_media_cost_nothing_that_is_not_named() {
         let mut tally = Tally::default();
-        for (seed, system) in (0..3).flat_map(|seed| System::ALL.map(|system| (seed, system))) {
+        for (seed, system) in
+            (0..3).flat_map(|seed| Subject::all().into_iter().map(move |system| (seed, system)))
+        {
             let sectors = [(512, 512), (4096, 4096), (512, 4096)][seed as usize];
             let bank = Bank { clients: 1 + seed as u32, sectors, ..Bank::default() };
             let media = SickMedia { system, bank, seed, transactions: 24 };

@@ -26,7 +26,7 @@ use super::report::Tally;
 use super::run::Found;
 use super::target::Target;
 use crate::leftovers::Leftovers;
-use crate::{Bank, Campaign, System};
+use crate::{Bank, Campaign, Subject};
 use entresol_core::PolicyKind;
 use entresol_engine::Mode;
 use entresol_runtime::rng::Rng;
@@ -98,9 +98,9 @@ impl Chapter {
 /// A run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoreRun {
-    system: System,
+    system: Subject,
     /// A system whose log needs no images, if one is to be had: they leave few places at which a record could begin.
-    without_images: Option<System>,
+    without_images: Option<Subject>,
     bank: Bank,
     seed: u64,
     transactions: u64,
@@ -109,19 +109,19 @@ pub(super) struct StoreRun {
 }
 
 /// The systems that the targets stand for; the disk alone only where everything is tortured.
-fn systems(targets: &[Target]) -> Vec<System> {
-    let wanted = |system: &System| match *system {
-        System::DiskOnly => targets == Target::all(),
-        System::Cached(policy) => targets.contains(&Target::new(policy, Mode::WriteBack)),
-        System::WriteThrough(policy) => targets.contains(&Target::new(policy, Mode::WriteThrough)),
-        System::Fragments => targets.contains(&Target::FRAGMENTS),
+fn systems(targets: &[Target]) -> Vec<Subject> {
+    let wanted = |system: &Subject| match *system {
+        Subject::DiskOnly => targets == Target::all(),
+        Subject::Cached(policy) => targets.contains(&Target::new(policy, Mode::WriteBack)),
+        Subject::WriteThrough(policy) => targets.contains(&Target::new(policy, Mode::WriteThrough)),
+        Subject::Fragments => targets.contains(&Target::FRAGMENTS),
     };
-    System::ALL.into_iter().filter(wanted).collect()
+    Subject::DRAWN.into_iter().filter(wanted).collect()
 }
 
 /// Only what destages through a log of its own on flash can do without images.
-fn does_without_images(system: System) -> bool {
-    matches!(system, System::Cached(PolicyKind::Face | PolicyKind::FaceGr | PolicyKind::FaceGsc))
+fn does_without_images(system: Subject) -> bool {
+    matches!(system, Subject::Cached(PolicyKind::Face | PolicyKind::FaceGr | PolicyKind::FaceGsc))
 }
 
 impl StoreRun {
@@ -131,7 +131,7 @@ impl StoreRun {
         let mut rng = Rng::new(seed);
         let system = *systems.get(rng.below(systems.len().max(1) as u64) as usize)?;
         let needs_images = !does_without_images(system);
-        let without_images: Vec<System> =
+        let without_images: Vec<Subject> =
             systems.iter().copied().filter(|system| does_without_images(*system)).collect();
         let without_images = match needs_images {
             true => without_images.get(rng.below(without_images.len().max(1) as u64) as usize).copied(),

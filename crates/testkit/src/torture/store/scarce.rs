@@ -9,7 +9,7 @@ use crate::torture::fault::FaultKind;
 use crate::torture::report::Tally;
 use crate::torture::run::Found;
 use crate::workload::Workload;
-use crate::{Bank, System};
+use crate::{Bank, Subject};
 use entresol_device::FaultPlan;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::spawn;
@@ -38,7 +38,7 @@ const TABLES_DISK_BYTES: u64 = 16 << 20;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scarce {
     /// On what.
-    pub system: System,
+    pub system: Subject,
     /// What it holds and does.
     pub bank: Bank,
     /// Of everything that happens by chance.
@@ -71,7 +71,7 @@ impl Scarce {
             |message| Found { kind: FaultKind::DiskFull, message: format!("{:?}: {message}", self.bank) };
         let mut pages = PAGES_STEP;
         let bank = loop {
-            let disk_bytes = LABEL_BYTES + pages * u64::from(crate::system::PAGE_BYTES);
+            let disk_bytes = LABEL_BYTES + pages * u64::from(crate::subject::PAGE_BYTES);
             let bank = Bank { disk_bytes, ..self.bank };
             match prepare(&bank, self.system, self.seed) {
                 Ok(_) => break bank,
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn scarce_room_costs_nothing_that_was_acknowledged() {
-        let systems = [System::DiskOnly, System::Cached(PolicyKind::FaceGsc)];
+        let systems = [Subject::DiskOnly, Subject::Cached(PolicyKind::FaceGsc)];
         for (seed, system) in systems.into_iter().enumerate() {
             let scarce = Scarce { system, bank: Bank::default(), seed: seed as u64, transactions: 8 };
             let tally = &mut Tally::default();

@@ -3,7 +3,7 @@
 //! Invariant: all are as small as they may be, so that a short run fills and wraps everything there is.
 
 use crate::machine::Machine;
-use entresol_core::PolicyKind;
+use entresol_core::{PolicyKind, System};
 use entresol_engine::{
     DiskLayer, FlashTier, FragmentOptions, FragmentTier, Layer, Mode, TierError, TierOptions, flash_bytes,
 };
@@ -13,9 +13,9 @@ use std::sync::Arc;
 /// Bytes of a page, in all systems.
 pub const PAGE_BYTES: u32 = 4096;
 
-/// What stands below the buffer pool.
+/// What stands below the buffer pool: a [`System`] in a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum System {
+pub enum Subject {
     /// The two-layer baseline.
     DiskOnly,
     /// A flash cache under this policy, in its usual mode.
@@ -26,46 +26,60 @@ pub enum System {
     Fragments,
 }
 
-impl System {
-    /// All systems.
-    pub const ALL: [System; 12] = [
-        System::DiskOnly,
-        System::Cached(PolicyKind::Lc),
-        System::Cached(PolicyKind::Face),
-        System::Cached(PolicyKind::FaceGr),
-        System::Cached(PolicyKind::FaceGsc),
-        System::WriteThrough(PolicyKind::FaceGsc),
-        System::Cached(PolicyKind::Tac),
-        System::Cached(PolicyKind::Exadata),
-        System::Cached(PolicyKind::Loc),
-        System::Cached(PolicyKind::Glb),
-        System::Cached(PolicyKind::Flashcache),
-        System::Fragments,
+impl Subject {
+    /// Those that a seed draws from. A seed has its meaning from this list, so it stays as it is.
+    pub const DRAWN: [Subject; 12] = [
+        Subject::DiskOnly,
+        Subject::Cached(PolicyKind::Lc),
+        Subject::Cached(PolicyKind::Face),
+        Subject::Cached(PolicyKind::FaceGr),
+        Subject::Cached(PolicyKind::FaceGsc),
+        Subject::WriteThrough(PolicyKind::FaceGsc),
+        Subject::Cached(PolicyKind::Tac),
+        Subject::Cached(PolicyKind::Exadata),
+        Subject::Cached(PolicyKind::Loc),
+        Subject::Cached(PolicyKind::Glb),
+        Subject::Cached(PolicyKind::Flashcache),
+        Subject::Fragments,
     ];
+
+    /// All: those that are drawn, then every other policy.
+    pub fn all() -> Vec<Subject> {
+        let policies = PolicyKind::ALL.into_iter().map(Subject::Cached);
+        let others = policies.filter(|subject| !Self::DRAWN.contains(subject));
+        Self::DRAWN.into_iter().chain(others).collect()
+    }
+
+    /// The system; its mode is the usual one but for [`Subject::WriteThrough`].
+    pub const fn system(self) -> System {
+        match self {
+            Subject::DiskOnly => System::DiskOnly,
+            Subject::Cached(policy) | Subject::WriteThrough(policy) => System::Cached(policy),
+            Subject::Fragments => System::Fragments,
+        }
+    }
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
-            System::DiskOnly => "disk-only",
-            System::Cached(policy) => policy.name(),
             // One is enough: how a page goes to disk does not depend on the policy.
-            System::WriteThrough(_) => "write-through",
-            System::Fragments => "sce",
+            Subject::WriteThrough(_) => "write-through",
+            Subject::DiskOnly | Subject::Cached(_) | Subject::Fragments => self.system().name(),
         }
     }
 
-    /// The system of that name.
+    /// The subject of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|system| system.name() == name)
+        Self::all().into_iter().find(|system| system.name() == name)
     }
 
     /// A flash cache of `groups` groups of 4 pages (as few as the core allows, if fewer are asked for); `None` without a
     /// flash tier.
     pub fn tier_options(self, groups: u32) -> Option<TierOptions> {
         let (policy, mode) = match self {
-            System::DiskOnly | System::Fragments => return None,
-            System::Cached(policy) => (policy, policy.usual_mode()),
-            System::WriteThrough(policy) => (policy, Mode::WriteThrough),
+            Subject::DiskOnly | Subject::Fragments => return None,
+            Subject::Cached(policy) => (policy, policy.usual_mode()),
+            Subject::WriteThrough(policy) => (policy, Mode::WriteThrough),
         };
         let of_groups = |groups: u32| {
             let group_pages = 4;
@@ -96,14 +110,14 @@ impl System {
     /// Bytes of flash that such a cache takes; 0 without flash.
     pub fn flash_bytes(self, groups: u32) -> u64 {
         match self {
-            System::Fragments => Self::fragments(groups).flash_bytes(),
+            Subject::Fragments => Self::fragments(groups).flash_bytes(),
             _ => self.tier_options(groups).as_ref().map_or(0, flash_bytes),
         }
     }
 
     /// A new layer on blank devices.
     pub fn create(self, machine: &Machine) -> Result<Arc<dyn Layer>, TierError> {
-        if self == System::Fragments {
+        if self == Subject::Fragments {
             DiskLayer::create(machine.disk(), PAGE_BYTES)?.close()?;
             return self.open(machine);
         }
@@ -115,7 +129,7 @@ impl System {
 
     /// The layer that lies on the devices, after a shutdown or a crash.
     pub fn open(self, machine: &Machine) -> Result<Arc<dyn Layer>, TierError> {
-        if self == System::Fragments {
+        if self == Subject::Fragments {
             let options = Self::fragments(machine.flash_groups);
             return Ok(FragmentTier::open(machine.flash(), machine.disk(), options)?);
         }
@@ -131,7 +145,7 @@ const FRAGMENTS_MIN: u32 = 16;
 /// More groups than a small cache has.
 const GROUPS_MAX: u32 = 1 << 16;
 
-impl fmt::Display for System {
+impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -143,8 +157,8 @@ mod tests {
 
     #[test]
     fn the_smallest_caches_are_possible_and_none_is_smaller() {
-        for system in System::ALL {
-            assert_eq!(System::from_name(system.name()), Some(system));
+        for system in Subject::all() {
+            assert_eq!(Subject::from_name(system.name()), Some(system));
             let Some(options) = system.tier_options(0) else { continue };
             options.validate().expect("the smallest cache is possible");
             let smaller = TierOptions { slots: options.slots - options.group_pages, ..options };
