@@ -1,49 +1,11 @@
 //! Groups are dequeued at the front of the ring, and their slots released.
 
-use super::{DEQUEUES, GROUPS_AHEAD_MIN, Ring};
+use super::{DEQUEUES, Dequeue, DequeueState, GROUPS_AHEAD_MIN, Ring};
 use crate::contents::Contents;
 use crate::job::{Admission, Chore, DequeuePage, DequeuePages, Fate, Generation, Ticket};
 use crate::policy::{Policy, ask};
 use crate::slot::{DIRTY, VALID};
 use crate::{Lsn, PageId, Position, SlotId};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
-
-/// What is happening to a dequeue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes, Immutable, KnownLayout)]
-#[repr(u32)]
-pub(crate) enum DequeueState {
-    /// There is none.
-    Free,
-    /// Being decided and destaged.
-    Open,
-    /// Its destages are durable.
-    Done,
-}
-
-/// A dequeue under way.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub(crate) struct Dequeue {
-    /// First position of the group.
-    pub first: u64,
-    /// Newer copies of its pages that are not durable yet, or something before them is not: until then the slots are not
-    /// released.
-    pub pending: u32,
-    /// A [`DequeueState`], as a word: all other bits of the region are a value, and what is none is [`Ring`]'s check's to
-    /// say, not the attachment's.
-    state: u32,
-}
-
-impl Dequeue {
-    /// Its state. `None`: the word is none.
-    pub(crate) fn state(&self) -> Option<DequeueState> {
-        DequeueState::try_read_from_bytes(self.state.as_bytes()).ok()
-    }
-
-    fn set(&mut self, state: DequeueState) {
-        self.state = state as u32;
-    }
-}
 
 /// Groups kept free or becoming free, so that dequeues run ahead of evictions: a sixteenth of the ring, within bounds. A
 /// dequeue takes as long as the slowest of its destages, so a few must be under way at once to keep a disk array busy.

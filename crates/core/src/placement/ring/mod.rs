@@ -37,15 +37,63 @@ use crate::sizes::Sizes;
 use crate::slot::{HELD, REFERENCED, VALID};
 use crate::staging::Staging;
 use crate::{PageId, Position};
-pub(crate) use dequeue::{Dequeue, DequeueState};
-pub(crate) use write::Group;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
 
 /// Dequeues that may be under way at once.
 pub(crate) const DEQUEUES: usize = 8;
 
 /// Fewest groups kept free or becoming free.
 pub(crate) const GROUPS_AHEAD_MIN: u64 = 4;
+
+/// What is happening to a dequeue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes, Immutable, KnownLayout)]
+#[repr(u32)]
+pub(crate) enum DequeueState {
+    /// There is none.
+    Free,
+    /// Being decided and destaged.
+    Open,
+    /// Its destages are durable.
+    Done,
+}
+
+/// A dequeue under way.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Dequeue {
+    /// First position of the group.
+    pub first: u64,
+    /// Newer copies of its pages that are not durable yet, or something before them is not: until then the slots are not
+    /// released.
+    pub pending: u32,
+    /// A [`DequeueState`], kept as a word as in [`crate::staging::Frame`]: what is none is for the check to say.
+    state: u32,
+}
+
+impl Dequeue {
+    /// Its state. `None`: the word is none.
+    pub(crate) fn state(&self) -> Option<DequeueState> {
+        DequeueState::try_read_from_bytes(self.state.as_bytes()).ok()
+    }
+
+    fn set(&mut self, state: DequeueState) {
+        self.state = state as u32;
+    }
+}
+
+/// A staging group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct Group {
+    /// Frames whose copy is complete.
+    pub ready: u32,
+    /// Frames handed to a write job.
+    pub issued: u32,
+    /// Frames written and published.
+    pub written: u32,
+    /// 1 while a write job of the group is under way.
+    pub writing: u32,
+}
 
 /// Scalars of a ring.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

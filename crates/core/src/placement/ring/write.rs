@@ -1,27 +1,12 @@
 //! Staged groups go to flash, and their pages become the valid versions.
 
-use super::Ring;
+use super::{Group, Ring};
 use crate::contents::Contents;
 use crate::job::{FrameId, Ticket, Write, WritePage, WritePages};
 use crate::slot::{DIRTY, HELD, REFERENCED};
 use crate::staging::FrameState;
 use crate::{Position, SlotId};
 use std::ops::Range;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
-/// A staging group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub(crate) struct Group {
-    /// Frames whose copy is complete.
-    pub ready: u32,
-    /// Frames handed to a write job.
-    pub issued: u32,
-    /// Frames written and published.
-    pub written: u32,
-    /// 1 while a write job of the group is under way.
-    pub writing: u32,
-}
 
 impl Ring<'_> {
     /// Whether the group of `frame` is full, or may be written page by page.
