@@ -1,4 +1,5 @@
-//! What both placements work on: staging, the pages, the policy that decides, and the record of its decisions.
+//! What both placements work on: staging, the pages, the policy that decides, and the record of its
+//! decisions.
 
 use crate::job::Admission;
 use crate::pages::Pages;

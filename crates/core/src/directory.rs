@@ -1,11 +1,12 @@
-//! The directory: an entry for each slot and each staging frame, and a chained hash table from page ids to entries whose
-//! links lie in the entries.
+//! The directory: an entry for each slot and each staging frame, and a chained hash table from page ids to
+//! entries whose links lie in the entries.
 //!
 //! Invariants:
-//! - The valid slots and the staging frames that hold a page are in the index, each in the chain of its page's bucket; no
-//!   other entry is.
-//! - The entries of one page stand in their chain newest first. So the first match is the version to serve. All but one
-//!   are in staging; the one on flash is the last of them, unless groups were written out of order.
+//! - The valid slots and the staging frames that hold a page are in the index, each in the chain of its
+//!   page's bucket; no other entry is.
+//! - The entries of one page stand in their chain newest first. So the first match is the version to serve.
+//!   All but one are in staging; the one on flash is the last of them, unless groups were written out of
+//!   order.
 //! - `valid` and `dirty` count the slots with these flags.
 
 use crate::PageId;
@@ -174,7 +175,8 @@ impl<'r> PageDirectory<'r> {
         self.entry_mut(at).clear();
     }
 
-    /// The staged version of entry `at` becomes the valid one of its page, in `slot`, with `flags` besides [`VALID`].
+    /// The staged version of entry `at` becomes the valid one of its page, in `slot`, with `flags` besides
+    /// [`VALID`].
     pub(crate) fn settle(&mut self, at: u32, slot: u32, flags: u32) {
         let page = self.entry(at).page();
         self.entry_mut(slot).set(page, VALID | flags);
@@ -183,7 +185,8 @@ impl<'r> PageDirectory<'r> {
         self.count_valid(flags);
     }
 
-    /// A newer version was written over the one in `slot`, which is valid and nothing is being done with any more.
+    /// A newer version was written over the one in `slot`, which is valid and nothing is being done with any
+    /// more.
     pub(crate) fn overwrite(&mut self, slot: u32, dirty: bool) {
         let was_dirty = self.entry(slot).has(DIRTY);
         self.entry_mut(slot).lower(BUSY | DIRTY);

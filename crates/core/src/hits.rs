@@ -1,9 +1,9 @@
-//! Fetches noted for later, so that a hit does not change lists: these are changed for a whole batch before anything is
-//! decided by them (Ding et al.: BP-Wrapper, ICDE 2009). A hit touches fewer cache lines of the lists' nodes, and the nodes
-//! of a batch are fetched from memory at once. No decision changes.
+//! Fetches noted for later, so that a hit does not change lists: these are changed for a whole batch before
+//! anything is decided by them (Ding et al.: BP-Wrapper, ICDE 2009). A hit touches fewer cache lines of the
+//! lists' nodes, and the nodes of a batch are fetched from memory at once. No decision changes.
 //!
-//! Invariant: a slot in the batch holds the page that was fetched; the policy empties the batch before a slot changes hands
-//! and before it decides anything by its lists.
+//! Invariant: a slot in the batch holds the page that was fetched; the policy empties the batch before a slot
+//! changes hands and before it decides anything by its lists.
 
 use crate::violation::{Violation, same};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

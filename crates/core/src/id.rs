@@ -80,8 +80,9 @@ pub struct Lsn(pub u64);
 #[repr(transparent)]
 pub struct SlotId(pub u32);
 
-/// The number of pages that entered the flash before this one: with log placement, slot = position mod slots. It is the
-/// cache's own version number (*generation*) and orders versions of a page, which an LSN need not do (hint bits).
+/// The number of pages that entered the flash before this one: with log placement, slot = position mod slots.
+/// It is the cache's own version number (*generation*) and orders versions of a page, which an LSN need not
+/// do (hint bits).
 #[derive(
     Clone,
     Copy,

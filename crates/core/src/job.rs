@@ -1,5 +1,5 @@
-//! What the machine asks its driver to do. A job is plain data: whoever took it does the I/O without holding the
-//! partition and reports back with the job's ticket.
+//! What the machine asks its driver to do. A job is plain data: whoever took it does the I/O without holding
+//! the partition and reports back with the job's ticket.
 
 use crate::sizes::GROUP_PAGES_MAX;
 use crate::{Lsn, PageId, Position, SlotId};
@@ -12,8 +12,8 @@ pub struct FrameId(pub u32);
 /// Where a fetched page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// In staging. Its copy may not be complete yet, and by the time it is read the frame may hold another page: the
-    /// stamp tells; if it is not as here, look again.
+    /// In staging. Its copy may not be complete yet, and by the time it is read the frame may hold another
+    /// page: the stamp tells; if it is not as here, look again.
     Staged {
         /// Where in staging memory.
         frame: FrameId,
@@ -40,8 +40,8 @@ pub enum Lookup {
 pub enum Generation {
     /// Log placement: the exact position.
     Exact(Position),
-    /// Slot placement: the counter of the writes to the slot, which stands in place of the position's lowest eight bits. So
-    /// what a write has left in a slot differs from what the 255 writes before it have.
+    /// Slot placement: the counter of the writes to the slot, which stands in place of the position's lowest
+    /// eight bits. So what a write has left in a slot differs from what the 255 writes before it have.
     LowByte(u8),
 }
 
@@ -79,8 +79,8 @@ pub enum Admission {
     Full,
     /// It does not enter: write it to disk yourself, if it is dirty.
     Bypass {
-        /// There was an older copy, which is forgotten. A driver that keeps the directory on flash must invalidate it there
-        /// before the page goes to disk, or the copy might come back after a crash.
+        /// There was an older copy, which is forgotten. A driver that keeps the directory on flash must
+        /// invalidate it there before the page goes to disk, or the copy might come back after a crash.
         stale: bool,
     },
 }
@@ -167,7 +167,8 @@ pub struct CleanPage {
 pub struct Ticket(pub(crate) u32);
 
 impl Ticket {
-    /// The ticket as a number, to be kept in shared memory: so that a process can finish the job of one that died.
+    /// The ticket as a number, to be kept in shared memory: so that a process can finish the job of one that
+    /// died.
     pub const fn number(self) -> u32 {
         self.0
     }
@@ -229,9 +230,9 @@ impl Chore {
 )]
 #[derive(Clone, Debug)]
 pub enum Job {
-    /// Write these staged pages to their slots, then call [`crate::Partition::written`]. With log placement a write that
-    /// completes a group is reported only when all of the group is durable; its pages are served from flash from then
-    /// on. With `one_io`, slots and frames are adjacent: one sequential write.
+    /// Write these staged pages to their slots, then call [`crate::Partition::written`]. With log placement a
+    /// write that completes a group is reported only when all of the group is durable; its pages are served
+    /// from flash from then on. With `one_io`, slots and frames are adjacent: one sequential write.
     Write {
         /// For the report.
         ticket: Ticket,
@@ -242,8 +243,8 @@ pub enum Job {
         /// The group is complete with this write: write its summary too.
         completes_group: bool,
     },
-    /// Read those pages of these slots that have a fate other than `Drop`; destage and restage them as their fates
-    /// say; when the destages are durable on disk call [`crate::Partition::dequeued`].
+    /// Read those pages of these slots that have a fate other than `Drop`; destage and restage them as their
+    /// fates say; when the destages are durable on disk call [`crate::Partition::dequeued`].
     Dequeue {
         /// For the report.
         ticket: Ticket,

@@ -1,9 +1,9 @@
-//! Doubly linked lists of slots, by index: the one mechanism of all policies that order slots. Lists are circles through
-//! their heads, which are nodes behind the slots'. A node is [`node_words`] words: two 28-bit links with half of the low
-//! byte of the generation in the upper bits of each, and the policy's note.
+//! Doubly linked lists of slots, by index: the one mechanism of all policies that order slots. Lists are
+//! circles through their heads, which are nodes behind the slots'. A node is [`node_words`] words: two 28-bit
+//! links with half of the low byte of the generation in the upper bits of each, and the policy's note.
 //!
-//! Invariants: a node is in at most one list; the links of a list's neighbours agree; the cursor stands at a slot that is in
-//! a list, or nowhere.
+//! Invariants: a node is in at most one list; the links of a list's neighbours agree; the cursor stands at a
+//! slot that is in a list, or nowhere.
 
 use crate::sections::{Carver, Plain, SectionPlan};
 use crate::slot::NIL;
@@ -125,9 +125,9 @@ impl<'r> SlotLists<'r> {
         self.push_back(list, slot);
     }
 
-    /// Brings the nodes that moving `slots` will change into the processor's cache: the nodes and their neighbours, and the
-    /// ends of the lists that `list_of` expects them to go to. They lie anywhere in memory; read one after the other while
-    /// the lists are changed, each would be waited for.
+    /// Brings the nodes that moving `slots` will change into the processor's cache: the nodes and their
+    /// neighbours, and the ends of the lists that `list_of` expects them to go to. They lie anywhere in
+    /// memory; read one after the other while the lists are changed, each would be waited for.
     pub(crate) fn touch(&self, slots: &[u32], list_of: impl Fn(u32) -> u32) {
         let own = slots.iter().fold(0, |sum, slot| sum ^ self.word(*slot, 0));
         let others = slots.iter().fold(0, |sum, slot| {

@@ -1,5 +1,5 @@
-//! What the driver does with the write of a dirty page. Which modes a policy cannot run in is one of its facts
-//! ([`crate::Facts::refuses`]).
+//! What the driver does with the write of a dirty page. Which modes a policy cannot run in is one of its
+//! facts ([`crate::Facts::refuses`]).
 
 /// What a write of a dirty page does (DESIGN §4). The numbers are those in a superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! All that a policy sees besides its own memory: the directory, the order that it keeps the slots in, and the fetches that
-//! it has noted for later.
+//! All that a policy sees besides its own memory: the directory, the order that it keeps the slots in, and
+//! the fetches that it has noted for later.
 
 use crate::directory::{Counts, PageDirectory};
 use crate::hits::Hits;

@@ -1,7 +1,9 @@
-//! The events of a partition. Each is one short step under the partition's latch: no I/O, no allocation, no waiting.
+//! The events of a partition. Each is one short step under the partition's latch: no I/O, no allocation, no
+//! waiting.
 //!
-//! A driver (the engine, the lab, PostgreSQL) calls [`Partition::fetch`] and [`Partition::evict`] for the buffer pool,
-//! and in the background takes jobs with [`Partition::next_job`], does their I/O without the latch, and reports back.
+//! A driver (the engine, the lab, PostgreSQL) calls [`Partition::fetch`] and [`Partition::evict`] for the
+//! buffer pool, and in the background takes jobs with [`Partition::next_job`], does their I/O without the
+//! latch, and reports back.
 
 use crate::config::{Config, StoredConfig};
 use crate::contents::Contents;
@@ -47,8 +49,8 @@ pub struct Partition<'r> {
 }
 
 impl Partition<'_> {
-    /// Hash of every decision taken since the partition was formatted: equal traces give equal hashes, whichever door
-    /// they come through.
+    /// Hash of every decision taken since the partition was formatted: equal traces give equal hashes,
+    /// whichever door they come through.
     pub fn decision_hash(&self) -> u64 {
         self.contents.decisions.0
     }
@@ -88,7 +90,8 @@ impl Partition<'_> {
         Lookup::Flash { slot: SlotId(entry), generation, dirty }
     }
 
-    /// DRAM hands `page` down: `dirty` if newer than disk, `fdirty` if newer than the flash copy (FaCE algorithm 1).
+    /// DRAM hands `page` down: `dirty` if newer than disk, `fdirty` if newer than the flash copy (FaCE
+    /// algorithm 1).
     ///
     /// Written to disk first by the driver (write-through), it is handed down with `dirty` false.
     #[inline]
@@ -120,10 +123,11 @@ impl Partition<'_> {
         contents.enter(page, lsn, dirty)
     }
 
-    /// `page`, which [`Partition::fetch`] did not find, has come from disk and goes up to DRAM: may the policy have a copy?
+    /// `page`, which [`Partition::fetch`] did not find, has come from disk and goes up to DRAM: may the
+    /// policy have a copy?
     ///
-    /// The answer is as for [`Partition::evict`]. The page is clean, so the driver need not wait when staging is full
-    /// ([`Admission::Full`]), and [`Admission::Bypass`] asks nothing of it. Only policies that
+    /// The answer is as for [`Partition::evict`]. The page is clean, so the driver need not wait when staging
+    /// is full ([`Admission::Full`]), and [`Admission::Bypass`] asks nothing of it. Only policies that
     /// [populate](crate::PolicyKind::populates) ever take it.
     pub fn arrived(&mut self, page: PageId) -> Admission {
         let room = match &self.place {
@@ -141,9 +145,9 @@ impl Partition<'_> {
         self.enter(page, Lsn(0), false, !(page.0 << 1 | 1))
     }
 
-    /// The driver keeps a changed `page` out, as its mode (write-around, read-only) will have it: every copy of it here is
-    /// stale, and is forgotten. Gives [`Admission::Bypass`], or [`Admission::Full`] while a copy is being written, copied in
-    /// or destaged: ask again when that is over.
+    /// The driver keeps a changed `page` out, as its mode (write-around, read-only) will have it: every copy
+    /// of it here is stale, and is forgotten. Gives [`Admission::Bypass`], or [`Admission::Full`] while a
+    /// copy is being written, copied in or destaged: ask again when that is over.
     ///
     /// Only slot placement can take a copy back; in a log it stays until its turn comes.
     ///
@@ -160,11 +164,12 @@ impl Partition<'_> {
         }
     }
 
-    /// `page` was read where [`Partition::fetch`] found it, proved to be the version meant, and is in DRAM now: an exclusive
-    /// policy gives up its copy. The page keeps it while that is being written or destaged; then, or with other policies,
-    /// nothing changes and [`Taken::Copied`] says so.
+    /// `page` was read where [`Partition::fetch`] found it, proved to be the version meant, and is in DRAM
+    /// now: an exclusive policy gives up its copy. The page keeps it while that is being written or destaged;
+    /// then, or with other policies, nothing changes and [`Taken::Copied`] says so.
     ///
-    /// A dirty page that has [moved](Taken::Moved) is in DRAM alone: to DRAM it is newer than disk and newer than flash.
+    /// A dirty page that has [moved](Taken::Moved) is in DRAM alone: to DRAM it is newer than disk and newer
+    /// than flash.
     pub fn taken(&mut self, page: PageId) -> Taken {
         let Place::Slots(slots) = &mut self.place else { return Taken::Copied };
         if !self.contents.policy.kind().exclusive() {
@@ -201,8 +206,8 @@ impl Partition<'_> {
         }
     }
 
-    /// As [`Partition::next_job`], but write jobs only: for a worker that must stay free for them while others wait for
-    /// room in staging.
+    /// As [`Partition::next_job`], but write jobs only: for a worker that must stay free for them while
+    /// others wait for room in staging.
     pub fn next_write(&mut self) -> Option<Job> {
         let mut pages = WritePages::new();
         self.start_write(&mut pages).map(|write| write.of(pages))
@@ -216,8 +221,8 @@ impl Partition<'_> {
         }
     }
 
-    /// To be asked when [`Partition::next_write`] gives nothing: whether a page waits that only a chore makes room for. A
-    /// chore that was looked for while the page was still being copied in has not seen it.
+    /// To be asked when [`Partition::next_write`] gives nothing: whether a page waits that only a chore makes
+    /// room for. A chore that was looked for while the page was still being copied in has not seen it.
     pub fn write_waits_for_chore(&self) -> bool {
         match &self.place {
             Place::Ring(_) => false,
@@ -243,8 +248,8 @@ impl Partition<'_> {
         }
     }
 
-    /// A write job is complete; with log placement, if it completes a group, all of the group is durable. The pages are
-    /// now served from flash (log placement: when their group is complete).
+    /// A write job is complete; with log placement, if it completes a group, all of the group is durable. The
+    /// pages are now served from flash (log placement: when their group is complete).
     pub fn written(&mut self, ticket: Ticket, pages: &[WritePage]) {
         let contents = &mut self.contents;
         match &mut self.place {
@@ -263,7 +268,8 @@ impl Partition<'_> {
         ring.restage(&mut self.contents, ticket, page.slot, lsn)
     }
 
-    /// A dequeue job is complete: destages are durable on disk (slot placement: written), second chances are staged.
+    /// A dequeue job is complete: destages are durable on disk (slot placement: written), second chances are
+    /// staged.
     pub fn dequeued(&mut self, ticket: Ticket) {
         match &mut self.place {
             Place::Ring(ring) => ring.dequeued(&mut self.contents, ticket),
@@ -276,8 +282,8 @@ impl Partition<'_> {
         slots::cleaned(&mut self.contents.pages.directory, page.slot.0);
     }
 
-    /// For a checkpoint: sees to it that everything staged so far can be written, and is (log placement: closes the open
-    /// group; slot placement: also what newer versions overtake from now on).
+    /// For a checkpoint: sees to it that everything staged so far can be written, and is (log placement:
+    /// closes the open group; slot placement: also what newer versions overtake from now on).
     pub fn close_group(&mut self) {
         match &mut self.place {
             Place::Ring(ring) => ring.close_group(&mut self.contents),
@@ -300,9 +306,9 @@ impl Partition<'_> {
         Position(self.contents.staging.window.front)
     }
 
-    /// Slot placement: the next dirty slot at or after `from`, to be cleaned; `Err` names a slot to ask for again
-    /// when the work under way on it is done. `None`: no dirty slot is left. For the checkpoint of a policy whose
-    /// directory does not survive a crash.
+    /// Slot placement: the next dirty slot at or after `from`, to be cleaned; `Err` names a slot to ask for
+    /// again when the work under way on it is done. `None`: no dirty slot is left. For the checkpoint of a
+    /// policy whose directory does not survive a crash.
     pub fn sweep(&mut self, from: SlotId) -> Option<Result<CleanPage, SlotId>> {
         match slots::sweep(&self.contents.pages.directory, from.0)? {
             Ok(slot) => Some(Ok(slots::start_copy(&mut self.contents.pages, slot))),
@@ -310,8 +316,8 @@ impl Partition<'_> {
         }
     }
 
-    /// What would be lost without the flash and the staging memory: versions newer than disk that lie there, and the
-    /// oldest LSN known among them (those in staging; the directory does not keep LSNs).
+    /// What would be lost without the flash and the staging memory: versions newer than disk that lie there,
+    /// and the oldest LSN known among them (those in staging; the directory does not keep LSNs).
     pub fn unsaved(&self) -> Unsaved {
         let mut unsaved = Unsaved { pages: self.contents.pages.directory.counts.dirty, oldest: None };
         for frame in self.contents.staged_dirty() {
@@ -322,7 +328,8 @@ impl Partition<'_> {
         unsaved
     }
 
-    /// Pages in staging that are newer than disk, in the order in which they entered; a page may be there more than once.
+    /// Pages in staging that are newer than disk, in the order in which they entered; a page may be there
+    /// more than once.
     pub fn staged_dirty_pages(&self) -> impl Iterator<Item = PageId> + '_ {
         let directory = &self.contents.pages.directory;
         self.contents.staged_dirty().map(|frame| directory.entry(directory.staged_entry(frame)).page())
@@ -345,8 +352,8 @@ impl Partition<'_> {
         }
     }
 
-    /// Log placement: the positions whose slots are in use or may be: from the oldest not released to the rear. Slot
-    /// placement: all positions.
+    /// Log placement: the positions whose slots are in use or may be: from the oldest not released to the
+    /// rear. Slot placement: all positions.
     pub fn window(&self) -> (Position, Position) {
         let released = match &self.place {
             Place::Ring(ring) => ring.head.released,
@@ -355,8 +362,8 @@ impl Partition<'_> {
         (Position(released), Position(self.contents.staging.window.rear))
     }
 
-    /// What lies in `slot`, for directory segments and inspection: its page, whether it is the newest version, and
-    /// whether it is newer than disk. `None` if the slot is empty.
+    /// What lies in `slot`, for directory segments and inspection: its page, whether it is the newest
+    /// version, and whether it is newer than disk. `None` if the slot is empty.
     pub fn slot(&self, slot: SlotId) -> Option<SlotView> {
         let entry = self.contents.pages.directory.entry(slot.0);
         let held = match &self.place {
@@ -366,8 +373,8 @@ impl Partition<'_> {
         held.then(|| SlotView { page: entry.page(), valid: entry.has(VALID), dirty: entry.has(DIRTY) })
     }
 
-    /// TAC: the temperatures of regions of pages, by their places in the table, to be kept on flash. Empty with other
-    /// policies.
+    /// TAC: the temperatures of regions of pages, by their places in the table, to be kept on flash. Empty
+    /// with other policies.
     pub fn temperatures(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         let memory = if let PolicyState::Tac(memory) = &self.contents.policy { Some(memory) } else { None };
         (0..memory.map_or(0, |memory| memory.places()))

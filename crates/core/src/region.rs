@@ -1,5 +1,5 @@
-//! The flat region a partition lives in, and its attachment. All links are indices, so a region may be mapped at any
-//! address, moved, or shared between processes; whoever drives it holds the partition's latch.
+//! The flat region a partition lives in, and its attachment. All links are indices, so a region may be mapped
+//! at any address, moved, or shared between processes; whoever drives it holds the partition's latch.
 //!
 //! | section | entries | bytes each |
 //! |---|---|---|
@@ -97,7 +97,8 @@ pub fn region_bytes(config: &Config) -> usize {
     sum.next_multiple_of(8)
 }
 
-/// Bytes of DRAM that each further flash slot costs, index included; remembered pages and the heads of lists apart.
+/// Bytes of DRAM that each further flash slot costs, index included; remembered pages and the heads of lists
+/// apart.
 pub fn bytes_per_slot(policy: PolicyKind) -> usize {
     let (fewer, more) = (1 << 20, 1 << 21);
     let bytes =

@@ -1,23 +1,24 @@
-//! Rebuilding a log-placed partition from what was found on flash (FaCE §4.2): entries in ascending position, the
-//! newest version of a page wins.
+//! Rebuilding a log-placed partition from what was found on flash (FaCE §4.2): entries in ascending position,
+//! the newest version of a page wins.
 //!
 //! # Which front
 //!
-//! The ring on flash ends at the rear, after the newest complete group, and holds at most `slots` positions before it.
-//! Which of these were dequeued already need not be known as long as all are intact: a dequeued page that has a newer
-//! version is superseded by it here too, and one that was destaged or dropped clean is the same as on disk.
+//! The ring on flash ends at the rear, after the newest complete group, and holds at most `slots` positions
+//! before it. Which of these were dequeued already need not be known as long as all are intact: a dequeued
+//! page that has a newer version is superseded by it here too, and one that was destaged or dropped clean is
+//! the same as on disk.
 //!
-//! But writes that were under way in the crash may have destroyed slots just behind the rear (in the ring: the oldest
-//! positions), in any order. If such a slot held the newest version on flash of a page, an older one before it would
-//! come back and hide the newer copy on disk. So recovery must begin after the last slot that may have been destroyed.
-//! There are two ways to know it, and either will do:
+//! But writes that were under way in the crash may have destroyed slots just behind the rear (in the ring:
+//! the oldest positions), in any order. If such a slot held the newest version on flash of a page, an older
+//! one before it would come back and hide the newer copy on disk. So recovery must begin after the last slot
+//! that may have been destroyed. There are two ways to know it, and either will do:
 //!
 //! - before a slot is overwritten, a front beyond its old position is recorded durably (the engine does so);
-//! - recovery reads the pages at the oldest `staging_pages` positions (no write reaches farther) and begins after the
-//!   last one that does not hold what the directory says.
+//! - recovery reads the pages at the oldest `staging_pages` positions (no write reaches farther) and begins
+//!   after the last one that does not hold what the directory says.
 //!
-//! Nothing is lost by either: a position is given out only when its slot is released, and slots are released in order,
-//! so everything up to an overwritten slot had been destaged or superseded durably.
+//! Nothing is lost by either: a position is given out only when its slot is released, and slots are released
+//! in order, so everything up to an overwritten slot had been destaged or superseded durably.
 
 use crate::contents::Contents;
 use crate::pages::Pages;
@@ -41,8 +42,8 @@ impl<'r> Partition<'r> {
         (slots, &mut self.contents)
     }
 
-    /// Begins at `front`, the oldest position that may still be on flash: a multiple of the group size, at most
-    /// [`Position::MAX`]. The partition has just been formatted.
+    /// Begins at `front`, the oldest position that may still be on flash: a multiple of the group size, at
+    /// most [`Position::MAX`]. The partition has just been formatted.
     ///
     /// # Panics
     /// If one of these does not hold, or the policy has no log placement.
@@ -85,8 +86,8 @@ impl<'r> Partition<'r> {
         directory.counts.dirty = 0;
     }
 
-    /// Ends at `rear`, the position that the next page gets: a multiple of the group size, above all entries and at most
-    /// `slots` above the front.
+    /// Ends at `rear`, the position that the next page gets: a multiple of the group size, above all entries
+    /// and at most `slots` above the front.
     ///
     /// # Panics
     /// If it is outside the ring or inside a group.
@@ -97,8 +98,9 @@ impl<'r> Partition<'r> {
         contents.staging.begin_at(rear);
     }
 
-    /// Slot placement: begins to fill a partition that has just been formatted with what lies in its slots. `rear` is the
-    /// position that the next page gets: a multiple of the group size, above those of all entries.
+    /// Slot placement: begins to fill a partition that has just been formatted with what lies in its slots.
+    /// `rear` is the position that the next page gets: a multiple of the group size, above those of all
+    /// entries.
     ///
     /// # Panics
     /// If one of these does not hold.
@@ -109,12 +111,14 @@ impl<'r> Partition<'r> {
         let used = (staging.window.rear, pages.directory.counts.valid);
         assert_eq!(used, (0, 0), "the partition that is restored into was used");
         staging.begin_at(rear);
-        // Until it is said what an earlier open has left in a slot, it does not count from where it may have then.
+        // Until it is said what an earlier open has left in a slot, it does not count from where it may have
+        // then.
         let first = (rear.0 >> POSITIONS_OF_AN_OPEN_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
         (0..pages.directory.slots).for_each(|slot| pages.lists.set_generation_byte(slot, first as u8));
     }
 
-    /// The version last written to `slot`, which is empty, was stamped with `position`: its writes are counted from there.
+    /// The version last written to `slot`, which is empty, was stamped with `position`: its writes are
+    /// counted from there.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -123,9 +127,10 @@ impl<'r> Partition<'r> {
         self.contents.pages.lists.set_generation_byte(slot.0, position.0 as u8);
     }
 
-    /// `page`, in the version whose stamp is `position`, lies in `slot`. Entries come in the order in which the policy
-    /// would have them leave. False, and nothing is done, if the slot does not exist or is taken, if the page is there
-    /// already, or if it may not lie in this slot: then the directory that says so is not to be trusted.
+    /// `page`, in the version whose stamp is `position`, lies in `slot`. Entries come in the order in which
+    /// the policy would have them leave. False, and nothing is done, if the slot does not exist or is taken,
+    /// if the page is there already, or if it may not lie in this slot: then the directory that says so is
+    /// not to be trusted.
     pub fn restore_slot(&mut self, slot: SlotId, page: PageId, dirty: bool, position: Position) -> bool {
         let (slots, contents) = self.slot_table();
         let (directory, sets) = (&contents.pages.directory, contents.pages.sets);
@@ -146,8 +151,8 @@ impl<'r> Partition<'r> {
         slots.rebuild_free(&mut contents.pages);
     }
 
-    /// Slot placement, for policies with one list: the occupied slots with their pages, in the order in which these
-    /// would leave, as [`Partition::restore_slot`] wants them.
+    /// Slot placement, for policies with one list: the occupied slots with their pages, in the order in which
+    /// these would leave, as [`Partition::restore_slot`] wants them.
     ///
     /// # Panics
     /// If the policy's pages do not stand in one list.

@@ -1,5 +1,5 @@
-//! The division of the slots into sets (set-associative placement). A page lies in the set that its number gives, and
-//! nowhere else.
+//! The division of the slots into sets (set-associative placement). A page lies in the set that its number
+//! gives, and nowhere else.
 
 use crate::PageId;
 use crate::hash::bucket_of;

@@ -1,10 +1,10 @@
-//! Staging: the frames between DRAM and flash. A page gets its position when it enters; frame = position mod staging
-//! pages. So, with log placement, a staging group mirrors the group on flash that it will become.
+//! Staging: the frames between DRAM and flash. A page gets its position when it enters; frame = position mod
+//! staging pages. So, with log placement, a staging group mirrors the group on flash that it will become.
 //!
 //! Invariants:
 //! - `front <= position of every frame in use < rear <= front + staging pages`; all others are free.
-//! - `front_frame` is `front mod staging pages`, `used` is `rear - front`, `open` is `rear mod group pages`. They are kept
-//!   so that no division is on the way of a page.
+//! - `front_frame` is `front mod staging pages`, `used` is `rear - front`, `open` is `rear mod group pages`.
+//!   They are kept so that no division is on the way of a page.
 
 use crate::job::FrameId;
 use crate::sections::{Carver, SectionPlan};
@@ -38,8 +38,9 @@ pub(crate) struct Frame {
     /// Of the page's newest change.
     pub lsn: Lsn,
     pub position: Position,
-    /// A [`FrameState`], kept as a word and converted where it is used: were it the type itself, each attachment would have
-    /// to verify every frame, and a door that attaches for each call is to pay the same for any size.
+    /// A [`FrameState`], kept as a word and converted where it is used: were it the type itself, each
+    /// attachment would have to verify every frame, and a door that attaches for each call is to pay the same
+    /// for any size.
     state: u32,
     /// 1: it holds no page, and only closes a group.
     padding: u32,

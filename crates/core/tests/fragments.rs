@@ -1,5 +1,5 @@
-//! SCE against a naive model: what is populated when and in whose place, and that no stale page is ever served, with
-//! writes and populations under way in any order.
+//! SCE against a naive model: what is populated when and in whose place, and that no stale page is ever
+//! served, with writes and populations under way in any order.
 
 mod harness {
     pub mod choices;
@@ -355,7 +355,8 @@ fn equal_events_give_equal_decisions_in_a_region_that_moves() {
 #[test]
 fn a_fragment_costs_no_more_than_the_papers() {
     let (on_flash, of_the_volume) = FRAGMENT_BYTES;
-    // SCE §3.3: 76 bytes for each fragment on flash; figure 4 has a volume of eight times the flash, figure 6 more.
+    // SCE §3.3: 76 bytes for each fragment on flash; figure 4 has a volume of eight times the flash, figure 6
+    // more.
     assert_eq!((on_flash, of_the_volume), (40, 8));
     let config = FragmentConfig::new(256 * 4096, 1024);
     assert!(fragment_region_bytes(&config) <= 76 * 1024 + 4 * 256 + 256);

@@ -131,7 +131,8 @@ fn lc_agrees_with_its_model_for_a_long_time() {
         world.crash_often = false; // a restart begins a new time
         world.settle_every = 4;
         let mut choices = Choices::from_seed(1);
-        // Pages referenced twice grow old behind a stream of others; then a small working set drives them out.
+        // Pages referenced twice grow old behind a stream of others; then a small working set drives them
+        // out.
         for used in [pages, 48, pages, 48] {
             world.pages_used = used as usize;
             world.run(&mut choices, 4000);

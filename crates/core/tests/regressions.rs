@@ -64,7 +64,8 @@ fn complete(partition: &mut Partition<'_>, job: &Job) {
     partition.check().expect("no invariant is broken");
 }
 
-/// Groups are written out of order: the older version arrives last and must not be served once the newer one is gone.
+/// Groups are written out of order: the older version arrives last and must not be served once the newer one
+/// is gone.
 #[test]
 fn a_version_that_arrives_late_is_superseded_already() {
     let config = small(PolicyKind::FaceGr, 2, 4, 0);
@@ -89,8 +90,8 @@ fn a_version_that_arrives_late_is_superseded_already() {
     assert_eq!(partition.peek(page(1)), Lookup::Absent);
 }
 
-/// Second chances are written before a group that comes before them: their old slots stay until that is durable, too. A record
-/// of the front would otherwise call nothing durable that they are in.
+/// Second chances are written before a group that comes before them: their old slots stay until that is
+/// durable, too. A record of the front would otherwise call nothing durable that they are in.
 #[test]
 fn slots_are_released_when_all_before_the_second_chances_is_durable() {
     let config = small(PolicyKind::FaceGsc, 4, 4, 0);
@@ -122,7 +123,8 @@ fn slots_are_released_when_all_before_the_second_chances_is_durable() {
     settle(&mut partition);
 }
 
-/// LC: while the first version of a new page is being written, the next one waits; it would get a slot of its own.
+/// LC: while the first version of a new page is being written, the next one waits; it would get a slot of its
+/// own.
 #[test]
 fn one_page_never_has_two_slots() {
     let config = small(PolicyKind::Lc, 2, 4, 0);
@@ -191,7 +193,8 @@ fn a_group_is_not_closed_over_second_chances() {
     settle(&mut partition);
 }
 
-/// A restart may find the ring full to the last slot. GSC then has no positions for second chances, and must begin.
+/// A restart may find the ring full to the last slot. GSC then has no positions for second chances, and must
+/// begin.
 #[test]
 fn a_ring_restored_full_gets_going() {
     for policy in crash::survivors() {

@@ -1,5 +1,5 @@
-//! Prints what the simulated devices cost in CPU time, per 4 KiB request: `cargo run --release -p entresol-device --example
-//! device_cost`.
+//! Prints what the simulated devices cost in CPU time, per 4 KiB request: `cargo run --release -p
+//! entresol-device --example device_cost`.
 
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Profile, Scale, Survival};
 use entresol_runtime::rng::Rng;

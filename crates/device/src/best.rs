@@ -36,8 +36,8 @@ pub fn open_device(path: impl AsRef<Path>, options: FileOptions) -> Result<OpenD
     }
 }
 
-/// What would be lost with the content of the file or block device at `place`, as a noun phrase; `None`: nothing. The file stays
-/// as large as it is.
+/// What would be lost with the content of the file or block device at `place`, as a noun phrase; `None`:
+/// nothing. The file stays as large as it is.
 ///
 /// # Errors
 /// If it cannot be opened or read.

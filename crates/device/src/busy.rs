@@ -1,8 +1,8 @@
 //! How long a real device has had at least one request outstanding (iostat's %util).
 //!
-//! Without a lock, as every request of every thread passes here: one that lost its processor while holding it would stop
-//! them all. The price: what comes and goes while the last outstanding request ends may be left out, so the total is
-//! never too long, and exact where one thread at a time uses the device.
+//! Without a lock, as every request of every thread passes here: one that lost its processor while holding it
+//! would stop them all. The price: what comes and goes while the last outstanding request ends may be left
+//! out, so the total is never too long, and exact where one thread at a time uses the device.
 //!
 //! Invariant: the word's count is the number of live [`Busy`] guards.
 

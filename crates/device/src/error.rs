@@ -58,8 +58,9 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// Whether a read failed. Drives report latent errors, and sectors torn by a power failure, in this way: this copy is
-    /// damaged, and another copy is to be used. False for the errors of a device that is known to have failed as a whole.
+    /// Whether a read failed. Drives report latent errors, and sectors torn by a power failure, in this way:
+    /// this copy is damaged, and another copy is to be used. False for the errors of a device that is known
+    /// to have failed as a whole.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, DeviceError::Io { operation: "read", .. })
     }

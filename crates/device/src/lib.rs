@@ -1,6 +1,7 @@
 //! Block devices behind one blocking interface: file, io_uring, memory, modelled SSD and disk, faulty.
 //!
-//! Everything takes a device as `Arc<dyn Device>`; what is behind it is chosen where the system is put together.
+//! Everything takes a device as `Arc<dyn Device>`; what is behind it is chosen where the system is put
+//! together.
 #![deny(unsafe_code)]
 
 mod best;

@@ -1,7 +1,7 @@
 //! Writing a block that everything after it depends on, such as a label or a master record.
 //!
-//! Invariant: when [`write_proved`] or [`write_copies`] succeeds, each block was synced and read back as it was written. So a
-//! device that loses a write silently is found out at once, and not by the next open.
+//! Invariant: when [`write_proved`] or [`write_copies`] succeeds, each block was synced and read back as it
+//! was written. So a device that loses a write silently is found out at once, and not by the next open.
 
 use crate::{Device, DeviceError, Io};
 use std::ops::Deref;
@@ -9,8 +9,9 @@ use std::ops::Deref;
 /// Times that a block is written: a write that was lost once may succeed when it is repeated.
 const ATTEMPTS: u32 = 2;
 
-/// Writes `block` at `offset`, syncs, reads it back and compares. Repeats that once if it cannot be read or is different.
-/// Returns the number of attempts. The error names the device by `name`, and what was written by `what`.
+/// Writes `block` at `offset`, syncs, reads it back and compares. Repeats that once if it cannot be read or
+/// is different. Returns the number of attempts. The error names the device by `name`, and what was written
+/// by `what`.
 ///
 /// # Errors
 /// The device's, or [`DeviceError::Io`] if the block is not there after the last attempt.
@@ -41,9 +42,10 @@ pub fn write_proved(
     })
 }
 
-/// Writes copies of one structure durably, each at its offset. The first is written alone, so that at any crash it or the
-/// others are whole. Then the others follow, in one batch if `together`, else one after the other. All are read back, in one
-/// batch; those that are not there are written again. Returns how many these were. `names`: as for [`write_proved`].
+/// Writes copies of one structure durably, each at its offset. The first is written alone, so that at any
+/// crash it or the others are whole. Then the others follow, in one batch if `together`, else one after the
+/// other. All are read back, in one batch; those that are not there are written again. Returns how many these
+/// were. `names`: as for [`write_proved`].
 ///
 /// # Errors
 /// As for [`write_proved`].

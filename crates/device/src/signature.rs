@@ -1,8 +1,9 @@
-//! What lies on a device, as far as its first and last bytes tell: so that nobody formats a device that is in use because
-//! of a wrong path.
+//! What lies on a device, as far as its first and last bytes tell: so that nobody formats a device that is in
+//! use because of a wrong path.
 //!
-//! Invariant: nothing here writes. [`Contents::Blank`] is said only of a device that is all zeros in its first MiB and its
-//! last 64 KiB, which were all readable. Offsets and magics are those of the programs' own format documents.
+//! Invariant: nothing here writes. [`Contents::Blank`] is said only of a device that is all zeros in its
+//! first MiB and its last 64 KiB, which were all readable. Offsets and magics are those of the programs' own
+//! format documents.
 
 use crate::{Device, DeviceError};
 
@@ -60,7 +61,8 @@ const fn magic(offset: u64, bytes: &'static [u8], name: &'static str) -> Magic {
     Magic { offset, bytes, name }
 }
 
-/// The first that is there names the device; tables of partitions come last, for file systems leave room for them.
+/// The first that is there names the device; tables of partitions come last, for file systems leave room for
+/// them.
 const MAGICS: &[Magic] = &[
     // Our own (crates/format, crates/store).
     magic(0, b"ENTRSUPR", "a flash cache of Entresol"),
@@ -180,8 +182,8 @@ pub struct FirstBlock {
 /// Bytes of such a block.
 const FIRST_BLOCK_BYTES: usize = 4096;
 
-/// Whether `device` is blank but for one of the blocks `first`, which cannot be read or begins with its magic: power failed
-/// while a program of ours began to use a blank device.
+/// Whether `device` is blank but for one of the blocks `first`, which cannot be read or begins with its
+/// magic: power failed while a program of ours began to use a blank device.
 ///
 /// # Errors
 /// As [`signature`].

@@ -10,9 +10,9 @@ pub struct Geometry {
     pub capacity_bytes: u64,
     /// Smallest unit that is written atomically; offsets and lengths are multiples of it.
     pub sector_bytes: u32,
-    /// Smallest unit that the medium writes without reading and rewriting its neighbours: at least a sector, and 4096 on
-    /// drives with 512-byte sectors over 4096-byte ones ("512e"). A power failure during a smaller write may damage all
-    /// of it, durable neighbours included.
+    /// Smallest unit that the medium writes without reading and rewriting its neighbours: at least a sector,
+    /// and 4096 on drives with 512-byte sectors over 4096-byte ones ("512e"). A power failure during a
+    /// smaller write may damage all of it, durable neighbours included.
     pub physical_bytes: u32,
 }
 
@@ -42,8 +42,8 @@ pub enum Io<'a> {
     },
 }
 
-/// What a device has done since it was opened. Utilisation is `busy / elapsed`, as iostat's %util: the share of time
-/// with at least one request outstanding.
+/// What a device has done since it was opened. Utilisation is `busy / elapsed`, as iostat's %util: the share
+/// of time with at least one request outstanding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Read requests.
@@ -66,21 +66,21 @@ pub struct Counters {
 
 /// A block device. Blocking: a caller parks until its requests are done, whatever the runtime.
 ///
-/// A completed write is readable at once; it is durable only when a later [`Device::sync`] has returned. After a crash,
-/// each 512-byte sector of an unsynced write holds its old or its new content.
+/// A completed write is readable at once; it is durable only when a later [`Device::sync`] has returned.
+/// After a crash, each 512-byte sector of an unsynced write holds its old or its new content.
 pub trait Device: Send + Sync {
     /// Shape of the device.
     fn geometry(&self) -> Geometry;
-    /// Submits all requests together, at the device's own queue depth, and returns when all have completed. On error
-    /// some may have been carried out; the first error is returned.
+    /// Submits all requests together, at the device's own queue depth, and returns when all have completed.
+    /// On error some may have been carried out; the first error is returned.
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError>;
     /// Makes all completed writes durable.
     fn sync(&self) -> Result<(), DeviceError>;
     /// Tells the device that the range's content is no longer needed; afterwards it reads as anything.
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError>;
-    /// Drops what the operating system keeps of the device in memory, so that the next read comes from the medium. Called
-    /// after the sync of an open: a sync that failed in an earlier life may have left bytes there that are readable,
-    /// count as clean, and will never be durable (ext4).
+    /// Drops what the operating system keeps of the device in memory, so that the next read comes from the
+    /// medium. Called after the sync of an open: a sync that failed in an earlier life may have left bytes
+    /// there that are readable, count as clean, and will never be durable (ext4).
     fn drop_cached(&self) -> Result<(), DeviceError>;
     /// What the device has done so far.
     fn counters(&self) -> Counters;

@@ -1,9 +1,10 @@
-//! A regular file or block device over io_uring: a batch is submitted at once and runs at the device's queue depth.
+//! A regular file or block device over io_uring: a batch is submitted at once and runs at the device's queue
+//! depth.
 //!
 //! Each thread has its own ring, shared by all devices that it uses.
 //!
-//! Invariant: when a batch's submission returns, no request of it is in flight any more, whatever happened; so its
-//! buffers are not touched by the kernel afterwards.
+//! Invariant: when a batch's submission returns, no request of it is in flight any more, whatever happened;
+//! so its buffers are not touched by the kernel afterwards.
 #![allow(unsafe_code)]
 
 use crate::file::{FileOptions, OpenFile};
@@ -31,8 +32,8 @@ impl UringDevice {
     /// Opens `path`.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] if the file cannot be opened, is in use, or its space cannot be reserved; or if the kernel does
-    /// not permit io_uring (then use [`crate::FileDevice`]).
+    /// [`DeviceError::Io`] if the file cannot be opened, is in use, or its space cannot be reserved; or if
+    /// the kernel does not permit io_uring (then use [`crate::FileDevice`]).
     pub fn open(path: impl AsRef<Path>, options: FileOptions) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         with_ring(|_| ()).map_err(|error| DeviceError::Io {
@@ -64,8 +65,9 @@ impl UringDevice {
                 }
             };
             let entry = entry.user_data(index as u64);
-            // SAFETY: the entry points to `request`'s buffer, which `requests` borrows until this function returns, and
-            // `drain` below does not return before the kernel is done with it. The descriptor is open as long as `self`.
+            // SAFETY: the entry points to `request`'s buffer, which `requests` borrows until this function
+            // returns, and `drain` below does not return before the kernel is done with it. The descriptor is
+            // open as long as `self`.
             let pushed = unsafe { ring.submission().push(&entry) };
             pushed.expect("a chunk is no larger than the ring, which is empty between chunks");
         }
@@ -106,7 +108,8 @@ impl UringDevice {
             let mut requests: Vec<_> = batch.iter_mut().map(Request::borrowed).collect();
             return self.run_requests(ring, &mut requests);
         }
-        // Taken out of the thread's pool for the time of the batch: finishing a short transfer may use the pool itself.
+        // Taken out of the thread's pool for the time of the batch: finishing a short transfer may use the
+        // pool itself.
         let mut own = POOL.take();
         if own.len() < total + bounce::ALIGNMENT {
             own.resize(total + bounce::ALIGNMENT, 0);

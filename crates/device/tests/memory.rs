@@ -142,7 +142,8 @@ fn versions_of_another_devices_pages_are_stored_as_differences() {
         let bytes_a_page = flash.resident_bytes() / 256;
         assert!(bytes_a_page < 160, "a slot takes {bytes_a_page} bytes");
     }
-    // A page that is like no other is stored whole; a page that looks like another but is not comes back as written.
+    // A page that is like no other is stored whole; a page that looks like another but is not comes back as
+    // written.
     write(&flash, 0, &noise(1_000_000));
     let mut liar = noise(1_000_001);
     liar[8..16].copy_from_slice(&noise(5)[8..16]);

@@ -1,5 +1,5 @@
-//! Every profile, driven with pure loads at queue depth 32 in the simulation, reaches the figures it is made for (FaCE
-//! table 1) within 10 %. Run with `--nocapture` for the measured numbers.
+//! Every profile, driven with pure loads at queue depth 32 in the simulation, reaches the figures it is made
+//! for (FaCE table 1) within 10 %. Run with `--nocapture` for the measured numbers.
 
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, Profile, Scale};
 use entresol_runtime::rng::Rng;
@@ -127,7 +127,8 @@ fn drive(
         .unwrap()
 }
 
-/// Asserts random read and write IOPS, sequential read and write MB/s. `real_gb`: what the modelled capacity stands for.
+/// Asserts random read and write IOPS, sequential read and write MB/s. `real_gb`: what the modelled capacity
+/// stands for.
 fn assert_figures(name: &str, real_gb: u64, tasks: u64, figures: [f64; 4]) {
     let profile = Profile::named(name).expect("the profile is known");
     let is_fast = name == "nvme";

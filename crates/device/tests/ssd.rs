@@ -10,8 +10,8 @@ use entresol_runtime::{now, sleep};
 use std::time::Duration;
 use support::{MB, Mix, start};
 
-/// Page I/Os a second of 50 tasks in a closed loop on a region that stands for one 50 times as large. Writes are single
-/// pages at random, or `group` pages that follow each other on the device.
+/// Page I/Os a second of 50 tasks in a closed loop on a region that stands for one 50 times as large. Writes
+/// are single pages at random, or `group` pages that follow each other on the device.
 fn mixed_in_groups(name: &'static str, region_mb: u64, read_percent: u64, group: u64) -> f64 {
     let profile = Profile::named(name).expect("the profile is known");
     Simulation::new(SimConfig::default())
@@ -70,7 +70,8 @@ fn the_cost_of_a_mix_grows_with_the_region() {
     assert!(rates[2] > 0.6 * rates[0], "{rates:?}");
 }
 
-/// Programmed bytes per written byte of a ring that is overwritten in order by requests of `pages`, after two rounds.
+/// Programmed bytes per written byte of a ring that is overwritten in order by requests of `pages`, after two
+/// rounds.
 fn ring_amplification(name: &str, region_mb: u64, pages: u64) -> f64 {
     let profile = Profile::named(name).expect("the profile is known");
     Simulation::new(SimConfig::default())

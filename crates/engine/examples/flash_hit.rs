@@ -5,8 +5,8 @@
 //! flash_hit run FLASH DISK THREADS SECONDS   prints fetches a second
 //! ```
 //!
-//! Each fetch goes all the way: directory, read, checksum, page id, generation. `benches/flash_hit.sh` puts fio on the
-//! same file beside it.
+//! Each fetch goes all the way: directory, read, checksum, page id, generation. `benches/flash_hit.sh` puts
+//! fio on the same file beside it.
 
 use entresol_core::{Lsn, PageId, PolicyKind};
 use entresol_device::{Device, FileOptions, open_device};
@@ -45,8 +45,8 @@ fn pages(options: &TierOptions) -> u64 {
 
 fn fill(flash: &str, disk: &str, mib: u64) -> Outcome<()> {
     let flash = open(flash, FileOptions::create(mib << 20))?;
-    // All of it once: what an earlier run has left is gone, and a file system answers reads of what was never written
-    // without the device, which would flatter a bare read of the whole file.
+    // All of it once: what an earlier run has left is gone, and a file system answers reads of what was never
+    // written without the device, which would flatter a bare read of the whole file.
     let nothing = vec![0; 1 << 20];
     (0..mib).try_for_each(|at| flash.write(at << 20, &nothing))?;
     let options = tier_options(&*flash);

@@ -1,5 +1,5 @@
-//! What a buffer pool and the layer below it say to each other. The flash tier and the plain disk have one interface
-//! (3LA §3): without a flash device the same store is the two-layer baseline.
+//! What a buffer pool and the layer below it say to each other. The flash tier and the plain disk have one
+//! interface (3LA §3): without a flash device the same store is the two-layer baseline.
 
 use crate::TierError;
 use entresol_core::{Lsn, PageId};
@@ -26,7 +26,8 @@ pub struct Fetched {
     pub source: Source,
     /// The page is newer than its disk copy; the frame's `dirty` starts with this.
     pub dirty: bool,
-    /// The page is newer than anything the layer holds, for it has moved up (GLB); the frame's `fdirty` starts with this.
+    /// The page is newer than anything the layer holds, for it has moved up (GLB); the frame's `fdirty`
+    /// starts with this.
     pub fdirty: bool,
 }
 
@@ -41,8 +42,8 @@ pub struct Binding {
     pub session: Session,
 }
 
-/// A page leaving DRAM, or written out by a checkpoint. Its log records are durable up to `lsn` before it is handed
-/// over (the WAL rule).
+/// A page leaving DRAM, or written out by a checkpoint. Its log records are durable up to `lsn` before it is
+/// handed over (the WAL rule).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
     /// Which page.
@@ -58,7 +59,8 @@ pub struct Victim {
 /// What became of a page that was handed down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandedDown {
-    /// The version handed down is (or will be) newer than the disk copy: a frame that stays in DRAM keeps `dirty`.
+    /// The version handed down is (or will be) newer than the disk copy: a frame that stays in DRAM keeps
+    /// `dirty`.
     pub dirty: bool,
 }
 
@@ -70,21 +72,22 @@ pub trait Layer: Send + Sync {
     fn is_on_flash(&self, _page: PageId) -> bool {
         false
     }
-    /// Takes a page. Returns when the layer holds it (a memory copy in staging, or a completed disk write): from then on
-    /// `fetch` serves this version. Waits when staging is full; never drops a page that is dirty.
+    /// Takes a page. Returns when the layer holds it (a memory copy in staging, or a completed disk write):
+    /// from then on `fetch` serves this version. Waits when staging is full; never drops a page that is
+    /// dirty.
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError>;
     /// As [`Layer::evict`], but returns `None` instead of waiting.
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError>;
-    /// A database checkpoint begins: what is dirty in DRAM will be handed down, then [`Layer::checkpoint`] called. Until that
-    /// ends no dirty page moves up, so that none slips past both. Whoever was fetching one before must be waited for
-    /// ([`Layer::moves_pages_up`]).
+    /// A database checkpoint begins: what is dirty in DRAM will be handed down, then [`Layer::checkpoint`]
+    /// called. Until that ends no dirty page moves up, so that none slips past both. Whoever was fetching one
+    /// before must be waited for ([`Layer::moves_pages_up`]).
     fn checkpoint_begins(&self) {}
     /// Whether fetched pages may move up, so that DRAM holds the only copy newer than disk.
     fn moves_pages_up(&self) -> bool {
         false
     }
-    /// Makes every page handed down so far durable: for the flash tier on flash with its directory (FaCE §2.3), for LC
-    /// and the disk alone on disk. Called by a database checkpoint before it writes its record.
+    /// Makes every page handed down so far durable: for the flash tier on flash with its directory (FaCE
+    /// §2.3), for LC and the disk alone on disk. Called by a database checkpoint before it writes its record.
     fn checkpoint(&self) -> Result<(), TierError>;
     /// Tells the layer whom to ask for victims and to tell of destages. Called once, before the first fetch.
     fn attach(&self, upstream: Weak<dyn Upstream>);
@@ -113,8 +116,9 @@ pub struct DurableGroup {
     pub number: u64,
 }
 
-/// What an open has found of a log on flash, to be compared with what was told to be durable. The newest groups lie beyond
-/// what the flash itself knows to have been durable: damaged or lost, they look like groups that were never written.
+/// What an open has found of a log on flash, to be compared with what was told to be durable. The newest
+/// groups lie beyond what the flash itself knows to have been durable: damaged or lost, they look like groups
+/// that were never written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survivors {
     /// The epoch that begins; all groups were written in earlier ones.
@@ -137,14 +141,15 @@ impl Survivors {
 
 /// What a layer asks of the buffer pool above it.
 pub trait Upstream: Send + Sync {
-    /// Evict up to `pages` of the coldest frames with [`Layer::try_evict`] (FaCE GSC, §3.3). Returns how many went. Must
-    /// not wait for the layer.
+    /// Evict up to `pages` of the coldest frames with [`Layer::try_evict`] (FaCE GSC, §3.3). Returns how many
+    /// went. Must not wait for the layer.
     fn pull_victims(&self, pages: usize) -> usize;
     /// The version of `page` with `lsn` is now on disk: a frame holding it unchanged is no longer `dirty`.
     fn destaged(&self, page: PageId, lsn: Lsn);
-    /// These versions, newer than disk when they were handed down, will survive a crash: a restart need not redo what is
-    /// in them. May be told late or not at all. Must not wait for the layer. `group`: with which they were written to
-    /// flash, to be compared with [`Layer::survivors`] at a restart; `None`: they are on disk.
+    /// These versions, newer than disk when they were handed down, will survive a crash: a restart need not
+    /// redo what is in them. May be told late or not at all. Must not wait for the layer. `group`: with which
+    /// they were written to flash, to be compared with [`Layer::survivors`] at a restart; `None`: they are on
+    /// disk.
     fn durable(&self, _pages: &[(PageId, Lsn)], _group: Option<DurableGroup>) {}
 }
 
@@ -159,8 +164,8 @@ pub struct TierMetrics {
     pub disk_reads: u64,
     /// Pages written to disk: destages, and dirty pages that bypassed the flash.
     pub disk_writes: u64,
-    /// Pages handed down newer than the disk copy and newer than the flash copy, i.e. that would have been disk writes
-    /// without a flash layer.
+    /// Pages handed down newer than the disk copy and newer than the flash copy, i.e. that would have been
+    /// disk writes without a flash layer.
     pub dirty_evictions: u64,
     /// Pages that came from disk and entered the flash on their way up (population).
     pub populated: u64,

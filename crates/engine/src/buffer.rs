@@ -36,8 +36,8 @@ impl std::ops::DerefMut for AlignedBuffer {
     }
 }
 
-/// `count` copies of a structure of one block, each with its offset. `encode` writes the next one into a block and returns its
-/// offset.
+/// `count` copies of a structure of one block, each with its offset. `encode` writes the next one into a
+/// block and returns its offset.
 pub(crate) fn copies(count: u64, mut encode: impl FnMut(&mut [u8]) -> u64) -> Vec<(u64, AlignedBuffer)> {
     let copy = |_| {
         let mut block = AlignedBuffer::new(BLOCK_BYTES);

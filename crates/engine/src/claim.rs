@@ -1,8 +1,10 @@
-//! What a new cache or database may be put on: a blank device, or one of our own that was used for the same before.
+//! What a new cache or database may be put on: a blank device, or one of our own that was used for the same
+//! before.
 //!
-//! A wrong path must not destroy what lies there. A file system, a partition table, another store's disk or log is named
-//! and refused, and so is anything unknown, unless its owner says that it may go (`overwrite`). If power failed while we
-//! began to use a blank device, our first block may be damaged or unreadable: such a device counts as blank.
+//! A wrong path must not destroy what lies there. A file system, a partition table, another store's disk or
+//! log is named and refused, and so is anything unknown, unless its owner says that it may go (`overwrite`).
+//! If power failed while we began to use a blank device, our first block may be damaged or unreadable: such a
+//! device counts as blank.
 
 use crate::TierError;
 use crate::buffer::AlignedBuffer;

@@ -1,8 +1,9 @@
 //! The core with devices: a working, crash-safe flash tier between a buffer pool and a disk.
 //!
-//! [`FlashTier`], [`FragmentTier`] and [`DiskLayer`] have one interface, [`Layer`]. The folder `tier` holds the flash tier,
-//! one file for each thing it does; `fragments` SCE's cache; `disk` the disk below them, its label and the layer without
-//! flash; `recover` what an open does; `examine` looks at flash without opening it.
+//! [`FlashTier`], [`FragmentTier`] and [`DiskLayer`] have one interface, [`Layer`]. The folder `tier` holds
+//! the flash tier, one file for each thing it does; `fragments` SCE's cache; `disk` the disk below them, its
+//! label and the layer without flash; `recover` what an open does; `examine` looks at flash without opening
+//! it.
 #![forbid(unsafe_code)]
 
 mod api;

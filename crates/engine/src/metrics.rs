@@ -1,4 +1,5 @@
-//! Counters that are raised without a lock. All in pages unless said otherwise; meanings as in [`TierMetrics`].
+//! Counters that are raised without a lock. All in pages unless said otherwise; meanings as in
+//! [`TierMetrics`].
 
 use crate::TierMetrics;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -9,9 +9,9 @@ use entresol_format::superblock::Superblock;
 /// Most tasks of one kind.
 const WORKERS_MAX: usize = 64;
 
-/// What a flash tier is made of. `policy`, `page_bytes`, `slots`, `group_pages` and `segment_entries` shape what lies on
-/// flash: an existing cache is opened with those it was created with (the policy may change within its placement). The
-/// others may change from one open to the next.
+/// What a flash tier is made of. `policy`, `page_bytes`, `slots`, `group_pages` and `segment_entries` shape
+/// what lies on flash: an existing cache is opened with those it was created with (the policy may change
+/// within its placement). The others may change from one open to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierOptions {
     /// Which policy decides.
@@ -36,8 +36,8 @@ pub struct TierOptions {
     pub write_workers: usize,
     /// Tasks that dequeue, destage and clean, 1 ..= 64.
     pub background_workers: usize,
-    /// A new cache may be put over whatever lies on the devices, unless it is a cache or disk that is needed. Otherwise only
-    /// blank devices and our own are used.
+    /// A new cache may be put over whatever lies on the devices, unless it is a cache or disk that is needed.
+    /// Otherwise only blank devices and our own are used.
     pub overwrite: bool,
 }
 
@@ -45,8 +45,8 @@ impl TierOptions {
     /// The usual settings for about `slots` pages of 4 KiB (rounded down to whole groups).
     pub fn new(policy: PolicyKind, slots: u32) -> Self {
         let config = Config::new(policy, slots);
-        // One for each dequeue that may be under way; slot placement copies many pages a task. Page by page, a second
-        // writer's sync would cut the first one's programs short.
+        // One for each dequeue that may be under way; slot placement copies many pages a task. Page by page,
+        // a second writer's sync would cut the first one's programs short.
         let (write_workers, background_workers) = match policy.placement() {
             Placement::Log if !policy.by_group() => (1, 8),
             Placement::Log => (2, 8),
@@ -68,7 +68,8 @@ impl TierOptions {
         }
     }
 
-    /// The largest cache of pages of `page_bytes` that fits on a flash device of `capacity` bytes, with the usual settings.
+    /// The largest cache of pages of `page_bytes` that fits on a flash device of `capacity` bytes, with the
+    /// usual settings.
     pub fn for_device(policy: PolicyKind, capacity: u64, page_bytes: u32) -> Self {
         let mut options = Self { page_bytes, ..Self::new(policy, 0) };
         let mut fits = 0u64;

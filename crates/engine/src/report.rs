@@ -17,7 +17,8 @@ pub struct OpenReport {
     pub summaries_read: u64,
     /// Pages whose content was read, because their group may have been in the middle of being written.
     pub pages_verified: u64,
-    /// Groups, or pages of an unfinished group, that were not written completely and so count as never written.
+    /// Groups, or pages of an unfinished group, that were not written completely and so count as never
+    /// written.
     pub torn: u64,
     /// Bytes read from flash.
     pub bytes_read: u64,

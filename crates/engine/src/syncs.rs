@@ -1,9 +1,9 @@
 //! Syncs of one device by several tasks.
 //!
-//! A sync that fails may have lost what *others* had written, and the operating system tells only one of them (Rebello et
-//! al., "Can Applications Recover from fsync Failures?", ATC 2020). Invariants: a sync counts only when none that was under
-//! way at the same time has failed; after a failure none succeeds any more; and what a failing sync has lost is not read
-//! back in its older version, not even before the failure is known.
+//! A sync that fails may have lost what *others* had written, and the operating system tells only one of them
+//! (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020). Invariants: a sync counts
+//! only when none that was under way at the same time has failed; after a failure none succeeds any more; and
+//! what a failing sync has lost is not read back in its older version, not even before the failure is known.
 
 use crate::signal::Signal;
 use entresol_device::{Device, DeviceError};
@@ -88,8 +88,8 @@ impl Syncs {
         self.state.lock().begun + 1
     }
 
-    /// What was read just now was written when `next` was [`Syncs::next`], or earlier: an error if a sync that failed, or is
-    /// about to, may have lost it, so that something older was read.
+    /// What was read just now was written when `next` was [`Syncs::next`], or earlier: an error if a sync
+    /// that failed, or is about to, may have lost it, so that something older was read.
     pub(crate) fn prove_kept(&self, next: u64) -> Result<(), DeviceError> {
         let begun = {
             let state = self.state.lock();
@@ -102,7 +102,8 @@ impl Syncs {
     }
 }
 
-/// A sync whose device panics has failed: whoever waits for it is told so. (In a simulation a panic ends everything.)
+/// A sync whose device panics has failed: whoever waits for it is told so. (In a simulation a panic ends
+/// everything.)
 struct PanicGuard<'a> {
     syncs: &'a Syncs,
     number: u64,

@@ -1,12 +1,13 @@
 //! Reading what may be unreadable in places.
 //!
-//! Drives report latent errors, and sectors torn by a power cut, as failed reads. One such sector fails a large request as
-//! a whole, though all else in it can be had. So a failed request is repeated in pieces, and a piece that stays unreadable
-//! is filled with a pattern that no checksum accepts: for whoever proves what was read, it is a damaged copy.
+//! Drives report latent errors, and sectors torn by a power cut, as failed reads. One such sector fails a
+//! large request as a whole, though all else in it can be had. So a failed request is repeated in pieces, and
+//! a piece that stays unreadable is filled with a pattern that no checksum accepts: for whoever proves what
+//! was read, it is a damaged copy.
 //!
-//! A device that gives nothing back any more is not damaged, it has failed. If its groups passed for torn ones, a restart
-//! would cut them off, and they would be lost though the device came back. So when nothing of a request can be read, other
-//! places are tried.
+//! A device that gives nothing back any more is not damaged, it has failed. If its groups passed for torn
+//! ones, a restart would cut them off, and they would be lost though the device came back. So when nothing of
+//! a request can be read, other places are tried.
 
 use crate::buffer::AlignedBuffer;
 use crate::points;
@@ -19,8 +20,8 @@ const PATTERN: u8 = 0xee;
 /// Places that are tried before a device counts as failed.
 const PROBES: u64 = 16;
 
-/// Carries out `batch`. Pieces of reads that cannot be read are filled with a pattern that is proved wrong by every
-/// checksum. An error only if the device as a whole fails, or a write does.
+/// Carries out `batch`. Pieces of reads that cannot be read are filled with a pattern that is proved wrong by
+/// every checksum. An error only if the device as a whole fails, or a write does.
 pub(crate) fn read_batch(device: &dyn Device, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
     let failed = match device.run(batch) {
         Err(error) if error.is_unreadable() => error,

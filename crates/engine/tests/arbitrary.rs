@@ -1,5 +1,5 @@
-//! Recovery from anything: structures with right checksums and wrong content, and plain noise. It opens or is refused; it
-//! does not panic, hang, or serve a page that does not prove itself.
+//! Recovery from anything: structures with right checksums and wrong content, and plain noise. It opens or is
+//! refused; it does not panic, hang, or serve a page that does not prove itself.
 
 mod support;
 

@@ -222,7 +222,8 @@ fn a_flash_of_another_branch_is_refused_or_emptied() {
     }
 }
 
-/// A disk needs its cache, though nothing has entered it yet: it is not given to another disk before it is detached.
+/// A disk needs its cache, though nothing has entered it yet: it is not given to another disk before it is
+/// detached.
 #[test]
 fn an_empty_cache_is_kept_for_its_disk() {
     simulate(1, || {
@@ -299,7 +300,8 @@ fn an_open_that_was_cut_off_anywhere_is_completed_by_the_next() {
     assert!(operations > 20, "{operations}");
 }
 
-/// Power fails while blank devices are taken into use, and leaves sectors that cannot be read. The next try succeeds.
+/// Power fails while blank devices are taken into use, and leaves sectors that cannot be read. The next try
+/// succeeds.
 #[test]
 fn a_first_use_that_was_cut_off_anywhere_is_begun_again() {
     type Use = fn(Arc<FaultyDevice>, Arc<FaultyDevice>) -> Result<(), TierError>;
@@ -437,7 +439,8 @@ fn what_is_not_ours_is_named_and_left_as_it_is() {
     simulate(1, || {
         let options = small(PolicyKind::FaceGsc, 96);
         let (flash, disk) = used(&options);
-        // The flash of another cache is given as the disk, a disk as the flash, and each with something foreign on it.
+        // The flash of another cache is given as the disk, a disk as the flash, and each with something
+        // foreign on it.
         let ext4 = |device: &MemoryDevice| {
             let foreign = MemoryDevice::new("foreign", device.geometry().capacity_bytes);
             let mut sector = [0; 512];
@@ -489,8 +492,8 @@ fn what_is_not_ours_is_named_and_left_as_it_is() {
     });
 }
 
-/// The log of a database may name groups of a cache that was detached. After a crash of the cache that follows, none of them
-/// passes for one of its groups.
+/// The log of a database may name groups of a cache that was detached. After a crash of the cache that
+/// follows, none of them passes for one of its groups.
 #[test]
 fn groups_of_a_detached_cache_are_not_on_the_next_one() {
     for policy in [PolicyKind::FaceGsc, PolicyKind::Face] {

@@ -1,6 +1,7 @@
-//! Power failures, and programs that are killed: after any of them, at any I/O, with any subset of unsynced sectors surviving,
-//! each page comes back in a version at least as new as the last completed checkpoint promised, and whole. What a restart
-//! after a kill has found, though it was not durable yet, is there after a power failure, too.
+//! Power failures, and programs that are killed: after any of them, at any I/O, with any subset of unsynced
+//! sectors surviving, each page comes back in a version at least as new as the last completed checkpoint
+//! promised, and whole. What a restart after a kill has found, though it was not durable yet, is there after
+//! a power failure, too.
 
 mod support;
 
@@ -62,8 +63,9 @@ struct World {
     oracle: Arc<Mutex<Oracle>>,
 }
 
-/// A client between fetch and eviction, and a checkpoint: a page that moved up is in DRAM alone, and a checkpoint would hand
-/// it down first (`Layer::checkpoint_begins`), so these wait for each other where pages move.
+/// A client between fetch and eviction, and a checkpoint: a page that moved up is in DRAM alone, and a
+/// checkpoint would hand it down first (`Layer::checkpoint_begins`), so these wait for each other where pages
+/// move.
 type Gate = entresol_runtime::sync::RwLock<()>;
 
 fn client(tier: &Arc<dyn Layer>, gate: &Gate, oracle: &Mutex<Oracle>, id: u64, rounds: u64) {
@@ -98,8 +100,8 @@ fn client(tier: &Arc<dyn Layer>, gate: &Gate, oracle: &Mutex<Oracle>, id: u64, r
 }
 
 impl World {
-    /// After a crash: every page is there in a legal version. Then what redo would do: pages that are older than they were
-    /// before are written again, unless the policy promises that what was found stays.
+    /// After a crash: every page is there in a legal version. Then what redo would do: pages that are older
+    /// than they were before are written again, unless the policy promises that what was found stays.
     fn recover(&self, tier: &dyn Layer, redo: bool) {
         let mut buffer = vec![0; PAGE];
         for number in 0..PAGES {
@@ -155,7 +157,8 @@ impl World {
         tier
     }
 
-    /// One life of the machine or of the program. Returns the devices as they are then, and whether it was cut off.
+    /// One life of the machine or of the program. Returns the devices as they are then, and whether it was
+    /// cut off.
     fn live(&self, seed: u64, devices: &Devices, first: bool, crash_at: Option<u64>) -> (Devices, bool) {
         let crash = crash_at.map(|at| Injection { at, device: None, fault: Fault::Crash, forever: false });
         let plan = Arc::new(FaultPlan::new(seed, crash.into_iter().collect()));

@@ -1,5 +1,5 @@
-//! Damage: what is served is proved; a damaged clean page costs a disk read, a damaged dirty one is an error that names
-//! it, and a failing flash device never loses a page silently.
+//! Damage: what is served is proved; a damaged clean page costs a disk read, a damaged dirty one is an error
+//! that names it, and a failing flash device never loses a page silently.
 
 mod support;
 
@@ -39,7 +39,8 @@ fn write(tier: &dyn Layer, pages: std::ops::Range<u64>, number: u64, dirty: bool
     }
 }
 
-/// Brings pages `0 .. 20` to flash: those of version 1 as they come from disk, where the policy takes them then.
+/// Brings pages `0 .. 20` to flash: those of version 1 as they come from disk, where the policy takes them
+/// then.
 fn bring(tier: &FlashTier, policy: PolicyKind, number: u64, dirty: bool) {
     let mut buffer = vec![0; PAGE];
     if policy.populates() {
@@ -299,8 +300,8 @@ fn a_copy_that_could_not_be_read_never_follows_a_newer_version_from_disk() {
     }
 }
 
-/// A group's write lands across two others, so that of one the summary is gone and pages of another group lie in its place: that
-/// these are missing must not pass for a group that was never full.
+/// A group's write lands across two others, so that of one the summary is gone and pages of another group lie
+/// in its place: that these are missing must not pass for a group that was never full.
 #[test]
 fn a_group_that_went_elsewhere_does_not_bring_older_versions_back() {
     const BLOCKS: usize = 5; // four pages and a summary
@@ -351,8 +352,8 @@ fn a_group_that_went_elsewhere_does_not_bring_older_versions_back() {
     }
 }
 
-/// After a crash slot placement begins with an empty directory and fills the same slots with the same pages again: what it
-/// finds there must not pass for what it has written.
+/// After a crash slot placement begins with an empty directory and fills the same slots with the same pages
+/// again: what it finds there must not pass for what it has written.
 #[test]
 fn a_lost_write_does_not_show_what_lay_in_the_slot_before_a_crash() {
     for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.placement() == Placement::Slots) {
@@ -378,8 +379,8 @@ fn a_lost_write_does_not_show_what_lay_in_the_slot_before_a_crash() {
     }
 }
 
-/// The directory of LOC and GLB survives a shutdown, and with it positions of before: what an earlier open had written to a slot
-/// that is free now must not pass for what this open has.
+/// The directory of LOC and GLB survives a shutdown, and with it positions of before: what an earlier open
+/// had written to a slot that is free now must not pass for what this open has.
 #[test]
 fn a_lost_write_does_not_show_what_lay_in_the_slot_before_a_shutdown() {
     for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.directory() == Directory::AtShutdown) {
@@ -435,8 +436,8 @@ fn a_lost_write_does_not_show_what_lay_in_the_slot_before_a_shutdown() {
     }
 }
 
-/// TAC's directory on flash says which pages it has. When a newer version goes to disk, that must not be said any more, or
-/// nothing goes on with this flash: a crash would bring the older version back.
+/// TAC's directory on flash says which pages it has. When a newer version goes to disk, that must not be said
+/// any more, or nothing goes on with this flash: a crash would bring the older version back.
 #[test]
 fn an_invalidation_that_does_not_reach_flash_switches_the_cache_off() {
     let faults =
@@ -492,8 +493,8 @@ fn a_failing_flash_with_newer_pages_stops_everything_and_says_what_is_on_it() {
     }
 }
 
-/// Slot placement keeps one byte of a version in memory. What a write to another slot brings there never passes for the version
-/// wanted, though that byte is the same.
+/// Slot placement keeps one byte of a version in memory. What a write to another slot brings there never
+/// passes for the version wanted, though that byte is the same.
 #[test]
 fn an_older_version_from_another_slot_is_not_served() {
     let (page, mut alike) = (PageId(7), 0);
@@ -617,7 +618,8 @@ fn a_version_counts_again_when_what_superseded_it_is_lost() {
         tier.checkpoint().unwrap();
         entresol_runtime::sleep(std::time::Duration::from_millis(10));
         drop(tier);
-        // A segment as it would be if a group that no record calls durable had superseded page 7, and was lost since.
+        // A segment as it would be if a group that no record calls durable had superseded page 7, and was
+        // lost since.
         let layout = options.layout();
         let mut bytes = vec![0; layout.segment_bytes() as usize];
         flash.read(layout.segment_offset(0), &mut bytes).unwrap();

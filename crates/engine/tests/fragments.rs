@@ -1,5 +1,5 @@
-//! SCE's cache with devices: whatever clients do, and whatever becomes of the flash, a fetch gives the newest version handed
-//! down; what may not be overwritten is not.
+//! SCE's cache with devices: whatever clients do, and whatever becomes of the flash, a fetch gives the newest
+//! version handed down; what may not be overwritten is not.
 
 mod support;
 
@@ -24,7 +24,8 @@ const SLOTS: u32 = 25;
 /// Where the cache is to be turned over.
 const FEW: u32 = 8;
 
-/// References to neighbours, which move on through the volume; some change their page. Each client has every fifth page.
+/// References to neighbours, which move on through the volume; some change their page. Each client has every
+/// fifth page.
 fn client(layer: &dyn Layer, id: u64, rounds: u64) {
     let mut rng = Rng::new(random());
     let mut versions = vec![1; PAGES as usize];

@@ -1,9 +1,9 @@
-//! Images of format version 1 as they were written by the release that introduced it: this release must open them, or
-//! refuse them, as recorded. `tests/golden/v1.image` holds a flash and a disk after a power failure in the middle of
-//! writing; the damages are applied here.
+//! Images of format version 1 as they were written by the release that introduced it: this release must open
+//! them, or refuse them, as recorded. `tests/golden/v1.image` holds a flash and a disk after a power failure
+//! in the middle of writing; the damages are applied here.
 //!
-//! `ENTRESOL_BLESS=1 cargo test -p entresol-engine --test golden` makes the image anew (from a fixed seed) and records what
-//! is found: for a new format version only, under a new name.
+//! `ENTRESOL_BLESS=1 cargo test -p entresol-engine --test golden` makes the image anew (from a fixed seed)
+//! and records what is found: for a new format version only, under a new name.
 
 mod support;
 

@@ -1,6 +1,6 @@
-//! The staging hand-off under shuttle: evictors, fetchers, writers and chores of a real tier on memory devices. Whatever
-//! the order, a fetch gives the version handed down last, nothing is dropped, and nobody is forgotten (shuttle reports a
-//! deadlock).
+//! The staging hand-off under shuttle: evictors, fetchers, writers and chores of a real tier on memory
+//! devices. Whatever the order, a fetch gives the version handed down last, nothing is dropped, and nobody is
+//! forgotten (shuttle reports a deadlock).
 //!
 //! ```text
 //! cargo test -p entresol-engine --features shuttle --test models
@@ -67,8 +67,8 @@ fn hand_off(policy: PolicyKind) {
     tier.close().unwrap();
 }
 
-/// The flash fails while pages on it are newer than disk. Every client is told what happened, none panics or waits for
-/// ever, and a close does not say that all is well.
+/// The flash fails while pages on it are newer than disk. Every client is told what happened, none panics or
+/// waits for ever, and a close does not say that all is well.
 fn poisoned() {
     let options = options(PolicyKind::FaceGsc);
     let (_, disk) = memory(&options, PAGES * CLIENTS);

@@ -103,8 +103,8 @@ fn a_cache_of_four_gibibytes_comes_back_for_less_than_three_percent_of_it() {
         let (tier, report) = FlashTier::open(flash.clone(), disk, options.clone()).unwrap();
         let read = *flash.read_bytes.lock() - before;
         let total = flash_bytes(&options);
-        // The superblocks are read, and read back when all are written for the new epoch, twice. They are not counted as part
-        // of the directory.
+        // The superblocks are read, and read back when all are written for the new epoch, twice. They are not
+        // counted as part of the directory.
         assert_eq!(read - report.bytes_read, (4 + 2 * 4) * BLOCK as u64);
         assert!(read * 100 < total * 3, "{read} of {total} bytes read: {report:?}");
         assert_eq!(report.segments_read, pages / 64_000);

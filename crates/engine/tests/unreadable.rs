@@ -1,5 +1,5 @@
-//! Sectors that cannot be read: redundancy is used. What has a copy elsewhere costs a read of it; a page that only flash
-//! has is an error that names it.
+//! Sectors that cannot be read: redundancy is used. What has a copy elsewhere costs a read of it; a page that
+//! only flash has is an error that names it.
 
 mod support;
 
@@ -97,8 +97,8 @@ fn unreadable_pages_that_the_disk_has_come_from_disk() {
     }
 }
 
-/// Clean pages that cannot be read, due for a second chance, in groups that have a dirty page, too. They are dropped, and the
-/// cache goes on: it neither stops nor switches itself off.
+/// Clean pages that cannot be read, due for a second chance, in groups that have a dirty page, too. They are
+/// dropped, and the cache goes on: it neither stops nor switches itself off.
 #[test]
 fn unreadable_clean_pages_are_dropped_when_their_group_is_dequeued() {
     let systems = [PolicyKind::FaceGsc, PolicyKind::FaceGr];
@@ -154,7 +154,8 @@ fn unreadable_clean_pages_are_dropped_when_their_group_is_dequeued() {
     }
 }
 
-/// From some read on the flash gives nothing back, until it is plugged in again. Its newest groups do not pass for torn ones.
+/// From some read on the flash gives nothing back, until it is plugged in again. Its newest groups do not
+/// pass for torn ones.
 #[test]
 fn a_flash_that_cannot_be_read_for_a_while_loses_nothing() {
     for policy in [PolicyKind::FaceGsc, PolicyKind::FaceGr, PolicyKind::Face] {

@@ -1,6 +1,7 @@
 //! The header that all structures share, and how a block is sealed and opened (docs/FORMAT.md has the table).
 //!
-//! Invariant: a block that [`open`] accepts is complete, undamaged, of the kind asked for and of a known version.
+//! Invariant: a block that [`open`] accepts is complete, undamaged, of the kind asked for and of a known
+//! version.
 
 use crate::checksum;
 use entresol_core::mutant;

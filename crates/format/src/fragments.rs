@@ -1,5 +1,5 @@
-//! The mark of a cache of fragments (SCE). Its directory lies in memory; on flash there are pages, and this block, which
-//! says whose device it is. Two copies lie where no copy of a superblock does.
+//! The mark of a cache of fragments (SCE). Its directory lies in memory; on flash there are pages, and this
+//! block, which says whose device it is. Two copies lie where no copy of a superblock does.
 
 use crate::block::{self, BLOCK_BYTES, BlockHeader};
 use zerocopy::IntoBytes;

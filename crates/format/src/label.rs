@@ -1,7 +1,7 @@
 //! The label of a disk: which disk it is, and which cache belongs to it (docs/FORMAT.md has the table).
 //!
-//! Two copies lie at 0 and 32 KiB and are written one after the other (copy = sequence mod 2), each followed by a sync. Page `n`
-//! follows at 64 KiB + `n` pages. Invariant: at any crash one copy is whole.
+//! Two copies lie at 0 and 32 KiB and are written one after the other (copy = sequence mod 2), each followed
+//! by a sync. Page `n` follows at 64 KiB + `n` pages. Invariant: at any crash one copy is whole.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use entresol_core::mutant;
@@ -40,7 +40,8 @@ const _: () = assert!(size_of::<RawLabel>() == BLOCK_BYTES);
 
 /// A session of a database: the time from one open of its log to the next.
 ///
-/// Sessions are counted from 1. Two branches of one copy, each opened since, count the same; their nonces differ.
+/// Sessions are counted from 1. Two branches of one copy, each opened since, count the same; their nonces
+/// differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Session {
     /// Its number; 0: none has begun.
@@ -60,7 +61,8 @@ pub struct Label {
     pub cache: Uuid,
     /// Grows whenever the disk is opened for writing.
     pub epoch: u64,
-    /// A random number, drawn when the epoch begins: two branches of one copy have the same epochs and different nonces.
+    /// A random number, drawn when the epoch begins: two branches of one copy have the same epochs and
+    /// different nonces.
     pub epoch_nonce: u64,
     /// Bytes of a page.
     pub page_bytes: u32,

@@ -23,8 +23,8 @@ pub const fn page_bytes_possible(page_bytes: u32) -> bool {
     page_bytes.is_power_of_two() && page_bytes >= 4 << 10 && page_bytes <= 32 << 10
 }
 
-/// Byte offset of `page` on a disk with pages of `page_bytes`. Absurd pages come out at absurd offsets, which the device
-/// refuses.
+/// Byte offset of `page` on a disk with pages of `page_bytes`. Absurd pages come out at absurd offsets, which
+/// the device refuses.
 pub fn disk_offset(page: PageId, page_bytes: u32) -> u64 {
     page.0.saturating_mul(page_bytes.into()).saturating_add(crate::label::LABEL_AREA_BYTES)
 }
@@ -120,7 +120,8 @@ impl Layout {
         SlotId((position.0 % u64::from(self.slots)) as u32)
     }
 
-    /// Places in the ring of directory segments: as many segments as may overlap the slots, and one being written.
+    /// Places in the ring of directory segments: as many segments as may overlap the slots, and one being
+    /// written.
     pub fn segment_places(&self) -> u64 {
         match self.placement {
             Placement::Log => u64::from(self.slots.div_ceil(self.segment_entries)) + 2,

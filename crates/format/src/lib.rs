@@ -1,5 +1,5 @@
-//! The on-flash and on-disk format: types, their encoding, and how each proves to be what it claims to be. What follows is
-//! docs/FORMAT.md.
+//! The on-flash and on-disk format: types, their encoding, and how each proves to be what it claims to be.
+//! What follows is docs/FORMAT.md.
 //!
 #![doc = include_str!("../../../docs/FORMAT.md")]
 #![forbid(unsafe_code)]

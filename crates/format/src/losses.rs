@@ -1,9 +1,9 @@
-//! What opens of a log on flash have not found. The newest groups lie beyond what the flash itself knows to have been durable:
-//! damaged or lost, they look like groups that were never written. Whoever was told that they are durable must learn of it,
-//! however many opens later: by then other groups may lie in their places.
+//! What opens of a log on flash have not found. The newest groups lie beyond what the flash itself knows to
+//! have been durable: damaged or lost, they look like groups that were never written. Whoever was told that
+//! they are durable must learn of it, however many opens later: by then other groups may lie in their places.
 //!
-//! Invariant: epochs ascend; a group that was lost is never taken for one that is there, though the reverse may happen to
-//! groups of epochs long past.
+//! Invariant: epochs ascend; a group that was lost is never taken for one that is there, though the reverse
+//! may happen to groups of epochs long past.
 
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

@@ -1,7 +1,7 @@
 //! The header of every page of a store: 32 bytes, little-endian (docs/FORMAT.md has the table).
 //!
-//! The generation and the checksum are stamped by the flash tier when it copies the page into staging, or by the disk
-//! layer when it writes the page, so DRAM frames carry stale values of both.
+//! The generation and the checksum are stamped by the flash tier when it copies the page into staging, or by
+//! the disk layer when it writes the page, so DRAM frames carry stale values of both.
 
 use crate::checksum;
 use entresol_core::{Lsn, PageId, Position, mutant};

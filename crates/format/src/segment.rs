@@ -1,7 +1,9 @@
-//! A directory segment (FaCE §4.1): the entries of a fixed number of consecutive positions (64,000 as in the paper),
-//! written in the background when the last of them is durable, while new entries go on entering (docs/FORMAT.md has the tables).
+//! A directory segment (FaCE §4.1): the entries of a fixed number of consecutive positions (64,000 as in the
+//! paper), written in the background when the last of them is durable, while new entries go on entering
+//! (docs/FORMAT.md has the tables).
 //!
-//! Entry `i` of segment `k` describes position `k × entries + i`. Segment `k` lies at place `k mod places` of a ring.
+//! Entry `i` of segment `k` describes position `k × entries + i`. Segment `k` lies at place `k mod places` of
+//! a ring.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use entresol_core::{PageId, SlotView, mutant};

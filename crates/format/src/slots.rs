@@ -1,8 +1,8 @@
-//! The slot directory of slot placement (SBP §3, 4): an entry for each slot, at a fixed place, changed in place
-//! (docs/FORMAT.md has the tables).
+//! The slot directory of slot placement (SBP §3, 4): an entry for each slot, at a fixed place, changed in
+//! place (docs/FORMAT.md has the tables).
 //!
-//! Invariant: an entry never crosses a sector of 512 bytes, the most that a power failure leaves whole; each sector proves
-//! itself. So of a torn write every entry is as it was before or after.
+//! Invariant: an entry never crosses a sector of 512 bytes, the most that a power failure leaves whole; each
+//! sector proves itself. So of a torn write every entry is as it was before or after.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use entresol_core::{PageId, Position};
@@ -67,7 +67,8 @@ fn place(at: u32) -> (usize, usize) {
     (sector, entry)
 }
 
-/// Puts an entry, `None` for an empty slot, to place `at`, below [`BLOCK_ENTRIES`], of the `number`th block, which is whole.
+/// Puts an entry, `None` for an empty slot, to place `at`, below [`BLOCK_ENTRIES`], of the `number`th block,
+/// which is whole.
 pub fn set(block: &mut [u8], number: u64, at: u32, cache: Uuid, entry: Option<SlotEntry>) {
     let raw = entry.map_or_else(RawSlot::default, |entry| RawSlot {
         page: U64::new(entry.page.0),
@@ -79,7 +80,8 @@ pub fn set(block: &mut [u8], number: u64, at: u32, cache: Uuid, entry: Option<Sl
     put(block, number, at, raw);
 }
 
-/// Says of an empty slot which `position` was last written there: puts that to place `at` as [`set`] does an entry.
+/// Says of an empty slot which `position` was last written there: puts that to place `at` as [`set`] does an
+/// entry.
 pub fn set_empty(block: &mut [u8], number: u64, at: u32, cache: Uuid, position: Position) {
     let position = U64::new(position.0);
     put(block, number, at, RawSlot { position, cache: U32::new(tag(cache)), ..RawSlot::default() });
@@ -93,8 +95,8 @@ fn put(block: &mut [u8], number: u64, at: u32, raw: RawSlot) {
     block::seal(&mut block[sector..sector + SECTOR_BYTES], MAGIC, sequence);
 }
 
-/// The entry at place `at` of a block whose sectors were [proved](prove); `None` for an empty slot, and for one of another
-/// cache.
+/// The entry at place `at` of a block whose sectors were [proved](prove); `None` for an empty slot, and for
+/// one of another cache.
 pub fn get(block: &[u8], at: u32, cache: Uuid) -> Option<SlotEntry> {
     let raw = raw(block, at);
     (raw.flags.get() & VALID != 0 && raw.cache.get() == tag(cache)).then(|| SlotEntry {
@@ -117,8 +119,8 @@ fn raw(block: &[u8], at: u32) -> &RawSlot {
         .expect("an entry lies within its block")
 }
 
-/// Proves each sector of the `number`th block. One that was never written, or is damaged, is made an empty one; why
-/// damaged ones were refused is returned.
+/// Proves each sector of the `number`th block. One that was never written, or is damaged, is made an empty
+/// one; why damaged ones were refused is returned.
 pub fn prove(block: &mut [u8], number: u64) -> Vec<BlockFault> {
     let sectors = (BLOCK_BYTES / SECTOR_BYTES) as u64;
     let mut faults = Vec::new();

@@ -1,12 +1,13 @@
-//! What is stamped into a page as its generation: the position of its version, plus what makes versions of other caches, and
-//! of other slots, differ from it.
+//! What is stamped into a page as its generation: the position of its version, plus what makes versions of
+//! other caches, and of other slots, differ from it.
 //!
 //! Invariant: of one cache, no two versions of a page have the same stamp.
 //! - Log placement: each version has a position of its own, which also says its slot.
-//! - Slot placement: the directory in memory keeps one byte of a version, the slot's counter of writes, which stands in place
-//!   of the position's lowest byte. So two versions that one slot has had differ (fewer than 256 writes apart). Two versions
-//!   in different slots may have the same position then; they differ by what is added for the slot. Multiples of the golden
-//!   ratio lie far apart (Knuth, TAOCP 3, §6.4, theorem S): those of 2^26 slots farther than the positions of one open.
+//! - Slot placement: the directory in memory keeps one byte of a version, the slot's counter of writes, which
+//!   stands in place of the position's lowest byte. So two versions that one slot has had differ (fewer than
+//!   256 writes apart). Two versions in different slots may have the same position then; they differ by what
+//!   is added for the slot. Multiples of the golden ratio lie far apart (Knuth, TAOCP 3, §6.4, theorem S):
+//!   those of 2^26 slots farther than the positions of one open.
 
 use crate::superblock::Superblock;
 use entresol_core::{Placement, Position, SlotId};
@@ -30,7 +31,8 @@ impl Stamps {
         Self { cache: superblock.cache.high() >> 16 << 8, step: if slots { SLOT_STEP } else { 0 } }
     }
 
-    /// What the page at `position` has while it has no slot, or where the position says which slot (log placement).
+    /// What the page at `position` has while it has no slot, or where the position says which slot (log
+    /// placement).
     pub fn stamp(self, position: Position) -> Position {
         Position(position.0.wrapping_add(self.cache))
     }
@@ -40,7 +42,8 @@ impl Stamps {
         Position(self.stamp(position).0.wrapping_add(self.of_slot(slot)))
     }
 
-    /// The position that `stamp`, found in `slot`, stands for. Any number, if it was not written there by this cache.
+    /// The position that `stamp`, found in `slot`, stands for. Any number, if it was not written there by
+    /// this cache.
     pub fn position_in(self, slot: SlotId, stamp: Position) -> Position {
         Position(stamp.0.wrapping_sub(self.cache).wrapping_sub(self.of_slot(slot)))
     }
@@ -54,7 +57,8 @@ impl Stamps {
 mod tests {
     use super::*;
 
-    /// The least distance from 0 of a multiple of the step, on the ring of 64-bit numbers: that of two slots' stamps.
+    /// The least distance from 0 of a multiple of the step, on the ring of 64-bit numbers: that of two slots'
+    /// stamps.
     fn nearest(slots: u64) -> u64 {
         let multiples = (1..slots).map(|slot| slot.wrapping_mul(SLOT_STEP));
         multiples.map(|stamp| stamp.min(stamp.wrapping_neg())).min().expect("two slots or more")

@@ -1,5 +1,5 @@
-//! The summary of a group: what lies in it. One block, right behind the group's pages, so that pages and summary are one
-//! sequential write (docs/FORMAT.md has the tables).
+//! The summary of a group: what lies in it. One block, right behind the group's pages, so that pages and
+//! summary are one sequential write (docs/FORMAT.md has the tables).
 //!
 //! Entry `i` of group `g` describes position `g × group pages + i`.
 
@@ -74,8 +74,8 @@ pub struct Entry {
     pub dirty: bool,
 }
 
-/// Writes a summary into `block`, [`BLOCK_BYTES`] long. `entries` yields one for each position of the group, `None` where
-/// it was closed early.
+/// Writes a summary into `block`, [`BLOCK_BYTES`] long. `entries` yields one for each position of the group,
+/// `None` where it was closed early.
 ///
 /// # Panics
 /// If there are more entries than [`GROUP_PAGES_MAX`], or more invalidations than [`invalidations_max`].

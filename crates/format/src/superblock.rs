@@ -1,7 +1,9 @@
-//! The superblock of a flash device: what the cache is, whose it is, and where recovery starts (docs/FORMAT.md has the table).
+//! The superblock of a flash device: what the cache is, whose it is, and where recovery starts
+//! (docs/FORMAT.md has the table).
 //!
-//! Four copies lie at 0, 16, 32 and 48 KiB and are written in rotation (copy = sequence mod 4), each followed by a sync.
-//! Invariant: at any crash at least three of them are whole, and the newest whole one is one of the last two written.
+//! Four copies lie at 0, 16, 32 and 48 KiB and are written in rotation (copy = sequence mod 4), each followed
+//! by a sync. Invariant: at any crash at least three of them are whole, and the newest whole one is one of
+//! the last two written.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use crate::losses::{Losses, RawLosses};
@@ -23,7 +25,8 @@ const BEGUN: u32 = 4;
 const SLOTS_STAMPED: u32 = 8;
 const RELEASED: u32 = 16;
 
-/// Format version of a cache with slot placement. In the one before, pages did not have their slot in their stamps.
+/// Format version of a cache with slot placement. In the one before, pages did not have their slot in their
+/// stamps.
 const SLOTS_VERSION: u32 = 2;
 
 /// As it lies there.
@@ -71,7 +74,8 @@ pub struct Superblock {
     pub epoch: u64,
     /// The nonce of that epoch in the disk's label.
     pub epoch_nonce: u64,
-    /// The nonce of the label that this epoch follows: what the label still says if the open was cut off before it wrote there.
+    /// The nonce of the label that this epoch follows: what the label still says if the open was cut off
+    /// before it wrote there.
     pub previous_nonce: u64,
     /// Bytes of a page.
     pub page_bytes: u32,
@@ -91,8 +95,8 @@ pub struct Superblock {
     pub clean: bool,
     /// The slot directory says what the slots hold (LOC, GLB: since a shutdown, until the next open).
     pub directory: bool,
-    /// The disk's label was of this epoch when this was written. Without it the open that raised the epoch may have been cut
-    /// off before it came to the label.
+    /// The disk's label was of this epoch when this was written. Without it the open that raised the epoch
+    /// may have been cut off before it came to the label.
     pub begun: bool,
     /// The disk was released from this cache and needs nothing of it any more.
     pub released: bool,
@@ -260,17 +264,17 @@ impl Superblock {
         Stamps::of(self)
     }
 
-    /// Slot placement: the first position that the next open may give out. It lies above all that were given out before, crash
-    /// or no crash, for an open raises the epoch before it gives any out: so what an earlier one has left in a slot is not
-    /// taken for a version of the present one.
+    /// Slot placement: the first position that the next open may give out. It lies above all that were given
+    /// out before, crash or no crash, for an open raises the epoch before it gives any out: so what an
+    /// earlier one has left in a slot is not taken for a version of the present one.
     pub fn next_positions(&self) -> Position {
         let first = self.epoch.min(EPOCHS_COUNTED) * POSITIONS_OF_AN_OPEN;
         Position(first.max(self.rear.0).next_multiple_of(self.group_pages.into()))
     }
 
-    /// Whether the label of its disk may say that the disk needs this cache: it may hold pages newer than disk that outlive a
-    /// crash. So it is an empty one, too, until its disk is released from it: otherwise it could be given to another disk, and
-    /// the first one would ask for it in vain.
+    /// Whether the label of its disk may say that the disk needs this cache: it may hold pages newer than
+    /// disk that outlive a crash. So it is an empty one, too, until its disk is released from it: otherwise
+    /// it could be given to another disk, and the first one would ask for it in vain.
     pub fn is_needed(&self) -> bool {
         self.mode == Mode::WriteBack && self.policy.placement() == Placement::Log && !self.released
     }

@@ -1,7 +1,8 @@
-//! Blocks ordered by a small count (their valid pages), so that the block with the fewest is found in a few steps.
+//! Blocks ordered by a small count (their valid pages), so that the block with the fewest is found in a few
+//! steps.
 //!
-//! Invariants: a block is in the list of its count and in no other; of equal blocks the one that has had its count longest
-//! comes first.
+//! Invariants: a block is in the list of its count and in no other; of equal blocks the one that has had its
+//! count longest comes first.
 
 use crate::id::{BlockId, NONE};
 

@@ -1,7 +1,8 @@
 //! Write amplification by formula, to check the models against.
 //!
-//! For uniform random writes and large blocks, greedy collection and collection in the order of writing both come to
-//! A = α / (α + W(−α e^−α)), with α = physical / logical pages and W the Lambert function (Desnoyers, SYSTOR 2012).
+//! For uniform random writes and large blocks, greedy collection and collection in the order of writing both
+//! come to A = α / (α + W(−α e^−α)), with α = physical / logical pages and W the Lambert function (Desnoyers,
+//! SYSTOR 2012).
 
 /// The principal branch of Lambert's W: the w ≥ −1 with w e^w = x.
 ///
@@ -26,8 +27,8 @@ pub fn lambert_w(x: f64) -> f64 {
     w
 }
 
-/// Pages programmed for each page written, uniformly at random over a full logical space, when `spare` of the physical
-/// space is spare (0 < `spare` < 1).
+/// Pages programmed for each page written, uniformly at random over a full logical space, when `spare` of the
+/// physical space is spare (0 < `spare` < 1).
 ///
 /// # Panics
 /// If `spare` is not between 0 and 1.
@@ -37,13 +38,14 @@ pub fn write_amplification(spare: f64) -> f64 {
     alpha / (alpha + lambert_w(-alpha * (-alpha).exp()))
 }
 
-/// As [`write_amplification`], for greedy collection of blocks of `block_pages` each. Small blocks differ from each other
-/// by chance, and greedy takes the best: with 64 pages it copies a tenth less at 7 % spare (6.60 instead of 7.32).
+/// As [`write_amplification`], for greedy collection of blocks of `block_pages` each. Small blocks differ
+/// from each other by chance, and greedy takes the best: with 64 pages it copies a tenth less at 7 % spare
+/// (6.60 instead of 7.32).
 ///
-/// In a large chip every victim holds v valid pages. A block with j valid pages loses one every U/j host writes (U: logical
-/// pages), so its life from full to v takes U (H_b − H_v) and its mean number of valid pages is (b − v) / (H_b − H_v), which
-/// must be b (1 − spare). Then A = b / (b − v). Harmonic numbers between integers are those of the digamma function,
-/// here ln(x + 1/2) + 1 / (24 (x + 1/2)²).
+/// In a large chip every victim holds v valid pages. A block with j valid pages loses one every U/j host
+/// writes (U: logical pages), so its life from full to v takes U (H_b − H_v) and its mean number of valid
+/// pages is (b − v) / (H_b − H_v), which must be b (1 − spare). Then A = b / (b − v). Harmonic numbers
+/// between integers are those of the digamma function, here ln(x + 1/2) + 1 / (24 (x + 1/2)²).
 ///
 /// # Panics
 /// If `spare` is not between 0 and 1, or `block_pages` is 0.

@@ -27,7 +27,8 @@ pub struct Counters {
     pub copies: u64,
     /// Blocks erased.
     pub erases: u64,
-    /// Garbage collections: victim blocks (page map) or log blocks (FAST) reclaimed by copying what was valid in them.
+    /// Garbage collections: victim blocks (page map) or log blocks (FAST) reclaimed by copying what was valid
+    /// in them.
     pub collections: u64,
     /// Merges, by kind.
     pub merges: Merges,
@@ -84,8 +85,8 @@ impl Counters {
     }
 }
 
-/// How long the operations of a flash chip take. [`Latencies::THESIS`] is the thesis' table 4.1 (its unit is not printed;
-/// it is that of FlashSim, microseconds).
+/// How long the operations of a flash chip take. [`Latencies::THESIS`] is the thesis' table 4.1 (its unit is
+/// not printed; it is that of FlashSim, microseconds).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latencies {
     /// Reading a page.

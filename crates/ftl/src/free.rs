@@ -81,7 +81,8 @@ mod tests {
             free.put(BlockId(0), 1);
             free.put(BlockId(2), 2);
             let order: Vec<u32> = std::iter::from_fn(|| free.take()).map(|block| block.0).collect();
-            // Block 3 was never erased: first by wear, last by time. 0 and 1 were erased once each: the lowest first.
+            // Block 3 was never erased: first by wear, last by time. 0 and 1 were erased once each: the
+            // lowest first.
             assert_eq!(order, expected);
         }
     }

@@ -4,7 +4,8 @@ use crate::counters::Counters;
 use crate::id::Lpn;
 use crate::nand::Nand;
 
-/// A flash translation layer: logical pages on a chip that is programmed page by page and erased block by block.
+/// A flash translation layer: logical pages on a chip that is programmed page by page and erased block by
+/// block.
 ///
 /// # Panics
 /// All methods, for a page that is not below [`Ftl::logical_pages`].
@@ -15,8 +16,8 @@ pub trait Ftl {
     fn is_mapped(&self, page: Lpn) -> bool;
     /// Reads a page; whether it had content.
     fn read(&mut self, page: Lpn) -> bool;
-    /// Writes a page. Answers with the pages that were dropped to make room; only a layer made for caches (silent
-    /// eviction) ever drops any, and its answer may name `page` itself: then it was not taken.
+    /// Writes a page. Answers with the pages that were dropped to make room; only a layer made for caches
+    /// (silent eviction) ever drops any, and its answer may name `page` itself: then it was not taken.
     fn write(&mut self, page: Lpn) -> &[Lpn];
     /// The page's content is not needed any more (trim). A page without content stays without.
     fn discard(&mut self, page: Lpn);

@@ -1,12 +1,13 @@
-//! Flash translation layers as state machines: what a drive does with its erase blocks. No I/O, no clock, no randomness.
+//! Flash translation layers as state machines: what a drive does with its erase blocks. No I/O, no clock, no
+//! randomness.
 //!
 //! - [`PageMap`]: a page map with greedy garbage collection. The time model of SSDs has one for each die.
 //! - [`Hybrid`]: FAST's hybrid map with log blocks: switch, partial and full merges.
 //! - [`Ssc`]: FlashTier's solid-state cache, a hybrid map that drops clean blocks instead of copying them.
 //! - [`cache`]: the flash caches that are their own translation layer: RFDB/WFDB and FlashTier.
 //!
-//! All work on a [`Nand`] chip, which counts erases by block, and report [`Counters`], from which [`Latencies`] make time.
-//! [`closed_form`] has the formula that they are checked against.
+//! All work on a [`Nand`] chip, which counts erases by block, and report [`Counters`], from which
+//! [`Latencies`] make time. [`closed_form`] has the formula that they are checked against.
 //!
 //! Invariant, of every layer: `check` holds after every call.
 #![forbid(unsafe_code)]

@@ -1,7 +1,9 @@
-//! The chip: blocks of pages that are programmed once and erased together. What every translation layer here works on.
+//! The chip: blocks of pages that are programmed once and erased together. What every translation layer here
+//! works on.
 //!
-//! Invariants: a page is programmed only when erased; a block's count says how many of its pages are valid; a free block
-//! holds nothing valid and is erased. Pages of a block may be programmed in any order (SLC; block maps need it).
+//! Invariants: a page is programmed only when erased; a block's count says how many of its pages are valid; a
+//! free block holds nothing valid and is erased. Pages of a block may be programmed in any order (SLC; block
+//! maps need it).
 
 use crate::free::{FreeBlocks, FreeOrder};
 use crate::id::{BlockId, Lpn, NONE, Ppn};

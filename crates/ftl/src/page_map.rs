@@ -1,10 +1,11 @@
 //! A page map with greedy garbage collection: a logical page may lie in any page of any block.
 //!
-//! Writes go to the host's open block. When free blocks run out, the full block with the fewest valid pages (the lowest
-//! of them) is copied to another open block, so that old pages do not mix with new ones, and erased.
+//! Writes go to the host's open block. When free blocks run out, the full block with the fewest valid pages
+//! (the lowest of them) is copied to another open block, so that old pages do not mix with new ones, and
+//! erased.
 //!
-//! Invariants: every mapped logical page has exactly one valid physical page, and back; after every write at least one
-//! block is free.
+//! Invariants: every mapped logical page has exactly one valid physical page, and back; after every write at
+//! least one block is free.
 
 use crate::counters::Counters;
 use crate::free::FreeOrder;
@@ -36,8 +37,8 @@ pub struct PageMap {
 }
 
 impl PageMap {
-    /// An empty map with room for `logical_pages` and `over_provisioning` of them on top. Of the two open blocks and the
-    /// one that is kept free, half do not count as spare.
+    /// An empty map with room for `logical_pages` and `over_provisioning` of them on top. Of the two open
+    /// blocks and the one that is kept free, half do not count as spare.
     ///
     /// # Panics
     /// If the chip would have no page, or 2^32 − 2 and more.

@@ -1,17 +1,18 @@
-//! FlashTier's solid-state cache: a hybrid map whose address space is the disk's, and which drops clean pages instead of
-//! copying them (Saxena, Swift, Zhang: *FlashTier*, EuroSys 2012; thesis §2.4).
+//! FlashTier's solid-state cache: a hybrid map whose address space is the disk's, and which drops clean pages
+//! instead of copying them (Saxena, Swift, Zhang: *FlashTier*, EuroSys 2012; thesis §2.4).
 //!
-//! The interface is FlashTier's: `write-clean`, `write-dirty`, `read` (which may answer "not present"), `evict`, `clean`,
-//! `exists`. Space for a new data block comes from *silent eviction*: the data block without a dirty page and with the
-//! fewest valid pages is erased, and the pages in it are gone (SE-Util). With [`SilentEviction::Merge`] such a block may
-//! also become a log block, until the log has its largest share: fewer merges (SE-Merge).
+//! The interface is FlashTier's: `write-clean`, `write-dirty`, `read` (which may answer "not present"),
+//! `evict`, `clean`, `exists`. Space for a new data block comes from *silent eviction*: the data block
+//! without a dirty page and with the fewest valid pages is erased, and the pages in it are gone (SE-Util).
+//! With [`SilentEviction::Merge`] such a block may also become a log block, until the log has its largest
+//! share: fewer merges (SE-Merge).
 //!
-//! Deviations: the maps are arrays over the disk's pages instead of sparse hash maps, and nothing is logged for
-//! consistency: this is a model of what a device does with its blocks. FlashTier frees log blocks by merges, as here; where
-//! it would fail for want of clean blocks, [`Ssc::write_dirty`] refuses beforehand.
+//! Deviations: the maps are arrays over the disk's pages instead of sparse hash maps, and nothing is logged
+//! for consistency: this is a model of what a device does with its blocks. FlashTier frees log blocks by
+//! merges, as here; where it would fail for want of clean blocks, [`Ssc::write_dirty`] refuses beforehand.
 //!
-//! Invariants: a dirty page is present until it is cleaned and dropped, or evicted by name; a page that the answer to a
-//! write does not name is present if it was before.
+//! Invariants: a dirty page is present until it is cleaned and dropped, or evicted by name; a page that the
+//! answer to a write does not name is present if it was before.
 
 use crate::counters::Counters;
 use crate::hybrid::{Hybrid, HybridConfig};
@@ -81,14 +82,15 @@ impl Ssc {
         Self { map: Hybrid::new(config), log_blocks_max, dropped: Vec::new() }
     }
 
-    /// Writes a page that the disk has, too. Answers with the pages that are gone; `page` is among them if it was not
-    /// taken because every block holds dirty pages.
+    /// Writes a page that the disk has, too. Answers with the pages that are gone; `page` is among them if it
+    /// was not taken because every block holds dirty pages.
     pub fn write_clean(&mut self, page: Lpn) -> &[Lpn] {
         self.map.mark_clean(page);
         self.put(page)
     }
 
-    /// Writes a page that is newer than the disk's. Answers with the pages that are gone, never with a dirty one.
+    /// Writes a page that is newer than the disk's. Answers with the pages that are gone, never with a dirty
+    /// one.
     ///
     /// # Errors
     /// [`SscError::TooDirty`]: nothing was written.

@@ -20,8 +20,8 @@ pub const FIGURE_4: [System; 6] = [
 /// How long to run before measuring.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Warmup {
-    /// Until the flash cache has been filled three times over, at least half a minute; SCE's, which fills once, until it is
-    /// full and its hit rate stands still. At most twenty minutes.
+    /// Until the flash cache has been filled three times over, at least half a minute; SCE's, which fills
+    /// once, until it is full and its hit rate stands still. At most twenty minutes.
     Auto,
     /// A fixed time.
     For(Duration),

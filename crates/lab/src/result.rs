@@ -62,8 +62,8 @@ pub struct TpccResult {
     pub deadlocks: u64,
     /// The consistency conditions 1–4 of clause 3.3.2 held after the run.
     pub consistency_ok: bool,
-    /// Virtual time by wall-clock time, from the open of the store to the end of the measurement (warm-up included, the
-    /// check of consistency, during which the clock stands still, not); not part of the digest.
+    /// Virtual time by wall-clock time, from the open of the store to the end of the measurement (warm-up
+    /// included, the check of consistency, during which the clock stands still, not); not part of the digest.
     pub speedup: f64,
     /// Wall-clock seconds of the run, all included; not part of the digest.
     pub wall_seconds: f64,

@@ -34,14 +34,16 @@ fn question(trace: &Trace, machine: &str, goal: Goal) -> Question {
     Question { base, flash_devices, middles, goal, years_min: 0.0 }
 }
 
-/// Ten thousand pages of 4 KiB, far fewer of them hot, one reference in five a write: DRAM of 5 % is much too small.
+/// Ten thousand pages of 4 KiB, far fewer of them hot, one reference in five a write: DRAM of 5 % is much too
+/// small.
 fn skewed() -> Trace {
     Mix { pages: 10_000, references: 120_000, write_share: 0.2, ..Mix::default() }
         .generate()
         .expect("a possible mix")
 }
 
-/// Two thousand pages, all alike: DRAM that holds them all needs no flash, and whatever flash takes from it is missed.
+/// Two thousand pages, all alike: DRAM that holds them all needs no flash, and whatever flash takes from it
+/// is missed.
 fn all_alike() -> Trace {
     Mix {
         popularity: Popularity::Uniform,

@@ -1,8 +1,8 @@
-//! Same decisions: one trace through the lab's replay and through the store's engine (memory devices, simulated runtime)
-//! gives one decision hash, for every policy.
+//! Same decisions: one trace through the lab's replay and through the store's engine (memory devices,
+//! simulated runtime) gives one decision hash, for every policy.
 //!
-//! The engine has one writer and one background task here and comes to rest after each event, so that its jobs come in the
-//! order in which the replay does them.
+//! The engine has one writer and one background task here and comes to rest after each event, so that its
+//! jobs come in the order in which the replay does them.
 
 use entresol_core::{Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};

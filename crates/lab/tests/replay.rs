@@ -15,8 +15,8 @@ use std::collections::{HashMap, VecDeque};
 
 const PAGES: u64 = 4_000;
 
-/// Skewed references of which one in four changes its page, the change told as `change` says; three host requests in ten
-/// go on with the next page.
+/// Skewed references of which one in four changes its page, the change told as `change` says; three host
+/// requests in ten go on with the next page.
 fn trace(references: usize, change: Op) -> Trace {
     let mut rng = Rng::new(11);
     let mut dense: HashMap<u64, u32> = HashMap::new();
@@ -117,7 +117,8 @@ fn two_layers_are_as_the_naive_model() {
     }
 }
 
-/// FaCE's algorithm 1 without groups in flight: a ring of (page, dirty) of which the newest of a page is valid.
+/// FaCE's algorithm 1 without groups in flight: a ring of (page, dirty) of which the newest of a page is
+/// valid.
 fn naive_mvfifo(trace: &Trace, frames: usize, slots: usize) -> (u64, u64) {
     let mut dram: VecDeque<(u32, bool, bool)> = VecDeque::new();
     let mut ring: VecDeque<(u32, bool)> = VecDeque::new();

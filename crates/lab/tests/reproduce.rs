@@ -1,6 +1,6 @@
-//! `reproduce face --quick` as a golden test of its verdicts: which of the paper's claims hold here, and which do not.
-//! Numbers are not compared, nor times. (Other papers: `reproduce_*.rs`.)
-//! `UPDATE_EXPECT=1 cargo test -p entresol-lab --test reproduce` rewrites the golden files; read the difference.
+//! `reproduce face --quick` as a golden test of its verdicts: which of the paper's claims hold here, and
+//! which do not. Numbers are not compared, nor times. (Other papers: `reproduce_*.rs`.) `UPDATE_EXPECT=1
+//! cargo test -p entresol-lab --test reproduce` rewrites the golden files; read the difference.
 
 use entresol_lab::paper::Outcome;
 use entresol_lab::reproduce::{Context, Effort, Paper, run};

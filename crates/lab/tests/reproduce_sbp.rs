@@ -1,4 +1,5 @@
-//! The verdicts on SBP's claims, of short restarts of a small database: a golden test of directions, not of digits.
+//! The verdicts on SBP's claims, of short restarts of a small database: a golden test of directions, not of
+//! digits.
 
 use entresol_lab::paper::Outcome;
 use entresol_lab::reproduce::{self, Context, Effort, Paper};

@@ -1,4 +1,5 @@
-//! The verdicts on SCE's claims, of short runs on generated loads: a golden test of directions, not of digits.
+//! The verdicts on SCE's claims, of short runs on generated loads: a golden test of directions, not of
+//! digits.
 
 use entresol_lab::paper::Outcome;
 use entresol_lab::reproduce::{self, Context, Effort, Paper};

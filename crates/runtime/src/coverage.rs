@@ -1,10 +1,10 @@
 //! Named code points: branches of recovery and of fault handling, which a torture must have reached.
 //!
-//! A crate names its points in one file with [`coverage_points!`](crate::coverage_points) and says `points::NAME.reach()` where
-//! they are. Points stand off the hot paths.
+//! A crate names its points in one file with [`coverage_points!`](crate::coverage_points) and says
+//! `points::NAME.reach()` where they are. Points stand off the hot paths.
 //!
-//! Invariant: without the feature `coverage` there is no name and no counter, and `reach` is an empty constant function. (The
-//! macro then calls it in a constant, which does not compile otherwise.)
+//! Invariant: without the feature `coverage` there is no name and no counter, and `reach` is an empty
+//! constant function. (The macro then calls it in a constant, which does not compile otherwise.)
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

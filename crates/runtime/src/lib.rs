@@ -1,11 +1,12 @@
 //! One blocking style of code, two runtimes (DESIGN rule 3).
 //!
-//! Code written against the free functions of this crate runs unchanged on OS threads under the wall clock (*real*)
-//! and on coroutines, one at a time, under a virtual clock (*sim*). Which of the two is found by a thread-local: inside
-//! [`sim::Simulation::run`] every call goes to that simulation; anywhere else it goes to the operating system.
+//! Code written against the free functions of this crate runs unchanged on OS threads under the wall clock
+//! (*real*) and on coroutines, one at a time, under a virtual clock (*sim*). Which of the two is found by a
+//! thread-local: inside [`sim::Simulation::run`] every call goes to that simulation; anywhere else it goes to
+//! the operating system.
 //!
-//! Invariant: inside a simulation nothing depends on the machine. Time, order and randomness come from the seed alone,
-//! so two runs of one seed are equal to the last digit.
+//! Invariant: inside a simulation nothing depends on the machine. Time, order and randomness come from the
+//! seed alone, so two runs of one seed are equal to the last digit.
 #![deny(unsafe_code)]
 
 pub mod coverage;

@@ -1,7 +1,8 @@
-//! Tasks: what every thread of the project's code calls, dispatched to the simulation or to the operating system.
+//! Tasks: what every thread of the project's code calls, dispatched to the simulation or to the operating
+//! system.
 //!
-//! Invariant: `park` and `unpark` keep `std::thread`'s token semantics in both runtimes: an unpark that comes first is
-//! remembered (once), and a park may return early. So every wait is a loop around its condition.
+//! Invariant: `park` and `unpark` keep `std::thread`'s token semantics in both runtimes: an unpark that comes
+//! first is remembered (once), and a park may return early. So every wait is a loop around its condition.
 
 use crate::rng::Rng;
 use crate::sim::{self, TaskId};
@@ -11,8 +12,8 @@ use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-/// A handle of a task, to wake it. Cheap to clone. A task of a simulation that has ended may still be named; waking it
-/// does nothing.
+/// A handle of a task, to wake it. Cheap to clone. A task of a simulation that has ended may still be named;
+/// waking it does nothing.
 #[derive(Clone, Debug)]
 pub struct Task(Kind);
 
@@ -52,7 +53,8 @@ impl JoinHandle {
     /// Waits until the task has returned.
     ///
     /// # Panics
-    /// In the real runtime, with the task's own panic if it panicked. (In a simulation, a panic ends the simulation.)
+    /// In the real runtime, with the task's own panic if it panicked. (In a simulation, a panic ends the
+    /// simulation.)
     pub fn join(self) {
         if let Err(payload) = self.join_or_panic() {
             std::panic::resume_unwind(payload);
@@ -141,8 +143,8 @@ pub fn sleep_until(deadline: Time) {
     }
 }
 
-/// Lets others run. In a simulation this takes 100 ns of virtual time, so that a loop that only yields cannot stop
-/// time.
+/// Lets others run. In a simulation this takes 100 ns of virtual time, so that a loop that only yields cannot
+/// stop time.
 pub fn yield_now() {
     match sim::world() {
         Some(_) => sleep(Duration::from_nanos(100)),
@@ -150,8 +152,8 @@ pub fn yield_now() {
     }
 }
 
-/// A point at which a simulation with [`sim::SimConfig::preempt_one_of`] may run others first. Whoever calls this may be
-/// made to wait: he holds no lock of another library. Nothing happens elsewhere.
+/// A point at which a simulation with [`sim::SimConfig::preempt_one_of`] may run others first. Whoever calls
+/// this may be made to wait: he holds no lock of another library. Nothing happens elsewhere.
 #[inline]
 pub fn may_preempt() {
     threads::point();
@@ -170,7 +172,8 @@ pub fn random() -> u64 {
     }
 }
 
-/// Random bits of this thread's own generator, seeded by the operating system (through the standard hasher's keys).
+/// Random bits of this thread's own generator, seeded by the operating system (through the standard hasher's
+/// keys).
 fn os_random() -> u64 {
     thread_local! {
         static GENERATOR: RefCell<Rng> = RefCell::new(Rng::new(RandomState::new().build_hasher().finish()));
@@ -178,8 +181,8 @@ fn os_random() -> u64 {
     GENERATOR.with_borrow_mut(Rng::next_u64)
 }
 
-/// Occupies one of the simulation's CPU cores for `duration`, first come, first served. Does nothing in the real
-/// runtime, where the work itself takes its time.
+/// Occupies one of the simulation's CPU cores for `duration`, first come, first served. Does nothing in the
+/// real runtime, where the work itself takes its time.
 pub fn consume_cpu(duration: Duration) {
     if let Some(world) = sim::world() {
         world.consume_cpu(duration);

@@ -1,5 +1,5 @@
-//! The threads of the real runtime: the operating system's, or with the feature `shuttle` that library's, which runs one at
-//! a time and tries the orders. Both have the same names.
+//! The threads of the real runtime: the operating system's, or with the feature `shuttle` that library's,
+//! which runs one at a time and tries the orders. Both have the same names.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use real::point;

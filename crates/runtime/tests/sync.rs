@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Runs `test` under 200 seeds in random order, most of them with preemption at the locks, then on real threads.
+/// Runs `test` under 200 seeds in random order, most of them with preemption at the locks, then on real
+/// threads.
 fn everywhere(test: fn()) {
     for seed in 0..200 {
         let preempt_one_of = [0, 1, 2, 7][seed as usize % 4];

@@ -1,6 +1,8 @@
-//! What operations cost when all pages are in DRAM: `cargo run --release -p entresol-store --example store_cost`.
+//! What operations cost when all pages are in DRAM: `cargo run --release -p entresol-store --example
+//! store_cost`.
 //!
-//! Real runtime, one thread, log and disk in memory. Prints the thread's processor time for each operation; asserts nothing.
+//! Real runtime, one thread, log and disk in memory. Prints the thread's processor time for each operation;
+//! asserts nothing.
 
 use entresol_device::MemoryDevice;
 use entresol_engine::DiskLayer;

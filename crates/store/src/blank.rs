@@ -5,8 +5,8 @@ use crate::wal::master::Master;
 use entresol_device::{Contents, Device, signature};
 use entresol_engine::{Binding, Uuid};
 
-/// Refuses a disk that names a log, and a log device that is neither blank nor the log of this disk, with a sentence that says
-/// what is there. `disk`: `None` if it has no label yet.
+/// Refuses a disk that names a log, and a log device that is neither blank nor the log of this disk, with a
+/// sentence that says what is there. `disk`: `None` if it has no label yet.
 pub(crate) fn refuse_unless_free(device: &dyn Device, disk: Option<&Binding>) -> Result<(), StoreError> {
     if let Some(disk) = disk.filter(|disk| disk.log != Uuid::NIL) {
         return Err(StoreError::Config(format!(

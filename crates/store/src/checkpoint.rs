@@ -1,14 +1,15 @@
-//! Fuzzy checkpoints: clients go on meanwhile (FaCE §2.3: dirty frames go to the layer, its flash if it has one).
+//! Fuzzy checkpoints: clients go on meanwhile (FaCE §2.3: dirty frames go to the layer, its flash if it has
+//! one).
 //!
-//! Invariant: every change older than the redo point is, when the checkpoint record is durable, in pages that the layer has
-//! made durable. For the frames that were dirty at the redo point are handed down before the layer's own checkpoint, and
-//! a frame is marked dirty before its change gets an LSN. A layer may give up its copy of a page newer than disk when the
-//! page is fetched (GLB); from the beginning of a checkpoint to its end it does not, and pages that were being fetched
-//! before are waited for.
+//! Invariant: every change older than the redo point is, when the checkpoint record is durable, in pages that
+//! the layer has made durable. For the frames that were dirty at the redo point are handed down before the
+//! layer's own checkpoint, and a frame is marked dirty before its change gets an LSN. A layer may give up its
+//! copy of a page newer than disk when the page is fetched (GLB); from the beginning of a checkpoint to its
+//! end it does not, and pages that were being fetched before are waited for.
 //!
-//! A checkpoint record's payload: redo point (8), next transaction (8), UUID of the disk (16), session (8; see
-//! [`crate::wal::session`]), number of active transactions (4), and of each: number (8), no later than its first record (8),
-//! its newest record before the redo point (8).
+//! A checkpoint record's payload: redo point (8), next transaction (8), UUID of the disk (16), session (8;
+//! see [`crate::wal::session`]), number of active transactions (4), and of each: number (8), no later than
+//! its first record (8), its newest record before the redo point (8).
 
 use crate::core::Core;
 use crate::log_room::Room;
@@ -59,8 +60,9 @@ impl CheckpointRecord {
         Some(CheckpointRecord { redo_point, next_txn, disk, session, active })
     }
 
-    /// Whether the record that lies at `at` can say this: it speaks of what is older than itself. A transaction that was about
-    /// to log its first change has no record yet, and `first` may be the very place that the checkpoint record got.
+    /// Whether the record that lies at `at` can say this: it speaks of what is older than itself. A
+    /// transaction that was about to log its first change has no record yet, and `first` may be the very
+    /// place that the checkpoint record got.
     pub(crate) fn is_possible(&self, at: Lsn) -> bool {
         (FIRST_LSN..=at.0).contains(&self.redo_point.0)
             && self.redo_point.0.is_multiple_of(8)
@@ -78,15 +80,15 @@ impl CheckpointRecord {
 }
 
 impl Core {
-    /// Makes a checkpoint; returns the LSN of its record. One at a time: a second caller waits, then makes his own. Refused
-    /// when the active transactions hold too much of the log (see [`crate::log_room`]).
+    /// Makes a checkpoint; returns the LSN of its record. One at a time: a second caller waits, then makes
+    /// his own. Refused when the active transactions hold too much of the log (see [`crate::log_room`]).
     pub(crate) fn make_checkpoint(&self) -> Result<Lsn, StoreError> {
         let _lock = self.checkpoint.lock();
         self.checkpoint_alone()
     }
 
-    /// As [`Core::make_checkpoint`] for those who work in the background: does nothing and says no when the store has been
-    /// closed. So nothing is written once [`Core::close`] has returned.
+    /// As [`Core::make_checkpoint`] for those who work in the background: does nothing and says no when the
+    /// store has been closed. So nothing is written once [`Core::close`] has returned.
     pub(crate) fn make_checkpoint_unless_closed(&self) -> Result<bool, StoreError> {
         let _lock = self.checkpoint.lock();
         if self.closed.load(Relaxed) {
@@ -95,8 +97,9 @@ impl Core {
         self.checkpoint_alone().map(|_| true)
     }
 
-    /// Makes the last checkpoint and closes the layer. The layer is closed even if the checkpoint is refused, since active
-    /// transactions hold the log: the next restart then redoes from an older checkpoint, and rolls them back.
+    /// Makes the last checkpoint and closes the layer. The layer is closed even if the checkpoint is refused,
+    /// since active transactions hold the log: the next restart then redoes from an older checkpoint, and
+    /// rolls them back.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         let _lock = self.checkpoint.lock();
         self.closed.store(true, Relaxed);

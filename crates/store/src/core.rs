@@ -1,9 +1,10 @@
 //! What all parts of an open store share.
 //!
-//! Lock order: (row locks, waited for without anything else held) → modification lock → room in the log, and with it the
-//! checkpoint lock (see [`crate::log_room`]) → permit of the pool → page latches, from a tree's root down and from left to
-//! right, then the meta page, then bitmap pages in ascending order → the active table → the log's ledger → the log's tail.
-//! Page latches may be held while the log is flushed or the layer takes a page, since neither ever waits for a page latch.
+//! Lock order: (row locks, waited for without anything else held) → modification lock → room in the log, and
+//! with it the checkpoint lock (see [`crate::log_room`]) → permit of the pool → page latches, from a tree's
+//! root down and from left to right, then the meta page, then bitmap pages in ascending order → the active
+//! table → the log's ledger → the log's tail. Page latches may be held while the log is flushed or the layer
+//! takes a page, since neither ever waits for a page latch.
 
 use crate::log_room::Room;
 use crate::mtr::Mtr;

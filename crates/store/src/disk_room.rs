@@ -1,27 +1,28 @@
 //! Room on the disk: what clients may fill, and what is kept for rolling them back.
 //!
-//! A transaction that finds no room gets [`StoreError::DiskFull`] before its commit. Everything else goes on: reads, commits of
-//! others, changes in place, deletions, rollbacks, checkpoints.
+//! A transaction that finds no room gets [`StoreError::DiskFull`] before its commit. Everything else goes on:
+//! reads, commits of others, changes in place, deletions, rollbacks, checkpoints.
 //!
-//! Rolling back may need pages: a row that comes back may find its leaf full of other rows, and split it. Rules:
+//! Rolling back may need pages: a row that comes back may find its leaf full of other rows, and split it.
+//! Rules:
 //!
-//! 1. Clients grow the store (insert a row, make one longer, split, create or load a table) only while `free >= KEPT + need`.
-//!    `free` counts the pages that can be allocated, after the growth; `need` counts the pages that rolling back the active
-//!    transactions may take ([`crate::undo_need`]).
-//! 2. Deletions and changes in place are always allowed. A page that a deletion empties is freed, but by rule 1 no one else gets
-//!    it while the transaction may need it back.
+//! 1. Clients grow the store (insert a row, make one longer, split, create or load a table) only while `free
+//!    >= KEPT + need`. `free` counts the pages that can be allocated, after the growth; `need` counts the
+//!    pages that rolling back the active transactions may take ([`crate::undo_need`]).
+//! 2. Deletions and changes in place are always allowed. A page that a deletion empties is freed, but by rule
+//!    1 no one else gets it while the transaction may need it back.
 //! 3. Rollbacks and restarts allocate whatever is free.
 //!
 //! Why a rollback always finds its pages:
 //!
-//! 1. Take the last moment at which a client has grown the store. At that moment `free >= KEPT + need`, so each leaf that rows were
-//!    deleted from can be split once for them, and their new pages are free, too.
-//! 2. Rows that were deleted later come back to a place that no client has filled meanwhile: to their leaf, or, if that was
-//!    freed, to a page that was freed with it.
+//! 1. Take the last moment at which a client has grown the store. At that moment `free >= KEPT + need`, so
+//!    each leaf that rows were deleted from can be split once for them, and their new pages are free, too.
+//! 2. Rows that were deleted later come back to a place that no client has filled meanwhile: to their leaf,
+//!    or, if that was freed, to a page that was freed with it.
 //! 3. The `KEPT` pages are for inner pages above leaves that are split, and for a new bitmap page.
 //!
-//! `free` is a lower bound first: freed pages below the store's end are not known at an open. They are counted, once, when the
-//! bound is not enough.
+//! `free` is a lower bound first: freed pages below the store's end are not known at an open. They are
+//! counted, once, when the bound is not enough.
 
 use crate::StoreError;
 use crate::core::Core;
@@ -33,8 +34,8 @@ use entresol_core::mutant;
 pub(crate) const KEPT: u64 = 16;
 
 impl Core {
-    /// An error unless clients may grow the store by `pages` (rule 1). The caller holds no latch, and not the lock of
-    /// modifications.
+    /// An error unless clients may grow the store by `pages` (rule 1). The caller holds no latch, and not the
+    /// lock of modifications.
     pub(crate) fn check_disk_room(&self, pages: u64) -> Result<(), StoreError> {
         if self.has_disk_room(pages) {
             return Ok(());
@@ -57,8 +58,8 @@ impl Core {
         Err(self.disk_full())
     }
 
-    /// As [`Core::check_disk_room`], as far as is known without counting. Never waits, so that it can be asked under a
-    /// latch: rows that are deleted from the latched page count.
+    /// As [`Core::check_disk_room`], as far as is known without counting. Never waits, so that it can be
+    /// asked under a latch: rows that are deleted from the latched page count.
     pub(crate) fn has_disk_room(&self, pages: u64) -> bool {
         self.space.free() >= KEPT + pages + self.pages_needed() || mutant!("disk-capacity-not-checked")
     }
@@ -85,7 +86,8 @@ impl Core {
         }
     }
 
-    /// Counts the free pages, unless that was done before. The caller holds the lock of modifications and no latch.
+    /// Counts the free pages, unless that was done before. The caller holds the lock of modifications and no
+    /// latch.
     fn count_free(&self) -> Result<(), StoreError> {
         if self.space.is_counted() {
             return Ok(());

@@ -1,21 +1,26 @@
-//! Notes in the log of pages that are durable in the layer below: what ARIES calls end-write records. A restart does not
-//! redo what such a page has already, so redo fetches only the pages whose newest version was lost with DRAM.
+//! Notes in the log of pages that are durable in the layer below: what ARIES calls end-write records. A
+//! restart does not redo what such a page has already, so redo fetches only the pages whose newest version
+//! was lost with DRAM.
 //!
-//! A note is appended when the layer says so (a flash group was published, the disk was synced), and becomes durable with
-//! whatever is flushed after it; a lost note costs time, never content. The payload: of each page its number (4), the group
-//! on flash that it is durable with (4, see [`code_of`]; 0: it is on disk), and LSN (8).
+//! A note is appended when the layer says so (a flash group was published, the disk was synced), and becomes
+//! durable with whatever is flushed after it; a lost note costs time, never content. The payload: of each
+//! page its number (4), the group on flash that it is durable with (4, see [`code_of`]; 0: it is on disk),
+//! and LSN (8).
 //!
-//! Invariant: when a note of (page, LSN) is in the log, a fetch after any later crash gives that version or a newer one,
-//! or finds a write of a newer one torn. In that case the page is redone from its full image in the log. So are pages
-//! that would have to be read from disk: their first change since the redo point was logged as an image, and to redo the
-//! rest on it is cheaper than a random read. A page that is being rebuilt in this way may be evicted when it is still
-//! older than its note; if a crash follows, the next restart notices, since it asks every fetched page for its LSN.
+//! Invariant: when a note of (page, LSN) is in the log, a fetch after any later crash gives that version or a
+//! newer one, or finds a write of a newer one torn. In that case the page is redone from its full image in
+//! the log. So are pages that would have to be read from disk: their first change since the redo point was
+//! logged as an image, and to redo the rest on it is cheaper than a random read. A page that is being rebuilt
+//! in this way may be evicted when it is still older than its note; if a crash follows, the next restart
+//! notices, since it asks every fetched page for its LSN.
 //!
-//! A note of a group on flash is a promise of that flash. A layer without [`Layer::survivors`] cannot keep it:
+//! A note of a group on flash is a promise of that flash. A layer without [`Layer::survivors`] cannot keep
+//! it:
 //!
 //! 1. a page of a new group is damaged, power fails, and the cache is detached;
 //! 2. the detach finds no such group, so it copies nothing of it to disk;
-//! 3. the store opens on the disk alone. If redo believed the note, it would leave out changes that only the log has.
+//! 3. the store opens on the disk alone. If redo believed the note, it would leave out changes that only the
+//!    log has.
 //!
 //! So only notes of pages on disk count there. They name versions that the disk itself has, and stay true.
 
@@ -32,8 +37,8 @@ const ON_FLASH: u32 = 1 << 31;
 /// Bits of a group's number in its code; above them eight of its epoch.
 const NUMBER_BITS: u32 = 23;
 
-/// A group as a note has it: enough of its epoch and its number to tell it from those of 255 epochs before, and of four
-/// million groups before and after.
+/// A group as a note has it: enough of its epoch and its number to tell it from those of 255 epochs before,
+/// and of four million groups before and after.
 fn code_of(group: DurableGroup) -> u32 {
     let number = group.number as u32 & ((1 << NUMBER_BITS) - 1);
     ON_FLASH | u32::from(group.epoch as u8) << NUMBER_BITS | number
@@ -56,8 +61,8 @@ fn group_of(code: u32, survivors: &Survivors) -> Option<DurableGroup> {
     })
 }
 
-/// Appends a note; `group`: on flash, that these pages are durable with. None when there is no room for it in the log: a note
-/// saves time, and what is left is for rolling back.
+/// Appends a note; `group`: on flash, that these pages are durable with. None when there is no room for it in
+/// the log: a note saves time, and what is left is for rolling back.
 pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)], group: Option<DurableGroup>) {
     if pages.is_empty() {
         return;
@@ -93,8 +98,8 @@ pub(crate) struct PageHistory {
 }
 
 impl DurablePages {
-    /// Takes in a note's payload; `None` if it makes no sense. `survivors`: of a log on flash; without them, entries that
-    /// name a group on flash prove nothing and are left out.
+    /// Takes in a note's payload; `None` if it makes no sense. `survivors`: of a log on flash; without them,
+    /// entries that name a group on flash prove nothing and are left out.
     pub(crate) fn note(&mut self, payload: &[u8], survivors: Option<&Survivors>) -> Option<()> {
         let mut reader = Reader(payload);
         while !reader.is_empty() {

@@ -39,8 +39,8 @@ pub enum StoreError {
         /// What is wrong.
         reason: String,
     },
-    /// The active transactions hold more log than the log device has room for, or would need more to be rolled back. Run the
-    /// transaction again after a pause: when others end, there is room.
+    /// The active transactions hold more log than the log device has room for, or would need more to be
+    /// rolled back. Run the transaction again after a pause: when others end, there is room.
     #[error("the log is full: of {capacity} bytes {used} are needed since LSN {oldest}, of the oldest active transaction, and {undo} must be left for rolling back; abort this transaction, make transactions shorter or the log device larger", oldest = oldest.0)]
     LogFull {
         /// Bytes in use.

@@ -1,4 +1,5 @@
-//! Reading a log without opening its store: what is in it, from the newest checkpoint's redo point to its end.
+//! Reading a log without opening its store: what is in it, from the newest checkpoint's redo point to its
+//! end.
 
 use crate::page::bytes::Reader;
 use crate::page::op::PageOp;

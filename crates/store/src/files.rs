@@ -9,10 +9,11 @@ use entresol_engine::{DiskLayer, FlashTier, Layer, TierError, TierOptions, disk_
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a store lies, and how many bytes of each file or block device it uses. Files are created and grown to that size.
+/// Where a store lies, and how many bytes of each file or block device it uses. Files are created and grown
+/// to that size.
 ///
-/// An existing store is opened with the sizes and the policy it was created with. Only the log may be larger: the store then
-/// uses all of it.
+/// An existing store is opened with the sizes and the policy it was created with. Only the log may be larger:
+/// the store then uses all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
     disk: (PathBuf, u64),
@@ -26,7 +27,8 @@ pub struct OpenFiles {
     pub store: Store,
     /// What the restart did; empty for a new store.
     pub restart: RestartReport,
-    /// For example that a file system refuses direct I/O, or that a flash cache was found to be of no use and emptied.
+    /// For example that a file system refuses direct I/O, or that a flash cache was found to be of no use and
+    /// emptied.
     pub notices: Vec<String>,
 }
 
@@ -41,12 +43,13 @@ impl Files {
         Self { flash: Some((flash.into(), bytes, policy)), ..self }
     }
 
-    /// A new, empty store. Files that hold anything of value are refused, unless [`Options::overwrite`] is set. A refusal
-    /// leaves all files as they are, except that empty ones may have been created, and blank ones grown.
+    /// A new, empty store. Files that hold anything of value are refused, unless [`Options::overwrite`] is
+    /// set. A refusal leaves all files as they are, except that empty ones may have been created, and blank
+    /// ones grown.
     ///
     /// # Errors
-    /// If a file holds something of value; if one cannot be opened, is in use or cannot grow; if a flash cache holds the only
-    /// copy of some page; if options are out of range.
+    /// If a file holds something of value; if one cannot be opened, is in use or cannot grow; if a flash
+    /// cache holds the only copy of some page; if options are out of range.
     pub fn create(&self, options: Options) -> Result<OpenFiles, StoreError> {
         options.check()?;
         if !options.overwrite {
@@ -54,7 +57,8 @@ impl Files {
         }
         let Devices { disk, log, flash, notices } = self.devices(options.page_bytes)?;
         let overwrite = options.overwrite;
-        // Making the layer writes the disk's label and the flash. What `Store::create` refuses has to be refused before.
+        // Making the layer writes the disk's label and the flash. What `Store::create` refuses has to be
+        // refused before.
         if !overwrite {
             refuse_unless_free(&*log, disk_binding(&*disk)?.as_ref())?;
         }
@@ -72,12 +76,13 @@ impl Files {
     /// The store on these files, after a shutdown or a crash.
     ///
     /// # Errors
-    /// As [`Files::create`]; if there is no store, or the files do not belong together; if a page that is needed is damaged. A
-    /// log that does not belong to the disk is refused before anything is written.
+    /// As [`Files::create`]; if there is no store, or the files do not belong together; if a page that is
+    /// needed is damaged. A log that does not belong to the disk is refused before anything is written.
     pub fn open(&self, options: Options) -> Result<OpenFiles, StoreError> {
         options.check()?;
         let Devices { disk, log, flash, mut notices } = self.devices(options.page_bytes)?;
-        // Opening the layer writes the disk's label, and formats a blank flash. A wrong log has to be refused before.
+        // Opening the layer writes the disk's label, and formats a blank flash. A wrong log has to be refused
+        // before.
         if let Some(disk) = disk_binding(&*disk)? {
             Master::find(&*log)?.check_binding(&disk)?;
         }
@@ -94,7 +99,8 @@ impl Files {
         Ok(OpenFiles { store, restart, notices })
     }
 
-    /// Refuses files that would grow and hold something: a file that is too short is none of ours, and growing changes it.
+    /// Refuses files that would grow and hold something: a file that is too short is none of ours, and
+    /// growing changes it.
     fn refuse_growth(&self) -> Result<(), StoreError> {
         let flash = self.flash.iter().map(|(path, bytes, _)| ("flash device", path, *bytes));
         let files = [("disk", &self.disk.0, self.disk.1), ("log device", &self.log.0, self.log.1)];

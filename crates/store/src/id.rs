@@ -2,7 +2,8 @@
 
 use entresol_core::PageId;
 
-/// A page of the store: its page id is object 0 and this number. Page 0 is the meta page; as a link, 0 means "none".
+/// A page of the store: its page id is object 0 and this number. Page 0 is the meta page; as a link, 0 means
+/// "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageNumber(pub u32);
 

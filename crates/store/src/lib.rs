@@ -9,9 +9,9 @@
 //! Small on purpose: what it takes to run TPC-C honestly and to prove recovery. All waiting goes through
 //! `entresol_runtime`, so the same code runs on threads and in simulation.
 //!
-//! The invariant that all parts keep together: a page reaches the layer only after the log that describes its changes is
-//! durable, and the log from the newest checkpoint on, with the pages that the layer then held durably, is always enough
-//! to rebuild every committed row and to remove every other one.
+//! The invariant that all parts keep together: a page reaches the layer only after the log that describes its
+//! changes is durable, and the log from the newest checkpoint on, with the pages that the layer then held
+//! durably, is always enough to rebuild every committed row and to remove every other one.
 #![forbid(unsafe_code)]
 
 mod blank;

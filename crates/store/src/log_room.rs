@@ -1,7 +1,8 @@
 //! Room in the log: nothing is appended that has no room, and a restart has room of its own.
 //!
-//! The log's oldest part is given back by checkpoints, but nothing that an active transaction may need for its undo. So there
-//! must always be room to roll back all active transactions, now or in a restart. Otherwise the store could never be opened again.
+//! The log's oldest part is given back by checkpoints, but nothing that an active transaction may need for
+//! its undo. So there must always be room to roll back all active transactions, now or in a restart.
+//! Otherwise the store could never be opened again.
 //!
 //! Of an area of `A` bytes, these are counted:
 //!
@@ -11,29 +12,34 @@
 //!
 //! Rules:
 //!
-//! 1. A client's change, a structure modification, a new table, a bulk load and a note of durable pages reserve their worst case
-//!    before they append, and release it afterwards. They are admitted if `U + R <= A/2` and `U + R + N <= 7/8 A`.
-//! 2. A change enters the transaction's need before it is logged. It is refused unless `N <= 3/8 A` and `U + R + N <= 7/8 A`.
-//! 3. A commit, an abort and every record of a rollback take what the transaction has counted in `N`, and reserve nothing.
-//! 4. A checkpoint moves the redo point only if `U + R + N` and its own record fit in `15/16 A`. `N` is the full need then:
-//!    rolling back does not lessen it, since pages may need an image again. And none begins if active transactions hold so much
-//!    of the log that it could not make room for a change.
+//! 1. A client's change, a structure modification, a new table, a bulk load and a note of durable pages
+//!    reserve their worst case before they append, and release it afterwards. They are admitted if `U + R <=
+//!    A/2` and `U + R + N <= 7/8 A`.
+//! 2. A change enters the transaction's need before it is logged. It is refused unless `N <= 3/8 A` and `U +
+//!    R + N <= 7/8 A`.
+//! 3. A commit, an abort and every record of a rollback take what the transaction has counted in `N`, and
+//!    reserve nothing.
+//! 4. A checkpoint moves the redo point only if `U + R + N` and its own record fit in `15/16 A`. `N` is the
+//!    full need then: rolling back does not lessen it, since pages may need an image again. And none begins
+//!    if active transactions hold so much of the log that it could not make room for a change.
 //!
 //! Why a restart always has room:
 //!
-//! 1. By rules 1 and 2, `U + R + N <= 7/8 A` after each admission. A reserved append moves bytes from `R` to `U`; a split moves
-//!    them from `R` to `N`, too (its reservation has room for that). An append of rule 3 moves them from the rest of `N` to `U`.
-//!    So `U` and the rest of `N` stay within `7/8 A`, and with a checkpoint's record within `15/16 A`.
-//! 2. After a crash, the same bytes bound what is in the log and what undo has yet to append. A restart keeps the redo point of
-//!    its checkpoint, so a page that has an image gets no second one, however often restarts are cut off. Notes are admitted by
-//!    rule 1 only.
-//! 3. A sixteenth remains for what no need counts: inner pages above a parent that is split, the flush that a crash has torn, and
-//!    the padding and the record of the restart's own checkpoint. A checkpoint record that a restart could not make the
-//!    newest one is made so by the next restart (`crate::recovery`), so that these do not add up.
+//! 1. By rules 1 and 2, `U + R + N <= 7/8 A` after each admission. A reserved append moves bytes from `R` to
+//!    `U`; a split moves them from `R` to `N`, too (its reservation has room for that). An append of rule 3
+//!    moves them from the rest of `N` to `U`. So `U` and the rest of `N` stay within `7/8 A`, and with a
+//!    checkpoint's record within `15/16 A`.
+//! 2. After a crash, the same bytes bound what is in the log and what undo has yet to append. A restart keeps
+//!    the redo point of its checkpoint, so a page that has an image gets no second one, however often
+//!    restarts are cut off. Notes are admitted by rule 1 only.
+//! 3. A sixteenth remains for what no need counts: inner pages above a parent that is split, the flush that a
+//!    crash has torn, and the padding and the record of the restart's own checkpoint. A checkpoint record
+//!    that a restart could not make the newest one is made so by the next restart (`crate::recovery`), so
+//!    that these do not add up.
 //!
-//! Whoever waits for room holds no room and no permit of the pool, so it waits only for operations that end by themselves
-//! (`R`) or for a checkpoint. A reservation is never held while waiting for a row lock or for a checkpoint. The lock of structure
-//! modifications may be held: nothing that has room waits for it.
+//! Whoever waits for room holds no room and no permit of the pool, so it waits only for operations that end
+//! by themselves (`R`) or for a checkpoint. A reservation is never held while waiting for a row lock or for a
+//! checkpoint. The lock of structure modifications may be held: nothing that has room waits for it.
 
 use crate::StoreError;
 use crate::core::Core;
@@ -48,7 +54,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Images in the records of one step of a structure modification: at most nine pages that are not cleared, and a bitmap.
+/// Images in the records of one step of a structure modification: at most nine pages that are not cleared,
+/// and a bitmap.
 const IMAGES_OF_STEP: u64 = 10;
 /// Bytes of a step's records besides its images.
 const STEP_BYTES: u64 = 2048;
@@ -84,7 +91,8 @@ impl Room<'_> {
         Room { ledger: None, bytes: 0 }
     }
 
-    /// A record of `bytes` is about to be appended: a reservation that is too small is a programmer's mistake.
+    /// A record of `bytes` is about to be appended: a reservation that is too small is a programmer's
+    /// mistake.
     pub(crate) fn assert_holds(&self, bytes: u64) {
         assert!(
             self.ledger.is_none() || bytes <= self.bytes,
@@ -150,7 +158,8 @@ impl Wal {
         Some(Room { ledger: Some(&self.ledger), bytes })
     }
 
-    /// Waits until some room is released, if `bytes` would fit without what is reserved. False if they would not.
+    /// Waits until some room is released, if `bytes` would fit without what is reserved. False if they would
+    /// not.
     fn wait_for_release(&self, bytes: u64, need: u64) -> bool {
         {
             let mut state = self.ledger.state.lock();
@@ -170,8 +179,8 @@ impl Wal {
 }
 
 impl Core {
-    /// Called before a change, with no latch held: from a third of the log on, a checkpoint is made in the background, if it
-    /// gives back half of what is used.
+    /// Called before a change, with no latch held: from a third of the log on, a checkpoint is made in the
+    /// background, if it gives back half of what is used.
     pub(crate) fn make_log_room(self: &Arc<Self>) {
         let used = self.wal.used();
         if used < self.wal.area() / 3 || self.log_held() >= used / 2 {
@@ -192,16 +201,16 @@ impl Core {
         self.reserve(self.change_bytes())
     }
 
-    /// Room for one step of a structure modification, which may add to the need of others. The caller may hold the lock of
-    /// modifications, and holds no permit and no latch.
+    /// Room for one step of a structure modification, which may add to the need of others. The caller may
+    /// hold the lock of modifications, and holds no permit and no latch.
     pub(crate) fn room_for_step(&self) -> Result<Room<'_>, StoreError> {
         let sector = self.wal.sector();
         let split = IMAGES_OF_SPLIT * (self.page_bytes() as u64 + 64 + padding_share(sector));
         self.reserve(STEP_BYTES + IMAGES_OF_STEP * (self.page_bytes() as u64 + 64) + 2 * sector + split)
     }
 
-    /// Reserves `bytes`, waiting for operations under way or for a checkpoint. [`StoreError::LogFull`] if active transactions
-    /// hold the log.
+    /// Reserves `bytes`, waiting for operations under way or for a checkpoint. [`StoreError::LogFull`] if
+    /// active transactions hold the log.
     fn reserve(&self, bytes: u64) -> Result<Room<'_>, StoreError> {
         let mut rounds = 0;
         loop {

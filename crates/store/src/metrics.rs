@@ -29,8 +29,8 @@ pub struct RestartReport {
     pub pages_from_flash: u64,
     /// Transactions rolled back.
     pub losers: u64,
-    /// The log ends here, in a sector that cannot be read. A power failure leaves such a sector of a flush that nobody was told
-    /// of. If the drive has lost it by itself, what was committed last is lost.
+    /// The log ends here, in a sector that cannot be read. A power failure leaves such a sector of a flush
+    /// that nobody was told of. If the drive has lost it by itself, what was committed last is lost.
     pub unreadable_end: Option<Lsn>,
 }
 

@@ -1,11 +1,12 @@
 //! Mini-transactions: changes of several pages that become one log record.
 //!
-//! Invariant: a page is changed under its exclusive latch, after its frame was marked dirty, and the latch is let go only
-//! after the record is in the log and its LSN in the page. So a checkpoint that finds a frame clean under its latch has
-//! not missed a change older than its redo point.
+//! Invariant: a page is changed under its exclusive latch, after its frame was marked dirty, and the latch is
+//! let go only after the record is in the log and its LSN in the page. So a checkpoint that finds a frame
+//! clean under its latch has not missed a change older than its redo point.
 //!
-//! With `full_page_writes`, the first change of a page after the redo point is logged as the page's whole image. The redo
-//! point may move between that decision and the append; then the append refuses, and all pages are logged as images.
+//! With `full_page_writes`, the first change of a page after the redo point is logged as the page's whole
+//! image. The redo point may move between that decision and the append; then the append refuses, and all
+//! pages are logged as images.
 
 use crate::log_room::Room;
 use crate::page::bytes::{Reader, put_u32, set_u32};
@@ -33,8 +34,8 @@ pub(crate) struct Mtr<'w, 'p> {
 }
 
 impl<'w, 'p> Mtr<'w, 'p> {
-    /// Begins one in the buffer `record`, which was started and holds what comes before the pages' changes. `room` was
-    /// reserved for it.
+    /// Begins one in the buffer `record`, which was started and holds what comes before the pages' changes.
+    /// `room` was reserved for it.
     pub(crate) fn new(
         wal: &'w Wal,
         room: &'w Room<'w>,
@@ -77,7 +78,8 @@ impl<'w, 'p> Mtr<'w, 'p> {
         self.pages.push(page);
     }
 
-    /// Logs the record. `chain` is the transaction's newest LSN. Returns the record's LSN and the pages, still latched.
+    /// Logs the record. `chain` is the transaction's newest LSN. Returns the record's LSN and the pages,
+    /// still latched.
     pub(crate) fn commit(
         mut self,
         kind: RecordKind,
@@ -119,7 +121,8 @@ impl<'w, 'p> Mtr<'w, 'p> {
     }
 }
 
-/// Visits the pages of a logged mini-transaction: number and encoded changes. `None` if there is no sense in it.
+/// Visits the pages of a logged mini-transaction: number and encoded changes. `None` if there is no sense in
+/// it.
 pub(crate) fn for_each_page<E>(
     mut pages: Reader<'_>,
     mut visit: impl FnMut(PageNumber, &[u8]) -> Result<(), E>,

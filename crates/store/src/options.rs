@@ -26,16 +26,16 @@ pub struct Options {
     pub replacement: Replacement,
     /// Time between fuzzy checkpoints; `None`: only when asked, or when the log runs full.
     pub checkpoint_interval: Option<Duration>,
-    /// Log a full image at a page's first change after a checkpoint (torn-page protection for a layer that writes pages
-    /// in place; redo then rebuilds such a page without reading it).
+    /// Log a full image at a page's first change after a checkpoint (torn-page protection for a layer that
+    /// writes pages in place; redo then rebuilds such a page without reading it).
     pub full_page_writes: bool,
-    /// Note in the log which pages the layer has made durable, so that a restart redoes only what was lost with DRAM (end-write
-    /// records; 16 bytes each). PostgreSQL has nothing of the kind.
+    /// Note in the log which pages the layer has made durable, so that a restart redoes only what was lost
+    /// with DRAM (end-write records; 16 bytes each). PostgreSQL has nothing of the kind.
     pub durable_notes: bool,
     /// Told of every page access, to record a trace.
     pub watcher: Option<Arc<dyn PageWatcher>>,
-    /// [`Store::create`](crate::Store::create) overwrites whatever the log device holds. Otherwise it refuses a device that
-    /// is neither blank nor the log of this very disk.
+    /// [`Store::create`](crate::Store::create) overwrites whatever the log device holds. Otherwise it refuses
+    /// a device that is neither blank nor the log of this very disk.
     pub overwrite: bool,
 }
 
@@ -81,10 +81,10 @@ impl Options {
 pub struct Parts {
     /// Pages: `entresol_engine`'s flash tier or its disk layer.
     pub layer: Arc<dyn Layer>,
-    /// The write-ahead log's own device. If it is larger than the log on it, the next open uses all of it. A new one has at least
-    /// 1 MiB and 256 pages. Three eighths are kept for rolling back what is active: with rows of 200 bytes, one transaction may
-    /// insert or change rows of a thirtieth of the log's bytes, or delete rows of a thirty-fifth
-    /// ([`StoreError::LogFull`](crate::StoreError::LogFull));
+    /// The write-ahead log's own device. If it is larger than the log on it, the next open uses all of it. A
+    /// new one has at least 1 MiB and 256 pages. Three eighths are kept for rolling back what is active: with
+    /// rows of 200 bytes, one transaction may insert or change rows of a thirtieth of the log's bytes, or
+    /// delete rows of a thirty-fifth ([`StoreError::LogFull`](crate::StoreError::LogFull));
     /// [`Store::bulk_load`](crate::Store::bulk_load) needs hardly any.
     pub log: Arc<dyn Device>,
 }

@@ -1,18 +1,20 @@
-//! Restart after a crash, as in ARIES: find the newest checkpoint, redo history from its redo point, roll the losers back,
-//! make a checkpoint.
+//! Restart after a crash, as in ARIES: find the newest checkpoint, redo history from its redo point, roll the
+//! losers back, make a checkpoint.
 //!
 //! Invariants:
-//! 1. Redo repeats every change whose page is older, in log order; it appends nothing to the log, so it may be interrupted
-//!    and begun again at will. Pages evicted meanwhile are legal versions: the log up to its end is durable, for it is
-//!    synced before it is read, and read from the medium. What follows the end in its sector is cleared before redo.
-//! 2. Undo appends compensations (see [`crate::txn::rollback`]); a restart from within undo redoes these and goes on with
-//!    what is left.
+//! 1. Redo repeats every change whose page is older, in log order; it appends nothing to the log, so it may
+//!    be interrupted and begun again at will. Pages evicted meanwhile are legal versions: the log up to its
+//!    end is durable, for it is synced before it is read, and read from the medium. What follows the end in
+//!    its sector is cleared before redo.
+//! 2. Undo appends compensations (see [`crate::txn::rollback`]); a restart from within undo redoes these and
+//!    goes on with what is left.
 //! 3. A change that replaces the whole page is redone without reading the page.
 //!
-//! 4. A change that is in a durable version of its page is not redone, and the page not fetched for it ([`crate::durable`]).
-//!    Should the page turn out to be damaged (a later write of it was torn), redo begins again without trusting its notes:
-//!    with full page writes the log then has an image of it.
-//! 5. Whether disk and log go together ([`crate::wal::session`]) is decided before anything is written or redone.
+//! 4. A change that is in a durable version of its page is not redone, and the page not fetched for it
+//!    ([`crate::durable`]). Should the page turn out to be damaged (a later write of it was torn), redo
+//!    begins again without trusting its notes: with full page writes the log then has an image of it.
+//! 5. Whether disk and log go together ([`crate::wal::session`]) is decided before anything is written or
+//!    redone.
 //! 6. A page whose LSN is not in the log is refused ([`Pool::set_log_end`]).
 
 use crate::checkpoint::CheckpointRecord;
@@ -54,8 +56,8 @@ struct History {
 pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, RestartReport), StoreError> {
     let start = entresol_runtime::now();
     let device = &*parts.log;
-    // If the program was killed and the machine was not, records may be found that are not durable yet. If a sync failed,
-    // bytes may be in memory that will never be durable.
+    // If the program was killed and the machine was not, records may be found that are not durable yet. If a
+    // sync failed, bytes may be in memory that will never be durable.
     device.sync()?;
     device.drop_cached()?;
     let mut master = Master::find(device)?;
@@ -70,8 +72,9 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     let mut checkpoint = read_checkpoint(&mut scan, &master)?;
     let pool = Pool::new(parts.layer.clone(), &options);
     let mut history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
-    // A checkpoint was cut off between its record and the master record. What the record says held before it was written, so
-    // it counts. If it did not, restarts that are cut off there again and again would fill the log with such records.
+    // A checkpoint was cut off between its record and the master record. What the record says held before it
+    // was written, so it counts. If it did not, restarts that are cut off there again and again would fill
+    // the log with such records.
     if let Some(newer) = history.newer_checkpoint {
         points::CHECKPOINT_ADOPTED.reach();
         master.checkpoint = newer;
@@ -301,8 +304,8 @@ impl History {
     }
 }
 
-/// Repeats one record's changes of one page, unless the page has them. A page that is read must be at least as new as
-/// `least`.
+/// Repeats one record's changes of one page, unless the page has them. A page that is read must be at least
+/// as new as `least`.
 fn redo_page(
     pool: &Pool,
     header: &RecordHeader,

@@ -1,7 +1,8 @@
 //! Which pages are free: allocation from the bitmap pages.
 //!
-//! Invariant: pages are allocated and freed only by structure modifications, which hold the core's modification lock, and
-//! in the same log record that links or unlinks them. The hints here are guesses: the bitmap decides.
+//! Invariant: pages are allocated and freed only by structure modifications, which hold the core's
+//! modification lock, and in the same log record that links or unlinks them. The hints here are guesses: the
+//! bitmap decides.
 
 use crate::core::Core;
 use crate::log_room::Room;
@@ -27,13 +28,14 @@ pub(crate) struct Space {
     allocations: AtomicU64,
     /// Pages that fit on the disk.
     capacity: u64,
-    /// Pages that can still be allocated, or fewer while `is_counted` is false. Changes under the modification lock.
+    /// Pages that can still be allocated, or fewer while `is_counted` is false. Changes under the
+    /// modification lock.
     free: AtomicU64,
     is_counted: AtomicBool,
 }
 
-/// A free page, chosen to be allocated: its bit must be set in the record that links it. Nobody else can choose it while
-/// the modification lock is held.
+/// A free page, chosen to be allocated: its bit must be set in the record that links it. Nobody else can
+/// choose it while the modification lock is held.
 pub(crate) struct Allocation<'a> {
     pub page: PageNumber,
     /// The bitmap page, to be latched last.
@@ -59,7 +61,8 @@ pub(crate) fn bitmaps_to_come(groups: u32, capacity: u64, page_bytes: usize) -> 
 }
 
 impl Space {
-    /// `groups` are in use, `end` is one more than the highest allocated page; `capacity` pages fit on the disk.
+    /// `groups` are in use, `end` is one more than the highest allocated page; `capacity` pages fit on the
+    /// disk.
     pub(crate) fn new(groups: u32, end: u32, capacity: u64, page_bytes: usize) -> Space {
         let capacity = capacity.min(PAGES_MAX);
         let behind = capacity.saturating_sub(end.into());
@@ -89,7 +92,8 @@ impl Space {
         self.allocations.load(Relaxed)
     }
 
-    /// After a bulk load, or a new group, that took the pages up to `end`: of these, so many that are not bitmaps.
+    /// After a bulk load, or a new group, that took the pages up to `end`: of these, so many that are not
+    /// bitmaps.
     pub(crate) fn grown(&self, groups: u32, end: u32, taken: u64) {
         let before = self.groups.swap(groups, Relaxed);
         self.hints.lock().extend((before..groups).map(|group| (group, 0)));

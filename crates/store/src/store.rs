@@ -21,7 +21,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Longest name of a table, in bytes.
 pub const TABLE_NAME_MAX: usize = 64;
 
-/// A B+-tree of byte-string keys and values; cheap to copy. Its number is that of its root page, which never moves.
+/// A B+-tree of byte-string keys and values; cheap to copy. Its number is that of its root page, which never
+/// moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Table {
     /// Number of the table's root page.
@@ -47,9 +48,10 @@ fn nonsense_in_catalog(name: &[u8]) -> StoreError {
     }
 }
 
-/// An open store. Cheap to clone; all clones are the same store. Dropping the last without [`Store::shutdown`] is a crash:
-/// the next open recovers. A checkpoint that is under way then goes on to its end: whoever shares the [`Parts`] may use them for
-/// another store only when nobody else holds them any more (files stay in use so long); after a shutdown, at once.
+/// An open store. Cheap to clone; all clones are the same store. Dropping the last without
+/// [`Store::shutdown`] is a crash: the next open recovers. A checkpoint that is under way then goes on to its
+/// end: whoever shares the [`Parts`] may use them for another store only when nobody else holds them any more
+/// (files stay in use so long); after a shutdown, at once.
 #[derive(Clone)]
 pub struct Store {
     core: Arc<Core>,
@@ -59,8 +61,8 @@ impl Store {
     /// A new, empty store on a new layer.
     ///
     /// # Errors
-    /// [`StoreError::Config`] if options are out of range; if the disk holds a database or the log device anything of value,
-    /// unless [`Options::overwrite`] is set; if a device fails.
+    /// [`StoreError::Config`] if options are out of range; if the disk holds a database or the log device
+    /// anything of value, unless [`Options::overwrite`] is set; if a device fails.
     pub fn create(parts: Parts, options: Options) -> Result<Store, StoreError> {
         options.check()?;
         let disk = parts.layer.binding()?;
@@ -137,10 +139,10 @@ impl Store {
         nonsense.map_or(Ok(tables), Err)
     }
 
-    /// Fills an empty table bottom-up from rows in strictly ascending key order. `rows` puts the next key and value into
-    /// its arguments (cleared before), or returns false. `fill`, 0.5 ..= 1.0, is the share of a page to fill. Not logged
-    /// row by row, but durable when it returns; if it fails, or the store crashes meanwhile, the table is empty. Returns
-    /// the number of rows. Splits of other tables wait meanwhile.
+    /// Fills an empty table bottom-up from rows in strictly ascending key order. `rows` puts the next key and
+    /// value into its arguments (cleared before), or returns false. `fill`, 0.5 ..= 1.0, is the share of a
+    /// page to fill. Not logged row by row, but durable when it returns; if it fails, or the store crashes
+    /// meanwhile, the table is empty. Returns the number of rows. Splits of other tables wait meanwhile.
     pub fn bulk_load(
         &self,
         table: Table,
@@ -155,8 +157,9 @@ impl Store {
         Txn::begin(&self.core)
     }
 
-    /// Makes a fuzzy checkpoint; clients go on meanwhile. Returns the LSN of its record. [`StoreError::LogFull`] if the active
-    /// transactions hold half of the log: a checkpoint would give nothing back.
+    /// Makes a fuzzy checkpoint; clients go on meanwhile. Returns the LSN of its record.
+    /// [`StoreError::LogFull`] if the active transactions hold half of the log: a checkpoint would give
+    /// nothing back.
     pub fn checkpoint(&self) -> Result<Lsn, StoreError> {
         self.core.make_checkpoint()
     }
@@ -166,13 +169,14 @@ impl Store {
         u64::from(self.core.space.end())
     }
 
-    /// The part of the log that a restart, or the undo of a transaction under way, may read: it begins at the last
-    /// checkpoint's redo point or the oldest transaction. Space before it is used again.
+    /// The part of the log that a restart, or the undo of a transaction under way, may read: it begins at the
+    /// last checkpoint's redo point or the oldest transaction. Space before it is used again.
     pub fn log_needed(&self) -> std::ops::Range<Lsn> {
         self.core.wal.needed()
     }
 
-    /// The table that a page belongs to; `None` for pages that belong to none (free space, meta page) or to the catalog.
+    /// The table that a page belongs to; `None` for pages that belong to none (free space, meta page) or to
+    /// the catalog.
     pub fn table_of(&self, page: PageId) -> Result<Option<Table>, StoreError> {
         let page = self.core.pool.fix_shared(PageNumber(page.number()))?;
         let root = is_node(&page).then(|| Node(&page).root());
@@ -204,10 +208,10 @@ impl Store {
         self.core.verify(&roots)
     }
 
-    /// Checkpoints, drains the layer and ends background work: nothing is written any more when this returns. No
-    /// transaction may be open. If transactions are active all the same, and hold so much of the log that the checkpoint is
-    /// refused, this returns [`StoreError::LogFull`]: the layer is closed, everything committed is durable, and the next open
-    /// redoes from the checkpoint before and rolls them back.
+    /// Checkpoints, drains the layer and ends background work: nothing is written any more when this returns.
+    /// No transaction may be open. If transactions are active all the same, and hold so much of the log that
+    /// the checkpoint is refused, this returns [`StoreError::LogFull`]: the layer is closed, everything
+    /// committed is durable, and the next open redoes from the checkpoint before and rolls them back.
     pub fn shutdown(self) -> Result<(), StoreError> {
         self.core.close()
     }

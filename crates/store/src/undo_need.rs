@@ -1,17 +1,18 @@
 //! What rolling back may need: bytes of log and pages of the disk.
 //!
-//! A transaction's need is counted when it changes a row, for the worst that can have become of the row's leaf by the time
-//! the change is undone:
+//! A transaction's need is counted when it changes a row, for the worst that can have become of the row's
+//! leaf by the time the change is undone:
 //!
 //! 1. The compensation record repeats the old row, and may carry an image of the leaf.
-//! 2. A row that comes back may split its leaf, and a row that is removed may leave it empty. This changes the leaf, its
-//!    siblings or a new page, the parent, and a bitmap page.
-//! 3. A second change of the same leaf needs no further images. If others split the leaf in between, it does: each split
-//!    since the oldest active transaction began adds [`IMAGES_OF_SPLIT`].
+//! 2. A row that comes back may split its leaf, and a row that is removed may leave it empty. This changes
+//!    the leaf, its siblings or a new page, the parent, and a bitmap page.
+//! 3. A second change of the same leaf needs no further images. If others split the leaf in between, it does:
+//!    each split since the oldest active transaction began adds [`IMAGES_OF_SPLIT`].
 //! 4. A page has at most one image, for no checkpoint moves the redo point unless the whole need fits again
 //!    ([`crate::log_room`]). So images beyond the number of the store's pages do not count.
-//! 5. Pages that were changed since the last flush of the log are evicted last ([`crate::pool`]). An eviction therefore
-//!    flushes the log, and pads a sector, only after [`UNPINNED_FRAMES`] pages have changed: each changed page pays its share.
+//! 5. Pages that were changed since the last flush of the log are evicted last ([`crate::pool`]). An eviction
+//!    therefore flushes the log, and pads a sector, only after [`UNPINNED_FRAMES`] pages have changed: each
+//!    changed page pays its share.
 //! 6. A transaction ends with one record, and the flush of a commit pads one sector.
 
 use crate::pool::UNPINNED_FRAMES;
@@ -19,16 +20,18 @@ use crate::wal::record::RECORD_HEADER_BYTES;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes of a compensation besides what its undo entry has: header, next record to undo, page, length, padding.
+/// Bytes of a compensation besides what its undo entry has: header, next record to undo, page, length,
+/// padding.
 const COMPENSATION_BYTES: usize = RECORD_HEADER_BYTES + 8 + 8 + 16;
 /// Images when the tree keeps its shape: the leaf.
 const IMAGES_IN_PLACE: u64 = 1;
-/// Images when a page splits or is freed: the page, its siblings or the new page, the parent, the bitmap page.
+/// Images when a page splits or is freed: the page, its siblings or the new page, the parent, the bitmap
+/// page.
 const IMAGES_OF_STRUCTURE: u64 = 5;
 /// Images for a split of a leaf that changed rows lie on: the new leaf, and the page that it is split into.
 pub(crate) const IMAGES_OF_SPLIT: u64 = 2;
-/// Log for new pages, per byte of the rows that they are made for: a page is at least half full, and the page that was split
-/// is logged with it.
+/// Log for new pages, per byte of the rows that they are made for: a page is at least half full, and the page
+/// that was split is logged with it.
 const NEW_PAGES_FACTOR: u64 = 4;
 /// Bytes of an image record besides the page.
 const IMAGE_OVERHEAD: u64 = 64;

@@ -1,5 +1,6 @@
-//! Disks and logs in every combination: each is opened with all its rows, or refused with a sentence that says what to do.
-//! Before the log and the disk named each other, 21 of these combinations opened silently with wrong rows.
+//! Disks and logs in every combination: each is opened with all its rows, or refused with a sentence that
+//! says what to do. Before the log and the disk named each other, 21 of these combinations opened silently
+//! with wrong rows.
 
 mod support;
 
@@ -143,8 +144,8 @@ fn each_combination_is_opened_rightly_or_refused() {
     assert!(good >= 14, "only {good} combinations open");
 }
 
-/// An open is cut off at each of its operations. What is left opens; with the disk or the log of the session before, it opens
-/// with all rows or is refused.
+/// An open is cut off at each of its operations. What is left opens; with the disk or the log of the session
+/// before, it opens with all rows or is refused.
 #[test]
 fn an_open_that_was_cut_off_is_told_from_an_older_disk() {
     let yesterday = session(&Devices::blank(DISK_BYTES, LOG_BYTES), 20, true);

@@ -1,5 +1,5 @@
-//! A cache is detached after a crash that damaged one of its new pages: the store then opens on the disk alone, and every
-//! committed row is there.
+//! A cache is detached after a crash that damaged one of its new pages: the store then opens on the disk
+//! alone, and every committed row is there.
 
 mod support;
 
@@ -62,7 +62,8 @@ fn until_power_fails(seed: u64) -> Left {
     Left { devices: [flash, disk, log].map(|device| device.after_crash(&Survival::None)), rows }
 }
 
-/// Flips a bit of the page in `slot`, detaches the cache and compares all rows. False if the detach named the page.
+/// Flips a bit of the page in `slot`, detaches the cache and compares all rows. False if the detach named the
+/// page.
 fn damaged_and_detached(left: &Left, slot: u32, seed: u64) -> bool {
     let [flash, disk, log] = [0, 1, 2].map(|index| Arc::new(left.devices[index].fork("device")));
     let at = tier_options().layout().slot_offset(SlotId(slot)) + 2048;

@@ -1,4 +1,5 @@
-//! A store on a disk of few pages: what does not fit is an error of its transaction, and everything else goes on.
+//! A store on a disk of few pages: what does not fit is an error of its transaction, and everything else goes
+//! on.
 
 mod support;
 

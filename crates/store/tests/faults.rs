@@ -142,8 +142,8 @@ fn after_a_failed_log_sync_no_commit_succeeds_until_a_restart() {
     .unwrap();
 }
 
-/// A commit and a checkpoint use the log device at the same time; the sync that fails loses what both have written, and the
-/// next one succeeds.
+/// A commit and a checkpoint use the log device at the same time; the sync that fails loses what both have
+/// written, and the next one succeeds.
 #[test]
 fn what_one_failed_sync_of_the_log_has_lost_is_acknowledged_to_nobody() {
     for seed in 0..100 {
@@ -283,8 +283,8 @@ fn what_is_not_a_store_is_refused_with_what_to_do() {
     .unwrap();
 }
 
-/// The program is killed while the log's last write is not durable yet, though it can be read; the next restart must not bring
-/// pages to disk that are ahead of what a power failure leaves of the log.
+/// The program is killed while the log's last write is not durable yet, though it can be read; the next
+/// restart must not bring pages to disk that are ahead of what a power failure leaves of the log.
 #[test]
 fn what_a_restart_reads_from_the_log_is_durable_before_it_hands_pages_down() {
     let mut halted = 0;

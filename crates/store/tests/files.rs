@@ -1,4 +1,5 @@
-//! A store on files: what was committed is there again, with and without a flash cache; what cannot be opened is refused.
+//! A store on files: what was committed is there again, with and without a flash cache; what cannot be opened
+//! is refused.
 
 use entresol_core::PolicyKind;
 use entresol_store::{Files, Lock, OpenFiles, Options};

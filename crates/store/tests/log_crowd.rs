@@ -1,5 +1,5 @@
-//! Hundreds of clients on the smallest log. Whatever they do and whenever power fails, the store opens again and everything
-//! acknowledged is there: appends have reserved their room, and a restart has room of its own.
+//! Hundreds of clients on the smallest log. Whatever they do and whenever power fails, the store opens again
+//! and everything acknowledged is there: appends have reserved their room, and a restart has room of its own.
 
 mod support;
 
@@ -258,8 +258,8 @@ fn after_restarts_cut_off(site: Site, case: &str) -> Site {
     site
 }
 
-/// A long transaction holds nearly half of the log. All clients see room for one change, and each logs the image of a leaf of
-/// its own. Before room was reserved, the log ran over.
+/// A long transaction holds nearly half of the log. All clients see room for one change, and each logs the
+/// image of a leaf of its own. Before room was reserved, the log ran over.
 #[test]
 fn a_crowd_beside_a_long_transaction_leaves_room_to_roll_back() {
     const APART: u32 = 20;
@@ -323,8 +323,8 @@ fn a_crowd_beside_a_long_transaction_leaves_room_to_roll_back() {
     }
 }
 
-/// A restart appends its checkpoint record, and power fails before the master record names it; so does the next restart. The
-/// records must not add up: each pads a sector.
+/// A restart appends its checkpoint record, and power fails before the master record names it; so does the
+/// next restart. The records must not add up: each pads a sector.
 #[test]
 fn restarts_that_are_cut_off_at_their_checkpoint_do_not_fill_the_log() {
     let site = Site::blank(4096);

@@ -84,7 +84,8 @@ fn a_full_log_opens_on_a_larger_device_and_goes_on() {
     }
 }
 
-/// Power fails at each operation of the log in the restart that moves it, and then at another one of the restart after.
+/// Power fails at each operation of the log in the restart that moves it, and then at another one of the
+/// restart after.
 #[test]
 fn a_move_that_was_cut_off_is_done_again() {
     let (disk, log, rows) = full(true);

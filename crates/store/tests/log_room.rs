@@ -1,5 +1,5 @@
-//! The log never runs so full that what is active could not be rolled back: not in this life, and not in restarts after it,
-//! however often these are cut off.
+//! The log never runs so full that what is active could not be rolled back: not in this life, and not in
+//! restarts after it, however often these are cut off.
 
 mod support;
 
@@ -95,8 +95,8 @@ fn while_a_transaction_holds_the_log_no_checkpoint_fills_it() {
     check(&devices, &committed);
 }
 
-/// A transaction that changes one byte of every `step`th row, again and again, as far as the log lets it, with checkpoints
-/// that make each leaf need an image once more. Returns how often it has changed something.
+/// A transaction that changes one byte of every `step`th row, again and again, as far as the log lets it,
+/// with checkpoints that make each leaf need an image once more. Returns how often it has changed something.
 fn change_far_and_wide(store: &Store, table: Table, txn: &mut Txn, step: u32) -> u32 {
     for change in 0u32.. {
         let row = change * step % ROWS;
@@ -114,8 +114,8 @@ fn change_far_and_wide(store: &Store, table: Table, txn: &mut Txn, step: u32) ->
     unreachable!("the log is full some time")
 }
 
-/// A transaction that changes each leaf just after others have made it need no image, so that its own log is short; then
-/// the leaves need images again.
+/// A transaction that changes each leaf just after others have made it need no image, so that its own log is
+/// short; then the leaves need images again.
 fn change_what_has_images(store: &Store, table: Table, txn: &mut Txn) {
     let change = |txn: &mut Txn, row: u32| txn.update(table, &row.to_be_bytes(), &[9; 200]);
     let leaves: Vec<u32> = (0..ROWS).step_by(20).collect();

@@ -26,7 +26,8 @@ impl Media {
         Media(MemoryDevice::new("disk", DISK_BYTES), MemoryDevice::new("log", LOG_BYTES))
     }
 
-    /// Opens (or creates) the ledger on a log device of that shape, expects `rows`, commits up to `more`, and crashes.
+    /// Opens (or creates) the ledger on a log device of that shape, expects `rows`, commits up to `more`, and
+    /// crashes.
     fn live(&self, shape: Shape, new: bool, rows: u32, more: u32) -> Result<Media, StoreError> {
         let (disk, log) = (faulty(&self.0), faulty(&self.1));
         let shaped: Arc<dyn Device> = Shaped::new(log.clone(), shape.0, shape.1);

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use support::{Kind, World, simulate, small};
 
-/// A checkpoint that was under way, or was waiting for its turn, must not write to devices that the caller has back.
+/// A checkpoint that was under way, or was waiting for its turn, must not write to devices that the caller
+/// has back.
 #[test]
 fn nothing_is_written_after_a_shutdown() {
     for seed in 0..200 {
@@ -31,8 +32,8 @@ fn nothing_is_written_after_a_shutdown() {
     }
 }
 
-/// A checkpoint that was under way when the last handle was dropped writes as long as it holds the devices, and no longer:
-/// who opens them again must know when.
+/// A checkpoint that was under way when the last handle was dropped writes as long as it holds the devices,
+/// and no longer: who opens them again must know when.
 #[test]
 fn a_dropped_store_holds_its_devices_until_nothing_is_written_any_more() {
     let mut went_on = 0;

@@ -1,4 +1,5 @@
-//! Writes the fuzz corpus: `cargo run -p entresol-testkit --example corpus [FOLDER]` (default: `fuzz/corpus`).
+//! Writes the fuzz corpus: `cargo run -p entresol-testkit --example corpus [FOLDER]` (default:
+//! `fuzz/corpus`).
 
 use anyhow::Context;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Crashes while a store is made and loaded: afterwards there is no store, or one whose tables are each missing, empty or
-//! complete.
+//! Crashes while a store is made and loaded: afterwards there is no store, or one whose tables are each
+//! missing, empty or complete.
 
 use crate::life::{finished, simulation};
 use crate::machine::{Machine, Media};
@@ -74,8 +74,8 @@ impl<'a, W: Workload> Birth<'a, W> {
         finished(made)?.transpose()
     }
 
-    /// Lets power fail at the operation `at`, counted from 1, and looks at what is left: rows of all tables; `None`: no
-    /// store yet.
+    /// Lets power fail at the operation `at`, counted from 1, and looks at what is left: rows of all tables;
+    /// `None`: no store yet.
     ///
     /// # Errors
     /// What is wrong with it, in a sentence.

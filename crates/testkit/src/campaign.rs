@@ -1,11 +1,12 @@
 //! A crash at every operation of one life, each followed by restarts, some of which are cut off again.
 //!
-//! The life is lived once. At each operation the state that a power failure would leave is copied, with what the oracle
-//! knows at that moment, and handed to other threads, which restart from it. So the cost grows with the number of
-//! crashes, not with its square; and that the copy is what a crash leaves is itself tested.
+//! The life is lived once. At each operation the state that a power failure would leave is copied, with what
+//! the oracle knows at that moment, and handed to other threads, which restart from it. So the cost grows
+//! with the number of crashes, not with its square; and that the copy is what a crash leaves is itself
+//! tested.
 //!
-//! Invariant: what happens to the crash at operation `n` depends on the seed and on `n` only, not on other crashes or on
-//! threads. So it can be replayed alone.
+//! Invariant: what happens to the crash at operation `n` depends on the seed and on `n` only, not on other
+//! crashes or on threads. So it can be replayed alone.
 
 use crate::life::{Life, Lived, prepare};
 use crate::machine::{Devices, FrozenMedia, Machine, Media};
@@ -39,7 +40,8 @@ pub struct Campaign {
     pub only: Option<u64>,
     /// One of so many crashes is followed by a crash of the next life, and so on; 0: none.
     pub again: u64,
-    /// Lives after a crash always do some work, and are cut off at any time of it or at the end of the restart.
+    /// Lives after a crash always do some work, and are cut off at any time of it or at the end of the
+    /// restart.
     pub busy: bool,
     /// The device of this name pretends to sync. For testing the tests.
     pub liar: Option<&'static str>,
@@ -79,8 +81,9 @@ impl Campaign {
         self.run_and_restart(workload, workload)
     }
 
-    /// Carries it out; the lives after the first crash are those of `restarted`, which differs in settings of the store only.
-    /// With fewer frames than before, redo does not have room for all that was in DRAM, and hands pages down meanwhile.
+    /// Carries it out; the lives after the first crash are those of `restarted`, which differs in settings of
+    /// the store only. With fewer frames than before, redo does not have room for all that was in DRAM, and
+    /// hands pages down meanwhile.
     pub fn run_and_restart<W: Workload>(&self, workload: &W, restarted: &W) -> Report {
         match prepare(workload, self.system, self.seed) {
             Ok((media, oracle)) => self.crash_everywhere((workload, restarted), &media.freeze(), oracle),
@@ -190,8 +193,8 @@ impl Campaign {
         }
     }
 
-    /// What is left after the crash is sound; a restart from it gives back what was committed; so it does after further
-    /// crashes.
+    /// What is left after the crash is sound; a restart from it gives back what was committed; so it does
+    /// after further crashes.
     fn survive<W: Workload>(
         &self,
         workload: &W,
@@ -242,8 +245,8 @@ impl Campaign {
         Ok(())
     }
 
-    /// Flash and disk break no invariant, and agree on who is newer; after a restart that was cut off, redo decides on
-    /// pages that it was rebuilding.
+    /// Flash and disk break no invariant, and agree on who is newer; after a restart that was cut off, redo
+    /// decides on pages that it was rebuilding.
     fn check(&self, media: &Media, when: &str, restart_cut_off: bool) -> Result<(), String> {
         // Without flash, or with nothing on it that anybody needs.
         if matches!(self.system, Subject::DiskOnly | Subject::Fragments) {
@@ -260,7 +263,8 @@ impl Campaign {
         Err(format!("the flash is not sound {when}: {report}on flash is\n{what}"))
     }
 
-    /// What a crash at operation `at` leaves, by living the first life up to it: the slow way, to test the copies.
+    /// What a crash at operation `at` leaves, by living the first life up to it: the slow way, to test the
+    /// copies.
     pub fn crash_at<W: Workload>(&self, workload: &W, at: u64) -> Result<(Media, W::Oracle), String> {
         let (media, oracle) = prepare(workload, self.system, self.seed)?;
         let oracle = Arc::new(Mutex::new(oracle));

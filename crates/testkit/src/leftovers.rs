@@ -1,7 +1,8 @@
-//! Leftovers in the log: power fails in the middle of a long flush, the beginning of it is lost, and what survives of the
-//! rest lies behind the end of the log. Then the machine restarts again and again, losing its power each time, so that the
-//! log grows over the leftovers sector by sector, and ends at each sector boundary before them once. A record of an older
-//! life that begins there is whole, and in its place; only its epoch tells that it does not belong to this log.
+//! Leftovers in the log: power fails in the middle of a long flush, the beginning of it is lost, and what
+//! survives of the rest lies behind the end of the log. Then the machine restarts again and again, losing its
+//! power each time, so that the log grows over the leftovers sector by sector, and ends at each sector
+//! boundary before them once. A record of an older life that begins there is whole, and in its place; only
+//! its epoch tells that it does not belong to this log.
 //!
 //! Invariant: what happens follows from the seed.
 
@@ -34,8 +35,8 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Clients that write long records of little change: one transaction at a time, so that hardly anything is left to be
-    /// undone, and without images where the system can do without them.
+    /// Clients that write long records of little change: one transaction at a time, so that hardly anything
+    /// is left to be undone, and without images where the system can do without them.
     pub fn bank(bank: &Bank) -> Bank {
         Bank { clients: 1, long: 1, checkpoint_interval: None, ..*bank }
     }

@@ -155,8 +155,8 @@ impl Machine {
         self.devices.after_crash(seed)
     }
 
-    /// The machine when its program was killed, and power has not failed: what was written and not synced can be read, and
-    /// is still not durable. The next program's faults are those of `plan`.
+    /// The machine when its program was killed, and power has not failed: what was written and not synced can
+    /// be read, and is still not durable. The next program's faults are those of `plan`.
     #[must_use]
     pub fn after_kill(&self, plan: FaultPlan) -> Self {
         self.devices.standstill().after_kill(plan, self.flash_groups)
@@ -199,8 +199,8 @@ impl Devices {
         Standstill { disk: self.disk.moment(), log: self.log.moment(), flash: self.flash.moment() }
     }
 
-    /// How many writes and syncs each device has carried out: what a power failure leaves can only have changed if one of
-    /// these has.
+    /// How many writes and syncs each device has carried out: what a power failure leaves can only have
+    /// changed if one of these has.
     pub fn progress(&self) -> Progress {
         [&self.disk, &self.log, &self.flash].map(|device| {
             let counters = device.counters();
@@ -208,8 +208,8 @@ impl Devices {
         })
     }
 
-    /// What is left after a power failure in the middle of a long flush of the log, a sector of whose first half is lost, or
-    /// everything up to it; `None` if there is none now.
+    /// What is left after a power failure in the middle of a long flush of the log, a sector of whose first
+    /// half is lost, or everything up to it; `None` if there is none now.
     pub fn after_torn_flush(&self, seed: u64) -> Option<Media> {
         let sectors = self.log.unsynced().1;
         if sectors < LONG_FLUSH {

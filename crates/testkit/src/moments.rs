@@ -1,6 +1,7 @@
 //! A few moments of a store's life at which power could fail, with what it would leave.
 //!
-//! Invariant: of all moments that qualify each is as likely to be among them as any other; which are follows from the seed.
+//! Invariant: of all moments that qualify each is as likely to be among them as any other; which are follows
+//! from the seed.
 
 use crate::life::{Life, prepare};
 use crate::machine::{Devices, Machine, Media};
@@ -31,7 +32,8 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// Lives the life; `look` says what a power failure at an operation leaves, or that the moment is of no interest.
+    /// Lives the life; `look` says what a power failure at an operation leaves, or that the moment is of no
+    /// interest.
     pub(crate) fn of<W: Workload>(
         &self,
         workload: &W,

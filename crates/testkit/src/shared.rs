@@ -1,8 +1,9 @@
 //! A region of memory that several processes share, under a lock that survives their death.
 //!
-//! Invariant: the bytes are touched only through a [`Guard`], and at most one guard exists among all processes: the lock
-//! is the kernel's (`flock`), which frees it when its holder dies. The holder's process id stands in the region while it
-//! holds the lock, so the next one learns that its predecessor died in the middle of something.
+//! Invariant: the bytes are touched only through a [`Guard`], and at most one guard exists among all
+//! processes: the lock is the kernel's (`flock`), which frees it when its holder dies. The holder's process
+//! id stands in the region while it holds the lock, so the next one learns that its predecessor died in the
+//! middle of something.
 #![allow(unsafe_code)] // maps memory; every block says why it is sound
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -49,8 +50,8 @@ impl SharedRegion {
         let length = file.metadata()?.len() as usize;
         let (protection, hint) =
             (ProtFlags::READ | ProtFlags::WRITE, std::ptr::without_provenance_mut(address));
-        // SAFETY: without MAP_FIXED the kernel chooses addresses that nothing else of this process uses, and the file is
-        // as long as the mapping and is never truncated.
+        // SAFETY: without MAP_FIXED the kernel chooses addresses that nothing else of this process uses, and
+        // the file is as long as the mapping and is never truncated.
         let base = unsafe { mmap(hint, length, protection, MapFlags::SHARED, &file, 0)? };
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
         Ok(Self { base, length, file })
@@ -63,8 +64,8 @@ impl SharedRegion {
 
     fn header(&self, word: usize) -> &AtomicU64 {
         assert!(word <= WORDS, "the header has {WORDS} words");
-        // SAFETY: the mapping is page-aligned and longer than the header, lives as long as `self`, and its header is
-        // accessed as atomic words only, here and in other processes.
+        // SAFETY: the mapping is page-aligned and longer than the header, lives as long as `self`, and its
+        // header is accessed as atomic words only, here and in other processes.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().cast::<u64>().add(word)) }
     }
 
@@ -108,8 +109,9 @@ impl Guard<'_> {
     /// The region, but for its header.
     pub fn bytes(&mut self) -> &mut [u8] {
         let length = self.region.length - HEADER_BYTES;
-        // SAFETY: the bytes lie in the mapping, behind the header, and are initialized (a file's). `&mut self` borrows the
-        // one guard that this process can have (`lock` takes `&mut SharedRegion`), and no other process has one.
+        // SAFETY: the bytes lie in the mapping, behind the header, and are initialized (a file's). `&mut
+        // self` borrows the one guard that this process can have (`lock` takes `&mut SharedRegion`), and no
+        // other process has one.
         unsafe { std::slice::from_raw_parts_mut(self.region.base.as_ptr().add(HEADER_BYTES), length) }
     }
 }

@@ -1,4 +1,5 @@
-//! The systems under test: the disk alone, a small flash cache under each policy and in each mode, and a small SCE.
+//! The systems under test: the disk alone, a small flash cache under each policy and in each mode, and a
+//! small SCE.
 //!
 //! Invariant: all are as small as they may be, so that a short run fills and wraps everything there is.
 
@@ -73,8 +74,8 @@ impl Subject {
         Self::all().into_iter().find(|system| system.name() == name)
     }
 
-    /// A flash cache of `groups` groups of 4 pages (as few as the core allows, if fewer are asked for); `None` without a
-    /// flash tier.
+    /// A flash cache of `groups` groups of 4 pages (as few as the core allows, if fewer are asked for);
+    /// `None` without a flash tier.
     pub fn tier_options(self, groups: u32) -> Option<TierOptions> {
         let (policy, mode) = match self {
             Subject::DiskOnly | Subject::Fragments => return None,
@@ -100,7 +101,8 @@ impl Subject {
         (groups.max(1)..GROUPS_MAX).map(of_groups).find(|options| options.validate().is_ok())
     }
 
-    /// A cache of `groups` fragments of 4 pages, and of enough of them that some are read while they are there.
+    /// A cache of `groups` fragments of 4 pages, and of enough of them that some are read while they are
+    /// there.
     fn fragments(groups: u32) -> FragmentOptions {
         let slots = groups.max(FRAGMENTS_MIN);
         let usual = FragmentOptions { page_bytes: PAGE_BYTES, ..FragmentOptions::new(slots * 4) };

@@ -1,5 +1,5 @@
-//! TPC-C: few clients on a tiny database; afterwards what was acknowledged is there, and all consistency conditions of
-//! clause 3.3.2 hold.
+//! TPC-C: few clients on a tiny database; afterwards what was acknowledged is there, and all consistency
+//! conditions of clause 3.3.2 hold.
 
 use crate::subject::PAGE_BYTES;
 use crate::workload::Workload;

@@ -1,7 +1,8 @@
-//! A device whose requests take a random time, so that tasks interleave, and whose every operation can be watched.
+//! A device whose requests take a random time, so that tasks interleave, and whose every operation can be
+//! watched.
 //!
-//! Invariant: the observer is called when a power failure at this very operation would strike: the writes of a batch are
-//! under way (any of their sectors may survive), a sync has not taken effect.
+//! Invariant: the observer is called when a power failure at this very operation would strike: the writes of
+//! a batch are under way (any of their sectors may survive), a sync has not taken effect.
 
 use entresol_device::{Counters, Device, DeviceError, FaultyDevice, Geometry, Io};
 use entresol_runtime::{is_simulated, random, sleep};
@@ -9,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Called with the number of operations that follow those counted so far: 0 when the operation has been counted, 1 when
-/// it comes next.
+/// Called with the number of operations that follow those counted so far: 0 when the operation has been
+/// counted, 1 when it comes next.
 pub(crate) type Observer = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// How long requests take.
@@ -23,8 +24,8 @@ pub struct Pace {
 const TAIL_BELOW_NANOS: u64 = 1_000_000;
 
 impl Pace {
-    /// Requests take up to `latency_max` on either side of the moment at which they happen, few of them up to ten times
-    /// that; zero: no time at all.
+    /// Requests take up to `latency_max` on either side of the moment at which they happen, few of them up to
+    /// ten times that; zero: no time at all.
     pub fn set(&self, latency_max: Duration) {
         self.latency_max_nanos.store(u64::try_from(latency_max.as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 /// Clients on a store, and the record kept outside of it.
 pub trait Workload: Send + Sync + 'static {
-    /// What is known outside of the store: acknowledged commits, and those under way. A copy of it is taken at each
-    /// crash. It is never locked across a wait.
+    /// What is known outside of the store: acknowledged commits, and those under way. A copy of it is taken
+    /// at each crash. It is never locked across a wait.
     type Oracle: Clone + Send + 'static;
 
     /// The name on the command line.
@@ -35,8 +35,8 @@ pub trait Workload: Send + Sync + 'static {
     /// Fills an empty store.
     fn load(&self, store: &Store) -> Result<Self::Oracle, String>;
 
-    /// Runs clients until each has done `transactions` transactions. Everything they choose comes from `seed`. A mistake
-    /// of the store that a client notices is an error or a panic.
+    /// Runs clients until each has done `transactions` transactions. Everything they choose comes from
+    /// `seed`. A mistake of the store that a client notices is an error or a panic.
     fn work(
         &self,
         store: &Store,
@@ -45,7 +45,8 @@ pub trait Workload: Send + Sync + 'static {
         transactions: u64,
     ) -> Result<(), String>;
 
-    /// Compares the store with the record, after a restart: nothing acknowledged is lost, nothing uncommitted is visible,
-    /// invariants hold. The oracle learns what became of the commits that were under way. Errors say what is wrong.
+    /// Compares the store with the record, after a restart: nothing acknowledged is lost, nothing uncommitted
+    /// is visible, invariants hold. The oracle learns what became of the commits that were under way. Errors
+    /// say what is wrong.
     fn verify(&self, store: &Store, oracle: &mut Self::Oracle) -> Result<(), String>;
 }

@@ -1,8 +1,10 @@
-//! A crash at every operation of a short run of several clients, with torn writes and lost unsynced ones; restarts, and
-//! crashes of restarts: no acknowledged commit is lost, nothing uncommitted is visible, trees and flash are sound.
+//! A crash at every operation of a short run of several clients, with torn writes and lost unsynced ones;
+//! restarts, and crashes of restarts: no acknowledged commit is lost, nothing uncommitted is visible, trees
+//! and flash are sound.
 //!
-//! `ENTRESOL_CRASH=full` looks at every operation on every system (the default does so on FaCE with GSC, and at some on the
-//! others); `ENTRESOL_SEED=n` begins with another seed. A failure prints the command that replays it.
+//! `ENTRESOL_CRASH=full` looks at every operation on every system (the default does so on FaCE with GSC, and
+//! at some on the others); `ENTRESOL_SEED=n` begins with another seed. A failure prints the command that
+//! replays it.
 
 mod support;
 
@@ -122,7 +124,8 @@ fn a_store_is_made_completely_or_not_at_all() {
     }
 }
 
-/// A page that FaCE destages stays on flash until the disk has it: torn writes to disk need no images in the log.
+/// A page that FaCE destages stays on flash until the disk has it: torn writes to disk need no images in the
+/// log.
 #[test]
 fn the_face_family_needs_no_page_images() {
     let bank = Bank { full_page_writes: false, ..Bank::default() };

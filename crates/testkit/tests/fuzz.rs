@@ -1,7 +1,8 @@
 //! The fuzz targets on the stable toolchain: the corpus, and some thousands of seeded mutations of it.
 //!
-//! `ENTRESOL_FUZZ=n` makes n times as many mutations; `ENTRESOL_SEED=n` begins with another seed. A failure prints target,
-//! seed and number, and `fuzz/crashes` is where its input belongs: every file there is replayed, too.
+//! `ENTRESOL_FUZZ=n` makes n times as many mutations; `ENTRESOL_SEED=n` begins with another seed. A failure
+//! prints target, seed and number, and `fuzz/crashes` is where its input belongs: every file there is
+//! replayed, too.
 
 use entresol_runtime::rng::Rng;
 use entresol_testkit::fuzz::{TARGETS, Target, mutate::mutate};

@@ -1,4 +1,5 @@
-//! Every mutant of the catalogue, but for those listed as open, must be noticed. Only with the feature `mutants`; each in a process of its own.
+//! Every mutant of the catalogue, but for those listed as open, must be noticed. Only with the feature
+//! `mutants`; each in a process of its own.
 //!
 //! ```text
 //! cargo test --release -p entresol-testkit --features mutants --test mutants [-- NAME ...]
@@ -91,7 +92,8 @@ fn judge(name: Option<&str>) -> bool {
         .expect("a child prints text");
     let told = text.lines().next().unwrap_or("it said nothing").to_owned();
     let code = status.and_then(|status| status.code());
-    // A mutant may abort the process (an overflow of the stack, memory that is not there): that is noticed, too.
+    // A mutant may abort the process (an overflow of the stack, memory that is not there): that is noticed,
+    // too.
     let noticed = match status {
         None => false,
         Some(_) => code != Some(0) && code != Some(2),

@@ -1,6 +1,7 @@
-//! Two processes drive one partition that lies in memory they share, each at an address of its own, and are killed in turn.
-//! Whatever is in flight lies in the shared memory too, so whoever lives on finishes it. If the victim held the lock, the
-//! next holder says what it found and builds the directory anew from what is on flash.
+//! Two processes drive one partition that lies in memory they share, each at an address of its own, and are
+//! killed in turn. Whatever is in flight lies in the shared memory too, so whoever lives on finishes it. If
+//! the victim held the lock, the next holder says what it found and builds the directory anew from what is on
+//! flash.
 
 use entresol_core::{
     Admission, CleanPage, Config, DequeuePage, Fate, FrameId, Generation, Job, Lookup, Lsn, Occupancy,
@@ -422,7 +423,8 @@ fn locked<R>(region: &mut SharedRegion, turn: impl FnOnce(&mut World<'_>) -> R) 
     let mut guard = region.lock().expect("the lock can be had");
     if guard.is_inherited() {
         let (bytes, _) = split(guard.bytes());
-        // A verdict, whatever it is: a step was cut off. The directory alone could be sound and a job be lost.
+        // A verdict, whatever it is: a step was cut off. The directory alone could be sound and a job be
+        // lost.
         let _ = Partition::attach(bytes).expect("sizes are never changed").check();
         rebuild(guard.bytes());
     }
@@ -517,7 +519,8 @@ fn kill_in_turn(policy: PolicyKind, kills: u64, steps: u64, under_the_lock: bool
         });
         workers[kill as usize % 2] = start(&path, kill + 2, steps);
     }
-    // A rebuilt directory begins to count anew, so how long it takes the ring to go round is not known beforehand.
+    // A rebuilt directory begins to count anew, so how long it takes the ring to go round is not known
+    // beforehand.
     for _ in 0..64 {
         await_steps(&region, &mut workers, 3000);
         if locked(&mut region, |world| went_round(&world.partition.occupancy())) {

@@ -111,7 +111,8 @@ fn what_was_found_before_stays_mended() {
         ("all", 1, 150240),
         // A fault of the oracle: what a restart reads from a disk that is ahead of flash is no promise.
         ("all", 1, 151990),
-        // A write that went to another slot left an older version there, with the byte that counts the slot's writes.
+        // A write that went to another slot left an older version there, with the byte that counts the slot's
+        // writes.
         ("all", 1, 10432),
         ("all", 1, 31872),
     ];

@@ -1,5 +1,5 @@
-//! TPC-C through crashes at a sample of operations: what was acknowledged is there, and every consistency condition holds.
-//! `ENTRESOL_CRASH` and `ENTRESOL_SEED` as in `crash.rs`.
+//! TPC-C through crashes at a sample of operations: what was acknowledged is there, and every consistency
+//! condition holds. `ENTRESOL_CRASH` and `ENTRESOL_SEED` as in `crash.rs`.
 
 mod support;
 

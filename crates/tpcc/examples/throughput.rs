@@ -1,6 +1,8 @@
-//! Loads a database into memory devices, runs clients on it and prints what it took: the cost of the code itself.
+//! Loads a database into memory devices, runs clients on it and prints what it took: the cost of the code
+//! itself.
 //!
-//! `cargo run --release -p entresol-tpcc --example throughput -- [warehouses] [clients] [transactions of each] [frames]`
+//! `cargo run --release -p entresol-tpcc --example throughput -- [warehouses] [clients] [transactions of
+//! each] [frames]`
 
 use entresol_device::MemoryDevice;
 use entresol_engine::DiskLayer;

@@ -6,7 +6,8 @@ use entresol_store::StoreError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TpccError {
-    /// The store said no. [`TpccError::is_deadlock`] tells the one answer after which to run the transaction again.
+    /// The store said no. [`TpccError::is_deadlock`] tells the one answer after which to run the transaction
+    /// again.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The store holds no TPC-C database.

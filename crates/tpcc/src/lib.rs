@@ -1,5 +1,5 @@
-//! The TPC-C workload (specification revision 5.11) on Entresol's store. It is a *TPC-C workload, not a TPC result*: there
-//! are no terminals, no audited run, and by default no keying and think times.
+//! The TPC-C workload (specification revision 5.11) on Entresol's store. It is a *TPC-C workload, not a TPC
+//! result*: there are no terminals, no audited run, and by default no keying and think times.
 //!
 //! ```text
 //! load ──▶ Database ──▶ driver: clients run the five transactions ──▶ snapshots, tpmC per second, acknowledgements

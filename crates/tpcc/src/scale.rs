@@ -9,8 +9,9 @@ pub const LINES_MIN: u8 = 5;
 /// Most lines of an order.
 pub const LINES_MAX: u8 = 15;
 
-/// Cardinalities. Those of the specification come from [`Scale::standard`]; anything else is *non-standard*, meant for
-/// tests, and keeps every relation between the tables but not the specification's contention and locality.
+/// Cardinalities. Those of the specification come from [`Scale::standard`]; anything else is *non-standard*,
+/// meant for tests, and keeps every relation between the tables but not the specification's contention and
+/// locality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// Warehouses, from 1.
@@ -62,8 +63,8 @@ impl Scale {
         self.districts() * self.customers as u64
     }
 
-    /// The first order of each district that is loaded undelivered: the newest 30 % are (clause 4.3.3.1: 2,101 of
-    /// 3,000).
+    /// The first order of each district that is loaded undelivered: the newest 30 % are (clause 4.3.3.1:
+    /// 2,101 of 3,000).
     pub const fn first_undelivered(self) -> u32 {
         self.customers - self.customers * 3 / 10 + 1
     }

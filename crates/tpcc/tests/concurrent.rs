@@ -154,9 +154,9 @@ fn standard_pace_is_slow() {
 fn victims_of_deadlocks_run_again() {
     simulate(1, || {
         let database = load_tiny(&new_store(), 1, 1);
-        // One intruder holds a district, so that payments there wait with their customers locked. The other holds the
-        // warehouse and then wants these customers. When the first lets go, a payment that asks for the warehouse
-        // closes the cycle.
+        // One intruder holds a district, so that payments there wait with their customers locked. The other
+        // holds the warehouse and then wants these customers. When the first lets go, a payment that asks for
+        // the warehouse closes the cycle.
         let intruders = [true, false].map(|first| {
             let database = database.clone();
             entresol_runtime::spawn("intruder", move || {

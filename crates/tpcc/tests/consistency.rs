@@ -41,7 +41,8 @@ fn new_order_key(order: OrderId) -> NewOrderKey {
     NewOrderKey { warehouse: WAREHOUSE, district: DISTRICT, order }
 }
 
-/// Loads, breaks, and returns the conditions violated, after having asked the other depths and warehouses too.
+/// Loads, breaks, and returns the conditions violated, after having asked the other depths and warehouses
+/// too.
 fn violated(breakage: impl FnOnce(&mut Txn, &Tables)) -> Vec<Condition> {
     let store = new_store();
     let database: Database = load_tiny(&store, 2, 3);

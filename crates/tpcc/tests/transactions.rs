@@ -180,7 +180,8 @@ fn bad_credit_is_noted_and_good_is_not() {
 #[test]
 fn a_customer_by_name_is_the_middle_one() {
     let database = load_tiny(&new_store(), 1, 1);
-    // All customers of one district get one last name, so that the middle is known from the first names alone.
+    // All customers of one district get one last name, so that the middle is known from the first names
+    // alone.
     let mut firsts = Vec::new();
     let last = Text::new(b"SAME");
     let mut txn = database.store().begin();

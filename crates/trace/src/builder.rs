@@ -119,8 +119,8 @@ impl TraceBuilder {
         Ok(())
     }
 
-    /// A host request of `bytes` bytes from byte `first` of `object` on, split into the pages that it touches. One of
-    /// no bytes is left out.
+    /// A host request of `bytes` bytes from byte `first` of `object` on, split into the pages that it
+    /// touches. One of no bytes is left out.
     ///
     /// # Errors
     /// [`Misfit`] if the extent is larger than 64 MiB or reaches beyond page 2^32 - 1.

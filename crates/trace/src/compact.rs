@@ -1,8 +1,8 @@
 //! The layout of Entresol's own trace format, version 1; docs/TRACES.md has it as tables.
 //!
-//! A header, then blocks: names, pages, and requests with their times. A block holds up to 2^20 items as varints,
-//! compressed by zstd. Invariant: each byte of the file is covered by a CRC32C, and the header says how much there is,
-//! so that a damaged or shortened file is never taken for a trace.
+//! A header, then blocks: names, pages, and requests with their times. A block holds up to 2^20 items as
+//! varints, compressed by zstd. Invariant: each byte of the file is covered by a CRC32C, and the header says
+//! how much there is, so that a damaged or shortened file is never taken for a trace.
 
 use entresol_format::checksum;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -72,7 +72,8 @@ impl BlockHeader {
 pub(crate) enum Kind {
     /// The trace's name, then each relation's: a varint of the length, UTF-8.
     Names = 1,
-    /// Pages in dense order: the zigzag difference to the number before; with relations, the relation after it.
+    /// Pages in dense order: the zigzag difference to the number before; with relations, the relation after
+    /// it.
     Pages = 2,
     /// `page << 3 | continues << 2 | op`, op 0 = read, 1 = write, 2 = dirty.
     Requests = 3,

@@ -1,6 +1,7 @@
 //! Why a trace cannot be read, written or used.
 //!
-//! Invariant: each message is one sentence that names the file, the place in it, what was expected and what was found.
+//! Invariant: each message is one sentence that names the file, the place in it, what was expected and what
+//! was found.
 
 use crate::Format;
 use std::fmt;

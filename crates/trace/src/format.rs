@@ -87,7 +87,8 @@ impl Format {
         }
     }
 
-    /// The format called `name`; case, `-` and `_` do not matter, and `lirs`, `pg`, `postgres` are other names.
+    /// The format called `name`; case, `-` and `_` do not matter, and `lirs`, `pg`, `postgres` are other
+    /// names.
     pub fn from_name(name: &str) -> Option<Self> {
         let bare: String = name.chars().filter(|c| !matches!(c, '-' | '_')).collect();
         let bare = bare.to_ascii_lowercase();

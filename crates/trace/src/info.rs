@@ -1,7 +1,8 @@
-//! What a trace is like, in numbers: operations, footprint, how concentrated references are, how soon pages come again,
-//! and which relations they belong to.
+//! What a trace is like, in numbers: operations, footprint, how concentrated references are, how soon pages
+//! come again, and which relations they belong to.
 //!
-//! Invariant: counted exactly from the requests, in one pass and memory in proportion to pages; nothing is sampled.
+//! Invariant: counted exactly from the requests, in one pass and memory in proportion to pages; nothing is
+//! sampled.
 
 use crate::{Op, Relations, Trace};
 use serde::Serialize;
@@ -59,7 +60,8 @@ pub struct WorkingSet {
 pub struct Reuse {
     /// References to pages not seen before, as a share of all: no cache can hit them.
     pub first_share: f64,
-    /// Half of the references to pages seen before come within so many references (rounded up to a power of two).
+    /// Half of the references to pages seen before come within so many references (rounded up to a power of
+    /// two).
     pub interval_p50: u64,
     /// Nine tenths do.
     pub interval_p90: u64,

@@ -1,7 +1,8 @@
 //! Traces of page references: what a simulation replays and what an experiment can record.
 //!
-//! Invariant: a [`Trace`] is dense. Its pages are numbered 0, 1, 2 … in the order of their first appearance, so that a
-//! simulator indexes arrays and never hashes; [`Trace::pages`] leads back to the numbers of the source.
+//! Invariant: a [`Trace`] is dense. Its pages are numbered 0, 1, 2 … in the order of their first appearance,
+//! so that a simulator indexes arrays and never hashes; [`Trace::pages`] leads back to the numbers of the
+//! source.
 #![forbid(unsafe_code)]
 
 mod builder;

@@ -1,7 +1,8 @@
 //! Gives the pages of a source their dense numbers 0, 1, 2 … in the order of their first appearance.
 //!
-//! Page numbers of real sources mostly lie close together: those are looked up in a table by their number, one for each
-//! object, at one access to memory. Numbers far away from all others (hashes of names, a file on a huge volume) are hashed.
+//! Page numbers of real sources mostly lie close together: those are looked up in a table by their number,
+//! one for each object, at one access to memory. Numbers far away from all others (hashes of names, a file on
+//! a huge volume) are hashed.
 //!
 //! Invariants: equal pages have equal numbers, different pages different ones; tables have at most
 //! [`ENTRIES_A_PAGE`] entries for each page that has a number, beside [`ENTRIES_AT_FIRST`].
@@ -43,8 +44,8 @@ impl Numbering {
         }
     }
 
-    /// Touches the entries of `pages` in memory. Returns a number that depends on all of them, lest the compiler leaves it
-    /// out.
+    /// Touches the entries of `pages` in memory. Returns a number that depends on all of them, lest the
+    /// compiler leaves it out.
     #[inline]
     pub fn warm(&self, pages: impl Iterator<Item = PageId>) -> u32 {
         pages.fold(0, |sum, page| sum ^ self.near(page).unwrap_or(0))
@@ -97,8 +98,8 @@ impl Numbering {
         self.near[object].get_mut(number)
     }
 
-    /// Moves the pages of `object` from the hash table that its own table, which has just grown, now has room for: the first
-    /// that came are often the most popular. Not if that is more work than the growing was.
+    /// Moves the pages of `object` from the hash table that its own table, which has just grown, now has room
+    /// for: the first that came are often the most popular. Not if that is more work than the growing was.
     fn draw_near(&mut self, object: u32) {
         let table = &mut self.near[object as usize];
         if self.far.len() > table.len() {

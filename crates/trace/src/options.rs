@@ -3,8 +3,9 @@
 use crate::{Format, TraceError};
 use std::path::PathBuf;
 
-/// Which of two streams, where a capture holds both (PostgreSQL): what the database's buffer pool sees, or what a cache
-/// below it sees. Formats with one stream have that one, whatever it is of; to ask them for the one below is an error.
+/// Which of two streams, where a capture holds both (PostgreSQL): what the database's buffer pool sees, or
+/// what a cache below it sees. Formats with one stream have that one, whatever it is of; to ask them for the
+/// one below is an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stream {
@@ -39,8 +40,8 @@ pub struct ReadOptions {
     pub stream: Stream,
     /// Page size in bytes into which requests are split; `None`: the format's own, else 4096.
     pub page_bytes: Option<u32>,
-    /// A TOML file that names relations; `None`: `FILE.relations.toml` or `relations.toml` beside the trace, if there is
-    /// one.
+    /// A TOML file that names relations; `None`: `FILE.relations.toml` or `relations.toml` beside the trace,
+    /// if there is one.
     pub relations: Option<PathBuf>,
 }
 

@@ -1,7 +1,7 @@
 //! Recording page references as they happen, to be replayed later.
 //!
-//! Invariant: a record costs an append under a mutex, and what is recorded depends on the calls alone, in their order. While
-//! a recorder is off nothing is kept.
+//! Invariant: a record costs an append under a mutex, and what is recorded depends on the calls alone, in
+//! their order. While a recorder is off nothing is kept.
 
 use crate::builder::Misfit;
 use crate::{Op, Relations, Trace, TraceBuilder};

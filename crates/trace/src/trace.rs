@@ -1,7 +1,8 @@
 //! A whole trace in memory.
 //!
-//! Invariants: `requests` name pages below `pages.len()`; every page is named by a request; pages are numbered in the
-//! order of their first appearance; `times_us` is empty or has one entry for each request and never goes back.
+//! Invariants: `requests` name pages below `pages.len()`; every page is named by a request; pages are
+//! numbered in the order of their first appearance; `times_us` is empty or has one entry for each request and
+//! never goes back.
 
 use crate::{Relations, Request, TraceError};
 use std::ops::Range;
@@ -17,7 +18,8 @@ pub struct Trace {
     pub requests: Vec<Request>,
     /// Microseconds since the start of the trace, for each request; empty if the source has no times.
     pub times_us: Vec<u64>,
-    /// Dense page number → the number in the source: object in the upper 32 bits, page within it in the lower.
+    /// Dense page number → the number in the source: object in the upper 32 bits, page within it in the
+    /// lower.
     pub pages: Vec<u64>,
     /// Which relation each page belongs to, where the source says.
     pub relations: Option<Relations>,
@@ -49,12 +51,13 @@ impl Trace {
         self.times_us.last().map_or(0.0, |&last| last as f64 / 1e6)
     }
 
-    /// The requests from `from_s` (inclusive) until `until_s` (exclusive) seconds after the start, as indices into
-    /// `requests`; infinity is the end. A host request of several pages is not cut through: they have one time.
+    /// The requests from `from_s` (inclusive) until `until_s` (exclusive) seconds after the start, as indices
+    /// into `requests`; infinity is the end. A host request of several pages is not cut through: they have
+    /// one time.
     ///
     /// # Errors
-    /// [`TraceError::NoTimes`] if the trace has no times and the span is not all of it; [`TraceError::Option`] if the
-    /// span ends before it starts or is not a number.
+    /// [`TraceError::NoTimes`] if the trace has no times and the span is not all of it;
+    /// [`TraceError::Option`] if the span ends before it starts or is not a number.
     pub fn between(&self, from_s: f64, until_s: f64) -> Result<Range<usize>, TraceError> {
         if from_s.is_nan() || until_s.is_nan() || from_s < 0.0 || until_s < from_s {
             return Err(TraceError::Option(format!(

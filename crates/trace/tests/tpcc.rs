@@ -1,5 +1,5 @@
-//! The model of TPC-C against a capture of a real PostgreSQL that ran TPC-C: shares of relations, changes, and LRU's
-//! miss-ratio curve. Run with `--nocapture` to see the numbers side by side.
+//! The model of TPC-C against a capture of a real PostgreSQL that ran TPC-C: shares of relations, changes,
+//! and LRU's miss-ratio curve. Run with `--nocapture` to see the numbers side by side.
 
 mod support;
 

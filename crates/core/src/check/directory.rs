@@ -6,7 +6,8 @@ use crate::slot::{DIRTY, NIL, Slot, VALID};
 use crate::staging::Staging;
 use crate::violation::{Violation, same};
 
-/// The index and the counts. `age` orders what lies in slots among itself and before the positions in staging, plus 1.
+/// The index and the counts. `age` orders what lies in slots among itself and before the positions in
+/// staging, plus 1.
 pub(super) fn check(
     directory: &PageDirectory<'_>,
     staging: &Staging<'_>,

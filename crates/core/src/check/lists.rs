@@ -4,7 +4,8 @@ use crate::pages::Pages;
 use crate::slot::{BUSY, NIL, Slot, VALID};
 use crate::violation::{Violation, same};
 
-/// Every valid slot is in one of the policy's `lists`, with sets in that of its set; so are the free ones then.
+/// Every valid slot is in one of the policy's `lists`, with sets in that of its set; so are the free ones
+/// then.
 pub(super) fn check(pages: &Pages<'_>, lists: u32, in_sets: bool) -> Result<(), Violation> {
     let of_pages = if in_sets { pages.sets.count() } else { lists };
     let mut listed = 0;

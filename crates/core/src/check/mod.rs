@@ -1,6 +1,7 @@
-//! The invariants of a partition, part by part. Asserted after every step by tests and, in debug builds, by the engine; and
-//! by whoever inherits a region from a process that died while it held the latch. So nothing in the region is taken on trust
-//! here: any bytes give a verdict, never a panic or a search without end. A part is checked before those that rely on it.
+//! The invariants of a partition, part by part. Asserted after every step by tests and, in debug builds, by
+//! the engine; and by whoever inherits a region from a process that died while it held the latch. So nothing
+//! in the region is taken on trust here: any bytes give a verdict, never a panic or a search without end. A
+//! part is checked before those that rely on it.
 
 mod directory;
 mod lists;

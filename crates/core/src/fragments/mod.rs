@@ -1,5 +1,5 @@
-//! A cache of fragments: the state machine of SCE (Kim et al., INFLOW 2014, §3), a third kind of placement beside log and
-//! slots. It works below a database, on the pages of one volume.
+//! A cache of fragments: the state machine of SCE (Kim et al., INFLOW 2014, §3), a third kind of placement
+//! beside log and slots. It works below a database, on the pages of one volume.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -15,16 +15,16 @@
 //! ```
 //!
 //! - A look-up is one access to the map and one to a bitmap; there is no index.
-//! - Nothing enters on the foreground path. A page that is read and not valid on flash comes from disk; background workers
-//!   take [`Population`]s with [`Fragments::next_population`], read the fragment from disk, write it to flash in one piece
-//!   and report [`Fragments::populated`].
-//! - A write goes to disk, and to flash too if its fragment is mapped (write-through if mapped, write-around if not). While
-//!   it is under way the page is not valid on flash.
+//! - Nothing enters on the foreground path. A page that is read and not valid on flash comes from disk;
+//!   background workers take [`Population`]s with [`Fragments::next_population`], read the fragment from
+//!   disk, write it to flash in one piece and report [`Fragments::populated`].
+//! - A write goes to disk, and to flash too if its fragment is mapped (write-through if mapped, write-around
+//!   if not). While it is under way the page is not valid on flash.
 //!
-//! Invariants: a valid page on flash is the version that disk has. A fragment with writes under way is neither populated
-//! nor evicted, for a population might have read before the write what is written after it; a page that is written while
-//! its fragment is being populated stays invalid. So nothing here is ever newer than disk, and a crash loses nothing: the
-//! directory is in memory only and begins empty.
+//! Invariants: a valid page on flash is the version that disk has. A fragment with writes under way is
+//! neither populated nor evicted, for a population might have read before the write what is written after it;
+//! a page that is written while its fragment is being populated stays invalid. So nothing here is ever newer
+//! than disk, and a crash loses nothing: the directory is in memory only and begins empty.
 
 mod check;
 mod region;
@@ -46,8 +46,8 @@ const WRITES_MAX: u32 = 255;
 pub struct FlashCopy {
     /// Its slot.
     pub slot: SlotId,
-    /// The number of the population that brought its fragment, modulo 2^30: stamped into the page, it tells it from what
-    /// other populations left in this place.
+    /// The number of the population that brought its fragment, modulo 2^30: stamped into the page, it tells
+    /// it from what other populations left in this place.
     pub population: u32,
 }
 
@@ -76,7 +76,8 @@ pub struct Population {
     pub copy: FlashCopy,
 }
 
-/// How full a cache of fragments is, and how it fares: the numbers that its pace follows from. Counted in fragments.
+/// How full a cache of fragments is, and how it fares: the numbers that its pace follows from. Counted in
+/// fragments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FragmentOccupancy {
     /// Fragments that fit on flash.
@@ -115,8 +116,8 @@ impl Fragments<'_> {
         found.then(|| self.copy_of(slot, offset))
     }
 
-    /// `page` is about to be written: where to? A write that is answered with a path counts as under way until
-    /// [`Fragments::write_done`]. There is at most one of a page at a time: its owner sees to that.
+    /// `page` is about to be written: where to? A write that is answered with a path counts as under way
+    /// until [`Fragments::write_done`]. There is at most one of a page at a time: its owner sees to that.
     ///
     /// # Panics
     /// If the page lies beyond the volume.
@@ -141,7 +142,8 @@ impl Fragments<'_> {
         if mapped { WritePath::Through(self.copy_of(slot, offset)) } else { WritePath::Around }
     }
 
-    /// The write of `page` along `path` is over. `on_flash`: the copy on flash is whole; if not, it stays invalid.
+    /// The write of `page` along `path` is over. `on_flash`: the copy on flash is whole; if not, it stays
+    /// invalid.
     ///
     /// # Panics
     /// If no write of its fragment is under way.

@@ -7,8 +7,8 @@
 //! | map | fragments of the volume | 8: where it is 4, heat and writes under way 4 |
 //! | recent | recently read fragments | 4 |
 //!
-//! SCE has "roughly 76 bytes per cached fragment" (§3.3). Here it is 40, and 8 for each fragment of the volume: with a
-//! volume of four times the flash 72 in all.
+//! SCE has "roughly 76 bytes per cached fragment" (§3.3). Here it is 40, and 8 for each fragment of the
+//! volume: with a volume of four times the flash 72 in all.
 
 use super::FlashCopy;
 use crate::sections::Section;
@@ -78,8 +78,8 @@ impl FragmentConfig {
         }
     }
 
-    /// The usual settings for `flash_pages` of flash and pages of `page_bytes`: fragments of 1 MiB, halved while fewer than
-    /// 64 of them fit, so that a small cache is the model of a large one.
+    /// The usual settings for `flash_pages` of flash and pages of `page_bytes`: fragments of 1 MiB, halved
+    /// while fewer than 64 of them fit, so that a small cache is the model of a large one.
     pub fn sized(volume_pages: u32, flash_pages: u32, page_bytes: u32) -> Self {
         let mut pages = (USUAL_BYTES / page_bytes.max(1)).clamp(1, FRAGMENT_PAGES_MAX);
         while pages > 1 && flash_pages / pages < SLOTS_WANTED {
@@ -88,8 +88,8 @@ impl FragmentConfig {
         Self::new(volume_pages, 0).with_fragments(pages, flash_pages)
     }
 
-    /// The same with fragments of so many pages, as many as fit into `flash_pages`, and a pace that populates as many
-    /// pages: at most about four an access.
+    /// The same with fragments of so many pages, as many as fit into `flash_pages`, and a pace that populates
+    /// as many pages: at most about four an access.
     pub fn with_fragments(self, fragment_pages: u32, flash_pages: u32) -> Self {
         let pages = fragment_pages.max(1);
         Self {

@@ -7,8 +7,9 @@
 //! victim:                       the page at the hand; if p.referenced: p.referenced := false, and the hand moves on
 //! ```
 //!
-//! The circle is a list whose front is the hand: a page that the hand passes moves to the back. Pages that something is
-//! being done with are passed over and keep flag and place. Population, modes and deviations as with [`super::lru`].
+//! The circle is a list whose front is the hand: a page that the hand passes moves to the back. Pages that
+//! something is being done with are passed over and keep flag and place. Population, modes and deviations as
+//! with [`super::lru`].
 
 use super::{Directory, Facts, Lists, ONLY_LIST, Offer, OneList, Placement, STARTS_EMPTY, Verdict, shared};
 use crate::mode::Mode;

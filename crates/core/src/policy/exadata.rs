@@ -1,4 +1,5 @@
-//! The cache of Oracle Exadata as FaCE describes it (§2.3, table 2): on entry, clean pages only, write-through, LRU.
+//! The cache of Oracle Exadata as FaCE describes it (§2.3, table 2): on entry, clean pages only,
+//! write-through, LRU.
 //!
 //! ```text
 //! on a read from disk:          p enters at the MRU end
@@ -7,12 +8,14 @@
 //! victim:                       the LRU end, which is clean: dropped
 //! ```
 //!
-//! A page that is handed down dirty was not written to disk first: it stays out, and its copy on flash is forgotten.
+//! A page that is handed down dirty was not written to disk first: it stays out, and its copy on flash is
+//! forgotten.
 //!
-//! Deviations: "hot data selection is done statically by the types of data such that tables and indexes have higher
-//! priority than log and backup data": the log never comes here, backups do not exist, so no page is put before another.
-//! The paper does not say whether writing over a copy counts as a use; here it does. The directory does not survive, as the
-//! paper says of none but TAC and FaCE. Victims are emptied ahead of demand, see [`super::lru`].
+//! Deviations: "hot data selection is done statically by the types of data such that tables and indexes have
+//! higher priority than log and backup data": the log never comes here, backups do not exist, so no page is
+//! put before another. The paper does not say whether writing over a copy counts as a use; here it does. The
+//! directory does not survive, as the paper says of none but TAC and FaCE. Victims are emptied ahead of
+//! demand, see [`super::lru`].
 
 use super::{CLEAN_ONLY, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict, shared};
 use crate::mode::Mode;

@@ -1,5 +1,5 @@
-//! FaCE: Multi-Version FIFO, alone, with Group Replacement, and with Group Second Chance (Kang, Lee, Moon: Flash-Based
-//! Extended Cache for Higher Throughput and Faster Recovery, VLDB 2012, §3.3).
+//! FaCE: Multi-Version FIFO, alone, with Group Replacement, and with Group Second Chance (Kang, Lee, Moon:
+//! Flash-Based Extended Cache for Higher Throughput and Faster Recovery, VLDB 2012, §3.3).
 //!
 //! ```text
 //! on eviction of p from DRAM:   if p.fdirty or p is not in flash: enqueue p; it becomes the valid version
@@ -9,10 +9,10 @@
 //! on fetch of p from flash:     p.referenced := true
 //! ```
 //!
-//! Deviations: the previous version stays valid until the new one is durable on flash (the paper invalidates it at
-//! once, which loses the page if the crash comes between). A page whose newer version is in staging is not destaged; the
-//! slot is kept until that version is durable. Page-by-page mvFIFO dequeues a group's slots at a time too, but with one
-//! I/O a page, as the paper's does.
+//! Deviations: the previous version stays valid until the new one is durable on flash (the paper invalidates
+//! it at once, which loses the page if the crash comes between). A page whose newer version is in staging is
+//! not destaged; the slot is kept until that version is durable. Page-by-page mvFIFO dequeues a group's slots
+//! at a time too, but with one I/O a page, as the paper's does.
 
 use super::{Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy, Verdict};
 use crate::job::Fate;

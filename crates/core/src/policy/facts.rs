@@ -1,5 +1,6 @@
-//! What is fixed about a policy, as one constant in the policy's file. No field has a default, so the compiler asks for each
-//! of them. [`Facts::agree`] is asserted when the crate is compiled, for every row of the table of policies.
+//! What is fixed about a policy, as one constant in the policy's file. No field has a default, so the
+//! compiler asks for each of them. [`Facts::agree`] is asserted when the crate is compiled, for every row of
+//! the table of policies.
 
 use crate::mode::Mode;
 use crate::sizes::Sizes;
@@ -33,7 +34,8 @@ pub enum Lists {
     None,
     /// So many. If it is one, the order of its slots is the order in which their pages leave.
     Fixed(u32),
-    /// Two for each set: its pages, and its free slots. A page lies in one set, given by its number, and nowhere else.
+    /// Two for each set: its pages, and its free slots. A page lies in one set, given by its number, and
+    /// nowhere else.
     OfSets,
 }
 
@@ -61,7 +63,8 @@ pub struct Facts {
     pub second_chances: bool,
     /// Pages that come from disk may enter: the driver reports them with [`crate::Partition::arrived`].
     pub populates: bool,
-    /// A fetched page moves up, so that it is in DRAM or on flash: the driver reports it with [`crate::Partition::taken`].
+    /// A fetched page moves up, so that it is in DRAM or on flash: the driver reports it with
+    /// [`crate::Partition::taken`].
     pub exclusive: bool,
     /// The modes that it cannot run in, and why: the end of a sentence that begins with the policy.
     pub refuses: &'static [(Mode, &'static str)],

@@ -1,4 +1,5 @@
-//! FIFO as a flash policy, for comparison: mvFIFO's order without its log, i.e. in place and one version a page.
+//! FIFO as a flash policy, for comparison: mvFIFO's order without its log, i.e. in place and one version a
+//! page.
 //!
 //! ```text
 //! on a read from disk:          p enters at the rear

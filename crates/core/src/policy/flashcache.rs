@@ -1,4 +1,5 @@
-//! flashcache, the baseline of SCE (§2: "flashcache version 3.1.1"): set-associative, populated on every miss.
+//! flashcache, the baseline of SCE (§2: "flashcache version 3.1.1"): set-associative, populated on every
+//! miss.
 //!
 //! ```text
 //! set of p:                     given by its run of consecutive pages, as long as a set (512 pages)
@@ -11,13 +12,14 @@
 //!                               set after set
 //! ```
 //!
-//! Writes are a buffer pool's evictions of changed pages. The modes are the driver's: in write-through it hands pages down
-//! clean, in write-around it takes copies back with [`crate::Partition::bypass`].
+//! Writes are a buffer pool's evictions of changed pages. The modes are the driver's: in write-through it
+//! hands pages down clean, in write-around it takes copies back with [`crate::Partition::bypass`].
 //!
-//! Deviations: the paper gives no more than "populate on every miss", the modes and 24 bytes a block; sets, FIFO and the
-//! dirty share are flashcache's documented defaults. The dirty share is counted over the whole cache, not for each set.
-//! The last set is larger if the slots are no multiple of a set. Its metadata blocks, written for each dirty page in
-//! write-back, are not kept, since the database's log covers what a crash loses.
+//! Deviations: the paper gives no more than "populate on every miss", the modes and 24 bytes a block; sets,
+//! FIFO and the dirty share are flashcache's documented defaults. The dirty share is counted over the whole
+//! cache, not for each set. The last set is larger if the slots are no multiple of a set. Its metadata
+//! blocks, written for each dirty page in write-back, are not kept, since the database's log covers what a
+//! crash loses.
 
 use super::{Directory, Facts, Lists, Offer, Placement, Policy, STARTS_EMPTY, Verdict, shared};
 use crate::PageId;

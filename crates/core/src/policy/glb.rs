@@ -1,5 +1,5 @@
-//! GLB, the global algorithm (Ou, Härder: Trading Memory for Performance and Energy, §3.2; Zhou et al., 2001): a page is in
-//! DRAM or on flash, and both together are one LRU list, whose LRU end is on flash.
+//! GLB, the global algorithm (Ou, Härder: Trading Memory for Performance and Energy, §3.2; Zhou et al.,
+//! 2001): a page is in DRAM or on flash, and both together are one LRU list, whose LRU end is on flash.
 //!
 //! ```text
 //! read p:            if p is on flash: move it to DRAM; else read it from disk to DRAM
@@ -7,13 +7,15 @@
 //!                    store q at v, dirty if q is dirty; move v to the MRU position
 //! ```
 //!
-//! The text says once that the evicted page becomes the LRU page of the flash and once that its position becomes MRU; one
-//! logical list needs the latter. A driver reports each page that it has read with [`crate::Partition::taken`].
+//! The text says once that the evicted page becomes the LRU page of the flash and once that its position
+//! becomes MRU; one logical list needs the latter. A driver reports each page that it has read with
+//! [`crate::Partition::taken`].
 //!
-//! Deviations: a page that is being written or destaged when it is fetched stays on flash, too, and so does one that the
-//! driver must not take (in the engine, a dirty page while a checkpoint is under way: neither the checkpoint's pass over
-//! DRAM nor its sweep of the flash might meet it). It moves to the MRU position, and when DRAM hands it down unchanged, it
-//! need not be written. Victims are emptied ahead of demand, see [`super::lru`].
+//! Deviations: a page that is being written or destaged when it is fetched stays on flash, too, and so does
+//! one that the driver must not take (in the engine, a dirty page while a checkpoint is under way: neither
+//! the checkpoint's pass over DRAM nor its sweep of the flash might meet it). It moves to the MRU position,
+//! and when DRAM hands it down unchanged, it need not be written. Victims are emptied ahead of demand, see
+//! [`super::lru`].
 
 use super::{Directory, Facts, Lists, Offer, OneList, Placement, Verdict};
 use crate::pages::Pages;

@@ -1,5 +1,5 @@
-//! What a policy is asked, and when. Mechanism (`placement`, `staging`) asks; a policy reads the directory, keeps its notes,
-//! and answers. It is given [`Pages`] and its own memory, and nothing else of the partition.
+//! What a policy is asked, and when. Mechanism (`placement`, `staging`) asks; a policy reads the directory,
+//! keeps its notes, and answers. It is given [`Pages`] and its own memory, and nothing else of the partition.
 
 use super::{Facts, Memory};
 use crate::PageId;
@@ -37,7 +37,8 @@ impl Verdict {
     }
 }
 
-/// What a policy decides. Entries are indices into the directory: a slot, or a staging frame behind the slots.
+/// What a policy decides. Entries are indices into the directory: a slot, or a staging frame behind the
+/// slots.
 pub(crate) trait Policy {
     /// What is fixed about it.
     const FACTS: Facts;
@@ -48,8 +49,8 @@ pub(crate) trait Policy {
 
     /// Whether a page that leaves DRAM enters the flash.
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict;
-    /// A page that is not on flash has come from disk: whether it enters. `room`: a slot is free for it, those for staged
-    /// pages apart.
+    /// A page that is not on flash has come from disk: whether it enters. `room`: a slot is free for it,
+    /// those for staged pages apart.
     fn arrive(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId, _room: bool) -> bool {
         false
     }
@@ -69,8 +70,8 @@ pub(crate) trait Policy {
     fn victim(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>) -> Option<u32> {
         None
     }
-    /// The slot to empty for `page`, when none is free where it may lie: for policies that empty on demand instead of
-    /// ahead of it (slot placement).
+    /// The slot to empty for `page`, when none is free where it may lie: for policies that empty on demand
+    /// instead of ahead of it (slot placement).
     fn victim_for(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId) -> Option<u32> {
         None
     }
@@ -82,7 +83,8 @@ pub(crate) trait Policy {
     fn clean(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>) -> Option<u32> {
         None
     }
-    /// The invariants of what it keeps. Nothing in the region is taken on trust, see [`crate::Partition::check`].
+    /// The invariants of what it keeps. Nothing in the region is taken on trust, see
+    /// [`crate::Partition::check`].
     fn check(_pages: &Pages<'_>, _memory: &Self::Memory<'_>) -> Result<(), Violation> {
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! What the table of policies makes of its rows: [`PolicyKind`], its order and its numbers, and the choice of a policy's code.
+//! What the table of policies makes of its rows: [`PolicyKind`], its order and its numbers, and the choice of
+//! a policy's code.
 
 use super::{Directory, Facts, Placement, Policy, policy_table};
 use crate::mode::Mode;
@@ -84,8 +85,8 @@ impl PolicyKind {
         with_policy!(self, P => <P as Policy>::FACTS.by_group)
     }
 
-    /// Whether pages that come from disk may enter: the driver reports them with [`crate::Partition::arrived`]. With the
-    /// others that call changes nothing.
+    /// Whether pages that come from disk may enter: the driver reports them with
+    /// [`crate::Partition::arrived`]. With the others that call changes nothing.
     pub const fn populates(self) -> bool {
         self.facts().populates
     }
@@ -96,8 +97,8 @@ impl PolicyKind {
         self.facts().exclusive
     }
 
-    /// Whether flash may hold pages newer than disk. Without it the driver writes a dirty page to disk first and hands it
-    /// down clean (write-through).
+    /// Whether flash may hold pages newer than disk. Without it the driver writes a dirty page to disk first
+    /// and hands it down clean (write-through).
     pub const fn write_back(self) -> bool {
         self.facts().refusal(Mode::WriteBack).is_none()
     }

@@ -1,25 +1,25 @@
-//! Lazy Cleaning (Do et al.: Turbocharging DBMS Buffer Pool Using SSDs, SIGMOD 2011; as FaCE §2.3 and §5.3 describe and
-//! measure it): on exit, clean and dirty, write-back, LRU-2, and a background cleaner.
+//! Lazy Cleaning (Do et al.: Turbocharging DBMS Buffer Pool Using SSDs, SIGMOD 2011; as FaCE §2.3 and §5.3
+//! describe and measure it): on exit, clean and dirty, write-back, LRU-2, and a background cleaner.
 //!
 //! ```text
 //! victim:  among the pages referenced once, the least recently used; else the page whose last reference but one is oldest
 //! cleaner: while more than dirty_permille_max of the slots are dirty: copy a cold dirty page to disk
 //! ```
 //!
-//! A reference is a DRAM miss: the fetch of a page from flash, or the arrival of a page new to flash. Writing out a newer
-//! version is not one, since it belongs to the fetch before (O'Neil's correlated references), nor is a fetch from
-//! staging. The last reference of a page that left flash is remembered for `history` pages ([`history`]): without it
-//! LRU-2 falls below FIFO.
+//! A reference is a DRAM miss: the fetch of a page from flash, or the arrival of a page new to flash. Writing
+//! out a newer version is not one, since it belongs to the fetch before (O'Neil's correlated references), nor
+//! is a fetch from staging. The last reference of a page that left flash is remembered for `history` pages
+//! ([`history`]): without it LRU-2 falls below FIFO.
 //!
-//! FaCE does not say above which dirty share the cleaner works; its table 3b, where LC saves more disk writes than GSC
-//! throughout, is only possible with a high one: on a captured PostgreSQL trace LC falls behind GSC at 500 per mille and comes
-//! out as in the table at 900, the default.
+//! FaCE does not say above which dirty share the cleaner works; its table 3b, where LC saves more disk writes
+//! than GSC throughout, is only possible with a high one: on a captured PostgreSQL trace LC falls behind GSC
+//! at 500 per mille and comes out as in the table at 900, the default.
 //!
 //! Fetches are noted in a batch ([`crate::hits`]).
 //!
-//! Deviations: intervals instead of exact times ([`lists`]); the cleaner goes from cold to hot and then begins again,
-//! instead of searching from the coldest page each time, so a page that became cold and dirty behind it waits for its
-//! next round.
+//! Deviations: intervals instead of exact times ([`lists`]); the cleaner goes from cold to hot and then
+//! begins again, instead of searching from the coldest page each time, so a page that became cold and dirty
+//! behind it waits for its next round.
 
 mod history;
 mod lists;

@@ -1,5 +1,5 @@
-//! LOC, the local algorithm (Ou, Härder: Trading Memory for Performance and Energy, §3.1, algorithm 1): the flash is an LRU
-//! cache that knows nothing of the pool above.
+//! LOC, the local algorithm (Ou, Härder: Trading Memory for Performance and Energy, §3.1, algorithm 1): the
+//! flash is an LRU cache that knows nothing of the pool above.
 //!
 //! ```text
 //! read p:   if p is at cache position c:  read it there; move c to the MRU position
@@ -9,9 +9,10 @@
 //!           else:                         write p to disk
 //! ```
 //!
-//! Deviations: the text does not say whether a write that hits moves its position; "maintained in an LRU fashion" is taken to
-//! mean that it does. Storing p is not waited for: it goes through staging, and when staging is full it is left out (the page
-//! is clean). Victims are emptied ahead of demand, see [`super::lru`].
+//! Deviations: the text does not say whether a write that hits moves its position; "maintained in an LRU
+//! fashion" is taken to mean that it does. Storing p is not waited for: it goes through staging, and when
+//! staging is full it is left out (the page is clean). Victims are emptied ahead of demand, see
+//! [`super::lru`].
 
 use super::{Directory, Facts, Lists, Offer, OneList, Placement, Verdict};
 use crate::pages::Pages;

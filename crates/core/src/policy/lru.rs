@@ -1,4 +1,5 @@
-//! LRU as a flash policy, for comparison: what a buffer pool's policy does below another one, where recency is mostly gone.
+//! LRU as a flash policy, for comparison: what a buffer pool's policy does below another one, where recency
+//! is mostly gone.
 //!
 //! ```text
 //! on a read from disk:          p enters at the MRU end
@@ -7,13 +8,14 @@
 //! victim:                       the LRU end; dirty ones are destaged
 //! ```
 //!
-//! On-entry population and write-back on exit: a page that DRAM drops unchanged is not written to flash again, and one
-//! that was changed but never entered (dropped in a rush) gets its chance then. Write-through and write-around are the
-//! driver's modes.
+//! On-entry population and write-back on exit: a page that DRAM drops unchanged is not written to flash
+//! again, and one that was changed but never entered (dropped in a rush) gets its chance then. Write-through
+//! and write-around are the driver's modes.
 //!
-//! Deviation from a textbook LRU: up to 32 victims are emptied ahead of demand (dirty ones must reach the disk before
-//! their slot is used again), so a cache of n slots holds n − 32 pages at the least. A page joins the list when its write
-//! to flash is complete, so pages written by several workers may change places with their neighbours.
+//! Deviation from a textbook LRU: up to 32 victims are emptied ahead of demand (dirty ones must reach the
+//! disk before their slot is used again), so a cache of n slots holds n − 32 pages at the least. A page joins
+//! the list when its write to flash is complete, so pages written by several workers may change places with
+//! their neighbours.
 
 use super::{Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict, shared};
 use crate::mode::Mode;

@@ -1,8 +1,9 @@
-//! What a policy keeps in the region, by its types. The region sizes, places and hands out the sections; the policy's file has
-//! the types and their invariants.
+//! What a policy keeps in the region, by its types. The region sizes, places and hands out the sections; the
+//! policy's file has the types and their invariants.
 //!
-//! A policy has a note (its [`Note`](super::Policy::Note)) in the node of each slot, beside the links of its lists, and a
-//! memory ([`Memory`](super::Policy::Memory)) for the partition: scalars and tables, a section each.
+//! A policy has a note (its [`Note`](super::Policy::Note)) in the node of each slot, beside the links of its
+//! lists, and a memory ([`Memory`](super::Policy::Memory)) for the partition: scalars and tables, a section
+//! each.
 
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;

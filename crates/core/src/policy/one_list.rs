@@ -1,4 +1,5 @@
-//! What policies have in common that keep their pages in one list: the events that every one of them answers alike.
+//! What policies have in common that keep their pages in one list: the events that every one of them answers
+//! alike.
 //!
 //! ```text
 //! a page enters:       behind the last
@@ -8,12 +9,13 @@
 //! on a read from disk: the page enters, unless the policy takes pages on exit only
 //! ```
 //!
-//! A policy is an `impl` of [`OneList`] with what is its own: with LRU order that is its admission and nothing else.
+//! A policy is an `impl` of [`OneList`] with what is its own: with LRU order that is its admission and
+//! nothing else.
 //!
 //! Uses that move pages are noted in a batch ([`crate::hits`]).
 //!
-//! Invariant: the list holds the slots that hold a page, each once, in the order in which their writes were completed, but
-//! for what uses move.
+//! Invariant: the list holds the slots that hold a page, each once, in the order in which their writes were
+//! completed, but for what uses move.
 
 use super::shared::check_hits;
 use super::{Facts, Offer, Policy, Verdict};

@@ -1,5 +1,5 @@
-//! SCE, Scalable Cache Engine (Kim et al.: How could a flash cache degrade database performance rather than improve it?,
-//! INFLOW 2014, §3): selective population by whole fragments, in the background.
+//! SCE, Scalable Cache Engine (Kim et al.: How could a flash cache degrade database performance rather than
+//! improve it?, INFLOW 2014, §3): selective population by whole fragments, in the background.
 //!
 //! ```text
 //! heat of a fragment:           its reads, halved from time to time
@@ -10,13 +10,14 @@
 //! credit:                       grows with each access, faster while the hit rate is low and much of the flash is free
 //! ```
 //!
-//! Deviations: the paper says "access recency and frequency", "hottest of the most recently accessed", "more aggressively
-//! when the cache hit-rate is low and there is a lot of free space", and gives no numbers. Ours: the hottest of the last
-//! 256 different fragments that were read and not found, at least [`HEAT_MIN`] reads warm; heats are halved when each
-//! fragment of the volume has been read [`COOLING`] times on average; pace = most × (1 − hit rate) × (1/8 + 7/8 × free
-//! share). Writes give no heat: write-around costs nothing that flash could save. The victim is the coldest of the
-//! next [`LOOKED_AT`] fragments of a hand that goes round, and goes only if the candidate is half as hot again: the
-//! paper does not say how fragments are evicted. Time is counted in accesses, so there is no clock here.
+//! Deviations: the paper says "access recency and frequency", "hottest of the most recently accessed", "more
+//! aggressively when the cache hit-rate is low and there is a lot of free space", and gives no numbers. Ours:
+//! the hottest of the last 256 different fragments that were read and not found, at least [`HEAT_MIN`] reads
+//! warm; heats are halved when each fragment of the volume has been read [`COOLING`] times on average; pace =
+//! most × (1 − hit rate) × (1/8 + 7/8 × free share). Writes give no heat: write-around costs nothing that
+//! flash could save. The victim is the coldest of the next [`LOOKED_AT`] fragments of a hand that goes round,
+//! and goes only if the candidate is half as hot again: the paper does not say how fragments are evicted.
+//! Time is counted in accesses, so there is no clock here.
 
 use crate::PageId;
 use crate::fragments::{FragmentId, Fragments, MAPPED, NONE, RECENT, UNMAPPED};
@@ -70,7 +71,8 @@ impl Fragments<'_> {
         f64::from(self.head.hit_rate) / f64::from(ONE)
     }
 
-    /// Halves all heats in time, and brings one place a read up to date, before its byte could not count the halvings.
+    /// Halves all heats in time, and brings one place a read up to date, before its byte could not count the
+    /// halvings.
     fn cool(&mut self) {
         let (fragments, coolings) = (self.map.len() as u32, self.coolings());
         let at = (self.head.reads % fragments) as usize;

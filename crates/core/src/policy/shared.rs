@@ -5,8 +5,8 @@ use crate::pages::Pages;
 use crate::slot::VALID;
 use crate::violation::{Violation, same};
 
-/// Admission of pages on entry, with write-back: a changed page enters, whether its older version is there or not; an
-/// unchanged one had its chance when it came from disk.
+/// Admission of pages on entry, with write-back: a changed page enters, whether its older version is there or
+/// not; an unchanged one had its chance when it came from disk.
 pub(super) fn on_entry_and_changed(pages: &Pages<'_>, offer: &Offer) -> Verdict {
     match (offer.fdirty, pages.directory.find(offer.page)) {
         (true, _) => Verdict::Enter,
@@ -15,7 +15,8 @@ pub(super) fn on_entry_and_changed(pages: &Pages<'_>, offer: &Offer) -> Verdict 
     }
 }
 
-/// Admission of pages on entry, clean only: a changed page that disk has goes over its older version, and nowhere else.
+/// Admission of pages on entry, clean only: a changed page that disk has goes over its older version, and
+/// nowhere else.
 pub(super) fn on_entry_and_clean(pages: &Pages<'_>, offer: &Offer) -> Verdict {
     match (pages.directory.find(offer.page), offer.fdirty, offer.dirty) {
         (Some(_), true, false) => Verdict::Enter,

@@ -38,8 +38,8 @@ macro_rules! policy_state {
 }
 policy_table!([policy_state]);
 
-/// Evaluates an expression with `P` standing for the type of the policy of `$state`, a reference to a [`PolicyState`], and
-/// `memory` for its memory.
+/// Evaluates an expression with `P` standing for the type of the policy of `$state`, a reference to a
+/// [`PolicyState`], and `memory` for its memory.
 macro_rules! ask {
     ($state:expr, $P:ident, $memory:ident => $body:expr) => {
         $crate::policy::policy_table!([$crate::policy::match_state] $state, $P, $memory => $body)

@@ -1,6 +1,6 @@
-//! TAC, temperature-aware caching (Canim et al.: SSD Bufferpool Extensions for Database Systems, VLDB 2010; Bhattacharjee et
-//! al.: Enhancing Recovery Using an SSD Buffer Pool Extension, DaMoN 2011, §3; FaCE §2.3): on entry, write-through, the
-//! coldest page goes.
+//! TAC, temperature-aware caching (Canim et al.: SSD Bufferpool Extensions for Database Systems, VLDB 2010;
+//! Bhattacharjee et al.: Enhancing Recovery Using an SSD Buffer Pool Extension, DaMoN 2011, §3; FaCE §2.3):
+//! on entry, write-through, the coldest page goes.
 //!
 //! ```text
 //! temperature of a region of pages: its references, i.e. DRAM misses of its pages
@@ -11,16 +11,16 @@
 //!
 //! How the slot directory and the temperatures survive a crash is the engine's business (SBP §3, 4).
 //!
-//! Pages stand in a list for each temperature. When a region gets warmer its pages stay where they are, so a page's list
-//! is never warmer than its region. A search for the coldest page begins at the coldest list and moves pages whose region
-//! has become warmer on to their list, until the first one is where it belongs. Each such move pays for a reference of
-//! its region, so the search takes constant time in the long run.
+//! Pages stand in a list for each temperature. When a region gets warmer its pages stay where they are, so a
+//! page's list is never warmer than its region. A search for the coldest page begins at the coldest list and
+//! moves pages whose region has become warmer on to their list, until the first one is where it belongs. Each
+//! such move pays for a reference of its region, so the search takes constant time in the long run.
 //!
-//! Deviations: a region is 32 pages ("an extent or a fixed number of data pages"). Every reference counts 1; Canim et al.
-//! weigh sequential ones less, and here the store above reads at random. The papers at hand do not say how temperatures
-//! cool: they are halved when as many references have gone by as 16 times the slots. Temperatures are kept in a table of
-//! as many places as slots, hashed, so two regions may share one; from 1,023 on all are equal. Of the pages of the coldest
-//! temperature the one that came to its list first goes.
+//! Deviations: a region is 32 pages ("an extent or a fixed number of data pages"). Every reference counts 1;
+//! Canim et al. weigh sequential ones less, and here the store above reads at random. The papers at hand do
+//! not say how temperatures cool: they are halved when as many references have gone by as 16 times the slots.
+//! Temperatures are kept in a table of as many places as slots, hashed, so two regions may share one; from
+//! 1,023 on all are equal. Of the pages of the coldest temperature the one that came to its list first goes.
 
 use super::{CLEAN_ONLY, Directory, Facts, Lists, Memory, Offer, Placement, Policy, Verdict, shared};
 use crate::PageId;
@@ -97,8 +97,8 @@ impl Temperatures<'_> {
         self.at(self.place_of(page)).min(CLASSES - 1)
     }
 
-    /// A page of a region is referenced. When it is time for that, all temperatures are halved: those in the table when
-    /// they are looked at next.
+    /// A page of a region is referenced. When it is time for that, all temperatures are halved: those in the
+    /// table when they are looked at next.
     fn warm(&mut self, pages: &mut Pages<'_>, page: PageId) {
         let place = self.place_of(page);
         self.set(place, self.at(place) + 1);

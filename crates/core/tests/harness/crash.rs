@@ -44,8 +44,8 @@ fn torn(choices: &mut Choices, cell: &Cell, atomic: Option<usize>) -> Option<Con
     }
 }
 
-/// The flash after a crash: each page that is being written is old, new or neither. A group written in one I/O counts
-/// only as a whole, so a part of it is as if torn.
+/// The flash after a crash: each page that is being written is old, new or neither. A group written in one
+/// I/O counts only as a whole, so a part of it is as if torn.
 fn flash_after(world: &World, choices: &mut Choices) -> Vec<Option<Content>> {
     let by_group = world.config.policy.by_group();
     let group_pages = world.config.group_pages as usize;
@@ -95,8 +95,8 @@ pub fn recover(world: &World, choices: &mut Choices, rule: Front) -> Recovered {
     let rear = flash.iter().flatten().map(|c| c.position + 1).max().unwrap_or(0).max(world.restored_rear);
     let rear = rear.next_multiple_of(group);
     let mut front = rear.saturating_sub(slots).max(world.restored_front);
-    // Writes in flight may have destroyed slots behind the rear. A slot that was being written had been released, and
-    // with it all before it.
+    // Writes in flight may have destroyed slots behind the rear. A slot that was being written had been
+    // released, and with it all before it.
     let exposed = front..(front + world.config.staging_pages() as u64).min(rear);
     let damaged = |position: &u64| {
         let written = world.directory.contains_key(position);

@@ -1,6 +1,7 @@
-//! A driver that plays the engine against a partition: a buffer pool above, staging memory, a flash device and a disk
-//! below, several jobs in flight that advance in any order. After every step it asserts the partition's invariants,
-//! that every page would be served in its newest version, and that a crash now would lose nothing.
+//! A driver that plays the engine against a partition: a buffer pool above, staging memory, a flash device
+//! and a disk below, several jobs in flight that advance in any order. After every step it asserts the
+//! partition's invariants, that every page would be served in its newest version, and that a crash now would
+//! lose nothing.
 #![allow(dead_code)] // each test binary uses a part
 
 pub mod choices;

@@ -1,5 +1,5 @@
-//! The naive forms of the policies with slot placement: who goes first, and who may enter. Lists are vectors, searches are
-//! linear, nothing is lazy.
+//! The naive forms of the policies with slot placement: who goes first, and who may enter. Lists are vectors,
+//! searches are linear, nothing is lazy.
 
 use super::slots_model::{Facts, Order, Verdict};
 use entresol_core::{Config, PageId, PolicyKind};

@@ -1,4 +1,5 @@
-//! The naive model of slot placement: maps and vectors. Who goes first and who may enter is asked of an [`Order`].
+//! The naive model of slot placement: maps and vectors. Who goes first and who may enter is asked of an
+//! [`Order`].
 
 use super::Model;
 use super::orders::order_of;

@@ -282,7 +282,8 @@ impl World {
         }
     }
 
-    /// Asserts that what the partition says leads to the newest version; returns whether it is newer than disk.
+    /// Asserts that what the partition says leads to the newest version; returns whether it is newer than
+    /// disk.
     fn assert_served(&self, page: u32, found: Lookup) -> bool {
         let expected = self.current[page as usize];
         let (content, dirty) = match found {
@@ -522,8 +523,8 @@ impl World {
         partition!(self).written(ticket, pages);
     }
 
-    /// Slots and frames whose content is durable with this write: with log placement none before the group is complete,
-    /// then all of the group.
+    /// Slots and frames whose content is durable with this write: with log placement none before the group is
+    /// complete, then all of the group.
     fn made_durable(&self, pages: &[WritePage]) -> Vec<(usize, usize)> {
         if self.config.policy.placement() == Placement::Slots {
             return pages.iter().map(|page| (page.slot.0 as usize, page.frame.0 as usize)).collect();
@@ -562,7 +563,8 @@ impl World {
         false
     }
 
-    /// Restages the next page with a second chance, at or after `from`; returns where to go on, `None` to wait.
+    /// Restages the next page with a second chance, at or after `from`; returns where to go on, `None` to
+    /// wait.
     fn restage(
         &mut self,
         ticket: Ticket,

@@ -1,13 +1,14 @@
 //! A device in memory that loses, tears, misplaces and damages what a real one may, by plan.
 //!
-//! It keeps two images: the *durable* one, and above it the sectors written since the last sync. Reads see both. After a
-//! crash, [`FaultyDevice::after_crash`] gives the durable image with any subset of the unsynced sectors: the same crash
-//! can be looked at with many survivals.
+//! It keeps two images: the *durable* one, and above it the sectors written since the last sync. Reads see
+//! both. After a crash, [`FaultyDevice::after_crash`] gives the durable image with any subset of the unsynced
+//! sectors: the same crash can be looked at with many survivals.
 //!
-//! Between the two lies a third layer: writes whose sync failed as on ext4. They can be read and are never durable.
+//! Between the two lies a third layer: writes whose sync failed as on ext4. They can be read and are never
+//! durable.
 //!
-//! Invariant: without a fault the device reads as if every write had been carried out; and a write that a successful sync
-//! followed is in every image after a crash (unless [`Fault::SyncLies`]).
+//! Invariant: without a fault the device reads as if every write had been carried out; and a write that a
+//! successful sync followed is in every image after a crash (unless [`Fault::SyncLies`]).
 
 mod moment;
 mod pending;
@@ -33,7 +34,8 @@ struct State {
     dead: Option<String>,
 }
 
-/// A device that fails as its [`FaultPlan`] says. Writes are atomic per sector only, of 512 bytes unless said otherwise.
+/// A device that fails as its [`FaultPlan`] says. Writes are atomic per sector only, of 512 bytes unless said
+/// otherwise.
 #[derive(Debug)]
 pub struct FaultyDevice {
     name: String,
@@ -73,8 +75,8 @@ impl FaultyDevice {
         Self { name: name.to_owned(), plan, durable, state, counters, sectors, capacity_max: u64::MAX }
     }
 
-    /// The device with sectors of `sector` bytes over a medium that writes `physical` bytes at once: 512 and 512, 4096 and
-    /// 4096, or 512 and 4096 ("512e").
+    /// The device with sectors of `sector` bytes over a medium that writes `physical` bytes at once: 512 and
+    /// 512, 4096 and 4096, or 512 and 4096 ("512e").
     #[must_use]
     pub fn with_sectors(self, sector: u32, physical: u32) -> Self {
         Self { sectors: Sectors { sector, physical }, ..self }
@@ -91,8 +93,8 @@ impl FaultyDevice {
         &self.name
     }
 
-    /// Number of unsynced writes, and of their sectors: the lengths that [`Survival::Writes`] and [`Survival::Sectors`]
-    /// can use up.
+    /// Number of unsynced writes, and of their sectors: the lengths that [`Survival::Writes`] and
+    /// [`Survival::Sectors`] can use up.
     pub fn unsynced(&self) -> (usize, usize) {
         self.state.lock().pending.len(self.sectors.sector as usize)
     }
@@ -107,7 +109,8 @@ impl FaultyDevice {
         self.moment().after_kill(plan)
     }
 
-    /// What this device holds now, durable and not: every power failure that could strike at this moment starts from it.
+    /// What this device holds now, durable and not: every power failure that could strike at this moment
+    /// starts from it.
     pub fn moment(&self) -> Moment {
         let state = self.state.lock();
         let durable = self.durable.fork(&self.name);

@@ -1,6 +1,7 @@
 //! A device at one moment: the durable image, and the writes that no sync had made durable.
 //!
-//! Invariant: nothing in it changes, so that one moment serves any number of power failures, each with other survivors.
+//! Invariant: nothing in it changes, so that one moment serves any number of power failures, each with other
+//! survivors.
 
 use super::pending::{Pending, Sectors, Survival, Survivor};
 use super::write_within;
@@ -33,8 +34,8 @@ impl Moment {
         survivor(&self.durable, &self.pending, self.sectors, survival)
     }
 
-    /// The device when the program that used it was killed at this moment, and power has not failed: what was not synced can
-    /// be read, and is still not durable.
+    /// The device when the program that used it was killed at this moment, and power has not failed: what was
+    /// not synced can be read, and is still not durable.
     pub fn after_kill(&self, plan: Arc<FaultPlan>) -> FaultyDevice {
         let name = self.durable.name();
         let (pending, undurable) = (self.pending.clone(), self.undurable.clone());

@@ -1,7 +1,8 @@
 //! Writes that no sync has made durable yet.
 //!
-//! Invariant: pieces stand in the order in which they were written, so that carrying them out in order gives what a read
-//! must see. A write is one piece, or several where a discard took sectors out of it. A copy shares their bytes.
+//! Invariant: pieces stand in the order in which they were written, so that carrying them out in order gives
+//! what a read must see. A write is one piece, or several where a discard took sectors out of it. A copy
+//! shares their bytes.
 
 use entresol_runtime::rng::Rng;
 use std::ops::Range;
@@ -19,12 +20,14 @@ pub enum Survival {
     All,
     /// Each sector of each write or not, as the seed decides: torn writes, in any order.
     Seed(u64),
-    /// As [`Survival::Seed`], and some sectors cannot be read afterwards, as drives report those that the power cut tore. Where
-    /// the medium writes larger units than sectors, units that are written in part may become unreadable as a whole.
+    /// As [`Survival::Seed`], and some sectors cannot be read afterwards, as drives report those that the
+    /// power cut tore. Where the medium writes larger units than sectors, units that are written in part may
+    /// become unreadable as a whole.
     Torn(u64),
     /// Exactly those writes, whole, for which this holds `true`, in order of submission; further ones do not.
     Writes(Vec<bool>),
-    /// Exactly those sectors of writes for which this holds `true`, in order of submission; further ones do not.
+    /// Exactly those sectors of writes for which this holds `true`, in order of submission; further ones do
+    /// not.
     Sectors(Vec<bool>),
 }
 

@@ -1,7 +1,7 @@
 //! When which device does what wrong.
 //!
-//! Invariant: what happens depends on the plan and on the order of operations alone. Operations are counted over all
-//! devices of a plan, from 1: each request of a batch, each sync and each discard is one.
+//! Invariant: what happens depends on the plan and on the order of operations alone. Operations are counted
+//! over all devices of a plan, from 1: each request of a batch, each sync and each discard is one.
 
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 /// What a device does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Power fails at a write, sync or read: the simulation is halted ([`entresol_runtime::sim::halt`]) with the
-    /// operation and the rest of its batch under way. Outside a simulation, all devices of the plan refuse everything from
-    /// then on.
+    /// Power fails at a write, sync or read: the simulation is halted ([`entresol_runtime::sim::halt`]) with
+    /// the operation and the rest of its batch under way. Outside a simulation, all devices of the plan
+    /// refuse everything from then on.
     Crash,
     /// A read fails.
     ReadError,
@@ -23,8 +23,8 @@ pub enum Fault {
     SyncError,
     /// A sync fails, and what was written since the last one is lost (as Linux drops dirty pages).
     SyncErrorLosingWrites,
-    /// A sync fails, and what was written since the last one can still be read, counts as clean, and never becomes durable,
-    /// as ext4 has it: until the page cache is dropped, or power fails, nobody can tell.
+    /// A sync fails, and what was written since the last one can still be read, counts as clean, and never
+    /// becomes durable, as ext4 has it: until the page cache is dropped, or power fails, nobody can tell.
     SyncErrorKeepingPages,
     /// A sync succeeds without making anything durable.
     SyncLies,

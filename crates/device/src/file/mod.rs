@@ -1,6 +1,7 @@
 //! A regular file or block device, one blocking system call after the other.
 //!
-//! Invariant: when `run` returns, each request of the batch has been carried out in full, or an error says which was not.
+//! Invariant: when `run` returns, each request of the batch has been carried out in full, or an error says
+//! which was not.
 
 mod open;
 mod options;
@@ -13,8 +14,9 @@ use std::path::Path;
 
 /// A device over `pread` and `pwrite`. See [`crate::UringDevice`] for batches at queue depth.
 ///
-/// Opening takes an exclusive lock on the file. A sync is `fdatasync`; after a failed one the device refuses all further
-/// requests, because what was written before may be lost. A discard punches a hole where the file system can.
+/// Opening takes an exclusive lock on the file. A sync is `fdatasync`; after a failed one the device refuses
+/// all further requests, because what was written before may be lost. A discard punches a hole where the file
+/// system can.
 #[derive(Debug)]
 pub struct FileDevice(OpenFile);
 

@@ -1,7 +1,7 @@
 //! Opening a file or block device for direct I/O; shared by the file and the io_uring device.
 //!
-//! Invariant: an open device is locked against other processes, its space is allocated where the file system can do so,
-//! and every part of its range can be written.
+//! Invariant: an open device is locked against other processes, its space is allocated where the file system
+//! can do so, and every part of its range can be written.
 
 use super::options::FileOptions;
 use crate::bounce;
@@ -20,8 +20,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// How long to wait for the lock of a file. A process that was killed keeps its files until its last request is done,
-/// and a child of a process that closes a file keeps it from its fork to its exec.
+/// How long to wait for the lock of a file. A process that was killed keeps its files until its last request
+/// is done, and a child of a process that closes a file keeps it from its fork to its exec.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_RETRY: Duration = Duration::from_millis(5);
 
@@ -212,8 +212,8 @@ fn lock(file: &File) -> Result<(), Errno> {
     }
 }
 
-/// The file, and whether it is open for direct I/O. A new one is its owner's alone, and its name is durable. A block device is
-/// opened exclusively: one that is mounted is refused.
+/// The file, and whether it is open for direct I/O. A new one is its owner's alone, and its name is durable.
+/// A block device is opened exclusively: one that is mounted is refused.
 fn open_file(path: &Path, options: FileOptions) -> std::io::Result<(File, bool)> {
     let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
     let exclusive = match &kind {
@@ -244,8 +244,8 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The unit that the medium under the file writes at once, if the system tells. Larger ones than a page of 4 KiB are stripes
-/// of arrays, of which a torn write endangers no more than itself.
+/// The unit that the medium under the file writes at once, if the system tells. Larger ones than a page of 4
+/// KiB are stripes of arrays, of which a torn write endangers no more than itself.
 fn physical_bytes(file: &File) -> Option<u32> {
     let stat = fstat(file).ok()?;
     let is_block_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
@@ -263,7 +263,8 @@ fn size_of_file(mut file: &File) -> std::io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 
-/// Grows a regular file and reserves its space, so that a full file system is met now and not by a later write.
+/// Grows a regular file and reserves its space, so that a full file system is met now and not by a later
+/// write.
 fn allocate(file: &File, capacity_bytes: u64) -> Result<(), Errno> {
     match fallocate(file, FallocateFlags::empty(), 0, capacity_bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => ftruncate(file, capacity_bytes),

@@ -3,7 +3,8 @@
 /// Options of [`crate::FileDevice::open`] and [`crate::UringDevice::open`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOptions {
-    /// Capacity in bytes. A smaller regular file is grown and its space reserved; `None` takes the size as it is.
+    /// Capacity in bytes. A smaller regular file is grown and its space reserved; `None` takes the size as it
+    /// is.
     pub capacity_bytes: Option<u64>,
     /// Create the file if it does not exist.
     pub create: bool,

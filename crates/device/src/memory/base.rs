@@ -31,8 +31,8 @@ pub(super) enum BaseLeaf {
     Piece(Piece),
 }
 
-/// The content of a device, frozen. Made by [`super::MemoryDevice::freeze`] or [`super::ImageDevice::freeze`]; the base of
-/// any number of devices.
+/// The content of a device, frozen. Made by [`super::MemoryDevice::freeze`] or
+/// [`super::ImageDevice::freeze`]; the base of any number of devices.
 #[derive(Debug)]
 pub struct BaseImage {
     pub(super) capacity_bytes: u64,

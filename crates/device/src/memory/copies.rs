@@ -1,12 +1,13 @@
-//! A page as copies of pieces of an image's pages, wherever in the page they lie: what a log with page images of a database
-//! shares with that database.
+//! A page as copies of pieces of an image's pages, wherever in the page they lie: what a log with page images
+//! of a database shares with that database.
 //!
-//! Pieces are found by anchors: places chosen by their content alone (a rolling hash of the last 64 bytes), so that the same
-//! string has its anchors at the same places in image and page, however it has moved (as rsync and LBFS find them). From an
-//! anchor a piece is followed in both directions, past a few bytes that differ.
+//! Pieces are found by anchors: places chosen by their content alone (a rolling hash of the last 64 bytes),
+//! so that the same string has its anchors at the same places in image and page, however it has moved (as
+//! rsync and LBFS find them). From an anchor a piece is followed in both directions, past a few bytes that
+//! differ.
 //!
-//! Encoding: tokens, each a little-endian `u16` number of bytes as they are, these bytes, a `u16` number of copied bytes and,
-//! unless that is 0, a `u40` offset in the image. A copy lies within one page of the image.
+//! Encoding: tokens, each a little-endian `u16` number of bytes as they are, these bytes, a `u16` number of
+//! copied bytes and, unless that is 0, a `u40` offset in the image. A copy lies within one page of the image.
 //!
 //! Invariant: `apply(encode(page)) == page`; what the index says is compared before it is believed.
 
@@ -171,8 +172,8 @@ fn take_u16(code: &mut &[u8]) -> usize {
     usize::from(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
-/// A stretch of a page that is, but for a few bytes, a stretch of one page of the image: `page[at + n]` goes with
-/// `source[within + n]`.
+/// A stretch of a page that is, but for a few bytes, a stretch of one page of the image: `page[at + n]` goes
+/// with `source[within + n]`.
 struct Piece<'i> {
     start: usize,
     end: usize,
@@ -213,7 +214,8 @@ impl<'i> Piece<'i> {
     }
 }
 
-/// How far two strings go together: to the end of the last run, where after [`GAP`] bytes without one there is an end.
+/// How far two strings go together: to the end of the last run, where after [`GAP`] bytes without one there
+/// is an end.
 fn reach<'b>(pairs: impl Iterator<Item = (&'b u8, &'b u8)>) -> usize {
     let (mut reached, mut run) = (0, 0);
     for (at, (one, other)) in pairs.enumerate() {

@@ -1,7 +1,8 @@
 //! A page stored as its difference from another page.
 //!
-//! Encoding: runs of changed 8-byte words, each a little-endian `u16` first word, a `u16` number of words, and the
-//! words. A page that differs from its base in an LSN, a checksum and one row takes some tens of bytes.
+//! Encoding: runs of changed 8-byte words, each a little-endian `u16` first word, a `u16` number of words,
+//! and the words. A page that differs from its base in an LSN, a checksum and one row takes some tens of
+//! bytes.
 //!
 //! Invariant: `apply(base, encode(base, page)) == page`.
 

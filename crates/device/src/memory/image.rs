@@ -1,6 +1,6 @@
-//! A device in memory for loading what becomes a [`BaseImage`]: its pages lie in large aligned pieces, which the image takes
-//! over without copying. Every miss of a simulated pool later copies a page out of them, and every page that is written is
-//! compared with one; both are faster than with pages scattered over the heap.
+//! A device in memory for loading what becomes a [`BaseImage`]: its pages lie in large aligned pieces, which
+//! the image takes over without copying. Every miss of a simulated pool later copies a page out of them, and
+//! every page that is written is compared with one; both are faster than with pages scattered over the heap.
 //!
 //! Memory is taken a piece (2 MiB) at a time, so this is for content without large holes.
 
@@ -18,7 +18,8 @@ pub struct Pieces {
 pub type ImageDevice = Memory<Pieces>;
 
 impl ImageDevice {
-    /// A device of zeros. `capacity_bytes` is rounded up to whole 4 KiB pages; memory is taken as it is written.
+    /// A device of zeros. `capacity_bytes` is rounded up to whole 4 KiB pages; memory is taken as it is
+    /// written.
     pub fn new(name: &str, capacity_bytes: u64) -> Self {
         Self::with(name, capacity_bytes, |pieces| Pieces {
             pieces: (0..pieces).map(|_| Mutex::new(None)).collect(),

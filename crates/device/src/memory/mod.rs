@@ -40,8 +40,8 @@ pub trait Content: Send + Sync {
     fn discard_at(&self, offset: u64, length: u64);
 }
 
-/// A device in memory that keeps its bytes in `C`. Writes are durable at once. It does not fail, but for sectors that were
-/// marked as unreadable.
+/// A device in memory that keeps its bytes in `C`. Writes are durable at once. It does not fail, but for
+/// sectors that were marked as unreadable.
 pub struct Memory<C> {
     name: String,
     geometry: Geometry,
@@ -59,8 +59,8 @@ impl<C> std::fmt::Debug for Memory<C> {
 }
 
 impl<C> Memory<C> {
-    /// A device of `capacity_bytes`, rounded up to whole 4 KiB pages; its content is made for so many leaves of
-    /// [`LEAF_PAGES`] pages.
+    /// A device of `capacity_bytes`, rounded up to whole 4 KiB pages; its content is made for so many leaves
+    /// of [`LEAF_PAGES`] pages.
     fn with(name: &str, capacity_bytes: u64, content: impl FnOnce(usize) -> C) -> Self {
         let capacity_bytes = capacity_bytes.next_multiple_of(PAGE_BYTES as u64);
         Self {
@@ -79,7 +79,8 @@ impl<C> Memory<C> {
     }
 
     /// The memory of a medium with sectors of `sector` bytes that writes `physical` bytes at once. A
-    /// [`FaultyDevice`](crate::FaultyDevice) over it behaves so; the memory itself is read and written by 512 bytes.
+    /// [`FaultyDevice`](crate::FaultyDevice) over it behaves so; the memory itself is read and written by 512
+    /// bytes.
     #[must_use]
     pub fn with_sectors(self, sector: u32, physical: u32) -> Self {
         Self { sectors: (sector, physical), ..self }

@@ -1,12 +1,12 @@
 //! Over an optional shared base image, with changed pages as small differences.
 //!
-//! Six simulated systems can run over one loaded database: each stores only what it changed, as a difference from the
-//! base page while that takes less than half a page, whole otherwise. A flash device stores its pages as differences
-//! from the database's base page that they are a version of, if it is told how to find it ([`Reference`]); a log device, as
-//! copies of pieces of the database ([`CopyIndex`]).
+//! Six simulated systems can run over one loaded database: each stores only what it changed, as a difference
+//! from the base page while that takes less than half a page, whole otherwise. A flash device stores its
+//! pages as differences from the database's base page that they are a version of, if it is told how to find
+//! it ([`Reference`]); a log device, as copies of pieces of the database ([`CopyIndex`]).
 //!
-//! Invariant: a read returns what was written last, whatever form it is stored in; what was never written reads as the
-//! base image, or as zeros without one.
+//! Invariant: a read returns what was written last, whatever form it is stored in; what was never written
+//! reads as the base image, or as zeros without one.
 
 use super::base::{BaseImage, BaseLeaf, LEAF_PAGES};
 use super::copies::CopyIndex;
@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Finds, for the content of a 4 KiB page that is being written, the byte offset of a similar page in the image. A wrong
-/// answer costs memory, never content.
+/// Finds, for the content of a 4 KiB page that is being written, the byte offset of a similar page in the
+/// image. A wrong answer costs memory, never content.
 pub type Locate = Arc<dyn Fn(&[u8]) -> Option<u64> + Send + Sync>;
 
 /// An image of *another* device in which similar pages are found, for storing differences.
@@ -39,8 +39,8 @@ enum Slot {
     Zero,
     /// A difference from the base image's page of the same number.
     Delta(Arc<[u8]>),
-    /// A difference from the reference image's page with this number. The number lies here, not with the difference, so that
-    /// the processor can fetch both at once.
+    /// A difference from the reference image's page with this number. The number lies here, not with the
+    /// difference, so that the processor can fetch both at once.
     Referenced(u32, Arc<[u8]>),
     /// Put together from pieces of another image.
     Copies(Arc<[u8]>),
@@ -50,7 +50,8 @@ enum Slot {
 
 type Leaf = Box<[Slot]>;
 
-/// A page is packed when the page so many further is first written: the end of a log is written again and again.
+/// A page is packed when the page so many further is first written: the end of a log is written again and
+/// again.
 const PACKED_BEHIND: usize = 16;
 
 /// Pages one by one; see the module's header.
@@ -62,12 +63,13 @@ pub struct Pages {
     resident: AtomicU64,
 }
 
-/// A device in memory over an optional shared base image. Writes are durable at once: [`crate::FaultyDevice`] loses unsynced
-/// ones.
+/// A device in memory over an optional shared base image. Writes are durable at once: [`crate::FaultyDevice`]
+/// loses unsynced ones.
 pub type MemoryDevice = Memory<Pages>;
 
 impl MemoryDevice {
-    /// A device of zeros. `capacity_bytes` is rounded up to whole 4 KiB pages; memory is taken as pages are written.
+    /// A device of zeros. `capacity_bytes` is rounded up to whole 4 KiB pages; memory is taken as pages are
+    /// written.
     pub fn new(name: &str, capacity_bytes: u64) -> Self {
         Self::with(name, capacity_bytes, |leaves| Pages {
             base: None,
@@ -87,23 +89,24 @@ impl MemoryDevice {
         device
     }
 
-    /// Stores pages as differences from `reference` where that is smaller. For a flash device without a base image of
-    /// its own, which holds versions of another device's pages.
+    /// Stores pages as differences from `reference` where that is smaller. For a flash device without a base
+    /// image of its own, which holds versions of another device's pages.
     #[must_use]
     pub fn with_reference(mut self, reference: Reference) -> Self {
         self.content.reference = Some(reference);
         self
     }
 
-    /// Stores pages as copies of pieces of an image where that is smaller. For a log device, which holds images of another
-    /// device's pages.
+    /// Stores pages as copies of pieces of an image where that is smaller. For a log device, which holds
+    /// images of another device's pages.
     #[must_use]
     pub fn with_copies(mut self, index: Arc<CopyIndex>) -> Self {
         self.content.copies = Some(index);
         self
     }
 
-    /// A device with the same content, independent from now on. What pages hold is shared until one side writes them.
+    /// A device with the same content, independent from now on. What pages hold is shared until one side
+    /// writes them.
     pub fn fork(&self, name: &str) -> Self {
         let pages = &self.content;
         let fork = Self::with(name, self.geometry.capacity_bytes, |_| Pages {
@@ -121,8 +124,8 @@ impl MemoryDevice {
         self.content.resident.load(Relaxed)
     }
 
-    /// Freezes the content into an image. Pages that this device did not change are shared with its own base, if that keeps
-    /// them one by one.
+    /// Freezes the content into an image. Pages that this device did not change are shared with its own base,
+    /// if that keeps them one by one.
     pub fn freeze(self) -> Arc<BaseImage> {
         let pages = &self.content;
         let leaf = |(leaf_number, leaf): (usize, &Mutex<Option<Leaf>>)| {

@@ -1,18 +1,18 @@
 //! Magnetic disks: one spindle or a RAID-0 array of them, with a controller's write cache.
 //!
-//! Each spindle serves first come, first served. A request that does not continue where the spindle's previous one ended
-//! costs a positioning time, which falls with the number of requests that wait for the spindle, because the drive and
-//! the controller reorder them (NCQ, elevator):
+//! Each spindle serves first come, first served. A request that does not continue where the spindle's
+//! previous one ended costs a positioning time, which falls with the number of requests that wait for the
+//! spindle, because the drive and the controller reorder them (NCQ, elevator):
 //!
 //! `positioning(q) = deep + (shallow - deep) / q`
 //!
-//! with `shallow` the random access time of a lone request and `deep` what it tends to. Reordering is in this figure
-//! only: completions stay in order of arrival.
+//! with `shallow` the random access time of a lone request and `deep` what it tends to. Reordering is in this
+//! figure only: completions stay in order of arrival.
 //!
-//! **Write cache** (battery-backed, on the array's controller): a write is acknowledged once it is in the cache; its
-//! work is a debt of its spindle, paid in idle time. While the debt of a spindle fills its share of the cache, writes to
-//! it are worked off in line. The cache is sorted before writing, so cached writes cost the `deep` time. A sync has
-//! nothing to do then: the battery stands in.
+//! **Write cache** (battery-backed, on the array's controller): a write is acknowledged once it is in the
+//! cache; its work is a debt of its spindle, paid in idle time. While the debt of a spindle fills its share
+//! of the cache, writes to it are worked off in line. The cache is sorted before writing, so cached writes
+//! cost the `deep` time. A sync has nothing to do then: the battery stands in.
 //!
 //! Invariant: work is conserved. Whatever the cache defers is paid by idle time or by later requests.
 

@@ -1,9 +1,11 @@
-//! The part of the mapping table that an SSD keeps in its own memory (DFTL: Gupta, Kim, Urgaonkar, ASPLOS 2009).
+//! The part of the mapping table that an SSD keeps in its own memory (DFTL: Gupta, Kim, Urgaonkar, ASPLOS
+//! 2009).
 //!
-//! The table from logical to physical pages lies on flash in *translation pages*; the controller holds the recently used
-//! ones. Accesses that spread over more than it can hold miss: an extra flash read, and an extra program when the entry
-//! that goes is dirty. This is what makes cost grow with the region that accesses spread over (FaCE §5.3: "the randomness
-//! becomes higher as the data region of writes is extended").
+//! The table from logical to physical pages lies on flash in *translation pages*; the controller holds the
+//! recently used ones. Accesses that spread over more than it can hold miss: an extra flash read, and an
+//! extra program when the entry that goes is dirty. This is what makes cost grow with the region that
+//! accesses spread over (FaCE §5.3: "the randomness becomes higher as the data region of writes is
+//! extended").
 //!
 //! Invariant: at most `capacity` translation pages are resident. Replacement is CLOCK.
 

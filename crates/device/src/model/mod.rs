@@ -1,10 +1,11 @@
 //! A device with the timing of a modelled one, under whichever clock runs.
 //!
-//! [`ModelDevice`] wraps a device that holds the data. A batch's completion times are computed at submission, by
-//! arithmetic on "busy until" times; the caller sleeps once, until the latest; then the data effect happens. So writes
-//! become visible, and reads are sampled, at completion.
+//! [`ModelDevice`] wraps a device that holds the data. A batch's completion times are computed at submission,
+//! by arithmetic on "busy until" times; the caller sleeps once, until the latest; then the data effect
+//! happens. So writes become visible, and reads are sampled, at completion.
 //!
-//! Invariant: timing is a function of the order, times, offsets and lengths of the requests alone, never of the data.
+//! Invariant: timing is a function of the order, times, offsets and lengths of the requests alone, never of
+//! the data.
 
 mod disk;
 mod mapcache;
@@ -28,7 +29,8 @@ use queue::CommandQueue;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How long a modelled device takes. Times are nanoseconds of virtual time. `start` never decreases from call to call.
+/// How long a modelled device takes. Times are nanoseconds of virtual time. `start` never decreases from call
+/// to call.
 pub(crate) trait Timing: Send {
     /// A read enters the device at `start`; when is it done?
     fn read(&mut self, start: u64, offset: u64, length: u64) -> u64;
@@ -80,12 +82,14 @@ impl<D: Device> ModelDevice<D> {
         &self.name
     }
 
-    /// From now on requests take no time and are not counted (or take time again): for verifying after a measurement.
+    /// From now on requests take no time and are not counted (or take time again): for verifying after a
+    /// measurement.
     pub fn set_instant(&self, instant: bool) {
         self.instant.store(instant, Relaxed);
     }
 
-    /// Sleeps until `completion` is reached. A power failure meanwhile means that the request was not carried out.
+    /// Sleeps until `completion` is reached. A power failure meanwhile means that the request was not carried
+    /// out.
     fn wait(&self, operation: &'static str, completion: u64) -> Result<(), DeviceError> {
         sleep_until(Time(completion));
         if entresol_runtime::sim::is_halted() {
@@ -147,8 +151,9 @@ impl State {
     }
 }
 
-/// The timing of a modelled device alone, for simulations that keep their own time: each call says when a request that
-/// arrives at `now` is done. Requests are served in the order of the calls. Made by [`crate::Profile::stopwatch`].
+/// The timing of a modelled device alone, for simulations that keep their own time: each call says when a
+/// request that arrives at `now` is done. Requests are served in the order of the calls. Made by
+/// [`crate::Profile::stopwatch`].
 pub struct Stopwatch {
     state: State,
 }

@@ -1,7 +1,8 @@
-//! A cloud network volume: no seek, a latency, and two limits (requests and bytes per second) that all requests share.
+//! A cloud network volume: no seek, a latency, and two limits (requests and bytes per second) that all
+//! requests share.
 //!
-//! Invariant: over any stretch of time the volume serves at most its limit of requests and of bytes; no credit is saved
-//! up while it is idle (the guaranteed rate, without bursts).
+//! Invariant: over any stretch of time the volume serves at most its limit of requests and of bytes; no
+//! credit is saved up while it is idle (the guaranteed rate, without bursts).
 
 use super::Timing;
 

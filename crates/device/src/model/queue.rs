@@ -1,7 +1,7 @@
 //! The device's command queue (NCQ: 32 commands on SATA) and its utilisation.
 //!
-//! Invariant: no more than `depth` requests are in the device at any virtual time; further ones enter first in, first
-//! out, each when the earliest completion frees a place. Entry times never decrease.
+//! Invariant: no more than `depth` requests are in the device at any virtual time; further ones enter first
+//! in, first out, each when the earliest completion frees a place. Entry times never decrease.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,32 +1,36 @@
 //! Flash SSDs: dies behind one controller, programs and garbage collection that block reads, a queue limit.
 //!
-//! Why so much: a drive's pure random and sequential rates do not predict what it does under a mix of reads and writes
-//! (MISSION, "What FaCE's result stands on"). What is modelled, and where each figure of FaCE's table 1 comes from:
+//! Why so much: a drive's pure random and sequential rates do not predict what it does under a mix of reads
+//! and writes (MISSION, "What FaCE's result stands on"). What is modelled, and where each figure of FaCE's
+//! table 1 comes from:
 //!
-//! * **Controller and bus**: one command takes `command_ns`, each 4 KiB `transfer_ns`. They bound random reads and
-//!   sequential reads.
+//! * **Controller and bus**: one command takes `command_ns`, each 4 KiB `transfer_ns`. They bound random
+//!   reads and sequential reads.
 //! * **Dies**: logical page `l` lies on die `l mod dies`. A read occupies its die for `read_ns`; a program of
-//!   `program_pages` pages for `program_ns`; both first come, first served, so a read behind a program or behind garbage
-//!   collection waits for it. All dies programming bound sequential writes.
-//! * **Write buffer** of `buffer_pages`: a write is acknowledged when it is in the buffer; it leaves it when its program
-//!   ends. Pages gather per die until a multi-plane program is full.
-//! * **Garbage collection** (`entresol_ftl::PageMap`): greedy, per die, with a spare share that sets the write amplification of pure
-//!   random writes over the whole device, and thereby their rate. Copying is not done page by page in between: a die
-//!   owes it, and works it off in *episodes* of at least `gc_episode_ns` that nothing interrupts.
-//! * **Queue**: while a few dies are in such an episode, the reads that wait for them fill the 32 places of the command
-//!   queue and keep requests for idle dies out: the convoy that neither pure reads nor pure writes show. The episode's
-//!   length sets its strength; it is the parameter to calibrate.
-//! * **Mapping cache** (see `mapcache`): accesses spread over a region larger than `map_cache_bytes` pay extra reads, and
-//!   a read that waits for two dies meets an episode twice as often.
+//!   `program_pages` pages for `program_ns`; both first come, first served, so a read behind a program or
+//!   behind garbage collection waits for it. All dies programming bound sequential writes.
+//! * **Write buffer** of `buffer_pages`: a write is acknowledged when it is in the buffer; it leaves it when
+//!   its program ends. Pages gather per die until a multi-plane program is full.
+//! * **Garbage collection** (`entresol_ftl::PageMap`): greedy, per die, with a spare share that sets the
+//!   write amplification of pure random writes over the whole device, and thereby their rate. Copying is not
+//!   done page by page in between: a die owes it, and works it off in *episodes* of at least `gc_episode_ns`
+//!   that nothing interrupts.
+//! * **Queue**: while a few dies are in such an episode, the reads that wait for them fill the 32 places of
+//!   the command queue and keep requests for idle dies out: the convoy that neither pure reads nor pure
+//!   writes show. The episode's length sets its strength; it is the parameter to calibrate.
+//! * **Mapping cache** (see `mapcache`): accesses spread over a region larger than `map_cache_bytes` pay
+//!   extra reads, and a read that waits for two dies meets an episode twice as often.
 //!
-//! **Scaled down.** A region of tens of megabytes stands for gigabytes ([`crate::Scale`]): blocks shrink until a die has
-//! at least 32 (64 where possible), erase time shrinks with them, and the mapping cache's reach with the scale. Small
-//! blocks and few of them amplify writes a little differently; copying time is corrected by the ratio of the nominal
-//! amplification to the one measured while the device is preconditioned.
+//! **Scaled down.** A region of tens of megabytes stands for gigabytes ([`crate::Scale`]): blocks shrink
+//! until a die has at least 32 (64 where possible), erase time shrinks with them, and the mapping cache's
+//! reach with the scale. Small blocks and few of them amplify writes a little differently; copying time is
+//! corrected by the ratio of the nominal amplification to the one measured while the device is
+//! preconditioned.
 //!
 //! **State at the start**: full, written in random order and overwritten at random five times (steady state).
 //!
-//! Invariant: every page programmed (by the host, by copying, by the map) is paid for in die time exactly once.
+//! Invariant: every page programmed (by the host, by copying, by the map) is paid for in die time exactly
+//! once.
 
 use super::Timing;
 use super::mapcache::{Lookup, MapCache};
@@ -40,7 +44,8 @@ const PAGE_BYTES: u64 = 4096;
 /// Entries of a translation page at full scale: 4 bytes each.
 const MAP_ENTRIES: u64 = 1024;
 
-/// Random overwrites of the whole device before it is used; greedy collection with little spare settles slowly.
+/// Random overwrites of the whole device before it is used; greedy collection with little spare settles
+/// slowly.
 const PRECONDITION_PASSES: u32 = 5;
 
 /// Parameters of an SSD. Times in nanoseconds; pages are 4 KiB.
@@ -66,13 +71,13 @@ pub struct SsdParameters {
     pub block_pages: u32,
     /// Physical space on top of the logical, as a share of the logical.
     pub spare_share: f64,
-    /// What `spare_share` leads to for random writes over the whole device with large blocks: `a / (a + W(-a e^-a))`
-    /// for `a = 1 + spare_share`, W the Lambert function (Desnoyers, SYSTOR 2012).
+    /// What `spare_share` leads to for random writes over the whole device with large blocks: `a / (a + W(-a
+    /// e^-a))` for `a = 1 + spare_share`, W the Lambert function (Desnoyers, SYSTOR 2012).
     pub write_amplification: f64,
     /// Garbage collection of a die runs at least this long at a stretch, while it owes that much.
     pub gc_episode_ns: u64,
-    /// Longest time that a read waits for a program or garbage collection in progress: drives that can suspend them.
-    /// `u64::MAX`: no suspension.
+    /// Longest time that a read waits for a program or garbage collection in progress: drives that can
+    /// suspend them. `u64::MAX`: no suspension.
     pub suspend_ns: u64,
     /// Write buffer in pages.
     pub buffer_pages: u32,
@@ -99,8 +104,8 @@ enum MapAccess {
 struct DieTime {
     /// Work that has reached the die lasts until then.
     free_at: u64,
-    /// Programs whose pages enter the buffer later than now, because it is full: (from when, duration). Reads may still
-    /// go before them.
+    /// Programs whose pages enter the buffer later than now, because it is full: (from when, duration). Reads
+    /// may still go before them.
     ahead: VecDeque<(u64, u64)>,
     /// Work including `ahead` lasts until then.
     booked_until: u64,
@@ -162,7 +167,8 @@ impl DieTime {
 }
 
 impl Ssd {
-    /// A drive of `capacity_bytes` in steady state, of which each byte stands for `scale` bytes of the real one.
+    /// A drive of `capacity_bytes` in steady state, of which each byte stands for `scale` bytes of the real
+    /// one.
     pub fn new(parameters: SsdParameters, capacity_bytes: u64, scale: f64) -> Self {
         let SsdParameters { dies, block_pages: block_pages_real, program_pages, .. } = parameters;
         let pages = capacity_bytes.div_ceil(PAGE_BYTES).max(1);
@@ -204,7 +210,8 @@ impl Ssd {
         ssd
     }
 
-    /// Brings all dies into the steady state of random writes. Returns nominal over measured copies per write.
+    /// Brings all dies into the steady state of random writes. Returns nominal over measured copies per
+    /// write.
     fn precondition(&mut self, die_pages: u32) -> f64 {
         let mut rng = Rng::new(0x0055_D0FF);
         let mut copied = 0u64;
@@ -268,9 +275,9 @@ impl Ssd {
         }
     }
 
-    /// The pages of a range, each with how it is looked up in the map. Scaled down, a translation page has fewer entries,
-    /// so that random accesses miss as often as on the real region; sequential ones then meet more of them than they
-    /// would, of which only every real one is charged.
+    /// The pages of a range, each with how it is looked up in the map. Scaled down, a translation page has
+    /// fewer entries, so that random accesses miss as often as on the real region; sequential ones then meet
+    /// more of them than they would, of which only every real one is charged.
     fn pages(
         &self,
         offset: u64,

@@ -20,7 +20,8 @@ pub struct Mix {
     pub group: u64,
 }
 
-/// Starts the clients on a device of `profile` with `region_mb` that stand for 50 times as much. Call in a simulation.
+/// Starts the clients on a device of `profile` with `region_mb` that stand for 50 times as much. Call in a
+/// simulation.
 pub fn start(profile: Profile, region_mb: u64, mix: Mix) -> Arc<impl Device + use<>> {
     let memory = MemoryDevice::new("data", region_mb * MB);
     let pages = memory.geometry().capacity_bytes / 4096;

@@ -1,17 +1,18 @@
-//! Which flash goes with which disk (DESIGN §4): the disk's label names the cache bound to it and an epoch that grows at
-//! each open.
+//! Which flash goes with which disk (DESIGN §4): the disk's label names the cache bound to it and an epoch
+//! that grows at each open.
 //!
-//! An open raises the epoch in three steps, each durable before the next: (1) all superblocks, not *begun*; (2) the disk's
-//! label; (3) all superblocks, *begun*. Only then does anything else happen. So, of the same cache:
+//! An open raises the epoch in three steps, each durable before the next: (1) all superblocks, not *begun*;
+//! (2) the disk's label; (3) all superblocks, *begun*. Only then does anything else happen. So, of the same
+//! cache:
 //!
 //! - flash and disk of one epoch: they belong together;
 //! - flash behind disk: the disk was written without this flash;
 //! - flash one ahead, not begun: an open was cut off between (1) and (2);
 //! - flash one ahead and begun, or more than one ahead: the disk is an older state of itself.
 //!
-//! Epochs are counted, so two branches of one copy that were both opened since have the same. A *nonce*, drawn at random for
-//! each epoch, tells them apart: flash and disk of one epoch have the same, and a flash that is one ahead names the nonce that
-//! its disk still has.
+//! Epochs are counted, so two branches of one copy that were both opened since have the same. A *nonce*,
+//! drawn at random for each epoch, tells them apart: flash and disk of one epoch have the same, and a flash
+//! that is one ahead names the nonce that its disk still has.
 
 use super::{LabelState, read_label};
 use crate::TierError;
@@ -89,7 +90,8 @@ pub(crate) fn expect_label(disk: &dyn Device, page_bytes: u32) -> Result<Label, 
     Ok(label)
 }
 
-/// Whether an open was cut off after it had written its epoch to the superblocks, and before the disk's label had it.
+/// Whether an open was cut off after it had written its epoch to the superblocks, and before the disk's label
+/// had it.
 pub(crate) fn is_cut_off(superblock: &Superblock, label: &Label) -> bool {
     superblock.epoch == label.epoch + 1 && !superblock.begun && superblock.previous_nonce == label.epoch_nonce
 }

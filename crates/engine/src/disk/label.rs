@@ -1,7 +1,7 @@
 //! Reading and writing a disk's label.
 //!
-//! Invariant: a new label goes over the older of the two copies first, so that at any crash one is whole; and both say the
-//! same before anything follows.
+//! Invariant: a new label goes over the older of the two copies first, so that at any crash one is whole; and
+//! both say the same before anything follows.
 
 use crate::buffer::{self, AlignedBuffer};
 use crate::error::disk_error;
@@ -56,8 +56,8 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
     })
 }
 
-/// Writes `label` to both places, one after the other, durably; raises its sequence. They are read back: everything that
-/// follows relies on them, and whichever is lost later, the other one says the same.
+/// Writes `label` to both places, one after the other, durably; raises its sequence. They are read back:
+/// everything that follows relies on them, and whichever is lost later, the other one says the same.
 pub(crate) fn write_label(disk: &dyn Device, label: &mut Label) -> Result<(), TierError> {
     let copies = if mutant!("one-label-copy-renewed") { 1 } else { COPIES };
     let copies = buffer::copies(copies, |block| {

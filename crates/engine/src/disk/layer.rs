@@ -1,7 +1,7 @@
 //! The layer without flash: the two-layer baseline.
 //!
-//! Invariant: when [`Layer::evict`] of a dirty page returns, the page is staged for the disk, and every fetch gives that
-//! version or a newer one; [`Layer::checkpoint`] makes it durable.
+//! Invariant: when [`Layer::evict`] of a dirty page returns, the page is staged for the disk, and every fetch
+//! gives that version or a newer one; [`Layer::checkpoint`] makes it durable.
 
 use super::{LabelState, WriteBehind, binding, read_label, write_label};
 use crate::api::{Binding, Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
@@ -35,7 +35,8 @@ impl DiskLayer {
     /// Labels `disk` as new, with pages of `page_bytes`. What was on it is lost.
     ///
     /// # Errors
-    /// [`TierError::Refused`] if a flash cache may hold newer pages of what is on it, or if it holds something unknown.
+    /// [`TierError::Refused`] if a flash cache may hold newer pages of what is on it, or if it holds
+    /// something unknown.
     pub fn create(disk: Arc<dyn Device>, page_bytes: u32) -> Result<Arc<Self>, TierError> {
         Self::create_on(disk, page_bytes, false)
     }
@@ -73,11 +74,12 @@ impl DiskLayer {
         Ok(Self::new(disk, page_bytes))
     }
 
-    /// Opens a labelled disk without flash. A flash cache of it that holds nothing newer is left behind and will be
-    /// emptied when it is opened.
+    /// Opens a labelled disk without flash. A flash cache of it that holds nothing newer is left behind and
+    /// will be emptied when it is opened.
     ///
     /// # Errors
-    /// [`TierError::Refused`] if there is no label, if the page size differs, or if a flash cache may hold newer pages.
+    /// [`TierError::Refused`] if there is no label, if the page size differs, or if a flash cache may hold
+    /// newer pages.
     pub fn open(disk: Arc<dyn Device>, page_bytes: u32) -> Result<Arc<Self>, TierError> {
         open_unbound(&*disk, page_bytes)?;
         Ok(Self::new(disk, page_bytes))

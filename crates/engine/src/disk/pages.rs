@@ -1,6 +1,7 @@
 //! Reading and writing pages of the disk: page `n` lies at 64 KiB + `n` pages (docs/FORMAT.md).
 //!
-//! Invariant: a page is not read back in an older version because a sync that fails has lost the last write of it.
+//! Invariant: a page is not read back in an older version because a sync that fails has lost the last write
+//! of it.
 
 use super::staging::{BATCH, Staged};
 use super::{LabelState, binding, read_label, write_label};
@@ -31,8 +32,8 @@ pub(crate) struct DiskPages {
     written: Box<[AtomicU64]>,
 }
 
-/// Places in the table of writes: many more than pages are written between two syncs, for pages that share a place wait for
-/// each other's syncs.
+/// Places in the table of writes: many more than pages are written between two syncs, for pages that share a
+/// place wait for each other's syncs.
 const PLACES: usize = 4096;
 
 fn place(page: PageId) -> usize {
@@ -137,8 +138,8 @@ impl DiskPages {
         self.device.read(self.offset(first), bytes).map_err(disk_error)
     }
 
-    /// These pages were read just now: an error if a sync that failed, or is about to, may have lost the last write of one of
-    /// them, so that an older version was read.
+    /// These pages were read just now: an error if a sync that failed, or is about to, may have lost the last
+    /// write of one of them, so that an older version was read.
     pub(crate) fn prove_kept(&self, pages: impl Iterator<Item = PageId>) -> Result<(), TierError> {
         let written = pages.map(|page| self.written[place(page)].load(SeqCst)).max().unwrap_or(0);
         if written == 0 {

@@ -1,8 +1,9 @@
-//! Pages on their way to the disk: an evictor leaves a copy and goes on; background tasks write many at once, in the
-//! order of their places on disk.
+//! Pages on their way to the disk: an evictor leaves a copy and goes on; background tasks write many at once,
+//! in the order of their places on disk.
 //!
-//! Invariants: a page is in at most one frame, the newest version handed down; its frame is not changed while it is being
-//! written; a fetch looks here first. So the disk never gets an older version last, and no fetch sees one.
+//! Invariants: a page is in at most one frame, the newest version handed down; its frame is not changed while
+//! it is being written; a fetch looks here first. So the disk never gets an older version last, and no fetch
+//! sees one.
 
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
@@ -68,7 +69,8 @@ pub(super) struct DiskStaging {
     failure: Mutex<Option<TierError>>,
 }
 
-/// Records the failure of a writer that panics, and wakes all waiters. (In a simulation a panic ends everything.)
+/// Records the failure of a writer that panics, and wakes all waiters. (In a simulation a panic ends
+/// everything.)
 struct PanicGuard<'a>(&'a DiskStaging);
 
 impl Drop for PanicGuard<'_> {
@@ -235,8 +237,9 @@ impl DiskStaging {
         self.progress.notify_all();
     }
 
-    /// Has `write` write what is staged, at most [`BATCH`] pages at once in the order of their places, until stopped. No page
-    /// is written twice at once. `written` is told which pages went to disk, with their LSNs.
+    /// Has `write` write what is staged, at most [`BATCH`] pages at once in the order of their places, until
+    /// stopped. No page is written twice at once. `written` is told which pages went to disk, with their
+    /// LSNs.
     pub(super) fn writer_task(
         &self,
         write: impl Fn(&[Staged<'_>]) -> Result<(), TierError>,

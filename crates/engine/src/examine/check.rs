@@ -1,5 +1,5 @@
-//! Whether everything on a flash device is sound: superblocks, binding, summaries against segments, and every page that
-//! counts, by its content. With the disk, whether flash and disk agree on who is newer.
+//! Whether everything on a flash device is sound: superblocks, binding, summaries against segments, and every
+//! page that counts, by its content. With the disk, whether flash and disk agree on who is newer.
 
 use super::{newest, superblocks};
 use crate::buffer::AlignedBuffer;
@@ -31,9 +31,10 @@ pub struct CheckReport {
     pub pages: u64,
     /// Pages on disk that were compared.
     pub disk_pages: u64,
-    /// Pages whose newest version on flash is dirty and yet older than disk's. Not a fault while the cache was not shut
-    /// down: a restart of the database that was itself cut off leaves them, for it rebuilds pages from older images in
-    /// the log, and the next one goes on from there. Without such a restart it is one.
+    /// Pages whose newest version on flash is dirty and yet older than disk's. Not a fault while the cache
+    /// was not shut down: a restart of the database that was itself cut off leaves them, for it rebuilds
+    /// pages from older images in the log, and the next one goes on from there. Without such a restart it is
+    /// one.
     pub older_than_disk: u64,
 }
 

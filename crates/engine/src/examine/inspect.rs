@@ -37,7 +37,8 @@ pub struct InspectReport {
 /// Says what is on `flash`.
 ///
 /// # Errors
-/// [`TierError::Refused`] if there is no cache, if it is truncated, or if its directory cannot be brought back.
+/// [`TierError::Refused`] if there is no cache, if it is truncated, or if its directory cannot be brought
+/// back.
 pub fn inspect(flash: &dyn Device) -> Result<InspectReport, TierError> {
     let copies = superblocks(flash)?;
     let superblock = newest(&copies)?;

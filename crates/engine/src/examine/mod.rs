@@ -1,4 +1,5 @@
-//! Looking at a flash device without opening it: what is on it (`inspect`), and whether all of it is sound (`check`).
+//! Looking at a flash device without opening it: what is on it (`inspect`), and whether all of it is sound
+//! (`check`).
 //!
 //! Invariant: nothing here writes.
 

@@ -1,7 +1,7 @@
 //! Serving a page that DRAM misses.
 //!
-//! Invariant: what is served from flash was proved by checksum, id and stamp, and is the version that disk has. A page whose
-//! content is not that comes from disk, and its copy is forgotten.
+//! Invariant: what is served from flash was proved by checksum, id and stamp, and is the version that disk
+//! has. A page whose content is not that comes from disk, and its copy is forgotten.
 
 use super::points;
 use super::shared::Shared;

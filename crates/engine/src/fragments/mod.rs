@@ -10,10 +10,10 @@
 //! | `populate` | disk → flash, in the background |
 //! | `versions` | what must be stamped into which page |
 //!
-//! Invariants: flash is never newer than disk, and its directory lies in memory only: every open begins with an empty
-//! cache, and losing the flash at any time loses nothing. A page is served from flash only when checksum, id, the number
-//! of the population that brought it and the count of its writes-through are as they must be. The latch is never held across
-//! an I/O or a wait.
+//! Invariants: flash is never newer than disk, and its directory lies in memory only: every open begins with
+//! an empty cache, and losing the flash at any time loses nothing. A page is served from flash only when
+//! checksum, id, the number of the population that brought it and the count of its writes-through are as they
+//! must be. The latch is never held across an I/O or a wait.
 
 mod fetch;
 mod open;
@@ -50,8 +50,9 @@ impl FragmentTier {
     /// Opens a labelled disk with an empty cache on `flash`. What is on `flash` is lost.
     ///
     /// # Errors
-    /// [`TierError::Config`] for impossible options or a flash device that is too small; [`TierError::Refused`] if the disk
-    /// or the flash device belongs to a cache that may hold pages newer than their disk, or if the disk has no label.
+    /// [`TierError::Config`] for impossible options or a flash device that is too small;
+    /// [`TierError::Refused`] if the disk or the flash device belongs to a cache that may hold pages newer
+    /// than their disk, or if the disk has no label.
     pub fn open(
         flash: Arc<dyn Device>,
         disk: Arc<dyn Device>,

@@ -1,7 +1,7 @@
 //! Making the cache. Nothing is written before everything that could be refused has been looked at.
 //!
-//! The cache leaves zeros where superblocks of other caches lie, so that nobody takes what it puts behind them for a cache
-//! of theirs, and a mark between them that says whose device it is.
+//! The cache leaves zeros where superblocks of other caches lie, so that nobody takes what it puts behind
+//! them for a cache of theirs, and a mark between them that says whose device it is.
 
 use super::shared::Shared;
 use super::{FragmentOptions, points};
@@ -53,8 +53,9 @@ pub(super) fn open(
     Shared::new(flash, disk, options, config, region)
 }
 
-/// Makes the flash one of a cache of fragments: first its mark, each copy durable by itself, so that from the first on the
-/// device is known to be ours; then zeros wherever a superblock is. Nothing is written where that is so already.
+/// Makes the flash one of a cache of fragments: first its mark, each copy durable by itself, so that from the
+/// first on the device is known to be ours; then zeros wherever a superblock is. Nothing is written where
+/// that is so already.
 fn take_over(flash: &dyn Device) -> Result<(), TierError> {
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
     let write = |offset, block: &[u8]| flash.write(offset, block).and_then(|()| flash.sync());

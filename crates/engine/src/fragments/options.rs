@@ -5,7 +5,8 @@ use crate::TierError;
 use entresol_core::{FragmentConfig, SlotId};
 use entresol_format::layout::{fragment_page_offset, page_bytes_possible};
 
-/// What a cache of fragments is made of. Nothing of it lies on flash, so all of it may change from one open to the next.
+/// What a cache of fragments is made of. Nothing of it lies on flash, so all of it may change from one open
+/// to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentOptions {
     /// Bytes of a page: a power of two, 4 KiB to 32 KiB.
@@ -23,8 +24,8 @@ pub struct FragmentOptions {
 }
 
 impl FragmentOptions {
-    /// The usual settings for about `flash_pages` pages of 4 KiB: fragments of 1 MiB, smaller ones where fewer than 64 of
-    /// them would fit.
+    /// The usual settings for about `flash_pages` pages of 4 KiB: fragments of 1 MiB, smaller ones where
+    /// fewer than 64 of them would fit.
     pub fn new(flash_pages: u32) -> Self {
         let page_bytes = 4096;
         let config = FragmentConfig::sized(1, flash_pages, page_bytes);
@@ -50,7 +51,8 @@ impl FragmentOptions {
         u64::from(self.slots) * u64::from(self.fragment_pages)
     }
 
-    /// Bytes of DRAM by which fetches prove that no write-through was lost, beside the core's directory: one for each page.
+    /// Bytes of DRAM by which fetches prove that no write-through was lost, beside the core's directory: one
+    /// for each page.
     pub fn proof_bytes(&self) -> u64 {
         self.flash_pages() * COUNT_BYTES as u64
     }

@@ -1,8 +1,10 @@
-//! The workers: a fragment is read from disk and written to flash, in one piece each, beside the foreground (SCE §3.2).
+//! The workers: a fragment is read from disk and written to flash, in one piece each, beside the foreground
+//! (SCE §3.2).
 //!
-//! Invariant: what becomes valid on flash was proved by checksum and id as it came from disk, and is nothing that a sync which
-//! fails has brought back ([`DiskPages`](crate::disk::DiskPages)). Pages that were not proved are passed over: they were never
-//! written, or a write of theirs is under way, and then the core keeps them invalid itself.
+//! Invariant: what becomes valid on flash was proved by checksum and id as it came from disk, and is nothing
+//! that a sync which fails has brought back ([`DiskPages`](crate::disk::DiskPages)). Pages that were not
+//! proved are passed over: they were never written, or a write of theirs is under way, and then the core
+//! keeps them invalid itself.
 
 use super::points;
 use super::shared::{Begun, Shared};

@@ -1,13 +1,14 @@
-//! Which version of a page must lie on flash. Identity and checksum do not tell it from the version before, and the number
-//! of its population only from what other populations left; so each write-through is counted, and the count is stamped
-//! into the page.
+//! Which version of a page must lie on flash. Identity and checksum do not tell it from the version before,
+//! and the number of its population only from what other populations left; so each write-through is counted,
+//! and the count is stamped into the page.
 //!
-//! Invariant: two versions of a page that were written to the same place in one open, fewer than 256 writes-through of it
-//! apart, have different stamps; so have what different opens write, as far as 64 random bits can tell. A fetch that
-//! expects a stamp therefore misses a write that the device has lost, whole or in part, and however many of them.
+//! Invariant: two versions of a page that were written to the same place in one open, fewer than 256
+//! writes-through of it apart, have different stamps; so have what different opens write, as far as 64 random
+//! bits can tell. A fetch that expects a stamp therefore misses a write that the device has lost, whole or in
+//! part, and however many of them.
 //!
-//! Costs one byte of DRAM for each page on flash (256 for a fragment of 1 MiB, 0.02 % of the flash), beside the core's
-//! directory.
+//! Costs one byte of DRAM for each page on flash (256 for a fragment of 1 MiB, 0.02 % of the flash), beside
+//! the core's directory.
 
 use entresol_core::{FlashCopy, Position, SlotId, mutant};
 

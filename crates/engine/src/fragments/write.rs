@@ -1,7 +1,9 @@
-//! Staged pages go to disk, and over their copies on flash where their fragments are mapped (SCE §3.2, figure 2: "write
-//! requests invalidate page validity bitmaps and are passed to backing device"; §4.2: write-through if mapped).
+//! Staged pages go to disk, and over their copies on flash where their fragments are mapped (SCE §3.2, figure
+//! 2: "write requests invalidate page validity bitmaps and are passed to backing device"; §4.2: write-through
+//! if mapped).
 //!
-//! Invariant: while a page is being written it is not valid on flash, and it becomes valid only when both writes are done.
+//! Invariant: while a page is being written it is not valid on flash, and it becomes valid only when both
+//! writes are done.
 
 use super::points;
 use super::shared::{Shared, State};

@@ -1,10 +1,11 @@
-//! Write-through: before such a tier starts, what flash holds newer than disk (from a life in write-back mode, or written
-//! to disk without a sync before the power failed) is copied there. So in this mode nothing on flash is ever newer than
-//! disk, and no destage of an older version can overtake a write to disk.
+//! Write-through: before such a tier starts, what flash holds newer than disk (from a life in write-back
+//! mode, or written to disk without a sync before the power failed) is copied there. So in this mode nothing
+//! on flash is ever newer than disk, and no destage of an older version can overtake a write to disk.
 //!
-//! A damaged page is an error. It is for the caller to say whether the cache is needed: after write-back a checkpoint may have
-//! relied on that page; after write-through the database's log has it, and the cache is emptied. Nothing of it may stay, or
-//! an older version of the page, which is served now, could be followed by this one when the power has failed again.
+//! A damaged page is an error. It is for the caller to say whether the cache is needed: after write-back a
+//! checkpoint may have relied on that page; after write-through the database's log has it, and the cache is
+//! emptied. Nothing of it may stay, or an older version of the page, which is served now, could be followed
+//! by this one when the power has failed again.
 
 use super::Restored;
 use crate::buffer::AlignedBuffer;

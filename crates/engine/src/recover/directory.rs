@@ -1,10 +1,11 @@
-//! Filling the core's directory in ascending order of position: segments, then the groups behind them that the superblock
-//! knows to be durable, then the tail. The newest version
-//! of each page wins.
+//! Filling the core's directory in ascending order of position: segments, then the groups behind them that
+//! the superblock knows to be durable, then the tail. The newest version of each page wins.
 //!
-//! A segment's word that an entry was superseded is not taken. The version that superseded it may have been lost:
+//! A segment's word that an entry was superseded is not taken. The version that superseded it may have been
+//! lost:
 //!
-//! 1. groups `g` and `g + 1` are under way, and `g + 1` is done first: its pages supersede entries of the segment;
+//! 1. groups `g` and `g + 1` are under way, and `g + 1` is done first: its pages supersede entries of the
+//!    segment;
 //! 2. the segment is written; nothing yet records that `g + 1` is durable;
 //! 3. power fails, and `g + 1` is damaged: it counts as never written;
 //! 4. the entry is the newest version that is left, and may be newer than disk.

@@ -1,29 +1,31 @@
-//! Bringing the directory back from flash (FaCE §4.2): newest superblock, directory segments, then the summaries of the
-//! groups written after the newest complete segment. Page contents are not read, but for the few groups that may have
-//! been in the middle of being written.
+//! Bringing the directory back from flash (FaCE §4.2): newest superblock, directory segments, then the
+//! summaries of the groups written after the newest complete segment. Page contents are not read, but for the
+//! few groups that may have been in the middle of being written.
 //!
 //! Positions: `F` the front, `D` the newest known durable position, `R` the rear, all in whole groups.
 //!
-//! - `D` is the largest one recorded in the superblock or in any summary. Every group below it was complete and synced
-//!   before that record was made: its summary is trusted. Groups from `D` on (never more than two stagings full) are
-//!   trusted only as far as their pages match their checksums; a torn group is as if never written. Page by page (`face`),
-//!   a page is the unit of a write: those that are whole count, and without a summary yet their own headers tell.
-//! - The scan starts at the superblock's own durable position, which is never more than seven eighths of a ring behind
-//!   (`tier/superblock.rs`), so it does not meet groups of another round.
-//! - `R` ends the last group of which something is left. Beyond it, `staging groups` groups in a row hold nothing of this
-//!   cache; no write was ever under way farther out.
-//! - `F` is the largest front recorded anywhere, but at least `R - slots`. The true front may have been farther on. What is
-//!   brought back of the positions between was destaged or superseded; that is harmless: (1) a slot is overwritten only
-//!   when a durable record says that its old position is below the front (`tier/superblock.rs`), so these slots still
-//!   hold what their entries say; (2) all later positions are brought back too, so a newer version on flash wins; (3) a
-//!   newer version on disk alone cannot be: every version passes through flash at a later position, or leaves an
-//!   invalidation there.
-//! - A group that counts as never written while later ones are there gets a summary that says so, and an incomplete one a
-//!   summary of what is left of it, before anything else is written: otherwise, once `D` has passed it, it would be
-//!   trusted. And summaries at or beyond the rear of an earlier open that are older than that open are ignored: what was
-//!   dropped once stays dropped.
-//! - A group that was durable and is damaged looks like a torn one. Who was told that it is durable can ask ([`Survivors`]);
-//!   what is not there is recorded in the superblock before the repair, for a restart that is cut off and begun again.
+//! - `D` is the largest one recorded in the superblock or in any summary. Every group below it was complete
+//!   and synced before that record was made: its summary is trusted. Groups from `D` on (never more than two
+//!   stagings full) are trusted only as far as their pages match their checksums; a torn group is as if never
+//!   written. Page by page (`face`), a page is the unit of a write: those that are whole count, and without a
+//!   summary yet their own headers tell.
+//! - The scan starts at the superblock's own durable position, which is never more than seven eighths of a
+//!   ring behind (`tier/superblock.rs`), so it does not meet groups of another round.
+//! - `R` ends the last group of which something is left. Beyond it, `staging groups` groups in a row hold
+//!   nothing of this cache; no write was ever under way farther out.
+//! - `F` is the largest front recorded anywhere, but at least `R - slots`. The true front may have been
+//!   farther on. What is brought back of the positions between was destaged or superseded; that is harmless:
+//!   (1) a slot is overwritten only when a durable record says that its old position is below the front
+//!   (`tier/superblock.rs`), so these slots still hold what their entries say; (2) all later positions are
+//!   brought back too, so a newer version on flash wins; (3) a newer version on disk alone cannot be: every
+//!   version passes through flash at a later position, or leaves an invalidation there.
+//! - A group that counts as never written while later ones are there gets a summary that says so, and an
+//!   incomplete one a summary of what is left of it, before anything else is written: otherwise, once `D` has
+//!   passed it, it would be trusted. And summaries at or beyond the rear of an earlier open that are older
+//!   than that open are ignored: what was dropped once stays dropped.
+//! - A group that was durable and is damaged looks like a torn one. Who was told that it is durable can ask
+//!   ([`Survivors`]); what is not there is recorded in the superblock before the repair, for a restart that
+//!   is cut off and begun again.
 
 mod destage;
 mod directory;

@@ -1,4 +1,5 @@
-//! Finding out which groups are on flash behind the newest complete segment, and which of them can be trusted.
+//! Finding out which groups are on flash behind the newest complete segment, and which of them can be
+//! trusted.
 
 use super::from_header;
 use crate::buffer::AlignedBuffer;
@@ -66,7 +67,8 @@ struct Raw {
 enum Block {
     /// It.
     Summary(Raw),
-    /// Something whole: nothing, or what was written there in another round. The group's own is not there, or not yet.
+    /// Something whole: nothing, or what was written there in another round. The group's own is not there, or
+    /// not yet.
     Other,
     /// Something damaged.
     Damaged,
@@ -183,8 +185,8 @@ impl<'a> Reader<'a> {
         page::header(page).generation.get() == self.superblock.stamps().stamp(position).0
     }
 
-    /// Whether `page`, found in the slot of `position`, is one of this cache that belongs elsewhere. (In a group that was not
-    /// full the page of an earlier round stays in its slot.)
+    /// Whether `page`, found in the slot of `position`, is one of this cache that belongs elsewhere. (In a
+    /// group that was not full the page of an earlier round stays in its slot.)
     fn is_stray(&self, page: &[u8], position: Position) -> bool {
         let slots = u64::from(self.superblock.slots);
         let stamp = Position(page::header(page).generation.get());
@@ -212,8 +214,8 @@ impl<'a> Reader<'a> {
         Ok(torn)
     }
 
-    /// A group without a summary: what the headers of its pages tell. Returns the places of pages that are damaged, too, or
-    /// are there instead of what was written there.
+    /// A group without a summary: what the headers of its pages tell. Returns the places of pages that are
+    /// damaged, too, or are there instead of what was written there.
     fn read_headers(&mut self, number: u64) -> Result<(ScannedGroup, Vec<usize>), TierError> {
         self.read_pages(number)?;
         let first = self.position(number).0;
@@ -255,8 +257,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A durable group without its summary: its pages' headers tell, if all of them can be read. If its write is `lost`,
-    /// what is missing may be so, too: the group was not full only if its summary said so.
+    /// A durable group without its summary: its pages' headers tell, if all of them can be read. If its write
+    /// is `lost`, what is missing may be so, too: the group was not full only if its summary said so.
     fn rebuild(&mut self, number: u64, lost: bool) -> Result<ScannedGroup, TierError> {
         let (group, damaged) = self.read_headers(number)?;
         if lost && let Some(at) = group.entries.iter().position(Option::is_none) {
@@ -324,8 +326,8 @@ impl Scan {
         scan.groups.retain(|group| Position(group.number * group_pages) < rear);
         let mut groups = Vec::with_capacity(known_durable + scan.groups.len());
         for (number, block) in (first..).zip(raws) {
-            // What the front has passed is not needed. (Nor was it written over: nothing is written a ring beyond the
-            // superblock's durable position, where this scan begins.)
+            // What the front has passed is not needed. (Nor was it written over: nothing is written a ring
+            // beyond the superblock's durable position, where this scan begins.)
             if block.summary().is_some() || reader.position(number) >= scan.front {
                 groups.push(reader.durable_group(number, block)?);
             }

@@ -1,9 +1,9 @@
 //! Making durable what was handed down, and ending.
 //!
-//! Log placement (FaCE §2.3, §4.1): drain staging; every write job leaves its summary durable, so the directory is durable
-//! with it; then a superblock. Pages on flash that are newer than disk stay there.
-//! Slot placement: drain staging, copy all dirty pages to disk, sync the disk; TAC writes its temperatures, and LOC and GLB
-//! their directory when they are closed.
+//! Log placement (FaCE §2.3, §4.1): drain staging; every write job leaves its summary durable, so the
+//! directory is durable with it; then a superblock. Pages on flash that are newer than disk stay there. Slot
+//! placement: drain staging, copy all dirty pages to disk, sync the disk; TAC writes its temperatures, and
+//! LOC and GLB their directory when they are closed.
 
 use super::shared::Shared;
 use crate::buffer::AlignedBuffer;
@@ -30,8 +30,8 @@ impl Shared {
         result
     }
 
-    /// A failure of it is one of the tier: a failed sync may have lost what somebody else wrote, and a page that cannot be
-    /// copied stays where it is.
+    /// A failure of it is one of the tier: a failed sync may have lost what somebody else wrote, and a page
+    /// that cannot be copied stays where it is.
     fn make_checkpoint(&self) -> Result<(), TierError> {
         if self.check_running()? {
             let rear = if mutant!("checkpoint-leaves-staging") { Position(0) } else { self.drain()? };

@@ -1,5 +1,5 @@
-//! The background tasks: dequeues, cleaning and pulls. Writes have tasks of their own, so that a dequeue that waits for
-//! room in staging never stops the writes that make room.
+//! The background tasks: dequeues, cleaning and pulls. Writes have tasks of their own, so that a dequeue that
+//! waits for room in staging never stops the writes that make room.
 
 use super::clean::Copies;
 use super::shared::Shared;
@@ -41,7 +41,8 @@ impl Shared {
         }
     }
 
-    /// The next job. Looking for one may already make room, where clean pages are dropped: then the writers are told.
+    /// The next job. Looking for one may already make room, where clean pages are dropped: then the writers
+    /// are told.
     fn next_chore(&self) -> Option<Job> {
         let (job, made_room) = self.with(|partition| {
             let valid = partition.occupancy().valid;

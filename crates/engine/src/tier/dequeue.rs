@@ -1,7 +1,7 @@
 //! Emptying the group at the front of the ring: second chances go back to staging, dirty pages to disk.
 //!
-//! Invariants: the dequeue is reported only when its destages are durable on disk. A damaged dirty page stops the tier: it
-//! is never dropped. A damaged clean one is dropped and counted; the disk has it.
+//! Invariants: the dequeue is reported only when its destages are durable on disk. A damaged dirty page stops
+//! the tier: it is never dropped. A damaged clean one is dropped and counted; the disk has it.
 
 use super::shared::Shared;
 use super::staging::Incoming;

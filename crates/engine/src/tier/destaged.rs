@@ -1,5 +1,5 @@
-//! Which versions were destaged lately, to count destages of a version that the disk already had (MISSION, traps): a
-//! frame's `dirty` may outlive the destage of its flash copy.
+//! Which versions were destaged lately, to count destages of a version that the disk already had (MISSION,
+//! traps): a frame's `dirty` may outlive the destage of its flash copy.
 //!
 //! A table of fixed size by page, the newest of each place; so the count is a lower bound.
 

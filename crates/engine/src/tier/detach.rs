@@ -1,5 +1,5 @@
-//! Releasing the disk from its cache: everything newer than disk is copied there, the cache is emptied, and only then is
-//! the disk's label changed.
+//! Releasing the disk from its cache: everything newer than disk is copied there, the cache is emptied, and
+//! only then is the disk's label changed.
 
 use super::FlashTier;
 use super::shared::Shared;
@@ -25,13 +25,13 @@ pub struct DetachReport {
     pub notices: Vec<String>,
 }
 
-/// Releases `disk` from the cache on `flash`, which nobody has open: opens it as it was opened last, after a shutdown or a
-/// crash, and detaches it.
+/// Releases `disk` from the cache on `flash`, which nobody has open: opens it as it was opened last, after a
+/// shutdown or a crash, and detaches it.
 ///
 /// # Errors
-/// [`TierError::Refused`] if there is no cache on `flash`, or if the two do not belong together (another disk's cache; a disk
-/// that was written without it, or detached from it): then nothing was written. [`TierError::Damaged`] if a page that only
-/// flash has is damaged: then the disk stays bound to the cache.
+/// [`TierError::Refused`] if there is no cache on `flash`, or if the two do not belong together (another
+/// disk's cache; a disk that was written without it, or detached from it): then nothing was written.
+/// [`TierError::Damaged`] if a page that only flash has is damaged: then the disk stays bound to the cache.
 pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachReport, TierError> {
     let superblock = examine::newest(&examine::superblocks(&*flash)?)?;
     let label = expect_label(&*disk, superblock.page_bytes)?;
@@ -53,8 +53,9 @@ impl Shared {
         self.check_running()
     }
 
-    /// Releases the disk. The tasks have ended: no dequeue brings an overtaken version to disk after the newest, and no page
-    /// moves. Staging may hold what was getting its second chance, and what was pulled for it.
+    /// Releases the disk. The tasks have ended: no dequeue brings an overtaken version to disk after the
+    /// newest, and no page moves. Staging may hold what was getting its second chance, and what was pulled
+    /// for it.
     pub(crate) fn release_disk(&self) -> Result<(), TierError> {
         if self.is_log() {
             let mut dirty: Vec<PageId> = self.with(|partition| {
@@ -80,8 +81,8 @@ impl Shared {
         }
         self.unbind(Uuid::NIL)?;
         if self.is_log() {
-            // Not before: a cache that is not needed may be given to another disk. If this write is lost, the cache counts as
-            // needed, and only this disk takes it.
+            // Not before: a cache that is not needed may be given to another disk. If this write is lost, the
+            // cache counts as needed, and only this disk takes it.
             for _ in 0..COPIES {
                 let _ = self.write_superblock(|superblock| superblock.released = true);
             }

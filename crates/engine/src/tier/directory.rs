@@ -1,17 +1,18 @@
-//! The slot directory on flash of a policy that keeps it there all the time (TAC; SBP §3, 4): *invalidate on flash → write the
-//! page to flash and disk → validate on flash*.
+//! The slot directory on flash of a policy that keeps it there all the time (TAC; SBP §3, 4): *invalidate on
+//! flash → write the page to flash and disk → validate on flash*.
 //!
-//! Invariant: while an entry on flash is valid, the page in its slot is whole and is the version that is durable on disk. So
-//! a restart may serve it, and drop it, without asking the disk. For that
+//! Invariant: while an entry on flash is valid, the page in its slot is whole and is the version that is
+//! durable on disk. So a restart may serve it, and drop it, without asking the disk. For that
 //! - an entry is invalid, durably, before its slot is written and before its page is written to disk;
 //! - it is validated when flash and disk are synced, and only if no newer version has been handed down;
-//! - a page that is in *motion* (being written to its slot, or driven out of it by the write of another) is not written to
-//!   disk: whoever wants to, waits for the end of that write. An evictor is given its frame first, so that no write of an
-//!   older version is begun behind his back that would be validated.
+//! - a page that is in *motion* (being written to its slot, or driven out of it by the write of another) is
+//!   not written to disk: whoever wants to, waits for the end of that write. An evictor is given its frame
+//!   first, so that no write of an older version is begun behind his back that would be validated.
 //!
-//! Each update is a write of the entry's block, and a sync: the paper's cost, on purpose. An invalidation that lets a newer version
-//! go to disk is read back, too: were its write lost, nothing on flash would tell after a crash. (Before a slot is written
-//! again that is not needed: the entry names the exact position of its version, which then is not in the slot.)
+//! Each update is a write of the entry's block, and a sync: the paper's cost, on purpose. An invalidation
+//! that lets a newer version go to disk is read back, too: were its write lost, nothing on flash would tell
+//! after a crash. (Before a slot is written again that is not needed: the entry names the exact position of
+//! its version, which then is not in the slot.)
 
 use super::shared::Shared;
 use crate::api::{HandedDown, Victim};
@@ -34,7 +35,8 @@ pub(crate) struct SlotDirectory {
     cache: Uuid,
     /// What is readable of the entries without their blocks' latches, by slot.
     listed: Vec<Listed>,
-    /// Pages in motion, with the slot that is being written. A leaf: nothing is latched or waited for under it.
+    /// Pages in motion, with the slot that is being written. A leaf: nothing is latched or waited for under
+    /// it.
     moving: parking_lot::Mutex<Vec<(SlotId, PageId)>>,
 }
 
@@ -154,7 +156,8 @@ impl Shared {
         }
     }
 
-    /// Takes a dirty page: a frame first, then the entry becomes invalid, the page goes to disk, and the frame is filled.
+    /// Takes a dirty page: a frame first, then the entry becomes invalid, the page goes to disk, and the
+    /// frame is filled.
     pub(crate) fn take_through_directory(
         &self,
         victim: Victim,
@@ -190,7 +193,8 @@ impl Shared {
         self.write_to_disk(victim, data)
     }
 
-    /// Waits until `page` is not in motion, and makes every entry of it invalid: in `slot`, and where it was moving meanwhile.
+    /// Waits until `page` is not in motion, and makes every entry of it invalid: in `slot`, and where it was
+    /// moving meanwhile.
     pub(crate) fn directory_forgets(&self, page: PageId, slot: Option<SlotId>) -> Result<(), TierError> {
         let Some(directory) = &self.directory else { return Ok(()) };
         let mut slots = Vec::from_iter(slot);
@@ -215,7 +219,8 @@ impl Shared {
         let is_final = invalidated.is_err() && !mutant!("failed-invalidation-tried-again");
         match invalidated {
             Err(error) if is_final => {
-                // Memory says something else than flash: were it asked again, it would be believed. The disk alone serves now.
+                // Memory says something else than flash: were it asked again, it would be believed. The disk
+                // alone serves now.
                 self.fail(error);
                 self.check_running().map(drop)
             }

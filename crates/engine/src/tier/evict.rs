@@ -1,8 +1,8 @@
-//! Taking a page that leaves DRAM: a memory copy. When staging is full, evictors wait, first come, first served. Populating
-//! the flash with a page that comes from disk is the same, but for the waiting.
+//! Taking a page that leaves DRAM: a memory copy. When staging is full, evictors wait, first come, first
+//! served. Populating the flash with a page that comes from disk is the same, but for the waiting.
 //!
-//! Invariant: a dirty page is never dropped: it is in staging, or already on flash, or on disk, or the caller gets an
-//! error.
+//! Invariant: a dirty page is never dropped: it is in staging, or already on flash, or on disk, or the caller
+//! gets an error.
 
 use super::shared::Shared;
 use super::staging::Incoming;
@@ -189,8 +189,8 @@ impl Shared {
         }
     }
 
-    /// A page has come from disk and goes up: takes a copy, if the policy will have it and there is room. The page is clean,
-    /// so nobody waits.
+    /// A page has come from disk and goes up: takes a copy, if the policy will have it and there is room. The
+    /// page is clean, so nobody waits.
     pub(crate) fn populate(&self, page: PageId, data: &[u8]) {
         if !self.config.policy.populates() || self.options.mode == Mode::ReadOnly {
             return;

@@ -1,7 +1,8 @@
 //! When a device fails: the first failed write or sync decides (DESIGN §4).
 //!
-//! With nothing newer than disk on flash and in staging, the tier switches itself off: it unbinds the flash from the disk,
-//! durably, and only then goes on from the disk alone. Otherwise every further call gets [`TierError::Poisoned`].
+//! With nothing newer than disk on flash and in staging, the tier switches itself off: it unbinds the flash
+//! from the disk, durably, and only then goes on from the disk alone. Otherwise every further call gets
+//! [`TierError::Poisoned`].
 
 use super::shared::Shared;
 use crate::disk::binding::begin_epoch;
@@ -119,7 +120,8 @@ impl Shared {
         }
     }
 
-    /// A task panics: poisons the tier and wakes all waiters. Does no I/O and never waits: a destructor calls it.
+    /// A task panics: poisons the tier and wakes all waiters. Does no I/O and never waits: a destructor calls
+    /// it.
     fn panicked(&self) {
         let region = self.region.try_lock();
         let unsaved = region
@@ -138,8 +140,9 @@ impl Shared {
         self.progress.notify_all();
     }
 
-    /// Makes the disk independent of the flash: from here on what lies there is history. With `remembered` the label goes on
-    /// naming the cache: should its flash come back as it is, it is known to hold nothing that anybody needs.
+    /// Makes the disk independent of the flash: from here on what lies there is history. With `remembered`
+    /// the label goes on naming the cache: should its flash come back as it is, it is known to hold nothing
+    /// that anybody needs.
     pub(crate) fn unbind(&self, remembered: Uuid) -> Result<(), TierError> {
         if mutant!("switched-off-without-unbinding") {
             return Ok(());
@@ -152,8 +155,8 @@ impl Shared {
     }
 }
 
-/// Poisons the tier if the task that holds it panics: in the background, or a client's that hands down a page. It may leave
-/// behind what others wait for. (In a simulation a panic ends everything.)
+/// Poisons the tier if the task that holds it panics: in the background, or a client's that hands down a
+/// page. It may leave behind what others wait for. (In a simulation a panic ends everything.)
 pub(crate) struct PanicGuard<'a>(pub &'a Shared);
 
 impl Drop for PanicGuard<'_> {

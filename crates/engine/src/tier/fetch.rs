@@ -1,7 +1,7 @@
 //! Serving a page that DRAM misses.
 //!
-//! Invariants: what is served was proved by checksum, id and generation, and is the newest version; and what was served once
-//! is never followed by an older one, be power lost or not.
+//! Invariants: what is served was proved by checksum, id and generation, and is the newest version; and what
+//! was served once is never followed by an older one, be power lost or not.
 
 use super::shared::Shared;
 use crate::api::{Fetched, Source, Victim};
@@ -10,8 +10,8 @@ use entresol_core::{Lookup, PageId, Taken, mutant};
 use entresol_runtime::yield_now;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Reads of a slot that give something else, with the directory unchanged, before the page is called damaged: a slot that
-/// is overwritten while it is read is told apart by one more look.
+/// Reads of a slot that give something else, with the directory unchanged, before the page is called damaged:
+/// a slot that is overwritten while it is read is told apart by one more look.
 const READS_MAX: u32 = 3;
 
 impl Shared {
@@ -78,9 +78,10 @@ impl Shared {
         Ok(Fetched { source: Source::Disk, dirty: false, fdirty: false })
     }
 
-    /// The clean copy on flash cannot be read: the disk serves. In write-through mode it may even be newer: when power fails
-    /// between the write of a page to disk and that of its group, the copy before comes back as clean. So that it never
-    /// follows what is served now, should it become readable again, the page enters the flash anew, durably.
+    /// The clean copy on flash cannot be read: the disk serves. In write-through mode it may even be newer:
+    /// when power fails between the write of a page to disk and that of its group, the copy before comes back
+    /// as clean. So that it never follows what is served now, should it become readable again, the page
+    /// enters the flash anew, durably.
     fn fetch_past_damage(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
         let fetched = self.fetch_from_disk(page, buffer)?;
         if self.is_log() {
@@ -91,8 +92,9 @@ impl Shared {
         Ok(fetched)
     }
 
-    /// The page was read and proved: an exclusive policy gives up its copy. Not of a dirty page while a checkpoint is under
-    /// way: DRAM may have handed down all that the checkpoint needs, and the sweep would not meet it any more.
+    /// The page was read and proved: an exclusive policy gives up its copy. Not of a dirty page while a
+    /// checkpoint is under way: DRAM may have handed down all that the checkpoint needs, and the sweep would
+    /// not meet it any more.
     fn went_up(&self, page: PageId, source: Source, dirty: bool) -> Fetched {
         if !self.config.policy.exclusive() {
             return Fetched { source, dirty, fdirty: false };

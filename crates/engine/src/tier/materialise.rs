@@ -1,8 +1,9 @@
-//! What slot placement leaves on flash at checkpoints and shutdowns: TAC's temperatures (SBP §3), and the directory of LOC
-//! and GLB for a warm start (3LA §3.3).
+//! What slot placement leaves on flash at checkpoints and shutdowns: TAC's temperatures (SBP §3), and the
+//! directory of LOC and GLB for a warm start (3LA §3.3).
 //!
-//! Deviation from 3LA, which would leave dirty pages on flash at a shutdown: they are destaged first, as its implementation
-//! does. A directory with dirty pages would have to survive a crash after the next open, i.e. be kept up all the time.
+//! Deviation from 3LA, which would leave dirty pages on flash at a shutdown: they are destaged first, as its
+//! implementation does. A directory with dirty pages would have to survive a crash after the next open, i.e.
+//! be kept up all the time.
 
 use super::shared::Shared;
 use crate::TierError;
@@ -45,8 +46,8 @@ impl Shared {
         self.sync_flash()
     }
 
-    /// At a shutdown, when all is clean: writes the directory of a policy that keeps it for the next open. True if there is
-    /// one now.
+    /// At a shutdown, when all is clean: writes the directory of a policy that keeps it for the next open.
+    /// True if there is one now.
     pub(crate) fn materialise_directory(&self) -> Result<bool, TierError> {
         if self.config.policy.directory() != Directory::AtShutdown {
             return Ok(false);

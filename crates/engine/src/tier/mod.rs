@@ -60,11 +60,13 @@ pub struct FlashTier {
 }
 
 impl FlashTier {
-    /// Makes a new, empty cache on `flash` for `disk`. A disk without a label gets one; a labelled one keeps its pages.
+    /// Makes a new, empty cache on `flash` for `disk`. A disk without a label gets one; a labelled one keeps
+    /// its pages.
     ///
     /// # Errors
-    /// [`TierError::Config`] for impossible options or a flash device that is too small; [`TierError::Refused`] if the
-    /// disk or the flash device belongs to another cache that may hold pages newer than their disk.
+    /// [`TierError::Config`] for impossible options or a flash device that is too small;
+    /// [`TierError::Refused`] if the disk or the flash device belongs to another cache that may hold pages
+    /// newer than their disk.
     pub fn create(
         flash: Arc<dyn Device>,
         disk: Arc<dyn Device>,
@@ -73,11 +75,12 @@ impl FlashTier {
         Ok(Self::start(open::create(flash, disk, options)?))
     }
 
-    /// Opens the cache on `flash` for the disk it belongs to, after a shutdown or a crash. With log placement it is warm.
+    /// Opens the cache on `flash` for the disk it belongs to, after a shutdown or a crash. With log placement
+    /// it is warm.
     ///
     /// # Errors
-    /// [`TierError::Refused`] if flash and disk do not belong together and one of them needs the other, or if what lies on
-    /// flash does not fit `options`; [`TierError::Config`] for impossible options.
+    /// [`TierError::Refused`] if flash and disk do not belong together and one of them needs the other, or if
+    /// what lies on flash does not fit `options`; [`TierError::Config`] for impossible options.
     pub fn open(
         flash: Arc<dyn Device>,
         disk: Arc<dyn Device>,
@@ -87,8 +90,8 @@ impl FlashTier {
         Ok((Self::start(shared), report))
     }
 
-    /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and ends. From then
-    /// on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
+    /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and
+    /// ends. From then on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
     pub fn detach(&self) -> Result<(), TierError> {
         let prepared = self.shared.prepare_to_detach();
         if !mutant!("detach-beside-older-destages") {

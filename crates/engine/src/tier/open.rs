@@ -127,7 +127,8 @@ pub(crate) fn format(
     Ok(assemble(flash, disk, options, superblock, region, kept))
 }
 
-/// What an open hands on beside the directory: what slot placement keeps on flash all the time, and what was found.
+/// What an open hands on beside the directory: what slot placement keeps on flash all the time, and what was
+/// found.
 #[derive(Default)]
 pub(crate) struct Kept {
     /// The slot directory.
@@ -150,7 +151,8 @@ impl Kept {
     }
 }
 
-/// Puts a tier together from what lies on flash (`superblock`, as last written) and the directory in `region`.
+/// Puts a tier together from what lies on flash (`superblock`, as last written) and the directory in
+/// `region`.
 pub(crate) fn assemble(
     flash: Arc<dyn Device>,
     disk: Arc<dyn Device>,
@@ -203,8 +205,8 @@ pub(crate) fn open(
 ) -> Result<(Shared, OpenReport), TierError> {
     let started = now();
     options.validate()?;
-    // If the program was killed and the machine was not, what is found may not be durable yet. A superblock is about to say
-    // that groups are, and epochs to go on from the label's.
+    // If the program was killed and the machine was not, what is found may not be durable yet. A superblock
+    // is about to say that groups are, and epochs to go on from the label's.
     if !mutant!("disk-not-synced-by-open") {
         disk.sync().map_err(disk_error)?;
     }
@@ -309,8 +311,8 @@ fn read(
     }
 }
 
-/// The superblock that goes on from `superblock`, in the epoch of `label`, with what was found; on flash, what is missing of
-/// the log is recorded and repaired.
+/// The superblock that goes on from `superblock`, in the epoch of `label`, with what was found; on flash,
+/// what is missing of the log is recorded and repaired.
 fn resume(
     found: Found,
     flash: &dyn Device,
@@ -383,8 +385,8 @@ fn begin(
     mut label: Label,
 ) -> Result<(), TierError> {
     label.dirty_possible = options.dirty_possible();
-    // The open before this one came no further than the flash: its epoch is finished first. Were it used again, a copy of
-    // the flash from before would look like this one.
+    // The open before this one came no further than the flash: its epoch is finished first. Were it used
+    // again, a copy of the flash from before would look like this one.
     if superblock.epoch > label.epoch {
         points::OPEN_COMPLETED.reach();
         record_epoch(flash, disk, next, &mut label)?;
@@ -417,8 +419,8 @@ fn record_epoch(
     write_label(disk, label)
 }
 
-/// The positions that are unsure after an open. In write-through mode what was unsure has just been destaged, and all to
-/// come is unsure until the next checkpoint; otherwise it stays so until it is dequeued.
+/// The positions that are unsure after an open. In write-through mode what was unsure has just been destaged,
+/// and all to come is unsure until the next checkpoint; otherwise it stays so until it is dequeued.
 fn unsure(superblock: &Superblock, rear: Position, mode: Mode) -> (Position, Position) {
     match mode {
         Mode::WriteThrough => (rear, Position::MAX),

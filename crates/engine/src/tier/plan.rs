@@ -1,5 +1,5 @@
-//! What an open does with a flash that holds a cache: decided from the disk's label, the superblock and the options alone,
-//! and once more from what reading the flash has told. Nothing here reads or writes.
+//! What an open does with a flash that holds a cache: decided from the disk's label, the superblock and the
+//! options alone, and once more from what reading the flash has told. Nothing here reads or writes.
 //!
 //! | the cache is | and | then |
 //! |---|---|---|
@@ -77,7 +77,8 @@ pub(super) fn decide(
         check_shape(superblock, options)?;
     }
     let is_ours = foreign.is_none();
-    // It was released when nothing on it was newer than disk any more, though it could not be told so: it was failing.
+    // It was released when nothing on it was newer than disk any more, though it could not be told so: it was
+    // failing.
     let is_released = !is_ours && label.cache == superblock.cache && superblock.epoch < label.epoch;
     let reading = match superblock.policy.placement() {
         Placement::Log if is_ours || superblock.is_needed() && !is_released => Reading::Log,
@@ -93,8 +94,8 @@ pub(super) fn decide(
 }
 
 impl OpenPlan {
-    /// Decides once more, when the flash was read as planned: how many pages newer than disk it holds, or why it could not
-    /// be read.
+    /// Decides once more, when the flash was read as planned: how many pages newer than disk it holds, or why
+    /// it could not be read.
     ///
     /// # Errors
     /// [`TierError::Refused`] if pages on it may still be needed, and the error of the reading.
@@ -235,7 +236,8 @@ mod tests {
         text
     }
 
-    /// After what is read: what becomes of the cache if nothing on it is newer than disk, if something is, if it is damaged.
+    /// After what is read: what becomes of the cache if nothing on it is newer than disk, if something is, if
+    /// it is damaged.
     #[test]
     fn every_cache_for_every_disk() {
         let caches = [

@@ -39,8 +39,8 @@ pub(crate) struct Shared {
     pub survivors: Option<Survivors>,
     /// What is stamped into pages.
     pub stamps: Stamps,
-    /// Slot placement: among these are the positions of all pages that are served from flash. The directory keeps a byte of
-    /// each; what an earlier open, or another cache, has left in a slot lies outside.
+    /// Slot placement: among these are the positions of all pages that are served from flash. The directory
+    /// keeps a byte of each; what an earlier open, or another cache, has left in a slot lies outside.
     pub positions: Range<u64>,
     /// The core's region, and the latch around it.
     pub region: Mutex<Vec<u64>>,

@@ -1,8 +1,9 @@
-//! Staging memory: one buffer a group, with room for the group's pages and its summary, so that both are one write.
+//! Staging memory: one buffer a group, with room for the group's pages and its summary, so that both are one
+//! write.
 //!
-//! Invariants: a frame is copied into only between the core's `evict` (or `restage`) and `staged`; whoever reads a frame
-//! for a fetch proves by its stamp, under the group's lock, that it holds the version meant. A group's lock is held
-//! across an I/O only when all its frames are complete, so no evictor waits for it.
+//! Invariants: a frame is copied into only between the core's `evict` (or `restage`) and `staged`; whoever
+//! reads a frame for a fetch proves by its stamp, under the group's lock, that it holds the version meant. A
+//! group's lock is held across an I/O only when all its frames are complete, so no evictor waits for it.
 
 use crate::buffer::AlignedBuffer;
 use entresol_core::{Config, FrameId, PageId, Position, mutant};
@@ -123,7 +124,8 @@ impl Staging {
         group.contents[at] = Content { position: incoming.position, entry };
     }
 
-    /// Copies the version of `id` with `stamp` out of `frame`. False if another one is there by now, or not yet.
+    /// Copies the version of `id` with `stamp` out of `frame`. False if another one is there by now, or not
+    /// yet.
     pub(crate) fn copy_out(&self, frame: FrameId, id: PageId, stamp: Position, buffer: &mut [u8]) -> bool {
         let (group, at) = self.place(frame);
         let group = self.groups[group].read();

@@ -1,12 +1,14 @@
 //! Writing superblocks.
 //!
-//! Invariant (the *recorded front*): a slot is overwritten only when a durable record, a group summary or every copy of the
-//! superblock, says that the position it held is dequeued for good. So whatever recovery finds at or above the recorded front is still
-//! whole, and no entry that it brings back points into a group that was being written when the power failed.
+//! Invariant (the *recorded front*): a slot is overwritten only when a durable record, a group summary or
+//! every copy of the superblock, says that the position it held is dequeued for good. So whatever recovery
+//! finds at or above the recorded front is still whole, and no entry that it brings back points into a group
+//! that was being written when the power failed.
 //!
-//! Second invariant: no group is written more than seven eighths of a ring beyond the durable position of any of the
-//! superblock's copies. So a scan that starts there finds the rear without meeting groups of another round, whichever copy is
-//! left. The copies are written in turn, at even distances: a small write between the groups costs a drive more than its time.
+//! Second invariant: no group is written more than seven eighths of a ring beyond the durable position of any
+//! of the superblock's copies. So a scan that starts there finds the rear without meeting groups of another
+//! round, whichever copy is left. The copies are written in turn, at even distances: a small write between
+//! the groups costs a drive more than its time.
 
 use super::shared::Shared;
 use crate::TierError;

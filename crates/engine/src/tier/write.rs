@@ -1,5 +1,5 @@
-//! Staging → flash. With log placement the write that completes a group is durable before it is reported: from then on
-//! the group's pages are served from flash, and older versions may go.
+//! Staging → flash. With log placement the write that completes a group is durable before it is reported:
+//! from then on the group's pages are served from flash, and older versions may go.
 
 use super::shared::Shared;
 use crate::buffer::AlignedBuffer;
@@ -89,9 +89,9 @@ impl Shared {
         upstream.durable(&durable, Some(told));
     }
 
-    /// The next write. Looking for one may already free frames, where newer versions have overtaken what was in them: then
-    /// those who wait are told. If there is none since a slot must be emptied first, the chores are told: they may have
-    /// looked before the page was complete.
+    /// The next write. Looking for one may already free frames, where newer versions have overtaken what was
+    /// in them: then those who wait are told. If there is none since a slot must be emptied first, the chores
+    /// are told: they may have looked before the page was complete.
     fn next_write(&self) -> Option<Job> {
         let (job, made_room, waits) = self.with(|partition| {
             let published = partition.published();
@@ -137,8 +137,8 @@ impl Shared {
         position.0 / u64::from(self.config.group_pages)
     }
 
-    /// Fills in the summary of the group that starts at `first` and lies in the buffer of `frame`. Returns the front that
-    /// it records.
+    /// Fills in the summary of the group that starts at `first` and lies in the buffer of `frame`. Returns
+    /// the front that it records.
     fn compose_summary(&self, first: Position, frame: entresol_core::FrameId) -> Position {
         let ((front, _), durable) = self.with(|partition| (partition.window(), partition.published()));
         let head = summary::Head {
@@ -189,13 +189,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Pages to any slots. Not synced here: with most policies the directory of slot placement does not survive a crash.
+    /// Pages to any slots. Not synced here: with most policies the directory of slot placement does not
+    /// survive a crash.
     fn write_slots(&self, pages: &[WritePage], scratch: &mut [u8]) -> Result<(), TierError> {
         let mut batch = ArrayVec::<Io<'_>, GROUP_PAGES_MAX>::new();
         for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.page_bytes())) {
             let at = page.frame.0 % self.config.group_pages;
             copy.copy_from_slice(self.staging.group(page.frame).page(at as usize));
-            // Now that the slot is known, so is the version: the slot and its counter of writes are stamped, too.
+            // Now that the slot is known, so is the version: the slot and its counter of writes are stamped,
+            // too.
             let id = page.page.expect("slot placement writes pages only");
             page::seal(copy, id, self.stamps.stamp_in(page.slot, page.stamp));
             batch.push(Io::Write { offset: self.layout.slot_offset(page.slot), data: copy });

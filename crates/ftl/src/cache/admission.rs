@@ -6,9 +6,10 @@
 //! else                                                       → allocate_WFDB       (write-frequent)
 //! ```
 //!
-//! The thesis gives no thresholds. Where we differ: a page that came back from a read-frequent block and was neither read
-//! nor written since is write-frequent under any thresholds. By the figure it is so with `Threshold_write` = 0 only; with
-//! more it would go back to a read-frequent block for ever, and a chip full of such pages could not make room.
+//! The thesis gives no thresholds. Where we differ: a page that came back from a read-frequent block and was
+//! neither read nor written since is write-frequent under any thresholds. By the figure it is so with
+//! `Threshold_write` = 0 only; with more it would go back to a read-frequent block for ever, and a chip full
+//! of such pages could not make room.
 
 /// The thresholds of figure 3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,8 @@ pub enum Admission {
 }
 
 impl Thresholds {
-    /// Judges a page by what happened to it in the write buffer. `returned`: it came there from a read-frequent block.
+    /// Judges a page by what happened to it in the write buffer. `returned`: it came there from a
+    /// read-frequent block.
     pub fn judge(&self, reads: u16, writes: u16, returned: bool) -> Admission {
         if writes > self.write && reads == 0 {
             Admission::Unadmitted

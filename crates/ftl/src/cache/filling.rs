@@ -1,4 +1,5 @@
-//! Blocks of one kind that are filled one after the other: the open one, and the full ones by how much of them is wanted.
+//! Blocks of one kind that are filled one after the other: the open one, and the full ones by how much of
+//! them is wanted.
 //!
 //! Invariants: `full` has the full blocks in use, and no other; `blocks` counts them and the open one.
 

@@ -1,5 +1,5 @@
-//! FlashTier as the thesis has it: block-level caching on a solid-state cache, with or without a write buffer (thesis
-//! §2.4, 3.4, 4.2; Saxena, Swift, Zhang, EuroSys 2012).
+//! FlashTier as the thesis has it: block-level caching on a solid-state cache, with or without a write buffer
+//! (thesis §2.4, 3.4, 4.2; Saxena, Swift, Zhang, EuroSys 2012).
 //!
 //! ```text
 //! read of p:  in the write buffer or on flash → serve it
@@ -9,8 +9,9 @@
 //! no data block left: the clean one with the fewest valid pages is erased with what is in it      (silent eviction)
 //! ```
 //!
-//! Deviations: [`Fill::Page`] fetches the page alone, to compare block-level with page-level caching (§3.4) on one device.
-//! The thesis' FlashTier is write-through; the device below ([`crate::Ssc`]) could hold dirty pages.
+//! Deviations: [`Fill::Page`] fetches the page alone, to compare block-level with page-level caching (§3.4)
+//! on one device. The thesis' FlashTier is write-through; the device below ([`crate::Ssc`]) could hold dirty
+//! pages.
 //!
 //! Invariant: a page is on flash only if all its flash pages are, in one version.
 
@@ -95,8 +96,8 @@ impl FlashTier {
         self.flash_pages(page).all(|page| self.ssc.is_mapped(Lpn(page)))
     }
 
-    /// Writes a page to flash; the rest of a page of which the device dropped a part is useless but harmless: it is the
-    /// disk's version.
+    /// Writes a page to flash; the rest of a page of which the device dropped a part is useless but harmless:
+    /// it is the disk's version.
     fn write_flash(&mut self, page: HostPage) {
         for page in self.flash_pages(page) {
             for gone in self.ssc.write_clean(Lpn(page)) {

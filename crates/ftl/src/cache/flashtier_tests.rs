@@ -2,7 +2,8 @@ use super::*;
 use crate::cache::Measures;
 use entresol_runtime::rng::Rng;
 
-/// Database pages of two flash pages, blocks of four of them; 16 blocks, of which 12 for data; a disk of 40 blocks.
+/// Database pages of two flash pages, blocks of four of them; 16 blocks, of which 12 for data; a disk of 40
+/// blocks.
 fn sizes(buffer: u32) -> CacheSizes {
     CacheSizes { disk_pages: 160, unit_pages: 2, blocks: 16, block_pages: 8, buffer }
 }
@@ -58,8 +59,8 @@ fn the_write_buffer_takes_repeated_writes() {
 
 #[test]
 fn a_full_chip_drops_blocks_and_never_serves_an_old_version() {
-    // The model: what the device said is gone is gone; everything else is there in its last version, for the disk's
-    // version and the cache's are always the same (write-through).
+    // The model: what the device said is gone is gone; everything else is there in its last version, for the
+    // disk's version and the cache's are always the same (write-through).
     let mut cache = cache(8);
     let mut rng = Rng::new(2);
     for _ in 0..6000 {

@@ -1,15 +1,16 @@
 //! Flash caches that are their own translation layer: RFDB/WFDB and FlashTier (thesis §2.4, §3).
 //!
-//! Here the cache decides by erase blocks: which block is dropped, what is worth a block of which kind. So they are not
-//! policies of the core, whose slots are pages on a drive that hides its blocks; they are machines of their own, with the
-//! core's words: a page is *fetched*, *arrives* from disk, is *evicted* by DRAM. Like the core they do no I/O and know no
-//! time: they tell what they did to the chip, and a driver makes time of it.
+//! Here the cache decides by erase blocks: which block is dropped, what is worth a block of which kind. So
+//! they are not policies of the core, whose slots are pages on a drive that hides its blocks; they are
+//! machines of their own, with the core's words: a page is *fetched*, *arrives* from disk, is *evicted* by
+//! DRAM. Like the core they do no I/O and know no time: they tell what they did to the chip, and a driver
+//! makes time of it.
 //!
-//! Both are write-through caches (thesis §4.1.2): a driver writes every dirty page to disk itself, so that nothing here is
-//! ever newer than the disk, and dropping loses nothing.
+//! Both are write-through caches (thesis §4.1.2): a driver writes every dirty page to disk itself, so that
+//! nothing here is ever newer than the disk, and dropping loses nothing.
 //!
-//! Invariants: a page is found in one place only, the write buffer before the chip; a version older than the last one
-//! handed down is never found; equal events give equal decisions ([`BlockCache::decision_hash`]).
+//! Invariants: a page is found in one place only, the write buffer before the chip; a version older than the
+//! last one handed down is never found; equal events give equal decisions ([`BlockCache::decision_hash`]).
 
 mod admission;
 mod filling;
@@ -189,11 +190,11 @@ pub struct Measures {
     pub hit_rate: f64,
     /// Reads and writes of pages that the cache had / reads and writes.
     pub hit_rate_all: f64,
-    /// Cache-level write amplification: flash pages that the cache wrote (population, write buffer, pages that came back)
-    /// / flash pages that the workload wrote (HEC; thesis §2.3).
+    /// Cache-level write amplification: flash pages that the cache wrote (population, write buffer, pages
+    /// that came back) / flash pages that the workload wrote (HEC; thesis §2.3).
     pub clwa: f64,
-    /// Flash-level write amplification: flash pages that the chip's own management wrote (garbage collection, merges)
-    /// / flash pages that the workload wrote.
+    /// Flash-level write amplification: flash pages that the chip's own management wrote (garbage collection,
+    /// merges) / flash pages that the workload wrote.
     pub flwa: f64,
     /// Times that space was made: log blocks merged, blocks evicted silently or by the cache.
     pub gc_count: u64,
@@ -222,15 +223,16 @@ impl Measures {
 
 /// A flash cache that is its own translation layer.
 pub trait BlockCache {
-    /// DRAM misses `page`: where is it? If it is absent, read [`BlockCache::population`] from disk and report it with
-    /// [`BlockCache::arrived`].
+    /// DRAM misses `page`: where is it? If it is absent, read [`BlockCache::population`] from disk and report
+    /// it with [`BlockCache::arrived`].
     fn fetch(&mut self, page: HostPage) -> Lookup;
-    /// The pages to be read from disk when `page` is absent: itself, and neighbours where whole blocks are cached.
+    /// The pages to be read from disk when `page` is absent: itself, and neighbours where whole blocks are
+    /// cached.
     fn population(&self, page: HostPage) -> Range<u32>;
     /// The population of `page`, which was absent, has been read from disk.
     fn arrived(&mut self, page: HostPage);
-    /// DRAM evicts `page`, which it has changed. The driver writes it to disk, too. (Clean pages are not handed down: what
-    /// the cache has of them is equal.)
+    /// DRAM evicts `page`, which it has changed. The driver writes it to disk, too. (Clean pages are not
+    /// handed down: what the cache has of them is equal.)
     fn evict(&mut self, page: HostPage);
     /// Whether a page would be found, without counting as a reference.
     fn contains(&self, page: HostPage) -> bool;

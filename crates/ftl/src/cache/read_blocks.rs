@@ -1,10 +1,10 @@
-//! Read-frequent data blocks (RFDB, thesis §3.2–3.4): database pages of any address, allocated one after the other in
-//! virtual blocks, which a FAST-like hybrid map keeps on the chip. A new version of a page goes to its old place, and that
-//! means the log.
+//! Read-frequent data blocks (RFDB, thesis §3.2–3.4): database pages of any address, allocated one after the
+//! other in virtual blocks, which a FAST-like hybrid map keeps on the chip. A new version of a page goes to
+//! its old place, and that means the log.
 //!
-//! The thesis: "each combination of physical block address and offset is independently mapped with combination of local
-//! block address and offset. Accordingly, mapping method of RFDB can be hybrid mapping." The first mapping is `owner`
-//! here (and the cache's table of places), the second is [`Hybrid`].
+//! The thesis: "each combination of physical block address and offset is independently mapped with
+//! combination of local block address and offset. Accordingly, mapping method of RFDB can be hybrid mapping."
+//! The first mapping is `owner` here (and the cache's table of places), the second is [`Hybrid`].
 //!
 //! Invariant: a full block is filed by the number of pages in it that are still wanted.
 
@@ -93,8 +93,8 @@ impl ReadBlocks {
         self.filling.recount(BlockId(block), || wanted_of(&self.owner, self.block_units, block));
     }
 
-    /// Empties the full block with the most pages that are not wanted; answers with the wanted ones, and how often each
-    /// was read there.
+    /// Empties the full block with the most pages that are not wanted; answers with the wanted ones, and how
+    /// often each was read there.
     pub fn evict(&mut self, chip: &mut Hybrid) -> Vec<(HostPage, u16)> {
         let BlockId(block) = self.filling.evict();
         let mut pages = Vec::with_capacity(self.block_units as usize);

@@ -1,4 +1,5 @@
-//! RFDB/WFDB: a write buffer that tells read-frequent from write-frequent pages, and blocks of a kind for each (thesis §3).
+//! RFDB/WFDB: a write buffer that tells read-frequent from write-frequent pages, and blocks of a kind for
+//! each (thesis §3).
 //!
 //! ```text
 //! read of p:  in the write buffer → count it;  on flash → serve it;  else → read from disk, p enters the write buffer
@@ -13,14 +14,15 @@
 //!     else     → of the RFDB with the most unwanted pages, the wanted ones return to the write buffer; it is erased
 //! ```
 //!
-//! **Dirty data.** There is none: "the cache controller provides only a write-through policy" (§4.1.2). Every page here is
-//! equal to the disk's, or is about to be, and can be dropped without a destage. In a write-back cache the silent drop of a
-//! WFDB would lose what was written; so this policy has no write-back mode.
+//! **Dirty data.** There is none: "the cache controller provides only a write-through policy" (§4.1.2). Every
+//! page here is equal to the disk's, or is about to be, and can be dropped without a destage. In a write-back
+//! cache the silent drop of a WFDB would lose what was written; so this policy has no write-back mode.
 //!
-//! Deviations: what figure 3.2 does with pages that return ([`super::Admission`]). [`Returned::WithReads`] and
-//! [`Update::Buffer`] are our variants, to be compared. "A write buffer gets allocated only if the request triggers cache
-//! misses" (§3, step 1) and "if the write request corresponding with the LBA that stored in WFDB … it would be written in
-//! the write buffer" (§3.3) are read as above. Pages returned to the write buffer enter it at its warm end (not said).
+//! Deviations: what figure 3.2 does with pages that return ([`super::Admission`]). [`Returned::WithReads`]
+//! and [`Update::Buffer`] are our variants, to be compared. "A write buffer gets allocated only if the
+//! request triggers cache misses" (§3, step 1) and "if the write request corresponding with the LBA that
+//! stored in WFDB … it would be written in the write buffer" (§3.3) are read as above. Pages returned to the
+//! write buffer enter it at its warm end (not said).
 //!
 //! Invariants: RFDBs and WFDBs together are never more than the data blocks; a page has one place, or none.
 
@@ -68,8 +70,8 @@ pub struct RwFdbConfig {
 }
 
 impl RwFdbConfig {
-    /// The thesis' policy. It gives no thresholds; with both 0, figure 3.2 needs no exception for pages that return, and the
-    /// lab's sweep finds little difference.
+    /// The thesis' policy. It gives no thresholds; with both 0, figure 3.2 needs no exception for pages that
+    /// return, and the lab's sweep finds little difference.
     pub fn new(sizes: CacheSizes) -> Self {
         Self {
             sizes,

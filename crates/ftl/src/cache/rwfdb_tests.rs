@@ -2,7 +2,8 @@ use super::*;
 use crate::cache::Measures;
 use entresol_runtime::rng::Rng;
 
-/// Database pages of two flash pages, blocks of four of them; 20 blocks: 2 spare, 2 log, 16 for data, of these 2 WFDBs.
+/// Database pages of two flash pages, blocks of four of them; 20 blocks: 2 spare, 2 log, 16 for data, of
+/// these 2 WFDBs.
 fn sizes(buffer: u32) -> CacheSizes {
     CacheSizes { disk_pages: 400, unit_pages: 2, blocks: 20, block_pages: 8, buffer }
 }
@@ -80,8 +81,8 @@ fn a_write_block_is_dropped_silently_and_a_read_block_returns() {
     read_all(&mut cache, 200..256);
     assert_eq!(cache.blocks(), (14, 2));
     assert_eq!(cache.counters().returned, 0);
-    // The next block comes from the read-frequent ones. Its pages return to the write buffer and leave it unread, as
-    // write-frequent, and take the places of the last write-frequent pages.
+    // The next block comes from the read-frequent ones. Its pages return to the write buffer and leave it
+    // unread, as write-frequent, and take the places of the last write-frequent pages.
     read_all(&mut cache, 300..310);
     let counters = cache.counters();
     assert!(counters.returned >= 4 && counters.evictions >= 1, "{counters:?}");
@@ -106,8 +107,8 @@ fn a_returned_page_that_was_read_on_flash_survives_in_the_variant() {
     assert_eq!(survivors(Returned::WithReads), 0, "hot pages never leave");
 }
 
-/// Random reads and writes under every variant: invariants hold after each step, and what was just used is there unless
-/// figure 3.2 refused it.
+/// Random reads and writes under every variant: invariants hold after each step, and what was just used is
+/// there unless figure 3.2 refused it.
 #[test]
 fn random_use_keeps_every_invariant() {
     for seed in 0..24u64 {

@@ -1,7 +1,9 @@
-//! The write buffer: database pages in DRAM on their way to the chip, with counts of their reads and writes (thesis §3.1).
+//! The write buffer: database pages in DRAM on their way to the chip, with counts of their reads and writes
+//! (thesis §3.1).
 //!
-//! Invariant: a page is in at most once; the page at the cold end leaves first. With [`Order::LeastRecentlyWritten`] only
-//! writes make a page warm, so that pages that are written again and again stay.
+//! Invariant: a page is in at most once; the page at the cold end leaves first. With
+//! [`Order::LeastRecentlyWritten`] only writes make a page warm, so that pages that are written again and
+//! again stay.
 
 use super::HostPage;
 use crate::id::NONE;

@@ -1,8 +1,8 @@
 //! Silent eviction, and which pages may never be dropped.
 //!
-//! Invariants: a dirty page is never dropped. The number of logical blocks with dirty pages is at most that of the data
-//! blocks (`Hybrid::may_become_dirty`): so whenever a logical block with dirty pages needs a data block and all are in use,
-//! one of them holds no dirty page, since this one holds none of them.
+//! Invariants: a dirty page is never dropped. The number of logical blocks with dirty pages is at most that
+//! of the data blocks (`Hybrid::may_become_dirty`): so whenever a logical block with dirty pages needs a data
+//! block and all are in use, one of them holds no dirty page, since this one holds none of them.
 
 use super::Hybrid;
 use crate::id::{BlockId, Lpn, NONE};
@@ -96,8 +96,8 @@ impl Hybrid {
         block.inspect(|&block| self.refile(block));
     }
 
-    /// Lets the random log have one block more, taken from the data blocks, if there is one to be had (FlashTier's
-    /// SE-Merge). Answers with the pages dropped for it.
+    /// Lets the random log have one block more, taken from the data blocks, if there is one to be had
+    /// (FlashTier's SE-Merge). Answers with the pages dropped for it.
     pub(crate) fn grow_log(&mut self) -> &[Lpn] {
         self.dropped.clear();
         let can = self.dirty.logical_blocks < self.config.data_blocks && self.config.data_blocks > 1;

@@ -1,4 +1,5 @@
-//! Blocks of the chip lent to the owner of a hybrid map, who fills them from the first page on and keeps his own map.
+//! Blocks of the chip lent to the owner of a hybrid map, who fills them from the first page on and keeps his
+//! own map.
 //!
 //! Invariant: lent blocks count against the data blocks.
 

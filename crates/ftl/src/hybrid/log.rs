@@ -1,4 +1,5 @@
-//! FAST's log blocks: one that takes a logical block from its first page on, and several that take everything else.
+//! FAST's log blocks: one that takes a logical block from its first page on, and several that take everything
+//! else.
 //!
 //! Invariant: `Hybrid::log` names the log page of every logical page whose newest version is in the log.
 

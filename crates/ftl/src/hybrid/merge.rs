@@ -1,7 +1,7 @@
 //! FAST's merges: how log blocks become free again.
 //!
-//! Invariant: a merge keeps the newest version of every page, except that a cache may drop clean pages of a logical block
-//! for which there is no data block to be had.
+//! Invariant: a merge keeps the newest version of every page, except that a cache may drop clean pages of a
+//! logical block for which there is no data block to be had.
 
 use super::Hybrid;
 use crate::id::{BlockId, Lpn, NONE};

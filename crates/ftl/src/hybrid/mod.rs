@@ -1,5 +1,6 @@
-//! A hybrid map after FAST: data blocks mapped block by block, log blocks mapped page by page (Lee, Park, Chung, Lee, Park,
-//! Song: *A log buffer-based flash translation layer using fully-associative sector translation*, ACM TECS 6(3), 2007).
+//! A hybrid map after FAST: data blocks mapped block by block, log blocks mapped page by page (Lee, Park,
+//! Chung, Lee, Park, Song: *A log buffer-based flash translation layer using fully-associative sector
+//! translation*, ACM TECS 6(3), 2007).
 //!
 //! ```text
 //! write(page of logical block l at offset o):
@@ -14,16 +15,17 @@
 //!     for each logical block l with a valid page in it → gather l into a new data block    (full merge)
 //! ```
 //!
-//! Where the paper leaves room or we differ: a write that does not follow the last page of its own sequential log block
-//! goes to the random log once that is closed (the paper's algorithm 2 merges it in; its text does not say where the page
-//! itself lands). A page that the random log holds is not copied by a partial merge, but stays there. Data blocks may be
-//! programmed in any order of offsets, as the paper's small-block chips could.
+//! Where the paper leaves room or we differ: a write that does not follow the last page of its own sequential
+//! log block goes to the random log once that is closed (the paper's algorithm 2 merges it in; its text does
+//! not say where the page itself lands). A page that the random log holds is not copied by a partial merge,
+//! but stays there. Data blocks may be programmed in any order of offsets, as the paper's small-block chips
+//! could.
 //!
-//! With [`HybridConfig::silent`] the logical space may be larger than the data blocks: when they run out, the clean one
-//! with the fewest valid pages is dropped (`evict.rs`).
+//! With [`HybridConfig::silent`] the logical space may be larger than the data blocks: when they run out, the
+//! clean one with the fewest valid pages is dropped (`evict.rs`).
 //!
-//! Invariants: a logical page has at most one valid physical page, in its data block or in the log; never more data
-//! blocks than configured, nor log blocks; between calls at least one block is free.
+//! Invariants: a logical page has at most one valid physical page, in its data block or in the log; never
+//! more data blocks than configured, nor log blocks; between calls at least one block is free.
 
 mod evict;
 mod lend;
@@ -52,7 +54,8 @@ pub struct HybridConfig {
     pub log_blocks: u32,
     /// Blocks on top; at least 1, for merges to copy into.
     pub spare_blocks: u32,
-    /// Data blocks may be dropped when they run out: a cache. Else there are as many as the logical space needs.
+    /// Data blocks may be dropped when they run out: a cache. Else there are as many as the logical space
+    /// needs.
     pub silent: bool,
 }
 
@@ -62,8 +65,8 @@ pub const SPARE_SHARE: f64 = 0.10;
 pub const LOG_SHARE: f64 = 0.07;
 
 impl HybridConfig {
-    /// A chip of `blocks` of which [`SPARE_SHARE`] and [`LOG_SHARE`] are not for data, under a logical space that just
-    /// fills the data blocks.
+    /// A chip of `blocks` of which [`SPARE_SHARE`] and [`LOG_SHARE`] are not for data, under a logical space
+    /// that just fills the data blocks.
     ///
     /// # Panics
     /// If there are fewer than 8 blocks.

@@ -67,8 +67,8 @@ fn the_oldest_random_log_block_is_merged_fully() {
     let mut map = filled();
     // Two random log blocks of four pages.
     assert_eq!(write(&mut map, &[1, 5, 1, 9, 6, 13, 14, 17]), (0, 0, [0, 0, 0]));
-    // The oldest holds 1 (stale), 5, 1, 9: blocks 1, 0 and 2 are gathered, four pages each, three data blocks and the log
-    // block are erased. 6 came along from the second log block.
+    // The oldest holds 1 (stale), 5, 1, 9: blocks 1, 0 and 2 are gathered, four pages each, three data blocks
+    // and the log block are erased. 6 came along from the second log block.
     assert_eq!(write(&mut map, &[21]), (12, 4, [0, 0, 3]));
     assert!([1, 5, 6, 9].iter().all(|&page| map.log[page] == NONE));
     assert!([13, 14, 17, 21].iter().all(|&page| map.log[page] != NONE));
@@ -81,8 +81,9 @@ fn a_full_merge_takes_the_sequential_log_block_along() {
     let mut map = filled();
     assert_eq!(write(&mut map, &[5, 9, 13, 17, 21, 25, 29, 30, 4]), (0, 0, [0, 0, 0]));
     assert_eq!(map.sequential.map(|log| log.logical), Some(1), "opened by page 4");
-    // The random log is full of pages 5, 9, 13, 17 and 21, 25, 29, 30. Page 6 closes the sequential log block (partial:
-    // 6 and 7 are copied, 5 stays in the random log), then needs room in the random log: blocks 1 to 4 are gathered.
+    // The random log is full of pages 5, 9, 13, 17 and 21, 25, 29, 30. Page 6 closes the sequential log block
+    // (partial: 6 and 7 are copied, 5 stays in the random log), then needs room in the random log: blocks 1
+    // to 4 are gathered.
     assert_eq!(write(&mut map, &[6]), (2 + 16, 1 + 5, [0, 1, 4]));
     // Again, but the sequential log block is still open when its logical block is gathered: page 31.
     let mut map = filled();

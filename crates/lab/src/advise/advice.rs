@@ -122,8 +122,8 @@ pub struct Advice {
     pub budget: Option<f64>,
     /// The mean response that is fast enough, microseconds; `null` with a budget.
     pub target_us: Option<f64>,
-    /// Mean response of DRAM for all pages, microseconds: first reads come from disk whatever is bought. What is beyond it
-    /// is weighed.
+    /// Mean response of DRAM for all pages, microseconds: first reads come from disk whatever is bought. What
+    /// is beyond it is weighed.
     pub compulsory_us: f64,
     /// Whether to buy flash.
     pub verdict: Verdict,

@@ -1,7 +1,8 @@
 //! The part of a response that money can do something about.
 //!
-//! A page's first read comes from disk whatever is bought. In a trace that is short for its pages such reads can be most of the
-//! mean response, and beside them one configuration looks much like another. So configurations are weighed by what remains.
+//! A page's first read comes from disk whatever is bought. In a trace that is short for its pages such reads
+//! can be most of the mean response, and beside them one configuration looks much like another. So
+//! configurations are weighed by what remains.
 //!
 //! Invariant: weights are above zero, so that they can be divided by each other.
 
@@ -25,7 +26,8 @@ impl Avoidable {
         (response_us - self.compulsory_us).max(0.0)
     }
 
-    /// The mean response whose avoidable part is so many times that of `response_us`, or a hit longer if that is more.
+    /// The mean response whose avoidable part is so many times that of `response_us`, or a hit longer if that
+    /// is more.
     pub fn times(self, factor: f64, response_us: f64) -> f64 {
         response_us + ((factor - 1.0) * self.rest(response_us)).max(self.hit_us)
     }

@@ -5,10 +5,11 @@
 //! response, knee:    the cheapest that is fast enough. Flash pays if DRAM alone is not, or costs 5 % more.
 //! ```
 //!
-//! Per cents are of the avoidable part of responses (`avoidable`): what first reads take is the same whatever is bought.
+//! Per cents are of the avoidable part of responses (`avoidable`): what first reads take is the same whatever
+//! is bought.
 //!
-//! Flash *hurts* where the best of it is slower than DRAM alone for the same money: what it takes from DRAM, or the waiting
-//! for its writes, costs more than its hits save.
+//! Flash *hurts* where the best of it is slower than DRAM alone for the same money: what it takes from DRAM,
+//! or the waiting for its writes, costs more than its hits save.
 //!
 //! Invariant: responses are compared between runs over the same references only.
 

@@ -1,4 +1,5 @@
-//! Advice before buying: how much DRAM, how much flash, which policy and mode, for a trace and prices; or no flash at all.
+//! Advice before buying: how much DRAM, how much flash, which policy and mode, for a trace and prices; or no
+//! flash at all.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -10,11 +11,12 @@
 //! | `advice` | the answer, as it is written to JSON |
 //! | `words` | the answer in a sentence |
 //!
-//! The search goes from coarse to fine: sizes with one or two policies, then all policies at the best sizes, then modes, then
-//! money between the steps. Every number comes from a replay of the trace itself (`crate::replay`).
+//! The search goes from coarse to fine: sizes with one or two policies, then all policies at the best sizes,
+//! then modes, then money between the steps. Every number comes from a replay of the trace itself
+//! (`crate::replay`).
 //!
-//! Invariant: flash is advised only if it beats DRAM alone **for the same money**; what is compared was replayed over the
-//! same references.
+//! Invariant: flash is advised only if it beats DRAM alone **for the same money**; what is compared was
+//! replayed over the same references.
 
 mod advice;
 mod avoidable;

@@ -11,15 +11,16 @@ pub enum Goal {
     Budget(f64),
     /// The cheapest whose mean response is at most so many microseconds.
     Response(f64),
-    /// The cheapest whose mean response is within 10 % of the shortest that was found, without what first reads take.
+    /// The cheapest whose mean response is within 10 % of the shortest that was found, without what first
+    /// reads take.
     Knee,
 }
 
 /// A question.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Everything that is not searched: disk, memory, clients, the part of the trace. What lies between, its mode and the
-    /// sizes are replaced.
+    /// Everything that is not searched: disk, memory, clients, the part of the trace. What lies between, its
+    /// mode and the sizes are replaced.
     pub base: RunConfig,
     /// Flash devices to choose from.
     pub flash_devices: Vec<DeviceSpec>,

@@ -15,8 +15,9 @@ use entresol_trace::Trace;
 const LADDER_PERCENTS: [f64; 8] = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 /// Steps between two rungs of the ladder, to find the cheapest.
 const STEPS: [f64; 2] = [0.63, 0.79];
-/// Policies that are tried at every size: one whose pages lie in a log and one whose pages lie in place. They part where
-/// flash holds nearly everything, which is where the cheapest often lies: a log holds old versions as well.
+/// Policies that are tried at every size: one whose pages lie in a log and one whose pages lie in place. They
+/// part where flash holds nearly everything, which is where the cheapest often lies: a log holds old versions
+/// as well.
 const PROBES: usize = 2;
 /// Splits at which all policies are tried.
 const SPLITS_KEPT: usize = 2;
@@ -158,7 +159,8 @@ impl<'a> Search<'a> {
         all.filter_map(|choice| self.modes(&choice).into_iter().next()).collect()
     }
 
-    /// The choice in every mode that works, the usual one first. A cache that is only read is no choice: nothing enters it.
+    /// The choice in every mode that works, the usual one first. A cache that is only read is no choice:
+    /// nothing enters it.
     fn modes(&self, choice: &Choice) -> Vec<Choice> {
         let modes = Mode::ALL.into_iter().filter(|mode| *mode != Mode::ReadOnly);
         let with = modes.map(|mode| Choice { mode, ..*choice });
@@ -247,7 +249,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Replays what was not replayed yet. What is not possible (a cache too small for its policy) is left out.
+    /// Replays what was not replayed yet. What is not possible (a cache too small for its policy) is left
+    /// out.
     fn run(&mut self, choices: Vec<Choice>) -> anyhow::Result<()> {
         let mut new: Vec<Choice> = Vec::new();
         for choice in choices {
@@ -275,8 +278,8 @@ impl<'a> Search<'a> {
         simulate(self.trace, configs, &done)
     }
 
-    /// The best few and DRAM alone for the same money, in both halves of what is measured. The second half goes on where the
-    /// first ends.
+    /// The best few and DRAM alone for the same money, in both halves of what is measured. The second half
+    /// goes on where the first ends.
     pub fn halves(&mut self, judged: &Judged) -> anyhow::Result<Vec<Halves>> {
         let (from, end) = (self.question.base.measure_from, self.question.base.records.end);
         let middle = from + (end - from) / 2;

@@ -1,7 +1,7 @@
 //! What a budget buys: DRAM alone, or less of it beside flash (3LA §4, formulas 2 and 3).
 //!
-//! Invariant: whatever is bought for one budget costs at most that; directory entries of the flash lie in the DRAM that is
-//! bought, and are paid for.
+//! Invariant: whatever is bought for one budget costs at most that; directory entries of the flash lie in the
+//! DRAM that is bought, and are paid for.
 
 use super::question::Question;
 use crate::cost::{EquiCost, Layers};
@@ -10,7 +10,8 @@ use crate::replay::device::DeviceSpec;
 use entresol_core::bytes_per_slot;
 use entresol_trace::Trace;
 
-/// Flash sizes that are tried, in per cent of the trace's pages. More than all: log placement keeps old versions for a while.
+/// Flash sizes that are tried, in per cent of the trace's pages. More than all: log placement keeps old
+/// versions for a while.
 const FLASH_PERCENTS: [f64; 7] = [2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 115.0];
 /// DRAM is never made smaller than this share of the trace's pages …
 const DRAM_SHARE_MIN: f64 = 0.001;
@@ -18,7 +19,8 @@ const DRAM_SHARE_MIN: f64 = 0.001;
 const DRAM_PAGES_MIN: f64 = 16.0;
 /// Bytes of DRAM for a fragment of 1 MiB (SCE §3.3).
 const FRAGMENT_ENTRY_BYTES: f64 = 76.0;
-/// Bytes of DRAM that caches which are their own translation layer are taken to need for a page of flash: as FaCE's.
+/// Bytes of DRAM that caches which are their own translation layer are taken to need for a page of flash: as
+/// FaCE's.
 const DIRECTORY_BYTES: f64 = 16.0;
 /// Most slots of a cache.
 const FLASH_PAGES_MAX: f64 = (1u32 << 27) as f64;

@@ -68,15 +68,16 @@ impl CacheOptions {
         })
     }
 
-    /// FaCE's groups are durable when they are published, so the log can note at no cost what a restart need not redo. A
-    /// disk, LC or SCE would have to sync for that; the paper's baseline, PostgreSQL, has no such notes.
+    /// FaCE's groups are durable when they are published, so the log can note at no cost what a restart need
+    /// not redo. A disk, LC or SCE would have to sync for that; the paper's baseline, PostgreSQL, has no such
+    /// notes.
     pub fn knows_what_is_durable(&self) -> bool {
         matches!(self, Self::Slots(options) if options.policy.placement() == Placement::Log)
     }
 }
 
-/// A cache of fragments with these knobs in `pages` pages of flash. Whether it is possible, [`FragmentOptions::validate`]
-/// says.
+/// A cache of fragments with these knobs in `pages` pages of flash. Whether it is possible,
+/// [`FragmentOptions::validate`] says.
 pub fn fragment_options(knobs: FragmentKnobs, pages: u32) -> FragmentOptions {
     let config = knobs.sized(1, pages, PAGE_BYTES);
     FragmentOptions {

@@ -1,7 +1,7 @@
 //! Running TPC-C on the six systems: simulated, side by side on the cores, or on real files.
 //!
-//! A database is loaded once (`image`); each simulated run works on a copy-on-write view of it, under its own virtual
-//! clock (`rig`). Results depend on the configuration and the seed alone; their digests say so.
+//! A database is loaded once (`image`); each simulated run works on a copy-on-write view of it, under its own
+//! virtual clock (`rig`). Results depend on the configuration and the seed alone; their digests say so.
 
 mod cache;
 pub(crate) mod digest;
@@ -30,7 +30,8 @@ use std::time::Duration;
 /// Told how far things are: which run (`usize::MAX`: the load, common to all) and its stage.
 pub type Progress<'a> = &'a (dyn Fn(usize, Stage) + Sync);
 
-/// Runs TPC-C on each of `runs`, as many at a time as there are cores, and returns their results in the same order.
+/// Runs TPC-C on each of `runs`, as many at a time as there are cores, and returns their results in the same
+/// order.
 pub fn run_tpcc(
     config: &BenchConfig,
     runs: &[Run],
@@ -44,8 +45,8 @@ pub fn run_tpcc(
     })
 }
 
-/// Runs TPC-C on one system, and records the page references of its clients from their start (the warm-up, then the
-/// measured time) until their end.
+/// Runs TPC-C on one system, and records the page references of its clients from their start (the warm-up,
+/// then the measured time) until their end.
 pub fn record_tpcc(
     config: &BenchConfig,
     run: Run,
@@ -66,9 +67,9 @@ pub fn record_tpcc(
     Ok((result, trace))
 }
 
-/// For each system and checkpoint interval: runs until warm, kills in the middle of an interval, restarts, and goes on. One
-/// after the other: the log that a restart will read stays in memory, and those of two large runs take more of it than all
-/// the rest.
+/// For each system and checkpoint interval: runs until warm, kills in the middle of an interval, restarts,
+/// and goes on. One after the other: the log that a restart will read stays in memory, and those of two large
+/// runs take more of it than all the rest.
 pub fn run_restart(
     config: &BenchConfig,
     runs: &[(Run, Duration)],

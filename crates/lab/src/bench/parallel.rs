@@ -3,8 +3,8 @@
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Applies `job` to each item, on as many threads as there are cores, starting them in order. Returns the results in
-/// order, or the first error in order.
+/// Applies `job` to each item, on as many threads as there are cores, starting them in order. Returns the
+/// results in order, or the first error in order.
 pub fn map<T: Sync, R: Send>(
     items: &[T],
     job: impl Fn(usize, &T) -> anyhow::Result<R> + Sync,

@@ -20,10 +20,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Runs TPC-C on the files or devices of `config.real`, one run after the other; each loads its database anew.
+/// Runs TPC-C on the files or devices of `config.real`, one run after the other; each loads its database
+/// anew.
 ///
 /// # Errors
-/// If a path cannot be used (see [`RealStore::machine`]), before anything is loaded; if a device or the store fails.
+/// If a path cannot be used (see [`RealStore::machine`]), before anything is loaded; if a device or the store
+/// fails.
 pub fn run_tpcc_real(
     config: &BenchConfig,
     runs: &[Run],
@@ -79,8 +81,8 @@ fn tpcc_one(
     Ok(result)
 }
 
-/// As [`super::run_restart`], on the files or devices of `config.real`. The system runs in a process of its own, the
-/// command's hidden `worker`, which is killed with SIGKILL.
+/// As [`super::run_restart`], on the files or devices of `config.real`. The system runs in a process of its
+/// own, the command's hidden `worker`, which is killed with SIGKILL.
 ///
 /// # Errors
 /// As [`run_tpcc_real`]; and if the process to be killed cannot be started, or ends by itself.
@@ -187,8 +189,8 @@ fn load(
     Ok((describe(config, run, checkpoint_interval, pages)?, pages))
 }
 
-/// Starts the worker and kills it in the middle of a checkpoint interval. Returns its tpmC just before, and all that it
-/// acknowledged.
+/// Starts the worker and kills it in the middle of a checkpoint interval. Returns its tpmC just before, and
+/// all that it acknowledged.
 fn run_until_kill(
     worker: &Worker,
     progress: &(dyn Fn(Stage) + Sync),

@@ -1,6 +1,7 @@
 //! What a worker process tells its parent, a line each: the record that a kill does not touch.
 //!
-//! Invariant: a line that has its end was written in full, in one piece, after the commit that it tells of had returned.
+//! Invariant: a line that has its end was written in full, in one piece, after the commit that it tells of
+//! had returned.
 
 use anyhow::Context;
 use entresol_tpcc::Acknowledged;
@@ -22,7 +23,8 @@ pub enum Line {
     MidInterval(f64),
 }
 
-/// Reads a record to its end, telling `each` line. What follows the last line's end is dropped: the writer was killed.
+/// Reads a record to its end, telling `each` line. What follows the last line's end is dropped: the writer
+/// was killed.
 ///
 /// # Errors
 /// If the record cannot be read or has a line that is not one of ours, or what `each` returns.

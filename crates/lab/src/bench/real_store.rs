@@ -21,7 +21,8 @@ use std::time::Duration;
 pub struct RealStore {
     /// Which system.
     pub system: System,
-    /// Where it lies. Flash-only has its database on `flash`; disk-only does not touch `flash`, nor flash-only `disk`.
+    /// Where it lies. Flash-only has its database on `flash`; disk-only does not touch `flash`, nor
+    /// flash-only `disk`.
     pub paths: RealPaths,
     /// Bytes of the database's file or device that are used.
     pub database_bytes: u64,
@@ -58,8 +59,8 @@ impl RealStore {
     /// Opens the devices, creating or growing files. While the machine lives, no other process can.
     ///
     /// # Errors
-    /// If a path cannot be created or opened, is in use, is a block device that is too small, or a file for which there is
-    /// not enough space.
+    /// If a path cannot be created or opened, is in use, is a block device that is too small, or a file for
+    /// which there is not enough space.
     pub fn machine(&self) -> anyhow::Result<Rig> {
         Ok(Rig {
             disk: self.open_database()?,
@@ -76,14 +77,15 @@ impl RealStore {
         })
     }
 
-    /// Loads a database where nothing of value is, and shuts it down; the flash cache, if any, becomes empty. Returns the
-    /// database's pages.
+    /// Loads a database where nothing of value is, and shuts it down; the flash cache, if any, becomes empty.
+    /// Returns the database's pages.
     ///
     /// # Errors
     /// As [`RealStore::machine`], or if the devices fail.
     pub fn load(&self, load: &LoadConfig, progress: Progress<'_>) -> anyhow::Result<u64> {
         let (disk, log) = (self.open_database()?, self.open_log()?);
-        // Flash first: an old cache of an old disk is nothing, an old disk without its cache would be refused.
+        // Flash first: an old cache of an old disk is nothing, an old disk without its cache would be
+        // refused.
         for device in self.open_flash()?.iter().chain([&disk, &log]) {
             wipe(&**device)?;
         }

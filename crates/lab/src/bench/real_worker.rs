@@ -1,7 +1,8 @@
-//! A worker: a process that runs TPC-C on a store on real files until it is killed, and tells its parent of every commit.
+//! A worker: a process that runs TPC-C on a store on real files until it is killed, and tells its parent of
+//! every commit.
 //!
-//! Invariant: a line is written in one system call, after the commit that it tells of has returned, so that the parent's
-//! record is right whenever the kill comes.
+//! Invariant: a line is written in one system call, after the commit that it tells of has returned, so that
+//! the parent's record is right whenever the kill comes.
 
 use crate::bench::cache::CacheOptions;
 use crate::bench::real_record::Line;
@@ -34,8 +35,8 @@ pub struct Worker {
     pub seed: u64,
 }
 
-/// Does a worker's work and writes its record to stdout. Returns only when something has failed. Ends the process when
-/// the record cannot be written, since then nobody keeps it any more.
+/// Does a worker's work and writes its record to stdout. Returns only when something has failed. Ends the
+/// process when the record cannot be written, since then nobody keeps it any more.
 pub fn work(worker: &Worker) -> anyhow::Result<()> {
     if let Some(scale) = worker.load {
         worker.store.load(&LoadConfig { scale, seed: Seed(worker.seed) }, &|_, _| ())?;
@@ -65,7 +66,8 @@ fn record(line: Line) {
 }
 
 impl Worker {
-    /// The arguments that make the `entresol` command this worker. Of the flash cache only the shape is passed on.
+    /// The arguments that make the `entresol` command this worker. Of the flash cache only the shape is
+    /// passed on.
     pub fn arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["worker".into()];
         let mut add = |option: &str, value: &dyn AsRef<OsStr>| {

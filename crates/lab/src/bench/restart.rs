@@ -1,4 +1,5 @@
-//! One run of `bench restart` (FaCE §5.5): warm up, kill in the middle of a checkpoint interval, restart, go on.
+//! One run of `bench restart` (FaCE §5.5): warm up, kill in the middle of a checkpoint interval, restart, go
+//! on.
 
 use crate::bench::digest;
 use crate::bench::image::{CPU, Image};
@@ -41,7 +42,8 @@ pub fn simulate(
     Ok(result)
 }
 
-/// Runs until half an interval after a checkpoint; then everything in memory is lost. Returns tpmC since that checkpoint.
+/// Runs until half an interval after a checkpoint; then everything in memory is lost. Returns tpmC since that
+/// checkpoint.
 pub fn run_until_kill(
     config: &BenchConfig,
     image: &Image,
@@ -84,8 +86,8 @@ pub fn run_until_kill(
     }
 }
 
-/// Runs on until half an interval after the next checkpoint; `meanwhile` is called now and then. Returns tpmC since that
-/// checkpoint, `None` if a client has failed.
+/// Runs on until half an interval after the next checkpoint; `meanwhile` is called now and then. Returns tpmC
+/// since that checkpoint, `None` if a client has failed.
 pub fn to_mid_interval(
     store: &Store,
     driver: &entresol_tpcc::Run,
@@ -102,8 +104,8 @@ pub fn to_mid_interval(
     (!driver.has_failed()).then(|| driver.snapshot().since(&start).tpm_c())
 }
 
-/// Whether the consistency conditions hold right after a restart: on copies and in no time, since to look at all of the
-/// database would warm every cache for the restart that is measured.
+/// Whether the consistency conditions hold right after a restart: on copies and in no time, since to look at
+/// all of the database would warm every cache for the restart that is measured.
 fn restart_and_look(
     config: &BenchConfig,
     image: &Image,
@@ -137,8 +139,8 @@ fn restart(
     })
 }
 
-/// Restarts one system on its devices after a crash, whichever they are, goes on, and looks at the database in the end.
-/// Returns the result without tpmC before the crash and without its digest.
+/// Restarts one system on its devices after a crash, whichever they are, goes on, and looks at the database
+/// in the end. Returns the result without tpmC before the crash and without its digest.
 pub fn restart_on(
     rig: &Rig,
     config: &BenchConfig,

@@ -15,8 +15,8 @@ use entresol_store::{Options, Parts, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of the paper's database, to which it relates its flash sizes (FaCE §5.2, tables 3 and 4): what a scaled-down
-/// one stands for.
+/// Bytes of the paper's database, to which it relates its flash sizes (FaCE §5.2, tables 3 and 4): what a
+/// scaled-down one stands for.
 const PAPER_DATABASE_BYTES: u64 = 50_000_000_000;
 /// What [`Rig::forget_log`] keeps at least of the log's end, and of its beginning with the master record.
 const LOG_KEPT_BYTES: u64 = 8 << 20;
@@ -52,7 +52,8 @@ pub struct Rig {
     pub modelled: Vec<Modelled>,
 }
 
-/// Pages on flash are versions of pages of the loaded database: kept as differences from these, they take little memory.
+/// Pages on flash are versions of pages of the loaded database: kept as differences from these, they take
+/// little memory.
 fn similar_pages(image: &Image) -> Reference {
     let locate = |page: &[u8]| Some(disk_offset(PageId(header(page).page.get()), PAGE_BYTES));
     Reference { image: image.disk.clone(), locate: Arc::new(locate) }
@@ -106,7 +107,8 @@ impl Media {
         }
     }
 
-    /// Puts what lies before the slots of `rig`'s flash cache, its slot directory, on a device of that profile.
+    /// Puts what lies before the slots of `rig`'s flash cache, its slot directory, on a device of that
+    /// profile.
     ///
     /// # Errors
     /// If there is no such profile, or no flash cache.
@@ -158,8 +160,8 @@ impl Media {
     }
 }
 
-/// The log has a device of its own, of the same time as the flash device: four spindles of the paper's array with their
-/// battery-backed cache, an NVMe drive, or SBP's second card (§5.2).
+/// The log has a device of its own, of the same time as the flash device: four spindles of the paper's array
+/// with their battery-backed cache, an NVMe drive, or SBP's second card (§5.2).
 pub fn log_device(flash_device: &str) -> &'static str {
     match flash_device {
         "nvme" => "nvme",
@@ -190,7 +192,8 @@ impl Rig {
         (Parts { layer, log: self.log.clone() }, self.options.clone())
     }
 
-    /// Gives back the memory of a modelled log's part before `lsn`, but for its beginning with the master record.
+    /// Gives back the memory of a modelled log's part before `lsn`, but for its beginning with the master
+    /// record.
     fn forget_log_before(&self, lsn: Lsn) {
         let Some(log) = &self.log_media else { return };
         // Offsets are a little more than LSNs, and until the log wraps they go with them.

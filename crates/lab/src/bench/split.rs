@@ -1,5 +1,5 @@
-//! Two devices as one: what lies before a boundary on the first, the rest on the second. SBP keeps the slot directory on
-//! another medium than the pages (§5.3, figure 4).
+//! Two devices as one: what lies before a boundary on the first, the rest on the second. SBP keeps the slot
+//! directory on another medium than the pages (§5.3, figure 4).
 //!
 //! Invariant: both have the same capacity and offsets, so data does not move when the boundary does.
 

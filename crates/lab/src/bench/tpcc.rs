@@ -70,8 +70,8 @@ pub fn simulate(
     Ok(result)
 }
 
-/// Runs one system on its devices, whichever they are. Returns the result without its digest, the hash of all decisions
-/// of the cache, and the speed-up.
+/// Runs one system on its devices, whichever they are. Returns the result without its digest, the hash of all
+/// decisions of the cache, and the speed-up.
 pub fn run_on(
     rig: &Rig,
     config: &BenchConfig,

@@ -1,8 +1,9 @@
 //! When a run is warm enough to be measured.
 //!
-//! A cache of slots takes in every page that passes, so it is warm when it has been filled several times over. SCE's cache
-//! fills once and takes in little from then on; its hits creep up while warmer fragments take the places of colder ones. It
-//! is warm when it is as full as it gets and its hit rate has stopped rising.
+//! A cache of slots takes in every page that passes, so it is warm when it has been filled several times
+//! over. SCE's cache fills once and takes in little from then on; its hits creep up while warmer fragments
+//! take the places of colder ones. It is warm when it is as full as it gets and its hit rate has stopped
+//! rising.
 
 use crate::bench::cache::CacheOptions;
 use crate::config::Warmup;
@@ -17,7 +18,8 @@ pub const WARMUP_MAX: Duration = Duration::from_secs(1200);
 const WARMUP_TURNS: u64 = 3;
 /// SCE's cache is compared with itself over this time.
 const WINDOW: Duration = Duration::from_secs(30);
-/// Growth of the share of valid pages, and rise of the hit rate from one window to the next, that are taken for none.
+/// Growth of the share of valid pages, and rise of the hit rate from one window to the next, that are taken
+/// for none.
 const STILL: f64 = 0.01;
 
 /// Watches a run until it is warm.
@@ -108,7 +110,8 @@ mod tests {
     #[test]
     fn fragments_are_warm_when_full_and_no_longer_better() {
         let cache = CacheOptions::Fragments(FragmentOptions::new(SLOTS as u32));
-        // Fills in so many seconds; of a hundred reads a second so many hit more and more often, up to half of them.
+        // Fills in so many seconds; of a hundred reads a second so many hit more and more often, up to half
+        // of them.
         let run = |filled: u64, risen: u64| {
             move |second: u64| TierMetrics {
                 slots: SLOTS,

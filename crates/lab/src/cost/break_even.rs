@@ -1,7 +1,7 @@
 //! How much flash saves as much I/O time as more DRAM (FaCE §2.2).
 //!
-//! Hit rates grow with the logarithm of the buffer's size. So `δB` more DRAM saves α C_disk log(1 + δ), and `θB` of flash
-//! saves α (C_disk − C_flash) log(1 + θ), which is equal when
+//! Hit rates grow with the logarithm of the buffer's size. So `δB` more DRAM saves α C_disk log(1 + δ), and
+//! `θB` of flash saves α (C_disk − C_flash) log(1 + θ), which is equal when
 //!
 //! ```text
 //! 1 + θ = (1 + δ) ^ (C_disk / (C_disk − C_flash))

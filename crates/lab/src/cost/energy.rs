@@ -1,4 +1,5 @@
-//! Power and energy of the layers (3LA §4.1, formula 8, under assumption A1: power is linear to the capacity in use).
+//! Power and energy of the layers (3LA §4.1, formula 8, under assumption A1: power is linear to the capacity
+//! in use).
 //!
 //! ```text
 //! (8)  P_r = |L_r| × S_p × P_r^u        P_f alike
@@ -10,8 +11,8 @@
 /// Bytes of a gigabyte in unit powers and prices.
 const GIGABYTE: f64 = 1e9;
 
-/// Formula 8: the power, watts, of a layer of `pages` (fractions as in table 2) of `page_bytes` at a unit power of
-/// `watts_per_gb` (10⁹ bytes).
+/// Formula 8: the power, watts, of a layer of `pages` (fractions as in table 2) of `page_bytes` at a unit
+/// power of `watts_per_gb` (10⁹ bytes).
 pub fn layer_watts(pages: f64, page_bytes: f64, watts_per_gb: f64) -> f64 {
     pages * page_bytes * watts_per_gb / GIGABYTE
 }

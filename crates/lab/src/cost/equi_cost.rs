@@ -1,5 +1,5 @@
-//! The equi-cost constraint (Ou, Härder: Trading Memory for Performance and Energy, §4, formulas 1–4): three layers that
-//! cost as much as two.
+//! The equi-cost constraint (Ou, Härder: Trading Memory for Performance and Energy, §4, formulas 1–4): three
+//! layers that cost as much as two.
 //!
 //! ```text
 //! (1)  |L_r| ≤ |L_f| ≤ |L_d|
@@ -8,10 +8,11 @@
 //! (4)  1 ≤ n < 1 / (C_f/C_r + S_d/S_p)
 //! ```
 //!
-//! `b` pages of DRAM is what two layers have, and so what the money buys. A page of flash takes away `C_f/C_r` pages of DRAM
-//! for its price and `S_d/S_p` for its entry in the directory, which lies in DRAM.
+//! `b` pages of DRAM is what two layers have, and so what the money buys. A page of flash takes away
+//! `C_f/C_r` pages of DRAM for its price and `S_d/S_p` for its entry in the directory, which lies in DRAM.
 //!
-//! Trap: the paper's table 2 uses formula 3 without its floor (799.02, not 799), hence [`EquiCost::dram_left`].
+//! Trap: the paper's table 2 uses formula 3 without its floor (799.02, not 799), hence
+//! [`EquiCost::dram_left`].
 
 /// What a page of flash costs, in DRAM.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,14 +48,14 @@ impl EquiCost {
         n * b
     }
 
-    /// Formula 3 without floor and bound, as in table 2: pages of DRAM that are left of `b` beside `flash_pages` of flash.
-    /// Below 0: so much flash is beyond the budget.
+    /// Formula 3 without floor and bound, as in table 2: pages of DRAM that are left of `b` beside
+    /// `flash_pages` of flash. Below 0: so much flash is beyond the budget.
     pub fn dram_left(&self, b: f64, flash_pages: f64) -> f64 {
         b - flash_pages * self.dram_per_flash()
     }
 
-    /// Formulas 2 and 3: the layers that `b` pages of DRAM buy with the factor `n`; 0 is two layers. Numbers beyond 32 bits
-    /// are cut off.
+    /// Formulas 2 and 3: the layers that `b` pages of DRAM buy with the factor `n`; 0 is two layers. Numbers
+    /// beyond 32 bits are cut off.
     pub fn layers(&self, b: u32, n: f64) -> Layers {
         let flash = Self::flash_pages(f64::from(b), n).floor();
         let dram = self.dram_left(f64::from(b), flash).floor().max(1.0);

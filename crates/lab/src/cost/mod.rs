@@ -1,5 +1,5 @@
-//! What caches cost, as arithmetic: equal money for DRAM and flash, device times, energy (3LA §4), and how much flash is
-//! worth how much DRAM (FaCE §2.2).
+//! What caches cost, as arithmetic: equal money for DRAM and flash, device times, energy (3LA §4), and how
+//! much flash is worth how much DRAM (FaCE §2.2).
 //!
 //! | file | formulas |
 //! |---|---|
@@ -8,7 +8,8 @@
 //! | `energy` | 3LA eq. 8: power and energy of layers |
 //! | `break_even` | FaCE §2.2: the flash that saves as much I/O time as more DRAM |
 //!
-//! Invariant: nothing here is measured or looked up; figures of devices come from `replay::device::Catalogue` alone.
+//! Invariant: nothing here is measured or looked up; figures of devices come from `replay::device::Catalogue`
+//! alone.
 
 mod break_even;
 mod energy;

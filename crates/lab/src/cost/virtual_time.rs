@@ -1,4 +1,5 @@
-//! Virtual execution time (3LA §4.1, formulas 5–7): the device access times of all layers below DRAM, added up.
+//! Virtual execution time (3LA §4.1, formulas 5–7): the device access times of all layers below DRAM, added
+//! up.
 //!
 //! ```text
 //! (5)  T_v = T_f + T_d

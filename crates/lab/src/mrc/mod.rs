@@ -1,9 +1,10 @@
 //! Miss-ratio curves: how many references miss a single level of each of many sizes.
 //!
-//! LRU is exact for every size from one pass (`stack`); other policies are replayed at all sizes in one pass over the
-//! trace (`sizes`), the sizes spread over the cores.
+//! LRU is exact for every size from one pass (`stack`); other policies are replayed at all sizes in one pass
+//! over the trace (`sizes`), the sizes spread over the cores.
 //!
-//! Invariant: a curve counts references only (changes are none), and a page's first reference misses at every size.
+//! Invariant: a curve counts references only (changes are none), and a page's first reference misses at every
+//! size.
 
 mod sizes;
 mod stack;
@@ -88,7 +89,8 @@ struct Job {
     sizes: Vec<u32>,
 }
 
-/// LRU is one job; other policies' sizes are dealt out to as many jobs as there are cores, large and small ones mixed.
+/// LRU is one job; other policies' sizes are dealt out to as many jobs as there are cores, large and small
+/// ones mixed.
 fn jobs(policies: &[Replacement], sizes: &[u32]) -> Vec<Job> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let of = |policy: &Replacement| {
@@ -136,8 +138,8 @@ fn assemble(
     curve
 }
 
-/// Sizes for a curve over `pages` pages: `count` of them at most, evenly spaced on a logarithmic scale from a thousandth
-/// of the pages to all of them.
+/// Sizes for a curve over `pages` pages: `count` of them at most, evenly spaced on a logarithmic scale from a
+/// thousandth of the pages to all of them.
 pub fn usual_sizes(pages: usize, count: usize) -> Vec<u32> {
     let (low, high) = ((pages as f64 / 1000.0).max(1.0), pages.max(1) as f64);
     let step = |at: usize| low * (high / low).powf(at as f64 / (count.max(2) - 1) as f64);

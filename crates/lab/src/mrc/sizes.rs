@@ -1,5 +1,5 @@
-//! Many sizes of one policy in one pass: the trace is read in blocks that stay in the processor's cache while each size
-//! replays them.
+//! Many sizes of one policy in one pass: the trace is read in blocks that stay in the processor's cache while
+//! each size replays them.
 
 use crate::replay::Replacement;
 use crate::replay::pool::{Clock, Fifo, Lru, Order, Pool};

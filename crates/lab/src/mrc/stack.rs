@@ -1,10 +1,11 @@
-//! LRU stack distances in one pass (Mattson et al., 1970; with a Fenwick tree over time as Bennett and Kruskal, 1975, and
-//! Olken, 1981, proposed): the distance of a reference is the number of different pages since the page's last one, itself
-//! included; an LRU level of `n` pages hits if and only if the distance is at most `n`.
+//! LRU stack distances in one pass (Mattson et al., 1970; with a Fenwick tree over time as Bennett and
+//! Kruskal, 1975, and Olken, 1981, proposed): the distance of a reference is the number of different pages
+//! since the page's last one, itself included; an LRU level of `n` pages hits if and only if the distance is
+//! at most `n`.
 //!
-//! Times are places in a window four times as long as there are pages. A place is marked if it is the last reference of
-//! its page. When the window is used up, the marked places are moved together and the tree is built anew: in constant time
-//! for each reference on the average.
+//! Times are places in a window four times as long as there are pages. A place is marked if it is the last
+//! reference of its page. When the window is used up, the marked places are moved together and the tree is
+//! built anew: in constant time for each reference on the average.
 //!
 //! Invariant: as many places are marked as pages have been referenced.
 
@@ -108,7 +109,8 @@ impl StackDistances {
     }
 }
 
-/// Moves the last references together at the beginning of the window, in their order; returns how many there are.
+/// Moves the last references together at the beginning of the window, in their order; returns how many there
+/// are.
 fn pack(last: &mut [u32], page_at: &mut [u32]) -> u32 {
     let mut to = 0;
     for from in 0..page_at.len() {

@@ -2,15 +2,17 @@
 //!
 //! A claim stands in the folder of its paper, with the paper's numbers and with the evidence that it is
 //! judged by: results of runs. To add a claim:
-//! 1. Add a [`Claim`] to a list `CLAIMS` of the paper, in the order of the paper. Its id is `paper.place.what`, e.g.
-//!    "face.table4b.gsc-over-lc"; "s5-3" is §5.3.
-//! 2. Write its function `judge` below the list. It returns a [`Check`] for each number, and none if the evidence does not
-//!    have the numbers. It takes bounds from the tolerance that it is given.
+//! 1. Add a [`Claim`] to a list `CLAIMS` of the paper, in the order of the paper. Its id is
+//!    `paper.place.what`, e.g. "face.table4b.gsc-over-lc"; "s5-3" is §5.3.
+//! 2. Write its function `judge` below the list. It returns a [`Check`] for each number, and none if the
+//!    evidence does not have the numbers. It takes bounds from the tolerance that it is given.
 //! 3. Add evidence that contradicts it to the tests of the paper: the claim, and only it, must fail.
-//! 4. Run `reproduce`. If the claim does not hold, write into `reason` what is known about it, without a full stop.
+//! 4. Run `reproduce`. If the claim does not hold, write into `reason` what is known about it, without a full
+//!    stop.
 //! 5. Run the golden tests of the paper with `UPDATE_EXPECT=1` and read the difference.
 //!
-//! A new list is also named in `claims` of its paper, and judged in the paper's chapter of `crate::reproduce`.
+//! A new list is also named in `claims` of its paper, and judged in the paper's chapter of
+//! `crate::reproduce`.
 //!
 //! Invariants:
 //! - An id names one claim only.

@@ -88,8 +88,8 @@ pub(crate) fn assert_spoiled<E>(
     }
 }
 
-/// Asserts that the bounds of claims come from their tolerances: one that allows nothing makes each claim with a bound fail
-/// on evidence on which it was tested.
+/// Asserts that the bounds of claims come from their tolerances: one that allows nothing makes each claim
+/// with a bound fail on evidence on which it was tested.
 pub(crate) fn assert_tolerances_decide<'c, E: ?Sized + 'c>(
     claims: impl IntoIterator<Item = &'c Claim<E>>,
     evidence: &E,

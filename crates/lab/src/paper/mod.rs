@@ -1,8 +1,8 @@
-//! What the papers measured and claim: a folder for each paper, with its numbers as constants, the evidence that its claims
-//! are judged by, and its claims as values ([`Claim`]). How to add a claim: [`claim`].
+//! What the papers measured and claim: a folder for each paper, with its numbers as constants, the evidence
+//! that its claims are judged by, and its claims as values ([`Claim`]). How to add a claim: [`claim`].
 //!
-//! Invariant: a number stands here only if the text of the paper at hand states it. What a figure merely draws is
-//! represented by the ratios that the text names.
+//! Invariant: a number stands here only if the text of the paper at hand states it. What a figure merely
+//! draws is represented by the ratios that the text names.
 
 pub mod claim;
 pub mod face;

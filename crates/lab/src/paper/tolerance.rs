@@ -2,8 +2,8 @@
 
 /// What a claim allows, as data. Bounds are of a value, or of a value relative to a base.
 ///
-/// [`Tolerance::Exact`] and [`Tolerance::Direction`] leave no bound to choose. Claims with them compare their numbers
-/// without asking the tolerance.
+/// [`Tolerance::Exact`] and [`Tolerance::Direction`] leave no bound to choose. Claims with them compare their
+/// numbers without asking the tolerance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
     /// The value equals the base: arithmetic, or yes and no.
@@ -32,8 +32,8 @@ impl Tolerance {
         self.allows_of(value, 1.0)
     }
 
-    /// Whether it allows a value, with bounds that are multiples of `base`. For a trend the value is the step, positive
-    /// along the trend, and the base is the value before it.
+    /// Whether it allows a value, with bounds that are multiples of `base`. For a trend the value is the
+    /// step, positive along the trend, and the base is the value before it.
     pub fn allows_of(self, value: f64, base: f64) -> bool {
         match self {
             Tolerance::Exact => value == base,

@@ -1,8 +1,9 @@
 //! Who waits for what, in virtual time: closed-loop clients, or the times of the trace.
 //!
-//! References are carried out in the order of the trace, whatever the clock says; so decisions depend on the trace alone. A
-//! client takes references until one misses DRAM, waits for that, and goes on with the next ones when all that are free
-//! earlier have taken theirs. The pages of one host request are asked for together; it is done when the last is there.
+//! References are carried out in the order of the trace, whatever the clock says; so decisions depend on the
+//! trace alone. A client takes references until one misses DRAM, waits for that, and goes on with the next
+//! ones when all that are free earlier have taken theirs. The pages of one host request are asked for
+//! together; it is done when the last is there.
 //!
 //! Invariant: the time at which requests begin never decreases in a closed loop.
 
@@ -70,7 +71,8 @@ impl<'t> Clients<'t> {
         }
     }
 
-    /// The host request whose first record is `head` misses DRAM: when does it begin? `references`: of the run so far.
+    /// The host request whose first record is `head` misses DRAM: when does it begin? `references`: of the
+    /// run so far.
     pub(super) fn begin(&mut self, head: usize, references: u64) -> Time {
         if let Some(current) = &self.current {
             if current.head == head {

@@ -142,7 +142,8 @@ pub struct RunConfig {
     pub mode: Mode,
     /// Replacement in DRAM.
     pub replacement: Replacement,
-    /// DRAM frames; 0: references go straight to the flash layer, as below a buffer pool or to a block device.
+    /// DRAM frames; 0: references go straight to the flash layer, as below a buffer pool or to a block
+    /// device.
     pub dram_pages: u32,
     /// Flash slots; without meaning where there is no flash.
     pub flash_pages: u32,

@@ -1,7 +1,7 @@
 //! SCE's knobs, and what they make of a flash size.
 //!
-//! "Our contribution is rather providing multiple knobs to control the behavior of flash cache population such as the
-//! fragment size and the number of cache population threads" (SCE §6).
+//! "Our contribution is rather providing multiple knobs to control the behavior of flash cache population
+//! such as the fragment size and the number of cache population threads" (SCE §6).
 
 use super::error::SimulationError;
 use entresol_core::{FragmentConfig, System};
@@ -14,7 +14,8 @@ pub struct FragmentKnobs {
     pub fragment_pages: Option<u32>,
     /// Populations that may be under way at once; without it 4.
     pub workers: Option<u32>,
-    /// Most populations begun in a thousand accesses; without it such that at most about four pages enter in an access.
+    /// Most populations begun in a thousand accesses; without it such that at most about four pages enter in
+    /// an access.
     pub pace_permille: Option<u32>,
 }
 

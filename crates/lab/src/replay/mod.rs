@@ -10,9 +10,9 @@
 //! | `run` | the inner loop |
 //! | `result` | what comes out |
 //!
-//! Invariant: decisions depend on the trace and the sizes alone; devices and clients only say when (but for SCE, whose
-//! workers take virtual time). The policies are the core's, unchanged: the same trace through the store's engine gives the
-//! same decision hash.
+//! Invariant: decisions depend on the trace and the sizes alone; devices and clients only say when (but for
+//! SCE, whose workers take virtual time). The policies are the core's, unchanged: the same trace through the
+//! store's engine gives the same decision hash.
 
 mod clients;
 mod config;
@@ -46,7 +46,8 @@ use zerocopy::IntoBytes;
 /// Told how far things are: which run, and the share of it that is done.
 pub type Progress<'a> = &'a (dyn Fn(usize, f64) + Sync);
 
-/// Replays `trace` under each of `configs`, as many at a time as there are cores. Results come in the same order.
+/// Replays `trace` under each of `configs`, as many at a time as there are cores. Results come in the same
+/// order.
 ///
 /// # Errors
 /// [`SimulationError`] for the first configuration that is not possible; nothing is run then.

@@ -12,9 +12,9 @@ use entresol_trace::Trace;
 
 /// Group sizes that are tried, largest first.
 const GROUPS: [u32; 6] = [64, 32, 16, 8, 4, 2];
-/// Fewest groups of a cache, where groups can be smaller. The core keeps up to eight groups free or becoming free: of a
-/// cache of gigabytes that is nothing, and of a small one it must not be much either, or its hit rate is that of another
-/// size.
+/// Fewest groups of a cache, where groups can be smaller. The core keeps up to eight groups free or becoming
+/// free: of a cache of gigabytes that is nothing, and of a small one it must not be much either, or its hit
+/// rate is that of another size.
 const GROUPS_MIN: u32 = 256;
 /// Most DRAM frames.
 const DRAM_PAGES_MAX: u32 = u32::MAX - 1;
@@ -49,7 +49,8 @@ impl Places {
 /// Numbers that lie this close together, on average, are put in order by a table instead of by comparing.
 const NUMBERS_A_PAGE: u64 = 4;
 
-/// The page of each number from the smallest on, `u32::MAX` where there is none; `None` if numbers are too far apart for that.
+/// The page of each number from the smallest on, `u32::MAX` where there is none; `None` if numbers are too
+/// far apart for that.
 fn by_number(numbers: &[u64]) -> Option<Vec<u32>> {
     let (first, last) = (*numbers.iter().min()?, *numbers.iter().max()?);
     if (last - first) / NUMBERS_A_PAGE >= numbers.len() as u64 {
@@ -82,8 +83,8 @@ fn with_group(policy: PolicyKind, slots: u32, group_pages: u32) -> Config {
     Config { group_pages, slots: slots / group_pages * group_pages, ..Config::new(policy, slots) }
 }
 
-/// The partition of `slots` flash slots: with the usual groups of 64 pages from 16,384 slots on, and smaller ones where the
-/// cache is smaller, down to two pages.
+/// The partition of `slots` flash slots: with the usual groups of 64 pages from 16,384 slots on, and smaller
+/// ones where the cache is smaller, down to two pages.
 ///
 /// # Errors
 /// [`SimulationError::FlashPages`] if even the smallest groups do not fit.
@@ -108,14 +109,15 @@ const BLOCKS_MAX: u32 = (1 << 31) / BLOCK_PAGES;
 /// Pages of flash to a page of the write buffer: 4 GB of flash and 8 MB (thesis §4.1.3).
 const FLASH_TO_BUFFER: u32 = 512;
 
-/// Fewest pages of the trace that a cache which is its own translation layer works with: the data blocks of the smallest chip.
+/// Fewest pages of the trace that a cache which is its own translation layer works with: the data blocks of
+/// the smallest chip.
 pub fn block_pages_min(trace: &Trace) -> u32 {
     let chip = HybridConfig::of_chip(BLOCKS_MIN, BLOCK_PAGES);
     chip.logical_pages.div_ceil(trace.page_bytes.div_ceil(FLASH_PAGE_BYTES))
 }
 
-/// A chip whose data blocks hold `flash_pages` pages of the trace, in front of all of its pages; log and spare blocks come
-/// on top.
+/// A chip whose data blocks hold `flash_pages` pages of the trace, in front of all of its pages; log and
+/// spare blocks come on top.
 pub fn block_sizes(trace: &Trace, flash_pages: u32, buffer: u32) -> CacheSizes {
     let unit_pages = trace.page_bytes.div_ceil(FLASH_PAGE_BYTES);
     let data = u64::from(flash_pages) * u64::from(unit_pages) / u64::from(BLOCK_PAGES);
@@ -129,7 +131,8 @@ pub fn block_sizes(trace: &Trace, flash_pages: u32, buffer: u32) -> CacheSizes {
     CacheSizes { disk_pages, unit_pages, blocks, block_pages: BLOCK_PAGES, buffer }
 }
 
-/// An empty cache of `flash_pages` pages of the trace. Write buffers hold a 512th of that, and at least a block.
+/// An empty cache of `flash_pages` pages of the trace. Write buffers hold a 512th of that, and at least a
+/// block.
 ///
 /// # Errors
 /// [`SimulationError::Blocks`] if such a cache is not possible.

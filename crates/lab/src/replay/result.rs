@@ -78,9 +78,11 @@ pub struct SimulationResult {
     pub duplicate_share: f64,
     /// Occupied slots that are newer than disk, of all slots, at the end.
     pub dirty_share: f64,
-    /// Cache-level write amplification (RW §2.3): pages that the cache wrote to flash / pages that the workload wrote.
+    /// Cache-level write amplification (RW §2.3): pages that the cache wrote to flash / pages that the
+    /// workload wrote.
     pub clwa: f64,
-    /// Flash-level write amplification (RW §2.3): pages that garbage collection wrote / pages that the workload wrote.
+    /// Flash-level write amplification (RW §2.3): pages that garbage collection wrote / pages that the
+    /// workload wrote.
     pub flwa: Option<f64>,
     /// CLWA + FLWA.
     pub twaf: Option<f64>,
@@ -105,11 +107,12 @@ pub struct SimulationResult {
     pub tf_ms: f64,
     /// Of it, in disk.
     pub td_ms: f64,
-    /// Energy of DRAM and flash during T_v, joules (3LA eq. 8); `null` where the catalogue lacks a unit power.
+    /// Energy of DRAM and flash during T_v, joules (3LA eq. 8); `null` where the catalogue lacks a unit
+    /// power.
     pub energy_j: Option<f64>,
-    /// Years until the flash device has been written as often as it is rated for, its whole capacity levelling the wear,
-    /// at the pace of the trace's own times (of the virtual time, where it has none); `null` without flash, rating or
-    /// writes.
+    /// Years until the flash device has been written as often as it is rated for, its whole capacity
+    /// levelling the wear, at the pace of the trace's own times (of the virtual time, where it has none);
+    /// `null` without flash, rating or writes.
     pub flash_lifetime_years: Option<f64>,
     /// Price of DRAM and flash; `null` where the catalogue lacks one or the currencies differ.
     pub money: Option<f64>,

@@ -1,8 +1,8 @@
 //! The inner loop: one trace through three layers.
 //!
-//! A hit costs a look-up and the relinking of its frame; everything else (time, devices, the flash directory) happens on a
-//! miss. Records are looked at in small batches; the table entries of the next one are touched before, so that memory serves
-//! several at a time while this one is carried out.
+//! A hit costs a look-up and the relinking of its frame; everything else (time, devices, the flash directory)
+//! happens on a miss. Records are looked at in small batches; the table entries of the next one are touched
+//! before, so that memory serves several at a time while this one is carried out.
 //!
 //! Invariant: records are carried out in the order of the trace.
 
@@ -195,7 +195,8 @@ impl<'t, O: Order, T: Tier> Replay<'t, O, T> {
         } else {
             match self.pool.peek(request.page()) {
                 Some(frame) => self.pool.soil(frame),
-                // It left between its reference and its change, which happens where DRAM is very small: it is fetched again.
+                // It left between its reference and its change, which happens where DRAM is very small: it is
+                // fetched again.
                 None => self.miss(index, request),
             }
         }
@@ -265,7 +266,8 @@ impl<'t, O: Order, T: Tier> Replay<'t, O, T> {
         }
     }
 
-    /// Replays records where no DRAM lies above: what is read is handed down at once, what is written goes straight down.
+    /// Replays records where no DRAM lies above: what is read is handed down at once, what is written goes
+    /// straight down.
     fn stretch_without_dram(&mut self, from: usize, to: usize) {
         for index in from..to {
             let request = self.requests[index];

@@ -1,4 +1,5 @@
-//! The report of `advise`: the verdict, the best few, what each amount of money gives, and everything that was tried.
+//! The report of `advise`: the verdict, the best few, what each amount of money gives, and everything that
+//! was tried.
 
 use super::model::{Block, Chart, Column, Line, LineChart, Report, Section, Table};
 use super::text::{NONE, decimal, or_none, percent, whole};

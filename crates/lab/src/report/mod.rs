@@ -1,7 +1,8 @@
 //! Results as a person reads them: one model of a report, shown in a terminal ([`terminal::render`]) or as a
 //! self-contained page ([`html::render`]).
 //!
-//! Invariant: a report is built once, from results alone, and both forms show that same model; neither computes a number.
+//! Invariant: a report is built once, from results alone, and both forms show that same model; neither
+//! computes a number.
 
 mod advice;
 pub mod html;

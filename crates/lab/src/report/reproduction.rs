@@ -1,4 +1,5 @@
-//! The report of `reproduce`: for each paper its claims with verdicts, its numbers beside ours, and its plots.
+//! The report of `reproduce`: for each paper its claims with verdicts, its numbers beside ours, and its
+//! plots.
 
 use super::model::{Block, Column, Report, Section, Table};
 use super::text::whole;

@@ -7,8 +7,8 @@ use crate::paper::{NOT_A_TPC_RESULT, face};
 use crate::result::RestartResult;
 use entresol_core::System;
 
-/// Builds the report. `results` are of one configuration: any systems and checkpoint intervals on one pair of devices.
-/// `extra` is configuration that results do not carry (name and value).
+/// Builds the report. `results` are of one configuration: any systems and checkpoint intervals on one pair of
+/// devices. `extra` is configuration that results do not carry (name and value).
 pub fn restart_report(results: &[RestartResult], extra: &[(String, String)]) -> Report {
     let mut sections = vec![table_6(results), figure_6(results)];
     sections.push(Section {

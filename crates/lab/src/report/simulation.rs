@@ -1,4 +1,5 @@
-//! The report of `simulate`: a row for each run, curves over the flash size, the warm-up, and who had what of it.
+//! The report of `simulate`: a row for each run, curves over the flash size, the warm-up, and who had what of
+//! it.
 
 use super::model::{Block, Chart, Column, Line, LineChart, Report, Section, Table};
 use super::text::{NONE, decimal, or_none, percent, whole};

@@ -1,8 +1,9 @@
 //! Plots as inline SVG, made by plotters.
 //!
 //! Invariant: a plot is legible on a light and on a dark page. Text and axes take the page's own text colour
-//! (`currentColor`), which plotters cannot name, so they are drawn in a marker colour that is replaced afterwards; series
-//! have colours of middle brightness. No font is needed: plotters' SVG backend writes text as text.
+//! (`currentColor`), which plotters cannot name, so they are drawn in a marker colour that is replaced
+//! afterwards; series have colours of middle brightness. No font is needed: plotters' SVG backend writes text
+//! as text.
 
 use super::model::{BarChart, Chart, LineChart};
 use super::text::{at_scale, decimal, whole};
@@ -28,7 +29,8 @@ const NEAR_ZERO: f64 = 0.1;
 /// Most ticks of a horizontal axis.
 const TICKS_MAX: f64 = 11.0;
 
-/// Colours of the systems in the order of [`System::ALL`] while they last; other series have those of the rest that come first.
+/// Colours of the systems in the order of [`System::ALL`] while they last; other series have those of the
+/// rest that come first.
 const COLOURS: [RGBColor; 14] = [
     RGBColor(128, 134, 143),
     RGBColor(165, 105, 189),
@@ -46,8 +48,8 @@ const COLOURS: [RGBColor; 14] = [
     RGBColor(120, 160, 120),
 ];
 
-/// What a plot's series are called, in the order in which they are drawn, and their colours: no two have the same while there
-/// are enough.
+/// What a plot's series are called, in the order in which they are drawn, and their colours: no two have the
+/// same while there are enough.
 struct Palette<'a>(Vec<(&'a str, RGBColor)>);
 
 impl<'a> Palette<'a> {
@@ -221,8 +223,8 @@ fn lines(chart: &LineChart, palette: &Palette<'_>, svg: &mut String) -> Result<(
     Ok(())
 }
 
-/// A distance between ticks that a reader adds up easily: at most twelve fit, and none lies between whole numbers where all
-/// points are such.
+/// A distance between ticks that a reader adds up easily: at most twelve fit, and none lies between whole
+/// numbers where all points are such.
 fn step_of(chart: &LineChart, left: f64, right: f64) -> f64 {
     let points = || chart.lines.iter().flat_map(|line| &line.points);
     let least = if points().all(|(x, _)| x.fract() == 0.0) { 1.0 } else { f64::MIN_POSITIVE };

@@ -82,7 +82,8 @@ fn render_section(out: &mut String, section: &Section, paint: &Paint) {
     }
 }
 
-/// Claims that were judged, each with its numbers; then how many were not, and what they need if that is one thing.
+/// Claims that were judged, each with its numbers; then how many were not, and what they need if that is one
+/// thing.
 fn render_verdicts(out: &mut String, verdicts: &[Verdict], paint: &Paint) {
     let mut untested = 0;
     let mut needs = BTreeSet::new();
@@ -154,7 +155,8 @@ fn render_sparklines(out: &mut String, chart: &LineChart) {
     line(out, &format!("  {:name_width$}  0 … {} {}", "", whole(end), chart.x_label));
 }
 
-/// One character for each stretch of x from 0 to `end`: the mean of its points by `top`; a blank where there are none.
+/// One character for each stretch of x from 0 to `end`: the mean of its points by `top`; a blank where there
+/// are none.
 fn sparkline(points: &[(f64, f64)], end: f64, top: f64) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let width = CHART_WIDTH.min(points.len().max(1));

@@ -1,4 +1,5 @@
-//! The report of `bench tpcc`: FaCE's tables 3 and 4 and figure 4 with ours beside, and what else was measured.
+//! The report of `bench tpcc`: FaCE's tables 3 and 4 and figure 4 with ours beside, and what else was
+//! measured.
 //!
 //! Every system is a row; every number of the paper stands left of ours under "paper".
 
@@ -8,8 +9,8 @@ use crate::paper::{NOT_A_TPC_RESULT, face};
 use crate::result::TpccResult;
 use entresol_core::System;
 
-/// Builds the report. `results` are of one configuration: any systems and flash sizes on one pair of devices. `extra` is
-/// configuration that results do not carry (name and value), e.g. the checkpoint interval.
+/// Builds the report. `results` are of one configuration: any systems and flash sizes on one pair of devices.
+/// `extra` is configuration that results do not carry (name and value), e.g. the checkpoint interval.
 pub fn tpcc_report(results: &[TpccResult], extra: &[(String, String)]) -> Report {
     let sizes = sizes(results);
     let mut sections = vec![

@@ -105,8 +105,8 @@ impl Chapter {
         Table { columns, rows: self.rows.iter().map(row).collect() }
     }
 
-    /// The verdicts alone, a line each: what a golden test compares. Numbers are left out, since they may move a little
-    /// when a policy or a model is improved.
+    /// The verdicts alone, a line each: what a golden test compares. Numbers are left out, since they may
+    /// move a little when a policy or a model is improved.
     pub fn verdict_lines(&self) -> String {
         let line = |claim: &Judged| {
             format!(

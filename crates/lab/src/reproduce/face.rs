@@ -1,7 +1,7 @@
 //! FaCE: tables 3 to 6, figures 4 to 6, and the break-even of §2.2.
 //!
-//! The store runs TPC-C on modelled devices, as `bench tpcc` and `bench restart` do, and on other machines for table 5 and
-//! figure 5. What differs from the paper's set-up is in docs/REPRODUCTION.md.
+//! The store runs TPC-C on modelled devices, as `bench tpcc` and `bench restart` do, and on other machines
+//! for table 5 and figure 5. What differs from the paper's set-up is in docs/REPRODUCTION.md.
 
 use super::chapter::{Chapter, Rows};
 use super::{Context, Effort, Paper};

@@ -1,11 +1,13 @@
-//! The papers' figures, reproduced: each paper is a [`Chapter`] of numbers (the paper's beside ours) and claims (judged).
+//! The papers' figures, reproduced: each paper is a [`Chapter`] of numbers (the paper's beside ours) and
+//! claims (judged).
 //!
-//! To add a paper: a file here with `pub fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter>`, and a line in
-//! [`Paper::ALL`], in [`Paper::claims`] and in `run`. The paper's numbers and claims stand in `crate::paper`; how to add a
-//! claim: [`crate::paper::claim`].
+//! To add a paper: a file here with `pub fn chapter(context: &Context<'_>) -> anyhow::Result<Chapter>`, and a
+//! line in [`Paper::ALL`], in [`Paper::claims`] and in `run`. The paper's numbers and claims stand in
+//! `crate::paper`; how to add a claim: [`crate::paper::claim`].
 //!
-//! Invariants: a claim is judged by numbers that were computed in this run, and a chapter judges each claim of its paper once.
-//! What differs from the paper's set-up is said in the chapter, and a claim that does not hold says why, as far as we know.
+//! Invariants: a claim is judged by numbers that were computed in this run, and a chapter judges each claim
+//! of its paper once. What differs from the paper's set-up is said in the chapter, and a claim that does not
+//! hold says why, as far as we know.
 
 mod chapter;
 mod face;
@@ -23,9 +25,11 @@ use std::path::PathBuf;
 /// A paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Paper {
-    /// Kang, Lee, Moon: Flash-based Extended Cache for Higher Throughput and Faster Recovery, PVLDB 5(11), 2012.
+    /// Kang, Lee, Moon: Flash-based Extended Cache for Higher Throughput and Faster Recovery, PVLDB 5(11),
+    /// 2012.
     Face,
-    /// Kim: Efficient Flash Cache Management in Online Transaction Processing Server, Sogang University, 2015.
+    /// Kim: Efficient Flash Cache Management in Online Transaction Processing Server, Sogang University,
+    /// 2015.
     Rw,
     /// Ou, Härder: Trading Memory for Performance and Energy, 2011.
     ThreeLayer,
@@ -99,7 +103,8 @@ pub struct Context<'a> {
     pub effort: Effort,
     /// Seeds everything random.
     pub seed: u64,
-    /// The folder with captured traces, if there is one. Chapters that would use one say so when it is not there.
+    /// The folder with captured traces, if there is one. Chapters that would use one say so when it is not
+    /// there.
     pub traces: Option<PathBuf>,
     /// Told what is being done, and which share of the chapter is behind.
     pub progress: &'a (dyn Fn(&str, f64) + Sync),

@@ -1,7 +1,7 @@
 //! One coroutine: the only place of the runtime with `unsafe` switching code.
 //!
-//! Invariant: `ACTIVE` is non-null exactly while a fiber runs on this OS thread, and then points to that fiber's own
-//! yielder, which lives on the fiber's stack until its body returns.
+//! Invariant: `ACTIVE` is non-null exactly while a fiber runs on this OS thread, and then points to that
+//! fiber's own yielder, which lives on the fiber's stack until its body returns.
 #![allow(unsafe_code)]
 
 use corosensei::stack::DefaultStack;
@@ -69,8 +69,8 @@ impl Fiber {
 pub(super) fn suspend() {
     let yielder = ACTIVE.get();
     assert!(!yielder.is_null(), "a simulated task can wait only on its own stack");
-    // SAFETY: non-null means that the fiber which owns this yielder is running right now (module invariant): it is this
-    // very code's caller, so the yielder at the bottom of this stack is alive.
+    // SAFETY: non-null means that the fiber which owns this yielder is running right now (module invariant):
+    // it is this very code's caller, so the yielder at the bottom of this stack is alive.
     unsafe { (*yielder).suspend(()) }
 }
 

@@ -15,8 +15,8 @@ pub struct SimConfig {
     pub stack_bytes: usize,
     /// Run ready tasks in an order picked by the seed, instead of first in, first out: to find races.
     pub random_order: bool,
-    /// Once in so many times that a task is about to take a lock (see [`crate::may_preempt`]), the others run first,
-    /// now and then for a while; 0: never. Finds races that lie between two waits.
+    /// Once in so many times that a task is about to take a lock (see [`crate::may_preempt`]), the others run
+    /// first, now and then for a while; 0: never. Finds races that lie between two waits.
     pub preempt_one_of: u64,
 }
 
@@ -59,8 +59,8 @@ impl<T> Outcome<T> {
     }
 }
 
-/// A world with its own clock, tasks, cores and random numbers. Any number may run at once on different OS threads, and
-/// one after the other on one.
+/// A world with its own clock, tasks, cores and random numbers. Any number may run at once on different OS
+/// threads, and one after the other on one.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     config: SimConfig,
@@ -72,8 +72,8 @@ impl Simulation {
         Self { config }
     }
 
-    /// Runs `main` as the first task, and what it spawns, on the calling OS thread, until `main` returns or the world
-    /// ends otherwise. Tasks that remain are unwound (see the module's header).
+    /// Runs `main` as the first task, and what it spawns, on the calling OS thread, until `main` returns or
+    /// the world ends otherwise. Tasks that remain are unwound (see the module's header).
     ///
     /// # Panics
     /// If called inside a simulation.
@@ -86,8 +86,8 @@ impl Simulation {
         enter(Some(world.clone()));
         let end = End { world: &world };
         #[allow(unsafe_code)]
-        // SAFETY: `end` tears the world down before `result` and what `main` borrows go out of scope, also if the
-        // scheduler panics; after that no task runs again.
+        // SAFETY: `end` tears the world down before `result` and what `main` borrows go out of scope, also if
+        // the scheduler panics; after that no task runs again.
         let main = unsafe { world.spawn_unchecked("main", || result = Some(main())) };
         let deadlocked = world.run_until_end(main);
         let panic = world.tear_down();

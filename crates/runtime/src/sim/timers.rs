@@ -1,7 +1,7 @@
 //! The timers of a simulation.
 //!
-//! Invariant: timers fire in order of (deadline, order of setting). A timer whose wait ended otherwise stays in the
-//! heap as *stale* until it surfaces or the stale ones outnumber the live.
+//! Invariant: timers fire in order of (deadline, order of setting). A timer whose wait ended otherwise stays
+//! in the heap as *stale* until it surfaces or the stale ones outnumber the live.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,7 +1,7 @@
 //! The scheduler of one simulation.
 //!
-//! Invariant: exactly one of its tasks runs at a time; a task is in the ready queue, or waits (parked, sleeping), or
-//! runs, or is done, and `Slot::state` says which.
+//! Invariant: exactly one of its tasks runs at a time; a task is in the ready queue, or waits (parked,
+//! sleeping), or runs, or is done, and `Slot::state` says which.
 
 use super::fiber::{self, Fiber};
 use super::run::SimConfig;
@@ -89,7 +89,8 @@ pub(crate) struct World {
     now: Cell<u64>,
     running: Cell<u32>,
     halted: Cell<bool>,
-    /// The OS thread was unwinding before any task ran, so `std::thread::panicking` says nothing about the tasks.
+    /// The OS thread was unwinding before any task ran, so `std::thread::panicking` says nothing about the
+    /// tasks.
     born_panicking: bool,
     stack_bytes: usize,
     preempt_one_of: u64,
@@ -388,8 +389,8 @@ impl World {
         self.halted.set(true);
     }
 
-    /// Runs tasks until the world is halted, `main` is done, or nothing can ever happen again (then the names of the
-    /// waiting tasks are returned).
+    /// Runs tasks until the world is halted, `main` is done, or nothing can ever happen again (then the names
+    /// of the waiting tasks are returned).
     pub(super) fn run_until_end(&self, main: TaskId) -> Option<Vec<String>> {
         while !self.halted.get() {
             match self.next_ready() {

@@ -1,7 +1,7 @@
 //! Waiting for a condition on a mutex.
 //!
-//! Invariant: a waiter is in the queue from before the mutex is released until it is notified, times out or is unwound;
-//! so a notification after the condition changed under the mutex cannot be lost.
+//! Invariant: a waiter is in the queue from before the mutex is released until it is notified, times out or
+//! is unwound; so a notification after the condition changed under the mutex cannot be lost.
 
 use super::MutexGuard;
 use super::prim::QueueLock;

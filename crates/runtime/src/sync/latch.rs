@@ -1,8 +1,8 @@
 //! The shared/exclusive latch on which the mutex and the read-write lock are built.
 //!
-//! Invariant: `state` tells the holders exactly, and `QUEUED` is set whenever the queue is not empty; both change from
-//! "no waiter" to "waiter" only under the queue's lock. Hence a releaser that sees no `QUEUED` owes nobody a wake-up,
-//! and one that sees it finds the waiter in the queue.
+//! Invariant: `state` tells the holders exactly, and `QUEUED` is set whenever the queue is not empty; both
+//! change from "no waiter" to "waiter" only under the queue's lock. Hence a releaser that sees no `QUEUED`
+//! owes nobody a wake-up, and one that sees it finds the waiter in the queue.
 
 use super::prim::{AtomicUsize, QueueLock};
 use crate::task::{self, Task};
@@ -37,8 +37,9 @@ struct Queue {
     next_ticket: u64,
 }
 
-/// A latch that many may hold shared, or one exclusively. It guards no data of its own and knows no owner: whoever took
-/// it must release it, in the mode in which he took it. See the module's header for fairness and cost.
+/// A latch that many may hold shared, or one exclusively. It guards no data of its own and knows no owner:
+/// whoever took it must release it, in the mode in which he took it. See the module's header for fairness and
+/// cost.
 #[derive(Debug)]
 pub struct RwLatch {
     state: AtomicUsize,
@@ -144,7 +145,8 @@ impl RwLatch {
         }
     }
 
-    /// Turns the caller's shared hold into an exclusive one if he is the only holder and nobody waits; never waits.
+    /// Turns the caller's shared hold into an exclusive one if he is the only holder and nobody waits; never
+    /// waits.
     pub fn try_upgrade(&self) -> bool {
         self.state.compare_exchange(SHARED, EXCLUSIVE, Acquire, Relaxed).is_ok()
     }
@@ -231,7 +233,8 @@ impl RwLatch {
         std::mem::forget(waiting);
     }
 
-    /// Takes the latch regardless of who waits; the caller is the front of the queue and holds the queue's lock.
+    /// Takes the latch regardless of who waits; the caller is the front of the queue and holds the queue's
+    /// lock.
     fn try_take_as_front(&self, mode: Mode) -> bool {
         let mut state = self.state.load(Relaxed);
         loop {
@@ -271,7 +274,8 @@ impl RwLatch {
         }
     }
 
-    /// Gives the latch to the front waiter, and with a reader to all readers behind him, as far as it is free.
+    /// Gives the latch to the front waiter, and with a reader to all readers behind him, as far as it is
+    /// free.
     fn grant_front(&self, queue: &mut Queue) {
         let Some(front) = queue.waiters.front() else {
             self.state.fetch_and(!(QUEUED | HANDOFF), Relaxed);

@@ -7,17 +7,20 @@
 //!
 //! Rules that all of them keep:
 //! 1. Free of contention, taking and releasing is one compare-and-swap each, without allocation.
-//! 2. Waiters queue first in, first out. A released lock may be taken by whoever comes first, but a waiter that was woken
-//!    in vain once gets the next release handed over: nobody starves. Readers queue behind a waiting writer.
+//! 2. Waiters queue first in, first out. A released lock may be taken by whoever comes first, but a waiter
+//!    that was woken in vain once gets the next release handed over: nobody starves. Readers queue behind a
+//!    waiting writer.
 //! 3. Releasing never parks and never unwinds, so guards may be dropped anywhere.
 //! 4. The queue's own tiny lock is never held across a park.
-//! 5. Before a lock is taken that one may have to wait for, a simulation may preempt the caller ([`crate::may_preempt`]).
-//! 6. A waiter that is unwound (a simulation that is halted) leaves the queue, and passes on what it had been granted.
+//! 5. Before a lock is taken that one may have to wait for, a simulation may preempt the caller
+//!    ([`crate::may_preempt`]).
+//! 6. A waiter that is unwound (a simulation that is halted) leaves the queue, and passes on what it had been
+//!    granted.
 //!
 //! No poisoning. A task that takes a lock it already holds waits for ever.
 //!
-//! Locks of other libraries (`std`, `parking_lot`) may be used between parks, never across one: a simulated task that
-//! parks while it holds one blocks the OS thread of all others.
+//! Locks of other libraries (`std`, `parking_lot`) may be used between parks, never across one: a simulated
+//! task that parks while it holds one blocks the OS thread of all others.
 
 mod condvar;
 mod latch;

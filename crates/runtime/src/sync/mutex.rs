@@ -8,7 +8,8 @@ use parking_lot::lock_api;
 pub struct RawMutex(RwLatch);
 
 #[allow(unsafe_code)]
-// SAFETY: the latch lets one exclusive holder in at a time, and taking synchronises (acquire) with releasing (release).
+// SAFETY: the latch lets one exclusive holder in at a time, and taking synchronises (acquire) with releasing
+// (release).
 unsafe impl lock_api::RawMutex for RawMutex {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = RawMutex(RwLatch::new());
@@ -29,7 +30,8 @@ unsafe impl lock_api::RawMutex for RawMutex {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: the latch lets in either one exclusive holder or shared ones, and taking synchronises with releasing.
+// SAFETY: the latch lets in either one exclusive holder or shared ones, and taking synchronises with
+// releasing.
 unsafe impl lock_api::RawRwLock for RwLatch {
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = RwLatch::new();

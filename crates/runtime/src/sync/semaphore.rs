@@ -1,7 +1,7 @@
 //! A count of permits.
 //!
-//! Invariant: permits are granted first in, first out; a large request at the front is not overtaken by small ones. A
-//! waiter that has left the queue without leaving by itself has been given its permits.
+//! Invariant: permits are granted first in, first out; a large request at the front is not overtaken by small
+//! ones. A waiter that has left the queue without leaving by itself has been given its permits.
 
 use super::prim::QueueLock;
 use crate::task::{self, Task};

@@ -1,12 +1,12 @@
 //! Building a tree bottom-up from rows in order.
 //!
-//! The pages lie behind all that were ever allocated, and go straight to the layer, unlogged. When the layer has made them
-//! durable, one record allocates them all and puts the topmost into the root: a crash before that leaves the table empty
-//! and the pages unallocated.
+//! The pages lie behind all that were ever allocated, and go straight to the layer, unlogged. When the layer
+//! has made them durable, one record allocates them all and puts the topmost into the root: a crash before
+//! that leaves the table empty and the pages unallocated.
 //!
-//! Invariant: no record since the redo point speaks of a page behind the end of the store, so that redo leaves loaded pages
-//! alone although their LSN is older than every record. For the end never shrinks while the store is open, and opening
-//! makes a checkpoint.
+//! Invariant: no record since the redo point speaks of a page behind the end of the store, so that redo
+//! leaves loaded pages alone although their LSN is older than every record. For the end never shrinks while
+//! the store is open, and opening makes a checkpoint.
 
 use super::split::separator;
 use crate::core::{Core, Work};
@@ -44,7 +44,8 @@ struct Loader<'a> {
 }
 
 impl Core {
-    /// Fills the empty tree at `root`; `rows` puts the next key and value into its arguments, or returns false.
+    /// Fills the empty tree at `root`; `rows` puts the next key and value into its arguments, or returns
+    /// false.
     pub(crate) fn bulk_load(
         &self,
         work: &mut Work,

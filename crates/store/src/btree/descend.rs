@@ -73,8 +73,8 @@ impl Core {
         }
     }
 
-    /// The leaf for `target`, pinned and in DRAM, with its parent latched shared. If the root is a leaf, it has no parent
-    /// and may have become an inner page when the caller latches it.
+    /// The leaf for `target`, pinned and in DRAM, with its parent latched shared. If the root is a leaf, it
+    /// has no parent and may have become an inner page when the caller latches it.
     fn leaf_pin(
         &self,
         work: &mut Work,
@@ -115,8 +115,8 @@ impl Core {
         }
     }
 
-    /// The pages from the root to the leaf that covers `key`, each with the slot taken (0 for the leaf). For structure
-    /// modifications: latches one page at a time.
+    /// The pages from the root to the leaf that covers `key`, each with the slot taken (0 for the leaf). For
+    /// structure modifications: latches one page at a time.
     pub(crate) fn path(
         &self,
         work: &mut Work,

@@ -192,8 +192,8 @@ impl Core {
         }
     }
 
-    /// Makes and logs a row's change, whose undoing reshapes the leaf as told. Nothing is changed if the log has no room for
-    /// its undoing.
+    /// Makes and logs a row's change, whose undoing reshapes the leaf as told. Nothing is changed if the log
+    /// has no room for its undoing.
     fn finish_change(
         &self,
         work: &mut Work,
@@ -240,7 +240,8 @@ impl Core {
     }
 }
 
-/// The bytes in which two values of equal length differ, from the first to behind the last; `None` if in none.
+/// The bytes in which two values of equal length differ, from the first to behind the last; `None` if in
+/// none.
 fn difference(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
     let first = old.iter().zip(new).position(|(a, b)| a != b)?;
     let same = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();

@@ -1,8 +1,9 @@
 //! Rows in key order, forward and backward, along the links between leaves.
 //!
-//! Forward, the next leaf is latched before the current one is let go. Backward that order would deadlock with writers, so
-//! the left leaf is only tried; if it is taken, the scan lets go, waits for it, and seeks its place again.
-//! A row lock is tried under the latch; if it is taken, the scan lets go of everything, waits, and seeks again.
+//! Forward, the next leaf is latched before the current one is let go. Backward that order would deadlock
+//! with writers, so the left leaf is only tried; if it is taken, the scan lets go, waits for it, and seeks
+//! its place again. A row lock is tried under the latch; if it is taken, the scan lets go of everything,
+//! waits, and seeks again.
 
 use super::descend::{Target, check_level};
 use crate::core::{Core, Work};

@@ -1,8 +1,8 @@
 //! Making room in a leaf: splits, from the lowest page whose parent has room, and growth at the root.
 //!
-//! Where a page is split: a leaf that receives ascending keys, at its right end or at a point within, is split at that
-//! point, so that what lies left of it stays full; any other page is split in the middle of its bytes. (TPC-C inserts
-//! orders at a hundred such points, one per district.)
+//! Where a page is split: a leaf that receives ascending keys, at its right end or at a point within, is
+//! split at that point, so that what lies left of it stays full; any other page is split in the middle of its
+//! bytes. (TPC-C inserts orders at a hundred such points, one per district.)
 
 use super::descend::Target;
 use crate::core::{Core, Work};
@@ -19,9 +19,9 @@ const RUN_WITHIN: u16 = 2;
 const RUN_AT_END: u16 = 1;
 
 impl Core {
-    /// Does one step towards `need` free bytes in the leaf for `key`: splits it, or a page above it that must have room first.
-    /// The caller holds no latches, no permit and no room, and must look again. `rolls_back`: the room of both log and disk
-    /// that is kept for rolling back may be used.
+    /// Does one step towards `need` free bytes in the leaf for `key`: splits it, or a page above it that must
+    /// have room first. The caller holds no latches, no permit and no room, and must look again.
+    /// `rolls_back`: the room of both log and disk that is kept for rolling back may be used.
     #[cold]
     pub(crate) fn make_room(
         &self,
@@ -31,8 +31,8 @@ impl Core {
         need: usize,
         rolls_back: bool,
     ) -> Result<(), StoreError> {
-        // The split will change the right sibling's link, and that page is often a cold one: fetched before the lock is
-        // taken, it delays nobody else. Should it be another page by then, it is fetched again.
+        // The split will change the right sibling's link, and that page is often a cold one: fetched before
+        // the lock is taken, it delays nobody else. Should it be another page by then, it is fetched again.
         {
             let _permit = self.pool.enter();
             let right = Node(&self.leaf_shared(work, root, Target::Key(key))?).right();
@@ -54,8 +54,8 @@ impl Core {
         self.split_or_prepare(work, &room, root, &path, leaf, (key, need))
     }
 
-    /// Does one step of splitting page `index` of `path`: the split itself if its parent has room, else one of the parent.
-    /// `row`: the key, and the bytes that its leaf must have free.
+    /// Does one step of splitting page `index` of `path`: the split itself if its parent has room, else one
+    /// of the parent. `row`: the key, and the bytes that its leaf must have free.
     fn split_or_prepare(
         &self,
         work: &mut Work,
@@ -100,8 +100,8 @@ impl Core {
         Ok(())
     }
 
-    /// Splits `child`, whose parent has room for another separator. Does nothing if rows that came or went meanwhile have
-    /// changed the need for it.
+    /// Splits `child`, whose parent has room for another separator. Does nothing if rows that came or went
+    /// meanwhile have changed the need for it.
     fn split(
         &self,
         work: &mut Work,

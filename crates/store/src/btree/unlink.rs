@@ -1,6 +1,7 @@
 //! Giving a leaf that has become empty back, with the inner pages that it leaves without children.
 //!
-//! A queue-like table, filled at one end and emptied at the other, thus keeps its size. Half-full pages are not merged.
+//! A queue-like table, filled at one end and emptied at the other, thus keeps its size. Half-full pages are
+//! not merged.
 
 use super::split::write_pinned;
 use crate::core::{Core, Work};
@@ -14,8 +15,9 @@ use crate::wal::RecordKind;
 use crate::{PageNumber, StoreError, TxnId};
 
 impl Core {
-    /// Unlinks the leaf for `key` if it is empty, still, and not the root. The caller holds no latches, no permit and no room.
-    /// Without room in the log the leaf stays: rows that are inserted there use it, and its last deletion gives it back.
+    /// Unlinks the leaf for `key` if it is empty, still, and not the root. The caller holds no latches, no
+    /// permit and no room. Without room in the log the leaf stays: rows that are inserted there use it, and
+    /// its last deletion gives it back.
     #[cold]
     pub(crate) fn unlink_empty(
         &self,
@@ -99,7 +101,8 @@ impl Core {
         Ok(())
     }
 
-    /// The place in `path` of the lowest ancestor that keeps another child, else of the root, which becomes an empty leaf.
+    /// The place in `path` of the lowest ancestor that keeps another child, else of the root, which becomes
+    /// an empty leaf.
     fn lowest_kept(&self, path: &[(PageNumber, usize)]) -> Result<usize, StoreError> {
         let mut above = path.len() - 2;
         while above > 0 && Node(&self.pool.fix_shared(path[above].0)?).count() == 1 {

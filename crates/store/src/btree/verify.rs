@@ -42,8 +42,8 @@ struct Walk<'a> {
 }
 
 impl Core {
-    /// Checks the trees at `roots`: order and bounds of keys, levels, links, page ids, and that exactly the pages reached
-    /// are allocated.
+    /// Checks the trees at `roots`: order and bounds of keys, levels, links, page ids, and that exactly the
+    /// pages reached are allocated.
     pub(crate) fn verify(&self, roots: &[PageNumber]) -> Result<VerifyReport, StoreError> {
         let mut walk = Walk {
             core: self,

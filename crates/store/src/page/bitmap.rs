@@ -1,8 +1,8 @@
 //! Which pages are allocated: one bitmap page for each group of pages, at a fixed place.
 //!
-//! Invariant: a bit changes in the same log record that links or unlinks its page, so no crash leaks a page or leaves one
-//! in use that is marked free. Page `g * group_pages + 1` is the bitmap of group `g` (page 0 is the meta page); its own
-//! bit, and page 0's, are always set.
+//! Invariant: a bit changes in the same log record that links or unlinks its page, so no crash leaks a page
+//! or leaves one in use that is marked free. Page `g * group_pages + 1` is the bitmap of group `g` (page 0 is
+//! the meta page); its own bit, and page 0's, are always set.
 
 use super::{PageKind, clear};
 use crate::PageNumber;

@@ -1,7 +1,8 @@
 //! What lies in the store's pages, behind the common 32-byte header of `entresol_format::page`.
 //!
-//! Page 0 is the [`meta`] page, one page in each group a [`bitmap`] of allocated pages, the rest are [`node`]s of
-//! B+-trees or free. Every change of a page is a [`op::PageOp`], so that what is logged is what was done.
+//! Page 0 is the [`meta`] page, one page in each group a [`bitmap`] of allocated pages, the rest are
+//! [`node`]s of B+-trees or free. Every change of a page is a [`op::PageOp`], so that what is logged is what
+//! was done.
 
 pub(crate) mod bitmap;
 pub(crate) mod bytes;
@@ -33,8 +34,8 @@ pub(crate) fn kind(page: &[u8]) -> u16 {
     header(page).kind.get()
 }
 
-/// Whether the page's content can be worked with at all: its checksum says that it is what was written, this says that
-/// what was written makes sense.
+/// Whether the page's content can be worked with at all: its checksum says that it is what was written, this
+/// says that what was written makes sense.
 pub(crate) fn is_sound(page: &[u8]) -> bool {
     !node::is_node(page) || node::is_sound(page)
 }

@@ -13,10 +13,11 @@
 //! | 54 | 2 | inserts in a row that each went right behind the one before |
 //! | 56 | 6 each | slots: offset of the cell, length of its key, length of its value |
 //!
-//! A cell is key and value, one behind the other. In an inner node the value is a child's page number and the key is the
-//! least key of that child; slot 0's key is empty and stands for "all below".
+//! A cell is key and value, one behind the other. In an inner node the value is a child's page number and the
+//! key is the least key of that child; slot 0's key is empty and stands for "all below".
 //!
-//! Invariant: keys ascend strictly by `memcmp`; slots and heap do not meet; free bytes = gap between them + removed.
+//! Invariant: keys ascend strictly by `memcmp`; slots and heap do not meet; free bytes = gap between them +
+//! removed.
 
 use super::bytes::{set_u16, set_u32, u16_at, u32_at};
 use super::{PageKind, clear, kind};
@@ -65,8 +66,8 @@ pub(crate) fn is_node(page: &[u8]) -> bool {
     kind(page) == PageKind::Leaf as u16 || kind(page) == PageKind::Inner as u16
 }
 
-/// Whether a page that is a node keeps the invariant of the module's header as far as memory safety of its readers goes:
-/// slots and cells lie where they may, and the bytes add up. For pages that come from a device.
+/// Whether a page that is a node keeps the invariant of the module's header as far as memory safety of its
+/// readers goes: slots and cells lie where they may, and the bytes add up. For pages that come from a device.
 pub(crate) fn is_sound(page: &[u8]) -> bool {
     let node = Node(page);
     let (heap, removed) = (node.heap(), u16_at(page, REMOVED) as usize);

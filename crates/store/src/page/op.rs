@@ -1,7 +1,7 @@
 //! The elementary changes of a page, as they are done, logged and redone.
 //!
-//! Invariant: an operation's effect depends on the page's cells only, not on where in the page they lie, so redo gives
-//! the same cells as the original change. [`PageOp::Image`] does not depend on the page at all.
+//! Invariant: an operation's effect depends on the page's cells only, not on where in the page they lie, so
+//! redo gives the same cells as the original change. [`PageOp::Image`] does not depend on the page at all.
 
 use super::bytes::{Reader, put_bytes, put_u16, put_u32, set_u32};
 use super::node::{Node, NodeMut, is_node};
@@ -13,7 +13,8 @@ use zerocopy::little_endian::U16;
 /// A change of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageOp<'a> {
-    /// The page's whole content: `low` begins behind the page header, `high` ends at the page's end, zeros between.
+    /// The page's whole content: `low` begins behind the page header, `high` ends at the page's end, zeros
+    /// between.
     Image { kind: u16, low: &'a [u8], high: &'a [u8] },
     /// A new cell.
     Insert { slot: u16, key: &'a [u8], value: &'a [u8] },

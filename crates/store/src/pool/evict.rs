@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering::SeqCst;
 const RESERVE_SHARE: usize = 8;
 
 impl Pool {
-    /// Evicts the coldest unpinned frame and returns it, free; `None` if all are pinned. Frames whose changes are durable in
-    /// the log go first: each flush pads a sector of the log, and room for that is counted ([`crate::undo_need`]).
+    /// Evicts the coldest unpinned frame and returns it, free; `None` if all are pinned. Frames whose changes
+    /// are durable in the log go first: each flush pads a sector of the log, and room for that is counted
+    /// ([`crate::undo_need`]).
     pub(super) fn evict_one(&self) -> Result<Option<FrameId>, StoreError> {
         loop {
             let durable = self
@@ -57,7 +58,8 @@ impl Pool {
         Victim { page: page.id(), lsn: state.lsn, dirty: state.dirty, fdirty: state.fdirty }
     }
 
-    /// Frees a pinned frame whose page the layer holds, unless somebody came for the page meanwhile; drops the pin.
+    /// Frees a pinned frame whose page the layer holds, unless somebody came for the page meanwhile; drops
+    /// the pin.
     fn detach(&self, id: FrameId) -> bool {
         let frame = self.frame(id);
         let page = frame.page().expect("a frame that the replacer knows holds a page");
@@ -83,8 +85,8 @@ impl Pool {
         }
     }
 
-    /// Gives the page in frame `index` to the layer if the layer has an older version; the page stays. Latches the page
-    /// only while it is copied to `buffer`.
+    /// Gives the page in frame `index` to the layer if the layer has an older version; the page stays.
+    /// Latches the page only while it is copied to `buffer`.
     pub(crate) fn clean_frame(&self, index: usize, buffer: &mut [u8]) -> Result<bool, StoreError> {
         let frame = &self.frames[index];
         // A page that is being fetched may be moving up, newer than anything below.
@@ -175,8 +177,9 @@ impl Upstream for Pool {
     }
 
     fn destaged(&self, page: PageId, lsn: Lsn) {
-        // Redo may rebuild a page from an older image: then a frame reaches LSNs again that the layer knows already, and an
-        // older version may be behind in its queue. A redundant write later is the price of not believing this news.
+        // Redo may rebuild a page from an older image: then a frame reaches LSNs again that the layer knows
+        // already, and an older version may be behind in its queue. A redundant write later is the price of
+        // not believing this news.
         if self.redoing.load(SeqCst) {
             return;
         }

@@ -1,8 +1,9 @@
 //! One frame: a page's bytes behind a latch, a pin count, and a state word.
 //!
-//! Invariant: the state word holds the page's LSN with `dirty` (newer than disk) and `fdirty` (newer than what the layer
-//! below holds; FaCE §3.3). Both are set before the change they tell of is logged; `fdirty` is cleared only when the layer
-//! holds this LSN, and `dirty` only while `fdirty` is clear, so no change can be taken for written.
+//! Invariant: the state word holds the page's LSN with `dirty` (newer than disk) and `fdirty` (newer than
+//! what the layer below holds; FaCE §3.3). Both are set before the change they tell of is logged; `fdirty` is
+//! cleared only when the layer holds this LSN, and `dirty` only while `fdirty` is clear, so no change can be
+//! taken for written.
 
 use crate::PageNumber;
 use entresol_core::{Lsn, mutant};
@@ -149,7 +150,8 @@ impl Frame {
         self.state.store(FrameState { lsn, dirty: true, fdirty: true }.pack(), Release);
     }
 
-    /// The layer holds the version `lsn`, which is newer than disk if `dirty`. Does nothing if the page has changed.
+    /// The layer holds the version `lsn`, which is newer than disk if `dirty`. Does nothing if the page has
+    /// changed.
     pub(crate) fn handed_down(&self, lsn: Lsn, dirty: bool) {
         let _ = self.state.fetch_update(AcqRel, Acquire, |word| {
             let state = FrameState::unpack(word);

@@ -1,11 +1,12 @@
 //! Which pages this session has handed down with changes of its own.
 //!
-//! A restart finds the log's end, E. A page that then comes from the layer with an LSN at or after E is of this session, or of
-//! a log that has lost its end: its changes are in no log, and perhaps were never acknowledged. The LSN alone tells the two
-//! apart only until the log has grown past it. So there is a bit for each page that was handed down with such an LSN.
+//! A restart finds the log's end, E. A page that then comes from the layer with an LSN at or after E is of
+//! this session, or of a log that has lost its end: its changes are in no log, and perhaps were never
+//! acknowledged. The LSN alone tells the two apart only until the log has grown past it. So there is a bit
+//! for each page that was handed down with such an LSN.
 //!
-//! Memory: a bit for each page of the disk, taken in chunks of 4 KiB as they are needed: 32 MiB for a terabyte that is all
-//! changed.
+//! Memory: a bit for each page of the disk, taken in chunks of 4 KiB as they are needed: 32 MiB for a
+//! terabyte that is all changed.
 
 use crate::PageNumber;
 use std::sync::OnceLock;

@@ -8,15 +8,17 @@
 //! * [`handed`]: which pages this session has handed down.
 //!
 //! Rules:
-//! 1. A frame's page changes only while the frame is unpinned, under the table shard's lock; whoever pins a frame does so
-//!    under that lock, or takes the pin count from 0 to 1 under the replacer's.
+//! 1. A frame's page changes only while the frame is unpinned, under the table shard's lock; whoever pins a
+//!    frame does so under that lock, or takes the pin count from 0 to 1 under the replacer's.
 //! 2. A page is changed only under its exclusive latch, after the frame was marked dirty.
 //! 3. The log is durable up to a page's LSN before the page is handed to the layer.
-//! 4. A page stays in the table until the layer holds its newest version, so a fetch never finds an older one.
-//! 5. A pinned frame is handed down by one task at a time: an evictor starts only on unpinned frames, and a checkpoint
-//!    pins the frame and waits for an evictor by latching the page.
-//! 6. A page whose LSN is not durable in the log is not served, nor one with an LSN from after the end that the restart found, unless
-//!    this session has handed it down: its changes are of another log, or of a lost end.
+//! 4. A page stays in the table until the layer holds its newest version, so a fetch never finds an older
+//!    one.
+//! 5. A pinned frame is handed down by one task at a time: an evictor starts only on unpinned frames, and a
+//!    checkpoint pins the frame and waits for an evictor by latching the page.
+//! 6. A page whose LSN is not durable in the log is not served, nor one with an LSN from after the end that
+//!    the restart found, unless this session has handed it down: its changes are of another log, or of a lost
+//!    end.
 //! 7. No I/O is done, and nothing waits, under a shard's or the replacer's lock.
 
 pub(crate) mod evict;
@@ -56,8 +58,8 @@ const NO_LOG: u64 = u64::MAX;
 const PINS_PER_OPERATION: usize = 2;
 /// Pins beyond that: one structure modification at a time, the checkpoint, a pulled victim.
 const PINS_RESERVED: usize = 24;
-/// Frames that are never pinned. An eviction takes a page whose changes are durable in the log, if there is one: so it flushes
-/// the log only when as many pages have changed since the last flush.
+/// Frames that are never pinned. An eviction takes a page whose changes are durable in the log, if there is
+/// one: so it flushes the log only when as many pages have changed since the last flush.
 pub(crate) const UNPINNED_FRAMES: usize = 16;
 
 /// The buffer pool.
@@ -135,8 +137,8 @@ impl Pool {
         &self.layer
     }
 
-    /// Permission to work on pages: bounds the pins held at once, so that a task that waits for a frame always gets one.
-    /// Held during one operation, never while waiting for a row lock.
+    /// Permission to work on pages: bounds the pins held at once, so that a task that waits for a frame
+    /// always gets one. Held during one operation, never while waiting for a row lock.
     pub(crate) fn enter(&self) -> SemaphorePermit<'_> {
         self.operations.acquire(1)
     }
@@ -227,8 +229,9 @@ impl Pool {
         })
     }
 
-    /// The log is durable up to a page's LSN before the layer gets the page. If a page comes back whose LSN is not durable,
-    /// or was durable before the restart and is not in the log, the log is not the one that described its changes.
+    /// The log is durable up to a page's LSN before the layer gets the page. If a page comes back whose LSN
+    /// is not durable, or was durable before the restart and is not in the log, the log is not the one that
+    /// described its changes.
     fn refuse_beyond_log(&self, page: PageNumber, lsn: Lsn) -> Result<(), StoreError> {
         let end = self.log_end.load(SeqCst);
         let is_durable = || self.wal.get().is_none_or(|wal| wal.is_durable(lsn));
@@ -351,8 +354,8 @@ impl Pool {
         }
     }
 
-    /// Takes a page that has no content out of its frame, which the caller has latched exclusively. The frame becomes free
-    /// when the last who waited for it has let go.
+    /// Takes a page that has no content out of its frame, which the caller has latched exclusively. The frame
+    /// becomes free when the last who waited for it has let go.
     fn withdraw(&self, pin: &Pin<'_>) {
         let (id, frame) = (pin.frame_id(), self.frame(pin.frame_id()));
         self.table.remove(pin.page());
@@ -362,8 +365,8 @@ impl Pool {
     }
 }
 
-/// A page that is being fetched. If that fails, or panics, the page leaves its frame: those who wait for the latch find the
-/// frame without their page, and try themselves.
+/// A page that is being fetched. If that fails, or panics, the page leaves its frame: those who wait for the
+/// latch find the frame without their page, and try themselves.
 struct Loading<'a> {
     pool: &'a Pool,
     /// Let go before the pin.

@@ -1,6 +1,7 @@
 //! Which frame goes first: LRU or clock.
 //!
-//! Invariant: the replacer knows exactly the frames that hold a page; it picks only frames whose pin the caller could take.
+//! Invariant: the replacer knows exactly the frames that hold a page; it picks only frames whose pin the
+//! caller could take.
 
 use super::FrameId;
 use super::frame::Frame;
@@ -88,8 +89,9 @@ impl Replacer {
     }
 }
 
-/// Least recently used, as a list through the frames. A frame that was moved to the front within the last sixteenth of
-/// the pool's moves is left where it is: hot pages then cost no lock, and no frame is off by more than a sixteenth.
+/// Least recently used, as a list through the frames. A frame that was moved to the front within the last
+/// sixteenth of the pool's moves is left where it is: hot pages then cost no lock, and no frame is off by
+/// more than a sixteenth.
 pub(super) struct Lru {
     list: TinyMutex<List>,
     moves: AtomicU32,

@@ -1,7 +1,7 @@
 //! Page number → frame: a hash table in shards, each open-addressed with linear probing.
 //!
-//! Invariant: a shard has at least as many empty places as full ones, so probing ends; between a page's home place and its
-//! entry there is no empty place (removal shifts entries back).
+//! Invariant: a shard has at least as many empty places as full ones, so probing ends; between a page's home
+//! place and its entry there is no empty place (removal shifts entries back).
 
 use super::FrameId;
 use crate::PageNumber;

@@ -1,8 +1,9 @@
 //! The transactions that have logged something and have not ended.
 //!
-//! Invariant: a transaction enters before its first record is appended, and its last record (commit or end) is appended
-//! under this table's lock together with its leaving. So a snapshot taken under the lock, with the redo point, holds
-//! exactly the transactions that have records before the redo point and none of commit or end, with their newest LSNs.
+//! Invariant: a transaction enters before its first record is appended, and its last record (commit or end)
+//! is appended under this table's lock together with its leaving. So a snapshot taken under the lock, with
+//! the redo point, holds exactly the transactions that have records before the redo point and none of commit
+//! or end, with their newest LSNs.
 
 use crate::undo_need::{UndoNeed, UndoNeeds};
 use crate::wal::Wal;
@@ -158,8 +159,8 @@ impl ActiveTable {
         entries.values().map(|txn| Lsn(txn.first.load(Relaxed))).min()
     }
 
-    /// Sets the redo point, unless `check` of it and the number of active transactions fails; returns it, the number of the
-    /// next transaction, and all transactions active at that point.
+    /// Sets the redo point, unless `check` of it and the number of active transactions fails; returns it, the
+    /// number of the next transaction, and all transactions active at that point.
     pub(crate) fn snapshot(
         &self,
         wal: &Wal,

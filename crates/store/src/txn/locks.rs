@@ -1,8 +1,8 @@
 //! Row locks: shared or exclusive on the hash of table and key.
 //!
 //! Invariants:
-//! 1. A lock's holders are all shared, or one exclusive. Waiters are granted first in, first out; only the upgrade of a
-//!    holder goes before them.
+//! 1. A lock's holders are all shared, or one exclusive. Waiters are granted first in, first out; only the
+//!    upgrade of a holder goes before them.
 //! 2. A transaction waits for at most one lock, and never with a page latched or pinned.
 //! 3. Nobody waits for a transaction that will not end: see [`LockTable::fail`].
 //! 4. Two keys with the same 64-bit hash share a lock: a needless wait, never a missed one.
@@ -106,8 +106,8 @@ impl LockTable {
         }
     }
 
-    /// Some locks will never be given back: their transaction could not be rolled back because of `error`. Whoever waits for
-    /// a lock, or will have to, gets that error instead.
+    /// Some locks will never be given back: their transaction could not be rolled back because of `error`.
+    /// Whoever waits for a lock, or will have to, gets that error instead.
     pub(crate) fn fail(&self, error: &StoreError) {
         self.failed.lock().get_or_insert_with(|| error.clone());
         for shard in &self.shards {
@@ -146,8 +146,8 @@ impl LockTable {
         Request::Granted
     }
 
-    /// Takes the lock, waiting as long as others stand in the way. True if it must be released at the end, false if the
-    /// transaction held it before. `Deadlock` if waiting would never end.
+    /// Takes the lock, waiting as long as others stand in the way. True if it must be released at the end,
+    /// false if the transaction held it before. `Deadlock` if waiting would never end.
     pub(crate) fn lock(&self, txn: TxnId, name: LockName, lock: Lock) -> Result<bool, StoreError> {
         match self.try_lock(txn, name, lock) {
             Request::Granted => Ok(true),

@@ -31,13 +31,14 @@ pub enum Direction {
     Backward,
 }
 
-/// A transaction: strict two-phase row locks, released when its commit is durable or its changes are undone. Dropping it
-/// aborts it.
+/// A transaction: strict two-phase row locks, released when its commit is durable or its changes are undone.
+/// Dropping it aborts it.
 ///
-/// Row locks protect rows, not gaps: a scan may miss a row that another transaction has deleted and not yet committed, and
-/// does not keep others from inserting rows into its range (no protection from phantoms).
+/// Row locks protect rows, not gaps: a scan may miss a row that another transaction has deleted and not yet
+/// committed, and does not keep others from inserting rows into its range (no protection from phantoms).
 ///
-/// After any error but [`StoreError::DuplicateKey`] and [`StoreError::RowTooLarge`] the transaction must be aborted.
+/// After any error but [`StoreError::DuplicateKey`] and [`StoreError::RowTooLarge`] the transaction must be
+/// aborted.
 pub struct Txn {
     core: Arc<Core>,
     state: Arc<TxnState>,
@@ -90,8 +91,8 @@ impl Txn {
         self.core.row_delete(&mut self.buffers.work, author, table.root(), key)
     }
 
-    /// Visits the rows with `from <= key < to` in the direction's order, each under `lock`, until `visit` returns false.
-    /// `visit` runs with the page latched: it must not call the store or wait for anything.
+    /// Visits the rows with `from <= key < to` in the direction's order, each under `lock`, until `visit`
+    /// returns false. `visit` runs with the page latched: it must not call the store or wait for anything.
     pub fn scan(
         &mut self,
         table: Table,
@@ -105,8 +106,8 @@ impl Txn {
         self.core.scan(&mut self.buffers.work, &range, self.state.id(), &mut self.buffers.locks, visit)
     }
 
-    /// Durable when it returns (group commit). Returns the LSN of the commit record, `Lsn(0)` if nothing was changed. After
-    /// an error it is unknown until the next restart whether the transaction is committed.
+    /// Durable when it returns (group commit). Returns the LSN of the commit record, `Lsn(0)` if nothing was
+    /// changed. After an error it is unknown until the next restart whether the transaction is committed.
     pub fn commit(mut self) -> Result<Lsn, StoreError> {
         self.consume_cpu();
         self.ended = true;
@@ -187,8 +188,9 @@ impl Drop for Txn {
             return;
         }
         if std::thread::panicking() || entresol_runtime::sim::is_halted() {
-            // What was being changed may be half done: only a restart can roll this transaction back, and until then its rows
-            // stay locked. A simulation ends with its first panic; elsewhere nobody may wait for them.
+            // What was being changed may be half done: only a restart can roll this transaction back, and
+            // until then its rows stay locked. A simulation ends with its first panic; elsewhere nobody may
+            // wait for them.
             if !entresol_runtime::is_simulated() {
                 self.core.locks.fail(&StoreError::Other(format!(
                     "transaction {} was cut off by a panic of the program; its rows stay locked until the store is opened again",

@@ -1,8 +1,8 @@
 //! Who waits for whom: the waits-for graph, searched for a cycle when a transaction is about to wait.
 //!
-//! Invariant: an edge leads from a waiting transaction to each that stood in its way when it began to wait. Under strict
-//! two-phase locking those stay in its way until they end or, having waited themselves, get the lock and then end; so no
-//! edge is missing, and one that is left over points to a transaction that will go.
+//! Invariant: an edge leads from a waiting transaction to each that stood in its way when it began to wait.
+//! Under strict two-phase locking those stay in its way until they end or, having waited themselves, get the
+//! lock and then end; so no edge is missing, and one that is left over points to a transaction that will go.
 
 use crate::TxnId;
 use parking_lot::Mutex as TinyMutex;

@@ -1,7 +1,7 @@
 //! Reading and writing the two blocks of the master record.
 //!
-//! Both blocks are always written, and proved ([`write_copies`]): if the device had lost one, the next restart would silently
-//! build on an older state.
+//! Both blocks are always written, and proved ([`write_copies`]): if the device had lost one, the next
+//! restart would silently build on an older state.
 
 use super::master::{Block, Master, other_version};
 use crate::{StoreError, points};
@@ -11,8 +11,8 @@ use entresol_device::{Device, Io, write_copies};
 const BLOCK_STEP: u64 = 4096;
 
 impl Master {
-    /// The newest master record of a log device; `None` if there is none. A damaged or unreadable block is a damaged copy:
-    /// the other one counts.
+    /// The newest master record of a log device; `None` if there is none. A damaged or unreadable block is a
+    /// damaged copy: the other one counts.
     pub(crate) fn read(device: &dyn Device) -> Result<Option<Master>, StoreError> {
         let mut newest: Option<Master> = None;
         let (mut other, mut unreadable) = (None, None);

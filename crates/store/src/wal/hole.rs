@@ -1,37 +1,41 @@
 //! Telling the log's end from damage.
 //!
-//! The log ends at the first place without a whole record. That is right after a crash: a flush writes many sectors, and
-//! a power failure may keep the later ones alone. A damaged sector in the middle of the log looks the same, and the records
-//! after it would be lost silently. So each record *claims* an LSN that was durable before the flush of the record began
-//! (the beginning of its part of the buffer, see [`super::log`]), and so does the master record. A claim beyond the place
-//! where the log ends proves damage.
+//! The log ends at the first place without a whole record. That is right after a crash: a flush writes many
+//! sectors, and a power failure may keep the later ones alone. A damaged sector in the middle of the log
+//! looks the same, and the records after it would be lost silently. So each record *claims* an LSN that was
+//! durable before the flush of the record began (the beginning of its part of the buffer, see
+//! [`super::log`]), and so does the master record. A claim beyond the place where the log ends proves damage.
 //!
 //! Why a claim is found if damage hits a durable place X that is not in the last part:
 //!
-//! 1. The part that follows begins on a sector boundary, at most [`LOOK_AHEAD`] after X: a part gets no further record once
-//!    it has [`super::log::PART_BYTES`], and the longest record has [`RECORD_BYTES_MAX`].
+//! 1. The part that follows begins on a sector boundary, at most [`LOOK_AHEAD`] after X: a part gets no
+//!    further record once it has [`super::log::PART_BYTES`], and the longest record has [`RECORD_BYTES_MAX`].
 //! 2. Its first record claims this boundary, which is beyond X.
 //!
-//! Damage of the last part is noticed only if the master record claims it (a clean shutdown ends so), or by a page on disk
-//! whose LSN is beyond the log's end: the buffer pool refuses such pages in the session that follows.
+//! Damage of the last part is noticed only if the master record claims it (a clean shutdown ends so), or by a
+//! page on disk whose LSN is beyond the log's end: the buffer pool refuses such pages in the session that
+//! follows.
 //!
-//! The place may be unreadable: a power failure can leave unreadable sectors of a torn flush. But if nothing can be read
-//! from there to the end of the look-ahead, the device has failed, and the restart ends with its error.
+//! The place may be unreadable: a power failure can leave unreadable sectors of a torn flush. But if nothing
+//! can be read from there to the end of the look-ahead, the device has failed, and the restart ends with its
+//! error.
 //!
-//! Why there is no false alarm. Let X be a place without a whole record, reached by records and padding alone, and let a
-//! whole record R after X claim C. Then everything before C was durable before any byte of R was written:
+//! Why there is no false alarm. Let X be a place without a whole record, reached by records and padding
+//! alone, and let a whole record R after X claim C. Then everything before C was durable before any byte of R
+//! was written:
 //!
-//! 1. *Torn flush, failed sync*: the flush of R began after the part before was synced successfully, and the first failure
-//!    of the log is for good. So C is the boundary at which the torn part begins, and X is at or after it.
-//! 2. *Killed program*: the next open syncs the device before it reads. What it finds is durable; what it does not find
-//!    was of a torn flush, as in 1.
-//! 3. *Leftovers of an older life*: the open of that time found the end E with C <= E. Records before E are never
-//!    overwritten while they are needed, and new records begin at E or the sector boundary after it. So X is at or after
-//!    E. Besides, records of older epochs are not asked.
-//! 4. *Padding*: the first flush after an open claims the boundary after the end E, not E. The place X is taken after
-//!    padding, so it is that boundary, too.
-//! 5. *Leftovers of an earlier round through the area, or from before the log moved into a larger one*: their LSNs are not
-//!    those of their places; where they are by chance, case 3 holds.
+//! 1. *Torn flush, failed sync*: the flush of R began after the part before was synced successfully, and the
+//!    first failure of the log is for good. So C is the boundary at which the torn part begins, and X is at
+//!    or after it.
+//! 2. *Killed program*: the next open syncs the device before it reads. What it finds is durable; what it
+//!    does not find was of a torn flush, as in 1.
+//! 3. *Leftovers of an older life*: the open of that time found the end E with C <= E. Records before E are
+//!    never overwritten while they are needed, and new records begin at E or the sector boundary after it. So
+//!    X is at or after E. Besides, records of older epochs are not asked.
+//! 4. *Padding*: the first flush after an open claims the boundary after the end E, not E. The place X is
+//!    taken after padding, so it is that boundary, too.
+//! 5. *Leftovers of an earlier round through the area, or from before the log moved into a larger one*: their
+//!    LSNs are not those of their places; where they are by chance, case 3 holds.
 
 use super::log::PART_BYTES;
 use super::master::Master;
@@ -46,8 +50,8 @@ use entresol_device::DeviceError;
 const LOOK_AHEAD: u64 = PART_BYTES + RECORD_BYTES_MAX as u64;
 
 impl LogScan<'_> {
-    /// Refuses a log that ends at `end`, after records of up to `epoch`, if it was durable beyond. Gives the place of the end
-    /// if it cannot be read: nobody can tell what was there.
+    /// Refuses a log that ends at `end`, after records of up to `epoch`, if it was durable beyond. Gives the
+    /// place of the end if it cannot be read: nobody can tell what was there.
     pub(crate) fn check_end(
         &mut self,
         master: &Master,
@@ -97,8 +101,9 @@ impl LogScan<'_> {
         place + (LOOK_AHEAD + self.sector).min(self.area() - self.sector)
     }
 
-    /// Refuses what a failing device gives back. The error may have passed since, and what follows is readable: then this was
-    /// not the end, unless what follows is left over from an older life. Or nothing that follows is readable.
+    /// Refuses what a failing device gives back. The error may have passed since, and what follows is
+    /// readable: then this was not the end, unless what follows is left over from an older life. Or nothing
+    /// that follows is readable.
     fn check_unreadable(&mut self, place: u64, epoch: u32, error: DeviceError) -> Result<(), StoreError> {
         self.windows.forget();
         if self.header(Lsn(place), LOOK_AHEAD, 0)?.is_some_and(|header| header.epoch >= epoch) {

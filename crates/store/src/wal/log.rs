@@ -1,11 +1,12 @@
 //! Appending records, and making them durable in groups.
 //!
-//! Appending copies the record into a buffer in memory and never waits, so that it may be done under page latches. The
-//! first that needs durability takes the whole buffer and writes it; those that come meanwhile wait for that flush, and
-//! one of them does the next (group commit).
+//! Appending copies the record into a buffer in memory and never waits, so that it may be done under page
+//! latches. The first that needs durability takes the whole buffer and writes it; those that come meanwhile
+//! wait for that flush, and one of them does the next (group commit).
 //!
-//! A buffer of more than [`PART_BYTES`] has *parts*. Each part begins on a sector boundary, and is made durable before the
-//! next one is written. So each record can say of a near LSN that it was durable before (see [`super::hole`]).
+//! A buffer of more than [`PART_BYTES`] has *parts*. Each part begins on a sector boundary, and is made
+//! durable before the next one is written. So each record can say of a near LSN that it was durable before
+//! (see [`super::hole`]).
 
 use super::grow::grow;
 use super::master::Master;
@@ -62,7 +63,8 @@ struct Tail {
     buffer: Vec<u8>,
     /// LSN of the buffer's first byte; a sector boundary.
     start: u64,
-    /// LSN of the first byte of the buffer's last part. What is before is durable before that part is written.
+    /// LSN of the first byte of the buffer's last part. What is before is durable before that part is
+    /// written.
     part: u64,
     /// Offsets in the buffer at which its parts begin, without the first part.
     parts: Vec<usize>,
@@ -91,16 +93,16 @@ struct Flusher {
     failed: Option<StoreError>,
 }
 
-/// Who has it writes to the device and syncs it, and nobody else: a sync that fails may lose what another task has written,
-/// whose own sync would then succeed.
+/// Who has it writes to the device and syncs it, and nobody else: a sync that fails may lose what another
+/// task has written, whose own sync would then succeed.
 struct Turn {
     /// Empty; changes places with the tail's.
     spare: Vec<u8>,
     master: Master,
 }
 
-/// Who has the turn and panics takes it away for good: the log has failed for all who wait for it. (In a simulation a panic
-/// ends everything.)
+/// Who has the turn and panics takes it away for good: the log has failed for all who wait for it. (In a
+/// simulation a panic ends everything.)
 struct PanicGuard<'a>(&'a Wal);
 
 impl Drop for PanicGuard<'_> {
@@ -121,9 +123,10 @@ pub(crate) struct Resume {
     pub end: Lsn,
     /// Oldest LSN that is needed.
     pub oldest: Lsn,
-    /// Where the next restart's redo begins if no checkpoint comes before it. Not `oldest`, which may be older: a page
-    /// whose image lies between would be changed without a new one, and a torn write of it could not be repaired. Nor the
-    /// end: restarts that are cut off again and again would log an image of the same page each time.
+    /// Where the next restart's redo begins if no checkpoint comes before it. Not `oldest`, which may be
+    /// older: a page whose image lies between would be changed without a new one, and a torn write of it
+    /// could not be repaired. Nor the end: restarts that are cut off again and again would log an image of
+    /// the same page each time.
     pub redo_point: Lsn,
     /// How far the open before this one has come.
     pub session: Found,
@@ -142,7 +145,8 @@ pub(crate) struct Draft<'a> {
 }
 
 impl Wal {
-    /// A new log on the whole device, for `disk`. `bind` makes the disk's label name a log and a session, durably.
+    /// A new log on the whole device, for `disk`. `bind` makes the disk's label name a log and a session,
+    /// durably.
     pub(crate) fn create(
         device: Arc<dyn Device>,
         page_bytes: u32,
@@ -182,8 +186,9 @@ impl Wal {
         Ok(Wal::new(device, master, FIRST_LSN, Lsn(FIRST_LSN), Lsn(FIRST_LSN)))
     }
 
-    /// Opens a log in a new epoch and a new session (see [`super::session`] for the order of writes), and moves it into a
-    /// larger area if the device has one. What follows its end was cleared ([`clear_behind`]). `master` becomes the new one.
+    /// Opens a log in a new epoch and a new session (see [`super::session`] for the order of writes), and
+    /// moves it into a larger area if the device has one. What follows its end was cleared
+    /// ([`clear_behind`]). `master` becomes the new one.
     pub(crate) fn resume(
         device: Arc<dyn Device>,
         master: &mut Master,
@@ -206,7 +211,8 @@ impl Wal {
         master.write_both(&*device)?;
         bind(master.log, master.session)?;
         master.begun = true;
-        // Both blocks: a session that has written must not pass for one that has not, whichever is lost later.
+        // Both blocks: a session that has written must not pass for one that has not, whichever is lost
+        // later.
         master.write_both(&*device)?;
         Ok(Wal::new(device, *master, start, found.oldest, found.redo_point))
     }
@@ -282,7 +288,8 @@ impl Wal {
         Lsn(self.tail.lock().end())
     }
 
-    /// Makes the end of the log the redo point, and runs `snapshot` while no record can be appended; unless that fails.
+    /// Makes the end of the log the redo point, and runs `snapshot` while no record can be appended; unless
+    /// that fails.
     pub(crate) fn set_redo_point<T, E>(
         &self,
         snapshot: impl FnOnce(Lsn) -> Result<T, E>,
@@ -384,7 +391,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes both blocks of the master record for a durable checkpoint record, and then gives back the log before `oldest`.
+    /// Writes both blocks of the master record for a durable checkpoint record, and then gives back the log
+    /// before `oldest`.
     pub(crate) fn set_checkpoint(&self, checkpoint: Lsn, oldest: Lsn) -> Result<(), StoreError> {
         self.in_turn(
             || false,
@@ -415,7 +423,8 @@ impl Wal {
         self.end().0.next_multiple_of(self.sector) - oldest
     }
 
-    /// As [`Wal::used`], if the log ends at `end`; 0 if a checkpoint has given back everything before `end` since.
+    /// As [`Wal::used`], if the log ends at `end`; 0 if a checkpoint has given back everything before `end`
+    /// since.
     pub(crate) fn used_to(&self, end: u64) -> u64 {
         end.next_multiple_of(self.sector).saturating_sub(self.oldest.load(Acquire))
     }
@@ -436,14 +445,14 @@ impl Wal {
     }
 }
 
-/// Makes what follows `end` in its sector padding, durably. A torn flush may have left part of a record there.
-/// Appending to this sector instead would be wrong: if a crash kept its old content and the next sector's new one, the
-/// records in between would be lost without a trace.
+/// Makes what follows `end` in its sector padding, durably. A torn flush may have left part of a record
+/// there. Appending to this sector instead would be wrong: if a crash kept its old content and the next
+/// sector's new one, the records in between would be lost without a trace.
 ///
-/// This is the only write of a sector that holds records, and is done before redo. A sector that holds more than records
-/// and padding is of a torn flush: none of its records was durable when the program failed. So if power fails during this
-/// write and the sector becomes unreadable, these records are lost like others of that flush. But a page that redo has
-/// evicted must not be newer than the log; so redo has to wait.
+/// This is the only write of a sector that holds records, and is done before redo. A sector that holds more
+/// than records and padding is of a torn flush: none of its records was durable when the program failed. So
+/// if power fails during this write and the sector becomes unreadable, these records are lost like others of
+/// that flush. But a page that redo has evicted must not be newer than the log; so redo has to wait.
 pub(crate) fn clear_behind(
     device: &dyn Device,
     master: &Master,

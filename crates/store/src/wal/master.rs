@@ -24,7 +24,8 @@
 //!
 //! Invariants:
 //! 1. The whole block with the higher sequence counts. The other block is written next ([`super::blocks`]).
-//! 2. A checkpoint gives room back only after both blocks name it. So each of the two blocks suffices for a restart.
+//! 2. A checkpoint gives room back only after both blocks name it. So each of the two blocks suffices for a
+//!    restart.
 
 use super::log::AREA_MIN;
 use super::ring::Ring;

@@ -1,6 +1,6 @@
-//! Group commit under shuttle: the log itself, on a device that lets others run while it writes and syncs. Whatever the
-//! order, a flush returns only when the record lies in what was synced, one of those who wait does the next flush, and
-//! nobody is forgotten (shuttle reports a deadlock).
+//! Group commit under shuttle: the log itself, on a device that lets others run while it writes and syncs.
+//! Whatever the order, a flush returns only when the record lies in what was synced, one of those who wait
+//! does the next flush, and nobody is forgotten (shuttle reports a deadlock).
 //!
 //! ```text
 //! cargo test -p entresol-store --features shuttle --lib wal::models
@@ -114,8 +114,8 @@ fn check(model: impl Fn() + Send + Sync + Clone + 'static) {
     shuttle::check_pct(model, 700, 3);
 }
 
-/// Each client appends and flushes two records, another one makes a checkpoint; `judge` gets what each flush returned, and
-/// what was synced then.
+/// Each client appends and flushes two records, another one makes a checkpoint; `judge` gets what each flush
+/// returned, and what was synced then.
 fn clients(device: &Arc<Slow>, judge: fn(Lsn, Result<(), StoreError>, u64)) {
     let wal = Arc::new(
         Wal::create(device.clone(), 4096, Uuid::NIL, |_, _| Ok(())).expect("the device is large enough"),

@@ -23,7 +23,8 @@ impl Ring {
         [(LOG_START + at, first), (LOG_START, length - first)]
     }
 
-    /// Reads the log from `lsn` on. Unreadable sectors become bytes of [`UNREADABLE`]; the error of the last one is returned.
+    /// Reads the log from `lsn` on. Unreadable sectors become bytes of [`UNREADABLE`]; the error of the last
+    /// one is returned.
     ///
     /// Such bytes must never be written back: the sectors may be readable again.
     pub(super) fn read(

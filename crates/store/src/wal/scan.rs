@@ -38,7 +38,8 @@ impl<'a> LogScan<'a> {
         }
     }
 
-    /// The record at or, past padding, behind `at`; `None` at the end of the log. `epoch` is the newest seen so far.
+    /// The record at or, past padding, behind `at`; `None` at the end of the log. `epoch` is the newest seen
+    /// so far.
     pub(crate) fn next(&mut self, at: Lsn, epoch: u32) -> Result<Option<(RecordHeader, &[u8])>, StoreError> {
         let lsn = self.past_padding(at)?;
         let Some(header) = self.header(Lsn(lsn), WINDOW_FORWARD, 0)? else { return Ok(None) };
@@ -55,8 +56,8 @@ impl<'a> LogScan<'a> {
         self.ring.area
     }
 
-    /// Where the record at or, past padding, after `at` begins. Padding fills the rest of a sector: a length that turned into
-    /// padding by damage is none.
+    /// Where the record at or, past padding, after `at` begins. Padding fills the rest of a sector: a length
+    /// that turned into padding by damage is none.
     pub(super) fn past_padding(&mut self, at: Lsn) -> Result<u64, StoreError> {
         let lsn = at.0.next_multiple_of(8);
         let next = lsn.next_multiple_of(self.sector);
@@ -95,7 +96,8 @@ impl<'a> LogScan<'a> {
         self.windows.unreadable().is_some()
     }
 
-    /// The error for a record that must be at `lsn` and is not: the device's, if it could not read all that lies there.
+    /// The error for a record that must be at `lsn` and is not: the device's, if it could not read all that
+    /// lies there.
     pub(crate) fn missing(&self, lsn: Lsn) -> StoreError {
         match self.windows.unreadable() {
             Some(error) => StoreError::Log(error.clone()),
@@ -122,7 +124,8 @@ impl<'a> LogScan<'a> {
         Ok(RecordHeader::open(self.bytes(lsn.0, length as u64, window, back)?, lsn, id))
     }
 
-    /// Log bytes `[at, at + length)`; reads `window` bytes, from `back` bytes earlier, unless they are in memory.
+    /// Log bytes `[at, at + length)`; reads `window` bytes, from `back` bytes earlier, unless they are in
+    /// memory.
     pub(super) fn bytes(
         &mut self,
         at: u64,

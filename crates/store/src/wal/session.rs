@@ -1,9 +1,9 @@
 //! Sessions: which state of the disk goes with which state of the log.
 //!
-//! The disk's label and the log's master record name each other. Both count *sessions*: each creation and each open
-//! begins one. This shows that a log and a disk are of different databases, or that one of them is an older copy.
-//! Each session has a *nonce*, too, drawn at random: if a database is copied, and both copies are opened, both count the
-//! same sessions, but a log and a disk of different copies have different nonces.
+//! The disk's label and the log's master record name each other. Both count *sessions*: each creation and
+//! each open begins one. This shows that a log and a disk are of different databases, or that one of them is
+//! an older copy. Each session has a *nonce*, too, drawn at random: if a database is copied, and both copies
+//! are opened, both count the same sessions, but a log and a disk of different copies have different nonces.
 //!
 //! A new session begins like this; the numbers are sessions:
 //!
@@ -15,22 +15,25 @@
 //! | 3 | both blocks of the master record: session 8, begun | 8, begun | 8 |
 //! | 4 | only now records are appended | 8, begun | 8 |
 //!
-//! 1. Power fails after step 1. The log is one session ahead of the disk, and "not begun" tells that session 8 has written
-//!    nothing. The open is accepted.
+//! 1. Power fails after step 1. The log is one session ahead of the disk, and "not begun" tells that session
+//!    8 has written nothing. The open is accepted.
 //! 2. Somebody takes yesterday's disk (session 7) and today's log (session 8, begun). The log no longer has
-//!    changes that a checkpoint brought to today's disk. "Begun" tells this case from the first one, and the open is refused.
+//!    changes that a checkpoint brought to today's disk. "Begun" tells this case from the first one, and the
+//!    open is refused.
 //! 3. Somebody takes today's disk (8) and yesterday's log (7). The log's session is the lower one: refused.
-//! 4. Power fails after step 1, and somebody copies the log (8, not begun). The next open finishes session 8 with step 2
-//!    and begins session 9; it does not use 8 again. So the copy is refused with any later disk. If session 8 were used
-//!    again, a disk of its end (8) would be accepted with the copy.
+//! 4. Power fails after step 1, and somebody copies the log (8, not begun). The next open finishes session 8
+//!    with step 2 and begins session 9; it does not use 8 again. So the copy is refused with any later disk.
+//!    If session 8 were used again, a disk of its end (8) would be accepted with the copy.
 //!
-//! 5. A block of the master record is damaged. If the other one said "not begun" though records were appended, yesterday's disk
-//!    would be accepted with today's log. So step 3 writes both blocks before step 4.
-//! 6. The newer copy of the label is damaged. If only that copy named session 8, the disk would pass for one of session 7:
-//!    today's log would be refused and yesterday's accepted. So step 2 writes both copies.
+//! 5. A block of the master record is damaged. If the other one said "not begun" though records were
+//!    appended, yesterday's disk would be accepted with today's log. So step 3 writes both blocks before step
+//!    4.
+//! 6. The newer copy of the label is damaged. If only that copy named session 8, the disk would pass for one
+//!    of session 7: today's log would be refused and yesterday's accepted. So step 2 writes both copies.
 //!
-//! A new log begins with its master records erased. Then the label names the log and session 1, and then the first master
-//! record says session 1, begun. Power fails in between: there is no master record, and the open says so.
+//! A new log begins with its master records erased. Then the label names the log and session 1, and then the
+//! first master record says session 1, begun. Power fails in between: there is no master record, and the open
+//! says so.
 
 use super::master::Master;
 use crate::{StoreError, points};

@@ -1,4 +1,5 @@
-//! The log against a model: whatever is torn, a restart finds a prefix of what was appended, and all that was flushed.
+//! The log against a model: whatever is torn, a restart finds a prefix of what was appended, and all that was
+//! flushed.
 
 use super::log::{Draft, Resume, clear_behind};
 use super::master::Master;
@@ -209,7 +210,8 @@ fn a_record_whose_length_turns_to_zero_is_no_padding() {
     );
 }
 
-/// Whichever block is damaged later, an older disk does not pass for that of a session which has written nothing.
+/// Whichever block is damaged later, an older disk does not pass for that of a session which has written
+/// nothing.
 #[test]
 fn both_blocks_say_that_a_session_has_begun() {
     let (log, plan) = new_log();

@@ -1,7 +1,8 @@
 //! Parts of the log in memory while it is read.
 //!
-//! A restart reads the log twice, for its analysis and for redo. What was read forward first is kept, up to [`KEPT_BYTES`],
-//! so that redo need not read it again. A window with an unreadable sector is not kept: it may be readable the next time.
+//! A restart reads the log twice, for its analysis and for redo. What was read forward first is kept, up to
+//! [`KEPT_BYTES`], so that redo need not read it again. A window with an unreadable sector is not kept: it
+//! may be readable the next time.
 
 use super::ring::Ring;
 use entresol_device::{Device, DeviceError};

@@ -1,8 +1,9 @@
 //! Clients that transfer money and keep items, and an oracle that knows what must be there.
 //!
-//! Each client keeps a model of its own rows and the list of its transfers. A transaction counts as committed if its
-//! commit was acknowledged, or if its marker row is there after the restart (the one that was in flight). Then every row
-//! of every table must be as the committed transactions left it, and nothing else may be there.
+//! Each client keeps a model of its own rows and the list of its transfers. A transaction counts as committed
+//! if its commit was acknowledged, or if its marker row is there after the restart (the one that was in
+//! flight). Then every row of every table must be as the committed transactions left it, and nothing else may
+//! be there.
 
 use super::{Rng, simulate};
 use entresol_runtime::sim::Outcome;
@@ -277,8 +278,8 @@ pub trait Site: Sized + Send + Sync {
     fn after_crash(&self, rng: &mut Rng) -> Self;
 }
 
-/// Several lives of one store, each ended by a crash; restarts are crashed too. Then a last restart. Returns the number of
-/// commits.
+/// Several lives of one store, each ended by a crash; restarts are crashed too. Then a last restart. Returns
+/// the number of commits.
 pub fn lives(mut site: impl Site, options: &Options, seed: u64, lives: u64) -> u64 {
     let mut rng = Rng(seed);
     let oracle = Oracle::new();

@@ -155,7 +155,8 @@ impl TestLog {
         })
     }
 
-    /// Whether the sector in which the record at `lsn` begins is durable. Always true for small logs, which wrap.
+    /// Whether the sector in which the record at `lsn` begins is durable. Always true for small logs, which
+    /// wrap.
     fn is_durable(&self, lsn: Lsn) -> bool {
         let state = self.state.lock().unwrap();
         if state.durable.len() < 4 << 20 {
@@ -246,7 +247,8 @@ pub enum Kind {
     Flash,
 }
 
-/// A page layer. A crash keeps, of each page, a random one of the durable version and those handed down since.
+/// A page layer. A crash keeps, of each page, a random one of the durable version and those handed down
+/// since.
 pub struct TestLayer {
     pages: Mutex<Pages>,
     /// Durable at once.

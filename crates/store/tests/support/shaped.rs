@@ -1,4 +1,5 @@
-//! A device of another shape: larger sectors, sectors smaller than what the medium writes, and unreadable ones.
+//! A device of another shape: larger sectors, sectors smaller than what the medium writes, and unreadable
+//! ones.
 
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
 use std::collections::BTreeSet;

@@ -21,11 +21,12 @@ pub(super) struct Client {
 
 /// Most items that a long transaction changes.
 const LONG: u64 = 40;
-/// How often in a row a transaction may be run again, while no other client commits either. In a crowd on the smallest log a
-/// dozen transactions have room at a time, so that one of hundreds of clients may be the last; but somebody always gets on.
+/// How often in a row a transaction may be run again, while no other client commits either. In a crowd on the
+/// smallest log a dozen transactions have room at a time, so that one of hundreds of clients may be the last;
+/// but somebody always gets on.
 const TRIES: u32 = 2000;
-/// The pause before a transaction is run again is drawn below this; it doubles up to eight times, as long as nobody commits:
-/// a checkpoint that makes room in the log may take that long.
+/// The pause before a transaction is run again is drawn below this; it doubles up to eight times, as long as
+/// nobody commits: a checkpoint that makes room in the log may take that long.
 const PAUSE: u64 = 50_000;
 
 /// Why a transaction did not get as far as its commit.
@@ -133,7 +134,8 @@ impl Client {
         Row { balance, stamp: self.rng.next_u64() }
     }
 
-    /// The row under an exclusive lock: what the oracle, or this very transaction, says is there must be found.
+    /// The row under an exclusive lock: what the oracle, or this very transaction, says is there must be
+    /// found.
     fn read(&self, txn: &mut Txn, deed: &Deed, key: Key, lock: Lock) -> Result<Option<Row>, Stop> {
         let mut found = Vec::new();
         let there = txn.get(self.tables.of(key), &key.bytes(), lock, &mut found)?;

@@ -1,8 +1,9 @@
-//! The bank: clients move money between accounts, insert, change and delete items, commit or abort, and now and then make
-//! a checkpoint or read all accounts.
+//! The bank: clients move money between accounts, insert, change and delete items, commit or abort, and now
+//! and then make a checkpoint or read all accounts.
 //!
-//! Three tables: `accounts` (fixed rows, whose balances always have the same sum), `items` (rows that come and go),
-//! `markers` (one row for each committed transaction, by which a commit in flight is known to have happened).
+//! Three tables: `accounts` (fixed rows, whose balances always have the same sum), `items` (rows that come
+//! and go), `markers` (one row for each committed transaction, by which a commit in flight is known to have
+//! happened).
 
 mod check;
 mod client;
@@ -26,8 +27,9 @@ pub struct Bank {
     pub clients: u32,
     /// Accounts, and as many possible items.
     pub accounts: u32,
-    /// Whether the log has images of whole pages, and the store replaces by clock (otherwise it does by LRU). Without
-    /// images, torn writes in place cannot be repaired: a write-back cache in log placement needs none.
+    /// Whether the log has images of whole pages, and the store replaces by clock (otherwise it does by LRU).
+    /// Without images, torn writes in place cannot be repaired: a write-back cache in log placement needs
+    /// none.
     pub full_page_writes: bool,
     /// One of so many transactions changes dozens of items, and is aborted more often than not; 0: none.
     pub long: u64,

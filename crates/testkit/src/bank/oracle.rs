@@ -1,8 +1,8 @@
 //! What the bank's clients have been promised, kept outside of the store.
 //!
-//! Invariant: `rows` are as all acknowledged transactions left them, in the order in which their locks were released. A
-//! deed in flight has logged its commit or is about to: it holds its locks, so no two of them have a row in common, and
-//! no row of theirs has been changed by anybody else since.
+//! Invariant: `rows` are as all acknowledged transactions left them, in the order in which their locks were
+//! released. A deed in flight has logged its commit or is about to: it holds its locks, so no two of them
+//! have a row in common, and no row of theirs has been changed by anybody else since.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The structures on flash and disk, one block each. An input is looked at as it is, and once more with its checksum put
-//! right, so that what lies behind the checksum is reached.
+//! The structures on flash and disk, one block each. An input is looked at as it is, and once more with its
+//! checksum put right, so that what lies behind the checksum is reached.
 //!
 //! What is accepted must survive being written and read again.
 

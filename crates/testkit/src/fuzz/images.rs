@@ -8,7 +8,8 @@
 //! | 2 | length, little-endian |
 //! | length | bytes |
 //!
-//! Every string of bytes is an input: what is cut off is taken as far as it goes, what does not fit is left out.
+//! Every string of bytes is an input: what is cut off is taken as far as it goes, what does not fit is left
+//! out.
 
 use crate::Media;
 

@@ -1,4 +1,5 @@
-//! The write-ahead log: an image of its device, of at most a few MiB, with master records, checkpoint and records.
+//! The write-ahead log: an image of its device, of at most a few MiB, with master records, checkpoint and
+//! records.
 
 use super::images::Images;
 use super::reseal::seal_log;

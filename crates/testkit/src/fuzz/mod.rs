@@ -2,8 +2,8 @@
 //! and the readers of traces. It opens or is
 //! refused; it does not panic, hang, or take more memory than the options say.
 //!
-//! One set of targets, three drivers: `fuzz/` wraps them for cargo-fuzz (coverage-guided, nightly toolchain); plain tests
-//! replay the corpus in `fuzz/corpus` on the stable one, and run the seeded [`mutate`] over it.
+//! One set of targets, three drivers: `fuzz/` wraps them for cargo-fuzz (coverage-guided, nightly toolchain);
+//! plain tests replay the corpus in `fuzz/corpus` on the stable one, and run the seeded [`mutate`] over it.
 //!
 //! Invariant: a target's result depends on its input alone.
 

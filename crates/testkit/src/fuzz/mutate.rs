@@ -1,5 +1,5 @@
-//! A seeded mutator: what a fuzzer without coverage can do to a corpus. Bits flip, bytes become interesting, stretches are
-//! copied, moved, cut out, doubled, zeroed, or come from another input; the end is cut off.
+//! A seeded mutator: what a fuzzer without coverage can do to a corpus. Bits flip, bytes become interesting,
+//! stretches are copied, moved, cut out, doubled, zeroed, or come from another input; the end is cut off.
 //!
 //! Invariant: the same seed and inputs give the same output, in every release.
 

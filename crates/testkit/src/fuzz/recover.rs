@@ -1,5 +1,5 @@
-//! Recovery from anything: disk, log and flash hold what the input says, a store is opened on them, read, changed and shut
-//! down.
+//! Recovery from anything: disk, log and flash hold what the input says, a store is opened on them, read,
+//! changed and shut down.
 
 use super::images::Images;
 use super::log::{LOG_BYTES, device};
@@ -32,7 +32,8 @@ pub(super) fn options() -> Options {
     Options { page_bytes: PAGE_BYTES, frames: entresol_store::MIN_FRAMES, ..Options::default() }
 }
 
-/// The input of [`Images`]; its choice byte says which system (low three bits) and whether checksums are put right.
+/// The input of [`Images`]; its choice byte says which system (low three bits) and whether checksums are put
+/// right.
 pub(super) fn recover(input: &[u8]) {
     let images = Images::decode(input);
     let system = SYSTEMS[usize::from(images.choice & 7) % SYSTEMS.len()];

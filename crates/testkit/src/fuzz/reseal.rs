@@ -43,8 +43,8 @@ fn seal_segment(block: &mut [u8], rest: &[u8]) {
     seal_block(block);
 }
 
-/// Seals the master records of a log image, and every record that lies where its LSN says (their formats are in
-/// `entresol-store`, `wal/master.rs` and `wal/record.rs`).
+/// Seals the master records of a log image, and every record that lies where its LSN says (their formats are
+/// in `entresol-store`, `wal/master.rs` and `wal/record.rs`).
 pub(super) fn seal_log(image: &mut [u8]) {
     const RECORDS_AT: usize = 8192;
     const HEADER: usize = 40;

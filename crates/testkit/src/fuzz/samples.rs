@@ -1,5 +1,6 @@
-//! The corpus: real images of a small store, whole ones and what a crash left, and the structures that lie on them.
-//! `cargo run -p entresol-testkit --example corpus` writes it to `fuzz/corpus`, anew when a format has changed.
+//! The corpus: real images of a small store, whole ones and what a crash left, and the structures that lie on
+//! them. `cargo run -p entresol-testkit --example corpus` writes it to `fuzz/corpus`, anew when a format has
+//! changed.
 
 use super::images::Images;
 use super::recover::{RESEAL, SYSTEMS};

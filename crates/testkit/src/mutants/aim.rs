@@ -1,4 +1,5 @@
-//! Where to look for each mutant: the caches, or the store, in which it can show itself at all. Not what to look for.
+//! Where to look for each mutant: the caches, or the store, in which it can show itself at all. Not what to
+//! look for.
 
 use super::Mutant;
 use crate::Subject;
@@ -23,7 +24,8 @@ pub(super) enum Aim {
     SlowLog(&'static [Subject]),
     /// Crashes of a store, each followed by crashes of the lives after it, on the disk alone.
     Restarts,
-    /// Crashes of a store that has worked for long, each followed by crashes of the restarts, on these systems in turn.
+    /// Crashes of a store that has worked for long, each followed by crashes of the restarts, on these
+    /// systems in turn.
     LateRestarts(&'static [Subject]),
     /// A log that grows over what is left of a torn flush.
     Leftovers,
@@ -120,7 +122,8 @@ impl Aim {
             "failed-invalidation-tried-again" => Aim::Lives(&["tac/write-around"]),
             "lost-note-believed" | "losses-not-recorded" => Aim::DamagedFlash,
             "log-epoch-not-grown" | "log-of-older-epoch-accepted" => Aim::Leftovers,
-            // A page that is rebuilt from its image, though it has a note, is on flash in an older version when power fails.
+            // A page that is rebuilt from its image, though it has a note, is on flash in an older version
+            // when power fails.
             "durable-note-believed-blindly" => LATE_RESTARTS,
             "torn-log-record-accepted" | "log-not-synced" | "page-image-not-logged" => STORE_ON_DISK,
             "flash-not-synced-by-open" => Aim::Kills,

@@ -1,4 +1,5 @@
-//! The mutants, by crate. A name stands in the sources once for each place that the bug touches: `mutant!("name")`.
+//! The mutants, by crate. A name stands in the sources once for each place that the bug touches:
+//! `mutant!("name")`.
 
 /// A bug that can be brought to life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

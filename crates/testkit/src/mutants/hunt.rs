@@ -1,8 +1,9 @@
-//! Hunting one mutant: trials with the same judges that the sound program passes, until one of them finds something wrong.
+//! Hunting one mutant: trials with the same judges that the sound program passes, until one of them finds
+//! something wrong.
 //!
-//! A trial is a quick torture of random caches ([`crate::torture()`]), a campaign of crashes of a store ([`Campaign`]) whose
-//! shape changes from round to round, or crashes while a store is made ([`Birth`]). `aim` says which suits the mutant, and
-//! on which caches; now and then all are tried.
+//! A trial is a quick torture of random caches ([`crate::torture()`]), a campaign of crashes of a store
+//! ([`Campaign`]) whose shape changes from round to round, or crashes while a store is made ([`Birth`]).
+//! `aim` says which suits the mutant, and on which caches; now and then all are tried.
 
 use super::aim::{Aim, LATE_RESTARTS, LOGS};
 use super::{Mutant, find};
@@ -79,8 +80,8 @@ pub struct Limit {
     pub time: Duration,
 }
 
-/// Brings the mutant `name` to life (none: the sound program) and runs trials from `seed` on until something is wrong or
-/// the limit is reached.
+/// Brings the mutant `name` to life (none: the sound program) and runs trials from `seed` on until something
+/// is wrong or the limit is reached.
 ///
 /// # Errors
 /// See [`HuntError`].
@@ -239,7 +240,8 @@ impl Hunt {
         let bank = Bank {
             clients: 2 + 2 * rng.below(4) as u32,
             long: [0, 6][round as usize % 2],
-            // What destages through a log of its own on flash can do without images, and has less to fall back on.
+            // What destages through a log of its own on flash can do without images, and has less to fall
+            // back on.
             full_page_writes: !round.is_multiple_of(3) || !may_do_without_images(systems),
             ..Bank::default()
         };

@@ -1,5 +1,5 @@
-//! The cache that is tortured: a flash tier under one of the policies, or a cache of fragments (SCE). What the rest of the
-//! torture has to know of it.
+//! The cache that is tortured: a flash tier under one of the policies, or a cache of fragments (SCE). What
+//! the rest of the torture has to know of it.
 //!
 //! Invariant: what differs between the two, but for what only one of them has, is told apart here.
 
@@ -95,8 +95,8 @@ impl Cache {
         self.is_log() && self.tier().is_some_and(|options| options.mode == Mode::WriteBack)
     }
 
-    /// Whether flash is a log with a directory that survives, so that a copy which left it may be there again after a crash,
-    /// until the front is recorded.
+    /// Whether flash is a log with a directory that survives, so that a copy which left it may be there again
+    /// after a crash, until the front is recorded.
     pub(super) fn is_log(&self) -> bool {
         self.tier().is_some_and(|options| options.policy.placement() == Placement::Log)
     }

@@ -1,7 +1,7 @@
 //! What the pages of the tortured database hold: their number and their version, in every sector.
 //!
-//! Invariant: two versions of a page, or two pages, differ in each sector; so a page put together from two writes is never
-//! taken for a whole one, even by who does not look at its checksum.
+//! Invariant: two versions of a page, or two pages, differ in each sector; so a page put together from two
+//! writes is never taken for a whole one, even by who does not look at its checksum.
 
 use entresol_core::PageId;
 use entresol_format::page;

@@ -1,7 +1,8 @@
-//! What a flash device does to its content without a word: bits flip, writes are lost, go elsewhere, or happen twice.
+//! What a flash device does to its content without a word: bits flip, writes are lost, go elsewhere, or
+//! happen twice.
 //!
-//! Invariant: one write is affected at a time, a whole one as the engine makes them (a superblock, a segment, a group, a
-//! page, a summary), wherever it lies.
+//! Invariant: one write is affected at a time, a whole one as the engine makes them (a superblock, a segment,
+//! a group, a page, a summary), wherever it lies.
 
 use super::cache::{Cache, layout_of};
 use super::fault::FaultKind;
@@ -145,7 +146,8 @@ fn write(device: &MemoryDevice, unit: Unit, bytes: &[u8]) {
     device.write(unit.offset, bytes).expect("the cache fits on its device");
 }
 
-/// Does it to the flash of `media`; `before` is an earlier state of it. Says what was done; `None`: nothing has changed.
+/// Does it to the flash of `media`; `before` is an earlier state of it. Says what was done; `None`: nothing
+/// has changed.
 pub(super) fn damage(
     rng: &mut Rng,
     cache: &Cache,
@@ -201,7 +203,8 @@ pub(super) fn bit_of_a_page(rng: &mut Rng, cache: &Cache, flash: &dyn Device) ->
     Some(unit.offset * 8 + telling_bit(rng, &read(flash, unit)))
 }
 
-/// As [`bit_of_a_page`], of the last two groups on flash, which lie beyond what the flash itself knows to have been durable.
+/// As [`bit_of_a_page`], of the last two groups on flash, which lie beyond what the flash itself knows to
+/// have been durable.
 pub(super) fn bit_of_a_new_page(rng: &mut Rng, cache: &Cache, flash: &dyn Device) -> Option<u64> {
     let group = u64::from(cache.tier()?.group_pages);
     let rear = entresol_engine::inspect(flash).ok()?.directory?.rear.0;

@@ -1,8 +1,8 @@
 //! A small database above a layer: clients with a few frames each, checkpoints, and the layer's [`Upstream`].
 //!
-//! It does what a buffer pool must: a page is handed down before its frame is used again; a checkpoint hands down all that
-//! is newer than the layer's version; victims are given when the layer asks. Its log is perfect and needs no device: after
-//! a crash it makes the newest version of each page again.
+//! It does what a buffer pool must: a page is handed down before its frame is used again; a checkpoint hands
+//! down all that is newer than the layer's version; victims are given when the layer asks. Its log is perfect
+//! and needs no device: after a crash it makes the newest version of each page again.
 //!
 //! Invariant: each client touches its own pages only, so that what a fetch must give is known exactly.
 
@@ -237,8 +237,8 @@ impl Database {
         }
     }
 
-    /// As a database checkpoint does: hands down whatever the layer has an older version of, then has the layer make it
-    /// durable.
+    /// As a database checkpoint does: hands down whatever the layer has an older version of, then has the
+    /// layer make it durable.
     pub(super) fn checkpoint(&self) -> Result<(), Stop> {
         let _turn = self.checkpoints.lock();
         let mut buffer = vec![0; self.page_bytes];
@@ -273,8 +273,8 @@ impl Database {
         Ok(self.layer.close()?)
     }
 
-    /// The restart of the database after a crash: each page is found in a legal version and, if there was a newer one, made
-    /// anew from the log.
+    /// The restart of the database after a crash: each page is found in a legal version and, if there was a
+    /// newer one, made anew from the log.
     pub(super) fn recover(&self, rules: &super::judge::Rules) -> Result<(), Stop> {
         let mut buffer = vec![0; self.page_bytes];
         let known = self.oracle.lock().clone();

@@ -1,5 +1,5 @@
-//! What only a cache of fragments has to stand: its directory lies in memory and begins empty, so there is nothing to recover,
-//! and all that may go wrong with its flash does so while it is in use.
+//! What only a cache of fragments has to stand: its directory lies in memory and begins empty, so there is
+//! nothing to recover, and all that may go wrong with its flash does so while it is in use.
 
 use super::cache::Cache;
 use super::damage::{Moment, newest_superblock};
@@ -22,8 +22,8 @@ const WORK: u64 = 40;
 const KINDS: [FaultKind; 4] =
     [FaultKind::LostWrite, FaultKind::LostWrite, FaultKind::MisdirectedWrite, FaultKind::DuplicatedWrite];
 
-/// A flash tier that lies where another database's fragments are expected, if one does: with pages that its disk does not
-/// have, or with none.
+/// A flash tier that lies where another database's fragments are expected, if one does: with pages that its
+/// disk does not have, or with none.
 pub(super) fn tier_in_place(script: &Script) -> Option<TierOptions> {
     let mode = match script.seed % 4 {
         0 => Mode::WriteBack,
@@ -85,8 +85,8 @@ impl Trial<'_> {
         note((FaultKind::ForeignFlash, Some("flash")), result)
     }
 
-    /// Writes to flash are lost, or go elsewhere, while the cache is in use: some places hold again what they held before, in
-    /// this life or when it began, or what others hold.
+    /// Writes to flash are lost, or go elsewhere, while the cache is in use: some places hold again what they
+    /// held before, in this life or when it began, or what others hold.
     pub(super) fn lost_in_use(&mut self, note: Note<'_>) -> bool {
         let shape = &self.script.shape;
         let cache = &shape.cache;

@@ -1,7 +1,7 @@
 //! Recovering one crash image, and what may be found in it.
 //!
-//! Invariant: whatever goes wrong, a page is served in a version that the oracle admits, or not at all; and not at all only
-//! where the rules of the case allow it.
+//! Invariant: whatever goes wrong, a page is served in a version that the oracle admits, or not at all; and
+//! not at all only where the rules of the case allow it.
 
 use super::cache::{Cache, Opened};
 use super::content::version;
@@ -75,8 +75,8 @@ impl Rules {
         Self { opening: Opening::Birth, sound: false, ..Self::crash(cache) }
     }
 
-    /// After flash lost or changed something without a word. Where nothing on it is needed, nothing is lost; elsewhere
-    /// the loss is reported.
+    /// After flash lost or changed something without a word. Where nothing on it is needed, nothing is lost;
+    /// elsewhere the loss is reported.
     pub(super) fn silent(cache: &Cache) -> Self {
         let needed = cache.keeps_dirty();
         Self {
@@ -88,8 +88,8 @@ impl Rules {
         }
     }
 
-    /// After a device has failed and said so. A tier that switched itself off has written pages in place: a torn one is
-    /// repaired from the log.
+    /// After a device has failed and said so. A tier that switched itself off has written pages in place: a
+    /// torn one is repaired from the log.
     pub(super) fn failed(cache: &Cache) -> Self {
         Self { torn: true, sound: false, ..Self::crash(cache) }
     }
@@ -99,15 +99,15 @@ impl Rules {
         Self { disk_damage: true, sound: false, ..Self::crash(cache) }
     }
 
-    /// Another flash device than the right one, or none: refused where the right one is needed, of no consequence
-    /// elsewhere.
+    /// Another flash device than the right one, or none: refused where the right one is needed, of no
+    /// consequence elsewhere.
     pub(super) fn exchanged(cache: &Cache) -> Self {
         let opening = if cache.keeps_dirty() { Opening::May } else { Opening::Must };
         Self { opening, sound: false, ..Self::crash(cache) }
     }
 
-    /// Fetches a page: the version found, and where. `None`: a torn copy lies on disk, and the log repairs it; or it is
-    /// damaged, and was reported.
+    /// Fetches a page: the version found, and where. `None`: a torn copy lies on disk, and the log repairs
+    /// it; or it is damaged, and was reported.
     pub(super) fn fetch(
         &self,
         layer: &dyn Layer,
@@ -118,7 +118,8 @@ impl Rules {
         let fetched = layer.fetch(page, buffer);
         let verdict = self.judge(&fetched, oracle, page, buffer);
         match (&verdict, &self.meanwhile) {
-            // This very answer is judged again, and the page not fetched again: what was served wrong once is wrong.
+            // This very answer is judged again, and the page not fetched again: what was served wrong once is
+            // wrong.
             (Err(Stop::Wrong(_)), Some((plan, rules))) if plan.struck() > 0 => {
                 rules.judge(&fetched, oracle, page, buffer)
             }
@@ -197,7 +198,8 @@ pub(super) struct Recovered {
     pub points: Vec<Point>,
 }
 
-/// Runs `body` in a simulation from `seed`. An error tells of a panic or of tasks that wait for ever; `None`: power failed.
+/// Runs `body` in a simulation from `seed`. An error tells of a panic or of tasks that wait for ever; `None`:
+/// power failed.
 pub(super) fn simulate<T: Send>(seed: u64, body: impl FnOnce() -> T + Send) -> Result<Option<T>, String> {
     let preempt_one_of = [0, 4, 0, 25][seed as usize % 4];
     let config = SimConfig { seed, random_order: true, preempt_one_of, ..SimConfig::default() };
@@ -287,7 +289,8 @@ pub(super) fn conclude(
         {
             Ok(Recovered { pages: 0, noticed: true, points })
         }
-        // A dequeue in the background met the damaged page first: the tier has stopped, and its reason names the page.
+        // A dequeue in the background met the damaged page first: the tier has stopped, and its reason names
+        // the page.
         Err(Stop::Refused(TierError::Poisoned { reason, .. }))
             if rules.damage && reason.contains("is damaged") =>
         {
@@ -450,8 +453,8 @@ mod tests {
         }
     }
 
-    /// A restart has found version 2 though 3 and 4 were handed down before: on disk, and only where disk comes first, one of
-    /// these may show later.
+    /// A restart has found version 2 though 3 and 4 were handed down before: on disk, and only where disk
+    /// comes first, one of these may show later.
     #[test]
     fn disk_is_ahead_of_flash_only_where_it_is_written_first() {
         let mut oracle = oracle();

@@ -1,4 +1,5 @@
-//! One life of the machine: switched on, recovered, put to work, shut down or not; watched at every operation.
+//! One life of the machine: switched on, recovered, put to work, shut down or not; watched at every
+//! operation.
 
 use super::database::{Database, Stop};
 use super::fault::FaultKind;
@@ -77,7 +78,8 @@ fn plan(life: &Life) -> FaultPlan {
     if life.seed.is_multiple_of(4) { plan.in_any_order() } else { plan }
 }
 
-/// Runs all clients of `life` to their end; returns what stopped one of them. A mistake is worth more than a refusal.
+/// Runs all clients of `life` to their end; returns what stopped one of them. A mistake is worth more than a
+/// refusal.
 fn run_clients(database: &Arc<Database>, life: &Life) -> Option<Stop> {
     let first = Arc::new(Mutex::new(None));
     let tasks = life.clients.iter().enumerate().map(|(client, ops)| {

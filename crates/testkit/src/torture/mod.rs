@@ -1,14 +1,14 @@
 //! Torture: the real engine and store under crashes at every operation and every fault there is, counted.
 //!
-//! A torture consists of *runs*. Each draws a configuration and a script from the seed (`script`), carries it out on
-//! simulated devices (`life`) and then looks at every state that a power failure at any operation could have left: all
-//! subsets of the unsynced writes, torn ones, crashes of the recovery, crashes of the recovery from that (`point`, `run`).
-//! Some states are made worse before: superblocks damaged, flash exchanged, lost, damaged without a word (`trial`,
-//! `damage`). Each is recovered and compared, page by page, with what may legally be found (`oracle`, `judge`). What goes
-//! wrong is shortened (`shrink`).
+//! A torture consists of *runs*. Each draws a configuration and a script from the seed (`script`), carries it
+//! out on simulated devices (`life`) and then looks at every state that a power failure at any operation
+//! could have left: all subsets of the unsynced writes, torn ones, crashes of the recovery, crashes of the
+//! recovery from that (`point`, `run`). Some states are made worse before: superblocks damaged, flash
+//! exchanged, lost, damaged without a word (`trial`, `damage`). Each is recovered and compared, page by page,
+//! with what may legally be found (`oracle`, `judge`). What goes wrong is shortened (`shrink`).
 //!
-//! Invariant: run `n` of a seed is the same on every machine, whatever ran before it and on however many threads. So a
-//! violation is replayed by its seed and run.
+//! Invariant: run `n` of a seed is the same on every machine, whatever ran before it and on however many
+//! threads. So a violation is replayed by its seed and run.
 
 mod cache;
 mod content;
@@ -44,11 +44,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::StoreRun;
 
-/// One of so many runs is looked at as [`TortureOptions::effort`] says; of the others only the lives are lived, which takes
-/// no time beside it.
+/// One of so many runs is looked at as [`TortureOptions::effort`] says; of the others only the lives are
+/// lived, which takes no time beside it.
 const LOOKED_AT: u64 = 64;
-/// Of a thorough torture's, one of so many is looked at thoroughly, and the others quickly: there is more to see in many
-/// caches than in one.
+/// Of a thorough torture's, one of so many is looked at thoroughly, and the others quickly: there is more to
+/// see in many caches than in one.
 const THOROUGH: u64 = 6;
 /// Which of as many runs is of a whole store.
 const STORE_RUN: u64 = 32;

@@ -1,12 +1,13 @@
 //! What may legally be found after a crash, page by page, kept outside of the engine.
 //!
-//! Versions of a page are counted from 1; version 0 is a page that was never written. Invariants: a version that was
-//! promised (by a checkpoint, by a clean shutdown, or because a restart found it) is never followed by an older one; only
-//! versions that were handed down can be found, and of those that were so before a restart only what it found. With one
-//! exception: where pages are written to disk before flash has them, a restart may find a page on flash though a newer
-//! version is on disk already. The database's log has that one, too, and makes it anew, so it does no harm should it show
-//! when the flash is gone, or has dropped its copy. A log on flash may have that copy back after a crash, before a checkpoint
-//! has recorded its front: with such caches what a restart finds on disk is not promised before that.
+//! Versions of a page are counted from 1; version 0 is a page that was never written. Invariants: a version
+//! that was promised (by a checkpoint, by a clean shutdown, or because a restart found it) is never followed
+//! by an older one; only versions that were handed down can be found, and of those that were so before a
+//! restart only what it found. With one exception: where pages are written to disk before flash has them, a
+//! restart may find a page on flash though a newer version is on disk already. The database's log has that
+//! one, too, and makes it anew, so it does no harm should it show when the flash is gone, or has dropped its
+//! copy. A log on flash may have that copy back after a crash, before a checkpoint has recorded its front:
+//! with such caches what a restart finds on disk is not promised before that.
 
 use entresol_core::PageId;
 
@@ -137,7 +138,8 @@ impl Oracle {
         }
     }
 
-    /// Whether `found` is legal after a crash. With `believe_layer` what the layer said is durable must be there, too.
+    /// Whether `found` is legal after a crash. With `believe_layer` what the layer said is durable must be
+    /// there, too.
     pub(super) fn admits(&self, page: PageId, found: u64, believe_layer: bool) -> bool {
         let page = self.page(page);
         let least = if believe_layer { page.promised.max(page.told) } else { page.promised };
@@ -150,14 +152,15 @@ impl Oracle {
         found > page.promised && page.before & page.bit(found) != 0
     }
 
-    /// Whether a write of the page to disk may have been under way since it was last promised: then the log of the
-    /// database has a full image of it, and a torn copy on disk is no loss.
+    /// Whether a write of the page to disk may have been under way since it was last promised: then the log
+    /// of the database has a full image of it, and a torn copy on disk is no loss.
     pub(super) fn may_be_torn(&self, page: PageId) -> bool {
         let page = self.page(page);
         page.handed & !1 != 0
     }
 
-    /// A restart has found `version`. From now on it is promised. Returns what the database's log makes of it.
+    /// A restart has found `version`. From now on it is promised. Returns what the database's log makes of
+    /// it.
     pub(super) fn found(&mut self, page: PageId, version: u64) -> u64 {
         let page = self.page_mut(page);
         page.promise(version);
@@ -167,8 +170,8 @@ impl Oracle {
         page.newest
     }
 
-    /// As [`Oracle::found`], on a disk that may be ahead of a log on flash: what was legal before may come back, but nothing
-    /// newer.
+    /// As [`Oracle::found`], on a disk that may be ahead of a log on flash: what was legal before may come
+    /// back, but nothing newer.
     pub(super) fn found_ahead(&mut self, page: PageId, version: u64) -> u64 {
         let known = self.page_mut(page);
         if version <= known.promised {

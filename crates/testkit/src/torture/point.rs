@@ -1,7 +1,7 @@
 //! The moments of a life at which power may fail, and what may then be left.
 //!
-//! Invariant: no state is looked at twice. Between two moments with neither a write nor a sync nor a new promise there is
-//! nothing new; and what survives without any of the newest writes was looked at before.
+//! Invariant: no state is looked at twice. Between two moments with neither a write nor a sync nor a new
+//! promise there is nothing new; and what survives without any of the newest writes was looked at before.
 
 use super::fault::FaultKind;
 use super::oracle::Oracle;
@@ -191,7 +191,8 @@ impl Points {
     }
 }
 
-/// Records every moment, or one of so many, of what `machine` is going to do. `stage`: of a life, whose plan may hold a fault of `kind`.
+/// Records every moment, or one of so many, of what `machine` is going to do. `stage`: of a life, whose plan
+/// may hold a fault of `kind`.
 pub(super) fn observe(
     machine: &mut Machine,
     oracle: Arc<Mutex<Oracle>>,

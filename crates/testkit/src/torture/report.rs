@@ -57,7 +57,8 @@ pub struct Tally {
     pub recovered_pages: u64,
     /// Lives in which a fault struck a device.
     pub faults_struck: u64,
-    /// Faults that the engine noticed: it refused, named a damaged page, went around it, or its check found it.
+    /// Faults that the engine noticed: it refused, named a damaged page, went around it, or its check found
+    /// it.
     pub faults_detected: u64,
     /// Lives lived.
     pub lives: u64,

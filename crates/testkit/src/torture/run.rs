@@ -1,5 +1,5 @@
-//! One run: the lives of a script one after the other, and every state that a power failure, or worse, could have left of
-//! them.
+//! One run: the lives of a script one after the other, and every state that a power failure, or worse, could
+//! have left of them.
 
 use super::Effort;
 use super::damage::SILENT;
@@ -186,8 +186,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Looks at what is left at a moment, told as in `left`; then at each moment of the recovery from that, if it is to be
-    /// watched.
+    /// Looks at what is left at a moment, told as in `left`; then at each moment of the recovery from that,
+    /// if it is to be watched.
     fn look(
         &mut self,
         point: &Point,

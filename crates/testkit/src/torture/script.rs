@@ -1,6 +1,7 @@
 //! A run, written down: everything that is done to a cache, drawn from a seed before anything happens.
 //!
-//! Invariant: what happens in a run depends on its script alone. So a script can be shortened, and what is left replayed.
+//! Invariant: what happens in a run depends on its script alone. So a script can be shortened, and what is
+//! left replayed.
 
 use super::cache::Cache;
 use super::fault::{FaultKind, LOUD};
@@ -26,8 +27,8 @@ pub(super) struct Shape {
     pub fresh: bool,
 }
 
-/// One thing that a client does. A client touches only its own pages: those whose number is its own modulo the number of
-/// clients.
+/// One thing that a client does. A client touches only its own pages: those whose number is its own modulo
+/// the number of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Read(PageId),
@@ -113,7 +114,8 @@ impl Shape {
         if self.cache.tier().is_some() { 64 } else { 160 }
     }
 
-    /// What a client does at the end: where nothing that lies on flash survives, each page is looked at once more.
+    /// What a client does at the end: where nothing that lies on flash survives, each page is looked at once
+    /// more.
     fn sweep(&self, client: u64, clients: u64) -> impl Iterator<Item = Op> + use<> {
         let pages = if self.cache.tier().is_some() { 0 } else { self.pages };
         (client..pages).step_by(clients as usize).map(|page| Op::Read(PageId(page)))
@@ -245,12 +247,14 @@ fn draw_trouble(rng: &mut Rng, shape: &Shape, is_last: bool) -> Trouble {
     }
     let silent =
         [Fault::LostWrite, Fault::MisdirectedWrite, Fault::DuplicatedWrite, Fault::BitRot, Fault::Death];
-    // After a silent fault anything may be missing for ever, so it comes last. Only flash is guarded against them.
+    // After a silent fault anything may be missing for ever, so it comes last. Only flash is guarded against
+    // them.
     let (device, fault) = match is_last && rng.below(2) == 0 {
         true => ("flash", one(rng, &silent)),
         false => (one(rng, &["flash", "flash", "disk"]), one(rng, &LOUD)),
     };
-    // A flash that loses all writes from some moment on is an older state of itself, and nothing on it can tell.
+    // A flash that loses all writes from some moment on is an older state of itself, and nothing on it can
+    // tell.
     let forever = LOUD.contains(&fault) && rng.below(3) == 0;
     let ends = fault == Fault::Death || forever && device == "flash" && fault != Fault::ReadError;
     let disk_too = ends && rng.below(4) == 0;

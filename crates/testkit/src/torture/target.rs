@@ -8,8 +8,8 @@ use std::fmt;
 /// A policy and a mode that it can be run in; or SCE, which has one mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
-    /// The policy's place in [`PolicyKind::ALL`], and the mode's in [`Mode::ALL`]: they have no order of their own. SCE is no
-    /// policy of the flash tier: its place is behind them all.
+    /// The policy's place in [`PolicyKind::ALL`], and the mode's in [`Mode::ALL`]: they have no order of
+    /// their own. SCE is no policy of the flash tier: its place is behind them all.
     places: (usize, usize),
 }
 
@@ -42,8 +42,8 @@ impl Target {
         targets.chain([Target::FRAGMENTS]).collect()
     }
 
-    /// The targets that `name` means: `all`, a policy, or a policy and a mode (`face-gsc/write-through`). Empty if there is
-    /// no such thing.
+    /// The targets that `name` means: `all`, a policy, or a policy and a mode (`face-gsc/write-through`).
+    /// Empty if there is no such thing.
     pub fn named(name: &str) -> Vec<Target> {
         let means =
             |target: &Target| name == "all" || name == target.name() || name == target.to_string().as_str();

@@ -1,4 +1,5 @@
-//! What may happen to the devices while the machine is off: flash exchanged, lost, brought back too late, or damaged.
+//! What may happen to the devices while the machine is off: flash exchanged, lost, brought back too late, or
+//! damaged.
 
 use super::cache::Cache;
 use super::content::build;
@@ -153,8 +154,8 @@ impl Trial<'_> {
         )
     }
 
-    /// The newest label is lost, as in a power failure in the middle of its write, when flash is of that epoch already. The
-    /// one before is still there; where it names the same cache, everything is as it was.
+    /// The newest label is lost, as in a power failure in the middle of its write, when flash is of that
+    /// epoch already. The one before is still there; where it names the same cache, everything is as it was.
     fn newest_label(&mut self, note: Note<'_>) -> bool {
         let Some((newest, Some(older))) = self.labels() else { return true };
         let is_bound = self.script.shape.cache.tier().is_some();
@@ -170,8 +171,8 @@ impl Trial<'_> {
         )
     }
 
-    /// The database goes on after a restart: what recovery brought back goes its way to disk, or is dropped, while half of
-    /// the pages change. All others must still be there at the end.
+    /// The database goes on after a restart: what recovery brought back goes its way to disk, or is dropped,
+    /// while half of the pages change. All others must still be there at the end.
     fn go_on(&mut self, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
         let rules = self.rules(Rules::crash(cache));
@@ -193,7 +194,8 @@ impl Trial<'_> {
         note((FaultKind::Crash, None), result.map_err(|why| format!("the database went on: {why}")))
     }
 
-    /// A page on flash is damaged after a restart, when many are known to be wanted; then their turn to leave comes.
+    /// A page on flash is damaged after a restart, when many are known to be wanted; then their turn to leave
+    /// comes.
     fn damaged_later(&mut self, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
         let rules = match cache.mode() {
@@ -250,7 +252,8 @@ impl Trial<'_> {
         })
     }
 
-    /// Somebody makes a new cache for the disk instead of opening the one it has: refused where that one is needed.
+    /// Somebody makes a new cache for the disk instead of opening the one it has: refused where that one is
+    /// needed.
     fn made_anew(&mut self, options: &TierOptions, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
         let media = Media { flash: self.blank(), ..self.media.fork() };
@@ -316,8 +319,8 @@ impl Trial<'_> {
         if self.script.shape.cache.tier().is_some_and(is_gsc) { 3 } else { 1 }
     }
 
-    /// The cache is detached, after some work above it; from then on the disk alone has everything, also after a power
-    /// failure.
+    /// The cache is detached, after some work above it; from then on the disk alone has everything, also
+    /// after a power failure.
     fn detach(&self, options: &TierOptions, oracle: &Arc<Mutex<Oracle>>, seed: u64) -> Result<Media, String> {
         let cache = &self.script.shape.cache;
         let machine = Machine::new(self.media.fork(), FaultPlan::none(), 0);
@@ -352,7 +355,8 @@ impl Trial<'_> {
         Ok(machine.after_crash(seed))
     }
 
-    /// The database runs on from disk alone (detached first, where its pages are needed), and then the flash comes back.
+    /// The database runs on from disk alone (detached first, where its pages are needed), and then the flash
+    /// comes back.
     fn run_without(&mut self, note: Note<'_>) -> bool {
         let result = self.ran_without();
         note(
@@ -387,8 +391,8 @@ impl Trial<'_> {
         recover(&self.script.shape, media, &known, &rules, self.rng.next_u64())
     }
 
-    /// Sectors of flash or disk cannot be read. What is redundant comes from its other copy, and nothing else is lost than what
-    /// is named.
+    /// Sectors of flash or disk cannot be read. What is redundant comes from its other copy, and nothing else
+    /// is lost than what is named.
     fn unreadable(&mut self, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
         (0..DAMAGES).all(|_| {

@@ -16,8 +16,8 @@
 //! | 12 | C_BALANCE + C_YTD_PAYMENT = sum of delivered OL_AMOUNT |
 //! | indexes (ours) | orders without gaps; one entry by customer for each order, and one by name for each customer |
 //!
-//! Invariant: each table is read once, in key order, without locks; memory is that of one district's orders and, with
-//! [`Depth::Full`], 8 bytes for each customer.
+//! Invariant: each table is read once, in key order, without locks; memory is that of one district's orders
+//! and, with [`Depth::Full`], 8 bytes for each customer.
 
 mod customers;
 mod digest;
@@ -50,7 +50,8 @@ pub fn check(database: &Database, depth: Depth) -> Result<Report, TpccError> {
     check_range(database, depth, 1, database.scale().warehouses)
 }
 
-/// Checks one warehouse. With [`Depth::Full`] all of HISTORY is read nevertheless, as payments lie in the order of time.
+/// Checks one warehouse. With [`Depth::Full`] all of HISTORY is read nevertheless, as payments lie in the
+/// order of time.
 pub fn check_warehouse(
     database: &Database,
     warehouse: WarehouseId,

@@ -43,7 +43,8 @@ impl RunConfig {
 /// Which transactions clients run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
-    /// A shuffled deck of 23 cards for each client: ten New-Order, ten Payment, one of each other (clause 5.2.4.2).
+    /// A shuffled deck of 23 cards for each client: ten New-Order, ten Payment, one of each other (clause
+    /// 5.2.4.2).
     Deck,
     /// Each drawn on its own with these weights, in the order of [`Kind::ALL`].
     Weighted([u32; 5]),
@@ -57,11 +58,11 @@ impl Mix {
 /// Where a client stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// At one warehouse and district, spread evenly. With fewer clients than warehouses, most of the database is then
-    /// touched only by remote orders and payments.
+    /// At one warehouse and district, spread evenly. With fewer clients than warehouses, most of the database
+    /// is then touched only by remote orders and payments.
     Fixed,
-    /// At another warehouse and district for each transaction, drawn uniformly: the whole database is in use whatever the
-    /// number of clients. Not the specification's way.
+    /// At another warehouse and district for each transaction, drawn uniformly: the whole database is in use
+    /// whatever the number of clients. Not the specification's way.
     Anywhere,
 }
 
@@ -97,7 +98,8 @@ impl Pace {
     }
 }
 
-/// An exponentially distributed time, by von Neumann's comparisons: without logarithms it is the same on every machine.
+/// An exponentially distributed time, by von Neumann's comparisons: without logarithms it is the same on
+/// every machine.
 fn exponential(mean: Duration, random: &mut Random) -> Duration {
     let mut whole = 0u32;
     loop {

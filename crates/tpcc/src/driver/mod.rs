@@ -1,7 +1,7 @@
 //! Clients that run the transactions, and what is counted meanwhile.
 //!
-//! Invariant: a client's inputs depend on the run's seed and the client's number only. Under the simulated runtime the
-//! whole run is a function of the seeds.
+//! Invariant: a client's inputs depend on the run's seed and the client's number only. Under the simulated
+//! runtime the whole run is a function of the seeds.
 
 mod acknowledge;
 mod client;
@@ -96,8 +96,8 @@ pub fn start(database: &Database, config: &RunConfig) -> Result<Run, TpccError> 
     Ok(Run { shared, clients })
 }
 
-/// Runs the clients for `duration` of runtime time and returns what they did. Clients with a number of transactions to
-/// run ([`RunConfig::transactions_per_client`]) may end earlier; `None` waits for them.
+/// Runs the clients for `duration` of runtime time and returns what they did. Clients with a number of
+/// transactions to run ([`RunConfig::transactions_per_client`]) may end earlier; `None` waits for them.
 pub fn run(
     database: &Database,
     config: &RunConfig,

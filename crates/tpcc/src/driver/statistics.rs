@@ -18,8 +18,8 @@ pub struct KindStatistics {
     pub rolled_back: u64,
     /// Attempts given up because of a deadlock, and run again.
     pub deadlocks: u64,
-    /// Microseconds of runtime time from the first attempt to the end of the transaction, of all that were committed or
-    /// rolled back; two significant digits.
+    /// Microseconds of runtime time from the first attempt to the end of the transaction, of all that were
+    /// committed or rolled back; two significant digits.
     pub latency_us: Histogram<u64>,
 }
 

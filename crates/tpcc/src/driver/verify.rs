@@ -50,8 +50,8 @@ impl fmt::Display for Verification {
     }
 }
 
-/// Looks up everything that was acknowledged: each new order with its lines and its index entry, each payment in HISTORY,
-/// each delivery. The database must be at rest.
+/// Looks up everything that was acknowledged: each new order with its lines and its index entry, each payment
+/// in HISTORY, each delivery. The database must be at rest.
 pub fn verify_acknowledged<'a>(
     database: &Database,
     acknowledged: impl IntoIterator<Item = &'a Acknowledged>,

@@ -1,8 +1,8 @@
 //! The initial database (clause 4.3.3), loaded table by table in key order.
 //!
-//! Invariant: the rows are a function of the scale and the seed alone. Each part of a table (a warehouse's stock, a
-//! district's customers) has its own stream of random numbers, so tables that share facts (orders, their lines and
-//! their index; customers and their index by name) generate them alike without keeping them.
+//! Invariant: the rows are a function of the scale and the seed alone. Each part of a table (a warehouse's
+//! stock, a district's customers) has its own stream of random numbers, so tables that share facts (orders,
+//! their lines and their index; customers and their index by name) generate them alike without keeping them.
 
 mod customer;
 mod order;
@@ -39,8 +39,8 @@ pub struct Progress {
 /// Rows between two reports of progress.
 const REPORT_EVERY: u64 = 1 << 16;
 
-/// Loads a database into an empty store and makes it durable with a checkpoint. `progress` is called now and then, and
-/// at the end of each table.
+/// Loads a database into an empty store and makes it durable with a checkpoint. `progress` is called now and
+/// then, and at the end of each table.
 pub fn load(
     store: &Store,
     config: &LoadConfig,

@@ -33,7 +33,8 @@ impl Constants {
     }
 }
 
-/// Whether the constants of load and run may differ by `delta`: 65 to 119 without 96 and 112 (clause 2.1.6.1).
+/// Whether the constants of load and run may differ by `delta`: 65 to 119 without 96 and 112 (clause
+/// 2.1.6.1).
 fn is_valid_delta(delta: u32) -> bool {
     (65..=119).contains(&delta) && delta != 96 && delta != 112
 }

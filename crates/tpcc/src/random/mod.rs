@@ -1,7 +1,8 @@
 //! Random numbers, names and text of the specification (clauses 2.1.6, 4.3.2).
 //!
-//! Invariant: every stream of numbers is a function of the seed, of what it is for and of the table's part or client it
-//! belongs to. So a load is the same however it is ordered, and a client's input does not depend on scheduling.
+//! Invariant: every stream of numbers is a function of the seed, of what it is for and of the table's part or
+//! client it belongs to. So a load is the same however it is ordered, and a client's input does not depend on
+//! scheduling.
 
 mod constants;
 mod text;
@@ -140,7 +141,8 @@ mod tests {
         }
     }
 
-    /// The exact distribution of NURand, by enumeration, against a sample (chi-square-like bound on each decile).
+    /// The exact distribution of NURand, by enumeration, against a sample (chi-square-like bound on each
+    /// decile).
     #[test]
     fn nurand_is_distributed_as_defined() {
         let (a, c, low, high) = (255, 123, 0, 999);

@@ -1,7 +1,7 @@
 //! Random text (clause 4.3.2.2) and last names (clause 4.3.2.3).
 //!
-//! Eight characters come from one random word through a table of 256 entries, so some characters of an alphabet are
-//! likelier than others by one part in 256. Nothing depends on it.
+//! Eight characters come from one random word through a table of 256 entries, so some characters of an
+//! alphabet are likelier than others by one part in 256. Nothing depends on it.
 
 use super::Random;
 use crate::schema::{Address, Text};
@@ -45,7 +45,8 @@ impl Random {
         self.fill(&DIGITS, out.reserve(N));
     }
 
-    /// An a-string of `low ..= N` characters, in one case of ten with "ORIGINAL" somewhere in it (clause 4.3.3.1).
+    /// An a-string of `low ..= N` characters, in one case of ten with "ORIGINAL" somewhere in it (clause
+    /// 4.3.3.1).
     pub(crate) fn item_data<const N: usize>(&mut self, low: u32, out: &mut Text<N>) {
         let length = self.uniform(low, N as u32);
         let text = out.reserve(length as usize);

@@ -1,7 +1,7 @@
 //! Identifiers as types.
 //!
-//! Invariant: identifiers are stored big-endian, in keys and rows alike, so that the bytes of a key compare like the
-//! tuple of its identifiers.
+//! Invariant: identifiers are stored big-endian, in keys and rows alike, so that the bytes of a key compare
+//! like the tuple of its identifiers.
 
 use std::fmt;
 use zerocopy::big_endian::U32;

@@ -1,7 +1,7 @@
 //! A table with its key and row types.
 //!
-//! Invariant: what is stored under a relation is exactly the bytes of its key type and of its row type. Anything else
-//! found there is reported as damage, with the table's name and the sizes.
+//! Invariant: what is stored under a relation is exactly the bytes of its key type and of its row type.
+//! Anything else found there is reported as damage, with the table's name and the sizes.
 
 use crate::error::TpccError;
 use entresol_store::{Direction, Lock, Store, StoreError, Table, Txn};
@@ -53,8 +53,8 @@ impl<K: Record, R: Record> Relation<K, R> {
         self.table
     }
 
-    /// The row under `key`, in `buffer`, to be read or changed there and handed to [`Relation::update`]. `None` if there
-    /// is none.
+    /// The row under `key`, in `buffer`, to be read or changed there and handed to [`Relation::update`].
+    /// `None` if there is none.
     pub fn get<'b>(
         &self,
         txn: &mut Txn,

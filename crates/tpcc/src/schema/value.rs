@@ -1,6 +1,7 @@
 //! Column values as types: money, rates, instants, addresses.
 //!
-//! Invariant: numbers are stored little-endian at a fixed size, so every row can be read and changed in place.
+//! Invariant: numbers are stored little-endian at a fixed size, so every row can be read and changed in
+//! place.
 
 use super::Text;
 use std::fmt;

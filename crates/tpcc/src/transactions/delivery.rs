@@ -1,7 +1,7 @@
 //! Delivery (clause 2.7): the oldest undelivered order of each district of a warehouse is delivered.
 //!
-//! It runs at once, within the client and in one transaction, instead of being queued (clause 2.7.2.1): there is no
-//! deferred execution and no result file.
+//! It runs at once, within the client and in one transaction, instead of being queued (clause 2.7.2.1): there
+//! is no deferred execution and no result file.
 
 use super::buffers::read_lines;
 use super::{Buffers, Terminal, commit};
@@ -45,8 +45,8 @@ pub fn delivery(
     input: &DeliveryInput,
 ) -> Result<DeliveryOutput, TpccError> {
     commit(database.store(), |txn| {
-        // One delivery at a time in a warehouse. Otherwise a second one would take the second oldest order while the
-        // first may still abort and put the oldest one back.
+        // One delivery at a time in a warehouse. Otherwise a second one would take the second oldest order
+        // while the first may still abort and put the oldest one back.
         let lock = NewOrderKey::delivery_lock(input.warehouse);
         database.tables().new_orders.get(txn, &lock, Lock::Exclusive, &mut buffers.row)?;
         let mut output = DeliveryOutput::default();
@@ -72,8 +72,8 @@ fn deliver_oldest(
         return Err(TpccError::MissingRow { table: tables.new_orders.name(), key: format!("{key:?}") });
     }
 
-    // Only deliveries change an order, so under the delivery lock this unlocked read is the newest committed version. It
-    // tells the customer, who comes first in the order of locks.
+    // Only deliveries change an order, so under the delivery lock this unlocked read is the newest committed
+    // version. It tells the customer, who comes first in the order of locks.
     let order_key = OrderKey { warehouse, district, order };
     let order_row = tables.orders.require(txn, &order_key, Lock::None, &mut buffers.row)?;
     let customer_key = CustomerKey { warehouse, district, customer: order_row.customer };

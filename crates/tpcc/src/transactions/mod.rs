@@ -1,23 +1,25 @@
-//! The five transactions (clauses 2.4 to 2.8), each with the input that a terminal would send and the output that it
-//! would show.
+//! The five transactions (clauses 2.4 to 2.8), each with the input that a terminal would send and the output
+//! that it would show.
 //!
-//! **Locks.** Rows that will be changed are locked exclusively at their first read, always in this order, which rules
-//! out deadlocks between the five (the store may still report one when two keys share a lock):
+//! **Locks.** Rows that will be changed are locked exclusively at their first read, always in this order,
+//! which rules out deadlocks between the five (the store may still report one when two keys share a lock):
 //!
-//! 1. the warehouse's delivery lock (a key of NEW-ORDER that no row has) and rows of NEW-ORDER, district by district;
+//! 1. the warehouse's delivery lock (a key of NEW-ORDER that no row has) and rows of NEW-ORDER, district by
+//!    district;
 //! 2. a customer, then its orders, then their lines;
 //! 3. stock rows by (warehouse, item);
 //! 4. a district, then a warehouse;
 //! 5. rows being inserted, which nobody else knows.
 //!
-//! Delivery goes through 1 and 2 once for each district; it waits there only for customers held by a Payment or an
-//! Order-Status, and for new orders held by a New-Order, none of which waits for a delivery while holding these. The hot
-//! rows, districts and warehouses, are locked last, so they are held while little remains to be done.
+//! Delivery goes through 1 and 2 once for each district; it waits there only for customers held by a Payment
+//! or an Order-Status, and for new orders held by a New-Order, none of which waits for a delivery while
+//! holding these. The hot rows, districts and warehouses, are locked last, so they are held while little
+//! remains to be done.
 //!
-//! **Isolation** (clause 3.4). New-Order, Payment, Delivery and Order-Status are serialisable: what they read without a
-//! lock are columns that no transaction changes (W_TAX, C_DISCOUNT, ITEM, the index by name). Stock-Level reads committed
-//! orders, as clause 2.8.2.3 allows; its one deviation is that an S_QUANTITY may be a New-Order's that has not committed
-//! yet.
+//! **Isolation** (clause 3.4). New-Order, Payment, Delivery and Order-Status are serialisable: what they read
+//! without a lock are columns that no transaction changes (W_TAX, C_DISCOUNT, ITEM, the index by name).
+//! Stock-Level reads committed orders, as clause 2.8.2.3 allows; its one deviation is that an S_QUANTITY may
+//! be a New-Order's that has not committed yet.
 
 mod buffers;
 mod delivery;

@@ -51,8 +51,8 @@ impl NewOrderInput {
         Self { warehouse, district, customer, lines: all, count: lines.len() as u8 }
     }
 
-    /// As clause 2.4.1 has it: one item in a hundred from another warehouse, one order in a hundred ending with an unused
-    /// item number.
+    /// As clause 2.4.1 has it: one item in a hundred from another warehouse, one order in a hundred ending
+    /// with an unused item number.
     pub fn generate(random: &mut Random, terminal: &Terminal) -> Self {
         let district = terminal.any_district(random);
         let customer = terminal.customer_id(random);
@@ -146,8 +146,8 @@ pub enum NewOrderOutcome {
     RolledBack,
 }
 
-/// Runs the transaction. With an unused item number the whole profile is carried out, but for that line, and then rolled
-/// back (clause 2.4.2.3).
+/// Runs the transaction. With an unused item number the whole profile is carried out, but for that line, and
+/// then rolled back (clause 2.4.2.3).
 pub fn new_order(
     database: &Database,
     buffers: &mut Buffers,

@@ -48,8 +48,8 @@ pub struct OrderStatusOutput {
     pub carrier: CarrierId,
 }
 
-/// Runs the transaction. Its shared locks follow the common order (customer, order, lines) and last until it has read
-/// these few rows.
+/// Runs the transaction. Its shared locks follow the common order (customer, order, lines) and last until it
+/// has read these few rows.
 pub fn order_status(
     database: &Database,
     buffers: &mut Buffers,

@@ -41,9 +41,9 @@ pub struct StockLevelOutput {
     pub items: u32,
 }
 
-/// Runs the transaction, as two of the store's (clause 2.8.2.3 allows it): the first finds the newest committed order
-/// under a short shared lock of the district; the second reads lines and stock without locks, so that the district's
-/// New-Orders need not wait for hundreds of reads.
+/// Runs the transaction, as two of the store's (clause 2.8.2.3 allows it): the first finds the newest
+/// committed order under a short shared lock of the district; the second reads lines and stock without locks,
+/// so that the district's New-Orders need not wait for hundreds of reads.
 pub fn stock_level(
     database: &Database,
     buffers: &mut Buffers,

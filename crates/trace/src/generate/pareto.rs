@@ -1,5 +1,6 @@
-//! The Pareto distribution as sysbench draws it (`rand-type=pareto`): with `h` = 0.2, 20 % of the items get 80 % of the
-//! references, and the same again within these 20 %. An item is `items * u^(ln h / ln (1 - h))` for a uniform u.
+//! The Pareto distribution as sysbench draws it (`rand-type=pareto`): with `h` = 0.2, 20 % of the items get
+//! 80 % of the references, and the same again within these 20 %. An item is `items * u^(ln h / ln (1 - h))`
+//! for a uniform u.
 
 use super::unit;
 use entresol_runtime::rng::Rng;

@@ -1,6 +1,6 @@
-//! Zipf's distribution: rank k (from 1) has a share proportional to k^-skew. Sampled by rejection-inversion (Hörmann and
-//! Derflinger, *Rejection-Inversion to Generate Variates from Monotone Discrete Distributions*, TOMACS 6(3), 1996): no
-//! table, a little more than one random number a sample.
+//! Zipf's distribution: rank k (from 1) has a share proportional to k^-skew. Sampled by rejection-inversion
+//! (Hörmann and Derflinger, *Rejection-Inversion to Generate Variates from Monotone Discrete Distributions*,
+//! TOMACS 6(3), 1996): no table, a little more than one random number a sample.
 
 use super::unit;
 use entresol_runtime::rng::Rng;

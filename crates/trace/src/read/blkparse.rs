@@ -1,8 +1,9 @@
-//! The text that `blkparse` prints: `major,minor cpu sequence seconds pid action rwbs sector + sectors [process]`.
+//! The text that `blkparse` prints: `major,minor cpu sequence seconds pid action rwbs sector + sectors
+//! [process]`.
 //!
-//! A request is logged once for every step of its life; one step is taken, so that it counts once: queueing (Q), or else
-//! issue to the driver (D), or else completion (C), whichever the beginning of the file has. Discards, flushes without
-//! data, and the summary at the end are left out.
+//! A request is logged once for every step of its life; one step is taken, so that it counts once: queueing
+//! (Q), or else issue to the driver (D), or else completion (C), whichever the beginning of the file has.
+//! Discards, flushes without data, and the summary at the end are left out.
 
 use super::text::{Line, LineParser, Object, decimal_us, quoted, sectors};
 use crate::Op;

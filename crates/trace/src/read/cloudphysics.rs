@@ -1,4 +1,5 @@
-//! CloudPhysics' CSV: `version,time,op,size,lbn`: seconds, a SCSI operation code in hexadecimal, bytes, a 512-byte sector.
+//! CloudPhysics' CSV: `version,time,op,size,lbn`: seconds, a SCSI operation code in hexadecimal, bytes, a
+//! 512-byte sector.
 
 use super::text::{Line, LineParser, Object, decimal_us, fields, number, quoted, sectors};
 use crate::Op;

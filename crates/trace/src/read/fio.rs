@@ -1,5 +1,5 @@
-//! fio's iolog, version 2 (`file action [offset length]`) and 3 (`µs file action [offset length]`); see "Trace file
-//! format" in fio's manual. In version 2 only `wait` lines say how time passes.
+//! fio's iolog, version 2 (`file action [offset length]`) and 3 (`µs file action [offset length]`); see
+//! "Trace file format" in fio's manual. In version 2 only `wait` lines say how time passes.
 
 use super::text::{Line, LineParser, Object, number, quoted};
 use crate::Op;

@@ -5,8 +5,8 @@
 //! 16424 = "stock"
 //! ```
 //!
-//! The keys are what the trace itself calls its objects (PostgreSQL: relfilenodes). Invariant: an object without an entry
-//! keeps its own name.
+//! The keys are what the trace itself calls its objects (PostgreSQL: relfilenodes). Invariant: an object
+//! without an entry keeps its own name.
 
 use crate::TraceError;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Reading traces of every format.
 //!
-//! Invariant: bytes of any kind give a trace or an error that says what is wrong and where, never a panic; memory is in
-//! proportion to the requests read.
+//! Invariant: bytes of any kind give a trace or an error that says what is wrong and where, never a panic;
+//! memory is in proportion to the requests read.
 
 mod blkparse;
 mod cloudphysics;
@@ -36,8 +36,8 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Trace, TraceError> {
     read_input(Input::open(path)?, Some(path), &labels, options)
 }
 
-/// Reads a trace from any source of bytes; `name` is what messages call it. There is nothing beside it: a PostgreSQL
-/// capture gets no relations.
+/// Reads a trace from any source of bytes; `name` is what messages call it. There is nothing beside it: a
+/// PostgreSQL capture gets no relations.
 ///
 /// # Errors
 /// What is wrong with the bytes, and where.

@@ -1,5 +1,5 @@
-//! MSR Cambridge's CSV: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`: Windows file time (100 ns since
-//! 1601), bytes.
+//! MSR Cambridge's CSV: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`: Windows file time (100
+//! ns since 1601), bytes.
 
 use super::text::{Line, LineParser, Object, fields, number, quoted};
 use crate::Op;

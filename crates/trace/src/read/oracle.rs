@@ -1,9 +1,9 @@
-//! libCacheSim's oracleGeneral, 24-byte little-endian records `{u32 time, u64 id, u32 size, i64 next}`, and oracleGeneralOpNS,
-//! 27-byte ones `{u32 time, u64 id, u32 size, u8 op, u16 namespace, i64 next}`. Times are seconds; `next` is the number
-//! of the request that names the same id next (-1 or the largest: none).
+//! libCacheSim's oracleGeneral, 24-byte little-endian records `{u32 time, u64 id, u32 size, i64 next}`, and
+//! oracleGeneralOpNS, 27-byte ones `{u32 time, u64 id, u32 size, u8 op, u16 namespace, i64 next}`. Times are
+//! seconds; `next` is the number of the request that names the same id next (-1 or the largest: none).
 //!
-//! An id is an object's name (in many published traces a hash of one), not an address: an object counts as one page
-//! whatever its size, as in libCacheSim with sizes ignored. Records without operation are reads.
+//! An id is an object's name (in many published traces a hash of one), not an address: an object counts as
+//! one page whatever its size, as in libCacheSim with sizes ignored. Records without operation are reads.
 
 use crate::input::{Input, Records};
 use crate::{Op, Place, ReadOptions, Trace, TraceBuilder, TraceError};

@@ -1,4 +1,5 @@
-//! One page number a line. A line with `*` marks a phase (as in the LIRS authors' traces) and an empty line nothing.
+//! One page number a line. A line with `*` marks a phase (as in the LIRS authors' traces) and an empty line
+//! nothing.
 
 use super::text::{Line, LineParser, quoted};
 

@@ -1,9 +1,9 @@
-//! PostgreSQL captures: 9-byte little-endian records `{u32 microseconds, u8 op, u32 page}`: 0 = buffer fix (R), 1 = mark
-//! dirty (D), 2 = read below the buffer (M), 3 = write below the buffer (F).
+//! PostgreSQL captures: 9-byte little-endian records `{u32 microseconds, u8 op, u32 page}`: 0 = buffer fix
+//! (R), 1 = mark dirty (D), 2 = read below the buffer (M), 3 = write below the buffer (F).
 //!
-//! `FILE.pages` (compressed or not) beside it says what each page number is: 9-byte records `{u32 relfilenode, u8 fork,
-//! u32 block}`. With it, pages are known by relation and block, so that neighbours are neighbours. Times wrap after 71
-//! minutes and are unwrapped.
+//! `FILE.pages` (compressed or not) beside it says what each page number is: 9-byte records `{u32
+//! relfilenode, u8 fork, u32 block}`. With it, pages are known by relation and block, so that neighbours are
+//! neighbours. Times wrap after 71 minutes and are unwrapped.
 
 use super::labels::{Labels, with_suffix};
 use crate::input::{Input, Records};

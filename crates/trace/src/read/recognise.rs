@@ -1,7 +1,7 @@
 //! Which format a trace has, from its first records.
 //!
-//! Invariant: no single record decides. A format is taken if most of the records at the beginning are of it, so that a
-//! damaged record is reported as such and not as an unknown format.
+//! Invariant: no single record decides. A format is taken if most of the records at the beginning are of it,
+//! so that a damaged record is reported as such and not as an unknown format.
 
 use super::{compact, oracle, plain, postgresql, text, vscsi};
 use crate::input::{HEAD_BYTES, Input};
@@ -41,7 +41,8 @@ fn text_format(head: &[u8], whole: bool) -> Option<Format> {
     let end = if whole { text.len() } else { text.rfind('\n').unwrap_or(text.len()) };
     let text = &text[..end];
     let candidates = Format::ALL.into_iter().filter_map(|format| Some((line_share(format, text)?, format)));
-    // Numbers and nothing else that are no page numbers: what is wrong with them is said by the format they are nearest to.
+    // Numbers and nothing else that are no page numbers: what is wrong with them is said by the format they
+    // are nearest to.
     best(candidates, TEXT_SHARE_MIN).or_else(|| plain::only_numbers(text).then_some(Format::Plain))
 }
 
@@ -61,7 +62,8 @@ fn line_share(format: Format, text: &str) -> Option<f64> {
 
 fn binary_format(head: &[u8], whole: bool) -> Option<Format> {
     debug_assert!(head.len() <= HEAD_BYTES);
-    // Of equals the first: small captures of PostgreSQL may pass for libCacheSim's, hardly ever the other way round.
+    // Of equals the first: small captures of PostgreSQL may pass for libCacheSim's, hardly ever the other way
+    // round.
     let candidates = [
         (postgresql::likeness(head), Format::Postgresql, 9),
         (vscsi::likeness(head), Format::Vscsi, 8),

@@ -1,5 +1,5 @@
-//! The Storage Performance Council's trace format 1.0: `unit,lba,size,opcode,timestamp` and optional fields after them:
-//! 512-byte sectors, bytes, r or w, seconds.
+//! The Storage Performance Council's trace format 1.0: `unit,lba,size,opcode,timestamp` and optional fields
+//! after them: 512-byte sectors, bytes, r or w, seconds.
 
 use super::text::{Line, LineParser, Object, decimal_us, fields, number, quoted, sectors};
 use crate::Op;

@@ -1,4 +1,5 @@
-//! What the text formats have in common: a file is read line by line, and a format is what it makes of one line.
+//! What the text formats have in common: a file is read line by line, and a format is what it makes of one
+//! line.
 //!
 //! Invariant: recognising a format is parsing some lines with the parser that will read them all.
 

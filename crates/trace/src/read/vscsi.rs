@@ -1,7 +1,7 @@
-//! libCacheSim's vscsi, little-endian records. Version 1, 32 bytes: `{u32 serial, u32 bytes, u32 segments, u16 command,
-//! u16 version, u64 sector, u64 µs}`. Version 2, 40 bytes: `{u16 command, u16 version, u32 serial, u32 bytes, u32
-//! segments, u64 sector, u64 µs, u64 response}`. The upper byte of `version` is 1 or 2; `command` is a SCSI operation
-//! code, sectors have 512 bytes.
+//! libCacheSim's vscsi, little-endian records. Version 1, 32 bytes: `{u32 serial, u32 bytes, u32 segments,
+//! u16 command, u16 version, u64 sector, u64 µs}`. Version 2, 40 bytes: `{u16 command, u16 version, u32
+//! serial, u32 bytes, u32 segments, u64 sector, u64 µs, u64 response}`. The upper byte of `version` is 1 or
+//! 2; `command` is a SCSI operation code, sectors have 512 bytes.
 
 use super::cloudphysics::operation;
 use crate::input::{Input, Records};
@@ -36,7 +36,8 @@ impl Record {
         self.version >> 8 == version
     }
 
-    /// The command's operation; `None` for commands that touch no pages (TEST UNIT READY, SYNCHRONIZE CACHE …).
+    /// The command's operation; `None` for commands that touch no pages (TEST UNIT READY, SYNCHRONIZE CACHE
+    /// …).
     fn op(&self) -> Option<Op> {
         operation(u8::try_from(self.command).ok())
     }

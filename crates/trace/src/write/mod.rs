@@ -1,7 +1,7 @@
 //! Writing traces.
 //!
-//! Invariant: what is written is read back as the same trace, as far as the format can hold it; [`Losses`] says what it
-//! cannot.
+//! Invariant: what is written is read back as the same trace, as far as the format can hold it; [`Losses`]
+//! says what it cannot.
 
 mod compact;
 mod oracle;

@@ -30,7 +30,8 @@ pub(super) fn write<const BYTES: usize>(trace: &Trace, out: &mut impl Write) -> 
     Ok(Losses { fractions: trace.has_times(), ..losses(trace, BYTES == 27) })
 }
 
-/// For each reference, the number of the next one to the same page, counted from 1 as libCacheSim does; -1: none.
+/// For each reference, the number of the next one to the same page, counted from 1 as libCacheSim does; -1:
+/// none.
 fn next_references(trace: &Trace) -> Vec<i64> {
     let pages: Vec<u32> = trace.requests.iter().filter(|r| r.is_reference()).map(|r| r.page()).collect();
     let mut next = vec![-1; pages.len()];

@@ -4,8 +4,8 @@ use super::{Losses, losses};
 use crate::Trace;
 use std::io::{self, Write};
 
-/// Writes a trace. Where a page's number has more than 32 bits (the trace has several objects), all get their dense
-/// numbers instead.
+/// Writes a trace. Where a page's number has more than 32 bits (the trace has several objects), all get their
+/// dense numbers instead.
 pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<Losses> {
     let numbers = trace.pages.iter().any(|&page| page > u64::from(u32::MAX));
     for request in trace.requests.iter().filter(|request| request.is_reference()) {

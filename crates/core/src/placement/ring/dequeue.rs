@@ -7,8 +7,9 @@ use crate::policy::{Policy, ask};
 use crate::slot::{DIRTY, VALID};
 use crate::{Lsn, PageId, Position, SlotId};
 
-/// Groups kept free or becoming free, so that dequeues run ahead of evictions: a sixteenth of the ring, within bounds. A
-/// dequeue takes as long as the slowest of its destages, so a few must be under way at once to keep a disk array busy.
+/// Groups kept free or becoming free, so that dequeues run ahead of evictions: a sixteenth of the ring,
+/// within bounds. A dequeue takes as long as the slowest of its destages, so a few must be under way at once
+/// to keep a disk array busy.
 fn groups_ahead(groups: u64) -> u64 {
     (groups / 16).clamp(GROUPS_AHEAD_MIN, DEQUEUES as u64)
 }
@@ -32,7 +33,8 @@ impl Ring<'_> {
         let in_flight = (self.head.scan - self.head.released) / group;
         // Whole released groups that no position of was given out.
         let free = self.room(&contents.staging) / group;
-        // Without a group to spare (after a restart with a full ring), the first one goes without second chances.
+        // Without a group to spare (after a restart with a full ring), the first one goes without second
+        // chances.
         let second_chances = self.second_chances && free > self.head.undecided as u64;
         let dequeues = self.head.next_dequeue - self.head.first_dequeue;
         if free + in_flight >= groups_ahead(self.slots as u64 / group)
@@ -79,7 +81,8 @@ impl Ring<'_> {
         }
     }
 
-    /// If a version of `page` is in staging, lets the release of `dequeue` wait for it instead of destaging the older one.
+    /// If a version of `page` is in staging, lets the release of `dequeue` wait for it instead of destaging
+    /// the older one.
     fn adopt_newer(&mut self, contents: &Contents<'_>, page: PageId, dequeue: u32) -> bool {
         let directory = &contents.pages.directory;
         let Some(frame) = directory.find(page).and_then(|at| directory.frame_of(at)) else { return false };
@@ -87,13 +90,14 @@ impl Ring<'_> {
             return true;
         }
         let adopted = self.await_frame(frame, dequeue);
-        // One slot at a time holds the valid version of a page, so only the dequeue of that slot waits for newer ones.
+        // One slot at a time holds the valid version of a page, so only the dequeue of that slot waits for
+        // newer ones.
         assert_eq!(adopted, dequeue, "two dequeues wait for one staged page");
         true
     }
 
-    /// The newest version of `page` on flash excuses `dequeue` from a destage. If something before it is not durable yet,
-    /// the release waits for that.
+    /// The newest version of `page` on flash excuses `dequeue` from a destage. If something before it is not
+    /// durable yet, the release waits for that.
     fn await_newest(&mut self, contents: &Contents<'_>, page: PageId, dequeue: u32) {
         let newest = contents.pages.directory.find_on_flash(page);
         let Some(position) = newest.map(|slot| self.position_of(slot)) else { return };
@@ -103,7 +107,8 @@ impl Ring<'_> {
         }
     }
 
-    /// Lets the release of `dequeue` wait for the page in `frame`, unless another waits for it. Returns which one waits.
+    /// Lets the release of `dequeue` wait for the page in `frame`, unless another waits for it. Returns which
+    /// one waits.
     fn await_frame(&mut self, frame: u32, dequeue: u32) -> u32 {
         let awaited_by = &mut self.awaited_by[frame as usize];
         if *awaited_by == 0 {
@@ -171,7 +176,8 @@ impl Ring<'_> {
     }
 }
 
-/// A dequeue must make room: if every page of the group is to stay, the one at the very front goes (FaCE §3.3).
+/// A dequeue must make room: if every page of the group is to stay, the one at the very front goes (FaCE
+/// §3.3).
 fn limit_second_chances(pages: &mut [DequeuePage], allowed: bool) {
     let going = match (allowed, pages.iter().all(|page| page.fate == Fate::SecondChance)) {
         (false, _) => pages.len(),

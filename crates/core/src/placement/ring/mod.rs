@@ -1,4 +1,5 @@
-//! Log placement: the slots are a ring, written in groups at its rear and dequeued in groups at its front (FaCE §3.3).
+//! Log placement: the slots are a ring, written in groups at its rear and dequeued in groups at its front
+//! (FaCE §3.3).
 //!
 //! ```text
 //!   released ──── scan ───────────── staged_front ──── rear          (positions; slot = position mod slots)
@@ -7,24 +8,26 @@
 //! ```
 //!
 //! - A page gets its position when it enters staging, so versions are ordered by position.
-//! - A position is given out only when its slot is released already. So a write never waits for a dequeue, and a dequeue
-//!   may wait for a write: there is no circle. Whole groups are held back for second chances, since these need positions
-//!   while their own slots are not yet released.
-//! - A group of slots is released when its destages are durable on disk and the newer copies of its pages (second
-//!   chances, and versions that were in staging when it was dequeued) are durable on flash, with everything before them: so
-//!   whoever records the front records with it a durable position above these copies, and if one of them is damaged that is
-//!   not taken for a write that was torn. Groups release in order.
-//! - A group's pages become the valid versions together, when the write that completes it is durable. Page by page
-//!   (mvFIFO without GR) only that last write needs a sync; until then its pages are served from staging.
-//! - In-flight dequeues span at most [`DEQUEUES`] groups, and the ring is much longer, so that two versions of one page are
-//!   never being destaged at the same time.
+//! - A position is given out only when its slot is released already. So a write never waits for a dequeue,
+//!   and a dequeue may wait for a write: there is no circle. Whole groups are held back for second chances,
+//!   since these need positions while their own slots are not yet released.
+//! - A group of slots is released when its destages are durable on disk and the newer copies of its pages
+//!   (second chances, and versions that were in staging when it was dequeued) are durable on flash, with
+//!   everything before them: so whoever records the front records with it a durable position above these
+//!   copies, and if one of them is damaged that is not taken for a write that was torn. Groups release in
+//!   order.
+//! - A group's pages become the valid versions together, when the write that completes it is durable. Page by
+//!   page (mvFIFO without GR) only that last write needs a sync; until then its pages are served from
+//!   staging.
+//! - In-flight dequeues span at most [`DEQUEUES`] groups, and the ring is much longer, so that two versions
+//!   of one page are never being destaged at the same time.
 //!
 //! Invariants:
-//! - `released <= scan <= staging's front <= staging's rear <= released + slots`; the first three are multiples of the group
-//!   size, and `scan - released` is a group for each dequeue under way.
+//! - `released <= scan <= staging's front <= staging's rear <= released + slots`; the first three are
+//!   multiples of the group size, and `scan - released` is a group for each dequeue under way.
 //! - A slot is `HELD` from the publication of its group until it is released; those beyond the rear are not.
-//! - `released_slot` is `released mod slots`; `undecided` counts the dequeues that are open, `superseded` the slots that are
-//!   held and not valid, a dequeue's `pending` the staged pages that it awaits.
+//! - `released_slot` is `released mod slots`; `undecided` counts the dequeues that are open, `superseded` the
+//!   slots that are held and not valid, a dequeue's `pending` the staged pages that it awaits.
 //! - A group's counters are those of its frames, until it is published.
 
 mod dequeue;
@@ -63,10 +66,11 @@ pub(crate) enum DequeueState {
 pub(crate) struct Dequeue {
     /// First position of the group.
     pub first: u64,
-    /// Newer copies of its pages that are not durable yet, or something before them is not: until then the slots are not
-    /// released.
+    /// Newer copies of its pages that are not durable yet, or something before them is not: until then the
+    /// slots are not released.
     pub pending: u32,
-    /// A [`DequeueState`], kept as a word as in [`crate::staging::Frame`]: what is none is for the check to say.
+    /// A [`DequeueState`], kept as a word as in [`crate::staging::Frame`]: what is none is for the check to
+    /// say.
     state: u32,
 }
 
@@ -192,8 +196,8 @@ impl<'r> Ring<'r> {
         self.groups[(frame / self.group_pages) as usize].ready += 1;
     }
 
-    /// Fills the open group up with nothing, so that it can be written: at once, or when the dequeues that may need its
-    /// positions for second chances are through.
+    /// Fills the open group up with nothing, so that it can be written: at once, or when the dequeues that
+    /// may need its positions for second chances are through.
     pub(crate) fn close_group(&mut self, contents: &mut Contents<'_>) {
         if contents.staging.group_is_open() {
             self.head.close_to = contents.staging.window.rear + contents.staging.open_positions();

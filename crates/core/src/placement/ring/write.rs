@@ -88,7 +88,8 @@ impl Ring<'_> {
         self.release(contents);
     }
 
-    /// Frees the frames of groups that are durable with all before them. The dequeues that waited for their pages do so no more.
+    /// Frees the frames of groups that are durable with all before them. The dequeues that waited for their
+    /// pages do so no more.
     fn retire_groups(&mut self, contents: &mut Contents<'_>) {
         let staging = &mut contents.staging;
         let front = staging.window.front;
@@ -117,7 +118,8 @@ impl Ring<'_> {
         let on_flash = directory.find_on_flash(entry.page());
         let in_order = crate::mutant!("older-version-published-last");
         if !in_order && on_flash.is_some_and(|on_flash| self.position_of(on_flash) > position) {
-            // A newer version was written by a job that ended earlier: this one is superseded before it arrives.
+            // A newer version was written by a job that ended earlier: this one is superseded before it
+            // arrives.
             directory.unstage(at);
             directory.entry_mut(slot).set(entry.page(), HELD | entry.flags(DIRTY));
             self.head.superseded += 1;

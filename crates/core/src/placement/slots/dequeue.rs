@@ -31,7 +31,8 @@ impl SlotTable<'_> {
         Some(Chore::Clean(start_copy(&mut contents.pages, slot)))
     }
 
-    /// The policy's victim, when free slots are getting scarce. Clean victims are emptied at once, without I/O.
+    /// The policy's victim, when free slots are getting scarce. Clean victims are emptied at once, without
+    /// I/O.
     fn dequeue_ahead(&mut self, contents: &mut Contents<'_>) -> Option<(u32, Fate)> {
         loop {
             let Contents { pages, policy, decisions, .. } = contents;

@@ -1,19 +1,21 @@
-//! Slot placement: a page lies in any slot, or in any of its set, and is overwritten there. Unless the driver keeps one, the
-//! directory does not survive a crash, so a write need not be durable when it is published.
+//! Slot placement: a page lies in any slot, or in any of its set, and is overwritten there. Unless the driver
+//! keeps one, the directory does not survive a crash, so a write need not be durable when it is published.
 //!
-//! - A page that is in a slot already is written to the same slot; a new one takes a free slot. Slots are emptied ahead of
-//!   demand, or for the page that needs one, as the policy will have it; a clean page that is in the way then goes in the
-//!   same step.
+//! - A page that is in a slot already is written to the same slot; a new one takes a free slot. Slots are
+//!   emptied ahead of demand, or for the page that needs one, as the policy will have it; a clean page that
+//!   is in the way then goes in the same step.
 //! - `BUSY` marks a slot with a write, a destage or a cleaning under way; nothing else is started on it.
-//! - A staged version that is overtaken by a newer one before its write began is not written at all, unless a checkpoint
-//!   began in between (`checkpoint`): it waits for this version's position only.
-//! - Each write to a slot counts up the slot's byte, which goes into the page in place of the lowest byte of its position, and
-//!   stays when the slot is emptied: so a page that a lost or misdirected write has left in its place is told from the one
-//!   that should be there.
-//! - Policies with sets keep the free slots of each set in a list behind those of its pages; the others in one chain.
+//! - A staged version that is overtaken by a newer one before its write began is not written at all, unless a
+//!   checkpoint began in between (`checkpoint`): it waits for this version's position only.
+//! - Each write to a slot counts up the slot's byte, which goes into the page in place of the lowest byte of
+//!   its position, and stays when the slot is emptied: so a page that a lost or misdirected write has left in
+//!   its place is told from the one that should be there.
+//! - Policies with sets keep the free slots of each set in a list behind those of its pages; the others in
+//!   one chain.
 //!
 //! Invariants:
-//! - A slot is valid, or free, or new: busy with its first write. `free` counts the free ones, `dequeuing` the dequeues.
+//! - A slot is valid, or free, or new: busy with its first write. `free` counts the free ones, `dequeuing`
+//!   the dequeues.
 //! - The valid slots are those in the policy's lists, each in one.
 //! - With sets, pages and free slots are in their set, and in its lists.
 //! - At most one dequeue is under way for a staged page; `emptied_for` names its slot until it ends.
@@ -127,7 +129,8 @@ impl<'r> SlotTable<'r> {
         self.head.checkpoint = contents.staging.window.rear;
     }
 
-    /// Forgets every copy of `page`. `None`: one is being written, copied in or copied to disk; ask again later.
+    /// Forgets every copy of `page`. `None`: one is being written, copied in or copied to disk; ask again
+    /// later.
     pub(crate) fn forget(&mut self, contents: &mut Contents<'_>, page: PageId) -> Option<bool> {
         let directory = &contents.pages.directory;
         let Some(newest) = directory.find(page) else { return Some(false) };

@@ -18,8 +18,8 @@ pub(super) enum Place {
     Over(u32),
     /// To a free slot.
     New,
-    /// Nowhere yet: its older version is being written, destaged or cleaned. Were it written to another slot now, there
-    /// would be two, and the older might reach the disk last.
+    /// Nowhere yet: its older version is being written, destaged or cleaned. Were it written to another slot
+    /// now, there would be two, and the older might reach the disk last.
     Busy,
 }
 
@@ -58,7 +58,8 @@ impl SlotTable<'_> {
         work
     }
 
-    /// Starts the write of the page at `position`, if it is ready and has a slot. A page that is overtaken needs none.
+    /// Starts the write of the page at `position`, if it is ready and has a slot. A page that is overtaken
+    /// needs none.
     #[inline(always)]
     fn write_one(
         &mut self,
@@ -72,7 +73,8 @@ impl SlotTable<'_> {
         }
         let directory = &contents.pages.directory;
         let entry = directory.staged_entry(frame);
-        // A checkpoint waits for the positions before it: what they promise must not move on with newer versions.
+        // A checkpoint waits for the positions before it: what they promise must not move on with newer
+        // versions.
         let after_checkpoint =
             position >= self.head.checkpoint || crate::mutant!("lc-checkpoint-skips-overtaken");
         if is_overtaken(directory, entry) && after_checkpoint {

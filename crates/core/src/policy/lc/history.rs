@@ -1,7 +1,9 @@
-//! Retained information (O'Neil et al.: The LRU-K page replacement algorithm, SIGMOD 1993, §2.1.2): the last references
-//! of the `history` pages that left flash most recently. A ring with a hash index; the oldest entry is overwritten.
+//! Retained information (O'Neil et al.: The LRU-K page replacement algorithm, SIGMOD 1993, §2.1.2): the last
+//! references of the `history` pages that left flash most recently. A ring with a hash index; the oldest
+//! entry is overwritten.
 //!
-//! Invariant: an entry is in use if its time is not 0; entries in use are in the chain of their bucket, others in none.
+//! Invariant: an entry is in use if its time is not 0; entries in use are in the chain of their bucket,
+//! others in none.
 
 use crate::PageId;
 use crate::hash::bucket_of;

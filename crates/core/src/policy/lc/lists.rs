@@ -1,7 +1,7 @@
-//! LRU-2 in constant time. Time is counted in references and cut into intervals; pages stand in one list for each
-//! interval of their last-but-one reference, in order of arrival, and one list holds those referenced once. Two pages
-//! whose last-but-one references fall into one interval are not told apart. Intervals reach back four times the cache's
-//! size in references; what is older shares one list.
+//! LRU-2 in constant time. Time is counted in references and cut into intervals; pages stand in one list for
+//! each interval of their last-but-one reference, in order of arrival, and one list holds those referenced
+//! once. Two pages whose last-but-one references fall into one interval are not told apart. Intervals reach
+//! back four times the cache's size in references; what is older shares one list.
 //!
 //! Invariant: every valid slot is in exactly one list.
 
@@ -60,8 +60,8 @@ impl Intervals {
         self.clock == 0 || self.clock == self.end
     }
 
-    /// Begins an interval, and names the lists whose pages are ancient from now on. When the clock begins anew, after 2³²
-    /// references, all are.
+    /// Begins an interval, and names the lists whose pages are ancient from now on. When the clock begins
+    /// anew, after 2³² references, all are.
     fn begin_next(&mut self) -> Range<u32> {
         if self.clock == 0 {
             self.clock = 1;
@@ -96,8 +96,8 @@ impl Intervals {
         same(|| "references in an interval", length_for(slots), self.length)
     }
 
-    /// Counts a reference to a page whose reference before is given, if it is known. Returns the present time, 1 or more, and
-    /// the list of the page.
+    /// Counts a reference to a page whose reference before is given, if it is known. Returns the present
+    /// time, 1 or more, and the list of the page.
     #[inline]
     pub(super) fn refer(&mut self, lists: &mut SlotLists<'_>, before: Option<u32>) -> (u32, u32) {
         if self.tick() {

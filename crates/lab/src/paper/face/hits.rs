@@ -4,7 +4,8 @@ use super::grid::{FACE, GR, GSC, Grid, LC, SIZES, TREND, Trend, percent};
 use crate::paper::{Check, Claim, Statement, Tolerance};
 use crate::result::TpccResult;
 
-/// Rates this close count as about equal (the paper's differ by at most 0.2 points): one point, and a hair for rounding.
+/// Rates this close count as about equal (the paper's differ by at most 0.2 points): one point, and a hair
+/// for rounding.
 const ABOUT_EQUAL: f64 = 0.01 + 1e-9;
 
 pub(super) const CLAIMS: &[Claim<[TpccResult]>] = &[

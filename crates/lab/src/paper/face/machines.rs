@@ -22,8 +22,8 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    /// Table 5: face-gsc with so many times 4 % of flash against disk-only with as many times 0.4 % more DRAM, as steps,
-    /// more DRAM, more flash.
+    /// Table 5: face-gsc with so many times 4 % of flash against disk-only with as many times 0.4 % more
+    /// DRAM, as steps, more DRAM, more flash.
     pub fn table_5(&self) -> Vec<(f64, &TpccResult, &TpccResult)> {
         let mut pairs = Vec::new();
         for more_dram in &self.dram {
@@ -94,7 +94,8 @@ pub(crate) const CLAIMS: &[Claim<Machines>] = &[
     },
 ];
 
-/// §2.2: the exponent of the break-even between DRAM and flash, for a lone request of the disk and the flash's rate.
+/// §2.2: the exponent of the break-even between DRAM and flash, for a lone request of the disk and the
+/// flash's rate.
 fn break_even(_: &Machines, tolerance: Tolerance) -> Vec<Check> {
     let (disk, flash) = (&MEDIA[3], &MEDIA[0]);
     let exponent = |disk: f64, iops: f64| BreakEven { disk, flash: 1e3 / iops }.exponent();

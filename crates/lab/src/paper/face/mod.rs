@@ -1,12 +1,12 @@
-//! FaCE's numbers (Kang, Lee, Moon: *Flash-based Extended Cache for Higher Throughput and Faster Recovery*, PVLDB 5(11),
-//! 2012), table by table.
+//! FaCE's numbers (Kang, Lee, Moon: *Flash-based Extended Cache for Higher Throughput and Faster Recovery*,
+//! PVLDB 5(11), 2012), table by table.
 //!
-//! Set-up (§5.2): PostgreSQL, TPC-C with 500 warehouses (50 GB), 50 clients, 200 MB of DRAM, a flash cache of 2 to 10 GB
-//! on a Samsung 470 (MLC) unless said otherwise, eight 15k-rpm disks as RAID-0. Sizes are compared by their share of the
-//! database: 200 MB is 0.4 %, 2 GB is 4 %.
+//! Set-up (§5.2): PostgreSQL, TPC-C with 500 warehouses (50 GB), 50 clients, 200 MB of DRAM, a flash cache of
+//! 2 to 10 GB on a Samsung 470 (MLC) unless said otherwise, eight 15k-rpm disks as RAID-0. Sizes are compared
+//! by their share of the database: 200 MB is 0.4 %, 2 GB is 4 %.
 //!
-//! Not here: figures 4 to 6, which the text gives as ratios only (constants below), and the first row of table 5 ("More
-//! DRAM"), which the text at hand has lost.
+//! Not here: figures 4 to 6, which the text gives as ratios only (constants below), and the first row of
+//! table 5 ("More DRAM"), which the text at hand has lost.
 
 mod flash;
 mod grid;
@@ -28,8 +28,8 @@ pub fn claims() -> Vec<Statement> {
     tpcc.chain(statements(machines::CLAIMS)).chain(statements(restart::CLAIMS)).collect()
 }
 
-/// Judges the claims about `bench tpcc`, each on the first of the evidence that has its numbers. One piece of evidence is of
-/// one configuration: one pair of devices, any systems and sizes.
+/// Judges the claims about `bench tpcc`, each on the first of the evidence that has its numbers. One piece of
+/// evidence is of one configuration: one pair of devices, any systems and sizes.
 pub fn judged_tpcc(evidence: &[&[TpccResult]]) -> Vec<Judged> {
     judged(TPCC.into_iter().flatten(), evidence)
 }
@@ -74,8 +74,8 @@ pub const FLASH_HITS: SizeTable = SizeTable {
     ],
 };
 
-/// Table 3b: dirty evictions that did not become disk writes, per cent. (The paper's caption says "flash cache writes to
-/// all dirty evictions"; its text calls it write reduction.)
+/// Table 3b: dirty evictions that did not become disk writes, per cent. (The paper's caption says "flash
+/// cache writes to all dirty evictions"; its text calls it write reduction.)
 pub const WRITE_REDUCTION: SizeTable = SizeTable {
     source: "FaCE table 3b",
     title: "write reduction, % of dirty evictions",
@@ -111,8 +111,8 @@ pub const FLASH_IOPS: SizeTable = SizeTable {
     ],
 };
 
-/// Table 5, row "More Flash": tpmC with 1 to 5 times 2 GB of flash (MLC) under FaCE + GSC, 200 MB of DRAM. The same set-up
-/// as figure 4a's line for GSC, so these are the only tpmC of figure 4 that the paper prints.
+/// Table 5, row "More Flash": tpmC with 1 to 5 times 2 GB of flash (MLC) under FaCE + GSC, 200 MB of DRAM.
+/// The same set-up as figure 4a's line for GSC, so these are the only tpmC of figure 4 that the paper prints.
 pub const GSC_TPMC: [f64; 5] = [3681.0, 4310.0, 4830.0, 5161.0, 5570.0];
 
 /// The paper's tpmC of a system at a flash size on MLC, where it prints one (table 5).
@@ -201,13 +201,13 @@ pub const FACE_OVER_FLASH_ONLY_AT_10: f64 = 2.0;
 pub const RESTART_FACTOR_MIN: f64 = 4.0;
 /// Pages needed by recovery that came from flash, at least (§5.5: "more than 98 percent").
 pub const REDO_FROM_FLASH_MIN: f64 = 0.98;
-/// Seconds to restore the directory of a 4 GB cache (§5.5: "approximately 2.5 seconds on average regardless of the
-/// checkpoint interval").
+/// Seconds to restore the directory of a 4 GB cache (§5.5: "approximately 2.5 seconds on average regardless
+/// of the checkpoint interval").
 pub const DIRECTORY_RESTORE_S: f64 = 2.5;
 /// §2.2: the exponent of the break-even between DRAM and flash, for a read-only and a write-only load.
 pub const BREAK_EVEN: [f64; 2] = [1.006, 1.025];
-/// A lone random read of table 1's disk: 3.5 ms mean seek and 2 ms half a turn (its data sheet). The exponents of §2.2 follow
-/// from these times, not from table 1's rates, which are those of a full queue.
+/// A lone random read of table 1's disk: 3.5 ms mean seek and 2 ms half a turn (its data sheet). The
+/// exponents of §2.2 follow from these times, not from table 1's rates, which are those of a full queue.
 pub const LONE_READ_MS: f64 = 5.5;
 /// A lone random write: 4 ms mean seek and 2 ms half a turn.
 pub const LONE_WRITE_MS: f64 = 6.0;

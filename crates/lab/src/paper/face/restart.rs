@@ -10,7 +10,8 @@ use entresol_core::System;
 
 /// Width of the windows in which throughput after a restart is compared, seconds: single seconds are noise.
 pub const WINDOW_S: f64 = 10.0;
-/// The largest restore of a directory by the smallest that still counts as "regardless of the checkpoint interval".
+/// The largest restore of a directory by the smallest that still counts as "regardless of the checkpoint
+/// interval".
 const RESTORE_SPREAD_MAX: f64 = 1.5;
 
 pub(super) const CLAIMS: &[Claim<[RestartResult]>] = &[
@@ -64,7 +65,8 @@ pub(super) const CLAIMS: &[Claim<[RestartResult]>] = &[
     },
 ];
 
-/// Judges all of them. `results` are of one configuration: one pair of devices, any systems and checkpoint intervals.
+/// Judges all of them. `results` are of one configuration: one pair of devices, any systems and checkpoint
+/// intervals.
 pub fn judged_restart(results: &[RestartResult]) -> Vec<Judged> {
     judged(CLAIMS, &[results])
 }
@@ -126,7 +128,8 @@ fn throughput_after(results: &[RestartResult], _: Tolerance) -> Vec<Check> {
     pairs(results).into_iter().map(check).collect()
 }
 
-/// Means of a series `[second, tpmC]` over windows of [`WINDOW_S`] from second 0; a window without a point counts as 0.
+/// Means of a series `[second, tpmC]` over windows of [`WINDOW_S`] from second 0; a window without a point
+/// counts as 0.
 pub fn windows(series: &[[f64; 2]]) -> Vec<f64> {
     let end = series.iter().map(|[second, _]| *second).fold(0.0, f64::max);
     let count = if series.is_empty() { 0 } else { (end / WINDOW_S) as usize + 1 };

@@ -1,9 +1,9 @@
-//! The numbers of RW (Jinpyo Kim: *Efficient Flash Cache Management in Online Transaction Processing Server*, master's
-//! thesis, Sogang University, 2015).
+//! The numbers of RW (Jinpyo Kim: *Efficient Flash Cache Management in Online Transaction Processing Server*,
+//! master's thesis, Sogang University, 2015).
 //!
-//! Set-up (§4): block traces of TPC-C on MySQL with an 8 GB database, four hours, InnoDB pages of 16 KB and of 8 KB; a
-//! simulator on FlashSim's SSC; write-through. Not said: the cache's size in the experiments, thresholds, latency of the
-//! storage behind. Responses are normalised to FlashTier without a write buffer.
+//! Set-up (§4): block traces of TPC-C on MySQL with an 8 GB database, four hours, InnoDB pages of 16 KB and
+//! of 8 KB; a simulator on FlashSim's SSC; write-through. Not said: the cache's size in the experiments,
+//! thresholds, latency of the storage behind. Responses are normalised to FlashTier without a write buffer.
 
 mod claims;
 
@@ -79,8 +79,8 @@ const fn row(page_kb: u32, contender: Contender, buffer_mb: u32, rates: [f64; 5]
 
 use Contender::{Flashtier, Rwfdb};
 
-/// Tables 5.1 (16 KB) and 5.2 (8 KB). The second contradicts itself: with a write buffer FlashTier's FLWA falls from 24.34
-/// to 0.0003 and its CLWA rises threefold.
+/// Tables 5.1 (16 KB) and 5.2 (8 KB). The second contradicts itself: with a write buffer FlashTier's FLWA
+/// falls from 24.34 to 0.0003 and its CLWA rises threefold.
 pub const TABLES: [RwRow; 10] = [
     row(16, Flashtier, 0, [85.0, 199_975.0, 35.00, 13.33, 1.0]),
     row(16, Flashtier, 8, [84.7, 89_225.0, 28.91, 5.42, 0.904]),

@@ -5,7 +5,8 @@ use crate::paper::{Check, Claim, Statement, Tolerance};
 
 /// "No noticeable degradation": within this share of the tpmC with the directory in DRAM.
 const NOTICEABLE: f64 = 0.05;
-/// Throughput is stable from where it first reaches such a share of what both restarts end with: nobody says which.
+/// Throughput is stable from where it first reaches such a share of what both restarts end with: nobody says
+/// which.
 pub(crate) const STABLE: [f64; 3] = [0.85, 0.90, 0.95];
 /// A cold restart reaches its rate in the end: so much of what the warm one ends with.
 const REACHED: f64 = 0.95;

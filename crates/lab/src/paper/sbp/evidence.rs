@@ -1,4 +1,5 @@
-//! What SBP's claims are judged by: restarts with the slot directory and without it, and the directory on other media.
+//! What SBP's claims are judged by: restarts with the slot directory and without it, and the directory on
+//! other media.
 
 /// Media of the slot directory, as in figure 4: profile and name.
 pub(crate) const MEDIA: [(&str, &str); 3] =

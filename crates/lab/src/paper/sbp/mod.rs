@@ -1,4 +1,5 @@
-//! SSD bufferpool recovery (Bhattacharjee et al., DaMoN 2011): what the text says in numbers. Its figures have no scale.
+//! SSD bufferpool recovery (Bhattacharjee et al., DaMoN 2011): what the text says in numbers. Its figures
+//! have no scale.
 
 mod claims;
 mod evidence;

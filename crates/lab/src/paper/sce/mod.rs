@@ -24,7 +24,8 @@ pub const LARGE_GIB: f64 = 80.0;
 /// Memory of the virtual machine (§2).
 pub const MEMORY_GIB: f64 = 15.0;
 
-/// Transactions a second against those without a cache, per cent: flashcache (write-through) with 20 and 40 GiB (§2).
+/// Transactions a second against those without a cache, per cent: flashcache (write-through) with 20 and 40
+/// GiB (§2).
 pub const FIGURE_1_FLASHCACHE: [f64; 2] = [-22.6, -9.5];
 /// The same for SCE with 20 GiB (figure 4).
 pub const FIGURE_4_SCE: f64 = 32.0;

@@ -84,8 +84,8 @@ impl Workload {
         self.at(b, None, 0.0)
     }
 
-    /// The smallest b of the paper's charts (1000, 2000, 4000 and so on) at which n = 8 gives flash for all pages, and twice
-    /// that.
+    /// The smallest b of the paper's charts (1000, 2000, 4000 and so on) at which n = 8 gives flash for all
+    /// pages, and twice that.
     pub fn enough(&self) -> [u32; 2] {
         enough(self.pages)
     }

@@ -1,4 +1,5 @@
-//! 3LA's claims about more money: where it saves nothing (figures 3 and 4), and where more n costs time (figures 5 and 6).
+//! 3LA's claims about more money: where it saves nothing (figures 3 and 4), and where more n costs time
+//! (figures 5 and 6).
 
 use super::over_n::{falls, over_n, rises, writers};
 use super::{POLICIES, Run, Workload};
@@ -7,7 +8,8 @@ use entresol_core::PolicyKind;
 
 /// "No performance improvement can be observed" (§4.1), in a chart: less than this share of T_v.
 const NOTHING: f64 = 0.03;
-/// Because the flash is "large enough to accommodate all pages": less than this share of the disk's part of T_v.
+/// Because the flash is "large enough to accommodate all pages": less than this share of the disk's part of
+/// T_v.
 const NOTHING_OF_DISK: f64 = 0.01;
 /// No fewer disk reads: less than this share.
 const AS_MANY: f64 = 0.02;

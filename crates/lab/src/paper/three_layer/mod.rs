@@ -1,4 +1,5 @@
-//! 3LA's numbers (Ou, Härder: *Trading Memory for Performance and Energy*; simulations of §4.1, bank trace of §4.2).
+//! 3LA's numbers (Ou, Härder: *Trading Memory for Performance and Energy*; simulations of §4.1, bank trace of
+//! §4.2).
 //!
 //! Figures 2 to 6 are drawn, not printed; what the text says of them stands here as constants and as claims.
 
@@ -85,7 +86,8 @@ pub const RAM_WATTS_PER_GB: f64 = 0.503;
 pub const SSD_WATTS_PER_GB: f64 = 0.000_873;
 /// LOC with n = 8 reduced T_v of the TPC-E trace by so much of 2LA's, for b = 1000 to 32,000 (§4.1).
 pub const LOC_SAVES: (f64, f64) = (0.32, 0.35);
-/// "The buffer layer of 2LA consumed much more energy than those of 3LA (by a factor of six for n = 8)" (§4.1).
+/// "The buffer layer of 2LA consumed much more energy than those of 3LA (by a factor of six for n = 8)"
+/// (§4.1).
 pub const ENERGY_FACTOR: f64 = 6.0;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! 3LA's claims about money for b = 1000 pages of DRAM (table 2, figure 2), and that three layers are faster (figure 3).
+//! 3LA's claims about money for b = 1000 pages of DRAM (table 2, figure 2), and that three layers are faster
+//! (figure 3).
 
 use super::over_n::{falls, over_n, rises, shown, writers};
 use super::{

@@ -1,6 +1,7 @@
 //! Devices and memories by name, from TOML: rates, prices, power, endurance.
 //!
-//! Invariant: a catalogue that was read holds only rates above zero, and no two entries of one kind have one name.
+//! Invariant: a catalogue that was read holds only rates above zero, and no two entries of one kind have one
+//! name.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -226,8 +227,8 @@ impl Catalogue {
         find("list of prices", self.machines.iter(), |machine| &machine.name, name)
     }
 
-    /// The machine that these entries alone describe: their first machine, or else one of their first memory, all their
-    /// flash devices and their first disk; what is missing is `usual`'s.
+    /// The machine that these entries alone describe: their first machine, or else one of their first memory,
+    /// all their flash devices and their first disk; what is missing is `usual`'s.
     pub fn own_machine(&self, usual: &MachineSpec) -> MachineSpec {
         if let Some(machine) = self.machines.first() {
             return machine.clone();

@@ -1,6 +1,7 @@
 //! The devices of a simulation: what they are ([`Catalogue`]) and how long they take ([`Device`]).
 //!
-//! Invariant: timing never changes what is decided. The replay decides in the order of the trace; devices only say when.
+//! Invariant: timing never changes what is decided. The replay decides in the order of the trace; devices
+//! only say when.
 
 mod catalogue;
 mod queue;

@@ -1,5 +1,5 @@
-//! A device as a queue in virtual time: requests are served one after the other at the device's full rate, and each takes
-//! at least the time of a lone request.
+//! A device as a queue in virtual time: requests are served one after the other at the device's full rate,
+//! and each takes at least the time of a lone request.
 //!
 //! ```text
 //! begin      = max(arrival, end of the service before), or earlier where the device is idle between arrival and that
@@ -7,11 +7,13 @@
 //! completion = end + (time of a lone request − service)
 //! ```
 //!
-//! So a lone client sees the latency, and many clients share the rate. What the detailed models of `crates/device` have in
-//! addition (interference of reads with programs and garbage collection, write caches, several heads) is not here: a mix
-//! of reads and writes runs at its harmonic rate, which flatters drives that suffer under mixes (FaCE's MLC under LC).
+//! So a lone client sees the latency, and many clients share the rate. What the detailed models of
+//! `crates/device` have in addition (interference of reads with programs and garbage collection, write
+//! caches, several heads) is not here: a mix of reads and writes runs at its harmonic rate, which flatters
+//! drives that suffer under mixes (FaCE's MLC under LC).
 //!
-//! Invariant: work is conserved: `service` is the sum of all services, the device access time of 3LA's equations 6 and 7.
+//! Invariant: work is conserved: `service` is the sum of all services, the device access time of 3LA's
+//! equations 6 and 7.
 
 use super::DeviceSpec;
 use entresol_runtime::Time;
@@ -74,10 +76,12 @@ pub struct Queue {
 /// Spans that are kept; beyond that the first is forgotten. A power of two.
 const IDLE_SPANS: usize = 64;
 
-/// Spans before `free_at` in which nothing is served yet: requests are told of in the order of those who make them, and one
-/// of a background worker may lie ahead of others' that come earlier. In order of time; none overlap.
+/// Spans before `free_at` in which nothing is served yet: requests are told of in the order of those who make
+/// them, and one of a background worker may lie ahead of others' that come earlier. In order of time; none
+/// overlap.
 ///
-/// A ring; where requests come in order, each that finds the device idle adds a span, and that is all that is ever done here.
+/// A ring; where requests come in order, each that finds the device idle adds a span, and that is all that is
+/// ever done here.
 struct Idle {
     spans: [(u64, u64); IDLE_SPANS],
     first: usize,
@@ -110,7 +114,8 @@ impl Idle {
         self.length -= 1;
     }
 
-    /// Serves a request that comes at `now` in the first span that has room for it; returns the end of the service.
+    /// Serves a request that comes at `now` in the first span that has room for it; returns the end of the
+    /// service.
     #[inline]
     fn serve(&mut self, now: u64, service: u64) -> Option<u64> {
         if self.length == 0 || now + service > self.at(self.length - 1).1 {
@@ -167,7 +172,8 @@ impl Queue {
         Time(self.free_at + extra)
     }
 
-    /// A read of `pages` adjacent pages from `place` (a page number on the device) arrives at `now`: when is it done?
+    /// A read of `pages` adjacent pages from `place` (a page number on the device) arrives at `now`: when is
+    /// it done?
     pub fn read(&mut self, now: Time, place: u64, pages: u32) -> Time {
         let cost = self.read.of(place, pages);
         self.serve(now, cost)

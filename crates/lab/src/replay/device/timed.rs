@@ -40,7 +40,8 @@ impl Device {
         Ok(Self { timing: Timing::Model { stopwatch, page_bytes, latest: Time(0), busy_before_ns: 0 } })
     }
 
-    /// A read of `pages` adjacent pages from `place` (a page number on the device) arrives at `now`: when is it done?
+    /// A read of `pages` adjacent pages from `place` (a page number on the device) arrives at `now`: when is
+    /// it done?
     pub fn read(&mut self, now: Time, place: u64, pages: u32) -> Time {
         match &mut self.timing {
             Timing::Queue(queue) => queue.read(now, place, pages),
@@ -76,7 +77,8 @@ impl Device {
         }
     }
 
-    /// Nanoseconds that the device has worked in this measurement: the sum of services, or the model's busy time.
+    /// Nanoseconds that the device has worked in this measurement: the sum of services, or the model's busy
+    /// time.
     pub fn service_ns(&self) -> u64 {
         match &self.timing {
             Timing::Queue(queue) => queue.service_ns(),

@@ -1,4 +1,5 @@
-//! CLOCK, or second chance: FIFO in which a referenced frame goes back to the end instead of out, and is asked again there.
+//! CLOCK, or second chance: FIFO in which a referenced frame goes back to the end instead of out, and is
+//! asked again there.
 
 use super::fifo::Ring;
 use super::{Entry, Order};

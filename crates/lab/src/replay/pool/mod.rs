@@ -1,11 +1,12 @@
 //! The DRAM layer of a simulation: which pages of a trace lie in which frames, and whose turn it is to leave.
 //!
-//! Made for speed: pages are dense numbers and all state lies in two arrays sized once, one by page and one by frame, so
-//! that a reference costs one look-up and, for LRU, the relinking of a node. No hashing, no allocation after [`Pool::new`].
-//! All that is known of a frame lies together: whoever becomes the next victim has just been touched as a neighbour.
+//! Made for speed: pages are dense numbers and all state lies in two arrays sized once, one by page and one
+//! by frame, so that a reference costs one look-up and, for LRU, the relinking of a node. No hashing, no
+//! allocation after [`Pool::new`]. All that is known of a frame lies together: whoever becomes the next
+//! victim has just been touched as a neighbour.
 //!
-//! Invariants: `frame_of[p] == f` if and only if `entries[f].page == p`, for resident pages; a frame is either free, or
-//! holds a page and is in the replacement order.
+//! Invariants: `frame_of[p] == f` if and only if `entries[f].page == p`, for resident pages; a frame is
+//! either free, or holds a page and is in the replacement order.
 
 mod clock;
 mod fifo;
@@ -38,8 +39,8 @@ pub struct Entry<N> {
     note: N,
 }
 
-/// The order in which frames are emptied. It keeps a note for each frame among the pool's entries, which it is handed; the
-/// entry behind the last frame's is its own.
+/// The order in which frames are emptied. It keeps a note for each frame among the pool's entries, which it
+/// is handed; the entry behind the last frame's is its own.
 pub trait Order {
     /// Its name on the command line.
     const NAME: &'static str;
@@ -125,8 +126,9 @@ impl<O: Order> Pool<O> {
         (frame != ABSENT).then_some(Frame(frame))
     }
 
-    /// Touches in memory what is known of `pages` and of their frames, so that several are fetched at once instead of one
-    /// after the other. Returns a number that depends on all of it, lest the compiler leaves it out.
+    /// Touches in memory what is known of `pages` and of their frames, so that several are fetched at once
+    /// instead of one after the other. Returns a number that depends on all of it, lest the compiler leaves
+    /// it out.
     #[inline(always)]
     pub fn warm(&self, pages: impl Iterator<Item = u32> + Clone) -> u32 {
         let sum = pages.clone().fold(0, |sum, page| sum ^ self.frame_of[page as usize]);
@@ -192,8 +194,8 @@ impl<O: Order> Pool<O> {
         Frame(frame)
     }
 
-    /// A page is referenced and takes the place of the coldest if it is not there and no frame is free. Returns whether
-    /// it was there. For single-level problems, where nothing lies below.
+    /// A page is referenced and takes the place of the coldest if it is not there and no frame is free.
+    /// Returns whether it was there. For single-level problems, where nothing lies below.
     #[inline(always)]
     pub fn access(&mut self, page: u32) -> bool {
         if self.reference(page).is_some() {

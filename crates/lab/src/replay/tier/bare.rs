@@ -1,4 +1,5 @@
-//! The disk alone: two layers (2LA). Dirty pages are written in the background, 64 at a time at most, as the engine does.
+//! The disk alone: two layers (2LA). Dirty pages are written in the background, 64 at a time at most, as the
+//! engine does.
 
 use super::super::device::Device;
 use super::super::pool::Departed;

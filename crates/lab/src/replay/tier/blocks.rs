@@ -1,9 +1,11 @@
-//! A flash cache that is its own translation layer (RFDB/WFDB, FlashTier), over a chip and in front of the disk.
+//! A flash cache that is its own translation layer (RFDB/WFDB, FlashTier), over a chip and in front of the
+//! disk.
 //!
-//! Write-through: a dirty page that leaves DRAM is on disk before anybody goes on. What the cache does to its chip
-//! meanwhile is done in the background, and whoever comes next waits for what is left of it.
+//! Write-through: a dirty page that leaves DRAM is on disk before anybody goes on. What the cache does to its
+//! chip meanwhile is done in the background, and whoever comes next waits for what is left of it.
 //!
-//! Invariant: the cache sees pages by their places on disk, so that neighbours there are neighbours in its blocks.
+//! Invariant: the cache sees pages by their places on disk, so that neighbours there are neighbours in its
+//! blocks.
 
 use super::super::device::Device;
 use super::super::pool::Departed;

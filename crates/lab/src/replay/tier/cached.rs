@@ -1,9 +1,10 @@
 //! A flash cache: the core's partition, driven as the engine drives it, with every job done at once.
 //!
-//! The order of jobs is the engine's with one writer and one background task: all writes, then chores until there is none,
-//! and again. A test drives both with one trace and compares their decision hashes.
+//! The order of jobs is the engine's with one writer and one background task: all writes, then chores until
+//! there is none, and again. A test drives both with one trace and compares their decision hashes.
 //!
-//! Invariant: `dense_of_slot` names the page that lies in each occupied slot, so that no page id is ever looked up.
+//! Invariant: `dense_of_slot` names the page that lies in each occupied slot, so that no page id is ever
+//! looked up.
 
 use super::super::device::Device;
 use super::super::pool::{DIRTY, Departed, FDIRTY};
@@ -160,7 +161,8 @@ impl<'t> Cached<'t> {
         if departed.dirty() { self.bypass(now, departed.page) } else { now }
     }
 
-    /// Flags of the frame of a page that was fetched from flash or staging; an exclusive policy gives up its copy.
+    /// Flags of the frame of a page that was fetched from flash or staging; an exclusive policy gives up its
+    /// copy.
     fn went_up(&mut self, page: u32, dirty: bool) -> u8 {
         let flags = if dirty { DIRTY } else { 0 };
         if !self.config.policy.exclusive() {

@@ -1,7 +1,9 @@
-//! A flash chip in virtual time, told by its translation layer what was done: reads wait for the work before them.
+//! A flash chip in virtual time, told by its translation layer what was done: reads wait for the work before
+//! them.
 //!
-//! The planes of the chip share work evenly: work of w takes w / planes until the chip is idle again, and a read of its own
-//! takes its full time after that. One piece of work may be under way while the next one is prepared.
+//! The planes of the chip share work evenly: work of w takes w / planes until the chip is idle again, and a
+//! read of its own takes its full time after that. One piece of work may be under way while the next one is
+//! prepared.
 //!
 //! Invariant: work is conserved: `service_ns` is the sum of all operations' times, divided by the planes.
 

@@ -1,5 +1,5 @@
-//! The drive's own translation layer: a page map with greedy garbage collection, 64 pages a block (RW §4.1), of a drive that
-//! the cache fills, with the spare space of a consumer drive (2^30 against 10^9 bytes).
+//! The drive's own translation layer: a page map with greedy garbage collection, 64 pages a block (RW §4.1),
+//! of a drive that the cache fills, with the spare space of a consumer drive (2^30 against 10^9 bytes).
 //!
 //! Invariant: it counts and decides nothing; times come from the device.
 

@@ -1,9 +1,11 @@
-//! flashcache as it works below a database (SCE §2): every miss is populated in line, by the core's partition.
+//! flashcache as it works below a database (SCE §2): every miss is populated in line, by the core's
+//! partition.
 //!
-//! What [`super::Cached`] drives is the engine's way: pages are staged in memory and written when there is time. flashcache
-//! has no staging: whoever missed waits until the page is on flash as well ("in-line cache population can slow down cache
-//! missed read operations", §3.2), and a larger page is split into blocks of 4 KiB, each a request of its own. Writes are
-//! the database's page cleaners', and nobody waits for them until too many are outstanding.
+//! What [`super::Cached`] drives is the engine's way: pages are staged in memory and written when there is
+//! time. flashcache has no staging: whoever missed waits until the page is on flash as well ("in-line cache
+//! population can slow down cache missed read operations", §3.2), and a larger page is split into blocks of 4
+//! KiB, each a request of its own. Writes are the database's page cleaners', and nobody waits for them until
+//! too many are outstanding.
 //!
 //! Invariant: decisions depend on the events alone.
 
@@ -39,8 +41,8 @@ pub struct Inline<'t> {
 }
 
 impl<'t> Inline<'t> {
-    /// `partition` on `flash`, a device for pages of [`BLOCK_BYTES`], in front of `disk`, for pages of `page_bytes`.
-    /// `places`: where pages lie on disk.
+    /// `partition` on `flash`, a device for pages of [`BLOCK_BYTES`], in front of `disk`, for pages of
+    /// `page_bytes`. `places`: where pages lie on disk.
     pub fn new(
         partition: Partition<'t>,
         mode: Mode,

@@ -1,10 +1,10 @@
-//! The layers below DRAM, as the replay sees them: one interface for the disk alone ([`Bare`]), for a flash cache under a
-//! policy of the core ([`Cached`]), for SCE's cache of fragments ([`Fragmented`]), and for caches that are their own flash
-//! translation layer ([`Blocks`]).
+//! The layers below DRAM, as the replay sees them: one interface for the disk alone ([`Bare`]), for a flash
+//! cache under a policy of the core ([`Cached`]), for SCE's cache of fragments ([`Fragmented`]), and for
+//! caches that are their own flash translation layer ([`Blocks`]).
 //!
-//! Invariant: a tier does at once what is to be done, in the order of the events; times are added up beside that and never
-//! decide anything. So equal events give equal decisions, in whatever time they come. ([`Fragmented`] is the exception:
-//! which of its workers is free depends on the devices.)
+//! Invariant: a tier does at once what is to be done, in the order of the events; times are added up beside
+//! that and never decide anything. So equal events give equal decisions, in whatever time they come.
+//! ([`Fragmented`] is the exception: which of its workers is free depends on the devices.)
 
 mod backlog;
 mod bare;
@@ -80,8 +80,9 @@ impl<O: Order> Above for Pool<O> {
 
 /// A layer below DRAM.
 pub trait Tier {
-    /// Touches in memory what a fetch of any of `pages` will look at, so that several are fetched at once instead of one
-    /// after the other. Returns a number that depends on all of it, lest the compiler leaves it out.
+    /// Touches in memory what a fetch of any of `pages` will look at, so that several are fetched at once
+    /// instead of one after the other. Returns a number that depends on all of it, lest the compiler leaves
+    /// it out.
     #[inline(always)]
     fn warm(&self, _pages: impl Iterator<Item = u32>) -> u32 {
         0
@@ -111,7 +112,8 @@ pub struct Totals {
     pub copied: Option<u64>,
     /// Its garbage collections.
     pub collections: Option<u64>,
-    /// Pages read from disk that nobody had asked for: the rest of the blocks of those asked for, populations.
+    /// Pages read from disk that nobody had asked for: the rest of the blocks of those asked for,
+    /// populations.
     pub read_ahead: u64,
     /// What the cache and its chip counted, where the cache is its own translation layer.
     pub chip: Option<(CacheCounters, Counters)>,

@@ -1,8 +1,10 @@
-//! RW: tables 5.1 and 5.2, figures 5.1 and 5.2, the memory figures of §4.1.3, and sweeps of what the thesis does not say.
+//! RW: tables 5.1 and 5.2, figures 5.1 and 5.2, the memory figures of §4.1.3, and sweeps of what the thesis
+//! does not say.
 //!
-//! Each run is the replay of [`crate::replay`] without DRAM (the stream is one below a buffer pool), one client, a cache
-//! that is its own translation layer, a chip of the thesis' latencies, and a storage behind of a fixed latency. The first
-//! third warms up, the rest is measured. The numbers and claims of the thesis are in [`crate::paper::rw`].
+//! Each run is the replay of [`crate::replay`] without DRAM (the stream is one below a buffer pool), one
+//! client, a cache that is its own translation layer, a chip of the thesis' latencies, and a storage behind
+//! of a fixed latency. The first third warms up, the rest is measured. The numbers and claims of the thesis
+//! are in [`crate::paper::rw`].
 
 mod sweep;
 mod tables;
@@ -24,8 +26,8 @@ use entresol_ftl::cache::{
 };
 use entresol_trace::Trace;
 
-/// Flash, in per cent of the pages that the trace touches: where FlashTier without a write buffer hits about as often as in
-/// the thesis. The one number that is fitted.
+/// Flash, in per cent of the pages that the trace touches: where FlashTier without a write buffer hits about
+/// as often as in the thesis. The one number that is fitted.
 const FLASH_PERCENT: f64 = 80.0;
 /// Latency of the storage behind, microseconds: the thesis gives none.
 const BACKEND_US: f64 = 1000.0;

@@ -1,7 +1,7 @@
 //! What RW's experiments run on: reads and writes as they reach a cache below a database's buffer pool.
 //!
-//! The capture of a real PostgreSQL has that stream itself (its misses and its writes); without it, the model of TPC-C is
-//! sent through an LRU pool. Larger database pages are neighbours taken as one.
+//! The capture of a real PostgreSQL has that stream itself (its misses and its writes); without it, the model
+//! of TPC-C is sent through an LRU pool. Larger database pages are neighbours taken as one.
 //!
 //! Invariant: every request is a read of a page, or a write of all of it.
 

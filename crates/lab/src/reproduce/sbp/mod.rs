@@ -1,5 +1,5 @@
-//! SSD bufferpool recovery: figures 4, 6, 7 and 9. The store runs TPC-C over TAC, whose slot directory is on flash all the
-//! time, on modelled devices.
+//! SSD bufferpool recovery: figures 4, 6, 7 and 9. The store runs TPC-C over TAC, whose slot directory is on
+//! flash all the time, on modelled devices.
 
 mod run;
 

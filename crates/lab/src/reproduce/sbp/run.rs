@@ -1,5 +1,5 @@
-//! One restart of SBP's chapter: TAC runs until it is warm, stops by a crash or a shutdown, and is started again, with its
-//! slot directory or without it.
+//! One restart of SBP's chapter: TAC runs until it is warm, stops by a crash or a shutdown, and is started
+//! again, with its slot directory or without it.
 //!
 //! Invariant: both restarts begin on copies of the same media.
 

@@ -1,5 +1,5 @@
-//! SCE: figures 1, 4, 5 (sysbench) and 6 (a skewed OLTP load): how a flash cache can make a database slower, and how one does
-//! not.
+//! SCE: figures 1, 4, 5 (sysbench) and 6 (a skewed OLTP load): how a flash cache can make a database slower,
+//! and how one does not.
 //!
 //! Caches lie below the database here, in the block layer, and the replay's devices say when things are done.
 

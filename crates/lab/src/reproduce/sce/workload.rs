@@ -1,6 +1,7 @@
 //! The two workloads of SCE's chapter, generated.
 //!
-//! Invariant: pages of one MiB of the database are neighbours, hot or cold together, as in both of the paper's.
+//! Invariant: pages of one MiB of the database are neighbours, hot or cold together, as in both of the
+//! paper's.
 
 use entresol_core::PageId;
 use entresol_runtime::rng::Rng;
@@ -15,8 +16,8 @@ pub(super) const MYSQL_PAGE_BYTES: u32 = 16 << 10;
 const DB2_PAGE_BYTES: u32 = 8 << 10;
 /// sysbench's Pareto share: 20 % of the rows get 80 % of the references (§2).
 const SYSBENCH_H: f64 = 0.2;
-/// Share of sysbench's references that change their page, such that below the buffer pool about as much is written as
-/// read (figure 1b).
+/// Share of sysbench's references that change their page, such that below the buffer pool about as much is
+/// written as read (figure 1b).
 const SYSBENCH_WRITES: f64 = 0.85;
 /// OLTP: one fragment in so many is hot, scattered over the database,
 const HOT_EVERY: u32 = 8;
@@ -63,8 +64,8 @@ pub(super) fn sysbench(
     Ok(Workload { trace: mix.generate()?, dram_pages, pages })
 }
 
-/// Skewed OLTP with spatial locality: hot fragments scattered over the database, more than DRAM holds; within a fragment all
-/// pages alike.
+/// Skewed OLTP with spatial locality: hot fragments scattered over the database, more than DRAM holds; within
+/// a fragment all pages alike.
 pub(super) fn oltp(fragments: u32, references: u64, dram_share: f64, seed: u64) -> anyhow::Result<Workload> {
     let fragment_pages = FRAGMENT_BYTES / DB2_PAGE_BYTES;
     let pages = fragments * fragment_pages;

@@ -1,8 +1,9 @@
 //! 3LA: table 2, figures 2 to 6.
 //!
-//! Traces are replayed through DRAM (LRU), LOC or GLB, and disk, cold, one reference after the other, with 3LA's device
-//! times, and everything dirty is flushed at the end, as in §4. What table 2 computes is computed exactly; what depends on
-//! the traces, which are not public, is judged by its direction on TPC-C and on a read-only workload of our own.
+//! Traces are replayed through DRAM (LRU), LOC or GLB, and disk, cold, one reference after the other, with
+//! 3LA's device times, and everything dirty is flushed at the end, as in §4. What table 2 computes is
+//! computed exactly; what depends on the traces, which are not public, is judged by its direction on TPC-C
+//! and on a read-only workload of our own.
 
 mod plots;
 
@@ -49,7 +50,8 @@ impl Plan {
                 budgets: &[1000, 2000, 4000, 8000, 16_000, 32_000],
                 warehouses: 8,
                 references: 6_000_000,
-                // 6.5 million requests; flash for all pages from b = 16,000 on, and n = 8: 64,000 to 128,000 of them (§4.1).
+                // 6.5 million requests; flash for all pages from b = 16,000 on, and n = 8: 64,000 to 128,000
+                // of them (§4.1).
                 read_only_pages: 100_000,
                 read_only_references: 6_500_000,
             },
@@ -174,8 +176,8 @@ fn replayed(
     Ok(Workload { figure, name: trace.name.clone(), pages, runs, b_all })
 }
 
-/// 3LA's experiment (§4.1) over `trace`: layers of DRAM and flash for the money of `b` pages of DRAM, with `n` times as much
-/// flash as that; without a policy there are two layers.
+/// 3LA's experiment (§4.1) over `trace`: layers of DRAM and flash for the money of `b` pages of DRAM, with
+/// `n` times as much flash as that; without a policy there are two layers.
 pub fn equi_cost_run(trace: &Trace, b: u32, policy: Option<PolicyKind>, n: f64) -> RunConfig {
     let catalogue = Catalogue::builtin();
     let layers = EquiCost::PAPER.layers(b, n);

@@ -1,5 +1,5 @@
-//! A device of the store fails now and then; clients get errors; power fails. After a restart on sound devices nothing that
-//! was acknowledged is lost.
+//! A device of the store fails now and then; clients get errors; power fails. After a restart on sound
+//! devices nothing that was acknowledged is lost.
 
 use super::StoreRun;
 use crate::life::{Life, prepare};
@@ -47,7 +47,8 @@ impl StoreRun {
             tally.count_on(kind, device);
             let life = Life { seed, verify: true, transactions: 2 };
             let groups = self.bank.flash_groups();
-            // The program ends before power fails: what a failed sync has left in memory must not be built upon.
+            // The program ends before power fails: what a failed sync has left in memory must not be built
+            // upon.
             let machine = match fault == Fault::SyncErrorKeepingPages && rng.below(4) > 0 {
                 true => {
                     let machine = machine.after_kill(FaultPlan::none());

@@ -1,5 +1,5 @@
-//! Power fails while a store is made and loaded. What is left opens, with each table empty or whole; or it is refused. A new
-//! store can be made in its place.
+//! Power fails while a store is made and loaded. What is left opens, with each table empty or whole; or it is
+//! refused. A new store can be made in its place.
 
 use super::StoreRun;
 use crate::life::Life;
@@ -47,8 +47,8 @@ impl StoreRun {
         Machine::new(media.unwrap_or_else(blank), FaultPlan::none(), groups)
     }
 
-    /// Makes and loads a store; gives the number of operations that takes, and what is left of it if power fails at
-    /// operation `at`, or at the end.
+    /// Makes and loads a store; gives the number of operations that takes, and what is left of it if power
+    /// fails at operation `at`, or at the end.
     fn born(&self, at: Option<u64>) -> Result<(u64, Media), String> {
         let mut machine = self.machine(None);
         let left = Arc::new(Mutex::new(None));
@@ -76,8 +76,8 @@ impl StoreRun {
     fn again(&self, media: Media, seed: u64) -> Result<(), String> {
         let machine = self.machine(Some(media));
         let opened = undisturbed(seed, || self.open(&machine))??;
-        // A store that is dropped may have a checkpoint under way, and holds its devices until that has ended: the next store
-        // gets others.
+        // A store that is dropped may have a checkpoint under way, and holds its devices until that has
+        // ended: the next store gets others.
         let machine = self.machine(Some(machine.after_crash(seed)));
         let oracle = undisturbed(seed, || self.make_anew(&machine, opened))??;
         let machine = self.machine(Some(machine.after_crash(seed)));
@@ -101,7 +101,8 @@ impl StoreRun {
         Ok(true)
     }
 
-    /// Makes a store where another one is, and loads it; the layer is made, too, unless it could be `opened` before.
+    /// Makes a store where another one is, and loads it; the layer is made, too, unless it could be `opened`
+    /// before.
     fn make_anew(
         &self,
         machine: &Machine,

@@ -1,7 +1,8 @@
-//! Power fails, and the flash turns out to have lost a write, put it elsewhere, or put it elsewhere too; or a bit of a page
-//! flips while the machine is off. What is not needed comes from disk; what is needed is rebuilt from its image in the log, or
-//! reported by its name. Nothing else is ever lost, and no row is wrong: after the restart, and after one that follows
-//! restarts that were cut off, in as little DRAM as there may be.
+//! Power fails, and the flash turns out to have lost a write, put it elsewhere, or put it elsewhere too; or a
+//! bit of a page flips while the machine is off. What is not needed comes from disk; what is needed is
+//! rebuilt from its image in the log, or reported by its name. Nothing else is ever lost, and no row is
+//! wrong: after the restart, and after one that follows restarts that were cut off, in as little DRAM as
+//! there may be.
 
 use crate::life::{Life, Lived};
 use crate::machine::{Devices, Machine, Media};
@@ -145,8 +146,8 @@ impl DamagedFlash {
         }
     }
 
-    /// Restarts that are cut off, with little DRAM so that pages are handed down, and then a whole one; how many there were,
-    /// and whether the damage was reported. A restart takes about so many `operations`.
+    /// Restarts that are cut off, with little DRAM so that pages are handed down, and then a whole one; how
+    /// many there were, and whether the damage was reported. A restart takes about so many `operations`.
     fn cut_off(
         &self,
         mut media: Media,
@@ -190,8 +191,8 @@ pub(super) fn is_reported(why: &str) -> bool {
 
 #[cfg(test)]
 impl DamagedFlash {
-    /// Runs a chapter on one store for each of `seeds` seeds: the systems take turns, with one to four clients. Panics at the
-    /// first thing that is wrong.
+    /// Runs a chapter on one store for each of `seeds` seeds: the systems take turns, with one to four
+    /// clients. Panics at the first thing that is wrong.
     pub(super) fn each_seed(
         systems: &[Subject],
         seeds: u64,
@@ -216,8 +217,8 @@ mod tests {
     use super::*;
     use entresol_core::PolicyKind;
 
-    /// Redo believed notes of groups that had been damaged, and after a restart that was cut off those of groups that others
-    /// had taken the places of.
+    /// Redo believed notes of groups that had been damaged, and after a restart that was cut off those of
+    /// groups that others had taken the places of.
     #[test]
     fn damaged_flash_costs_nothing_that_is_not_named() {
         let systems = [

@@ -1,6 +1,7 @@
-//! Power fails, the flash may be damaged silently, and the cache is detached. Power may fail during the detach, too. Then the
-//! store is opened on the disk alone. All acknowledged changes are there, or the detach was refused with a sentence that names
-//! the damage. Notes of pages that were durable on flash prove nothing then.
+//! Power fails, the flash may be damaged silently, and the cache is detached. Power may fail during the
+//! detach, too. Then the store is opened on the disk alone. All acknowledged changes are there, or the detach
+//! was refused with a sentence that names the damage. Notes of pages that were durable on flash prove nothing
+//! then.
 
 use super::SENTENCE;
 use super::damaged::{DamagedFlash, is_reported};

@@ -1,7 +1,8 @@
-//! Somebody puts the devices of different moments together: disk, log and flash are each the newest, one session old, older,
-//! of a branch (a copy from one session ago that was opened, too), another store's, blank, or have one redundant copy damaged. Devices of one moment open with all rows of that moment.
-//! Disk and log of different moments are refused with a sentence. A flash that does not fit is refused, or is of no
-//! importance: then all rows of disk and log are there.
+//! Somebody puts the devices of different moments together: disk, log and flash are each the newest, one
+//! session old, older, of a branch (a copy from one session ago that was opened, too), another store's,
+//! blank, or have one redundant copy damaged. Devices of one moment open with all rows of that moment. Disk
+//! and log of different moments are refused with a sentence. A flash that does not fit is refused, or is of
+//! no importance: then all rows of disk and log are there.
 
 use super::SENTENCE;
 use crate::life::{Life, prepare};
@@ -34,7 +35,8 @@ pub(crate) enum State {
     Branch,
     Anothers,
     Blank,
-    /// One copy of what is there more than once is damaged: a label, a block of the master record, a superblock.
+    /// One copy of what is there more than once is damaged: a label, a block of the master record, a
+    /// superblock.
     OneCopyDamaged,
 }
 
@@ -72,7 +74,8 @@ pub(crate) struct Exchanged {
     pub transactions: u64,
 }
 
-/// The store at some moments: now, one session ago, two sessions ago, in a branch of one session ago; and another store.
+/// The store at some moments: now, one session ago, two sessions ago, in a branch of one session ago; and
+/// another store.
 pub(crate) struct Shelf {
     exchanged: Exchanged,
     moments: Vec<(Media, Oracle)>,
@@ -160,8 +163,8 @@ impl Shelf {
         }
     }
 
-    /// Opens a combination of disk, log and flash: nothing, or why it is refused. An error: it may not be opened, or must
-    /// be, or is opened wrongly.
+    /// Opens a combination of disk, log and flash: nothing, or why it is refused. An error: it may not be
+    /// opened, or must be, or is opened wrongly.
     pub fn open(&self, states: [State; 3], seed: u64) -> Result<Result<(), String>, String> {
         let Exchanged { system, bank, .. } = self.exchanged;
         let mut rng = Rng::new(seed);
@@ -171,8 +174,8 @@ impl Shelf {
         let [disk, log, flash] = states.map(State::moment);
         let is_of_one = disk.filter(|_| disk == log && (disk == flash || !has_flash));
         let machine = Machine::new(media, FaultPlan::none(), bank.flash_groups());
-        // Where disk and log belong together, nothing else is right; otherwise nothing is. A session that was cut off before
-        // it began has changed neither.
+        // Where disk and log belong together, nothing else is right; otherwise nothing is. A session that was
+        // cut off before it began has changed neither.
         let session = |moment: usize| sessions(&self.moments[moment].0);
         let fits = match (disk, log) {
             (Some(disk), Some(log)) if disk == log => Some(log),
@@ -227,8 +230,8 @@ fn sessions(media: &Media) -> Sessions {
     let newest =
         labels.filter_map(|block| label::Label::decode(&block).ok()).max_by_key(|label| label.sequence);
     let masters = [0, MASTER_STRIDE].map(|at| read(&media.log, at));
-    // Records are appended when both blocks say that the session has begun. Until then it has changed nothing, whether the
-    // disk knows of it or not.
+    // Records are appended when both blocks say that the session has begun. Until then it has changed
+    // nothing, whether the disk knows of it or not.
     let of_block = |block: &Vec<u8>| {
         let before = (block[80] == 0).then(|| (word(block, 72) - 1, word(block, 128)));
         [Some((word(block, 72), word(block, 120))), before]

@@ -1,5 +1,6 @@
-//! The program is killed, once or several times in a row, and power stays on: what it has written can be read by the next
-//! one, and is not durable. In the end power fails. What a restart has shown after a kill is never lost afterwards.
+//! The program is killed, once or several times in a row, and power stays on: what it has written can be read
+//! by the next one, and is not durable. In the end power fails. What a restart has shown after a kill is
+//! never lost afterwards.
 
 use crate::life::{Life, prepare};
 use crate::machine::Machine;

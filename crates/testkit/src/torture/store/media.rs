@@ -1,10 +1,11 @@
-//! Power fails, and then sectors of one device cannot be read any more, or have changed without a word. What is redundant
-//! comes from its other copy; a page on disk that is damaged is rebuilt from its image in the log, or named; a log that is
-//! damaged in its middle is refused. Nothing is ever lost silently, with these exceptions, which nothing could tell
-//! (docs/TESTING.md): the last flush of the log looks like a torn one, and a disk that keeps an older version of a page
-//! where it acknowledged a newer one.
+//! Power fails, and then sectors of one device cannot be read any more, or have changed without a word. What
+//! is redundant comes from its other copy; a page on disk that is damaged is rebuilt from its image in the
+//! log, or named; a log that is damaged in its middle is refused. Nothing is ever lost silently, with these
+//! exceptions, which nothing could tell (docs/TESTING.md): the last flush of the log looks like a torn one,
+//! and a disk that keeps an older version of a page where it acknowledged a newer one.
 //!
-//! Where the log's last flush begins is found here by a reader of its own, so that the judge shares no code with the judged.
+//! Where the log's last flush begins is found here by a reader of its own, so that the judge shares no code
+//! with the judged.
 
 use super::damaged::flip;
 use crate::life::Life;

@@ -1,13 +1,15 @@
-//! Torture of the whole store: transactions, log, restart, trees. Slower by far than that of the cache alone, so few runs
-//! are of this kind.
+//! Torture of the whole store: transactions, log, restart, trees. Slower by far than that of the cache alone,
+//! so few runs are of this kind.
 //!
-//! A run draws a system, a small bank and its settings, and then has several chapters: the making and loading of the store is
-//! cut off (`birth`), a life has a failing device (`ailing`), programs are killed before power fails (`killed`), flash changes
-//! or loses something without a word (`damaged`), caches are detached (`detached`), devices of different moments are put
-//! together (`exchanged`), sectors of all devices cannot be read or have changed (`media`), disk and
-//! log run full (`scarce`), a flush of the log is torn ([`crate::leftovers`]), and a life is crashed at
-//! some of its operations, and the restarts from that, with as much DRAM as before or less ([`crate::campaign`]). After each restart all rows are compared, the accounts'
-//! sum is taken, trees and flash are checked. What goes wrong is told with the smallest bank that shows it (`shrink`).
+//! A run draws a system, a small bank and its settings, and then has several chapters: the making and loading
+//! of the store is cut off (`birth`), a life has a failing device (`ailing`), programs are killed before
+//! power fails (`killed`), flash changes or loses something without a word (`damaged`), caches are detached
+//! (`detached`), devices of different moments are put together (`exchanged`), sectors of all devices cannot
+//! be read or have changed (`media`), disk and log run full (`scarce`), a flush of the log is torn
+//! ([`crate::leftovers`]), and a life is crashed at some of its operations, and the restarts from that, with
+//! as much DRAM as before or less ([`crate::campaign`]). After each restart all rows are compared, the
+//! accounts' sum is taken, trees and flash are checked. What goes wrong is told with the smallest bank that
+//! shows it (`shrink`).
 //!
 //! Invariant: as for runs of the cache alone, everything follows from the seed.
 
@@ -99,7 +101,8 @@ impl Chapter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoreRun {
     system: Subject,
-    /// A system whose log needs no images, if one is to be had: they leave few places at which a record could begin.
+    /// A system whose log needs no images, if one is to be had: they leave few places at which a record could
+    /// begin.
     without_images: Option<Subject>,
     bank: Bank,
     seed: u64,

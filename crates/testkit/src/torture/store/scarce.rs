@@ -1,5 +1,5 @@
-//! Room runs out, on the disk or in the log. Whoever wants more is told so, everything acknowledged stays, and the store opens
-//! again whenever power fails.
+//! Room runs out, on the disk or in the log. Whoever wants more is told so, everything acknowledged stays,
+//! and the store opens again whenever power fails.
 
 use super::StoreRun;
 use crate::life::{Life, finished, prepare, simulation};
@@ -28,7 +28,8 @@ const PAGES_STEP: u64 = 16;
 const LABEL_BYTES: u64 = 64 << 10;
 /// Tables that fill the log more than once.
 const TABLES: u32 = 2400;
-/// Frames of the pool, and bytes of the disk, where a crowd is at work: it waits for room in the log, not for these.
+/// Frames of the pool, and bytes of the disk, where a crowd is at work: it waits for room in the log, not for
+/// these.
 const CROWD_FRAMES: usize = 1024;
 const CROWD_DISK_BYTES: u64 = 32 << 20;
 /// Bytes of a disk that has room for them.

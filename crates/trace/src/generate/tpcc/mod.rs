@@ -1,9 +1,10 @@
-//! A model of TPC-C's page references in PostgreSQL: nine tables and their indexes as pages, five transactions as the
-//! pages that each statement touches, keys by NURand (TPC-C clause 2.1.6).
+//! A model of TPC-C's page references in PostgreSQL: nine tables and their indexes as pages, five
+//! transactions as the pages that each statement touches, keys by NURand (TPC-C clause 2.1.6).
 //!
-//! The statements are go-tpc's; how many pages each touches, and how full pages are, was read off a capture of a real
-//! PostgreSQL 15 with eight warehouses. A test compares shares of relations and the miss-ratio curve with that capture.
-//! Left out: the system catalog, autovacuum, free-space and visibility maps (2 % of the references), page splits.
+//! The statements are go-tpc's; how many pages each touches, and how full pages are, was read off a capture
+//! of a real PostgreSQL 15 with eight warehouses. A test compares shares of relations and the miss-ratio
+//! curve with that capture. Left out: the system catalog, autovacuum, free-space and visibility maps (2 % of
+//! the references), page splits.
 //!
 //! Invariant: the same parameters and seed give the same trace.
 

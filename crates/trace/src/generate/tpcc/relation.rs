@@ -86,8 +86,8 @@ impl Relation {
         }
     }
 
-    /// Rows of a table's page, or entries of an index's leaf, when loaded: of the capture, pages after its load were
-    /// counted.
+    /// Rows of a table's page, or entries of an index's leaf, when loaded: of the capture, pages after its
+    /// load were counted.
     pub const fn per_page(self) -> f64 {
         match self {
             // Updates bloat these two: pages that a scan met on the average.

@@ -152,8 +152,8 @@ impl Database {
         u64::from(district) * u64::from(CUSTOMERS) + u64::from(customer)
     }
 
-    /// Reads one of the two small tables, whole or by its index; the row's page is read again `again` times, and
-    /// changed if so.
+    /// Reads one of the two small tables, whole or by its index; the row's page is read again `again` times,
+    /// and changed if so.
     fn small(steps: &mut Steps<'_>, table: R, index: R, rows: u32, row: u32, again: u32) {
         let pages = (f64::from(rows) / table.per_page()).ceil() as u32;
         let row_page = row * pages / rows;
