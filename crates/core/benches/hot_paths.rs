@@ -1,5 +1,5 @@
 //! What a look-up, an eviction into staging (without the copy) and an attachment cost, in a cache of 1 M
-//! slots with random access. DESIGN asks for less than 150, 400 and 30 ns.
+//! slots with random access. Wanted are less than 150, 400 and 30 ns.
 //!
 //! Run with `cargo bench -p entresol-core`.
 

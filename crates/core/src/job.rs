@@ -97,7 +97,7 @@ pub enum Taken {
     },
 }
 
-/// What becomes of a dequeued page (DESIGN §2).
+/// What becomes of a dequeued page (docs/DESIGN.md §2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Superseded, or clean and not wanted: forget it.

@@ -1,7 +1,7 @@
 //! What the driver does with the write of a dirty page. Which modes a policy cannot run in is one of its
 //! facts ([`crate::Facts::refuses`]).
 
-/// What a write of a dirty page does (DESIGN §4). The numbers are those in a superblock.
+/// What a write of a dirty page does (docs/DESIGN.md §4). The numbers are those in a superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Mode {

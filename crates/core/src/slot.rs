@@ -1,5 +1,5 @@
-//! One slot of the directory: 12 bytes. With one 4-byte index bucket a slot it makes the 16 bytes of DESIGN
-//! §3.
+//! One slot of the directory: 12 bytes. With one 4-byte index bucket a slot it makes the 16 bytes of
+//! docs/DESIGN.md §3.
 //!
 //! The table has an entry for each flash slot, `0 .. slots`, and behind these one for each staging frame, so
 //! that the index finds staged pages and pages on flash alike.

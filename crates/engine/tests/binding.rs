@@ -1,4 +1,4 @@
-//! Which flash goes with which disk: the rules of DESIGN §4, and what is said when they are broken.
+//! Which flash goes with which disk: the rules of docs/DESIGN.md §4, and what is said when they are broken.
 
 mod support;
 

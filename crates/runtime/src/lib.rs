@@ -1,4 +1,4 @@
-//! One blocking style of code, two runtimes (DESIGN rule 3).
+//! One blocking style of code, two runtimes (docs/DESIGN.md, rule 3).
 //!
 //! Code written against the free functions of this crate runs unchanged on OS threads under the wall clock
 //! (*real*) and on coroutines, one at a time, under a virtual clock (*sim*). Which of the two is found by a

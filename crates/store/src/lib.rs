@@ -1,4 +1,4 @@
-//! An embedded page store with transactions over the flash tier (DESIGN §5).
+//! An embedded page store with transactions over the flash tier (docs/DESIGN.md §5).
 //!
 //! ```text
 //!   Txn ── row locks ── B+-trees ── mini-transactions ──▶ log (own device)

@@ -1,5 +1,5 @@
-//! Worlds to crash (DESIGN §10): the real store on the real engine, on devices that lose power, tear writes
-//! and forget what was not synced, in simulation, from a seed.
+//! Worlds to crash (docs/DESIGN.md §6): the real store on the real engine, on devices that lose power, tear
+//! writes and forget what was not synced, in simulation, from a seed.
 //!
 //! | module | what it is |
 //! |---|---|

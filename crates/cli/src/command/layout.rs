@@ -11,7 +11,7 @@ use entresol_lab::replay::{BlockKind, Middle};
 use entresol_lab::report::{Column, Table, terminal, whole};
 use std::fmt::Write;
 
-/// Most bytes of DRAM for each flash slot (DESIGN §3).
+/// Most bytes of DRAM for each flash slot (docs/DESIGN.md §3).
 fn budget(policy: PolicyKind) -> usize {
     match policy.placement() {
         Placement::Log => 16,
@@ -19,7 +19,7 @@ fn budget(policy: PolicyKind) -> usize {
     }
 }
 
-/// Most bytes of DRAM for each fragment of SCE on flash (DESIGN §3, SCE §3.3).
+/// Most bytes of DRAM for each fragment of SCE on flash (docs/DESIGN.md §3, SCE §3.3).
 const FRAGMENT_BUDGET: f64 = 76.0;
 /// SCE's figures are for a volume of so many times the flash, whose map has an entry for each fragment.
 const VOLUME_TO_FLASH: u32 = 4;

@@ -314,7 +314,7 @@ pub fn fragment_sections(config: &FragmentConfig) -> [Section; 4] {
 
 /// Bytes of DRAM for each fragment on flash, and for each fragment of the volume.
 pub const FRAGMENT_BYTES: (usize, usize) = (size_of::<Descriptor>(), size_of::<Logical>());
-const _: () = assert!(FRAGMENT_BYTES.0 + 4 * FRAGMENT_BYTES.1 <= 76, "DESIGN §3");
+const _: () = assert!(FRAGMENT_BYTES.0 + 4 * FRAGMENT_BYTES.1 <= 76, "docs/DESIGN.md §3");
 
 /// Bytes of the region of such a cache.
 pub fn fragment_region_bytes(config: &FragmentConfig) -> usize {

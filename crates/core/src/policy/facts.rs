@@ -5,7 +5,7 @@
 use crate::mode::Mode;
 use crate::sizes::Sizes;
 
-/// How pages are placed on flash (DESIGN §4).
+/// How pages are placed on flash (docs/DESIGN.md §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// A ring, written only at its rear; the directory survives a crash.

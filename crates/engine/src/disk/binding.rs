@@ -1,5 +1,5 @@
-//! Which flash goes with which disk (DESIGN §4): the disk's label names the cache bound to it and an epoch
-//! that grows at each open.
+//! Which flash goes with which disk (docs/DESIGN.md §4): the disk's label names the cache bound to it and an
+//! epoch that grows at each open.
 //!
 //! An open raises the epoch in three steps, each durable before the next: (1) all superblocks, not *begun*;
 //! (2) the disk's label; (3) all superblocks, *begun*. Only then does anything else happen. So, of the same

@@ -1,4 +1,4 @@
-//! When a device fails: the first failed write or sync decides (DESIGN §4).
+//! When a device fails: the first failed write or sync decides (docs/DESIGN.md §4).
 //!
 //! With nothing newer than disk on flash and in staging, the tier switches itself off: it unbinds the flash
 //! from the disk, durably, and only then goes on from the disk alone. Otherwise every further call gets
