@@ -3,7 +3,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`system`] | the systems under test |
+//! | [`subject`] | the systems under test |
 //! | [`machine`], [`watched`] | three devices that fail together, and what a power failure leaves of them |
 //! | [`workload`] | what clients do, and the oracle kept outside |
 //! | [`bank`], [`tpcc`] | two workloads |
