@@ -13,6 +13,7 @@ entresol_runtime::coverage_points! {
     OPEN_COMPLETED = "open: an open that was cut off is completed first";
     SUPERBLOCK_DAMAGED = "open: a damaged superblock is passed by";
     LABEL_DAMAGED = "open: a damaged label is passed by";
+    LABEL_DOUBLED = "open: the copies of the label are made the same";
     DISK_UNREADABLE = "read: a page on disk cannot be read and counts as damaged";
     READ_IN_PIECES = "read: a request that failed is repeated in pieces";
     DEVICE_UNREADABLE = "read: a device gives nothing back any more";

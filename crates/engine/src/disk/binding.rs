@@ -10,6 +10,10 @@
 //! - flash one ahead, not begun: an open was cut off between (1) and (2);
 //! - flash one ahead and begun, or more than one ahead: the disk is an older state of itself.
 //!
+//! The last holds for each copy of the label: before step (1), both say the same. An open that was cut off before step
+//! (2) is finished first, with the epoch and the nonce that it wrote to the flash: a label of it may exist that
+//! could not be read for a while.
+//!
 //! Epochs are counted, so two branches of one copy that were both opened since have the same. A *nonce*,
 //! drawn at random for each epoch, tells them apart: flash and disk of one epoch have the same, and a flash
 //! that is one ahead names the nonce that its disk still has.
@@ -56,7 +60,7 @@ pub(crate) fn new_uuid() -> Uuid {
 /// If the disk as a whole cannot be read.
 pub fn disk_binding(disk: &dyn Device) -> Result<Option<Binding>, TierError> {
     Ok(match read_label(disk)? {
-        LabelState::Valid(label) => Some(of_label(&label)),
+        LabelState::Valid { label, .. } => Some(of_label(&label)),
         LabelState::Blank | LabelState::Unreadable(_) => None,
     })
 }
@@ -68,8 +72,13 @@ pub(super) fn of_label(label: &Label) -> Binding {
 
 /// The label of `disk`, whose pages must have `page_bytes`.
 pub(crate) fn expect_label(disk: &dyn Device, page_bytes: u32) -> Result<Label, TierError> {
-    let label = match read_label(disk)? {
-        LabelState::Valid(label) => label,
+    expect_labels(disk, page_bytes).map(|(label, _)| label)
+}
+
+/// As [`expect_label`], and whether both copies say the same.
+pub(crate) fn expect_labels(disk: &dyn Device, page_bytes: u32) -> Result<(Label, bool), TierError> {
+    let (label, is_double) = match read_label(disk)? {
+        LabelState::Valid { label, is_double } => (label, is_double),
         LabelState::Blank => {
             return Err(TierError::Refused(
                 "the disk has no label: it is blank; create a database on it first".to_owned(),
@@ -87,7 +96,7 @@ pub(crate) fn expect_label(disk: &dyn Device, page_bytes: u32) -> Result<Label, 
             label.page_bytes
         )));
     }
-    Ok(label)
+    Ok((label, is_double))
 }
 
 /// Whether an open was cut off after it had written its epoch to the superblocks, and before the disk's label

@@ -17,7 +17,12 @@ pub(crate) enum LabelState {
     /// Nothing was ever written.
     Blank,
     /// A label.
-    Valid(Label),
+    Valid {
+        /// The newest one.
+        label: Label,
+        /// Both copies say the same. Otherwise one is damaged, or an open was cut off between the two.
+        is_double: bool,
+    },
     /// Something else, or a damaged label: why each copy was refused.
     Unreadable(String),
 }
@@ -50,7 +55,12 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
         }
     }
     Ok(match newest {
-        Some(label) => LabelState::Valid(label),
+        Some(label) => {
+            let says = |block| {
+                Label::decode(block).is_ok_and(|copy| Label { sequence: label.sequence, ..copy } == label)
+            };
+            LabelState::Valid { label, is_double: blocks.iter().all(|block| says(block)) }
+        }
         None if faults.is_empty() => LabelState::Blank,
         None => LabelState::Unreadable(faults.join("; ")),
     })

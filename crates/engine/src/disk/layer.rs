@@ -58,7 +58,7 @@ impl DiskLayer {
         let mut label = binding::new_label(page_bytes);
         match read_label(&*disk)? {
             LabelState::Blank | LabelState::Unreadable(_) => claim::disk(&*disk, overwrite)?,
-            LabelState::Valid(old) => {
+            LabelState::Valid { label: old, .. } => {
                 refuse_if_bound(&old)?;
                 if old.log != Uuid::NIL && !overwrite {
                     return Err(TierError::Refused(format!(

@@ -9,7 +9,7 @@ use super::staging::Staging;
 use super::superblock::Superblocks;
 use crate::api::Survivors;
 use crate::buffer::PageBuffers;
-use crate::disk::binding::{begin_epoch, expect_label, new_label, new_uuid};
+use crate::disk::binding::{begin_epoch, expect_label, expect_labels, new_label, new_uuid};
 use crate::disk::{DiskPages, DurableNotes, LabelState, read_label, write_label};
 use crate::error::{disk_error, flash_error};
 use crate::metrics::Tallies;
@@ -53,7 +53,7 @@ pub(crate) fn create(
             claim::disk(&*disk, options.overwrite)?;
             (new_label(options.page_bytes), true)
         }
-        LabelState::Valid(_) => (expect_label(&*disk, options.page_bytes)?, false),
+        LabelState::Valid { .. } => (expect_label(&*disk, options.page_bytes)?, false),
     };
     if label.dirty_possible {
         points::CREATE_REFUSED_DISK.reach();
@@ -216,13 +216,13 @@ pub(crate) fn open(
     // What a sync that failed in an earlier life has lost may still be in memory.
     disk.drop_cached().map_err(disk_error)?;
     flash.drop_cached().map_err(flash_error)?;
-    let label = expect_label(&*disk, options.page_bytes)?;
+    let (label, is_double) = expect_labels(&*disk, options.page_bytes)?;
     let mut report = OpenReport::default();
     let (newest, faults) = read_newest(&*flash)?;
     report.notices.extend(faults.iter().cloned());
     let shared = match newest {
         None => open_blank(flash, disk, options, label, &mut report)?,
-        Some(superblock) => open_cache(flash, disk, options, label, superblock, &mut report)?,
+        Some(superblock) => open_cache(flash, disk, options, (label, is_double), superblock, &mut report)?,
     };
     report.duration = now().since(started);
     Ok((shared, report))
@@ -256,7 +256,7 @@ fn open_cache(
     flash: Arc<dyn Device>,
     disk: Arc<dyn Device>,
     options: TierOptions,
-    label: Label,
+    (label, is_double): (Label, bool),
     superblock: Superblock,
     report: &mut OpenReport,
 ) -> Result<Shared, TierError> {
@@ -270,7 +270,7 @@ fn open_cache(
         return format(flash, disk, options, label, superblock.sequence);
     }
     let (mut next, kept, region) = resume(found?, &*flash, &superblock, &label, &options)?;
-    begin(&*flash, &*disk, &options, &superblock, &mut next, label)?;
+    begin(&*flash, &*disk, &options, &superblock, &mut next, (label, is_double))?;
     Ok(assemble(flash, disk, options, next, region, kept))
 }
 
@@ -382,16 +382,28 @@ fn begin(
     options: &TierOptions,
     superblock: &Superblock,
     next: &mut Superblock,
-    mut label: Label,
+    (mut label, is_double): (Label, bool),
 ) -> Result<(), TierError> {
+    let before = label;
     label.dirty_possible = options.dirty_possible();
-    // The open before this one came no further than the flash: its epoch is finished first. Were it used
-    // again, a copy of the flash from before would look like this one.
     if superblock.epoch > label.epoch {
+        // The open before this one came no further than the flash: its epoch is finished first. Were it used
+        // again, a copy of the flash from before would look like this one.
         points::OPEN_COMPLETED.reach();
-        record_epoch(flash, disk, next, &mut label)?;
+        (label.epoch, label.epoch_nonce) = (superblock.epoch, superblock.epoch_nonce);
+        record_epoch(flash, disk, next, &mut label, superblock.previous_nonce)?;
+    } else if !is_double {
+        // Whichever copy is lost later, flash must not be two epochs ahead of the other one.
+        points::LABEL_DOUBLED.reach();
+        let mut doubled = before;
+        write_label(disk, &mut doubled)?;
+        label.sequence = doubled.sequence;
     }
-    record_epoch(flash, disk, next, &mut label)?;
+    let previous = label.epoch_nonce;
+    if !mutant!("epoch-not-bumped") {
+        begin_epoch(&mut label);
+    }
+    record_epoch(flash, disk, next, &mut label, previous)?;
     if !mutant!("epoch-not-begun") {
         next.begun = true;
         write_all_copies(flash, next)?;
@@ -399,21 +411,17 @@ fn begin(
     Ok(())
 }
 
-/// Raises the epoch on flash, and then on disk.
+/// Writes the epoch of `label`, which follows the one with the nonce `previous`, to flash, and then to disk.
 fn record_epoch(
     flash: &dyn Device,
     disk: &dyn Device,
     superblock: &mut Superblock,
     label: &mut Label,
+    previous: u64,
 ) -> Result<(), TierError> {
-    let before = *label;
-    begin_epoch(label);
-    if mutant!("epoch-not-bumped") {
-        *label = before;
-    }
     superblock.epoch = label.epoch;
     superblock.epoch_nonce = label.epoch_nonce;
-    superblock.previous_nonce = before.epoch_nonce;
+    superblock.previous_nonce = previous;
     // All four copies, so that whichever survives is of this epoch.
     write_all_copies(flash, superblock)?;
     write_label(disk, label)

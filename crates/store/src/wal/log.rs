@@ -197,6 +197,8 @@ impl Wal {
     ) -> Result<Wal, StoreError> {
         let start = found.end.0.next_multiple_of(master.sector.into());
         if found.session == Found::Unfinished {
+            // Both blocks first: whichever is lost later, the log is not behind the disk.
+            master.write_both(&*device)?;
             bind(master.log, master.session)?;
         }
         grow(&*device, master, found.oldest.0, start)?;
