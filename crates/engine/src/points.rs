@@ -26,6 +26,7 @@ entresol_runtime::coverage_points! {
     GROUP_DAMAGED = "recover: refused, summary and page of a durable group are damaged";
     GROUP_LOST = "recover: refused, the write of a durable group was lost";
     LEFTOVER = "recover: a leftover of an older epoch is ignored";
+    SUMMARY_ERASED = "recover: a torn summary beyond the rear is erased";
     REPAIRED = "recover: summaries are repaired";
     UNSURE_DESTAGED = "recover: write-through copies to disk what is unsure";
     UNSURE_DAMAGED = "recover: refused, a page that only flash has is damaged";

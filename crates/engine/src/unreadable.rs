@@ -66,9 +66,14 @@ pub(crate) fn read(device: &dyn Device, offset: u64, buffer: &mut [u8]) -> Resul
     read_batch(device, &mut [Io::Read { offset, buffer }])
 }
 
+/// Whether `bytes` are of a piece that could not be read.
+pub(crate) fn is_pattern(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == PATTERN)
+}
+
 /// What is wrong with `bytes`, which `fault` refused: that they could not be read, if so.
 pub(crate) fn fault_of(bytes: &[u8], fault: impl ToString) -> String {
-    match bytes.chunks(BLOCK_BYTES).any(|piece| piece.iter().all(|byte| *byte == PATTERN)) {
+    match bytes.chunks(BLOCK_BYTES).any(is_pattern) {
         true => "it cannot be read: input/output error".to_owned(),
         false => fault.to_string(),
     }

@@ -63,6 +63,8 @@ pub(crate) struct Restored {
     group_pages: u64,
     /// Summaries to write before anything else.
     repairs: Vec<ScannedGroup>,
+    /// Groups whose torn summaries are to be erased.
+    erased: Vec<u64>,
     durable: Position,
 }
 
@@ -93,8 +95,9 @@ pub(crate) fn restore(
     let incomplete = scan.groups.into_iter().filter(|group| group.repair);
     let missing = incomplete.clone().map(|group| group.number).collect();
     repairs.extend(incomplete);
-    let (front, rear, durable) = (scan.front, scan.rear, scan.durable);
-    Ok(Restored { region, front, rear, missing, group_pages: options.group_pages.into(), repairs, durable })
+    let (front, rear, durable, erased) = (scan.front, scan.rear, scan.durable, scan.torn_summaries);
+    let group_pages = options.group_pages.into();
+    Ok(Restored { region, front, rear, missing, group_pages, repairs, erased, durable })
 }
 
 impl Restored {
@@ -134,10 +137,15 @@ impl Restored {
         superblock: &Superblock,
         layout: &Layout,
     ) -> Result<(), TierError> {
-        if self.repairs.is_empty() || mutant!("repair-skipped") {
+        let nothing = self.repairs.is_empty() && self.erased.is_empty();
+        if nothing || mutant!("repair-skipped") {
             return Ok(());
         }
         let mut block = AlignedBuffer::new(BLOCK_BYTES);
+        for number in &self.erased {
+            points::SUMMARY_ERASED.reach();
+            flash.write(layout.summary_offset(*number), &block).map_err(flash_error)?;
+        }
         for group in &self.repairs {
             points::REPAIRED.reach();
             let head = summary::Head {

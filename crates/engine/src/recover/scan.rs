@@ -54,6 +54,8 @@ pub(crate) struct Scan {
     pub rear: Position,
     /// Groups (or pages, page by page) that were not written completely.
     pub torn: u64,
+    /// Groups at or beyond the rear whose summaries are damaged: of writes that a power failure tore.
+    pub torn_summaries: Vec<u64>,
 }
 
 /// A group's summary as it lies on flash.
@@ -81,6 +83,13 @@ impl Block {
             Block::Other | Block::Damaged => None,
         }
     }
+}
+
+/// Whether a block is of another kind, such as a page that the device has sent to a wrong place, and not one
+/// whose magic is damaged in a byte, or that cannot be read.
+fn is_another(expected: [u8; 8], found: [u8; 8]) -> bool {
+    let different = expected.iter().zip(found).filter(|(expected, found)| **expected != *found).count();
+    different > 1 && !unreadable::is_pattern(&found)
 }
 
 impl<'a> Reader<'a> {
@@ -135,6 +144,7 @@ impl<'a> Reader<'a> {
         match Summary::decode(block, self.superblock.group_pages) {
             Ok(summary) => self.accept(number, &summary).map_or(Block::Other, Block::Summary),
             Err(BlockFault::Blank) => Block::Other,
+            Err(BlockFault::Magic { expected, found }) if is_another(expected, found) => Block::Other,
             Err(_) => Block::Damaged,
         }
     }
@@ -258,15 +268,29 @@ impl<'a> Reader<'a> {
     }
 
     /// A durable group without its summary: its pages' headers tell, if all of them can be read. If its write
-    /// is `lost`, what is missing may be so, too: the group was not full only if its summary said so.
+    /// is `lost`, what is missing may be so, too: the group was not full only if its summary said so. And what
+    /// is there may be left over:
+    ///
+    /// 1. a life writes the pages of the group, and power fails before its summary is durable;
+    /// 2. the next life gives the same positions out again, and the device loses its write of the group;
+    /// 3. the pages of 1 have the right positions, and are older than those of 2.
+    ///
+    /// So a group of the last life whose write is lost is never rebuilt. A summary that power has torn is erased
+    /// by the next open ([`super::Restored::repair`]): a damaged one is of the group's own write.
     fn rebuild(&mut self, number: u64, lost: bool) -> Result<ScannedGroup, TierError> {
         let (group, damaged) = self.read_headers(number)?;
-        if lost && let Some(at) = group.entries.iter().position(Option::is_none) {
+        let missing = group.entries.iter().position(Option::is_none);
+        let is_left_over = self.position(number) >= self.superblock.session_rear;
+        if lost && (missing.is_some() || is_left_over) {
             points::GROUP_LOST.reach();
+            let what = match missing {
+                Some(at) => format!("its page at place {at} is missing"),
+                None => "the pages there may be of a group that a crash took back".to_owned(),
+            };
             return Err(TierError::Refused(format!(
-                "group {number} was durable on flash, but an older one lies in its place, and its page at place {at} is \
-                 missing: the device has lost a write; pages newer than disk may be lost with it; restore the flash \
-                 device, or wipe it and recover the database from a backup"
+                "group {number} was durable on flash, but an older one lies in its place, and {what}: the device has lost \
+                 a write; pages newer than disk may be lost with it; restore the flash device, or wipe it and recover the \
+                 database from a backup"
             )));
         }
         if let Some(at) = damaged.first() {
@@ -313,7 +337,10 @@ impl Scan {
         }
         raws.truncate(valid + staging);
         let rear = durable.max(superblock.session_rear);
-        let mut scan = Scan { groups: Vec::new(), front, durable, rear, torn: 0 };
+        let damaged =
+            |(at, block): (usize, &Block)| matches!(block, Block::Damaged).then_some(first + at as u64);
+        let torn_summaries = raws.iter().enumerate().filter_map(damaged).collect();
+        let mut scan = Scan { groups: Vec::new(), front, durable, rear, torn: 0, torn_summaries };
         let known_durable = ((durable.0 / group_pages).saturating_sub(first) as usize).min(raws.len());
         let unsure = raws.split_off(known_durable);
         for (number, raw) in (first + known_durable as u64..).zip(unsure) {
@@ -324,6 +351,7 @@ impl Scan {
         // What lies beyond the rear is as if never written.
         let rear = scan.rear;
         scan.groups.retain(|group| Position(group.number * group_pages) < rear);
+        scan.torn_summaries.retain(|number| Position(number * group_pages) >= rear);
         let mut groups = Vec::with_capacity(known_durable + scan.groups.len());
         for (number, block) in (first..).zip(raws) {
             // What the front has passed is not needed. (Nor was it written over: nothing is written a ring
