@@ -10,9 +10,9 @@
 //! - flash one ahead, not begun: an open was cut off between (1) and (2);
 //! - flash one ahead and begun, or more than one ahead: the disk is an older state of itself.
 //!
-//! The last holds for each copy of the label: before step (1), both say the same. An open that was cut off before step
-//! (2) is finished first, with the epoch and the nonce that it wrote to the flash: a label of it may exist that
-//! could not be read for a while.
+//! The last holds for each copy of the label: before step (1), both say the same. An open that was cut off
+//! before step (2) is finished first, with the epoch and the nonce that it wrote to the flash: a label of it
+//! may exist that could not be read for a while.
 //!
 //! Epochs are counted, so two branches of one copy that were both opened since have the same. A *nonce*,
 //! drawn at random for each epoch, tells them apart: flash and disk of one epoch have the same, and a flash

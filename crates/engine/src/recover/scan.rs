@@ -268,15 +268,15 @@ impl<'a> Reader<'a> {
     }
 
     /// A durable group without its summary: its pages' headers tell, if all of them can be read. If its write
-    /// is `lost`, what is missing may be so, too: the group was not full only if its summary said so. And what
-    /// is there may be left over:
+    /// is `lost`, what is missing may be so, too: the group was not full only if its summary said so. And
+    /// what is there may be left over:
     ///
     /// 1. a life writes the pages of the group, and power fails before its summary is durable;
     /// 2. the next life gives the same positions out again, and the device loses its write of the group;
     /// 3. the pages of 1 have the right positions, and are older than those of 2.
     ///
-    /// So a group of the last life whose write is lost is never rebuilt. A summary that power has torn is erased
-    /// by the next open ([`super::Restored::repair`]): a damaged one is of the group's own write.
+    /// So a group of the last life whose write is lost is never rebuilt. A summary that power has torn is
+    /// erased by the next open ([`super::Restored::repair`]): a damaged one is of the group's own write.
     fn rebuild(&mut self, number: u64, lost: bool) -> Result<ScannedGroup, TierError> {
         let (group, damaged) = self.read_headers(number)?;
         let missing = group.entries.iter().position(Option::is_none);
