@@ -17,7 +17,6 @@ const LINES_MAX: usize = 500;
 /// Source files that may be longer.
 const LONG_FILES: &[&str] = &[
     "crates/core/tests/harness/world.rs",
-    "crates/engine/tests/binding.rs",
     "crates/engine/tests/damage.rs",
     "crates/runtime/src/sim/world.rs",
     "crates/testkit/src/torture/judge.rs",

@@ -2,7 +2,7 @@
 
 use crate::placement::GROUPS_AHEAD_MIN;
 use crate::policy::{Placement, PolicyKind};
-use crate::sizes::{GROUP_PAGES_MAX, Sizes};
+use crate::sizes::{GROUP_PAGES_MAX, STAGING_GROUPS_MAX, Sizes};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -15,7 +15,7 @@ pub struct Config {
     pub slots: u32,
     /// Pages of a group, 2 ..= 128 (64 unless there is a reason).
     pub group_pages: u32,
-    /// Groups that staging holds, at least 2.
+    /// Groups that staging holds, 2 to [`STAGING_GROUPS_MAX`].
     pub staging_groups: u32,
     /// Policies with a cleaner: it works while more than this many per mille of the slots are dirty.
     pub dirty_permille_max: u32,
@@ -71,7 +71,7 @@ impl Config {
         if self.group_pages < 2 || self.group_pages as usize > GROUP_PAGES_MAX {
             return Err(ConfigError::GroupPages { found: self.group_pages });
         }
-        if self.staging_groups < 2 || self.staging_groups > 64 {
+        if self.staging_groups < 2 || self.staging_groups > STAGING_GROUPS_MAX {
             return Err(ConfigError::StagingGroups { found: self.staging_groups });
         }
         if self.set_slots == 0 {

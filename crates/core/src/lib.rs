@@ -45,6 +45,6 @@ pub use partition::{Occupancy, Partition, SlotView, Unsaved};
 pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};
 pub use region::{bytes_per_slot, region_bytes, sections};
 pub use sections::Section;
-pub use sizes::GROUP_PAGES_MAX;
+pub use sizes::{GROUP_PAGES_MAX, STAGING_GROUPS_MAX};
 pub use system::System;
 pub use violation::Violation;

@@ -4,6 +4,8 @@ use crate::sets::Sets;
 
 /// Most pages of a group.
 pub const GROUP_PAGES_MAX: usize = 128;
+/// Most groups that staging holds.
+pub const STAGING_GROUPS_MAX: u32 = 64;
 
 /// How large a partition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,6 +28,8 @@ pub use memory::{BaseImage, ImageDevice, MemoryDevice};
 pub use model::ModelDevice;
 pub use profile::{Model, Profile, Scale, UnknownProfile};
 pub use proved::{write_copies, write_proved};
-pub use signature::{BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Contents, FirstBlock, is_cut_off, signature};
+pub use signature::{
+    BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Contents, FirstBlock, is_cut_off, put_over, signature,
+};
 pub use traits::{Counters, Device, Geometry, Io};
 pub use uring::UringDevice;

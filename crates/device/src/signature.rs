@@ -11,6 +11,8 @@ use crate::{Device, DeviceError};
 pub const BLANK_HEAD_BYTES: u64 = 1 << 20;
 /// Bytes at the end of a device that are zeros if it is blank.
 pub const BLANK_TAIL_BYTES: u64 = 64 << 10;
+/// Bytes at the start of a device of ours that hold nothing but what tells whose it is.
+const RESERVED_BYTES: u64 = 64 << 10;
 /// Bytes read at once; what cannot be read is passed over piece by piece.
 const PIECE: usize = 4096;
 
@@ -61,21 +63,24 @@ const fn magic(offset: u64, bytes: &'static [u8], name: &'static str) -> Magic {
     Magic { offset, bytes, name }
 }
 
-/// The first that is there names the device; tables of partitions come last, for file systems leave room for
-/// them.
-const MAGICS: &[Magic] = &[
-    // Our own (crates/format, crates/store).
+/// Our own (crates/format, crates/store).
+const OURS: &[Magic] = &[
     magic(0, b"ENTRSUPR", "a flash cache of Entresol"),
     magic(16 << 10, b"ENTRSUPR", "a flash cache of Entresol"),
     magic(32 << 10, b"ENTRSUPR", "a flash cache of Entresol"),
     magic(48 << 10, b"ENTRSUPR", "a flash cache of Entresol"),
     magic(4096, b"ENTRFRAG", "a cache of fragments of Entresol"),
-    magic(20480, b"ENTRFRAG", "a cache of fragments of Entresol"),
+    magic((1 << 20) - 4096, b"ENTRFRAG", "a cache of fragments of Entresol"),
     magic(0, b"ENTRDISK", "the disk of a database of Entresol"),
     magic(32 << 10, b"ENTRDISK", "the disk of a database of Entresol"),
     magic(0, b"ENTRSLOG", "the log of a database of Entresol"),
     magic(4096, b"ENTRSLOG", "the log of a database of Entresol"),
-    // What others lay under file systems.
+];
+
+/// The first that is there names the device; tables of partitions come last, for file systems leave room for
+/// them.
+const OTHERS: &[Magic] = &[
+    // What lies under file systems.
     magic(0, b"LUKS\xba\xbe", "an encrypted volume (LUKS)"),
     magic(512, b"LABELONE", "a physical volume of LVM"),
     magic(0, b"LABELONE", "a physical volume of LVM"),
@@ -154,6 +159,10 @@ impl Part {
         at.and_then(|at| self.bytes.get(at..at + magic.len())).is_some_and(|found| found == magic)
     }
 
+    fn first_of(&self, magics: &'static [Magic]) -> Option<&'static Magic> {
+        magics.iter().find(|magic| self.has(magic.offset, magic.bytes))
+    }
+
     fn is_blank_but_for(&self, first: &FirstBlock) -> bool {
         let at = first.offset as usize;
         let Some(block) = self.bytes.get(at..at + FIRST_BLOCK_BYTES) else { return false };
@@ -194,6 +203,23 @@ pub fn is_cut_off(device: &dyn Device, first: &[FirstBlock]) -> Result<bool, Dev
     Ok(tail.used().is_none() && first.iter().any(|first| head.is_blank_but_for(first)))
 }
 
+/// What of another program lies where devices of ours have labels, superblocks and marks alone. A copy of
+/// ours may still be there: programs that begin to use a device do not erase all of it.
+fn over_ours(head: &Part) -> Option<&'static Magic> {
+    let is_ours_alone = |magic: &&Magic| magic.offset + magic.bytes.len() as u64 <= RESERVED_BYTES;
+    OTHERS.iter().filter(is_ours_alone).find(|magic| head.has(magic.offset, magic.bytes))
+}
+
+/// What another program has put over a device that was ours, as a noun phrase: then a copy of ours that is
+/// still there proves nothing.
+///
+/// # Errors
+/// As [`signature`].
+pub fn put_over(device: &dyn Device) -> Result<Option<&'static str>, DeviceError> {
+    let head = Part::read(device, 0, RESERVED_BYTES.min(device.geometry().capacity_bytes))?;
+    Ok(over_ours(&head).map(|magic| magic.name))
+}
+
 /// Says what lies on `device`.
 ///
 /// # Errors
@@ -202,7 +228,8 @@ pub fn signature(device: &dyn Device) -> Result<Contents, DeviceError> {
     let capacity = device.geometry().capacity_bytes;
     let head = Part::read(device, 0, BLANK_HEAD_BYTES.min(capacity))?;
     let tail = Part::read(device, capacity.saturating_sub(BLANK_TAIL_BYTES), capacity)?;
-    let known = MAGICS.iter().find(|magic| head.has(magic.offset, magic.bytes));
+    // What was put over a device of ours comes first; then what is ours, whose pages may hold anything.
+    let known = over_ours(&head).or_else(|| head.first_of(OURS)).or_else(|| head.first_of(OTHERS));
     let at_end = || {
         let offset = |magic: &Magic| capacity.checked_sub(magic.offset);
         MAGICS_AT_END.iter().find(|magic| offset(magic).is_some_and(|offset| tail.has(offset, magic.bytes)))
@@ -232,13 +259,31 @@ mod tests {
 
     #[test]
     fn every_magic_is_named_wherever_it_lies() {
-        for magic in MAGICS {
+        for magic in OURS.iter().chain(OTHERS) {
             assert_eq!(holding(magic.offset, magic.bytes), Contents::Known(magic.name.to_owned()));
         }
         for magic in MAGICS_AT_END {
             let found = holding(CAPACITY - magic.offset, magic.bytes);
             assert_eq!(found, Contents::Known(magic.name.to_owned()));
         }
+    }
+
+    #[test]
+    fn what_was_put_over_a_device_of_ours_names_it() {
+        let device = MemoryDevice::new("device", CAPACITY);
+        let put = |offset, bytes: &[u8]| {
+            let mut sector = [0; 512];
+            sector[..bytes.len()].copy_from_slice(bytes);
+            device.write(offset, &sector).unwrap();
+        };
+        put(32 << 10, b"ENTRDISK");
+        put(128 << 10, b"\x0c\xb1\xba\x00\x00\x00\x00\x00");
+        // A page of ours may hold anything.
+        assert_eq!(put_over(&device).unwrap(), None);
+        assert_eq!(signature(&device).unwrap().value().unwrap(), "the disk of a database of Entresol");
+        put(0, b"XFSB");
+        assert_eq!(put_over(&device).unwrap(), Some("an XFS file system"));
+        assert_eq!(signature(&device).unwrap().value().unwrap(), "an XFS file system");
     }
 
     #[test]

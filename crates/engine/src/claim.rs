@@ -10,12 +10,15 @@ use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::error::{disk_error, flash_error};
 use crate::{points, unreadable};
-use entresol_device::{Contents, Device, DeviceError, FirstBlock, is_cut_off, signature};
+use entresol_device::{Contents, Device, DeviceError, FirstBlock, is_cut_off, put_over, signature};
 use entresol_format::{BLOCK_BYTES, fragments, label, superblock};
 
 /// Refuses a flash device without a superblock of ours, if anything else lies on it.
 pub(crate) fn flash(device: &dyn Device, overwrite: bool) -> Result<(), TierError> {
-    if overwrite || fragment_marks(device)?.contains(&true) {
+    let is_ours = || -> Result<bool, TierError> {
+        Ok(fragment_marks(device)?.contains(&true) && put_over(device).map_err(flash_error)?.is_none())
+    };
+    if overwrite || is_ours()? {
         return Ok(());
     }
     let first = [

@@ -14,6 +14,8 @@ entresol_runtime::coverage_points! {
     SUPERBLOCK_DAMAGED = "open: a damaged superblock is passed by";
     LABEL_DAMAGED = "open: a damaged label is passed by";
     LABEL_DOUBLED = "open: the copies of the label are made the same";
+    LABEL_PUT_OVER = "open: refused, another program has used the disk since";
+    SUPERBLOCK_PUT_OVER = "open: superblocks that another program has put something over are not used";
     DISK_UNREADABLE = "read: a page on disk cannot be read and counts as damaged";
     READ_IN_PIECES = "read: a request that failed is repeated in pieces";
     DEVICE_UNREADABLE = "read: a device gives nothing back any more";

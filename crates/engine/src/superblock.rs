@@ -2,9 +2,11 @@
 
 use crate::buffer::{self, AlignedBuffer};
 use crate::error::flash_error;
-use crate::{TierError, points, unreadable};
-use entresol_core::mutant;
-use entresol_device::{Device, write_copies, write_proved};
+use crate::{TierError, TierOptions, points, unreadable};
+use entresol_core::{Mode, Position, mutant};
+use entresol_device::{Device, put_over, write_copies, write_proved};
+use entresol_format::label::Label;
+use entresol_format::losses::Losses;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_format::{BLOCK_BYTES, BlockFault};
 
@@ -29,6 +31,39 @@ pub(crate) fn write_all_copies(flash: &dyn Device, superblock: &mut Superblock) 
     write_copies(flash, NAMES, &copies, true).map(drop).map_err(flash_error)
 }
 
+/// The superblock of an empty cache that goes with the disk of `label`, in its epoch.
+pub(crate) fn empty_superblock(label: &Label, options: &TierOptions, sequence: u64) -> Superblock {
+    Superblock {
+        sequence,
+        cache: label.cache,
+        disk: label.disk,
+        epoch: label.epoch,
+        epoch_nonce: label.epoch_nonce,
+        previous_nonce: label.epoch_nonce,
+        page_bytes: options.page_bytes,
+        slots: options.slots,
+        group_pages: options.group_pages,
+        staging_groups: options.staging_groups,
+        segment_entries: options.segment_entries,
+        policy: options.policy,
+        mode: options.mode,
+        clean: false,
+        directory: false,
+        // An older label names another cache: nothing to tell apart.
+        begun: true,
+        released: false,
+        front: Position(0),
+        rear: Position(0),
+        durable: Position(0),
+        unsure_from: Position(0),
+        unsure_to: if options.mode == Mode::WriteThrough { Position::MAX } else { Position(0) },
+        session_rear: Position(0),
+        segment_first: 0,
+        segment_next: 0,
+        losses: Losses::default(),
+    }
+}
+
 /// The refusal to overwrite a cache that another disk than `disk` needs.
 pub(crate) fn needed_elsewhere(old: &Superblock, disk: entresol_format::Uuid) -> Option<TierError> {
     (old.disk != disk && old.is_needed()).then(|| {
@@ -40,7 +75,8 @@ pub(crate) fn needed_elsewhere(old: &Superblock, disk: entresol_format::Uuid) ->
     })
 }
 
-/// The newest whole superblock of `flash`, and why other copies were refused.
+/// The newest whole superblock of `flash`, and why other copies were refused. If another program has used
+/// the device since, there is none.
 pub(crate) fn read_newest(flash: &dyn Device) -> Result<(Option<Superblock>, Vec<String>), TierError> {
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
     let mut newest: Option<Superblock> = None;
@@ -60,6 +96,14 @@ pub(crate) fn read_newest(flash: &dyn Device) -> Result<(Option<Superblock>, Vec
                 faults.push(format!("superblock copy {copy}: {}", unreadable::fault_of(&block, fault)));
             }
         }
+    }
+    if newest.is_some()
+        && !faults.is_empty()
+        && let Some(other) = put_over(flash).map_err(flash_error)?
+    {
+        points::SUPERBLOCK_PUT_OVER.reach();
+        newest = None;
+        faults.push(format!("{other} was put over it"));
     }
     Ok((newest, faults))
 }

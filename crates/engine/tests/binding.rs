@@ -2,17 +2,16 @@
 
 mod support;
 
-use entresol_core::{PageId, PolicyKind};
-use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
+use entresol_core::PolicyKind;
+use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{
-    DiskLayer, DurableGroup, FlashTier, FragmentOptions, FragmentTier, Layer, Mode, Source, TierError,
-    TierOptions, check, detach, flash_bytes,
+    DiskLayer, DurableGroup, FlashTier, Layer, Mode, Source, TierError, TierOptions, check, detach,
+    flash_bytes,
 };
-use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use std::sync::Arc;
-use support::{PAGE, build, bytes_of, disk_bytes, load, memory, simulate, small, version, victim};
-
-const PAGES: u64 = 120;
+use support::{
+    PAGE, PAGES, disk_bytes, expect_all, load, memory, open, refusal, simulate, small, used, write_all,
+};
 
 fn copy(device: &dyn Device) -> Arc<MemoryDevice> {
     let mut bytes = vec![0; device.geometry().capacity_bytes as usize];
@@ -20,47 +19,6 @@ fn copy(device: &dyn Device) -> Arc<MemoryDevice> {
     let copy = MemoryDevice::new("copy", bytes.len() as u64);
     copy.write(0, &bytes).unwrap();
     Arc::new(copy)
-}
-
-fn write_all(layer: &dyn Layer, number: u64) {
-    for page in 0..PAGES {
-        let page = PageId(page);
-        layer.evict(victim(page, number, true, true), &build(page, number)).unwrap();
-    }
-}
-
-fn expect_all(layer: &dyn Layer, number: u64) -> Vec<Source> {
-    let mut buffer = vec![0; PAGE];
-    (0..PAGES)
-        .map(|page| {
-            let page = PageId(page);
-            let fetched = layer.fetch(page, &mut buffer).unwrap();
-            assert_eq!(version(page, &buffer), number, "page {page} from {fetched:?}");
-            fetched.source
-        })
-        .collect()
-}
-
-fn refusal(result: Result<impl Sized, TierError>) -> String {
-    match result {
-        Err(TierError::Refused(sentence)) => sentence,
-        Err(other) => panic!("refused in another way: {other}"),
-        Ok(_) => panic!("not refused"),
-    }
-}
-
-fn open(flash: &Arc<MemoryDevice>, disk: &Arc<MemoryDevice>, options: &TierOptions) -> Arc<FlashTier> {
-    FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap().0
-}
-
-/// A closed cache with all pages at version 2, and its disk.
-fn used(options: &TierOptions) -> (Arc<MemoryDevice>, Arc<MemoryDevice>) {
-    let (flash, disk) = memory(options, PAGES);
-    load(disk.clone(), PAGES);
-    let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
-    write_all(&*tier, 2);
-    tier.close().unwrap();
-    (flash, disk)
 }
 
 #[test]
@@ -272,89 +230,6 @@ fn a_disk_one_session_old_is_told_from_an_open_that_was_cut_off() {
 }
 
 #[test]
-fn an_open_that_was_cut_off_anywhere_is_completed_by_the_next() {
-    let options = small(PolicyKind::FaceGsc, 96);
-    let mut operations = u64::MAX;
-    let mut at = 0;
-    while at < operations {
-        at += 1;
-        let (flash, disk) = simulate(1, || used(&options));
-        let plan = Arc::new(FaultPlan::crash_at(at));
-        let device = |name: &str, memory: &MemoryDevice| {
-            Arc::new(FaultyDevice::new(name, memory.fork(name), plan.clone()))
-        };
-        let (cut_flash, cut_disk) = (device("flash", &flash), device("disk", &disk));
-        let simulation = Simulation::new(SimConfig { seed: at, ..SimConfig::default() });
-        let outcome = simulation.run(|| {
-            drop(FlashTier::open(cut_flash.clone(), cut_disk.clone(), options.clone()).unwrap());
-            plan.operations()
-        });
-        if let Outcome::Finished(all) = outcome {
-            operations = all;
-        }
-        for survival in [Survival::None, Survival::All, Survival::Seed(at)] {
-            let [flash, disk] = [&cut_flash, &cut_disk].map(|cut| Arc::new(cut.after_crash(&survival)));
-            simulate(2, || expect_all(&*open(&flash, &disk, &options), 2));
-        }
-    }
-    assert!(operations > 20, "{operations}");
-}
-
-/// Power fails while blank devices are taken into use, and leaves sectors that cannot be read. The next try
-/// succeeds.
-#[test]
-fn a_first_use_that_was_cut_off_anywhere_is_begun_again() {
-    type Use = fn(Arc<FaultyDevice>, Arc<FaultyDevice>) -> Result<(), TierError>;
-    const BLANK_FLASH: Use =
-        |flash, disk| FlashTier::open(flash, disk, small(PolicyKind::FaceGsc, 96)).map(drop);
-    const NEW_CACHE: Use =
-        |flash, disk| FlashTier::create(flash, disk, small(PolicyKind::FaceGsc, 96)).map(drop);
-    const FRAGMENTS: Use = |flash, disk| {
-        let pages = flash.geometry().capacity_bytes / PAGE as u64 - 256;
-        FragmentTier::open(flash, disk, FragmentOptions::new(pages as u32)).map(drop)
-    };
-    let mut unreadable = 0;
-    for (attempt, labelled) in [(BLANK_FLASH, true), (NEW_CACHE, true), (NEW_CACHE, false), (FRAGMENTS, true)]
-    {
-        let mut operations = u64::MAX;
-        let mut at = 0;
-        while at < operations {
-            at += 1;
-            let (flash, disk) = memory(&small(PolicyKind::FaceGsc, 96), PAGES);
-            if labelled {
-                simulate(1, || load(disk.clone(), PAGES));
-            }
-            let plan = Arc::new(FaultPlan::crash_at(at));
-            let device = |name: &str, memory: &MemoryDevice, plan: &Arc<FaultPlan>| {
-                Arc::new(FaultyDevice::new(name, memory.fork(name), plan.clone()))
-            };
-            let (cut_flash, cut_disk) = (device("flash", &flash, &plan), device("disk", &disk, &plan));
-            let simulation = Simulation::new(SimConfig { seed: at, ..SimConfig::default() });
-            let outcome = simulation.run(|| {
-                attempt(cut_flash.clone(), cut_disk.clone()).unwrap();
-                plan.operations()
-            });
-            if let Outcome::Finished(all) = outcome {
-                operations = all;
-            }
-            for survival in (0..20).map(Survival::Torn) {
-                let [flash, disk] = [&cut_flash, &cut_disk].map(|cut| cut.after_crash(&survival));
-                unreadable += u32::from(flash.read(16384, &mut [0; 4096]).is_err());
-                let none = Arc::new(FaultPlan::none());
-                let (flash, disk) = (device("flash", &flash, &none), device("disk", &disk, &none));
-                // A cache whose disk is bound to it already is opened.
-                let again = simulate(2, || {
-                    attempt(flash.clone(), disk.clone()).or_else(|_| BLANK_FLASH(flash, disk))
-                });
-                assert!(again.is_ok(), "cut off at {at}, {survival:?}: {}", again.unwrap_err());
-            }
-        }
-        assert!(operations > 8, "{operations}");
-    }
-    assert!(unreadable > 5, "{unreadable}");
-}
-
-#[test]
 fn another_shape_is_refused_with_the_right_one() {
     simulate(1, || {
         let (flash, disk) = used(&small(PolicyKind::FaceGsc, 96));
@@ -381,7 +256,7 @@ fn write_back_pages_are_destaged_when_the_mode_becomes_write_through() {
         let through = TierOptions { mode: Mode::WriteThrough, ..options };
         let (tier, report) = FlashTier::open(flash, disk.clone(), through).unwrap();
         assert!(
-            report.warm && report.dirty == 0 && report.notices[0].contains("copied there first"),
+            report.warm && report.dirty == 0 && report.notices[0].contains("copied to disk first"),
             "{report:?}"
         );
         assert_eq!(tier.metrics().slots_dirty, 0);
@@ -431,64 +306,6 @@ fn bad_options_and_small_devices_are_refused_with_a_sentence() {
             let smaller = TierOptions::for_device(PolicyKind::FaceGsc, capacity - 1, page_bytes);
             assert_eq!(smaller.slots, 65_536 - smaller.group_pages);
         }
-    });
-}
-
-#[test]
-fn what_is_not_ours_is_named_and_left_as_it_is() {
-    simulate(1, || {
-        let options = small(PolicyKind::FaceGsc, 96);
-        let (flash, disk) = used(&options);
-        // The flash of another cache is given as the disk, a disk as the flash, and each with something
-        // foreign on it.
-        let ext4 = |device: &MemoryDevice| {
-            let foreign = MemoryDevice::new("foreign", device.geometry().capacity_bytes);
-            let mut sector = [0; 512];
-            sector[56..58].copy_from_slice(b"\x53\xef");
-            foreign.write(1024, &sector).unwrap();
-            Arc::new(foreign)
-        };
-        let through = TierOptions { mode: Mode::WriteThrough, ..options.clone() };
-        let (_, blank) = memory(&options, PAGES);
-        let unbound = || {
-            let (_, disk) = memory(&options, PAGES);
-            load(disk.clone(), PAGES);
-            disk
-        };
-        let large = Arc::new(MemoryDevice::new("large", flash_bytes(&options).max(disk_bytes(PAGES))));
-        large.write(0, &bytes_of(&*unbound())).unwrap();
-        let unknown = {
-            let device = MemoryDevice::new("unknown", flash_bytes(&options));
-            device.write(512 << 10, &[7; 512]).unwrap();
-            Arc::new(device)
-        };
-        let cases = [
-            (ext4(&flash), unbound(), "an ext2, ext3 or ext4 file system"),
-            (large, unbound(), "the disk of a database of Entresol"),
-            (unknown, unbound(), "something unknown (at offset 524288)"),
-            (memory(&options, PAGES).0, ext4(&disk), "an ext2, ext3 or ext4 file system"),
-            (memory(&options, PAGES).0, flash.clone(), "a flash cache of Entresol"),
-        ];
-        for (flash, disk, sentence) in cases {
-            let before = [bytes_of(&*flash), bytes_of(&*disk)];
-            let told = refusal(FlashTier::create(flash.clone(), disk.clone(), options.clone()));
-            assert!(told.contains(sentence), "{told}");
-            if let Err(error) = FlashTier::open(flash.clone(), disk.clone(), through.clone()) {
-                let told = error.to_string();
-                assert!(told.contains(sentence) || told.contains("no label"), "{told}");
-            } else {
-                panic!("opened: {sentence}");
-            }
-            assert!(before == [bytes_of(&*flash), bytes_of(&*disk)], "{sentence}: something was written");
-            let over = TierOptions { overwrite: true, ..options.clone() };
-            if sentence != "a flash cache of Entresol" {
-                FlashTier::create(flash, disk, over).unwrap_or_else(|error| panic!("{sentence}: {error}"));
-            }
-        }
-        let told = refusal(DiskLayer::create(ext4(&disk), PAGE as u32));
-        assert!(told.contains("ext4"), "{told}");
-        drop(DiskLayer::create_on(ext4(&disk), PAGE as u32, true).unwrap());
-        drop(DiskLayer::create(blank, PAGE as u32).unwrap());
     });
 }
 

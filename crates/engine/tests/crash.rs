@@ -152,7 +152,7 @@ impl World {
             return FlashTier::create(flash, disk, options).unwrap();
         }
         let (tier, report) = FlashTier::open(flash, disk, options).unwrap();
-        let odd = report.notices.iter().any(|notice| !notice.contains("copied there first"));
+        let odd = report.notices.iter().any(|notice| !notice.contains("copied to disk first"));
         assert!(!odd, "{:?}", report.notices);
         tier
     }

@@ -1,13 +1,14 @@
 //! The mark of a cache of fragments (SCE). Its directory lies in memory; on flash there are pages, and this
-//! block, which says whose device it is. Two copies lie where no copy of a superblock does.
+//! block, which says whose device it is. Two copies lie where no copy of a superblock does, and so far apart
+//! that no write which the device sends to a wrong place covers both.
 
 use crate::block::{self, BLOCK_BYTES, BlockHeader};
 use zerocopy::IntoBytes;
 
 /// Magic of the mark.
 pub const MAGIC: [u8; 8] = *b"ENTRFRAG";
-/// Where its copies lie, in bytes.
-pub const MARK_OFFSETS: [u64; 2] = [4096, 20480];
+/// Where its copies lie, in bytes: before the first page, which follows at 1 MiB.
+pub const MARK_OFFSETS: [u64; 2] = [4096, (1 << 20) - 4096];
 
 /// Writes the mark into `block`, [`BLOCK_BYTES`] long.
 pub fn encode_mark(block: &mut [u8]) {

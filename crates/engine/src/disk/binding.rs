@@ -18,7 +18,7 @@
 //! drawn at random for each epoch, tells them apart: flash and disk of one epoch have the same, and a flash
 //! that is one ahead names the nonce that its disk still has.
 
-use super::{LabelState, read_label};
+use super::{LabelState, Labels, read_label};
 use crate::TierError;
 use crate::api::Binding;
 use entresol_core::mutant;
@@ -60,7 +60,7 @@ pub(crate) fn new_uuid() -> Uuid {
 /// If the disk as a whole cannot be read.
 pub fn disk_binding(disk: &dyn Device) -> Result<Option<Binding>, TierError> {
     Ok(match read_label(disk)? {
-        LabelState::Valid { label, .. } => Some(of_label(&label)),
+        LabelState::Valid(labels) => Some(of_label(&labels.newest)),
         LabelState::Blank | LabelState::Unreadable(_) => None,
     })
 }
@@ -71,32 +71,27 @@ pub(super) fn of_label(label: &Label) -> Binding {
 }
 
 /// The label of `disk`, whose pages must have `page_bytes`.
-pub(crate) fn expect_label(disk: &dyn Device, page_bytes: u32) -> Result<Label, TierError> {
-    expect_labels(disk, page_bytes).map(|(label, _)| label)
+pub(crate) fn expect_label(disk: &dyn Device, page_bytes: u32) -> Result<Labels, TierError> {
+    match read_label(disk)? {
+        LabelState::Valid(labels) => expect_page_bytes(&labels.newest, page_bytes).map(|()| labels),
+        LabelState::Blank => Err(TierError::Refused(
+            "the disk has no label: it is blank; create a database on it first".to_owned(),
+        )),
+        LabelState::Unreadable(why) => Err(TierError::Refused(format!(
+            "the disk holds no label that can be read ({why}); is it the right disk?"
+        ))),
+    }
 }
 
-/// As [`expect_label`], and whether both copies say the same.
-pub(crate) fn expect_labels(disk: &dyn Device, page_bytes: u32) -> Result<(Label, bool), TierError> {
-    let (label, is_double) = match read_label(disk)? {
-        LabelState::Valid { label, is_double } => (label, is_double),
-        LabelState::Blank => {
-            return Err(TierError::Refused(
-                "the disk has no label: it is blank; create a database on it first".to_owned(),
-            ));
-        }
-        LabelState::Unreadable(why) => {
-            return Err(TierError::Refused(format!(
-                "the disk holds no label that can be read ({why}); is it the right disk?"
-            )));
-        }
-    };
-    if label.page_bytes != page_bytes {
-        return Err(TierError::Refused(format!(
-            "the disk has pages of {} bytes, {page_bytes} were asked for; open it with its own page size",
-            label.page_bytes
-        )));
+/// Refuses a disk whose pages have other bytes than `page_bytes`.
+pub(crate) fn expect_page_bytes(label: &Label, page_bytes: u32) -> Result<(), TierError> {
+    if label.page_bytes == page_bytes {
+        return Ok(());
     }
-    Ok((label, is_double))
+    Err(TierError::Refused(format!(
+        "the disk has pages of {} bytes, {page_bytes} were asked for; open it with its own page size",
+        label.page_bytes
+    )))
 }
 
 /// Whether an open was cut off after it had written its epoch to the superblocks, and before the disk's label

@@ -8,26 +8,30 @@ use crate::error::disk_error;
 use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::mutant;
-use entresol_device::{Device, Io, write_copies};
+use entresol_device::{Device, Io, put_over, write_copies};
 use entresol_format::label::{COPIES, COPY_STRIDE, LABEL_AREA_BYTES, Label};
 use entresol_format::{BLOCK_BYTES, BlockFault};
+
+/// The copies of a label.
+#[derive(Clone, Copy)]
+pub(crate) struct Labels {
+    /// The newest whole one.
+    pub newest: Label,
+    /// Both say the same. Otherwise one is damaged, or an open was cut off between the two.
+    pub agree: bool,
+}
 
 /// What lies where a label should be.
 pub(crate) enum LabelState {
     /// Nothing was ever written.
     Blank,
     /// A label.
-    Valid {
-        /// The newest one.
-        label: Label,
-        /// Both copies say the same. Otherwise one is damaged, or an open was cut off between the two.
-        is_double: bool,
-    },
+    Valid(Labels),
     /// Something else, or a damaged label: why each copy was refused.
     Unreadable(String),
 }
 
-/// Finds the newest label of `disk`.
+/// Finds the newest label of `disk`. If another program has used the disk since, there is none.
 pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
     if disk.geometry().capacity_bytes < LABEL_AREA_BYTES {
         return Err(TierError::Refused(format!(
@@ -54,12 +58,19 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
             }
         }
     }
+    if newest.is_some()
+        && !faults.is_empty()
+        && let Some(other) = put_over(disk).map_err(disk_error)?
+    {
+        points::LABEL_PUT_OVER.reach();
+        return Ok(LabelState::Unreadable(format!("{other} was put over it; {}", faults.join("; "))));
+    }
     Ok(match newest {
-        Some(label) => {
+        Some(newest) => {
             let says = |block| {
-                Label::decode(block).is_ok_and(|copy| Label { sequence: label.sequence, ..copy } == label)
+                Label::decode(block).is_ok_and(|copy| Label { sequence: newest.sequence, ..copy } == newest)
             };
-            LabelState::Valid { label, is_double: blocks.iter().all(|block| says(block)) }
+            LabelState::Valid(Labels { newest, agree: blocks.iter().all(|block| says(block)) })
         }
         None if faults.is_empty() => LabelState::Blank,
         None => LabelState::Unreadable(faults.join("; ")),

@@ -3,7 +3,7 @@
 //! Invariant: when [`Layer::evict`] of a dirty page returns, the page is staged for the disk, and every fetch
 //! gives that version or a newer one; [`Layer::checkpoint`] makes it durable.
 
-use super::{LabelState, WriteBehind, binding, read_label, write_label};
+use super::{LabelState, Labels, WriteBehind, binding, read_label, write_label};
 use crate::api::{Binding, Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
 use crate::error::disk_error;
 use crate::{TierError, claim};
@@ -58,7 +58,7 @@ impl DiskLayer {
         let mut label = binding::new_label(page_bytes);
         match read_label(&*disk)? {
             LabelState::Blank | LabelState::Unreadable(_) => claim::disk(&*disk, overwrite)?,
-            LabelState::Valid { label: old, .. } => {
+            LabelState::Valid(Labels { newest: old, .. }) => {
                 refuse_if_bound(&old)?;
                 if old.log != Uuid::NIL && !overwrite {
                     return Err(TierError::Refused(format!(
@@ -90,7 +90,7 @@ impl DiskLayer {
 pub(crate) fn open_unbound(disk: &dyn Device, page_bytes: u32) -> Result<(), TierError> {
     // As a flash tier's open does: what is read from here on is durable.
     disk.sync().and_then(|()| disk.drop_cached()).map_err(disk_error)?;
-    let mut label = binding::expect_label(disk, page_bytes)?;
+    let mut label = binding::expect_label(disk, page_bytes)?.newest;
     refuse_if_bound(&label)?;
     binding::begin_epoch(&mut label);
     label.cache = Uuid::NIL;

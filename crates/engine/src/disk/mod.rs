@@ -10,7 +10,7 @@ mod staging;
 
 pub(crate) use behind::{WriteBehind, clean};
 pub use binding::disk_binding;
-pub(crate) use label::{LabelState, read_label, write_label};
+pub(crate) use label::{LabelState, Labels, read_label, write_label};
 pub use layer::DiskLayer;
 pub(crate) use layer::open_unbound;
 pub(crate) use notes::DurableNotes;

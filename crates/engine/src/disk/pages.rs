@@ -57,7 +57,7 @@ impl DiskPages {
     /// The label.
     pub(crate) fn label(&self) -> Result<Label, TierError> {
         let why = match read_label(&*self.device)? {
-            LabelState::Valid { label, .. } => return Ok(label),
+            LabelState::Valid(labels) => return Ok(labels.newest),
             LabelState::Blank => "it is blank".to_owned(),
             LabelState::Unreadable(why) => why,
         };

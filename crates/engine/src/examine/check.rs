@@ -166,7 +166,7 @@ fn check_binding(
     report: &mut CheckReport,
 ) -> Result<(), TierError> {
     let label = match read_label(disk)? {
-        LabelState::Valid { label, .. } => label,
+        LabelState::Valid(labels) => labels.newest,
         LabelState::Blank => {
             report.fault("the disk has no label: it is blank".to_owned());
             return Ok(());

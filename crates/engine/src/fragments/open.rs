@@ -31,7 +31,7 @@ pub(super) fn open(
              device"
         )));
     }
-    let label = expect_label(&*disk, options.page_bytes)?;
+    let label = expect_label(&*disk, options.page_bytes)?.newest;
     let old = read_newest(&*flash)?.0;
     if let Some(refusal) = old.as_ref().and_then(|old| needed_elsewhere(old, label.disk))
         && !mutant!("needed-flash-overwritten")

@@ -6,7 +6,7 @@ use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::{OpenReport, TierError, points, unreadable};
 use arrayvec::ArrayVec;
-use entresol_core::{PageId, Position, SlotId, mutant};
+use entresol_core::{PageId, Position, STAGING_GROUPS_MAX, SlotId, mutant};
 use entresol_device::{Device, Io};
 use entresol_format::page;
 use entresol_format::summary::{Entry, Summary};
@@ -275,12 +275,14 @@ impl<'a> Reader<'a> {
     /// 2. the next life gives the same positions out again, and the device loses its write of the group;
     /// 3. the pages of 1 have the right positions, and are older than those of 2.
     ///
-    /// So a group of the last life whose write is lost is never rebuilt. A summary that power has torn is
-    /// erased by the next open ([`super::Restored::repair`]): a damaged one is of the group's own write.
+    /// So a group of the last life whose write is lost is never rebuilt if the life before may have written
+    /// there, which had at most so many groups under way as staging can hold. A summary that power has torn
+    /// is erased by the next open ([`super::Restored::repair`]): a damaged one is of the group's own write.
     fn rebuild(&mut self, number: u64, lost: bool) -> Result<ScannedGroup, TierError> {
         let (group, damaged) = self.read_headers(number)?;
         let missing = group.entries.iter().position(Option::is_none);
-        let is_left_over = self.position(number) >= self.superblock.session_rear;
+        let ahead = number.checked_sub(self.superblock.session_rear.0 / self.group_pages());
+        let is_left_over = ahead.is_some_and(|ahead| ahead < STAGING_GROUPS_MAX.into());
         if lost && (missing.is_some() || is_left_over) {
             points::GROUP_LOST.reach();
             let what = match missing {

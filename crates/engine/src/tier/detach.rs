@@ -34,7 +34,7 @@ pub struct DetachReport {
 /// [`TierError::Damaged`] if a page that only flash has is damaged: then the disk stays bound to the cache.
 pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachReport, TierError> {
     let superblock = examine::newest(&examine::superblocks(&*flash)?)?;
-    let label = expect_label(&*disk, superblock.page_bytes)?;
+    let label = expect_label(&*disk, superblock.page_bytes)?.newest;
     if let Some(why) = foreign(&superblock, &label) {
         return Err(TierError::Refused(format!(
             "{why}; nothing was changed: a cache is detached from the disk that is bound to it"

@@ -9,13 +9,13 @@ use super::staging::Staging;
 use super::superblock::Superblocks;
 use crate::api::Survivors;
 use crate::buffer::PageBuffers;
-use crate::disk::binding::{begin_epoch, expect_label, expect_labels, new_label, new_uuid};
-use crate::disk::{DiskPages, DurableNotes, LabelState, read_label, write_label};
+use crate::disk::binding::{begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
+use crate::disk::{DiskPages, DurableNotes, LabelState, Labels, read_label, write_label};
 use crate::error::{disk_error, flash_error};
 use crate::metrics::Tallies;
 use crate::recover::{self, Restored, RestoredSlots};
 use crate::signal::Signal;
-use crate::superblock::{needed_elsewhere, read_newest, write_all_copies};
+use crate::superblock::{empty_superblock, needed_elsewhere, read_newest, write_all_copies};
 use crate::syncs::Syncs;
 use crate::{OpenReport, TierError, TierOptions, claim, points};
 use entresol_core::{Directory, Mode, Partition, Placement, Position, mutant, region_bytes};
@@ -53,7 +53,10 @@ pub(crate) fn create(
             claim::disk(&*disk, options.overwrite)?;
             (new_label(options.page_bytes), true)
         }
-        LabelState::Valid { .. } => (expect_label(&*disk, options.page_bytes)?, false),
+        LabelState::Valid(labels) => {
+            expect_page_bytes(&labels.newest, options.page_bytes)?;
+            (labels.newest, false)
+        }
     };
     if label.dirty_possible {
         points::CREATE_REFUSED_DISK.reach();
@@ -89,35 +92,7 @@ pub(crate) fn format(
     // What a database's log says of groups of earlier epochs was on another cache.
     let mut losses = Losses::default();
     losses.note(Loss { epoch: label.epoch, group: 0 });
-    let mut superblock = Superblock {
-        sequence,
-        cache: label.cache,
-        disk: label.disk,
-        epoch: label.epoch,
-        epoch_nonce: label.epoch_nonce,
-        previous_nonce: label.epoch_nonce,
-        page_bytes: options.page_bytes,
-        slots: options.slots,
-        group_pages: options.group_pages,
-        staging_groups: options.staging_groups,
-        segment_entries: options.segment_entries,
-        policy: options.policy,
-        mode: options.mode,
-        clean: false,
-        directory: false,
-        // An older label names another cache: nothing to tell apart.
-        begun: true,
-        released: false,
-        front: Position(0),
-        rear: Position(0),
-        durable: Position(0),
-        unsure_from: Position(0),
-        unsure_to: if options.mode == Mode::WriteThrough { Position::MAX } else { Position(0) },
-        session_rear: Position(0),
-        segment_first: 0,
-        segment_next: 0,
-        losses,
-    };
+    let mut superblock = Superblock { losses, ..empty_superblock(&label, &options, sequence) };
     claim::erase_fragment_marks(&*flash)?;
     // All four copies: none of an older cache may stay.
     write_all_copies(&*flash, &mut superblock)?;
@@ -216,13 +191,13 @@ pub(crate) fn open(
     // What a sync that failed in an earlier life has lost may still be in memory.
     disk.drop_cached().map_err(disk_error)?;
     flash.drop_cached().map_err(flash_error)?;
-    let (label, is_double) = expect_labels(&*disk, options.page_bytes)?;
+    let labels = expect_label(&*disk, options.page_bytes)?;
     let mut report = OpenReport::default();
     let (newest, faults) = read_newest(&*flash)?;
     report.notices.extend(faults.iter().cloned());
     let shared = match newest {
-        None => open_blank(flash, disk, options, label, &mut report)?,
-        Some(superblock) => open_cache(flash, disk, options, (label, is_double), superblock, &mut report)?,
+        None => open_blank(flash, disk, options, labels.newest, &mut report)?,
+        Some(superblock) => open_cache(flash, disk, options, labels, superblock, &mut report)?,
     };
     report.duration = now().since(started);
     Ok((shared, report))
@@ -256,10 +231,11 @@ fn open_cache(
     flash: Arc<dyn Device>,
     disk: Arc<dyn Device>,
     options: TierOptions,
-    (label, is_double): (Label, bool),
+    labels: Labels,
     superblock: Superblock,
     report: &mut OpenReport,
 ) -> Result<Shared, TierError> {
+    let label = labels.newest;
     let plan = decide(&label, &superblock, &options)?;
     check_size(&*flash, &options.layout())?;
     let found = read(&plan, &*flash, &disk, &superblock, &options, report);
@@ -270,7 +246,7 @@ fn open_cache(
         return format(flash, disk, options, label, superblock.sequence);
     }
     let (mut next, kept, region) = resume(found?, &*flash, &superblock, &label, &options)?;
-    begin(&*flash, &*disk, &options, &superblock, &mut next, (label, is_double))?;
+    begin(&*flash, &*disk, &options, &superblock, &mut next, labels)?;
     Ok(assemble(flash, disk, options, next, region, kept))
 }
 
@@ -281,7 +257,7 @@ enum Found {
     Nothing,
 }
 
-/// Reads what `plan` says. What is newer than disk is copied there if the plan says so.
+/// Reads what `plan` says. Dirty pages are copied to disk if the plan says so.
 fn read(
     plan: &OpenPlan,
     flash: &dyn Device,
@@ -301,9 +277,7 @@ fn read(
             if plan.destages && report.dirty > 0 {
                 points::UNSURE_DESTAGED.reach();
                 restored.destage_all(flash, disk, superblock, options)?;
-                report
-                    .notices
-                    .push(format!("{} pages newer than disk were copied there first", report.dirty));
+                report.notices.push(format!("{} dirty pages were copied to disk first", report.dirty));
                 report.dirty = 0;
             }
             Ok(Found::Log(restored))
@@ -382,9 +356,9 @@ fn begin(
     options: &TierOptions,
     superblock: &Superblock,
     next: &mut Superblock,
-    (mut label, is_double): (Label, bool),
+    labels: Labels,
 ) -> Result<(), TierError> {
-    let before = label;
+    let mut label = labels.newest;
     label.dirty_possible = options.dirty_possible();
     if superblock.epoch > label.epoch {
         // The open before this one came no further than the flash: its epoch is finished first. Were it used
@@ -392,10 +366,10 @@ fn begin(
         points::OPEN_COMPLETED.reach();
         (label.epoch, label.epoch_nonce) = (superblock.epoch, superblock.epoch_nonce);
         record_epoch(flash, disk, next, &mut label, superblock.previous_nonce)?;
-    } else if !is_double {
+    } else if !labels.agree {
         // Whichever copy is lost later, flash must not be two epochs ahead of the other one.
         points::LABEL_DOUBLED.reach();
-        let mut doubled = before;
+        let mut doubled = labels.newest;
         write_label(disk, &mut doubled)?;
         label.sequence = doubled.sequence;
     }

@@ -35,7 +35,7 @@ pub(super) struct OpenPlan {
     foreign: Option<String>,
     /// What is read.
     pub reading: Reading,
-    /// Pages that are newer than disk are copied there first.
+    /// Dirty pages are copied to disk first.
     pub destages: bool,
     /// The disk has everything that was promised: damage empties the cache.
     disk_suffices: bool,
@@ -77,7 +77,7 @@ pub(super) fn decide(
         check_shape(superblock, options)?;
     }
     let is_ours = foreign.is_none();
-    // It was released when nothing on it was newer than disk any more, though it could not be told so: it was
+    // It was released when no page on it was dirty any more, though it could not be told so: it was
     // failing.
     let is_released = !is_ours && label.cache == superblock.cache && superblock.epoch < label.epoch;
     let reading = match superblock.policy.placement() {
@@ -94,7 +94,7 @@ pub(super) fn decide(
 }
 
 impl OpenPlan {
-    /// Decides once more, when the flash was read as planned: how many pages newer than disk it holds, or why
+    /// Decides once more, when the flash was read as planned: how many dirty pages it holds, or why
     /// it could not be read.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl OpenPlan {
             )));
         }
         points::OPEN_FOREIGN_EMPTIED.reach();
-        Ok(Outcome::Emptied(format!("{why}; it held nothing newer than disk and was emptied")))
+        Ok(Outcome::Emptied(format!("{why}; it held no dirty page and was emptied")))
     }
 }
 
@@ -158,43 +158,16 @@ fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), Tie
 mod tests {
     use super::*;
     use crate::disk::binding::new_label;
+    use crate::superblock::empty_superblock;
     use entresol_core::Position;
     use entresol_format::Uuid;
-    use entresol_format::losses::Losses;
     use expect_test::expect;
     use std::fmt::Write;
 
     /// Label and superblock as the last open left them.
     fn bound(options: &TierOptions) -> (Label, Superblock) {
         let label = Label { epoch: 7, cache: Uuid::from_random(1, 2), ..new_label(4096) };
-        let superblock = Superblock {
-            sequence: 9,
-            cache: label.cache,
-            disk: label.disk,
-            epoch: label.epoch,
-            epoch_nonce: label.epoch_nonce,
-            previous_nonce: 0,
-            page_bytes: options.page_bytes,
-            slots: options.slots,
-            group_pages: options.group_pages,
-            staging_groups: options.staging_groups,
-            segment_entries: options.segment_entries,
-            policy: options.policy,
-            mode: options.mode,
-            clean: false,
-            directory: false,
-            begun: true,
-            released: false,
-            front: Position(0),
-            rear: Position(0),
-            durable: Position(0),
-            unsure_from: Position(0),
-            unsure_to: Position(0),
-            session_rear: Position(0),
-            segment_first: 0,
-            segment_next: 0,
-            losses: Losses::default(),
-        };
+        let superblock = Superblock { unsure_to: Position(0), ..empty_superblock(&label, options, 9) };
         (label, superblock)
     }
 
@@ -236,8 +209,8 @@ mod tests {
         text
     }
 
-    /// After what is read: what becomes of the cache if nothing on it is newer than disk, if something is, if
-    /// it is damaged.
+    /// After what is read: what becomes of the cache if it holds no dirty page, if it holds some, if it is
+    /// damaged.
     #[test]
     fn every_cache_for_every_disk() {
         let caches = [

@@ -3,12 +3,17 @@
 
 use entresol_core::{Lsn, PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
-use entresol_engine::{DiskLayer, FragmentOptions, Layer, TierOptions, Victim, disk_offset, flash_bytes};
+use entresol_engine::{
+    DiskLayer, FlashTier, FragmentOptions, Layer, Source, TierError, TierOptions, Victim, disk_offset,
+    flash_bytes,
+};
 use entresol_format::page;
 use entresol_runtime::sim::{SimConfig, Simulation};
 use std::sync::Arc;
 
 pub const PAGE: usize = 4096;
+/// Pages of the small databases.
+pub const PAGES: u64 = 120;
 
 /// All bytes of a device.
 pub fn bytes_of(device: &dyn Device) -> Vec<u8> {
@@ -93,6 +98,51 @@ pub fn memory(options: &TierOptions, pages: u64) -> (Arc<MemoryDevice>, Arc<Memo
 
 pub fn simulate<T: Send>(seed: u64, main: impl FnOnce() -> T + Send) -> T {
     Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() }).run(main).unwrap()
+}
+
+/// Hands down every page at version `number`.
+pub fn write_all(layer: &dyn Layer, number: u64) {
+    for page in 0..PAGES {
+        let page = PageId(page);
+        layer.evict(victim(page, number, true, true), &build(page, number)).unwrap();
+    }
+}
+
+/// Fetches every page, which must be at version `number`; where each came from.
+pub fn expect_all(layer: &dyn Layer, number: u64) -> Vec<Source> {
+    let mut buffer = vec![0; PAGE];
+    (0..PAGES)
+        .map(|page| {
+            let page = PageId(page);
+            let fetched = layer.fetch(page, &mut buffer).unwrap();
+            assert_eq!(version(page, &buffer), number, "page {page} from {fetched:?}");
+            fetched.source
+        })
+        .collect()
+}
+
+/// The sentence of a refusal.
+pub fn refusal(result: Result<impl Sized, TierError>) -> String {
+    match result {
+        Err(TierError::Refused(sentence)) => sentence,
+        Err(other) => panic!("refused in another way: {other}"),
+        Ok(_) => panic!("not refused"),
+    }
+}
+
+/// A closed cache with all pages at version 2, and its disk.
+pub fn used(options: &TierOptions) -> (Arc<MemoryDevice>, Arc<MemoryDevice>) {
+    let (flash, disk) = memory(options, PAGES);
+    load(disk.clone(), PAGES);
+    let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+    write_all(&*tier, 2);
+    tier.close().unwrap();
+    (flash, disk)
+}
+
+/// A cache on these devices, which must open.
+pub fn open(flash: &Arc<MemoryDevice>, disk: &Arc<MemoryDevice>, options: &TierOptions) -> Arc<FlashTier> {
+    FlashTier::open(flash.clone(), disk.clone(), options.clone()).unwrap().0
 }
 
 /// Makes the requests of a device take a random time before and after they happen, so that tasks interleave.

@@ -302,7 +302,7 @@ pub(super) fn conclude(
 
 /// Said after crashes, too.
 fn is_usual(notice: &str) -> bool {
-    notice.contains("were copied there first") || notice.starts_with("superblock copy")
+    notice.contains("were copied to disk first") || notice.starts_with("superblock copy")
 }
 
 /// Whether a check of these media finds fault with them.
