@@ -16,14 +16,29 @@ use args::{Bench, Cli, Command, InspectWhat};
 use clap::Parser;
 use failure::Failure;
 use std::process::ExitCode;
+use tracing_subscriber::filter::LevelFilter;
 
 // No bug on purpose, and no counter of the torture, may leak into a build that did not ask for it.
 const _: () = assert!(entresol_core::mutant::COMPILED_IN == cfg!(feature = "mutants"));
 const _: () = assert!(entresol_runtime::coverage::COMPILED_IN == cfg!(feature = "torture"));
 
+/// Says how much the engine tells on stderr: `error`, `warn`, `info`.
+const LOG: &str = "ENTRESOL_LOG";
+
+/// What the engine tells goes to stderr, if the environment asks for it.
+fn start_log() -> Result<(), Failure> {
+    let Some(level) = std::env::var_os(LOG) else { return Ok(()) };
+    let level = level
+        .to_str()
+        .and_then(|level| level.parse::<LevelFilter>().ok())
+        .ok_or_else(|| Failure::input(format!("{LOG} is {level:?}; give error, warn, info or off")))?;
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false).init();
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
-        Ok(cli) => run(cli.command),
+        Ok(cli) => start_log().and_then(|()| run(cli.command)),
         Err(error) => Err(Failure::Arguments(error)),
     };
     match outcome {

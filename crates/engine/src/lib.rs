@@ -11,6 +11,7 @@ mod buffer;
 mod claim;
 mod disk;
 mod error;
+mod events;
 mod examine;
 mod fragments;
 mod metrics;

@@ -69,3 +69,81 @@ impl Tallies {
         }
     }
 }
+
+/// A counter's name, its meaning, and where it is.
+type Counter = (&'static str, &'static str, fn(&TierMetrics) -> u64);
+
+/// What grows: raised since the tier was opened.
+const COUNTERS: [Counter; 18] = [
+    ("entresol_staging_hits_total", "pages fetched from staging", |tier| tier.staging_hits),
+    ("entresol_flash_hits_total", "pages fetched from flash", |tier| tier.flash_hits),
+    ("entresol_disk_reads_total", "pages fetched from disk", |tier| tier.disk_reads),
+    ("entresol_disk_writes_total", "pages written to disk", |tier| tier.disk_writes),
+    ("entresol_dirty_evictions_total", "dirty pages evicted from DRAM", |tier| tier.dirty_evictions),
+    ("entresol_clean_evictions_total", "clean pages evicted from DRAM", |tier| tier.clean_evictions),
+    ("entresol_already_on_flash_total", "evicted pages with an identical copy on flash", |tier| {
+        tier.already_on_flash
+    }),
+    ("entresol_populated_total", "pages from disk that entered the flash", |tier| tier.populated),
+    ("entresol_population_dropped_total", "populations left out, staging being full", |tier| {
+        tier.population_dropped
+    }),
+    ("entresol_bypassed_total", "changed pages that went to disk only", |tier| tier.bypassed),
+    ("entresol_moved_up_total", "pages that left the flash when they were fetched", |tier| tier.moved_up),
+    ("entresol_directory_writes_total", "updates of the slot directory", |tier| tier.directory_writes),
+    ("entresol_flash_writes_total", "pages written to flash", |tier| tier.flash_writes),
+    ("entresol_dequeue_reads_total", "pages read from flash when they were dequeued", |tier| {
+        tier.dequeue_reads
+    }),
+    ("entresol_second_chances_total", "second chances given", |tier| tier.second_chances),
+    ("entresol_pulled_total", "pages pulled from the buffer pool", |tier| tier.pulled),
+    ("entresol_damaged_clean_total", "damaged clean pages, read from disk", |tier| tier.damaged_clean),
+    ("entresol_redundant_destages_total", "destages of versions that disk had", |tier| {
+        tier.redundant_destages
+    }),
+];
+
+/// What is so many now.
+const GAUGES: [Counter; 4] = [
+    ("entresol_slots", "slots of the flash cache", |tier| tier.slots),
+    ("entresol_slots_valid", "slots with the newest version of a page", |tier| tier.slots_valid),
+    ("entresol_slots_dirty", "valid slots that are newer than disk", |tier| tier.slots_dirty),
+    ("entresol_slots_superseded", "slots with a superseded version", |tier| tier.slots_superseded),
+];
+
+impl TierMetrics {
+    /// Hands everything to the recorder of the crate `metrics`, with the label `cache`. Call it when metrics
+    /// are collected: nothing is handed on while the tier works.
+    pub fn export(&self, cache: &str) {
+        for (name, meaning, value) in COUNTERS {
+            metrics::describe_counter!(name, meaning);
+            metrics::counter!(name, "cache" => cache.to_owned()).absolute(value(self));
+        }
+        for (name, meaning, value) in GAUGES {
+            metrics::describe_gauge!(name, meaning);
+            metrics::gauge!(name, "cache" => cache.to_owned()).set(value(self) as f64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+    #[test]
+    fn every_metric_is_exported_once_with_the_name_of_its_cache() {
+        let recorder = DebuggingRecorder::new();
+        let tier = TierMetrics { flash_hits: 7, slots_dirty: 3, ..TierMetrics::default() };
+        metrics::with_local_recorder(&recorder, || tier.export("data"));
+        let exported = recorder.snapshotter().snapshot().into_vec();
+        assert_eq!(exported.len(), COUNTERS.len() + GAUGES.len());
+        let value = |wanted: &str| {
+            let found = exported.iter().find(|(key, ..)| key.key().name() == wanted).expect(wanted);
+            assert!(found.0.key().labels().any(|label| (label.key(), label.value()) == ("cache", "data")));
+            format!("{:?}", found.3)
+        };
+        assert_eq!(value("entresol_flash_hits_total"), format!("{:?}", DebugValue::Counter(7)));
+        assert_eq!(value("entresol_slots_dirty"), format!("{:?}", DebugValue::Gauge(3.0.into())));
+    }
+}

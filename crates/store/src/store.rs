@@ -94,7 +94,15 @@ impl Store {
     /// Opens an existing store: ARIES restart, which is short if it was shut down cleanly.
     pub fn open(parts: Parts, options: Options) -> Result<(Store, RestartReport), StoreError> {
         options.check()?;
-        let (core, report) = recovery::restart(&parts, options)?;
+        let (core, report) = recovery::restart(&parts, options)
+            .inspect_err(|error| tracing::warn!("store not opened: {error}"))?;
+        tracing::info!(
+            log_bytes = report.log_bytes,
+            records = report.records,
+            redo_pages = report.redo_fetched,
+            losers = report.losers,
+            "store opened"
+        );
         core.start_checkpoints();
         Ok((Store { core }, report))
     }

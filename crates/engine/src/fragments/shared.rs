@@ -2,11 +2,11 @@
 
 use super::FragmentOptions;
 use super::versions::{Copy, Versions};
-use crate::TierError;
 use crate::api::TierMetrics;
 use crate::buffer::PageBuffers;
 use crate::disk::WriteBehind;
 use crate::signal::Signal;
+use crate::{TierError, events};
 use entresol_core::{FragmentConfig, Fragments, PageId, Population, SlotId};
 use entresol_device::Device;
 use entresol_format::layout::fragment_page_offset;
@@ -161,8 +161,10 @@ impl Shared {
     /// The flash has failed. Nothing on it is newer than disk, so the database goes on without it.
     pub(super) fn switch_off(&self, error: &TierError) {
         let notice = || format!("the flash cache is switched off, the database goes on from disk: {error}");
-        self.off.lock().get_or_insert_with(notice);
-        self.is_off.store(true, SeqCst);
+        let notice = self.off.lock().get_or_insert_with(notice).clone();
+        if !self.is_off.swap(true, SeqCst) {
+            events::switched_off(&notice);
+        }
     }
 
     pub(super) fn notice(&self) -> Option<String> {

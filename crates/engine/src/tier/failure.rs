@@ -6,7 +6,7 @@
 
 use super::shared::Shared;
 use crate::disk::binding::begin_epoch;
-use crate::{TierError, points};
+use crate::{TierError, events, points};
 use entresol_core::{Lsn, Partition, Unsaved, mutant};
 use entresol_format::Uuid;
 use entresol_runtime::{is_simulated, may_preempt};
@@ -49,6 +49,7 @@ impl State {
 
     /// Records `failure`, and then marks the tier as poisoned.
     fn poison(&self, failure: TierError) {
+        events::failed(&failure);
         may_preempt();
         self.failure.lock().get_or_insert(failure);
         may_preempt();
@@ -110,6 +111,7 @@ impl Shared {
                 points::SWITCHED_OFF.reach();
                 let notice =
                     format!("the flash tier is switched off, the database goes on from disk: {error}");
+                events::switched_off(&notice);
                 *self.state.notice.lock() = Some(notice);
                 self.state.code.store(OFF, SeqCst);
             }

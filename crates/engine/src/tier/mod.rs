@@ -38,7 +38,7 @@ mod superblock;
 mod write;
 
 use crate::api::{Binding, Fetched, HandedDown, Layer, Survivors, TierMetrics, Upstream, Victim};
-use crate::{OpenReport, TierError, TierOptions};
+use crate::{OpenReport, TierError, TierOptions, events};
 use entresol_core::{Lookup, PageId, mutant};
 use entresol_device::Device;
 use entresol_format::Uuid;
@@ -72,7 +72,9 @@ impl FlashTier {
         disk: Arc<dyn Device>,
         options: TierOptions,
     ) -> Result<Arc<Self>, TierError> {
-        Ok(Self::start(open::create(flash, disk, options)?))
+        let shared = open::create(flash, disk, options).inspect_err(events::refused)?;
+        events::opened(shared.superblocks.cache, &shared.options, &OpenReport::default());
+        Ok(Self::start(shared))
     }
 
     /// Opens the cache on `flash` for the disk it belongs to, after a shutdown or a crash. With log placement
@@ -86,7 +88,8 @@ impl FlashTier {
         disk: Arc<dyn Device>,
         options: TierOptions,
     ) -> Result<(Arc<Self>, OpenReport), TierError> {
-        let (shared, report) = open::open(flash, disk, options)?;
+        let (shared, report) = open::open(flash, disk, options).inspect_err(events::refused)?;
+        events::opened(shared.superblocks.cache, &shared.options, &report);
         Ok((Self::start(shared), report))
     }
 
@@ -105,6 +108,7 @@ impl FlashTier {
             (Ok(true), None) => self.shared.release_disk(),
         };
         self.end();
+        events::ended(self.shared.superblocks.cache, "detached", &result);
         result
     }
 
@@ -202,6 +206,7 @@ impl Layer for FlashTier {
         let result = self.shared.finish();
         drop(guard);
         self.end();
+        events::ended(self.shared.superblocks.cache, "closed", &result);
         result
     }
 }

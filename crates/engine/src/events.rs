@@ -1,0 +1,50 @@
+//! What an operator is told: a line when a cache opens, closes, switches itself off, fails, or refuses a
+//! device.
+//!
+//! The lines go to `tracing`. Without a subscriber a line costs one check of a flag. No line is written on the
+//! paths of a fetch or an eviction.
+
+use crate::{OpenReport, TierError, TierOptions};
+use entresol_format::Uuid;
+use tracing::{error, info, warn};
+
+/// A cache was opened or made.
+pub(crate) fn opened(cache: Uuid, options: &TierOptions, report: &OpenReport) {
+    info!(
+        %cache,
+        policy = options.policy.name(),
+        mode = ?options.mode,
+        slots = options.slots,
+        page_bytes = options.page_bytes,
+        warm = report.warm,
+        pages = report.entries,
+        dirty = report.dirty,
+        "flash cache opened"
+    );
+    for notice in &report.notices {
+        warn!(%cache, "{notice}");
+    }
+}
+
+/// A cache was not opened.
+pub(crate) fn refused(refusal: &TierError) {
+    warn!("flash cache not opened: {refusal}");
+}
+
+/// A cache was closed by its owner, or the disk released from it.
+pub(crate) fn ended(cache: Uuid, how: &str, result: &Result<(), TierError>) {
+    match result {
+        Ok(()) => info!(%cache, "flash cache {how}"),
+        Err(failure) => error!(%cache, "flash cache not {how}: {failure}"),
+    }
+}
+
+/// A cache continues without its flash.
+pub(crate) fn switched_off(notice: &str) {
+    error!("{notice}");
+}
+
+/// A cache has failed and stopped.
+pub(crate) fn failed(failure: &TierError) {
+    error!("{failure}");
+}
