@@ -49,11 +49,18 @@ impl State {
 
     /// Records `failure`, and then marks the tier as poisoned.
     fn poison(&self, failure: TierError) {
-        events::failed(&failure);
         may_preempt();
-        self.failure.lock().get_or_insert(failure);
+        let is_first = {
+            let mut first = self.failure.lock();
+            let is_first = first.is_none();
+            first.get_or_insert_with(|| failure.clone());
+            is_first
+        };
         may_preempt();
         self.code.store(POISONED, SeqCst);
+        if is_first {
+            events::failed(&failure);
+        }
     }
 
     /// Whether its owner has ended it.
