@@ -40,7 +40,7 @@ pub use job::{
     Admission, CleanPage, DequeuePage, DequeuePages, Fate, FrameId, Generation, Job, Lookup, Taken, Ticket,
     WritePage, WritePages,
 };
-pub use mode::Mode;
+pub use mode::{Mode, Route};
 pub use partition::{Occupancy, Partition, SlotView, Unsaved};
 pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};
 pub use region::{bytes_per_slot, region_bytes, sections};

@@ -12,8 +12,7 @@ use entresol_engine::{
 };
 use entresol_format::page;
 use entresol_lab::replay::device::{Catalogue, DeviceSpec};
-use entresol_lab::replay::pool::{DIRTY, Departed, FDIRTY, Lru, Pool};
-use entresol_lab::replay::tier::Above;
+use entresol_lab::replay::pool::{self, DIRTY, FDIRTY, Lru, Pool};
 use entresol_lab::replay::{
     Arrival, FragmentKnobs, Middle, Replacement, RunConfig, SimulationResult, core_config, simulate,
 };
@@ -92,10 +91,10 @@ fn content(id: PageId, version: u64) -> Vec<u8> {
 }
 
 impl Store {
-    fn victim(&self, departed: Departed) -> (Victim, Vec<u8>) {
-        let page = PageId(self.ids[departed.page as usize]);
-        let version = self.versions.lock()[departed.page as usize];
-        let victim = Victim { page, lsn: Lsn(version), dirty: departed.dirty(), fdirty: departed.fdirty() };
+    fn victim(&self, evicted: pool::Victim) -> (Victim, Vec<u8>) {
+        let page = PageId(self.ids[evicted.page as usize]);
+        let version = self.versions.lock()[evicted.page as usize];
+        let victim = Victim { page, lsn: Lsn(version), dirty: evicted.dirty(), fdirty: evicted.fdirty() };
         (victim, content(page, version))
     }
 
@@ -118,12 +117,12 @@ impl Store {
     }
 
     fn miss(&self, request: Request) {
-        let departed = {
+        let evicted = {
             let mut pool = self.pool.lock();
             if pool.free_frames() == 0 { pool.take_coldest() } else { None }
         };
-        if let Some(departed) = departed {
-            let (victim, data) = self.victim(departed);
+        if let Some(evicted) = evicted {
+            let (victim, data) = self.victim(evicted);
             self.layer.evict(victim, &data).expect("memory does not fail");
             Self::settle();
         }
@@ -148,12 +147,12 @@ impl Store {
 
 impl Upstream for Store {
     fn pull_victims(&self, pages: usize) -> usize {
-        let room = Above::room_to_pull(&*self.pool.lock(), pages as u32) as usize;
+        let room = self.pool.lock().room_to_pull(pages as u32) as usize;
         for pulled in 0..room {
-            let Some(departed) = self.pool.lock().take_coldest() else { return pulled };
-            let (victim, data) = self.victim(departed);
+            let Some(evicted) = self.pool.lock().take_coldest() else { return pulled };
+            let (victim, data) = self.victim(evicted);
             if self.layer.try_evict(victim, &data).expect("memory does not fail").is_none() {
-                self.pool.lock().put_back(departed);
+                self.pool.lock().put_back(evicted);
                 return pulled;
             }
         }

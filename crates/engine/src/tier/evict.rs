@@ -8,7 +8,7 @@ use super::shared::Shared;
 use super::staging::Incoming;
 use crate::api::{HandedDown, Victim};
 use crate::{TierError, points};
-use entresol_core::{Admission, FrameId, Mode, PageId, Position};
+use entresol_core::{Admission, FrameId, PageId, Position, Route};
 use entresol_format::page;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -24,33 +24,38 @@ impl Drop for Waiting<'_> {
 impl Shared {
     pub(crate) fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
         self.disk.check_victim(victim.page, data)?;
-        let handed = if self.goes_around(&victim)? {
-            self.write_around(victim, data)?
-        } else if self.keeps_directory() && victim.dirty && self.check_running()? {
-            self.take_through_directory(victim, data)?
-        } else {
-            self.take(self.write_through(victim, data)?, data)?
+        let handed = match self.route(&victim)? {
+            Route::Around { forget, write } => {
+                if forget {
+                    self.forget(victim.page)?;
+                }
+                self.bypass(victim, write, data)?
+            }
+            _ if victim.dirty && self.keeps_directory() && self.check_running()? => {
+                self.take_through_directory(victim, data)?
+            }
+            Route::DiskThenFlash => {
+                self.write_to_disk(victim, data)?;
+                self.take(Victim { dirty: false, ..victim }, data)?
+            }
+            Route::Flash => self.take(victim, data)?,
         };
         self.tallies.handed_down(victim.dirty, victim.fdirty);
         Ok(handed)
     }
 
-    /// Whether the mode keeps this page off the flash.
-    fn goes_around(&self, victim: &Victim) -> Result<bool, TierError> {
-        let around = match self.options.mode {
-            Mode::WriteBack | Mode::WriteThrough => false,
-            Mode::WriteAround => victim.fdirty,
-            Mode::ReadOnly => true,
-        };
-        Ok(around && self.check_running()?)
+    /// Where the mode sends this page. A tier that has switched itself off asks for every page as for the
+    /// flash: [`Self::offer`] sends it to disk.
+    fn route(&self, victim: &Victim) -> Result<Route, TierError> {
+        match self.options.mode.route(victim.dirty, victim.fdirty) {
+            Route::Flash => Ok(Route::Flash),
+            route => Ok(if self.check_running()? { route } else { Route::Flash }),
+        }
     }
 
-    /// The page goes to disk alone; copies of it are stale. An unchanged one goes nowhere.
-    fn write_around(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
-        if victim.fdirty {
-            self.forget(victim.page)?;
-        }
-        if victim.dirty {
+    /// The page does not enter the flash, and is written to disk if `write` says so.
+    fn bypass(&self, victim: Victim, write: bool, data: &[u8]) -> Result<HandedDown, TierError> {
+        if write {
             self.tallies.bypassed.add(1);
             self.write_to_disk(victim, data)?;
         }
@@ -106,7 +111,8 @@ impl Shared {
 
     pub(crate) fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
         self.disk.check_victim(victim.page, data)?;
-        let must_wait = victim.dirty && (self.options.mode != Mode::WriteBack || !self.check_running()?);
+        let route = self.options.mode.route(victim.dirty, victim.fdirty);
+        let must_wait = route != Route::Flash || victim.dirty && !self.check_running()?;
         if must_wait || self.waiting.load(SeqCst) > 0 {
             return Ok(None);
         }
@@ -115,15 +121,6 @@ impl Shared {
             self.tallies.handed_down(victim.dirty, victim.fdirty);
         }
         Ok(handed)
-    }
-
-    /// In write-through mode, writes a dirty page to disk first; what goes on to flash is clean.
-    fn write_through(&self, victim: Victim, data: &[u8]) -> Result<Victim, TierError> {
-        if self.options.mode != Mode::WriteThrough || !victim.dirty || !self.check_running()? {
-            return Ok(victim);
-        }
-        self.write_to_disk(victim, data)?;
-        Ok(Victim { dirty: false, ..victim })
     }
 
     pub(crate) fn write_to_disk(&self, victim: Victim, data: &[u8]) -> Result<(), TierError> {
@@ -159,13 +156,7 @@ impl Shared {
         match self.admission(&victim) {
             Admission::Full => return Ok(None),
             Admission::AlreadyThere => self.tallies.already_on_flash.add(1),
-            Admission::Bypass { .. } => {
-                if victim.dirty {
-                    self.tallies.bypassed.add(1);
-                    self.write_to_disk(victim, data)?;
-                }
-                return Ok(Some(HandedDown { dirty: false }));
-            }
+            Admission::Bypass { .. } => return self.bypass(victim, victim.dirty, data).map(Some),
             Admission::Stage { frame, position } => {
                 self.fill(frame, position, victim.page, victim.dirty, data);
             }
@@ -192,7 +183,7 @@ impl Shared {
     /// A page has come from disk and goes up: takes a copy, if the policy will have it and there is room. The
     /// page is clean, so nobody waits.
     pub(crate) fn populate(&self, page: PageId, data: &[u8]) {
-        if !self.config.policy.populates() || self.options.mode == Mode::ReadOnly {
+        if !self.config.policy.populates() || !self.options.mode.populates() {
             return;
         }
         let admission =

@@ -40,7 +40,7 @@ use pool::{Clock, Fifo, Lru, Order};
 pub(crate) use prepare::Places;
 use run::Replay;
 pub(crate) use run::Replayed;
-use tier::{Bare, Blocks, Cached, ChipSpeed, Fragmented, Tier};
+use tier::{Bare, Blocks, Cached, ChipSpeed, Fragmented, Layer};
 use zerocopy::IntoBytes;
 
 /// Told how far things are: which run, and the share of it that is done.
@@ -80,7 +80,7 @@ pub(crate) fn replay(
 ) -> Result<Replayed, SimulationError> {
     let disk = config.device(&config.disk_device, trace, trace.pages.len() as u64)?;
     match config.middle {
-        Middle::None => Ok(above(trace, config, Bare::new(disk, places.as_slice()), progress)),
+        Middle::None => Ok(below_dram(trace, config, Bare::new(disk, places.as_slice()), progress)),
         Middle::Policy(policy) => {
             let core = core_config(policy, config.flash_pages)?;
             let mut region = vec![0u64; region_bytes(&core) / 8];
@@ -88,7 +88,7 @@ pub(crate) fn replay(
             let flash = config.device(&config.flash_device, trace, core.slots.into())?;
             let devices = (flash, disk);
             let tier = Cached::new(partition, config.mode, devices, &trace.pages, places.as_slice());
-            Ok(above(trace, config, tier, progress))
+            Ok(below_dram(trace, config, tier, progress))
         }
         Middle::Fragments => {
             let fragments = config.fragments.config(trace, config.flash_pages)?;
@@ -96,7 +96,7 @@ pub(crate) fn replay(
             let cache = Fragments::format(region.as_mut_bytes(), &fragments)?;
             let slots = fragments.slots * fragments.fragment_pages;
             let flash = config.device(&config.flash_device, trace, slots.into())?;
-            Ok(above(trace, config, Fragmented::new(cache, (flash, disk), places.as_slice()), progress))
+            Ok(below_dram(trace, config, Fragmented::new(cache, (flash, disk), places.as_slice()), progress))
         }
         Middle::Blocks(kind) => {
             let cache = prepare::block_cache(kind, trace, config.flash_pages)?;
@@ -115,12 +115,17 @@ pub(crate) fn blocks(
 ) -> Result<Replayed, SimulationError> {
     let disk = config.device(&config.disk_device, trace, trace.pages.len() as u64)?;
     let tier = Blocks::new(cache, ChipSpeed::THESIS, disk, places.as_slice());
-    Ok(above(trace, config, tier, progress))
+    Ok(below_dram(trace, config, tier, progress))
 }
 
 /// Puts the DRAM layer on top.
-pub(crate) fn above<T: Tier>(trace: &Trace, config: &RunConfig, tier: T, progress: &dyn Fn(f64)) -> Replayed {
-    fn run<O: Order, T: Tier>(
+pub(crate) fn below_dram<T: Layer>(
+    trace: &Trace,
+    config: &RunConfig,
+    tier: T,
+    progress: &dyn Fn(f64),
+) -> Replayed {
+    fn run<O: Order, T: Layer>(
         trace: &Trace,
         config: &RunConfig,
         tier: T,

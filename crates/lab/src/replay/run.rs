@@ -8,8 +8,9 @@
 
 use super::clients::{Clients, Waiting};
 use super::config::RunConfig;
-use super::pool::{DIRTY, Departed, FDIRTY, Order, Pool};
-use super::tier::{Source, Tier, Totals};
+use super::pool::{DIRTY, FDIRTY, Order, Pool, Victim};
+use super::tier::{Layer, Totals};
+use entresol_engine::Source;
 use entresol_runtime::Time;
 use entresol_trace::{Op, Request, Trace};
 use std::hint::black_box;
@@ -77,7 +78,7 @@ pub struct Replay<'t, O: Order, T> {
     relations: Vec<Counts>,
 }
 
-impl<'t, O: Order, T: Tier> Replay<'t, O, T> {
+impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
     /// A run of `config` over `trace`, with nothing in DRAM.
     pub fn new(config: &'t RunConfig, trace: &'t Trace, tier: T) -> Self {
         let relations = trace.relations.as_ref();
@@ -215,9 +216,9 @@ impl<'t, O: Order, T: Tier> Replay<'t, O, T> {
         let page = request.page();
         let mut now = self.clients.begin(self.head(index), self.all_references());
         if self.pool.free_frames() == 0 {
-            let departed = self.pool.take_coldest().expect("a pool without free frames is full");
-            self.count_departed(departed);
-            now = self.tier.evict(departed, now, &mut self.pool);
+            let victim = self.pool.take_coldest().expect("a pool without free frames is full");
+            self.count_departed(victim);
+            now = self.tier.evict(victim, now, &mut self.pool);
         }
         self.count_miss(request);
         let mut flags = 0;
@@ -233,7 +234,7 @@ impl<'t, O: Order, T: Tier> Replay<'t, O, T> {
     /// Fetches a page that is not in DRAM; returns its flags.
     fn fetch(&mut self, page: u32, now: Time) -> u8 {
         let found = self.tier.fetch(page, now, &mut self.pool);
-        let hit = u64::from(found.source == Source::Flash);
+        let hit = u64::from(found.source != Source::Disk);
         self.counts.fetches += 1;
         self.counts.flash_hits += hit;
         if let Some(relation) = self.relation(page) {
@@ -257,10 +258,10 @@ impl<'t, O: Order, T: Tier> Replay<'t, O, T> {
         }
     }
 
-    fn count_departed(&mut self, departed: Departed) {
-        if departed.dirty() && departed.fdirty() {
+    fn count_departed(&mut self, victim: Victim) {
+        if victim.dirty() && victim.fdirty() {
             self.counts.dirty_evictions += 1;
-            if let Some(relation) = self.relation(departed.page) {
+            if let Some(relation) = self.relation(victim.page) {
                 relation.dirty_evictions += 1;
             }
         }
@@ -275,9 +276,9 @@ impl<'t, O: Order, T: Tier> Replay<'t, O, T> {
             let now = self.clients.begin(self.head(index), self.all_references());
             self.count_miss(request);
             let flags = if request.changes() { DIRTY | FDIRTY } else { self.fetch(page, now) };
-            let departed = Departed { page, flags };
-            self.count_departed(departed);
-            let done = self.tier.evict(departed, now, &mut self.pool);
+            let victim = Victim { page, flags };
+            self.count_departed(victim);
+            let done = self.tier.evict(victim, now, &mut self.pool);
             self.clients.until(done);
             self.counts.references += u64::from(request.is_reference());
             self.counts.requests += u64::from(!request.continues());
@@ -287,9 +288,9 @@ impl<'t, O: Order, T: Tier> Replay<'t, O, T> {
     /// Writes everything that is newer than disk there.
     fn flush(&mut self, end: usize) {
         let mut now = self.clients.time(end, self.all_references());
-        let dirty: Vec<Departed> = self.pool.resident().filter(|page| page.dirty()).collect();
-        for departed in dirty {
-            now = self.tier.evict(departed, now, &mut self.pool);
+        let dirty: Vec<Victim> = self.pool.resident().filter(|page| page.dirty()).collect();
+        for victim in dirty {
+            now = self.tier.evict(victim, now, &mut self.pool);
         }
         self.tier.flush(now, &mut self.pool);
     }

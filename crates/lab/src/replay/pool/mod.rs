@@ -58,16 +58,19 @@ pub trait Order {
     fn put_back(&mut self, entries: &mut [Entry<Self::Note>], frame: u32);
 }
 
-/// A page that leaves DRAM.
+/// At most this share of the frames lies free because a layer pulled their pages, as in the store.
+const RESERVE_SHARE: u32 = 8;
+
+/// A page that is evicted from DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departed {
+pub struct Victim {
     /// Dense number of the page.
     pub page: u32,
     /// [`DIRTY`] and [`FDIRTY`].
     pub flags: u8,
 }
 
-impl Departed {
+impl Victim {
     /// Newer than the disk copy.
     pub const fn dirty(self) -> bool {
         self.flags & DIRTY != 0
@@ -160,22 +163,27 @@ impl<O: Order> Pool<O> {
 
     /// Takes the coldest page out; its frame is free afterwards. `None` if the pool is empty.
     #[inline]
-    pub fn take_coldest(&mut self) -> Option<Departed> {
+    pub fn take_coldest(&mut self) -> Option<Victim> {
         let frame = self.order.victim(&mut self.entries)?;
         let Entry { page, flags, .. } = self.entries[frame as usize];
         self.frame_of[page as usize] = ABSENT;
         self.free.push(frame);
-        Some(Departed { page, flags })
+        Some(Victim { page, flags })
     }
 
-    /// Undoes the [`Pool::take_coldest`] that gave `departed`.
+    /// Pages that may be pulled now, of `wanted`.
+    pub fn room_to_pull(&self, wanted: u32) -> u32 {
+        wanted.min((self.frames() / RESERVE_SHARE).saturating_sub(self.free_frames() as u32))
+    }
+
+    /// Undoes the [`Pool::take_coldest`] that gave `victim`.
     ///
     /// # Panics
     /// If anything was done since.
-    pub fn put_back(&mut self, departed: Departed) {
+    pub fn put_back(&mut self, victim: Victim) {
         let frame = self.free.pop().expect("its frame is the newest free one");
-        assert_eq!(self.entries[frame as usize].page, departed.page, "nothing was done since it was taken");
-        self.frame_of[departed.page as usize] = frame;
+        assert_eq!(self.entries[frame as usize].page, victim.page, "nothing was done since it was taken");
+        self.frame_of[victim.page as usize] = frame;
         self.order.put_back(&mut self.entries, frame);
     }
 
@@ -209,12 +217,12 @@ impl<O: Order> Pool<O> {
     }
 
     /// Pages in DRAM with their flags, in the order of frames.
-    pub fn resident(&self) -> impl Iterator<Item = Departed> {
+    pub fn resident(&self) -> impl Iterator<Item = Victim> {
         let entry = |frame: u32| (frame, &self.entries[frame as usize]);
         let held =
             |(frame, entry): &(u32, &Entry<O::Note>)| self.frame_of.get(entry.page as usize) == Some(frame);
-        let departed = |(_, entry): (u32, &Entry<O::Note>)| Departed { page: entry.page, flags: entry.flags };
-        (0..self.frames()).map(entry).filter(held).map(departed)
+        let victim = |(_, entry): (u32, &Entry<O::Note>)| Victim { page: entry.page, flags: entry.flags };
+        (0..self.frames()).map(entry).filter(held).map(victim)
     }
 }
 
@@ -235,8 +243,8 @@ mod tests {
             misses += u32::from(!hit);
             if step % 7 == 0 && O::NAME != Clock::NAME {
                 // What is put back is as if it had never been taken. (CLOCK's hand has moved.)
-                let departed = pool.take_coldest().expect("not empty");
-                pool.put_back(departed);
+                let victim = pool.take_coldest().expect("not empty");
+                pool.put_back(victim);
             }
         }
         misses

@@ -2,10 +2,10 @@
 //! engine does.
 
 use super::super::device::Device;
-use super::super::pool::Departed;
+use super::super::pool::{Order, Pool, Victim};
 use super::backlog::Backlog;
-use super::{Above, Fetched, Source, Tier, Totals};
-use entresol_engine::TierMetrics;
+use super::{Fetched, Layer, Totals};
+use entresol_engine::{Source, TierMetrics};
 use entresol_runtime::Time;
 
 /// Writes of pages that may be outstanding.
@@ -27,31 +27,31 @@ impl<'t> Bare<'t> {
     }
 }
 
-impl Tier for Bare<'_> {
+impl Layer for Bare<'_> {
     #[inline(always)]
     fn warm(&self, pages: impl Iterator<Item = u32>) -> u32 {
         pages.fold(0, |sum, page| sum ^ self.places[page as usize])
     }
 
-    fn fetch(&mut self, page: u32, now: Time, _above: &mut impl Above) -> Fetched {
+    fn fetch(&mut self, page: u32, now: Time, _pool: &mut Pool<impl Order>) -> Fetched {
         self.metrics.disk_reads += 1;
         let done = self.disk.read(now, u64::from(self.places[page as usize]), 1);
         Fetched { source: Source::Disk, flags: 0, done }
     }
 
-    fn evict(&mut self, departed: Departed, now: Time, _above: &mut impl Above) -> Time {
-        if !departed.dirty() {
+    fn evict(&mut self, victim: Victim, now: Time, _pool: &mut Pool<impl Order>) -> Time {
+        if !victim.dirty() {
             self.metrics.clean_evictions += 1;
             return now;
         }
         self.metrics.dirty_evictions += 1;
         self.metrics.disk_writes += 1;
         let now = self.writes.wait(now);
-        self.writes.push(self.disk.write(now, u64::from(self.places[departed.page as usize]), 1));
+        self.writes.push(self.disk.write(now, u64::from(self.places[victim.page as usize]), 1));
         now
     }
 
-    fn flush(&mut self, now: Time, _above: &mut impl Above) -> Time {
+    fn flush(&mut self, now: Time, _pool: &mut Pool<impl Order>) -> Time {
         now
     }
 

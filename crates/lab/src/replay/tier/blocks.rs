@@ -8,10 +8,10 @@
 //! blocks.
 
 use super::super::device::Device;
-use super::super::pool::Departed;
+use super::super::pool::{Order, Pool, Victim};
 use super::chip::{Chip, ChipSpeed};
-use super::{Above, Fetched, Source, Tier, Totals};
-use entresol_engine::TierMetrics;
+use super::{Fetched, Layer, Totals};
+use entresol_engine::{Source, TierMetrics};
 use entresol_ftl::Counters;
 use entresol_ftl::cache::{BlockCache, CacheCounters, HostPage, Lookup, Measures};
 use entresol_runtime::Time;
@@ -64,8 +64,8 @@ impl<'t> Blocks<'t> {
     }
 }
 
-impl Tier for Blocks<'_> {
-    fn fetch(&mut self, page: u32, now: Time, _above: &mut impl Above) -> Fetched {
+impl Layer for Blocks<'_> {
+    fn fetch(&mut self, page: u32, now: Time, _pool: &mut Pool<impl Order>) -> Fetched {
         let place = self.place(page);
         let (source, done) = match self.cache.fetch(place) {
             Lookup::Buffered => {
@@ -89,21 +89,21 @@ impl Tier for Blocks<'_> {
         Fetched { source, flags: 0, done }
     }
 
-    fn evict(&mut self, departed: Departed, now: Time, _above: &mut impl Above) -> Time {
-        if !departed.dirty() {
+    fn evict(&mut self, victim: Victim, now: Time, _pool: &mut Pool<impl Order>) -> Time {
+        if !victim.dirty() {
             self.metrics.clean_evictions += 1;
             return now;
         }
         self.metrics.dirty_evictions += 1;
         self.metrics.disk_writes += 1;
-        let place = self.place(departed.page);
+        let place = self.place(victim.page);
         let on_disk = self.disk.write(now, u64::from(place.0), 1);
         self.cache.evict(place);
         let written = self.done();
         on_disk.max(self.chip.background(now, &written))
     }
 
-    fn flush(&mut self, now: Time, _above: &mut impl Above) -> Time {
+    fn flush(&mut self, now: Time, _pool: &mut Pool<impl Order>) -> Time {
         now
     }
 

@@ -7,15 +7,15 @@
 //! looked up.
 
 use super::super::device::Device;
-use super::super::pool::{DIRTY, Departed, FDIRTY};
+use super::super::pool::{DIRTY, FDIRTY, Order, Pool, Victim};
 use super::backlog::Backlog;
 use super::drive::Drive;
-use super::{Above, Fetched, Source, Tier, Totals};
+use super::{Fetched, Layer, Totals};
 use entresol_core::{
     Admission, CleanPage, Config, DequeuePage, Fate, FrameId, Job, Lookup, Lsn, Mode, PageId, Partition,
-    Placement, Position, SlotId, Taken, Ticket,
+    Placement, Position, Route, SlotId, Taken, Ticket,
 };
-use entresol_engine::TierMetrics;
+use entresol_engine::{Source, TierMetrics};
 use entresol_runtime::Time;
 
 /// Dequeues that may be outstanding with log placement, as many as the core starts.
@@ -91,26 +91,26 @@ impl<'t> Cached<'t> {
     }
 
     /// Offers a page to the partition; does what is to be done while there is no room.
-    fn offer(&mut self, departed: Departed, dirty: bool, now: Time, above: &mut impl Above) -> Admitted {
-        let id = self.id(departed.page);
+    fn offer(&mut self, victim: Victim, dirty: bool, now: Time, pool: &mut Pool<impl Order>) -> Admitted {
+        let id = self.id(victim.page);
         let mut attempts = 0;
         loop {
-            match self.partition.evict(id, NO_LSN, dirty, departed.fdirty()) {
+            match self.partition.evict(id, NO_LSN, dirty, victim.fdirty()) {
                 Admission::AlreadyThere => {
                     self.metrics.already_on_flash += 1;
                     return Admitted { work: false, now };
                 }
                 Admission::Full => {
-                    self.work(now, above);
+                    self.work(now, pool);
                     attempts += 1;
                     assert!(attempts < 1000, "room is made when all jobs are done");
                 }
                 Admission::Bypass { .. } => {
-                    let now = if dirty { self.bypass(now, departed.page) } else { now };
+                    let now = if dirty { self.bypass(now, victim.page) } else { now };
                     return Admitted { work: false, now };
                 }
                 Admission::Stage { frame, position } => {
-                    let work = self.stage(frame, position, departed.page);
+                    let work = self.stage(frame, position, victim.page);
                     return Admitted { work, now };
                 }
             }
@@ -131,34 +131,31 @@ impl<'t> Cached<'t> {
     }
 
     /// `page` has come from disk: takes a copy, if the policy will have it.
-    fn populate(&mut self, page: u32, now: Time, above: &mut impl Above) {
-        if !self.config.policy.populates() || self.mode == Mode::ReadOnly {
+    fn populate(&mut self, page: u32, now: Time, pool: &mut Pool<impl Order>) {
+        if !self.config.policy.populates() || !self.mode.populates() {
             return;
         }
         match self.partition.arrived(self.id(page)) {
             Admission::Stage { frame, position } => {
                 self.metrics.populated += 1;
                 if self.stage(frame, position, page) {
-                    self.work(now, above);
+                    self.work(now, pool);
                 }
             }
             Admission::Full => {
                 self.metrics.population_dropped += 1;
-                self.work(now, above);
+                self.work(now, pool);
             }
             Admission::AlreadyThere | Admission::Bypass { .. } => {}
         }
     }
 
-    /// The mode keeps a page off the flash.
-    fn go_around(&mut self, departed: Departed, now: Time, above: &mut impl Above) -> Time {
-        if departed.fdirty() {
-            let id = self.id(departed.page);
-            while self.partition.bypass(id) == Admission::Full {
-                self.work(now, above);
-            }
+    /// The partition forgets every copy of `page`.
+    fn forget(&mut self, page: u32, now: Time, pool: &mut Pool<impl Order>) {
+        let id = self.id(page);
+        while self.partition.bypass(id) == Admission::Full {
+            self.work(now, pool);
         }
-        if departed.dirty() { self.bypass(now, departed.page) } else { now }
     }
 
     /// Flags of the frame of a page that was fetched from flash or staging; an exclusive policy gives up its
@@ -183,10 +180,10 @@ impl<'t> Cached<'t> {
     }
 
     /// Does all that is to be done.
-    fn work(&mut self, now: Time, above: &mut impl Above) {
+    fn work(&mut self, now: Time, pool: &mut Pool<impl Order>) {
         loop {
             self.write_all(now);
-            if !self.chores(now, above) {
+            if !self.chores(now, pool) {
                 return;
             }
         }
@@ -215,19 +212,19 @@ impl<'t> Cached<'t> {
     }
 
     /// Does chores until there is none; says whether there was one.
-    fn chores(&mut self, now: Time, above: &mut impl Above) -> bool {
+    fn chores(&mut self, now: Time, pool: &mut Pool<impl Order>) -> bool {
         let mut any = false;
         while let Some(job) = self.partition.next_chore() {
             any = true;
             match job {
-                Job::PullVictims(wanted) => self.pull(wanted, above),
+                Job::PullVictims(wanted) => self.pull(wanted, pool),
                 Job::Dequeue { ticket, pages, one_io } if self.is_log() => {
-                    self.dequeue(ticket, &pages, one_io, now, above);
+                    self.dequeue(ticket, &pages, one_io, now, pool);
                 }
                 Job::Dequeue { ticket, pages, .. } => {
-                    self.copy_some(copy_of(&pages[0]), Some(ticket), now, above);
+                    self.copy_some(copy_of(&pages[0]), Some(ticket), now, pool);
                 }
-                Job::Clean(page) => self.copy_some(page, None, now, above),
+                Job::Clean(page) => self.copy_some(page, None, now, pool),
                 Job::Write { .. } => unreachable!("next_chore gives no write jobs"),
             }
         }
@@ -239,12 +236,12 @@ impl<'t> Cached<'t> {
     }
 
     /// Takes the coldest pages of DRAM, as far as that goes without waiting.
-    fn pull(&mut self, wanted: u32, above: &mut impl Above) {
-        for _ in 0..above.room_to_pull(wanted) {
-            let Some(departed) = above.take_coldest() else { return };
-            let waits = departed.dirty() && self.mode != Mode::WriteBack;
-            if waits || !self.offer_once(departed) {
-                above.put_back(departed);
+    fn pull(&mut self, wanted: u32, pool: &mut Pool<impl Order>) {
+        for _ in 0..pool.room_to_pull(wanted) {
+            let Some(victim) = pool.take_coldest() else { return };
+            let route = self.mode.route(victim.dirty(), victim.fdirty());
+            if route != Route::Flash || !self.offer_once(victim) {
+                pool.put_back(victim);
                 return;
             }
             self.metrics.pulled += 1;
@@ -252,22 +249,22 @@ impl<'t> Cached<'t> {
     }
 
     /// Offers a page without waiting; says whether it was taken.
-    fn offer_once(&mut self, departed: Departed) -> bool {
-        let id = self.id(departed.page);
-        match self.partition.evict(id, NO_LSN, departed.dirty(), departed.fdirty()) {
+    fn offer_once(&mut self, victim: Victim) -> bool {
+        let id = self.id(victim.page);
+        match self.partition.evict(id, NO_LSN, victim.dirty(), victim.fdirty()) {
             Admission::AlreadyThere => self.metrics.already_on_flash += 1,
             Admission::Stage { frame, .. } => {
-                self.dense_of_frame[frame.0 as usize] = departed.page;
+                self.dense_of_frame[frame.0 as usize] = victim.page;
                 self.partition.staged(frame);
             }
             _ => return false,
         }
-        self.count_handed_down(departed);
+        self.count_handed_down(victim);
         true
     }
 
-    fn count_handed_down(&mut self, departed: Departed) {
-        if departed.dirty() && departed.fdirty() {
+    fn count_handed_down(&mut self, victim: Victim) {
+        if victim.dirty() && victim.fdirty() {
             self.metrics.dirty_evictions += 1;
         } else {
             self.metrics.clean_evictions += 1;
@@ -281,7 +278,7 @@ impl<'t> Cached<'t> {
         pages: &[DequeuePage],
         one_io: bool,
         now: Time,
-        above: &mut impl Above,
+        pool: &mut Pool<impl Order>,
     ) {
         let needed = |page: &&DequeuePage| page.page.is_some() && page.fate != Fate::Drop;
         let mut read = now;
@@ -302,7 +299,7 @@ impl<'t> Cached<'t> {
         }
         let mut done = read;
         for page in pages.iter().filter(|page| page.page.is_some() && page.fate == Fate::Destage) {
-            done = done.max(self.destage(page.slot, read, above));
+            done = done.max(self.destage(page.slot, read, pool));
         }
         self.destages.push(done);
         self.partition.dequeued(ticket);
@@ -324,14 +321,20 @@ impl<'t> Cached<'t> {
     }
 
     /// Writes the page in `slot`, which was read by `read`, to disk.
-    fn destage(&mut self, slot: SlotId, read: Time, above: &mut impl Above) -> Time {
+    fn destage(&mut self, slot: SlotId, read: Time, pool: &mut Pool<impl Order>) -> Time {
         let page = self.dense_of_slot[slot.0 as usize];
-        above.destaged(page);
+        pool.destaged(page);
         self.write_to_disk(read, page)
     }
 
     /// Slot placement: copies `first` to disk together with others that are to go.
-    fn copy_some(&mut self, first: CleanPage, ticket: Option<Ticket>, now: Time, above: &mut impl Above) {
+    fn copy_some(
+        &mut self,
+        first: CleanPage,
+        ticket: Option<Ticket>,
+        now: Time,
+        pool: &mut Pool<impl Order>,
+    ) {
         let mut copies = std::mem::take(&mut self.copies);
         copies.push((first, ticket));
         let most = COPIES_MAX.min(self.config.group_pages as usize);
@@ -350,7 +353,7 @@ impl<'t> Cached<'t> {
         for (page, ticket) in copies.drain(..) {
             self.metrics.dequeue_reads += 1;
             let read = self.flash.read(now, u64::from(page.slot.0), 1);
-            let done = self.destage(page.slot, read, above);
+            let done = self.destage(page.slot, read, pool);
             self.destages.push(done);
             match ticket {
                 Some(ticket) => self.partition.dequeued(ticket),
@@ -360,22 +363,24 @@ impl<'t> Cached<'t> {
         self.copies = copies;
     }
 
-    /// Takes a page from DRAM without waiting.
-    fn hand_down(&mut self, departed: Departed, now: Time, above: &mut impl Above) -> (Time, bool) {
-        self.count_handed_down(departed);
-        let mut now = now;
-        let mut dirty = departed.dirty();
-        match self.mode {
-            Mode::WriteAround if departed.fdirty() => return (self.go_around(departed, now, above), false),
-            Mode::ReadOnly => return (self.go_around(departed, now, above), false),
-            Mode::WriteThrough if dirty => {
-                now = self.write_to_disk(now, departed.page);
-                dirty = false;
+    /// Takes a page from DRAM. When may whoever waits for its frame go on, and may there be jobs now?
+    fn take(&mut self, victim: Victim, now: Time, pool: &mut Pool<impl Order>) -> Admitted {
+        self.count_handed_down(victim);
+        let dirty = victim.dirty();
+        match self.mode.route(dirty, victim.fdirty()) {
+            Route::Around { forget, write } => {
+                if forget {
+                    self.forget(victim.page, now, pool);
+                }
+                let now = if write { self.bypass(now, victim.page) } else { now };
+                Admitted { work: false, now }
             }
-            _ => {}
+            Route::DiskThenFlash => {
+                let now = self.write_to_disk(now, victim.page);
+                self.offer(victim, false, now, pool)
+            }
+            Route::Flash => self.offer(victim, dirty, now, pool),
         }
-        let Admitted { work, now } = self.offer(departed, dirty, now, above);
-        (now, work)
     }
 }
 
@@ -392,12 +397,12 @@ struct Admitted {
     now: Time,
 }
 
-impl Tier for Cached<'_> {
-    fn fetch(&mut self, page: u32, now: Time, above: &mut impl Above) -> Fetched {
+impl Layer for Cached<'_> {
+    fn fetch(&mut self, page: u32, now: Time, pool: &mut Pool<impl Order>) -> Fetched {
         match self.partition.fetch(self.id(page)) {
             Lookup::Staged { dirty, .. } => {
                 self.metrics.staging_hits += 1;
-                Fetched { source: Source::Flash, flags: self.went_up(page, dirty), done: now }
+                Fetched { source: Source::Staging, flags: self.went_up(page, dirty), done: now }
             }
             Lookup::Flash { slot, dirty, .. } => {
                 self.metrics.flash_hits += 1;
@@ -408,23 +413,23 @@ impl Tier for Cached<'_> {
                 self.metrics.disk_reads += 1;
                 let place = self.place(page);
                 let done = self.disk.read(now, place, 1);
-                self.populate(page, done, above);
+                self.populate(page, done, pool);
                 Fetched { source: Source::Disk, flags: 0, done }
             }
         }
     }
 
-    fn evict(&mut self, departed: Departed, now: Time, above: &mut impl Above) -> Time {
-        let (now, work) = self.hand_down(departed, now, above);
+    fn evict(&mut self, victim: Victim, now: Time, pool: &mut Pool<impl Order>) -> Time {
+        let Admitted { work, now } = self.take(victim, now, pool);
         if work {
-            self.work(now, above);
+            self.work(now, pool);
         }
         self.destages.wait(self.writes.wait(now))
     }
 
-    fn flush(&mut self, now: Time, above: &mut impl Above) -> Time {
+    fn flush(&mut self, now: Time, pool: &mut Pool<impl Order>) -> Time {
         self.partition.close_group();
-        self.work(now, above);
+        self.work(now, pool);
         let mut done = now;
         let mut from = SlotId(0);
         if self.is_log() {
@@ -434,7 +439,7 @@ impl Tier for Cached<'_> {
             from = SlotId(page.slot.0 + 1);
             self.metrics.dequeue_reads += 1;
             let read = self.flash.read(now, u64::from(page.slot.0), 1);
-            done = done.max(self.destage(page.slot, read, above));
+            done = done.max(self.destage(page.slot, read, pool));
             self.partition.cleaned(&page);
         }
         done

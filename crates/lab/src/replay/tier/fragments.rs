@@ -12,13 +12,13 @@
 //! time, so equal runs are equal.
 
 use super::super::device::Device;
-use super::super::pool::Departed;
+use super::super::pool::{Order, Pool, Victim};
 use super::backlog::Backlog;
 use super::bare::WRITES_MAX;
 use super::drive::Drive;
-use super::{Above, Fetched, Source, Tier, Totals};
+use super::{Fetched, Layer, Totals};
 use entresol_core::{Fragments, PageId, Population, SlotId, WritePath};
-use entresol_engine::TierMetrics;
+use entresol_engine::{Source, TierMetrics};
 use entresol_runtime::Time;
 use std::collections::BTreeMap;
 
@@ -108,8 +108,8 @@ impl<'t> Fragmented<'t> {
     }
 }
 
-impl Tier for Fragmented<'_> {
-    fn fetch(&mut self, page: u32, now: Time, _above: &mut impl Above) -> Fetched {
+impl Layer for Fragmented<'_> {
+    fn fetch(&mut self, page: u32, now: Time, _pool: &mut Pool<impl Order>) -> Fetched {
         self.settle(now);
         let place = self.place(page);
         let found = match self.cache.fetch(PageId::new(0, place)) {
@@ -127,13 +127,13 @@ impl Tier for Fragmented<'_> {
         found
     }
 
-    fn evict(&mut self, departed: Departed, now: Time, _above: &mut impl Above) -> Time {
-        if !departed.dirty() {
+    fn evict(&mut self, victim: Victim, now: Time, _pool: &mut Pool<impl Order>) -> Time {
+        if !victim.dirty() {
             self.metrics.clean_evictions += 1;
             return now;
         }
         self.metrics.dirty_evictions += 1;
-        let place = self.place(departed.page);
+        let place = self.place(victim.page);
         // The database has one write of a page under way at a time.
         let mut now = self.writes.wait(now.max(self.written(Some(place)).unwrap_or(now)));
         self.settle(now);
@@ -160,7 +160,7 @@ impl Tier for Fragmented<'_> {
         now
     }
 
-    fn flush(&mut self, now: Time, _above: &mut impl Above) -> Time {
+    fn flush(&mut self, now: Time, _pool: &mut Pool<impl Order>) -> Time {
         now
     }
 

@@ -10,12 +10,12 @@
 //! Invariant: decisions depend on the events alone.
 
 use super::super::device::Device;
-use super::super::pool::Departed;
+use super::super::pool::{Order, Pool, Victim};
 use super::backlog::Backlog;
 use super::bare::WRITES_MAX;
-use super::{Above, Fetched, Source, Tier, Totals};
+use super::{Fetched, Layer, Totals};
 use entresol_core::{Admission, CleanPage, Job, Lookup, Lsn, Mode, PageId, Partition};
-use entresol_engine::TierMetrics;
+use entresol_engine::{Source, TierMetrics};
 use entresol_runtime::Time;
 
 /// flashcache's blocks, and what the flash device of [`Inline`] counts in.
@@ -123,8 +123,8 @@ impl<'t> Inline<'t> {
     }
 }
 
-impl Tier for Inline<'_> {
-    fn fetch(&mut self, page: u32, now: Time, _above: &mut impl Above) -> Fetched {
+impl Layer for Inline<'_> {
+    fn fetch(&mut self, page: u32, now: Time, _pool: &mut Pool<impl Order>) -> Fetched {
         let id = self.id(page);
         if let Lookup::Flash { slot, .. } = self.partition.fetch(id) {
             self.metrics.flash_hits += 1;
@@ -137,14 +137,14 @@ impl Tier for Inline<'_> {
         Fetched { source: Source::Disk, flags: 0, done: self.take(admission, read) }
     }
 
-    fn evict(&mut self, departed: Departed, now: Time, _above: &mut impl Above) -> Time {
-        if !departed.dirty() {
+    fn evict(&mut self, victim: Victim, now: Time, _pool: &mut Pool<impl Order>) -> Time {
+        if !victim.dirty() {
             self.metrics.clean_evictions += 1;
             return now;
         }
         self.metrics.dirty_evictions += 1;
         let now = self.writes.wait(now);
-        let id = self.id(departed.page);
+        let id = self.id(victim.page);
         let written = match self.mode {
             Mode::WriteBack => now,
             _ => self.write_disk(now, id),
@@ -158,7 +158,7 @@ impl Tier for Inline<'_> {
         now
     }
 
-    fn flush(&mut self, now: Time, _above: &mut impl Above) -> Time {
+    fn flush(&mut self, now: Time, _pool: &mut Pool<impl Order>) -> Time {
         now
     }
 

@@ -22,20 +22,11 @@ pub use chip::ChipSpeed;
 pub use fragments::Fragmented;
 pub use inline::{BLOCK_BYTES, Inline};
 
-use super::pool::{Departed, Order, Pool};
-use entresol_engine::TierMetrics;
+use super::pool::{Order, Pool, Victim};
+use entresol_engine::{Source, TierMetrics};
 use entresol_ftl::Counters;
 use entresol_ftl::cache::CacheCounters;
 use entresol_runtime::Time;
-
-/// Where a page was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// On flash, or in memory on its way there.
-    Flash,
-    /// On disk.
-    Disk,
-}
 
 /// The answer to a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,38 +39,8 @@ pub struct Fetched {
     pub done: Time,
 }
 
-/// What a tier asks of the layer above, as the engine's `Upstream` does.
-pub trait Above {
-    /// Pages that may be pulled now, of `wanted`.
-    fn room_to_pull(&self, wanted: u32) -> u32;
-    /// Takes the coldest page out of DRAM.
-    fn take_coldest(&mut self) -> Option<Departed>;
-    /// Puts it back, when it cannot be had now.
-    fn put_back(&mut self, departed: Departed);
-    /// A page was written to disk from flash.
-    fn destaged(&mut self, page: u32);
-}
-
-/// At most this share of the frames lies free because a tier pulled their pages, as in the store.
-const RESERVE_SHARE: u32 = 8;
-
-impl<O: Order> Above for Pool<O> {
-    fn room_to_pull(&self, wanted: u32) -> u32 {
-        wanted.min((self.frames() / RESERVE_SHARE).saturating_sub(self.free_frames() as u32))
-    }
-    fn take_coldest(&mut self) -> Option<Departed> {
-        Pool::take_coldest(self)
-    }
-    fn put_back(&mut self, departed: Departed) {
-        Pool::put_back(self, departed);
-    }
-    fn destaged(&mut self, page: u32) {
-        Pool::destaged(self, page);
-    }
-}
-
 /// A layer below DRAM.
-pub trait Tier {
+pub trait Layer {
     /// Touches in memory what a fetch of any of `pages` will look at, so that several are fetched at once
     /// instead of one after the other. Returns a number that depends on all of it, lest the compiler leaves
     /// it out.
@@ -87,12 +48,12 @@ pub trait Tier {
     fn warm(&self, _pages: impl Iterator<Item = u32>) -> u32 {
         0
     }
-    /// DRAM misses `page` at `now`.
-    fn fetch(&mut self, page: u32, now: Time, above: &mut impl Above) -> Fetched;
-    /// DRAM hands a page down at `now`; when may whoever waits for its frame go on?
-    fn evict(&mut self, departed: Departed, now: Time, above: &mut impl Above) -> Time;
+    /// DRAM misses `page` at `now`. What the policy pulls comes from `pool`.
+    fn fetch(&mut self, page: u32, now: Time, pool: &mut Pool<impl Order>) -> Fetched;
+    /// DRAM evicts a page at `now`; when may whoever waits for its frame go on?
+    fn evict(&mut self, victim: Victim, now: Time, pool: &mut Pool<impl Order>) -> Time;
     /// Writes everything that is newer than disk there; when is that done?
-    fn flush(&mut self, now: Time, above: &mut impl Above) -> Time;
+    fn flush(&mut self, now: Time, pool: &mut Pool<impl Order>) -> Time;
     /// Forgets what was counted so far.
     fn begin_measurement(&mut self);
     /// What was done.

@@ -5,7 +5,7 @@ use crate::paper::sce::{Measured, System};
 use crate::replay::device::{Catalogue, Device};
 use crate::replay::tier::{BLOCK_BYTES, Inline};
 use crate::replay::{
-    Arrival, FragmentKnobs, Middle, Places, Replacement, Replayed, RunConfig, above, core_config, replay,
+    Arrival, FragmentKnobs, Middle, Places, Replacement, Replayed, RunConfig, below_dram, core_config, replay,
 };
 use entresol_core::{Mode, Partition, PolicyKind, region_bytes};
 use zerocopy::IntoBytes;
@@ -61,7 +61,7 @@ pub(super) fn run(
             let disk = Device::new(&config.disk_device, trace.page_bytes);
             let devices = (Device::new(&config.flash_device, BLOCK_BYTES), disk);
             let tier = Inline::new(partition, mode, devices, places.as_slice(), trace.page_bytes);
-            above(trace, &config, tier, &told)
+            below_dram(trace, &config, tier, &told)
         }
     };
     Ok(measured(system, &replayed, trace.page_bytes))
