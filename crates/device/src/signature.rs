@@ -57,10 +57,33 @@ struct Magic {
     offset: u64,
     bytes: &'static [u8],
     name: &'static str,
+    /// A magic of two or three bytes comes about by chance, too, in a damaged block: whether other fields
+    /// have possible values.
+    proof: Option<fn(&Part) -> bool>,
 }
 
 const fn magic(offset: u64, bytes: &'static [u8], name: &'static str) -> Magic {
-    Magic { offset, bytes, name }
+    Magic { offset, bytes, name, proof: None }
+}
+
+const fn proved(magic: Magic, proof: fn(&Part) -> bool) -> Magic {
+    Magic { proof: Some(proof), ..magic }
+}
+
+/// ext2 and later: block size 1024 << 0 ..= 6, revision 0 or 1.
+fn is_ext(head: &Part) -> bool {
+    let in_range = |offset, most| head.number(offset).is_some_and(|number| number <= most);
+    in_range(1024 + 24, 6) && in_range(1024 + 76, 1)
+}
+
+/// The signature of a boot sector.
+fn is_boot_sector(head: &Part) -> bool {
+    head.has(510, b"\x55\xaa")
+}
+
+/// The status of each of the four partitions: bootable or not.
+fn is_partition_table(head: &Part) -> bool {
+    (0..4).all(|at| head.has(446 + 16 * at, &[0]) || head.has(446 + 16 * at, &[0x80]))
 }
 
 /// Our own (crates/format, crates/store).
@@ -94,13 +117,13 @@ const OTHERS: &[Magic] = &[
     magic(32, b"\x61\x16\x04\x07", "the metadata of dm-cache"),
     magic(0, b"dmvdo001", "a volume of VDO"),
     // File systems.
-    magic(1024 + 56, b"\x53\xef", "an ext2, ext3 or ext4 file system"),
+    proved(magic(1024 + 56, b"\x53\xef", "an ext2, ext3 or ext4 file system"), is_ext),
     magic(0, b"XFSB", "an XFS file system"),
     magic((64 << 10) + 64, b"_BHRfS_M", "a Btrfs file system"),
     magic(1024, b"\x10\x20\xf5\xf2", "an F2FS file system"),
     magic(3, b"NTFS    ", "an NTFS file system"),
     magic(3, b"EXFAT   ", "an exFAT file system"),
-    magic(54, b"FAT", "a FAT file system"),
+    proved(magic(54, b"FAT", "a FAT file system"), is_boot_sector),
     magic(82, b"FAT32", "a FAT file system"),
     magic((32 << 10) + 1, b"CD001", "an ISO 9660 file system"),
     magic(4096 - 10, b"SWAPSPACE2", "swap space"),
@@ -111,7 +134,7 @@ const OTHERS: &[Magic] = &[
     // Partitions, with sectors of 512 and of 4096 bytes.
     magic(512, b"EFI PART", "a GPT partition table"),
     magic(4096, b"EFI PART", "a GPT partition table"),
-    magic(510, b"\x55\xaa", "a partition table (MBR) or a boot sector"),
+    proved(magic(510, b"\x55\xaa", "a partition table (MBR) or a boot sector"), is_partition_table),
 ];
 
 /// Magics counted from the end of the device.
@@ -157,6 +180,12 @@ impl Part {
     fn has(&self, offset: u64, magic: &[u8]) -> bool {
         let at = offset.checked_sub(self.offset).map(|at| at as usize);
         at.and_then(|at| self.bytes.get(at..at + magic.len())).is_some_and(|found| found == magic)
+    }
+
+    /// The little-endian number at `offset`.
+    fn number(&self, offset: u64) -> Option<u32> {
+        let at = offset.checked_sub(self.offset)? as usize;
+        Some(u32::from_le_bytes(self.bytes.get(at..at + 4)?.try_into().ok()?))
     }
 
     fn first_of(&self, magics: &'static [Magic]) -> Option<&'static Magic> {
@@ -207,7 +236,9 @@ pub fn is_cut_off(device: &dyn Device, first: &[FirstBlock]) -> Result<bool, Dev
 /// ours may still be there: programs that begin to use a device do not erase all of it.
 fn over_ours(head: &Part) -> Option<&'static Magic> {
     let is_ours_alone = |magic: &&Magic| magic.offset + magic.bytes.len() as u64 <= RESERVED_BYTES;
-    OTHERS.iter().filter(is_ours_alone).find(|magic| head.has(magic.offset, magic.bytes))
+    let is_there =
+        |magic: &&Magic| head.has(magic.offset, magic.bytes) && magic.proof.is_none_or(|proof| proof(head));
+    OTHERS.iter().filter(is_ours_alone).find(is_there)
 }
 
 /// What another program has put over a device that was ours, as a noun phrase: then a copy of ours that is
@@ -281,6 +312,16 @@ mod tests {
         // A page of ours may hold anything.
         assert_eq!(put_over(&device).unwrap(), None);
         assert_eq!(signature(&device).unwrap().value().unwrap(), "the disk of a database of Entresol");
+        // Two bytes alone may be there by chance.
+        let mut ext = [0xff; 512];
+        ext[56..58].copy_from_slice(b"\x53\xef");
+        put(1024, &ext);
+        assert_eq!(put_over(&device).unwrap(), None);
+        ext[24..28].copy_from_slice(&[2, 0, 0, 0]);
+        ext[76..80].copy_from_slice(&[1, 0, 0, 0]);
+        put(1024, &ext);
+        assert_eq!(put_over(&device).unwrap(), Some("an ext2, ext3 or ext4 file system"));
+        put(1024, &[]);
         put(0, b"XFSB");
         assert_eq!(put_over(&device).unwrap(), Some("an XFS file system"));
         assert_eq!(signature(&device).unwrap().value().unwrap(), "an XFS file system");
