@@ -23,6 +23,7 @@ mod signal;
 mod superblock;
 mod syncs;
 mod tier;
+mod to_disk;
 mod unreadable;
 
 pub use api::{

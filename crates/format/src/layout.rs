@@ -50,6 +50,11 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Bytes of a page.
+    pub const fn page_bytes(&self) -> u32 {
+        self.page_bytes
+    }
+
     /// The layout of a partition with pages of `page_bytes` and segments of `segment_entries`.
     pub fn new(config: &Config, page_bytes: u32, segment_entries: u32) -> Self {
         let mut layout = Self {

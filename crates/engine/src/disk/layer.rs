@@ -3,7 +3,7 @@
 //! Invariant: when [`Layer::evict`] of a dirty page returns, the page is staged for the disk, and every fetch
 //! gives that version or a newer one; [`Layer::checkpoint`] makes it durable.
 
-use super::{LabelState, Labels, WriteBehind, binding, read_label, write_label};
+use super::{BATCH, LabelState, Labels, WriteBehind, binding, read_label, write_label};
 use crate::api::{Binding, Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
 use crate::error::disk_error;
 use crate::{TierError, claim};
@@ -28,7 +28,9 @@ impl DiskLayer {
     fn new(device: Arc<dyn Device>, page_bytes: u32) -> Arc<Self> {
         let behind = Arc::new(WriteBehind::new(device, page_bytes));
         let disk = behind.clone();
-        let tasks = Mutex::new(behind.start_writers(move |pages| disk.disk.write_all(pages)));
+        let tasks = Mutex::new(behind.start_writers(move |pages| {
+            disk.disk.write_all::<BATCH>(pages.iter().map(|staged| (staged.page, staged.bytes)))
+        }));
         Arc::new(Self { behind, tasks })
     }
 

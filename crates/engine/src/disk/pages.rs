@@ -3,7 +3,6 @@
 //! Invariant: a page is not read back in an older version because a sync that fails has lost the last write
 //! of it.
 
-use super::staging::{BATCH, Staged};
 use super::{LabelState, binding, read_label, write_label};
 use crate::api::Binding;
 use crate::error::disk_error;
@@ -162,14 +161,15 @@ impl DiskPages {
         }
     }
 
-    /// Writes pages in one batch.
-    pub(crate) fn write_all(&self, pages: &[Staged<'_>]) -> Result<(), TierError> {
-        let mut ios = ArrayVec::<Io<'_>, BATCH>::new();
-        ios.extend(
-            pages.iter().map(|staged| Io::Write { offset: self.offset(staged.page), data: staged.bytes }),
-        );
+    /// Writes pages, at most `N`, in one batch.
+    pub(crate) fn write_all<'p, const N: usize>(
+        &self,
+        pages: impl Iterator<Item = (PageId, &'p [u8])> + Clone,
+    ) -> Result<(), TierError> {
+        let mut ios = ArrayVec::<Io<'_>, N>::new();
+        ios.extend(pages.clone().map(|(page, data)| Io::Write { offset: self.offset(page), data }));
         self.device.run(&mut ios).map_err(disk_error)?;
-        self.have_written(pages.iter().map(|staged| staged.page));
+        self.have_written(pages.map(|(page, _)| page));
         Ok(())
     }
 

@@ -39,7 +39,7 @@ impl Shared {
             points::OFF_WRITE.reach();
             Paths::new()
         };
-        self.behind.disk.write_all(staged)?;
+        self.behind.disk.write_all::<BATCH>(staged.iter().map(|staged| (staged.page, staged.bytes)))?;
         let written = self.write_through(staged, &paths);
         let on_flash = written.is_ok() || mutant!("failed-write-through-keeps-copy");
         if let Err(error) = written

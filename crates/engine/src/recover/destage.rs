@@ -10,17 +10,13 @@
 use super::Restored;
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
-use crate::error::{disk_error, flash_error};
-use crate::{TierError, TierOptions, points, unreadable};
-use arrayvec::ArrayVec;
-use entresol_core::{Lookup, PageId, Partition, SlotId};
-use entresol_device::{Device, Io};
+use crate::to_disk::{READS_MAX, read_proved, write_sorted};
+use crate::{TierError, TierOptions, points};
+use entresol_core::{Generation, Lookup, PageId, Partition, SlotId};
+use entresol_device::Device;
 use entresol_format::page;
 use entresol_format::superblock::Superblock;
 use zerocopy::IntoBytes;
-
-/// Pages copied at once.
-const BATCH: usize = 32;
 
 impl Restored {
     /// Copies every page that is newer than disk there, durably, and marks all as clean.
@@ -38,35 +34,22 @@ impl Restored {
         dirty.sort_unstable();
         let layout = options.layout();
         let disk = DiskPages::new(disk.clone(), options.page_bytes);
-        let page_bytes = options.page_bytes as usize;
-        let mut buffer = AlignedBuffer::new(BATCH * page_bytes);
-        for pages in dirty.chunks(BATCH) {
-            let mut batch = ArrayVec::<Io<'_>, BATCH>::new();
-            for ((_, slot), buffer) in pages.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
-                batch.push(Io::Read { offset: layout.slot_offset(*slot), buffer });
-            }
-            unreadable::read_batch(flash, &mut batch).map_err(flash_error)?;
-            drop(batch);
-            let mut batch = ArrayVec::<Io<'_>, BATCH>::new();
-            for ((id, slot), data) in pages.iter().zip(buffer.chunks_exact(page_bytes)) {
-                let generation = match partition.peek(*id) {
-                    Lookup::Flash { generation: entresol_core::Generation::Exact(position), .. } => position,
-                    other => unreachable!("a restored page is on flash, {other:?} found"),
+        let mut buffer = AlignedBuffer::new(READS_MAX * options.page_bytes as usize);
+        for wanted in dirty.chunks(READS_MAX) {
+            let prove = |at: usize, data: &[u8]| {
+                let id = wanted[at].0;
+                let Lookup::Flash { generation: Generation::Exact(position), .. } = partition.peek(id) else {
+                    unreachable!("a restored dirty page is on flash")
                 };
-                let stamp = superblock.stamps().stamp(generation);
-                match page::verify(data, *id, Some(stamp)) {
-                    Ok(()) => batch.push(Io::Write { offset: disk.offset(*id), data }),
-                    Err(fault) => {
-                        points::UNSURE_DAMAGED.reach();
-                        return Err(TierError::Damaged {
-                            page: *id,
-                            place: format!("flash slot {}", slot.0),
-                            fault: unreadable::fault_of(data, fault),
-                        });
-                    }
+                page::verify(data, id, Some(superblock.stamps().stamp(position)))
+            };
+            let read = read_proved(flash, &layout, wanted, &mut buffer, prove);
+            let mut pages = read.inspect_err(|error| {
+                if matches!(error, TierError::Damaged { .. }) {
+                    points::UNSURE_DAMAGED.reach();
                 }
-            }
-            disk.device.run(&mut batch).map_err(disk_error)?;
+            })?;
+            write_sorted(&disk, &mut pages)?;
         }
         disk.sync()?;
         partition.restore_all_clean();

@@ -4,17 +4,16 @@
 //! The core marks the slots busy: nothing else touches them meanwhile. The disk is not synced here: a crash
 //! loses the whole directory anyway, and redo starts at the last checkpoint, which does sync (LC).
 
-use super::dequeue::Destages;
+use super::placed::Placed;
 use super::shared::Shared;
-use crate::error::flash_error;
-use crate::{TierError, points, unreadable};
+use crate::to_disk::{READS_MAX, read_proved};
+use crate::{TierError, points};
 use arrayvec::ArrayVec;
-use entresol_core::{CleanPage, Job, SlotId, Ticket};
-use entresol_device::Io;
+use entresol_core::{CleanPage, Job, PageId, SlotId, Ticket};
 use entresol_format::page;
 
 /// Most pages copied at once.
-const COPIES_MAX: usize = 32;
+const COPIES_MAX: usize = READS_MAX;
 
 /// Pages to copy, with the ticket where the slot is given up.
 pub(crate) struct Copies {
@@ -47,24 +46,19 @@ impl Copies {
 
 impl Shared {
     pub(crate) fn copy_to_disk(&self, copies: &Copies, scratch: &mut [u8]) -> Result<(), TierError> {
-        let page_bytes = self.page_bytes();
-        let mut batch = ArrayVec::<Io<'_>, COPIES_MAX>::new();
-        for ((page, _), buffer) in copies.pages.iter().zip(scratch.chunks_exact_mut(page_bytes)) {
-            batch.push(Io::Read { offset: self.layout.slot_offset(page.slot), buffer });
-        }
-        unreadable::read_batch(&*self.flash, &mut batch).map_err(flash_error)?;
-        drop(batch);
+        let wanted: ArrayVec<(PageId, SlotId), COPIES_MAX> =
+            copies.pages.iter().map(|(page, _)| (page.page, page.slot)).collect();
+        let prove = |at: usize, data: &[u8]| {
+            let page = &copies.pages[at].0;
+            self.prove(data, page.page, page.slot, page.generation)
+        };
+        let read = read_proved(&*self.flash, &self.layout, &wanted, scratch, prove);
         self.tallies.dequeue_reads.add(copies.pages.len());
-        let mut destages = Destages::new();
-        for ((page, _), data) in copies.pages.iter().zip(scratch.chunks_exact(page_bytes)) {
-            let id = page.page;
-            self.prove(data, id, page.slot, page.generation).map_err(|fault| {
+        let mut destages = read.inspect_err(|error| {
+            if matches!(error, TierError::Damaged { .. }) {
                 points::COPY_DAMAGED.reach();
-                let place = format!("flash slot {}", page.slot.0);
-                TierError::Damaged { page: id, place, fault: unreadable::fault_of(data, fault) }
-            })?;
-            destages.push((id, data));
-        }
+            }
+        })?;
         self.destage(&mut destages)?;
         self.with(|partition| {
             for (page, ticket) in &copies.pages {
@@ -76,7 +70,8 @@ impl Shared {
         });
         self.tell_destaged(&destages);
         let written = destages.iter().map(|(page, data)| (*page, page::lsn(data)));
-        self.notes.add(&self.disk, self.upstream().as_deref(), written)
+        let Placed::Slots(slots) = &self.placed else { return Ok(()) };
+        slots.notes.add(&self.disk, self.upstream().as_deref(), written)
     }
 
     /// Copies every page that is dirty now to disk. Pages that become dirty meanwhile may be copied, too.

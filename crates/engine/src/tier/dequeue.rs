@@ -5,16 +5,15 @@
 
 use super::shared::Shared;
 use super::staging::Incoming;
-use crate::error::{disk_error, flash_error};
+use crate::error::flash_error;
+use crate::to_disk::{Destages, damaged};
 use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
-use entresol_core::{Admission, DequeuePage, Fate, GROUP_PAGES_MAX, PageId, Ticket, mutant};
+use entresol_core::{Admission, DequeuePage, Fate, GROUP_PAGES_MAX, Ticket, mutant};
 use entresol_device::Io;
 use entresol_format::page;
 
 type Batch<'a> = ArrayVec<Io<'a>, GROUP_PAGES_MAX>;
-/// Pages to be written to disk, with their bytes.
-pub(crate) type Destages<'a> = ArrayVec<(PageId, &'a [u8]), GROUP_PAGES_MAX>;
 
 impl Shared {
     pub(crate) fn dequeue_group(
@@ -106,11 +105,7 @@ impl Shared {
                 Err(fault) => {
                     if page.dirty && !mutant!("damaged-dirty-page-dropped") {
                         points::DEQUEUE_DAMAGED_DIRTY.reach();
-                        failure.get_or_insert_with(|| TierError::Damaged {
-                            page: id,
-                            place: format!("flash slot {}", page.slot.0),
-                            fault: unreadable::fault_of(bytes, fault),
-                        });
+                        failure.get_or_insert_with(|| damaged(id, page.slot, bytes, fault));
                     } else {
                         points::DEQUEUE_DAMAGED_CLEAN.reach();
                         self.tallies.damaged_clean.add(1);
@@ -151,33 +146,6 @@ impl Shared {
                     self.tallies.second_chances.add(1);
                     return true;
                 }
-            }
-        }
-    }
-
-    /// Writes pages to disk as one batch, in the order of their places there. Not synced.
-    pub(crate) fn destage(&self, pages: &mut Destages<'_>) -> Result<(), TierError> {
-        pages.sort_unstable_by_key(|(page, _)| *page);
-        let mut batch = Batch::new();
-        for (page, data) in pages.iter() {
-            batch.push(Io::Write { offset: self.disk.offset(*page), data });
-        }
-        self.disk.device.run(&mut batch).map_err(disk_error)?;
-        self.disk.have_written(pages.iter().map(|(page, _)| *page));
-        self.tallies.disk_writes.add(pages.len());
-        Ok(())
-    }
-
-    /// Tells the buffer pool that the disk has these versions.
-    pub(crate) fn tell_destaged(&self, pages: &[(PageId, &[u8])]) {
-        let upstream = self.upstream();
-        for (id, data) in pages.iter().copied() {
-            let lsn = page::lsn(data);
-            if self.destaged.repeats(id, lsn) {
-                self.tallies.redundant_destages.add(1);
-            }
-            if let Some(upstream) = &upstream {
-                upstream.destaged(id, lsn);
             }
         }
     }

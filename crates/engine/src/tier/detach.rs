@@ -6,9 +6,10 @@ use super::shared::Shared;
 use crate::api::Layer;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::{expect_label, foreign};
-use crate::error::flash_error;
-use crate::{TierError, TierOptions, examine, points, unreadable};
-use entresol_core::{Lookup, PageId};
+use crate::to_disk::{Destages, READS_MAX, read_proved};
+use crate::{TierError, TierOptions, examine, points};
+use arrayvec::ArrayVec;
+use entresol_core::{Generation, Lookup, PageId, SlotId};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::superblock::COPIES;
@@ -58,15 +59,8 @@ impl Shared {
     /// for it.
     pub(crate) fn release_disk(&self) -> Result<(), TierError> {
         if self.is_log() {
-            let mut dirty: Vec<PageId> = self.with(|partition| {
-                partition.dirty_slots().map(|(_, page)| page).chain(partition.staged_dirty_pages()).collect()
-            });
-            dirty.sort_unstable();
-            dirty.dedup();
-            let mut buffer = AlignedBuffer::new(self.page_bytes());
-            for page in dirty {
-                self.destage_one(page, &mut buffer)?;
-            }
+            self.destage_staged()?;
+            self.destage_slots()?;
         }
         self.disk.sync()?;
         if self.is_log() {
@@ -90,29 +84,46 @@ impl Shared {
         Ok(())
     }
 
-    /// Copies the newest version of `page` to disk, if the disk does not have it.
-    fn destage_one(&self, page: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
-        match self.with(|partition| partition.peek(page)) {
-            Lookup::Staged { frame, position, dirty: true } => {
-                if !self.staging.copy_out(frame, page, self.stamps.stamp(position), buffer) {
-                    return Err(TierError::Refused(format!(
-                        "page {page} is being handed down while its cache is detached; stop the database first"
-                    )));
-                }
+    /// Copies the dirty pages in staging to disk.
+    fn destage_staged(&self) -> Result<(), TierError> {
+        let staged: Vec<PageId> = self.with(|partition| partition.staged_dirty_pages().collect());
+        let mut buffer = AlignedBuffer::new(self.page_bytes());
+        for page in staged {
+            let Lookup::Staged { frame, position, dirty: true } = self.with(|partition| partition.peek(page))
+            else {
+                continue;
+            };
+            if !self.staging.copy_out(frame, page, self.stamps.stamp(position), &mut buffer) {
+                return Err(TierError::Refused(format!(
+                    "page {page} is being evicted while its cache is detached; stop the database first"
+                )));
             }
-            Lookup::Flash { slot, generation, dirty: true } => {
-                unreadable::read(&*self.flash, self.layout.slot_offset(slot), buffer).map_err(flash_error)?;
-                self.prove(buffer, page, slot, generation).map_err(|fault| TierError::Damaged {
-                    page,
-                    place: format!("flash slot {}", slot.0),
-                    fault: unreadable::fault_of(buffer, fault),
-                })?;
-            }
-            _ => return Ok(()),
+            points::DETACH_COPIED.reach();
+            self.destage(&mut Destages::from_iter([(page, &buffer[..])]))?;
         }
-        points::DETACH_COPIED.reach();
-        self.disk.write(page, buffer)?;
-        self.tallies.disk_writes.add(1);
+        Ok(())
+    }
+
+    /// Copies the dirty pages on flash to disk, but for those with a newer version in staging.
+    fn destage_slots(&self) -> Result<(), TierError> {
+        let mut dirty: Vec<(PageId, SlotId, Generation)> = self.with(|partition| {
+            let slots = partition.dirty_slots().map(|(_, page)| page);
+            let newest = |page| match partition.peek(page) {
+                Lookup::Flash { slot, generation, dirty: true } => Some((page, slot, generation)),
+                _ => None,
+            };
+            slots.filter_map(newest).collect()
+        });
+        dirty.sort_unstable_by_key(|(page, ..)| *page);
+        dirty.dedup_by_key(|(page, ..)| *page);
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.page_bytes());
+        for pages in dirty.chunks(READS_MAX) {
+            let wanted: ArrayVec<(PageId, SlotId), READS_MAX> =
+                pages.iter().map(|(page, slot, _)| (*page, *slot)).collect();
+            let prove = |at: usize, data: &[u8]| self.prove(data, pages[at].0, pages[at].1, pages[at].2);
+            points::DETACH_COPIED.reach();
+            self.destage(&mut read_proved(&*self.flash, &self.layout, &wanted, &mut buffer, prove)?)?;
+        }
         Ok(())
     }
 }

@@ -146,12 +146,12 @@ impl SlotDirectory {
 impl Shared {
     /// Whether the directory on flash is kept up with every page.
     pub(crate) fn keeps_directory(&self) -> bool {
-        self.directory.is_some()
+        self.directory().is_some()
     }
 
     /// A job was found, in this step of the core; with a directory its pages are in motion from here on.
     pub(crate) fn begin_motion(&self, job: Option<&Job>) {
-        if let (Some(directory), Some(Job::Write { pages, .. })) = (&self.directory, job) {
+        if let (Some(directory), Some(Job::Write { pages, .. })) = (self.directory(), job) {
             directory.begin(pages);
         }
     }
@@ -196,7 +196,7 @@ impl Shared {
     /// Waits until `page` is not in motion, and makes every entry of it invalid: in `slot`, and where it was
     /// moving meanwhile.
     pub(crate) fn directory_forgets(&self, page: PageId, slot: Option<SlotId>) -> Result<(), TierError> {
-        let Some(directory) = &self.directory else { return Ok(()) };
+        let Some(directory) = self.directory() else { return Ok(()) };
         let mut slots = Vec::from_iter(slot);
         loop {
             let seen = self.progress.epoch();
@@ -243,13 +243,13 @@ impl Shared {
 
     /// Before slots are written: their entries become invalid.
     pub(crate) fn invalidate_slots(&self, pages: &[WritePage]) -> Result<(), TierError> {
-        let Some(directory) = &self.directory else { return Ok(()) };
+        let Some(directory) = self.directory() else { return Ok(()) };
         pages.iter().try_for_each(|page| self.invalidate(directory, page.slot, |_| true).map(drop))
     }
 
     /// After slots were written: makes pages and their disk copies durable, and their entries valid.
     pub(crate) fn validate_slots(&self, pages: &[WritePage]) -> Result<(), TierError> {
-        let Some(directory) = &self.directory else { return Ok(()) };
+        let Some(directory) = self.directory() else { return Ok(()) };
         self.sync_flash()?;
         self.sync_disk_if_written()?;
         for page in pages {

@@ -145,7 +145,9 @@ impl Shared {
     pub(crate) fn wake_all(&self) {
         self.writes.notify_all();
         self.chores.notify_all();
-        self.segments.notify_all();
+        if let Some(log) = self.log() {
+            log.segments.notify_all();
+        }
         self.progress.notify_all();
     }
 

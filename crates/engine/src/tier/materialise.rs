@@ -5,6 +5,7 @@
 //! implementation does. A directory with dirty pages would have to survive a crash after the next open, i.e.
 //! be kept up all the time.
 
+use super::placed::Placed;
 use super::shared::Shared;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
@@ -22,6 +23,7 @@ impl Shared {
     /// Writes the temperatures to the older of their two places, durably, if the policy has any.
     pub(crate) fn write_temperatures(&self) -> Result<(), TierError> {
         let length = self.layout.temperatures_bytes() as usize;
+        let Placed::Slots(slots) = &self.placed else { return Ok(()) };
         if length == 0 {
             return Ok(());
         }
@@ -35,7 +37,7 @@ impl Shared {
             }
             places
         });
-        let nth = self.temperatures_written.fetch_add(1, SeqCst);
+        let nth = slots.temperatures_written.fetch_add(1, SeqCst);
         let checksum = checksum::of(&payload[..4 * places]);
         let what = Head { segment: nth, cache: self.superblocks.cache, entries: places as u32, checksum };
         temperatures::encode_head(&what, head);

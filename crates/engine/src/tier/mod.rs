@@ -5,11 +5,12 @@
 //! | `open` | creating and opening |
 //! | `plan` | what an open does, decided without reading or writing |
 //! | `shared` | the state that all tasks share, and the partition's latch |
+//! | `placed` | what only log placement has, or only slot placement |
 //! | `staging` | the memory between DRAM and flash |
 //! | `fetch`, `evict` | the buffer pool's side |
 //! | `write` | staging → flash |
 //! | `directory` | the slot directory on flash: invalidate, write, validate (TAC) |
-//! | `chores`, `dequeue`, `clean` | flash → disk, second chances, pulls |
+//! | `chores`, `dequeue`, `clean`, `destage` | flash → disk, second chances, pulls |
 //! | `checkpoint` | making all of it durable; closing |
 //! | `materialise` | what slot placement leaves on flash at checkpoints and shutdowns |
 //! | `superblock`, `segment` | writing superblocks and directory segments |
@@ -22,7 +23,7 @@ mod checkpoint;
 mod chores;
 mod clean;
 mod dequeue;
-mod destaged;
+mod destage;
 mod detach;
 mod directory;
 mod evict;
@@ -30,6 +31,7 @@ mod failure;
 mod fetch;
 mod materialise;
 mod open;
+mod placed;
 mod plan;
 mod segment;
 mod shared;
@@ -182,7 +184,7 @@ impl Layer for FlashTier {
     }
 
     fn survivors(&self) -> Option<&Survivors> {
-        self.shared.survivors.as_ref()
+        self.shared.log()?.survivors.as_ref()
     }
 
     fn capacity_pages(&self) -> u64 {

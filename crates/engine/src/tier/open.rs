@@ -1,16 +1,16 @@
 //! Creating and opening. Nothing is written before everything that could be refused has been looked at.
 
-use super::destaged::Destaged;
+use super::destage::Destaged;
 use super::directory::SlotDirectory;
 use super::failure::State;
+use super::placed::{LogParts, Placed, SlotParts};
 use super::plan::{OpenPlan, Outcome, Reading, decide};
 use super::shared::Shared;
 use super::staging::Staging;
 use super::superblock::Superblocks;
-use crate::api::Survivors;
 use crate::buffer::PageBuffers;
 use crate::disk::binding::{begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
-use crate::disk::{DiskPages, DurableNotes, LabelState, Labels, read_label, write_label};
+use crate::disk::{DiskPages, LabelState, Labels, read_label, write_label};
 use crate::error::{disk_error, flash_error};
 use crate::metrics::Tallies;
 use crate::recover::{self, Restored, RestoredSlots};
@@ -18,7 +18,7 @@ use crate::signal::Signal;
 use crate::superblock::{empty_superblock, needed_elsewhere, read_newest, write_all_copies};
 use crate::syncs::Syncs;
 use crate::{OpenReport, TierError, TierOptions, claim, points};
-use entresol_core::{Directory, Mode, Partition, Placement, Position, mutant, region_bytes};
+use entresol_core::{Mode, Partition, Position, mutant, region_bytes};
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
@@ -98,32 +98,8 @@ pub(crate) fn format(
     write_all_copies(&*flash, &mut superblock)?;
     write_label(&*disk, &mut label)?;
     let region = empty_region(&options)?;
-    let kept = Kept::new(&options, &superblock);
-    Ok(assemble(flash, disk, options, superblock, region, kept))
-}
-
-/// What an open hands on beside the directory: what slot placement keeps on flash all the time, and what was
-/// found.
-#[derive(Default)]
-pub(crate) struct Kept {
-    /// The slot directory.
-    pub directory: Option<SlotDirectory>,
-    /// How many copies of the temperatures were written.
-    pub temperatures_written: u64,
-    /// No page that is served from flash entered below this position.
-    pub first: Position,
-    /// Log placement: what was found of the log.
-    pub survivors: Option<Survivors>,
-}
-
-impl Kept {
-    /// Nothing yet.
-    fn new(options: &TierOptions, superblock: &Superblock) -> Self {
-        let kept = options.policy.directory() == Directory::Slots;
-        let directory =
-            kept.then(|| SlotDirectory::empty(&options.layout(), options.slots, superblock.cache));
-        Self { directory, temperatures_written: 0, first: Position(0), survivors: None }
-    }
+    let placed = Placed::new(&options, &superblock);
+    Ok(assemble(flash, disk, options, superblock, region, placed))
 }
 
 /// Puts a tier together from what lies on flash (`superblock`, as last written) and the directory in
@@ -134,19 +110,20 @@ pub(crate) fn assemble(
     options: TierOptions,
     superblock: Superblock,
     mut region: Vec<u64>,
-    kept: Kept,
+    mut placed: Placed,
 ) -> Shared {
     let config = options.config();
     let partition = Partition::attach(region.as_mut_bytes()).expect("the region holds this tier's partition");
-    let positions = kept.first.0..partition.occupancy().entered.saturating_add(POSITIONS_OF_AN_OPEN);
+    if let Placed::Slots(slots) = &mut placed {
+        slots.positions.end = partition.occupancy().entered.saturating_add(POSITIONS_OF_AN_OPEN);
+    }
     Shared {
         flash,
         flash_syncs: Syncs::default(),
         disk: DiskPages::new(disk, options.page_bytes),
         layout: options.layout(),
-        survivors: kept.survivors,
+        placed,
         stamps: superblock.stamps(),
-        positions,
         region: Mutex::new(region),
         staging: Staging::new(&config, options.page_bytes),
         buffers: PageBuffers::new(options.page_bytes),
@@ -154,16 +131,11 @@ pub(crate) fn assemble(
         state: State::default(),
         tallies: Tallies::default(),
         destaged: Destaged::default(),
-        notes: DurableNotes::default(),
-        unpublished: Mutex::new(Vec::new()),
         upstream: Mutex::new(None),
         writes: Signal::default(),
         chores: Signal::default(),
-        segments: Signal::default(),
         progress: Signal::default(),
         checkpoints: AtomicUsize::new(0),
-        directory: kept.directory,
-        temperatures_written: AtomicU64::new(kept.temperatures_written),
         disk_synced: AtomicU64::new(0),
         waiting: AtomicUsize::new(0),
         turn: Semaphore::new(1),
@@ -245,9 +217,9 @@ fn open_cache(
         report.notices.push(notice);
         return format(flash, disk, options, label, superblock.sequence);
     }
-    let (mut next, kept, region) = resume(found?, &*flash, &superblock, &label, &options)?;
+    let (mut next, placed, region) = resume(found?, &*flash, &superblock, &label, &options)?;
     begin(&*flash, &*disk, &options, &superblock, &mut next, labels)?;
-    Ok(assemble(flash, disk, options, next, region, kept))
+    Ok(assemble(flash, disk, options, next, region, placed))
 }
 
 /// What was read of a cache.
@@ -293,7 +265,7 @@ fn resume(
     superblock: &Superblock,
     label: &Label,
     options: &TierOptions,
-) -> Result<(Superblock, Kept, Vec<u64>), TierError> {
+) -> Result<(Superblock, Placed, Vec<u64>), TierError> {
     let mut next = Superblock {
         epoch: label.epoch,
         staging_groups: options.staging_groups,
@@ -318,33 +290,29 @@ fn resume(
                 next.session_rear = superblock.session_rear;
             }
             (next.unsure_from, next.unsure_to) = unsure(superblock, restored.rear, options.mode);
-            Ok((next, Kept { survivors, ..Kept::default() }, restored.region))
+            Ok((next, Placed::Log(LogParts { survivors, ..LogParts::default() }), restored.region))
         }
         Found::Slots(slots) => {
             let directory = slots
                 .blocks
                 .map(|blocks| SlotDirectory::of_blocks(blocks.into_iter(), options.slots, superblock.cache));
-            let kept = Kept {
-                directory,
-                temperatures_written: slots.temperatures_written,
-                first: slots.first,
-                survivors: None,
-            };
-            Ok((next, kept, slots.region))
+            let parts = SlotParts::new(directory, slots.temperatures_written, slots.first);
+            Ok((next, Placed::Slots(parts), slots.region))
         }
         Found::Nothing => {
-            let mut kept = Kept::new(options, &next);
+            let mut placed = Placed::new(options, &next);
             let mut region = empty_region(options)?;
-            if options.policy.placement() == Placement::Slots {
-                kept.first = superblock.next_positions();
-                (next.front, next.rear) = (kept.first, kept.first);
-                (next.durable, next.session_rear) = (kept.first, kept.first);
+            if let Placed::Slots(slots) = &mut placed {
+                let first = superblock.next_positions();
+                slots.positions.start = first.0;
+                (next.front, next.rear) = (first, first);
+                (next.durable, next.session_rear) = (first, first);
                 let mut partition =
                     Partition::attach(region.as_mut_bytes()).expect("it was formatted just now");
-                partition.restore_slots_begin(kept.first);
+                partition.restore_slots_begin(first);
                 partition.restore_slots_end();
             }
-            Ok((next, kept, region))
+            Ok((next, placed, region))
         }
     }
 }

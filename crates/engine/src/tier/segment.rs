@@ -29,14 +29,15 @@ impl Shared {
 
     /// Writes segments until the tier stops.
     pub(crate) fn segment_task(&self) {
+        let Some(log) = self.log() else { return };
         let mut scratch = AlignedBuffer::new(0);
         loop {
-            let seen = self.segments.epoch();
+            let seen = log.segments.epoch();
             if self.state.is_stopped() {
                 return;
             }
             if !self.segment_is_complete(self.with(|partition| partition.published())) {
-                self.segments.wait(seen);
+                log.segments.wait(seen);
                 continue;
             }
             if scratch.is_empty() {

@@ -1,26 +1,26 @@
 //! What all tasks of a tier share.
 
-use super::destaged::Destaged;
+use super::destage::Destaged;
 use super::directory::SlotDirectory;
 use super::failure::State;
+use super::placed::{LogParts, Placed};
 use super::staging::Staging;
 use super::superblock::Superblocks;
-use crate::api::{Survivors, TierMetrics, Upstream};
+use crate::api::{TierMetrics, Upstream};
 use crate::buffer::PageBuffers;
-use crate::disk::{DiskPages, DurableNotes};
+use crate::disk::DiskPages;
 use crate::error::flash_error;
 use crate::metrics::Tallies;
 use crate::signal::Signal;
 use crate::syncs::Syncs;
 use crate::{TierError, TierOptions};
-use entresol_core::{Config, Generation, Lsn, PageId, Partition, Placement, Position, SlotId, mutant};
+use entresol_core::{Config, Generation, PageId, Partition, Position, SlotId, mutant};
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::page::{self, PageFault};
 use entresol_format::stamps::Stamps;
 use entresol_runtime::sync::Semaphore;
 use parking_lot::Mutex;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Weak};
 use zerocopy::IntoBytes;
@@ -35,13 +35,10 @@ pub(crate) struct Shared {
     pub options: TierOptions,
     pub config: Config,
     pub layout: Layout,
-    /// What the open has found of the log.
-    pub survivors: Option<Survivors>,
+    /// What only log placement has, or only slot placement.
+    pub placed: Placed,
     /// What is stamped into pages.
     pub stamps: Stamps,
-    /// Slot placement: among these are the positions of all pages that are served from flash. The directory
-    /// keeps a byte of each; what an earlier open, or another cache, has left in a slot lies outside.
-    pub positions: Range<u64>,
     /// The core's region, and the latch around it.
     pub region: Mutex<Vec<u64>>,
     pub staging: Staging,
@@ -51,25 +48,15 @@ pub(crate) struct Shared {
     pub state: State,
     pub tallies: Tallies,
     pub destaged: Destaged,
-    /// Slot placement: pages written to disk, for the buffer pool's log.
-    pub notes: DurableNotes,
-    /// Pages written page by page to groups that are not complete, with their groups' numbers.
-    pub unpublished: Mutex<Vec<(u64, PageId, Lsn)>>,
     pub upstream: Mutex<Option<Weak<dyn Upstream>>>,
     /// For the writers: a write job may be there.
     pub writes: Signal,
     /// For the chores' tasks: another job may be there.
     pub chores: Signal,
-    /// For the directory's task: a segment may be complete.
-    pub segments: Signal,
     /// For whoever waits for room, or for something to become durable: a job is complete.
     pub progress: Signal,
     /// Database checkpoints under way.
     pub checkpoints: AtomicUsize,
-    /// The slot directory on flash, of a policy that keeps it up all the time.
-    pub directory: Option<SlotDirectory>,
-    /// Copies of the temperatures written, ever.
-    pub temperatures_written: AtomicU64,
     /// Of the pages written to disk, how many are known to be durable there.
     pub disk_synced: AtomicU64,
     /// Evictors that wait for room.
@@ -98,7 +85,22 @@ impl Shared {
     }
 
     pub(crate) fn is_log(&self) -> bool {
-        self.config.policy.placement() == Placement::Log
+        self.log().is_some()
+    }
+
+    pub(crate) fn log(&self) -> Option<&LogParts> {
+        match &self.placed {
+            Placed::Log(log) => Some(log),
+            Placed::Slots(_) => None,
+        }
+    }
+
+    /// The slot directory on flash, of a policy that keeps it up with every page.
+    pub(crate) fn directory(&self) -> Option<&SlotDirectory> {
+        match &self.placed {
+            Placed::Log(_) => None,
+            Placed::Slots(slots) => slots.directory.as_ref(),
+        }
     }
 
     pub(crate) fn page_bytes(&self) -> usize {
@@ -115,10 +117,9 @@ impl Shared {
     ) -> Result<(), PageFault> {
         page::verify(bytes, id, None)?;
         let found = self.stamps.position_in(slot, Position(page::header(bytes).generation.get()));
-        let listed = || self.directory.as_ref().is_none_or(|directory| directory.admits(slot, id, found));
-        let possible = match generation {
-            Generation::Exact(_) => true,
-            Generation::LowByte(_) => self.positions.contains(&found.0) && listed(),
+        let possible = match &self.placed {
+            Placed::Log(_) => true,
+            Placed::Slots(slots) => slots.may_hold(slot, id, found),
         };
         if possible && generation.matches(found) || mutant!("generation-not-checked") {
             return Ok(());

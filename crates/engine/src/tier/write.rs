@@ -1,6 +1,7 @@
 //! Staging → flash. With log placement the write that completes a group is durable before it is reported:
 //! from then on the group's pages are served from flash, and older versions may go.
 
+use super::placed::LogParts;
 use super::shared::Shared;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
@@ -34,8 +35,10 @@ impl Shared {
             if mutant!("valid-before-written") {
                 self.with(|partition| partition.written(ticket, &pages));
             }
-            if self.is_log() && mutant!("durable-told-before-written") {
-                self.tell_durable(&pages, completes_group);
+            if let Some(log) = self.log()
+                && mutant!("durable-told-before-written")
+            {
+                self.tell_durable(log, &pages, completes_group);
             }
             let written = match (self.is_log(), one_io) {
                 (true, true) => self.write_group(&pages),
@@ -55,13 +58,13 @@ impl Shared {
                 }
                 partition.published()
             });
-            if self.segment_is_complete(published) {
-                self.segments.notify_one();
+            if let Some(log) = self.log() {
+                if self.segment_is_complete(published) {
+                    log.segments.notify_one();
+                }
+                self.tell_durable(log, &pages, completes_group);
             }
-            if self.is_log() {
-                self.tell_durable(&pages, completes_group);
-            }
-            if let Some(directory) = &self.directory {
+            if let Some(directory) = self.directory() {
                 directory.end(&pages);
             }
             self.tallies.flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
@@ -70,16 +73,16 @@ impl Shared {
     }
 
     /// Tells the buffer pool which dirty pages are durable with the group that `pages` complete.
-    fn tell_durable(&self, pages: &[WritePage], completes_group: bool) {
+    fn tell_durable(&self, log: &LogParts, pages: &[WritePage], completes_group: bool) {
         let Some(upstream) = self.upstream() else { return };
         let group = self.group_number(pages[0].position);
         let dirty = pages.iter().filter(|page| page.dirty).filter_map(|page| Some((page.page?, page.lsn)));
         if !completes_group {
-            self.unpublished.lock().extend(dirty.map(|(page, lsn)| (group, page, lsn)));
+            log.unpublished.lock().extend(dirty.map(|(page, lsn)| (group, page, lsn)));
             return;
         }
         let mut durable: ArrayVec<(PageId, Lsn), GROUP_PAGES_MAX> = dirty.collect();
-        self.unpublished.lock().retain(|(of, page, lsn)| {
+        log.unpublished.lock().retain(|(of, page, lsn)| {
             if *of == group {
                 durable.push((*page, *lsn));
             }
