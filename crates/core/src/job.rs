@@ -63,7 +63,7 @@ impl Generation {
     }
 }
 
-/// What becomes of a page that DRAM hands down.
+/// What becomes of a page that DRAM evicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Copy it to `frame`, stamped with `position`, then call [`crate::Partition::staged`].
@@ -123,7 +123,7 @@ pub struct WritePage {
     pub frame: FrameId,
     /// Newer than disk.
     pub dirty: bool,
-    /// LSN of its newest change, as it was handed down; 0 for a page that came from disk.
+    /// LSN of its newest change, as it was evicted; 0 for a page that came from disk.
     pub lsn: Lsn,
 }
 
@@ -194,7 +194,7 @@ pub(crate) struct Write {
 
 /// Any other job without its pages.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Chore {
+pub(crate) enum BackgroundJob {
     Dequeue { ticket: Ticket, one_io: bool },
     Clean(CleanPage),
     PullVictims(u32),
@@ -211,14 +211,14 @@ impl Write {
     }
 }
 
-impl Chore {
+impl BackgroundJob {
     /// The job; `pages` are those of a dequeue.
     #[inline(always)]
     pub(crate) fn of(self, pages: DequeuePages) -> Job {
         match self {
-            Chore::Dequeue { ticket, one_io } => Job::Dequeue { ticket, pages, one_io },
-            Chore::Clean(page) => Job::Clean(page),
-            Chore::PullVictims(count) => Job::PullVictims(count),
+            BackgroundJob::Dequeue { ticket, one_io } => Job::Dequeue { ticket, pages, one_io },
+            BackgroundJob::Clean(page) => Job::Clean(page),
+            BackgroundJob::PullVictims(count) => Job::PullVictims(count),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::job::{
     Write, WritePage, WritePages,
 };
 use crate::placement::{Ring, SlotTable, slots};
-use crate::policy::{Offer, Policy, PolicyState, Verdict, ask};
+use crate::policy::{Decision, Offer, Policy, PolicyState, ask};
 use crate::slot::{DIRTY, HELD, VALID};
 use crate::staging::FrameState;
 use crate::{Lsn, PageId, Position, SlotId};
@@ -93,18 +93,18 @@ impl Partition<'_> {
     /// DRAM hands `page` down: `dirty` if newer than disk, `fdirty` if newer than the flash copy (FaCE
     /// algorithm 1).
     ///
-    /// Written to disk first by the driver (write-through), it is handed down with `dirty` false.
+    /// Written to disk first by the driver (write-through), it is evicted with `dirty` false.
     #[inline]
     pub fn evict(&mut self, page: PageId, lsn: Lsn, dirty: bool, fdirty: bool) -> Admission {
         let offer = Offer { page, dirty, fdirty };
         let verdict = ask!(&self.contents.policy, P, _memory => P::admit(&mut self.contents.pages, &offer));
         match verdict {
-            Verdict::There => {
+            Decision::There => {
                 self.contents.decisions.note(page.0 << 1);
                 Admission::AlreadyThere
             }
-            Verdict::Bypass => self.bypass(page),
-            Verdict::Enter => self.enter(page, lsn, dirty, page.0 << 1 | 1),
+            Decision::Bypass => self.bypass(page),
+            Decision::Enter => self.enter(page, lsn, dirty, page.0 << 1 | 1),
         }
     }
 
@@ -202,7 +202,7 @@ impl Partition<'_> {
         let mut pages = WritePages::new();
         match self.start_write(&mut pages) {
             Some(write) => Some(write.of(pages)),
-            None => self.next_chore(),
+            None => self.next_background(),
         }
     }
 
@@ -221,23 +221,24 @@ impl Partition<'_> {
         }
     }
 
-    /// To be asked when [`Partition::next_write`] gives nothing: whether a page waits that only a chore makes
-    /// room for. A chore that was looked for while the page was still being copied in has not seen it.
-    pub fn write_waits_for_chore(&self) -> bool {
+    /// To be asked when [`Partition::next_write`] gives nothing: whether a page waits that only a background
+    /// job makes room for. A background job that was looked for while the page was still being copied in has
+    /// not seen it.
+    pub fn write_waits_for_background(&self) -> bool {
         match &self.place {
             Place::Ring(_) => false,
-            Place::Slots(slots) => slots.waits_for_chore(&self.contents),
+            Place::Slots(slots) => slots.waits_for_background(&self.contents),
         }
     }
 
     /// As [`Partition::next_job`], all but write jobs.
-    pub fn next_chore(&mut self) -> Option<Job> {
+    pub fn next_background(&mut self) -> Option<Job> {
         let mut pages = DequeuePages::new();
-        let chore = match &mut self.place {
-            Place::Ring(ring) => ring.next_chore(&mut self.contents, &mut pages),
-            Place::Slots(slots) => slots.next_chore(&mut self.contents, &mut pages),
+        let job = match &mut self.place {
+            Place::Ring(ring) => ring.next_background(&mut self.contents, &mut pages),
+            Place::Slots(slots) => slots.next_background(&mut self.contents, &mut pages),
         };
-        chore.map(|chore| chore.of(pages))
+        job.map(|job| job.of(pages))
     }
 
     /// Whether [`Partition::staged`] of `frame` has made a write job possible.

@@ -56,10 +56,10 @@ pub struct Victim {
     pub fdirty: bool,
 }
 
-/// What became of a page that was handed down.
+/// What became of a page that was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HandedDown {
-    /// The version handed down is (or will be) newer than the disk copy: a frame that stays in DRAM keeps
+pub struct Evicted {
+    /// The evicted version is (or will be) newer than the disk copy: a frame that stays in DRAM keeps
     /// `dirty`.
     pub dirty: bool,
 }
@@ -75,18 +75,18 @@ pub trait Layer: Send + Sync {
     /// Takes a page. Returns when the layer holds it (a memory copy in staging, or a completed disk write):
     /// from then on `fetch` serves this version. Waits when staging is full; never drops a page that is
     /// dirty.
-    fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError>;
+    fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError>;
     /// As [`Layer::evict`], but returns `None` instead of waiting.
-    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError>;
-    /// A database checkpoint begins: what is dirty in DRAM will be handed down, then [`Layer::checkpoint`]
-    /// called. Until that ends no dirty page moves up, so that none slips past both. Whoever was fetching one
-    /// before must be waited for ([`Layer::moves_pages_up`]).
+    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError>;
+    /// A database checkpoint begins: dirty pages in DRAM will be passed to [`Layer::evict`], then
+    /// [`Layer::checkpoint`] called. Until that ends no dirty page moves up, so that none slips past both.
+    /// Whoever was fetching one before must be waited for ([`Layer::moves_pages_up`]).
     fn checkpoint_begins(&self) {}
     /// Whether fetched pages may move up, so that DRAM holds the only copy newer than disk.
     fn moves_pages_up(&self) -> bool {
         false
     }
-    /// Makes every page handed down so far durable: for the flash tier on flash with its directory (FaCE
+    /// Makes every page evicted so far durable: for the flash tier on flash with its directory (FaCE
     /// §2.3), for LC and the disk alone on disk. Called by a database checkpoint before it writes its record.
     fn checkpoint(&self) -> Result<(), TierError>;
     /// Tells the layer whom to ask for victims and to tell of destages. Called once, before the first fetch.
@@ -146,7 +146,7 @@ pub trait Upstream: Send + Sync {
     fn pull_victims(&self, pages: usize) -> usize;
     /// The version of `page` with `lsn` is now on disk: a frame holding it unchanged is no longer `dirty`.
     fn destaged(&self, page: PageId, lsn: Lsn);
-    /// These versions, newer than disk when they were handed down, will survive a crash: a restart need not
+    /// These versions, newer than disk when they were evicted, will survive a crash: a restart need not
     /// redo what is in them. May be told late or not at all. Must not wait for the layer. `group`: with which
     /// they were written to flash, to be compared with [`Layer::survivors`] at a restart; `None`: they are on
     /// disk.
@@ -164,7 +164,7 @@ pub struct TierMetrics {
     pub disk_reads: u64,
     /// Pages written to disk: destages, and dirty pages that bypassed the flash.
     pub disk_writes: u64,
-    /// Pages handed down newer than the disk copy and newer than the flash copy, i.e. that would have been
+    /// Pages evicted newer than the disk copy and newer than the flash copy, i.e. that would have been
     /// disk writes without a flash layer.
     pub dirty_evictions: u64,
     /// Pages that came from disk and entered the flash on their way up (population).
@@ -177,7 +177,7 @@ pub struct TierMetrics {
     pub moved_up: u64,
     /// Updates of the slot directory on flash: invalidations and validations (TAC).
     pub directory_writes: u64,
-    /// Clean (for the flash) pages handed down.
+    /// Clean (for the flash) pages evicted.
     pub clean_evictions: u64,
     /// Pages that were dropped because an identical copy is on flash (conditional enqueue).
     pub already_on_flash: u64,

@@ -27,7 +27,7 @@ mod to_disk;
 mod unreadable;
 
 pub use api::{
-    Binding, DurableGroup, Fetched, HandedDown, Layer, Source, Survivors, TierMetrics, Upstream, Victim,
+    Binding, DurableGroup, Evicted, Fetched, Layer, Source, Survivors, TierMetrics, Upstream, Victim,
 };
 pub use disk::{DiskLayer, disk_binding};
 pub use entresol_core::Mode;

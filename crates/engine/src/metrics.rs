@@ -39,8 +39,8 @@ pub(crate) struct Tallies {
 }
 
 impl Tallies {
-    /// A page was handed down, `dirty` and `fdirty` as there.
-    pub(crate) fn handed_down(&self, dirty: bool, fdirty: bool) {
+    /// A page was evicted, `dirty` and `fdirty` as there.
+    pub(crate) fn evicted(&self, dirty: bool, fdirty: bool) {
         if dirty && fdirty { self.dirty_evictions.add(1) } else { self.clean_evictions.add(1) }
     }
 

@@ -11,7 +11,7 @@ use entresol_runtime::is_simulated;
 use parking_lot::Mutex;
 
 #[derive(Default)]
-struct State {
+struct SyncCounts {
     /// How many have begun; they are counted from 1.
     begun: u64,
     under_way: Vec<u64>,
@@ -23,7 +23,7 @@ struct State {
 /// See the module's header.
 #[derive(Default)]
 pub(crate) struct Syncs {
-    state: Mutex<State>,
+    state: Mutex<SyncCounts>,
     done: Signal,
 }
 

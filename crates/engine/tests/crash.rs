@@ -25,9 +25,9 @@ const CLIENTS: u64 = 5;
 struct Legal {
     /// Promised by a checkpoint.
     durable: u64,
-    /// Handed down: the call has returned.
+    /// Evicted: the call has returned.
     returned: u64,
-    /// Handed down: the call has begun.
+    /// Evicted: the call has begun.
     begun: u64,
 }
 
@@ -64,7 +64,7 @@ struct World {
 }
 
 /// A client between fetch and eviction, and a checkpoint: a page that moved up is in DRAM alone, and a
-/// checkpoint would hand it down first (`Layer::checkpoint_begins`), so these wait for each other where pages
+/// checkpoint would evict it first (`Layer::checkpoint_begins`), so these wait for each other where pages
 /// move.
 type Gate = entresol_runtime::sync::RwLock<()>;
 

@@ -1,5 +1,5 @@
 //! SCE's cache with devices: whatever clients do, and whatever becomes of the flash, a fetch gives the newest
-//! version handed down; what may not be overwritten is not.
+//! version evicted; what may not be overwritten is not.
 
 mod support;
 

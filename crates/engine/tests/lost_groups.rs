@@ -20,7 +20,7 @@ fn summaries(image: &[u8]) -> BTreeMap<u64, usize> {
     (0..image.len()).step_by(PAGE).filter_map(|offset| Some((decode(offset)?, offset))).collect()
 }
 
-/// Hands down the first pages at version `number`: a few groups, fewer than a directory segment takes.
+/// Evicts the first pages at version `number`: a few groups, fewer than a directory segment takes.
 fn write(tier: &dyn Layer, number: u64) {
     for page in (0..40).map(PageId) {
         tier.evict(victim(page, number, true, true), &build(page, number)).unwrap();

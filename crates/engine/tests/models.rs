@@ -1,6 +1,6 @@
-//! The staging hand-off under shuttle: evictors, fetchers, writers and chores of a real tier on memory
-//! devices. Whatever the order, a fetch gives the version handed down last, nothing is dropped, and nobody is
-//! forgotten (shuttle reports a deadlock).
+//! The staging hand-off under shuttle: evictors, fetchers, writers and background tasks of a real tier on
+//! memory devices. Whatever the order, a fetch gives the version evicted last, nothing is dropped, and nobody
+//! is forgotten (shuttle reports a deadlock).
 //!
 //! ```text
 //! cargo test -p entresol-engine --features shuttle --test models
@@ -17,7 +17,7 @@ use shuttle::{Config, Runner};
 use std::sync::Arc;
 use support::{PAGE, build, load, memory, version, victim};
 
-/// Pages of each client, and how often it hands each down.
+/// Pages of each client, and how often it evicts each.
 const PAGES: u64 = 6;
 const VERSIONS: u64 = 4;
 const CLIENTS: u64 = 2;

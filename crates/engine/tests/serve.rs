@@ -1,4 +1,4 @@
-//! Without crashes: whatever clients do, a fetch gives the newest version handed down, under every policy and
+//! Without crashes: whatever clients do, a fetch gives the newest version evicted, under every policy and
 //! mode.
 
 mod support;
@@ -174,8 +174,8 @@ fn every_policy_and_mode_serves_the_newest_version() {
     }
 }
 
-/// The chores may look before the page that needs a slot is copied in; whoever finds then that it cannot be
-/// written tells them. Nobody else comes by here.
+/// The background tasks may look before the page that needs a slot is copied in; whoever finds then that it
+/// cannot be written tells them. Nobody else comes by here.
 #[test]
 fn a_single_page_whose_set_is_full_of_dirty_pages_reaches_flash() {
     const SLOTS: u64 = 96;

@@ -105,7 +105,7 @@ fn a_background_task_that_panics_leaves_nobody_waiting() {
     assert!(tier.close().is_err_and(|error| matches!(error, TierError::Poisoned { .. })));
 }
 
-/// The disk panics in a client's thread, while it hands down a page whose frame is reserved.
+/// The disk panics in a client's thread, while it evicts a page whose frame is reserved.
 #[test]
 fn a_client_that_panics_leaves_nobody_waiting() {
     for (policy, mode) in [(PolicyKind::Tac, Mode::WriteThrough), (PolicyKind::FaceGsc, Mode::WriteThrough)] {
@@ -131,7 +131,7 @@ fn a_client_that_panics_leaves_nobody_waiting() {
         let panicked = ends.iter().filter(|end| end.is_err()).count();
         assert!((1..=4).contains(&panicked), "{policy:?}: {panicked} panicked");
         for error in ends.into_iter().flatten() {
-            let error = error.expect_err("a page could not be handed down").to_string();
+            let error = error.expect_err("a page could not be evicted").to_string();
             assert!(error.contains("panicked"), "{policy:?}: {error}");
         }
         assert!(tier.close().is_err_and(|error| matches!(error, TierError::Poisoned { .. })), "{policy:?}");

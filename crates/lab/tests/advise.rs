@@ -1,9 +1,9 @@
 //! Advice on traces of which the right answer is known.
 
 use entresol_core::Mode;
-use entresol_lab::advise::{Advice, AdviceError, Goal, Question, Reason, Sureness, Verdict, advise};
+use entresol_lab::advise::{Advice, AdviceError, Goal, Question, Reason, Recommendation, Sureness, advise};
 use entresol_lab::replay::device::Catalogue;
-use entresol_lab::replay::{Arrival, FragmentKnobs, Middle, Replacement, RunConfig};
+use entresol_lab::replay::{Arrival, FlashLayer, FragmentKnobs, Replacement, RunConfig};
 use entresol_trace::Trace;
 use entresol_trace::generate::{Mix, Popularity};
 
@@ -13,7 +13,7 @@ fn question(trace: &Trace, machine: &str, goal: Goal) -> Question {
     let flash_devices: Vec<_> =
         machine.flash.iter().map(|name| catalogue.flash(name).expect("built in").clone()).collect();
     let base = RunConfig {
-        middle: Middle::None,
+        middle: FlashLayer::None,
         mode: Mode::WriteBack,
         replacement: Replacement::Lru,
         dram_pages: 1,
@@ -30,7 +30,7 @@ fn question(trace: &Trace, machine: &str, goal: Goal) -> Question {
         records: 0..trace.requests.len(),
         measure_from: trace.requests.len() / 4,
     };
-    let middles = ["face-gsc", "lc"].map(|name| Middle::from_name(name).expect("a policy")).to_vec();
+    let middles = ["face-gsc", "lc"].map(|name| FlashLayer::from_name(name).expect("a policy")).to_vec();
     Question { base, flash_devices, middles, goal, years_min: 0.0 }
 }
 
@@ -73,7 +73,7 @@ fn flash_pays_where_dram_is_too_small_for_what_is_hot() {
     let trace = skewed();
     let money = price_of(&trace, "today", 500.0);
     let advice = ask(&trace, &question(&trace, "today", Goal::Budget(money)));
-    assert_eq!((advice.verdict, advice.reason), (Verdict::Flash, Reason::Pays), "{}", advice.sentence);
+    assert_eq!((advice.verdict, advice.reason), (Recommendation::Flash, Reason::Pays), "{}", advice.sentence);
     assert_eq!(advice.sureness, Sureness::Sure, "{}", advice.sentence);
     let best = &advice.best[0];
     assert!(best.flash_pages > 0 && best.gain.is_some_and(|gain| gain > 2.0), "{best:?}");
@@ -96,7 +96,7 @@ fn flash_hurts_where_the_money_buys_dram_for_everything() {
         let found = (advice.verdict, advice.reason, advice.sureness);
         assert_eq!(
             found,
-            (Verdict::NoFlash, Reason::Hurts, Sureness::Sure),
+            (Recommendation::NoFlash, Reason::Hurts, Sureness::Sure),
             "{machine}: {}",
             advice.sentence
         );
@@ -116,14 +116,19 @@ fn a_slow_device_is_not_advised() {
     (card.random_write_iops, card.write_us) = (20.0, Some(50_000.0));
     (card.sequential_write_mb_s, card.sequential_read_mb_s) = (None, None);
     let advice = ask(&trace, &question);
-    assert_eq!((advice.verdict, advice.reason), (Verdict::NoFlash, Reason::Hurts), "{}", advice.sentence);
+    assert_eq!(
+        (advice.verdict, advice.reason),
+        (Recommendation::NoFlash, Reason::Hurts),
+        "{}",
+        advice.sentence
+    );
 }
 
 #[test]
 fn the_cheapest_that_is_fast_enough_is_found() {
     let trace = skewed();
     let fast = ask(&trace, &question(&trace, "today", Goal::Response(2000.0)));
-    assert_eq!(fast.verdict, Verdict::Flash, "{}", fast.sentence);
+    assert_eq!(fast.verdict, Recommendation::Flash, "{}", fast.sentence);
     let advised = &fast.best[0];
     assert!(advised.mean_response_us <= 2000.0, "{advised:?}");
     let cheaper = fast.tried.iter().find(|c| c.mean_response_us <= 2000.0 && c.money < advised.money);
@@ -131,7 +136,7 @@ fn the_cheapest_that_is_fast_enough_is_found() {
     let slow = ask(&trace, &question(&trace, "today", Goal::Response(20_000.0)));
     assert!(slow.best[0].money < advised.money, "{} {}", slow.sentence, fast.sentence);
     let never = ask(&trace, &question(&trace, "today", Goal::Response(1.0)));
-    assert_eq!((never.verdict, never.reason), (Verdict::Unreachable, Reason::NotFastEnough));
+    assert_eq!((never.verdict, never.reason), (Recommendation::Unreachable, Reason::NotFastEnough));
     assert!(never.sentence.starts_with("Out of reach"), "{}", never.sentence);
 }
 
@@ -148,7 +153,7 @@ fn without_a_goal_the_knee_is_found() {
     let share = format!("Of that response {:.0} %", compulsory / advice.best[0].mean_response_us * 100.0);
     assert!(advice.sentence.contains(&share), "{share} in {}", advice.sentence);
     assert!(advice.best[0].mean_response_us <= target, "{}", advice.sentence);
-    assert_eq!(advice.verdict, Verdict::Flash, "{}", advice.sentence);
+    assert_eq!(advice.verdict, Recommendation::Flash, "{}", advice.sentence);
 }
 
 #[test]
@@ -157,7 +162,12 @@ fn flash_that_would_be_worn_out_is_not_advised() {
     let mut question = question(&trace, "today", Goal::Budget(price_of(&trace, "today", 500.0)));
     question.years_min = 1e9;
     let advice = ask(&trace, &question);
-    assert_eq!((advice.verdict, advice.reason), (Verdict::NoFlash, Reason::WearsOut), "{}", advice.sentence);
+    assert_eq!(
+        (advice.verdict, advice.reason),
+        (Recommendation::NoFlash, Reason::WearsOut),
+        "{}",
+        advice.sentence
+    );
     assert_eq!(advice.best[0].flash_pages, 0);
 }
 
@@ -178,6 +188,6 @@ fn what_cannot_be_answered_is_refused() {
     asked.flash_devices.clear();
     assert!(matches!(refused(&asked), AdviceError::Nothing { .. }));
     let mut asked = question(&trace, "today", Goal::Knee);
-    asked.middles = vec![Middle::None];
+    asked.middles = vec![FlashLayer::None];
     assert!(matches!(refused(&asked), AdviceError::Nothing { what: "policy" }));
 }

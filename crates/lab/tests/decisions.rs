@@ -14,7 +14,7 @@ use entresol_format::page;
 use entresol_lab::replay::device::{Catalogue, DeviceSpec};
 use entresol_lab::replay::pool::{self, DIRTY, FDIRTY, Lru, Pool};
 use entresol_lab::replay::{
-    Arrival, FragmentKnobs, Middle, Replacement, RunConfig, SimulationResult, core_config, simulate,
+    Arrival, FlashLayer, FragmentKnobs, Replacement, RunConfig, SimulationResult, core_config, simulate,
 };
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};
@@ -46,11 +46,11 @@ fn trace() -> Trace {
     trace
 }
 
-fn replayed(trace: &Trace, middle: Middle, mode: Mode) -> SimulationResult {
+fn replayed(trace: &Trace, middle: FlashLayer, mode: Mode) -> SimulationResult {
     simulate(trace, &[config(trace, middle, mode)], &|_, _| {}).expect("a possible run").remove(0)
 }
 
-fn config(trace: &Trace, middle: Middle, mode: Mode) -> RunConfig {
+fn config(trace: &Trace, middle: FlashLayer, mode: Mode) -> RunConfig {
     let catalogue = Catalogue::builtin();
     RunConfig {
         middle,
@@ -222,7 +222,7 @@ fn the_engine_decides_as_the_replay() {
     let trace = trace();
     for policy in PolicyKind::ALL {
         for mode in Mode::ALL.into_iter().filter(|mode| policy.refusal(*mode).is_none()) {
-            let ours = replayed(&trace, Middle::Policy(policy), mode);
+            let ours = replayed(&trace, FlashLayer::Policy(policy), mode);
             let engine = through_slots(&trace, policy, mode);
             let name = format!("{} {}", policy.name(), mode.name());
             let counts = |reads, hits, writes, pulled| (reads, hits, writes, pulled);
@@ -273,7 +273,7 @@ fn the_engine_decides_as_the_replay_by_fragments() {
             workers: Some(workers),
             pace_permille: Some(pace_permille),
         };
-        let base = config(&trace, Middle::Fragments, Mode::WriteThrough);
+        let base = config(&trace, FlashLayer::Fragments, Mode::WriteThrough);
         let run = RunConfig {
             fragments: knobs,
             flash_device: instant(base.flash_device.clone()),

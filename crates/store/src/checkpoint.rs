@@ -2,7 +2,7 @@
 //! one).
 //!
 //! Invariant: every change older than the redo point is, when the checkpoint record is durable, in pages that
-//! the layer has made durable. For the frames that were dirty at the redo point are handed down before the
+//! the layer has made durable. For the frames that were dirty at the redo point are evicted before the
 //! layer's own checkpoint, and a frame is marked dirty before its change gets an LSN. A layer may give up its
 //! copy of a page newer than disk when the page is fetched (GLB); from the beginning of a checkpoint to its
 //! end it does not, and pages that were being fetched before are waited for.

@@ -17,7 +17,7 @@ const DISK_BYTES: u64 = 8 << 20;
 const LOG_BYTES: u64 = (1 << 20) + 8192;
 
 /// What a disk or a log device holds: a name, and the rows of its database, if it is of the database at all.
-struct Copy {
+struct DeviceCopy {
     name: &'static str,
     state: Option<u32>,
     memory: MemoryDevice,
@@ -25,12 +25,12 @@ struct Copy {
     unreadable: Vec<u64>,
 }
 
-fn copy(name: &'static str, state: Option<u32>, memory: &MemoryDevice) -> Copy {
-    Copy { name, state, memory: memory.fork(name), unreadable: Vec::new() }
+fn copy(name: &'static str, state: Option<u32>, memory: &MemoryDevice) -> DeviceCopy {
+    DeviceCopy { name, state, memory: memory.fork(name), unreadable: Vec::new() }
 }
 
 /// A copy with changed bytes.
-fn damaged(name: &'static str, state: Option<u32>, of: &MemoryDevice, offsets: &[u64]) -> Copy {
+fn damaged(name: &'static str, state: Option<u32>, of: &MemoryDevice, offsets: &[u64]) -> DeviceCopy {
     let damaged = copy(name, state, of);
     for offset in offsets {
         let mut sector = [0; 512];
@@ -42,8 +42,8 @@ fn damaged(name: &'static str, state: Option<u32>, of: &MemoryDevice, offsets: &
     damaged
 }
 
-fn unreadable(name: &'static str, state: Option<u32>, of: &MemoryDevice, offsets: &[u64]) -> Copy {
-    Copy { unreadable: offsets.to_vec(), ..copy(name, state, of) }
+fn unreadable(name: &'static str, state: Option<u32>, of: &MemoryDevice, offsets: &[u64]) -> DeviceCopy {
+    DeviceCopy { unreadable: offsets.to_vec(), ..copy(name, state, of) }
 }
 
 /// Disk and log after `rows` commits in one session more, and a crash.
@@ -69,8 +69,8 @@ fn devices_of((disk, log): &(MemoryDevice, MemoryDevice)) -> Devices {
 }
 
 /// Opens a combination: its rows, or why not.
-fn opened(disk: &Copy, log: &Copy) -> Result<u32, String> {
-    let device = |copy: &Copy| {
+fn opened(disk: &DeviceCopy, log: &DeviceCopy) -> Result<u32, String> {
+    let device = |copy: &DeviceCopy| {
         let faulty = FaultyDevice::new("device", copy.memory.fork("device"), Arc::new(FaultPlan::none()));
         let shaped = Shaped::new(Arc::new(faulty), 512, 512);
         copy.unreadable.iter().for_each(|offset| shaped.make_unreadable(*offset));

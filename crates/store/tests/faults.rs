@@ -286,7 +286,7 @@ fn what_is_not_a_store_is_refused_with_what_to_do() {
 /// The program is killed while the log's last write is not durable yet, though it can be read; the next
 /// restart must not bring pages to disk that are ahead of what a power failure leaves of the log.
 #[test]
-fn what_a_restart_reads_from_the_log_is_durable_before_it_hands_pages_down() {
+fn what_a_restart_reads_from_the_log_is_durable_before_it_evicts_pages() {
     let mut halted = 0;
     for crash in 1..60 {
         let devices = Devices::blank(8 << 20, 8 << 20);

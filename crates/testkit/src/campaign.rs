@@ -52,7 +52,7 @@ pub struct Campaign {
 }
 
 /// What a power failure left.
-struct State<O> {
+struct CrashState<O> {
     at: u64,
     media: Media,
     oracle: O,
@@ -83,7 +83,7 @@ impl Campaign {
 
     /// Carries it out; the lives after the first crash are those of `restarted`, which differs in settings of
     /// the store only. With fewer frames than before, redo does not have room for all that was in DRAM, and
-    /// hands pages down meanwhile.
+    /// evicts pages meanwhile.
     pub fn run_and_restart<W: Workload>(&self, workload: &W, restarted: &W) -> Report {
         match prepare(workload, self.system, self.seed) {
             Ok((media, oracle)) => self.crash_everywhere((workload, restarted), &media.freeze(), oracle),
@@ -158,7 +158,7 @@ impl Campaign {
         workload: &W,
         start: &FrozenMedia,
         oracle: W::Oracle,
-        sender: SyncSender<State<W::Oracle>>,
+        sender: SyncSender<CrashState<W::Oracle>>,
     ) -> Result<Lived, String> {
         let mut machine = Machine::new(start.thaw(), self.plan(), workload.flash_groups()).slowed(self.slow);
         let oracle = Arc::new(Mutex::new(oracle));
@@ -170,7 +170,7 @@ impl Campaign {
                 return;
             }
             let media = devices.after_crash(campaign.rng(at).next_u64());
-            let state = State { at, media, oracle: known.lock().clone() };
+            let state = CrashState { at, media, oracle: known.lock().clone() };
             if let Some(sender) = &*states.lock() {
                 sender.send(state).expect("the workers wait until the sender is gone");
             }
@@ -180,7 +180,7 @@ impl Campaign {
         lived?.ok_or_else(|| "power failed though no crash was planned".to_owned())
     }
 
-    fn worker<W: Workload>(&self, workload: &W, states: &Mutex<Receiver<State<W::Oracle>>>) -> Report {
+    fn worker<W: Workload>(&self, workload: &W, states: &Mutex<Receiver<CrashState<W::Oracle>>>) -> Report {
         let mut report = Report::default();
         loop {
             let state = states.lock().recv();
@@ -198,10 +198,10 @@ impl Campaign {
     fn survive<W: Workload>(
         &self,
         workload: &W,
-        state: State<W::Oracle>,
+        state: CrashState<W::Oracle>,
         report: &mut Report,
     ) -> Result<(), String> {
-        let State { at, mut media, oracle } = state;
+        let CrashState { at, mut media, oracle } = state;
         let mut rng = self.rng(at);
         rng.next_u64();
         let oracle = Arc::new(Mutex::new(oracle));
@@ -286,7 +286,7 @@ impl Campaign {
         let (sender, receiver) = sync_channel(BACKLOG);
         std::thread::scope(|scope| {
             let copies = scope.spawn(|| {
-                receiver.into_iter().map(|State { at, media, oracle }| (at, media, oracle)).collect()
+                receiver.into_iter().map(|CrashState { at, media, oracle }| (at, media, oracle)).collect()
             });
             self.observed_life(workload, &media.freeze(), oracle, sender)?;
             Ok(copies.join().expect("collecting does not panic"))

@@ -107,7 +107,7 @@ fn what_was_found_before_stays_mended() {
         ("all", 17, 51872),
         // The label that a killed program had not synced was counted on from.
         ("all", 31, 9216),
-        // A page that was complete only after the chores had looked waited for its slot for ever.
+        // A page that was complete only after the background tasks had looked waited for its slot for ever.
         ("all", 1, 150240),
         // A fault of the oracle: what a restart reads from a disk that is ahead of flash is no promise.
         ("all", 1, 151990),

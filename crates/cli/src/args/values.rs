@@ -20,8 +20,8 @@ const THINK_MS_MAX: u64 = 600_000;
 /// A system's name.
 pub fn system(text: &str) -> Result<System, String> {
     let known = || System::ALL.map(System::name).join(", ");
-    System::from_name(text).ok_or_else(|| match replay::Middle::from_name(text) {
-        Some(replay::Middle::None) => {
+    System::from_name(text).ok_or_else(|| match replay::FlashLayer::from_name(text) {
+        Some(replay::FlashLayer::None) => {
             "none: the store without a flash cache is disk-only or flash-only here".to_owned()
         }
         Some(middle) => format!(
@@ -148,12 +148,12 @@ pub fn replacement(text: &str) -> Result<Replacement, String> {
 
 /// A policy of the flash cache, `none`, or a replacement of DRAM.
 pub fn policy(text: &str) -> Result<String, String> {
-    let mut known = replay::Middle::names();
+    let mut known = replay::FlashLayer::names();
     known.extend(
         replay::Replacement::ALL
             .map(replay::Replacement::name)
             .iter()
-            .filter(|name| replay::Middle::from_name(name).is_none()),
+            .filter(|name| replay::FlashLayer::from_name(name).is_none()),
     );
     if known.contains(&text) {
         return Ok(text.to_owned());
@@ -168,7 +168,7 @@ pub fn policy(text: &str) -> Result<String, String> {
 pub fn dram_replacement(text: &str) -> Result<replay::Replacement, String> {
     replay::Replacement::from_name(text).ok_or_else(|| {
         let known = replay::Replacement::ALL.map(replay::Replacement::name).join(", ");
-        match replay::Middle::from_name(text) {
+        match replay::FlashLayer::from_name(text) {
             Some(_) => format!(
                 "{text} is a policy of a flash cache below DRAM and no replacement of a single level (`simulate` shows it at \
                  many sizes); known replacements are {known}"
@@ -194,11 +194,12 @@ pub fn papers(text: &str) -> Result<Papers, String> {
 }
 
 /// A policy of the flash cache.
-pub fn flash_policy(text: &str) -> Result<replay::Middle, String> {
-    match replay::Middle::from_name(text) {
-        Some(middle) if middle != replay::Middle::None => Ok(middle),
+pub fn flash_policy(text: &str) -> Result<replay::FlashLayer, String> {
+    match replay::FlashLayer::from_name(text) {
+        Some(middle) if middle != replay::FlashLayer::None => Ok(middle),
         _ => {
-            let known: Vec<_> = replay::Middle::names().into_iter().filter(|name| *name != "none").collect();
+            let known: Vec<_> =
+                replay::FlashLayer::names().into_iter().filter(|name| *name != "none").collect();
             Err(format!(
                 "no policy of a flash cache is called {text:?}; known are {} (several are separated by commas)",
                 known.join(", ")

@@ -9,7 +9,7 @@ use crate::progress::Share;
 use entresol_core::Mode;
 use entresol_lab::advise::{self, AdviceError, Goal, Question};
 use entresol_lab::replay::device::{Catalogue, CatalogueError, MachineSpec};
-use entresol_lab::replay::{FragmentKnobs, Middle, RunConfig};
+use entresol_lab::replay::{FlashLayer, FragmentKnobs, RunConfig};
 use entresol_lab::report;
 
 /// Share of the trace that warms up where nothing is said.
@@ -17,7 +17,7 @@ const WARM_UP: usize = 4;
 
 /// Advises.
 pub fn run(args: &AdviseArgs) -> Result<(), Failure> {
-    prepare::distinct("--policy", &args.policies, |middle: &Middle| middle.name().to_owned())?;
+    prepare::distinct("--policy", &args.policies, |middle: &FlashLayer| middle.name().to_owned())?;
     prepare::distinct("--flash-device", &args.flash_devices, String::clone)?;
     let (prices, machine) = catalogue::prices(&args.prices)?;
     let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref())?;
@@ -65,7 +65,7 @@ fn question(
     let whole = args.source.measure_from.is_none();
     let first = flash_devices.first().cloned();
     let base = RunConfig {
-        middle: Middle::None,
+        middle: FlashLayer::None,
         mode: Mode::WriteBack,
         replacement: args.dram.replacement,
         dram_pages: 1,

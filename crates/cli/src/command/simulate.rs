@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::progress::Share;
 use entresol_core::Mode;
 use entresol_lab::replay::device::{Catalogue, DeviceSpec, MemorySpec};
-use entresol_lab::replay::{self, FragmentKnobs, Middle, Replacement, RunConfig};
+use entresol_lab::replay::{self, FlashLayer, FragmentKnobs, Replacement, RunConfig};
 use entresol_lab::report;
 
 /// DRAM where nothing is said, in per cent of the trace's pages.
@@ -22,7 +22,7 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     prepare::distinct("--mode", &args.mode, |mode: &Mode| mode.name().to_owned())?;
     let machine = Machine::of(args)?;
     let levels = levels(args)?;
-    let sce = levels.iter().any(|(middle, _)| *middle == Middle::Fragments);
+    let sce = levels.iter().any(|(middle, _)| *middle == FlashLayer::Fragments);
     let knobs = prepare::knobs(&args.fragments, sce, "--policy")?;
     let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref())?;
     let source = Source::read(&args.source)?;
@@ -62,13 +62,13 @@ impl Machine {
 }
 
 /// What is asked of each policy name: a flash layer, or a replacement of DRAM where there is no flash.
-fn levels(args: &SimulateArgs) -> Result<Vec<(Middle, Replacement)>, Failure> {
+fn levels(args: &SimulateArgs) -> Result<Vec<(FlashLayer, Replacement)>, Failure> {
     let flash = !args.flash_percent.is_empty() || !args.flash_pages.is_empty();
     let of = |name: &String| {
-        let middle = Middle::from_name(name);
+        let middle = FlashLayer::from_name(name);
         match (middle, Replacement::from_name(name)) {
-            (Some(Middle::None), _) => Ok((Middle::None, args.dram.replacement)),
-            (_, Some(replacement)) if !flash => Ok((Middle::None, replacement)),
+            (Some(FlashLayer::None), _) => Ok((FlashLayer::None, args.dram.replacement)),
+            (_, Some(replacement)) if !flash => Ok((FlashLayer::None, replacement)),
             (Some(middle), _) if flash => Ok((middle, args.dram.replacement)),
             (Some(_), _) => Err(Failure::input(format!(
                 "--policy {name}: there is no flash; say how much with --flash-percent or --flash-pages"
@@ -85,7 +85,7 @@ fn levels(args: &SimulateArgs) -> Result<Vec<(Middle, Replacement)>, Failure> {
 fn configs(
     args: &SimulateArgs,
     machine: &Machine,
-    levels: &[(Middle, Replacement)],
+    levels: &[(FlashLayer, Replacement)],
     fragments: FragmentKnobs,
     source: &Source,
 ) -> Vec<RunConfig> {
@@ -94,7 +94,7 @@ fn configs(
     let dram = args.dram_pages.unwrap_or_else(|| share(args.dram_percent.unwrap_or(DRAM_PERCENT)).max(1));
     let mut flash = args.flash_pages.clone();
     flash.extend(args.flash_percent.iter().map(|percent| share(*percent)));
-    let config = |middle: Middle, replacement: Replacement, mode: Mode, flash_pages: u32| RunConfig {
+    let config = |middle: FlashLayer, replacement: Replacement, mode: Mode, flash_pages: u32| RunConfig {
         middle,
         mode,
         replacement,
@@ -114,8 +114,8 @@ fn configs(
     };
     let mut configs = Vec::new();
     for (middle, replacement) in levels {
-        if *middle == Middle::None {
-            configs.push(config(Middle::None, *replacement, Mode::WriteBack, 0));
+        if *middle == FlashLayer::None {
+            configs.push(config(FlashLayer::None, *replacement, Mode::WriteBack, 0));
             continue;
         }
         let usual = [middle.usual_mode()];

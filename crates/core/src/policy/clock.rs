@@ -11,7 +11,7 @@
 //! something is being done with are passed over and keep flag and place. Population, modes and deviations as
 //! with [`super::lru`].
 
-use super::{Directory, Facts, Lists, ONLY_LIST, Offer, OneList, Placement, STARTS_EMPTY, Verdict, shared};
+use super::{Decision, Directory, Facts, Lists, ONLY_LIST, Offer, OneList, Placement, STARTS_EMPTY, shared};
 use crate::mode::Mode;
 use crate::pages::Pages;
 use crate::slot::REFERENCED;
@@ -35,7 +35,7 @@ impl OneList for Clock {
         remembers: false,
     };
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_changed(pages, offer)
     }
 

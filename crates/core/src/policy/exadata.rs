@@ -8,7 +8,7 @@
 //! victim:                       the LRU end, which is clean: dropped
 //! ```
 //!
-//! A page that is handed down dirty was not written to disk first: it stays out, and its copy on flash is
+//! A page that is evicted dirty was not written to disk first: it stays out, and its copy on flash is
 //! forgotten.
 //!
 //! Deviations: "hot data selection is done statically by the types of data such that tables and indexes have
@@ -17,7 +17,7 @@
 //! directory does not survive, as the paper says of none but TAC and FaCE. Victims are emptied ahead of
 //! demand, see [`super::lru`].
 
-use super::{CLEAN_ONLY, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict, shared};
+use super::{CLEAN_ONLY, Decision, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, shared};
 use crate::mode::Mode;
 use crate::pages::Pages;
 
@@ -40,7 +40,7 @@ impl OneList for Exadata {
         remembers: false,
     };
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_clean(pages, offer)
     }
 }

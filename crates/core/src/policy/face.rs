@@ -14,7 +14,7 @@
 //! not destaged; the slot is kept until that version is durable. Page-by-page mvFIFO dequeues a group's slots
 //! at a time too, but with one I/O a page, as the paper's does.
 
-use super::{Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy, Verdict};
+use super::{Decision, Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy};
 use crate::job::Fate;
 use crate::mode::Mode;
 use crate::pages::Pages;
@@ -31,9 +31,9 @@ pub(crate) struct FaceGr;
 pub(crate) struct FaceGsc;
 
 /// FaCE algorithm 1: conditional and unconditional enqueue.
-fn enqueue(pages: &Pages<'_>, offer: &Offer) -> Verdict {
+fn enqueue(pages: &Pages<'_>, offer: &Offer) -> Decision {
     let changed = offer.fdirty && !crate::mutant!("newer-version-not-enqueued");
-    Verdict::enter_if(changed || pages.directory.find(offer.page).is_none())
+    Decision::enter_if(changed || pages.directory.find(offer.page).is_none())
 }
 
 fn refer(pages: &mut Pages<'_>, entry: u32) {
@@ -58,7 +58,7 @@ impl Policy for Face {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         enqueue(pages, offer)
     }
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
@@ -84,7 +84,7 @@ impl Policy for FaceGr {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         enqueue(pages, offer)
     }
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
@@ -110,7 +110,7 @@ impl Policy for FaceGsc {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         enqueue(pages, offer)
     }
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {

@@ -9,7 +9,7 @@
 //!
 //! Population, modes and deviations as with [`super::lru`].
 
-use super::{Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict, shared};
+use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, shared};
 use crate::mode::Mode;
 use crate::pages::Pages;
 
@@ -32,7 +32,7 @@ impl OneList for Fifo {
         remembers: false,
     };
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_changed(pages, offer)
     }
 

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Writes are a buffer pool's evictions of changed pages. The modes are the driver's: in write-through it
-//! hands pages down clean, in write-around it takes copies back with [`crate::Partition::bypass`].
+//! evicts pages clean, in write-around it takes copies back with [`crate::Partition::bypass`].
 //!
 //! Deviations: the paper gives no more than "populate on every miss", the modes and 24 bytes a block; sets,
 //! FIFO and the dirty share are flashcache's documented defaults. The dirty share is counted over the whole
@@ -21,7 +21,7 @@
 //! blocks, written for each dirty page in write-back, are not kept, since the database's log covers what a
 //! crash loses.
 
-use super::{Directory, Facts, Lists, Offer, Placement, Policy, STARTS_EMPTY, Verdict, shared};
+use super::{Decision, Directory, Facts, Lists, Offer, Placement, Policy, STARTS_EMPTY, shared};
 use crate::PageId;
 use crate::mode::Mode;
 use crate::pages::Pages;
@@ -48,7 +48,7 @@ impl Policy for Flashcache {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_changed(pages, offer)
     }
 

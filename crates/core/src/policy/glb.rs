@@ -14,10 +14,10 @@
 //! Deviations: a page that is being written or destaged when it is fetched stays on flash, too, and so does
 //! one that the driver must not take (in the engine, a dirty page while a checkpoint is under way: neither
 //! the checkpoint's pass over DRAM nor its sweep of the flash might meet it). It moves to the MRU position,
-//! and when DRAM hands it down unchanged, it need not be written. Victims are emptied ahead of demand, see
+//! and when DRAM evicts it unchanged, it need not be written. Victims are emptied ahead of demand, see
 //! [`super::lru`].
 
-use super::{Directory, Facts, Lists, Offer, OneList, Placement, Verdict};
+use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement};
 use crate::pages::Pages;
 
 /// Global LRU.
@@ -39,11 +39,11 @@ impl OneList for Glb {
         remembers: false,
     };
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         let there = pages.directory.find(offer.page);
         if let Some(slot) = there.filter(|entry| !offer.fdirty && *entry < pages.directory.slots) {
             Self::used(pages, slot);
         }
-        Verdict::enter_if(offer.fdirty || there.is_none())
+        Decision::enter_if(offer.fdirty || there.is_none())
     }
 }

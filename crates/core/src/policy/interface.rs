@@ -9,7 +9,7 @@ use crate::sections::Plain;
 use crate::slot::DIRTY;
 use crate::violation::Violation;
 
-/// A page that DRAM hands down.
+/// A page that DRAM evicts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
     pub page: PageId,
@@ -21,7 +21,7 @@ pub(crate) struct Offer {
 
 /// What becomes of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Decision {
     /// It enters.
     Enter,
     /// An identical copy is there.
@@ -30,10 +30,10 @@ pub(crate) enum Verdict {
     Bypass,
 }
 
-impl Verdict {
+impl Decision {
     /// It enters, or an identical copy is there.
     pub(crate) const fn enter_if(enters: bool) -> Self {
-        if enters { Verdict::Enter } else { Verdict::There }
+        if enters { Decision::Enter } else { Decision::There }
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) trait Policy {
     type Memory<'r>: Memory<'r>;
 
     /// Whether a page that leaves DRAM enters the flash.
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict;
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision;
     /// A page that is not on flash has come from disk: whether it enters. `room`: a slot is free for it,
     /// those for staged pages apart.
     fn arrive(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId, _room: bool) -> bool {

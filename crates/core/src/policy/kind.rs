@@ -98,7 +98,7 @@ impl PolicyKind {
     }
 
     /// Whether flash may hold pages newer than disk. Without it the driver writes a dirty page to disk first
-    /// and hands it down clean (write-through).
+    /// and evicts it clean (write-through).
     pub const fn write_back(self) -> bool {
         self.facts().refusal(Mode::WriteBack).is_none()
     }

@@ -25,7 +25,7 @@ mod history;
 mod lists;
 
 use super::shared::check_hits;
-use super::{Directory, Facts, Lists, Memory, Offer, Placement, Policy, STARTS_EMPTY, Verdict};
+use super::{Decision, Directory, Facts, Lists, Memory, Offer, Placement, Policy, STARTS_EMPTY};
 use crate::mode::Mode;
 use crate::pages::Pages;
 use crate::sections::{Carver, SectionPlan};
@@ -81,8 +81,8 @@ impl Policy for Lc {
     type Note = LastReference;
     type Memory<'r> = Lru2<'r>;
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
-        Verdict::enter_if(offer.fdirty || pages.directory.find(offer.page).is_none())
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
+        Decision::enter_if(offer.fdirty || pages.directory.find(offer.page).is_none())
     }
 
     fn on_hit(pages: &mut Pages<'_>, memory: &mut Lru2<'_>, entry: u32) {

@@ -14,7 +14,7 @@
 //! staging is full it is left out (the page is clean). Victims are emptied ahead of demand, see
 //! [`super::lru`].
 
-use super::{Directory, Facts, Lists, Offer, OneList, Placement, Verdict};
+use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement};
 use crate::pages::Pages;
 
 /// Local LRU.
@@ -36,11 +36,11 @@ impl OneList for Loc {
         remembers: false,
     };
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         match (pages.directory.find(offer.page), offer.fdirty) {
-            (Some(_), true) => Verdict::Enter,
-            (Some(_), false) => Verdict::There,
-            (None, _) => Verdict::Bypass,
+            (Some(_), true) => Decision::Enter,
+            (Some(_), false) => Decision::There,
+            (None, _) => Decision::Bypass,
         }
     }
 }

@@ -17,7 +17,7 @@
 //! the list when its write to flash is complete, so pages written by several workers may change places with
 //! their neighbours.
 
-use super::{Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, Verdict, shared};
+use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, shared};
 use crate::mode::Mode;
 use crate::pages::Pages;
 
@@ -40,7 +40,7 @@ impl OneList for Lru {
         remembers: false,
     };
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_changed(pages, offer)
     }
 }

@@ -23,7 +23,7 @@ mod tac;
 
 use facts::{CLEAN_ONLY, HAS_A_LOG, STARTS_EMPTY};
 pub use facts::{Directory, Facts, Lists, Placement};
-pub(crate) use interface::{Offer, Policy, Verdict};
+pub(crate) use interface::{Decision, Offer, Policy};
 pub use kind::PolicyKind;
 pub(crate) use kind::{match_policy, policies, with_policy};
 pub(crate) use memory::Memory;

@@ -18,7 +18,7 @@
 //! completed, but for what uses move.
 
 use super::shared::check_hits;
-use super::{Facts, Offer, Policy, Verdict};
+use super::{Decision, Facts, Offer, Policy};
 use crate::PageId;
 use crate::pages::Pages;
 use crate::violation::Violation;
@@ -32,7 +32,7 @@ pub(crate) trait OneList {
     const FACTS: Facts;
 
     /// Whether a page that leaves DRAM enters the flash.
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict;
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision;
     /// The page in `slot` is used. Here: it moves to the MRU end.
     fn used(pages: &mut Pages<'_>, slot: u32) {
         if pages.hits.defer(slot) {
@@ -57,7 +57,7 @@ impl<P: OneList> Policy for P {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         <P as OneList>::admit(pages, offer)
     }
 

@@ -1,27 +1,27 @@
 //! What several policies decide alike.
 
-use super::{Offer, Verdict};
+use super::{Decision, Offer};
 use crate::pages::Pages;
 use crate::slot::VALID;
 use crate::violation::{Violation, same};
 
 /// Admission of pages on entry, with write-back: a changed page enters, whether its older version is there or
 /// not; an unchanged one had its chance when it came from disk.
-pub(super) fn on_entry_and_changed(pages: &Pages<'_>, offer: &Offer) -> Verdict {
+pub(super) fn on_entry_and_changed(pages: &Pages<'_>, offer: &Offer) -> Decision {
     match (offer.fdirty, pages.directory.find(offer.page)) {
-        (true, _) => Verdict::Enter,
-        (false, Some(_)) => Verdict::There,
-        (false, None) => Verdict::Bypass,
+        (true, _) => Decision::Enter,
+        (false, Some(_)) => Decision::There,
+        (false, None) => Decision::Bypass,
     }
 }
 
 /// Admission of pages on entry, clean only: a changed page that disk has goes over its older version, and
 /// nowhere else.
-pub(super) fn on_entry_and_clean(pages: &Pages<'_>, offer: &Offer) -> Verdict {
+pub(super) fn on_entry_and_clean(pages: &Pages<'_>, offer: &Offer) -> Decision {
     match (pages.directory.find(offer.page), offer.fdirty, offer.dirty) {
-        (Some(_), true, false) => Verdict::Enter,
-        (Some(_), false, _) => Verdict::There,
-        _ => Verdict::Bypass,
+        (Some(_), true, false) => Decision::Enter,
+        (Some(_), false, _) => Decision::There,
+        _ => Decision::Bypass,
     }
 }
 

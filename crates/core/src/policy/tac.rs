@@ -22,7 +22,7 @@
 //! Temperatures are kept in a table of as many places as slots, hashed, so two regions may share one; from
 //! 1,023 on all are equal. Of the pages of the coldest temperature the one that came to its list first goes.
 
-use super::{CLEAN_ONLY, Directory, Facts, Lists, Memory, Offer, Placement, Policy, Verdict, shared};
+use super::{CLEAN_ONLY, Decision, Directory, Facts, Lists, Memory, Offer, Placement, Policy, shared};
 use crate::PageId;
 use crate::hash::bucket_of;
 use crate::mode::Mode;
@@ -173,7 +173,7 @@ impl Policy for Tac {
     type Note = ();
     type Memory<'r> = Temperatures<'r>;
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Verdict {
+    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_clean(pages, offer)
     }
 

@@ -1,6 +1,6 @@
 //! The naive form of LRU-2 with retained history, and of the lazy cleaner.
 
-use super::slots_model::{Facts, Order, Verdict};
+use super::slots_model::{Decision, Facts, Order};
 use entresol_core::{Config, PageId};
 use std::collections::BTreeMap;
 
@@ -85,8 +85,8 @@ impl Order for LcOrder {
         false
     }
 
-    fn admits(&mut self, _page: PageId, facts: &Facts) -> Verdict {
-        if facts.fdirty || !facts.there { Verdict::Enter } else { Verdict::There }
+    fn admits(&mut self, _page: PageId, facts: &Facts) -> Decision {
+        if facts.fdirty || !facts.there { Decision::Enter } else { Decision::There }
     }
 
     fn hit(&mut self, page: PageId, resident: bool) {

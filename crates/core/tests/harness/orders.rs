@@ -1,7 +1,7 @@
 //! The naive forms of the policies with slot placement: who goes first, and who may enter. Lists are vectors,
 //! searches are linear, nothing is lazy.
 
-use super::slots_model::{Facts, Order, Verdict};
+use super::slots_model::{Decision, Facts, Order};
 use entresol_core::{Config, PageId, PolicyKind};
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ enum Admits {
 }
 
 impl Admits {
-    fn verdict(self, facts: &Facts) -> Verdict {
+    fn verdict(self, facts: &Facts) -> Decision {
         let Facts { there, dirty, fdirty } = *facts;
         let enters = match self {
             Admits::OnExit => fdirty || !there,
@@ -44,9 +44,9 @@ impl Admits {
             Admits::Clean => fdirty && there && !dirty,
         };
         match (enters, there && !fdirty) {
-            (true, _) => Verdict::Enter,
-            (false, true) => Verdict::There,
-            (false, false) => Verdict::Bypass,
+            (true, _) => Decision::Enter,
+            (false, true) => Decision::There,
+            (false, false) => Decision::Bypass,
         }
     }
 }
@@ -88,10 +88,10 @@ impl Order for Queue {
     fn arrives(&mut self, _page: PageId, _free: i64, _busy: &dyn Fn(PageId) -> bool) -> bool {
         self.admits != Admits::OnExit
     }
-    fn admits(&mut self, page: PageId, facts: &Facts) -> Verdict {
+    fn admits(&mut self, page: PageId, facts: &Facts) -> Decision {
         let verdict = self.admits.verdict(facts);
         if self.admits == Admits::OnExit
-            && verdict == Verdict::There
+            && verdict == Decision::There
             && self.queue.iter().any(|(p, _)| *p == page)
         {
             self.used(page);
@@ -159,7 +159,7 @@ impl Order for Sets {
     fn arrives(&mut self, _page: PageId, _free: i64, _busy: &dyn Fn(PageId) -> bool) -> bool {
         true
     }
-    fn admits(&mut self, _page: PageId, facts: &Facts) -> Verdict {
+    fn admits(&mut self, _page: PageId, facts: &Facts) -> Decision {
         Admits::Changed.verdict(facts)
     }
     fn hit(&mut self, _page: PageId, _resident: bool) {}
@@ -257,7 +257,7 @@ impl Order for Tac {
         let class = self.class(page);
         self.coldest(busy).is_none_or(|(coldest, _)| class > coldest)
     }
-    fn admits(&mut self, _page: PageId, facts: &Facts) -> Verdict {
+    fn admits(&mut self, _page: PageId, facts: &Facts) -> Decision {
         Admits::Clean.verdict(facts)
     }
     fn hit(&mut self, page: PageId, _resident: bool) {

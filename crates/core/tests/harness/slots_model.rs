@@ -9,7 +9,7 @@ use entresol_core::{
 };
 use std::collections::BTreeMap;
 
-/// What is known of a page that is handed down.
+/// What is known of a page that is evicted.
 pub struct Facts {
     /// A version of it is staged or on flash.
     pub there: bool,
@@ -18,7 +18,7 @@ pub struct Facts {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum Decision {
     Enter,
     There,
     Bypass,
@@ -28,7 +28,7 @@ pub enum Verdict {
 pub trait Order {
     /// Whether a page from disk may enter; `free` slots are left when all that is staged has taken one.
     fn arrives(&mut self, page: PageId, free: i64, busy: &dyn Fn(PageId) -> bool) -> bool;
-    fn admits(&mut self, page: PageId, facts: &Facts) -> Verdict;
+    fn admits(&mut self, page: PageId, facts: &Facts) -> Decision;
     fn hit(&mut self, page: PageId, resident: bool);
     fn entered(&mut self, page: PageId);
     fn overwritten(&mut self, page: PageId);
@@ -54,7 +54,7 @@ pub trait Order {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum FrameState {
     Filling,
     Ready,
     Writing,
@@ -63,7 +63,7 @@ enum State {
 struct Staged {
     page: PageId,
     dirty: bool,
-    state: State,
+    state: FrameState,
     /// The page that is destaged to make room for this one.
     waits_for: Option<PageId>,
 }
@@ -154,7 +154,7 @@ impl SlotsModel {
         let mut found = None;
         for position in self.staged.keys().copied().collect::<Vec<_>>() {
             let staged = &self.staged[&position];
-            if staged.state != State::Ready {
+            if staged.state != FrameState::Ready {
                 continue;
             }
             let page = staged.page;
@@ -163,7 +163,7 @@ impl SlotsModel {
                 continue;
             }
             let writing =
-                self.staged.range(..position).any(|(_, s)| s.page == page && s.state == State::Writing);
+                self.staged.range(..position).any(|(_, s)| s.page == page && s.state == FrameState::Writing);
             if writing || self.resident.get(&page).is_some_and(|r| r.busy) {
                 continue;
             }
@@ -199,8 +199,8 @@ impl SlotsModel {
             let Staged { page, state, waits_for, .. } = self.staged[&position];
             let newest = self.newest_staged(page) == Some(position);
             let writing =
-                self.staged.range(..position).any(|(_, s)| s.page == page && s.state == State::Writing);
-            if state != State::Ready || waits_for.is_some() || !newest || writing {
+                self.staged.range(..position).any(|(_, s)| s.page == page && s.state == FrameState::Writing);
+            if state != FrameState::Ready || waits_for.is_some() || !newest || writing {
                 continue;
             }
             self.order.group(page)?;
@@ -235,14 +235,14 @@ impl SlotsModel {
         }
         let Admission::Stage { frame, position } = got else { panic!("page {page} enters, but {got:?}") };
         assert_eq!((position.0, frame.0 as u64), (self.rear, self.rear % frames));
-        self.staged.insert(self.rear, Staged { page, dirty, state: State::Filling, waits_for: None });
+        self.staged.insert(self.rear, Staged { page, dirty, state: FrameState::Filling, waits_for: None });
         self.rear += 1;
     }
 
     /// Forgets the page; `None` while something is being done with a copy of it.
     fn forget(&mut self, page: PageId) -> Option<bool> {
         let there = self.is_there(page);
-        let staged_busy = self.staged.values().any(|s| s.page == page && s.state != State::Ready);
+        let staged_busy = self.staged.values().any(|s| s.page == page && s.state != FrameState::Ready);
         if staged_busy || self.resident.get(&page).is_some_and(|r| r.busy) {
             return None;
         }
@@ -321,9 +321,9 @@ impl Model for SlotsModel {
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission) {
         let facts = Facts { there: self.is_there(page), dirty, fdirty };
         match self.order.admits(page, &facts) {
-            Verdict::There => assert_eq!(got, Admission::AlreadyThere),
-            Verdict::Bypass => self.bypassed(page, got),
-            Verdict::Enter => self.enters(page, dirty, got),
+            Decision::There => assert_eq!(got, Admission::AlreadyThere),
+            Decision::Bypass => self.bypassed(page, got),
+            Decision::Enter => self.enters(page, dirty, got),
         }
     }
 
@@ -341,7 +341,7 @@ impl Model for SlotsModel {
                 }
                 None => self.new.push(page),
             }
-            self.staged.get_mut(&position).expect("staged").state = State::Writing;
+            self.staged.get_mut(&position).expect("staged").state = FrameState::Writing;
             return;
         }
         if writes_only {
@@ -369,14 +369,14 @@ impl Model for SlotsModel {
         let frames = self.config.staging_pages() as u64;
         let found = self.staged.iter_mut().find(|(position, _)| **position % frames == frame as u64);
         let (_, staged) = found.expect("a frame that was given out");
-        assert_eq!(staged.state, State::Filling);
-        staged.state = State::Ready;
+        assert_eq!(staged.state, FrameState::Filling);
+        staged.state = FrameState::Ready;
     }
 
     fn written(&mut self, pages: &[WritePage]) {
         let page = &pages[0];
         let staged = self.staged.remove(&page.position.0).expect("staged");
-        assert_eq!(staged.state, State::Writing);
+        assert_eq!(staged.state, FrameState::Writing);
         let (slot, dirty) = (page.slot.0, staged.dirty);
         let writes = &mut self.writes[slot as usize];
         *writes = writes.wrapping_add(1);

@@ -205,7 +205,7 @@ impl World {
             45..49 => {
                 let at = choices.below(self.dram.len().max(1));
                 if let Some(page) = self.dram.keys().nth(at).copied() {
-                    self.hand_down(page, true);
+                    self.evict_page(page, true);
                 }
             }
             49..64 => self.finish_filling(choices),
@@ -318,12 +318,12 @@ impl World {
     fn evict_one(&mut self, choices: &mut Choices) {
         let at = choices.below(self.dram.len().max(1));
         if let Some(page) = self.dram.keys().nth(at).copied() {
-            self.hand_down(page, false);
+            self.evict_page(page, false);
         }
     }
 
-    /// Hands a page down; `keep` writes it out without giving up its frame. False if the tier is full.
-    fn hand_down(&mut self, page: u32, keep: bool) -> bool {
+    /// Evicts a page; `keep` writes it out without giving up its frame. False if the tier is full.
+    fn evict_page(&mut self, page: u32, keep: bool) -> bool {
         if self.filling.iter().any(|f| f.content.page == page) {
             return false;
         }
@@ -419,7 +419,7 @@ impl World {
             Job::PullVictims(count) => {
                 let coldest: Vec<u32> = self.dram.keys().copied().take(count as usize).collect();
                 for page in coldest {
-                    self.hand_down(page, false);
+                    self.evict_page(page, false);
                 }
             }
         }
@@ -671,7 +671,7 @@ impl World {
             self.dram.insert(page, Frame { version: self.next_version, dirty: true, fdirty: true });
             self.next_version += 1;
             assert!(
-                self.hand_down(page, false),
+                self.evict_page(page, false),
                 "evictors wait, no job is available and nothing is in flight"
             );
             self.verify();

@@ -27,7 +27,7 @@ use plan::Operation;
 use std::sync::Arc;
 
 #[derive(Debug)]
-struct State {
+struct Content {
     pending: Pending,
     /// Readable, and never to be durable ([`Fault::SyncErrorKeepingPages`]).
     undurable: Pending,
@@ -41,14 +41,14 @@ pub struct FaultyDevice {
     name: String,
     plan: Arc<FaultPlan>,
     durable: MemoryDevice,
-    state: Mutex<State>,
+    state: Mutex<Content>,
     counters: SharedCounters,
     sectors: Sectors,
     capacity_max: u64,
 }
 
 /// How a request that was let through ends.
-enum Verdict {
+enum Effect {
     Done,
     Fail(DeviceError),
     Crash,
@@ -70,7 +70,7 @@ impl FaultyDevice {
         sectors: Sectors,
         plan: Arc<FaultPlan>,
     ) -> Self {
-        let state = Mutex::new(State { pending, undurable, dead: None });
+        let state = Mutex::new(Content { pending, undurable, dead: None });
         let counters = SharedCounters::default();
         Self { name: name.to_owned(), plan, durable, state, counters, sectors, capacity_max: u64::MAX }
     }
@@ -169,14 +169,14 @@ impl FaultyDevice {
         (if sector < own { sector } else { sector + 1 }) * unit
     }
 
-    fn read_one(&self, offset: u64, buffer: &mut [u8]) -> Verdict {
+    fn read_one(&self, offset: u64, buffer: &mut [u8]) -> Effect {
         let length = buffer.len() as u64;
         match self.plan.next(&self.name, Operation::Read) {
-            Some(Fault::Crash) => return Verdict::Crash,
-            Some(Fault::Death) => return Verdict::Fail(self.die()),
+            Some(Fault::Crash) => return Effect::Crash,
+            Some(Fault::Death) => return Effect::Fail(self.die()),
             Some(Fault::BitRot) if length > 0 => self.flip_bit(offset * 8 + self.plan.below(length * 8)),
             Some(Fault::ReadError) => {
-                return Verdict::Fail(self.error("read", offset, length, "input/output error (injected)"));
+                return Effect::Fail(self.error("read", offset, length, "input/output error (injected)"));
             }
             _ => {}
         }
@@ -190,24 +190,24 @@ impl FaultyDevice {
             state.pending.covers(offset) || state.undurable.covers(offset)
         };
         match self.durable.unreadable_in(offset, length).iter().all(written) {
-            true => Verdict::Done,
+            true => Effect::Done,
             false => {
-                Verdict::Fail(self.error("read", offset, length, "input/output error (unreadable sector)"))
+                Effect::Fail(self.error("read", offset, length, "input/output error (unreadable sector)"))
             }
         }
     }
 
-    fn write_one(&self, offset: u64, data: &[u8]) -> Verdict {
+    fn write_one(&self, offset: u64, data: &[u8]) -> Effect {
         let length = data.len() as u64;
         let fault = self.plan.next(&self.name, Operation::Write);
         let place = match fault {
-            Some(Fault::LostWrite) => return Verdict::Done,
-            Some(Fault::Death) => return Verdict::Fail(self.die()),
+            Some(Fault::LostWrite) => return Effect::Done,
+            Some(Fault::Death) => return Effect::Fail(self.die()),
             Some(Fault::WriteError) => {
-                return Verdict::Fail(self.error("write", offset, length, "input/output error (injected)"));
+                return Effect::Fail(self.error("write", offset, length, "input/output error (injected)"));
             }
             Some(Fault::NoSpace) => {
-                return Verdict::Fail(self.error(
+                return Effect::Fail(self.error(
                     "write",
                     offset,
                     length,
@@ -220,13 +220,13 @@ impl FaultyDevice {
         self.keep(place, data);
         match fault {
             // The write was under way: it may survive, whole or in part.
-            Some(Fault::Crash) => Verdict::Crash,
+            Some(Fault::Crash) => Effect::Crash,
             Some(Fault::DuplicatedWrite) => {
                 let place = self.elsewhere(offset, length);
                 self.keep(place, data);
-                Verdict::Done
+                Effect::Done
             }
-            _ => Verdict::Done,
+            _ => Effect::Done,
         }
     }
 
@@ -271,9 +271,9 @@ impl Device for FaultyDevice {
                 Io::Write { offset, data } => self.write_one(*offset, data),
             };
             match verdict {
-                Verdict::Done => {}
-                Verdict::Fail(error) => result = result.and(Err(error)),
-                Verdict::Crash => crashes = true,
+                Effect::Done => {}
+                Effect::Fail(error) => result = result.and(Err(error)),
+                Effect::Crash => crashes = true,
             }
         }
         if crashes { Err(self.crash()) } else { result }
@@ -295,7 +295,7 @@ impl Device for FaultyDevice {
             }
             Some(Fault::SyncErrorKeepingPages) => {
                 let mut state = self.state.lock();
-                let State { pending, undurable, .. } = &mut *state;
+                let Content { pending, undurable, .. } = &mut *state;
                 undurable.absorb(pending);
                 return failed();
             }

@@ -83,7 +83,7 @@ pub struct Injection {
 }
 
 #[derive(Debug)]
-struct State {
+struct PlanState {
     operations: u64,
     injections: Vec<Injection>,
     struck: u64,
@@ -95,14 +95,14 @@ struct State {
 
 /// The faults of one world; shared by all its devices.
 #[derive(Debug)]
-pub struct FaultPlan(Mutex<State>);
+pub struct FaultPlan(Mutex<PlanState>);
 
 impl FaultPlan {
     /// A plan with these faults. `seed` decides where misdirected writes land and which bits rot.
     pub fn new(seed: u64, injections: Vec<Injection>) -> Self {
         let rng = Rng::new(seed);
         let any_order = false;
-        Self(Mutex::new(State { operations: 0, injections, struck: 0, crashed: false, any_order, rng }))
+        Self(Mutex::new(PlanState { operations: 0, injections, struck: 0, crashed: false, any_order, rng }))
     }
 
     /// The requests of each batch overlap, and end in an order that the seed picks.

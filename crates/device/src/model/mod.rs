@@ -44,7 +44,7 @@ pub(crate) trait Timing: Send {
     fn wear(&self) -> (u64, u64);
 }
 
-struct State {
+struct ModelState {
     timing: Box<dyn Timing>,
     queue: CommandQueue,
     counters: Counters,
@@ -57,7 +57,7 @@ pub struct ModelDevice<D> {
     /// Requests take no time and are not counted.
     instant: AtomicBool,
     /// Held for arithmetic only, never across a sleep.
-    state: Mutex<State>,
+    state: Mutex<ModelState>,
 }
 
 impl<D> std::fmt::Debug for ModelDevice<D> {
@@ -68,7 +68,8 @@ impl<D> std::fmt::Debug for ModelDevice<D> {
 
 impl<D: Device> ModelDevice<D> {
     pub(crate) fn new(name: &str, inner: D, queue_depth: usize, timing: Box<dyn Timing>) -> Self {
-        let state = State { timing, queue: CommandQueue::new(queue_depth), counters: Counters::default() };
+        let state =
+            ModelState { timing, queue: CommandQueue::new(queue_depth), counters: Counters::default() };
         Self { name: name.to_owned(), inner, instant: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
@@ -105,7 +106,7 @@ impl<D: Device> ModelDevice<D> {
     }
 }
 
-impl State {
+impl ModelState {
     fn read(&mut self, now: u64, offset: u64, length: u64) -> u64 {
         let start = self.queue.enter(now);
         self.counters.reads += 1;
@@ -155,13 +156,13 @@ impl State {
 /// request that arrives at `now` is done. Requests are served in the order of the calls. Made by
 /// [`crate::Profile::stopwatch`].
 pub struct Stopwatch {
-    state: State,
+    state: ModelState,
 }
 
 impl Stopwatch {
     pub(crate) fn new(queue_depth: usize, timing: Box<dyn Timing>) -> Self {
         let queue = CommandQueue::new(queue_depth);
-        Self { state: State { timing, queue, counters: Counters::default() } }
+        Self { state: ModelState { timing, queue, counters: Counters::default() } }
     }
 
     /// A read of `length` bytes at `offset`.

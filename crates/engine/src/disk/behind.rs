@@ -1,4 +1,4 @@
-//! Writing behind: pages handed down are staged and written to disk in the background. What the layers have
+//! Writing behind: evicted pages are staged and written to disk in the background. What the layers have
 //! in common that hold nothing newer than disk but in memory: the disk alone, and SCE's cache.
 //!
 //! Invariant: when an evict of a dirty page returns, the page is staged for the disk, and every fetch gives
@@ -7,7 +7,7 @@
 use super::staging::{DiskStaging, Staged, WRITERS};
 use super::{DiskPages, DurableNotes};
 use crate::TierError;
-use crate::api::{Fetched, HandedDown, Source, Upstream, Victim};
+use crate::api::{Evicted, Fetched, Source, Upstream, Victim};
 use crate::metrics::Tallies;
 use entresol_core::{Lsn, PageId};
 use entresol_device::Device;
@@ -76,22 +76,22 @@ impl WriteBehind {
         Ok(clean(Source::Disk))
     }
 
-    pub(crate) fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+    pub(crate) fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         self.disk.check_victim(victim.page, data)?;
         if victim.dirty {
             self.staging.stage(victim.page, data)?;
         }
-        self.tallies.handed_down(victim.dirty, victim.dirty);
-        Ok(HandedDown { dirty: false })
+        self.tallies.evicted(victim.dirty, victim.dirty);
+        Ok(Evicted { dirty: false })
     }
 
-    pub(crate) fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+    pub(crate) fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
         self.disk.check_victim(victim.page, data)?;
         if victim.dirty && !self.staging.try_stage(victim.page, data)? {
             return Ok(None);
         }
-        self.tallies.handed_down(victim.dirty, victim.dirty);
-        Ok(Some(HandedDown { dirty: false }))
+        self.tallies.evicted(victim.dirty, victim.dirty);
+        Ok(Some(Evicted { dirty: false }))
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), TierError> {

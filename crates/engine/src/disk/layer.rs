@@ -4,7 +4,7 @@
 //! gives that version or a newer one; [`Layer::checkpoint`] makes it durable.
 
 use super::{BATCH, LabelState, Labels, WriteBehind, binding, read_label, write_label};
-use crate::api::{Binding, Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
+use crate::api::{Binding, Evicted, Fetched, Layer, TierMetrics, Upstream, Victim};
 use crate::error::disk_error;
 use crate::{TierError, claim};
 use entresol_core::PageId;
@@ -118,11 +118,11 @@ impl Layer for DiskLayer {
         }
     }
 
-    fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+    fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         self.behind.evict(victim, data)
     }
 
-    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
         self.behind.try_evict(victim, data)
     }
 

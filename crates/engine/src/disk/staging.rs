@@ -1,7 +1,7 @@
 //! Pages on their way to the disk: an evictor leaves a copy and goes on; background tasks write many at once,
 //! in the order of their places on disk.
 //!
-//! Invariants: a page is in at most one frame, the newest version handed down; its frame is not changed while
+//! Invariants: a page is in at most one frame, the newest evicted version; its frame is not changed while
 //! it is being written; a fetch looks here first. So the disk never gets an older version last, and no fetch
 //! sees one.
 
@@ -32,7 +32,7 @@ pub(crate) struct Staged<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum FrameState {
     Free,
     /// Being copied in.
     Filling,
@@ -43,7 +43,7 @@ enum State {
 
 struct Frames {
     pages: [PageId; FRAMES],
-    states: [State; FRAMES],
+    states: [FrameState; FRAMES],
     /// When it was staged, counted.
     order: [u64; FRAMES],
     next_order: u64,
@@ -53,7 +53,7 @@ struct Frames {
 
 impl Frames {
     fn find(&self, page: PageId) -> Option<usize> {
-        (0..FRAMES).find(|at| self.pages[*at] == page && self.states[*at] != State::Free)
+        (0..FRAMES).find(|at| self.pages[*at] == page && self.states[*at] != FrameState::Free)
     }
 }
 
@@ -95,7 +95,7 @@ impl DiskStaging {
         Self {
             frames: Mutex::new(Frames {
                 pages: [PageId(0); FRAMES],
-                states: [State::Free; FRAMES],
+                states: [FrameState::Free; FRAMES],
                 order: [0; FRAMES],
                 next_order: 0,
                 used: 0,
@@ -131,7 +131,7 @@ impl DiskStaging {
                 }
                 match frames.find(page) {
                     None => return Ok(false),
-                    Some(at) if frames.states[at] == State::Filling => None,
+                    Some(at) if frames.states[at] == FrameState::Filling => None,
                     Some(at) => Some((at, frames.order[at])),
                 }
             };
@@ -139,7 +139,7 @@ impl DiskStaging {
                 let bytes = self.buffers[at].read();
                 // Written and reused meanwhile?
                 let frames = self.frames.lock();
-                let same = frames.order[at] == order && frames.states[at] != State::Filling;
+                let same = frames.order[at] == order && frames.states[at] != FrameState::Filling;
                 drop(frames);
                 if same {
                     buffer.copy_from_slice(&bytes);
@@ -187,17 +187,17 @@ impl DiskStaging {
         let at = {
             let mut frames = self.frames.lock();
             let at = match frames.find(page) {
-                Some(at) if frames.states[at] == State::Ready => at,
+                Some(at) if frames.states[at] == FrameState::Ready => at,
                 Some(_) => return Ok(Offer::Full),
                 None => {
-                    let free = frames.states.iter().position(|state| *state == State::Free);
+                    let free = frames.states.iter().position(|state| *state == FrameState::Free);
                     let Some(at) = free else { return Ok(Offer::Full) };
                     frames.used += 1;
                     at
                 }
             };
             frames.pages[at] = page;
-            frames.states[at] = State::Filling;
+            frames.states[at] = FrameState::Filling;
             frames.order[at] = frames.next_order;
             frames.next_order += 1;
             at
@@ -207,7 +207,7 @@ impl DiskStaging {
             bytes.copy_from_slice(data);
             page::seal(&mut bytes, page, Position(0));
         }
-        self.frames.lock().states[at] = State::Ready;
+        self.frames.lock().states[at] = FrameState::Ready;
         self.writes.notify_one();
         Ok(Offer::Taken)
     }
@@ -220,7 +220,7 @@ impl DiskStaging {
             self.check()?;
             let done = {
                 let frames = self.frames.lock();
-                (0..FRAMES).all(|at| frames.states[at] == State::Free || frames.order[at] >= end)
+                (0..FRAMES).all(|at| frames.states[at] == FrameState::Free || frames.order[at] >= end)
             };
             if done {
                 return Ok(());
@@ -260,7 +260,7 @@ impl DiskStaging {
             let done = self.write(&write, &batch).and_then(|pages| {
                 let mut frames = self.frames.lock();
                 for (_, at) in &batch {
-                    frames.states[*at] = State::Free;
+                    frames.states[*at] = FrameState::Free;
                 }
                 frames.used -= batch.len();
                 drop(frames);
@@ -285,14 +285,14 @@ impl DiskStaging {
         let mut frames = self.frames.lock();
         let mut ready: ArrayVec<(u64, usize), FRAMES> = ArrayVec::new();
         if frames.used > 0 {
-            let of_interest = (0..FRAMES).filter(|at| frames.states[*at] == State::Ready);
+            let of_interest = (0..FRAMES).filter(|at| frames.states[*at] == FrameState::Ready);
             ready.extend(of_interest.map(|at| (frames.order[at], at)));
             ready.sort_unstable();
         }
         let mut batch: ArrayVec<(PageId, usize), BATCH> =
             ready.iter().take(BATCH).map(|(_, at)| (frames.pages[*at], *at)).collect();
         for (_, at) in &batch {
-            frames.states[*at] = State::Writing;
+            frames.states[*at] = FrameState::Writing;
         }
         batch.sort_unstable();
         batch

@@ -5,7 +5,7 @@
 
 use super::points;
 use super::shared::Shared;
-use super::versions::Copy;
+use super::versions::StampedCopy;
 use crate::TierError;
 use crate::api::{Fetched, Source};
 use crate::disk::clean;
@@ -43,7 +43,7 @@ impl Shared {
     }
 
     /// Reads a copy; whether it is the page that is meant.
-    fn is_there(&self, id: PageId, copy: Copy, buffer: &mut [u8]) -> bool {
+    fn is_there(&self, id: PageId, copy: StampedCopy, buffer: &mut [u8]) -> bool {
         if self.flash.read(self.offset(copy.slot), buffer).is_err() {
             points::FETCH_UNREADABLE.reach();
             return false;

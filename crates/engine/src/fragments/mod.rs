@@ -25,7 +25,7 @@ mod versions;
 mod write;
 
 use crate::TierError;
-use crate::api::{Binding, Fetched, HandedDown, Layer, TierMetrics, Upstream, Victim};
+use crate::api::{Binding, Evicted, Fetched, Layer, TierMetrics, Upstream, Victim};
 use entresol_core::{Fragments, PageId};
 use entresol_device::Device;
 use entresol_format::Uuid;
@@ -83,11 +83,11 @@ impl Layer for FragmentTier {
         self.shared.look(page, |state| Fragments::peek(&state.cache, page)).is_some()
     }
 
-    fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+    fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         self.shared.behind.evict(victim, data)
     }
 
-    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
         self.shared.behind.try_evict(victim, data)
     }
 

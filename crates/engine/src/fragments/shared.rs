@@ -1,7 +1,7 @@
 //! What all tasks share.
 
 use super::FragmentOptions;
-use super::versions::{Copy, Versions};
+use super::versions::{StampedCopy, Versions};
 use crate::api::TierMetrics;
 use crate::buffer::PageBuffers;
 use crate::disk::WriteBehind;
@@ -33,23 +33,23 @@ struct Latched {
 #[derive(Clone, Copy)]
 pub(super) struct Begun {
     pub population: Population,
-    pub copy: Copy,
+    pub copy: StampedCopy,
 }
 
 /// What a task that holds the latch sees.
-pub(super) struct State<'a> {
+pub(super) struct Locked<'a> {
     pub cache: Fragments<'a>,
     pub versions: &'a mut Versions,
 }
 
-impl State<'_> {
+impl Locked<'_> {
     /// As [`Fragments::fetch`].
-    pub(super) fn fetch(&mut self, page: PageId) -> Option<Copy> {
+    pub(super) fn fetch(&mut self, page: PageId) -> Option<StampedCopy> {
         self.cache.fetch(page).map(|copy| self.versions.of(copy))
     }
 
     /// As [`Fragments::peek`].
-    pub(super) fn peek(&self, page: PageId) -> Option<Copy> {
+    pub(super) fn peek(&self, page: PageId) -> Option<StampedCopy> {
         self.cache.peek(page).map(|copy| self.versions.of(copy))
     }
 }
@@ -98,11 +98,11 @@ impl Shared {
         })
     }
 
-    fn latched<R>(&self, step: impl FnOnce(&mut State<'_>, &mut VecDeque<Begun>) -> R) -> R {
+    fn latched<R>(&self, step: impl FnOnce(&mut Locked<'_>, &mut VecDeque<Begun>) -> R) -> R {
         entresol_runtime::may_preempt();
         let Latched { region, versions, begun } = &mut *self.latched.lock();
         let cache = Fragments::attach(region.as_mut_bytes()).expect("the region holds this tier's fragments");
-        let mut state = State { cache, versions };
+        let mut state = Locked { cache, versions };
         let result = step(&mut state, begun);
         if cfg!(debug_assertions) && self.config.fragments() <= CHECKED_FRAGMENTS_MAX {
             state.cache.check().expect("the invariants hold after every step");
@@ -111,17 +111,17 @@ impl Shared {
     }
 
     /// One look at the state, under the latch.
-    pub(super) fn with<R>(&self, step: impl FnOnce(&mut State<'_>) -> R) -> R {
+    pub(super) fn with<R>(&self, step: impl FnOnce(&mut Locked<'_>) -> R) -> R {
         self.latched(|state, _| step(state))
     }
 
     /// As [`Shared::with`], where `page` has a place on the volume and the flash is in use.
-    pub(super) fn look<R>(&self, page: PageId, step: impl FnOnce(&mut State<'_>) -> Option<R>) -> Option<R> {
+    pub(super) fn look<R>(&self, page: PageId, step: impl FnOnce(&mut Locked<'_>) -> Option<R>) -> Option<R> {
         if self.has_place(page) && self.is_running() { self.with(step) } else { None }
     }
 
     /// One step of the core, after which free workers may have something to do.
-    pub(super) fn step<R>(&self, step: impl FnOnce(&mut State<'_>) -> R) -> R {
+    pub(super) fn step<R>(&self, step: impl FnOnce(&mut Locked<'_>) -> R) -> R {
         let (result, begun) = self.latched(|state, waiting| {
             let result = step(state);
             let before = waiting.len();

@@ -14,7 +14,7 @@ use entresol_core::{FlashCopy, Position, SlotId, mutant};
 
 /// A copy on flash: where it lies, and what must be stamped into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Copy {
+pub(super) struct StampedCopy {
     pub slot: SlotId,
     pub stamp: Position,
 }
@@ -42,14 +42,14 @@ impl Versions {
     }
 
     /// What must lie there now.
-    pub(super) fn of(&self, copy: FlashCopy) -> Copy {
+    pub(super) fn of(&self, copy: FlashCopy) -> StampedCopy {
         let writes = self.writes[copy.slot.0 as usize];
         let number = u64::from(copy.population) << COUNT_BITS | u64::from(writes);
-        Copy { slot: copy.slot, stamp: Position(self.salt.wrapping_add(number)) }
+        StampedCopy { slot: copy.slot, stamp: Position(self.salt.wrapping_add(number)) }
     }
 
     /// A page is about to be written through: what its new version must be.
-    pub(super) fn begin_write(&mut self, copy: FlashCopy) -> Copy {
+    pub(super) fn begin_write(&mut self, copy: FlashCopy) -> StampedCopy {
         if !mutant!("write-through-not-counted") {
             let writes = &mut self.writes[copy.slot.0 as usize];
             *writes = writes.wrapping_add(1);
@@ -58,7 +58,7 @@ impl Versions {
     }
 
     /// A population begins there: what its pages must be, the first one's slot given.
-    pub(super) fn begin_population(&mut self, first: FlashCopy, pages: u32) -> Copy {
+    pub(super) fn begin_population(&mut self, first: FlashCopy, pages: u32) -> StampedCopy {
         let from = first.slot.0 as usize;
         self.writes[from..from + pages as usize].fill(0);
         self.of(first)

@@ -6,8 +6,8 @@
 //! writes are done.
 
 use super::points;
-use super::shared::{Shared, State};
-use super::versions::Copy;
+use super::shared::{Locked, Shared};
+use super::versions::StampedCopy;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::disk::{BATCH, Staged, WRITERS};
@@ -25,7 +25,7 @@ const _: () = assert!(WRITERS * BATCH <= WRITES_COUNTED, "no write waits for ano
 struct Path {
     page: PageId,
     path: WritePath,
-    copy: Option<Copy>,
+    copy: Option<StampedCopy>,
 }
 
 type Paths = ArrayVec<Path, BATCH>;
@@ -81,7 +81,7 @@ impl Shared {
     }
 }
 
-impl State<'_> {
+impl Locked<'_> {
     /// As [`Fragments::write`](entresol_core::Fragments::write); a write-through is counted.
     fn begin_write(&mut self, page: PageId) -> Path {
         let path = self.cache.write(page);

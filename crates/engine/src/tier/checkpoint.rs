@@ -1,4 +1,4 @@
-//! Making durable what was handed down, and ending.
+//! Making durable what was evicted, and ending.
 //!
 //! Log placement (FaCE §2.3, §4.1): drain staging; every write job leaves its summary durable, so the
 //! directory is durable with it; then a superblock. Pages on flash that are newer than disk stay there. Slot
@@ -83,7 +83,7 @@ impl Shared {
                 return Ok(rear);
             }
             self.writes.notify_one();
-            self.chores.notify_one();
+            self.background.notify_one();
             self.progress.wait(seen);
         }
     }

@@ -39,7 +39,9 @@ impl Copies {
                 let page = pages[0].to_clean().expect("slot placement dequeues what it destages");
                 self.pages.push((page, Some(ticket)));
             }
-            Job::Write { .. } | Job::PullVictims(_) => unreachable!("slot placement has no other chores"),
+            Job::Write { .. } | Job::PullVictims(_) => {
+                unreachable!("slot placement has no other background jobs")
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Invariant: while an entry on flash is valid, the page in its slot is whole and is the version that is
 //! durable on disk. So a restart may serve it, and drop it, without asking the disk. For that
 //! - an entry is invalid, durably, before its slot is written and before its page is written to disk;
-//! - it is validated when flash and disk are synced, and only if no newer version has been handed down;
+//! - it is validated when flash and disk are synced, and only if no newer version has been evicted;
 //! - a page that is in *motion* (being written to its slot, or driven out of it by the write of another) is
 //!   not written to disk: whoever wants to, waits for the end of that write. An evictor is given its frame
 //!   first, so that no write of an older version is begun behind his back that would be validated.
@@ -15,7 +15,7 @@
 //! its version, which then is not in the slot.)
 
 use super::shared::Shared;
-use crate::api::{HandedDown, Victim};
+use crate::api::{Evicted, Victim};
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::{TierError, points};
@@ -158,11 +158,7 @@ impl Shared {
 
     /// Takes a dirty page: a frame first, then the entry becomes invalid, the page goes to disk, and the
     /// frame is filled.
-    pub(crate) fn take_through_directory(
-        &self,
-        victim: Victim,
-        data: &[u8],
-    ) -> Result<HandedDown, TierError> {
+    pub(crate) fn take_through_directory(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         let written_through = Victim { dirty: false, ..victim };
         let admission = self.in_turn(|tier| {
             if !tier.check_running()? {
@@ -181,7 +177,7 @@ impl Shared {
             Admission::AlreadyThere => self.tallies.already_on_flash.add(1),
             Admission::Bypass { .. } | Admission::Full => self.tallies.bypassed.add(1),
         }
-        Ok(HandedDown { dirty: false })
+        Ok(Evicted { dirty: false })
     }
 
     /// Writes a page to disk when nothing on flash can be taken for it any more.

@@ -6,7 +6,7 @@
 
 use super::shared::Shared;
 use super::staging::Incoming;
-use crate::api::{HandedDown, Victim};
+use crate::api::{Evicted, Victim};
 use crate::{TierError, points};
 use entresol_core::{Admission, FrameId, PageId, Position, Route};
 use entresol_format::page;
@@ -22,9 +22,9 @@ impl Drop for Waiting<'_> {
 }
 
 impl Shared {
-    pub(crate) fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+    pub(crate) fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         self.disk.check_victim(victim.page, data)?;
-        let handed = match self.route(&victim)? {
+        let evicted = match self.route(&victim)? {
             Route::Around { forget, write } => {
                 if forget {
                     self.forget(victim.page)?;
@@ -40,8 +40,8 @@ impl Shared {
             }
             Route::Flash => self.take(victim, data)?,
         };
-        self.tallies.handed_down(victim.dirty, victim.fdirty);
-        Ok(handed)
+        self.tallies.evicted(victim.dirty, victim.fdirty);
+        Ok(evicted)
     }
 
     /// Where the mode sends this page. A tier that has switched itself off asks for every page as for the
@@ -54,12 +54,12 @@ impl Shared {
     }
 
     /// The page does not enter the flash, and is written to disk if `write` says so.
-    fn bypass(&self, victim: Victim, write: bool, data: &[u8]) -> Result<HandedDown, TierError> {
+    fn bypass(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
         if write {
             self.tallies.bypassed.add(1);
             self.write_to_disk(victim, data)?;
         }
-        Ok(HandedDown { dirty: false })
+        Ok(Evicted { dirty: false })
     }
 
     /// Makes the core forget every copy of `page`, and the directory on flash, if there is one.
@@ -72,7 +72,7 @@ impl Shared {
             let (slot, admission) =
                 self.with(|partition| (partition.slot_holding(page), partition.bypass(page)));
             if admission == Admission::Full {
-                self.chores.notify_one();
+                self.background.notify_one();
                 self.progress.wait(seen);
                 continue;
             }
@@ -82,7 +82,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn take(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+    pub(super) fn take(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         self.in_turn(|tier| tier.offer(victim, data))
     }
 
@@ -104,23 +104,23 @@ impl Shared {
             if let Some(done) = offer(self)? {
                 return Ok(done);
             }
-            self.chores.notify_one();
+            self.background.notify_one();
             self.progress.wait(seen);
         }
     }
 
-    pub(crate) fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+    pub(crate) fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
         self.disk.check_victim(victim.page, data)?;
         let route = self.options.mode.route(victim.dirty, victim.fdirty);
         let must_wait = route != Route::Flash || victim.dirty && !self.check_running()?;
         if must_wait || self.waiting.load(SeqCst) > 0 {
             return Ok(None);
         }
-        let handed = self.offer(victim, data)?;
-        if handed.is_some() {
-            self.tallies.handed_down(victim.dirty, victim.fdirty);
+        let evicted = self.offer(victim, data)?;
+        if evicted.is_some() {
+            self.tallies.evicted(victim.dirty, victim.fdirty);
         }
-        Ok(handed)
+        Ok(evicted)
     }
 
     pub(crate) fn write_to_disk(&self, victim: Victim, data: &[u8]) -> Result<(), TierError> {
@@ -144,14 +144,14 @@ impl Shared {
     }
 
     /// Offers the page to the core once. `None`: there is no room now.
-    fn offer(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+    fn offer(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
         if !self.check_running()? {
             // Switched off: the disk alone.
             points::OFF_EVICT.reach();
             if victim.dirty {
                 self.write_to_disk(victim, data)?;
             }
-            return Ok(Some(HandedDown { dirty: false }));
+            return Ok(Some(Evicted { dirty: false }));
         }
         match self.admission(&victim) {
             Admission::Full => return Ok(None),
@@ -161,7 +161,7 @@ impl Shared {
                 self.fill(frame, position, victim.page, victim.dirty, data);
             }
         }
-        Ok(Some(HandedDown { dirty: victim.dirty }))
+        Ok(Some(Evicted { dirty: victim.dirty }))
     }
 
     /// Copies a page into the frame that it was given.
@@ -176,7 +176,7 @@ impl Shared {
             self.writes.notify_one();
         }
         if position.0.is_multiple_of(self.config.group_pages.into()) {
-            self.chores.notify_one();
+            self.background.notify_one();
         }
     }
 
@@ -199,7 +199,7 @@ impl Shared {
             }
             Admission::Full => {
                 self.tallies.population_dropped.add(1);
-                self.chores.notify_one();
+                self.background.notify_one();
             }
             Admission::AlreadyThere | Admission::Bypass { .. } => {}
         }

@@ -25,13 +25,13 @@ const CLOSED: u8 = 4;
 
 /// How a tier is. Invariant: the failure is recorded before the code says that the tier is poisoned.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct RunState {
     code: AtomicU8,
     failure: Mutex<Option<TierError>>,
     notice: Mutex<Option<String>>,
 }
 
-impl State {
+impl RunState {
     pub(crate) fn is_running(&self) -> bool {
         self.code.load(SeqCst) == RUNNING
     }
@@ -144,7 +144,7 @@ impl Shared {
     /// Wakes all waiters: each looks again at what it waits for.
     pub(crate) fn wake_all(&self) {
         self.writes.notify_all();
-        self.chores.notify_all();
+        self.background.notify_all();
         if let Some(log) = self.log() {
             log.segments.notify_all();
         }
@@ -166,7 +166,7 @@ impl Shared {
     }
 }
 
-/// Poisons the tier if the task that holds it panics: in the background, or a client's that hands down a
+/// Poisons the tier if the task that holds it panics: in the background, or a client's that evicts a
 /// page. It may leave behind what others wait for. (In a simulation a panic ends everything.)
 pub(crate) struct PanicGuard<'a>(pub &'a Shared);
 

@@ -93,7 +93,7 @@ impl Shared {
     }
 
     /// The page was read and proved: an exclusive policy gives up its copy. Not of a dirty page while a
-    /// checkpoint is under way: DRAM may have handed down all that the checkpoint needs, and the sweep would
+    /// checkpoint is under way: DRAM may have evicted all that the checkpoint needs, and the sweep would
     /// not meet it any more.
     fn went_up(&self, page: PageId, source: Source, dirty: bool) -> Fetched {
         if !self.config.policy.exclusive() {

@@ -10,7 +10,7 @@
 //! | `fetch`, `evict` | the buffer pool's side |
 //! | `write` | staging → flash |
 //! | `directory` | the slot directory on flash: invalidate, write, validate (TAC) |
-//! | `chores`, `dequeue`, `clean`, `destage` | flash → disk, second chances, pulls |
+//! | `background`, `dequeue`, `clean`, `destage` | flash → disk, second chances, pulls |
 //! | `checkpoint` | making all of it durable; closing |
 //! | `materialise` | what slot placement leaves on flash at checkpoints and shutdowns |
 //! | `superblock`, `segment` | writing superblocks and directory segments |
@@ -19,8 +19,8 @@
 //!
 //! Invariant: the partition's latch is never held across an I/O, a wait or another latch.
 
+mod background;
 mod checkpoint;
-mod chores;
 mod clean;
 mod dequeue;
 mod destage;
@@ -39,7 +39,7 @@ mod staging;
 mod superblock;
 mod write;
 
-use crate::api::{Binding, Fetched, HandedDown, Layer, Survivors, TierMetrics, Upstream, Victim};
+use crate::api::{Binding, Evicted, Fetched, Layer, Survivors, TierMetrics, Upstream, Victim};
 use crate::{OpenReport, TierError, TierOptions, events};
 use entresol_core::{Lookup, PageId, mutant};
 use entresol_device::Device;
@@ -137,9 +137,9 @@ impl FlashTier {
         };
         let writers = (0..shared.options.write_workers)
             .map(|at| task(&format!("flash writer {at}"), Shared::writer_task));
-        let chores = (0..shared.options.background_workers)
-            .map(|at| task(&format!("flash chores {at}"), Shared::chores_task));
-        let mut tasks: Vec<JoinHandle> = writers.chain(chores).collect();
+        let background = (0..shared.options.background_workers)
+            .map(|at| task(&format!("flash background {at}"), Shared::background_task));
+        let mut tasks: Vec<JoinHandle> = writers.chain(background).collect();
         if shared.is_log() {
             tasks.push(task("flash directory", Shared::segment_task));
         }
@@ -156,12 +156,12 @@ impl Layer for FlashTier {
         self.shared.with(|partition| partition.peek(page)) != Lookup::Absent
     }
 
-    fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+    fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         let _guard = PanicGuard(&self.shared);
         self.shared.evict(victim, data)
     }
 
-    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
         let _guard = PanicGuard(&self.shared);
         self.shared.try_evict(victim, data)
     }

@@ -2,7 +2,7 @@
 
 use super::destage::Destaged;
 use super::directory::SlotDirectory;
-use super::failure::State;
+use super::failure::RunState;
 use super::placed::{LogParts, Placed, SlotParts};
 use super::plan::{OpenPlan, Outcome, Reading, decide};
 use super::shared::Shared;
@@ -128,12 +128,12 @@ pub(crate) fn assemble(
         staging: Staging::new(&config, options.page_bytes),
         buffers: PageBuffers::new(options.page_bytes),
         superblocks: Superblocks::new(superblock),
-        state: State::default(),
+        state: RunState::default(),
         tallies: Tallies::default(),
         destaged: Destaged::default(),
         upstream: Mutex::new(None),
         writes: Signal::default(),
-        chores: Signal::default(),
+        background: Signal::default(),
         progress: Signal::default(),
         checkpoints: AtomicUsize::new(0),
         disk_synced: AtomicU64::new(0),

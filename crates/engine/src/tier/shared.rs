@@ -2,7 +2,7 @@
 
 use super::destage::Destaged;
 use super::directory::SlotDirectory;
-use super::failure::State;
+use super::failure::RunState;
 use super::placed::{LogParts, Placed};
 use super::staging::Staging;
 use super::superblock::Superblocks;
@@ -45,14 +45,14 @@ pub(crate) struct Shared {
     /// For pages on their way to disk.
     pub buffers: PageBuffers,
     pub superblocks: Superblocks,
-    pub state: State,
+    pub state: RunState,
     pub tallies: Tallies,
     pub destaged: Destaged,
     pub upstream: Mutex<Option<Weak<dyn Upstream>>>,
     /// For the writers: a write job may be there.
     pub writes: Signal,
-    /// For the chores' tasks: another job may be there.
-    pub chores: Signal,
+    /// For the background tasks: another job may be there.
+    pub background: Signal,
     /// For whoever waits for room, or for something to become durable: a job is complete.
     pub progress: Signal,
     /// Database checkpoints under way.

@@ -93,18 +93,18 @@ impl Shared {
     }
 
     /// The next write. Looking for one may already free frames, where newer versions have overtaken what was
-    /// in them: then those who wait are told. If there is none since a slot must be emptied first, the chores
-    /// are told: they may have looked before the page was complete.
+    /// in them: then those who wait are told. If there is none since a slot must be emptied first, the
+    /// background tasks are told: they may have looked before the page was complete.
     fn next_write(&self) -> Option<Job> {
         let (job, made_room, waits) = self.with(|partition| {
             let published = partition.published();
             let job = partition.next_write();
             self.begin_motion(job.as_ref());
-            let waits = job.is_none() && partition.write_waits_for_chore();
+            let waits = job.is_none() && partition.write_waits_for_background();
             (job, partition.published() > published, waits)
         });
         if waits {
-            self.chores.notify_one();
+            self.background.notify_one();
         }
         if made_room {
             self.progress.notify_all();
@@ -115,7 +115,7 @@ impl Shared {
     /// Tells everybody that a job is complete: there may be room, new jobs, and news for those who wait.
     pub(crate) fn job_is_done(&self) {
         self.progress.notify_all();
-        self.chores.notify_one();
+        self.background.notify_one();
         self.writes.notify_one();
     }
 

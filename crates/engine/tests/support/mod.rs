@@ -100,7 +100,7 @@ pub fn simulate<T: Send>(seed: u64, main: impl FnOnce() -> T + Send) -> T {
     Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() }).run(main).unwrap()
 }
 
-/// Hands down every page at version `number`.
+/// Evicts every page at version `number`.
 pub fn write_all(layer: &dyn Layer, number: u64) {
     for page in 0..PAGES {
         let page = PageId(page);

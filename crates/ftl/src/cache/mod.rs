@@ -10,7 +10,7 @@
 //! nothing here is ever newer than the disk, and dropping loses nothing.
 //!
 //! Invariants: a page is found in one place only, the write buffer before the chip; a version older than the
-//! last one handed down is never found; equal events give equal decisions ([`BlockCache::decision_hash`]).
+//! last one evicted is never found; equal events give equal decisions ([`BlockCache::decision_hash`]).
 
 mod admission;
 mod filling;
@@ -232,7 +232,7 @@ pub trait BlockCache {
     /// The population of `page`, which was absent, has been read from disk.
     fn arrived(&mut self, page: HostPage);
     /// DRAM evicts `page`, which it has changed. The driver writes it to disk, too. (Clean pages are not
-    /// handed down: what the cache has of them is equal.)
+    /// evicted: what the cache has of them is equal.)
     fn evict(&mut self, page: HostPage);
     /// Whether a page would be found, without counting as a reference.
     fn contains(&self, page: HostPage) -> bool;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Whether to buy flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum Recommendation {
     /// Flash, as advised.
     Flash,
     /// DRAM alone.
@@ -126,7 +126,7 @@ pub struct Advice {
     /// is beyond it is weighed.
     pub compulsory_us: f64,
     /// Whether to buy flash.
-    pub verdict: Verdict,
+    pub verdict: Recommendation,
     /// Why.
     pub reason: Reason,
     /// How sure.
@@ -179,7 +179,7 @@ pub(super) fn assemble(search: &Search<'_>, judged: &Judged, halves: &[Halves]) 
         digest: String::new(),
     };
     let shown = |choice: &Option<Choice>| choice.as_ref().and_then(find).map(show);
-    let said = words::Said {
+    let said = words::Topics {
         advised: shown(&judged.advised),
         pair: shown(&judged.pair),
         alone: shown(&judged.alone),
@@ -199,7 +199,7 @@ fn of(choice: &Choice, halves: &[Halves]) -> Option<[f64; 2]> {
 fn gains(choice: &Choice, halves: &[Halves]) -> Option<[f64; 2]> {
     let alone = halves
         .iter()
-        .find(|half| half.choice.middle == crate::replay::Middle::None && half.choice.b == choice.b)?;
+        .find(|half| half.choice.middle == crate::replay::FlashLayer::None && half.choice.b == choice.b)?;
     let ours = of(choice, halves)?;
     Some([alone.responses_us[0] / ours[0], alone.responses_us[1] / ours[1]])
 }
@@ -215,13 +215,13 @@ fn avoidable_gains(search: &Search<'_>, choice: &Choice, halves: &[Halves]) -> O
     Some([gain(0), gain(1)])
 }
 
-fn sureness(verdict: Verdict, gains: Option<[f64; 2]>) -> Sureness {
+fn sureness(verdict: Recommendation, gains: Option<[f64; 2]>) -> Sureness {
     let Some(gains) = gains else { return Sureness::Unknown };
     let all = |fits: fn(f64) -> bool| gains.into_iter().all(fits);
     let (sure, likely) = match verdict {
-        Verdict::Flash => (all(|gain| gain >= PAYS), all(|gain| gain >= HURTS)),
-        Verdict::NoFlash => (all(|gain| gain < PAYS), gains.iter().product::<f64>() < PAYS * PAYS),
-        Verdict::Unreachable => return Sureness::Unknown,
+        Recommendation::Flash => (all(|gain| gain >= PAYS), all(|gain| gain >= HURTS)),
+        Recommendation::NoFlash => (all(|gain| gain < PAYS), gains.iter().product::<f64>() < PAYS * PAYS),
+        Recommendation::Unreachable => return Sureness::Unknown,
     };
     match (sure, likely) {
         (true, _) => Sureness::Sure,
@@ -264,12 +264,12 @@ mod tests {
     #[test]
     fn both_halves_must_say_the_same_to_be_sure() {
         let of = |verdict, gains| sureness(verdict, Some(gains));
-        assert_eq!(of(Verdict::Flash, [1.5, 1.06]), Sureness::Sure);
-        assert_eq!(of(Verdict::Flash, [1.5, 1.0]), Sureness::Likely);
-        assert_eq!(of(Verdict::Flash, [1.5, 0.8]), Sureness::Unsure);
-        assert_eq!(of(Verdict::NoFlash, [0.5, 1.0]), Sureness::Sure);
-        assert_eq!(of(Verdict::NoFlash, [0.9, 1.1]), Sureness::Likely);
-        assert_eq!(of(Verdict::NoFlash, [0.9, 2.0]), Sureness::Unsure);
-        assert_eq!(sureness(Verdict::Flash, None), Sureness::Unknown);
+        assert_eq!(of(Recommendation::Flash, [1.5, 1.06]), Sureness::Sure);
+        assert_eq!(of(Recommendation::Flash, [1.5, 1.0]), Sureness::Likely);
+        assert_eq!(of(Recommendation::Flash, [1.5, 0.8]), Sureness::Unsure);
+        assert_eq!(of(Recommendation::NoFlash, [0.5, 1.0]), Sureness::Sure);
+        assert_eq!(of(Recommendation::NoFlash, [0.9, 1.1]), Sureness::Likely);
+        assert_eq!(of(Recommendation::NoFlash, [0.9, 2.0]), Sureness::Unsure);
+        assert_eq!(sureness(Recommendation::Flash, None), Sureness::Unknown);
     }
 }

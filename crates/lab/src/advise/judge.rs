@@ -13,7 +13,7 @@
 //!
 //! Invariant: responses are compared between runs over the same references only.
 
-use super::advice::{Reason, Verdict};
+use super::advice::{Reason, Recommendation};
 use super::avoidable::Avoidable;
 use super::question::{Goal, Question};
 use super::search::{BEST, Choice, Run, Search};
@@ -29,7 +29,7 @@ const KNEE: f64 = 1.10;
 /// The answer in terms of runs.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
-    pub verdict: Verdict,
+    pub verdict: Recommendation,
     pub reason: Reason,
     /// What is advised.
     pub advised: Option<Choice>,
@@ -102,27 +102,29 @@ pub(super) fn judge(search: &Search<'_>) -> Judged {
     let fast = |run: &Run| target.is_none_or(|target| run.response_us() <= target);
     let best_at = |b: f64| ranked.iter().copied().find(|run| run.has_flash() && run.choice.b == b);
     let (verdict, reason, pair) = match (flash, alone) {
-        (None, _) if runs.iter().any(Run::has_flash) => (Verdict::NoFlash, Reason::WearsOut, None),
-        (None, _) | (_, None) => (Verdict::NoFlash, Reason::TooSmall, None),
+        (None, _) if runs.iter().any(Run::has_flash) => (Recommendation::NoFlash, Reason::WearsOut, None),
+        (None, _) | (_, None) => (Recommendation::NoFlash, Reason::TooSmall, None),
         (Some(flash), Some(alone)) => match (fast(flash), fast(alone)) {
-            (false, false) => (Verdict::Unreachable, Reason::NotFastEnough, Some(flash)),
-            (true, false) => (Verdict::Flash, Reason::Pays, Some(flash)),
+            (false, false) => (Recommendation::Unreachable, Reason::NotFastEnough, Some(flash)),
+            (true, false) => (Recommendation::Flash, Reason::Pays, Some(flash)),
             (true, true) if target.is_none() => of_gain(search, flash),
-            (true, true) if flash.money * PAYS <= alone.money => (Verdict::Flash, Reason::Pays, Some(flash)),
+            (true, true) if flash.money * PAYS <= alone.money => {
+                (Recommendation::Flash, Reason::Pays, Some(flash))
+            }
             // DRAM alone is as cheap, or flash is too slow.
             (_, true) => {
                 let rival = best_at(alone.choice.b);
                 let hurts =
                     rival.and_then(|rival| avoidable_gain(search, rival)).is_some_and(|gain| gain < HURTS);
                 let reason = if hurts { Reason::Hurts } else { Reason::DoesNotPay };
-                (Verdict::NoFlash, reason, rival)
+                (Recommendation::NoFlash, reason, rival)
             }
         },
     };
     let advised = match verdict {
-        Verdict::Flash => flash,
-        Verdict::NoFlash => alone,
-        Verdict::Unreachable => ranked.first().copied(),
+        Recommendation::Flash => flash,
+        Recommendation::NoFlash => alone,
+        Recommendation::Unreachable => ranked.first().copied(),
     };
     let choice = |run: &Run| run.choice;
     Judged {
@@ -137,12 +139,12 @@ pub(super) fn judge(search: &Search<'_>) -> Judged {
 }
 
 /// For a given budget: by how much flash is faster.
-fn of_gain<'r>(search: &Search<'_>, flash: &'r Run) -> (Verdict, Reason, Option<&'r Run>) {
+fn of_gain<'r>(search: &Search<'_>, flash: &'r Run) -> (Recommendation, Reason, Option<&'r Run>) {
     let gain = avoidable_gain(search, flash).unwrap_or(1.0);
     let (verdict, reason) = match gain {
-        gain if gain >= PAYS => (Verdict::Flash, Reason::Pays),
-        gain if gain < HURTS => (Verdict::NoFlash, Reason::Hurts),
-        _ => (Verdict::NoFlash, Reason::DoesNotPay),
+        gain if gain >= PAYS => (Recommendation::Flash, Reason::Pays),
+        gain if gain < HURTS => (Recommendation::NoFlash, Reason::Hurts),
+        _ => (Recommendation::NoFlash, Reason::DoesNotPay),
     };
     (verdict, reason, Some(flash))
 }

@@ -26,7 +26,7 @@ mod search;
 mod split;
 mod words;
 
-pub use advice::{Advice, Candidate, Reason, Sureness, Verdict};
+pub use advice::{Advice, Candidate, Reason, Recommendation, Sureness};
 pub use question::{AdviceError, Goal, Question};
 
 use crate::replay::Progress;

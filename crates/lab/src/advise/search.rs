@@ -7,7 +7,7 @@ use super::judge::{self, Judged};
 use super::question::{AdviceError, Goal, Question};
 use super::split::Market;
 use crate::cost::Layers;
-use crate::replay::{Middle, Progress, RunConfig, SimulationResult, simulate};
+use crate::replay::{FlashLayer, Progress, RunConfig, SimulationResult, simulate};
 use entresol_core::Mode;
 use entresol_trace::Trace;
 
@@ -29,7 +29,7 @@ pub(super) const BEST: usize = 5;
 /// A configuration to be tried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Choice {
-    pub middle: Middle,
+    pub middle: FlashLayer,
     pub mode: Mode,
     /// Index of the flash device in the question.
     pub device: usize,
@@ -48,7 +48,7 @@ pub(super) struct Run {
 
 impl Run {
     pub fn has_flash(&self) -> bool {
-        self.choice.middle != Middle::None
+        self.choice.middle != FlashLayer::None
     }
     pub fn response_us(&self) -> f64 {
         self.result.mean_response_us
@@ -108,7 +108,7 @@ impl<'a> Search<'a> {
         let everything = self.config(&self.everything());
         self.avoidable.compulsory_us = self.simulate(&[everything])?[0].mean_response_us;
         let budgets = self.budgets();
-        let probes: Vec<Middle> = self.middles().take(PROBES).collect();
+        let probes: Vec<FlashLayer> = self.middles().take(PROBES).collect();
         let mut choices = Vec::new();
         for b in &budgets {
             choices.push(self.alone(*b));
@@ -120,8 +120,8 @@ impl<'a> Search<'a> {
         self.run(self.between(&budgets))
     }
 
-    fn middles(&self) -> impl Iterator<Item = Middle> {
-        self.question.middles.iter().copied().filter(|middle| *middle != Middle::None)
+    fn middles(&self) -> impl Iterator<Item = FlashLayer> {
+        self.question.middles.iter().copied().filter(|middle| *middle != FlashLayer::None)
     }
 
     /// Money to be tried, in pages of DRAM.
@@ -141,7 +141,7 @@ impl<'a> Search<'a> {
     /// DRAM alone for the money of `b` pages.
     pub fn alone(&self, b: f64) -> Choice {
         let layers = self.market.dram_alone(b);
-        Choice { middle: Middle::None, mode: Mode::WriteBack, device: 0, layers, b }
+        Choice { middle: FlashLayer::None, mode: Mode::WriteBack, device: 0, layers, b }
     }
 
     /// DRAM for all pages: only first reads come from disk.
@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
         self.alone(self.market.pages)
     }
 
-    fn splits(&self, b: f64, middle: Middle) -> Vec<Choice> {
+    fn splits(&self, b: f64, middle: FlashLayer) -> Vec<Choice> {
         let on = |device: usize| {
             let spec = &self.question.flash_devices[device];
             let choice = move |layers| Choice { middle, mode: Mode::WriteBack, device, layers, b };
@@ -168,7 +168,7 @@ impl<'a> Search<'a> {
     }
 
     /// The same money and flash under another policy.
-    fn with(&self, choice: &Choice, middle: Middle) -> Option<Choice> {
+    fn with(&self, choice: &Choice, middle: FlashLayer) -> Option<Choice> {
         let device = &self.question.flash_devices[choice.device];
         let layers = self.market.beside(choice.b, choice.layers.flash_pages, middle, device)?;
         self.modes(&Choice { middle, layers, ..*choice }).into_iter().next()
@@ -208,7 +208,7 @@ impl<'a> Search<'a> {
         let ranked = judge::ranked(&self.runs, self.question, self.avoidable);
         let best: Vec<&Choice> =
             ranked.into_iter().filter(|run| run.has_flash()).map(|run| &run.choice).collect();
-        let mut policies: Vec<Middle> = Vec::new();
+        let mut policies: Vec<FlashLayer> = Vec::new();
         let mut choices = Vec::new();
         for choice in best {
             if !policies.contains(&choice.middle) && policies.len() < MODES_OF {

@@ -1,6 +1,6 @@
 //! The answer in a sentence, and what else is to be known before buying.
 
-use super::advice::{Advice, Candidate, Reason, Sureness, Verdict};
+use super::advice::{Advice, Candidate, Reason, Recommendation, Sureness};
 use crate::report::whole;
 
 /// A flash device that lasts less is worth a warning.
@@ -12,7 +12,7 @@ const HITS_HIGH: f64 = 0.995;
 const FIRST_READS_PERCENT: f64 = 5.0;
 
 /// What is spoken of.
-pub(super) struct Said {
+pub(super) struct Topics {
     pub advised: Option<Candidate>,
     /// Flash that is compared with DRAM alone for the same money.
     pub pair: Option<Candidate>,
@@ -21,12 +21,12 @@ pub(super) struct Said {
 }
 
 /// The verdict in one sentence.
-pub(super) fn sentence(advice: &Advice, said: &Said) -> String {
+pub(super) fn sentence(advice: &Advice, said: &Topics) -> String {
     format!("{}{}", verdict(advice, said).trim_end(), compulsory(advice, said))
 }
 
 /// How much of the response nothing could avoid.
-fn compulsory(advice: &Advice, said: &Said) -> String {
+fn compulsory(advice: &Advice, said: &Topics) -> String {
     let response = said.advised.as_ref().map(|advised| advised.mean_response_us);
     let share = response.map_or(0.0, |response| (advice.compulsory_us / response).min(1.0) * 100.0);
     if share < FIRST_READS_PERCENT {
@@ -39,27 +39,27 @@ fn compulsory(advice: &Advice, said: &Said) -> String {
     )
 }
 
-fn verdict(advice: &Advice, said: &Said) -> String {
+fn verdict(advice: &Advice, said: &Topics) -> String {
     let sure = sure(advice.sureness);
     match (advice.verdict, &said.advised) {
         (_, None) => "Nothing could be tried.".into(),
-        (Verdict::Flash, Some(flash)) => {
+        (Recommendation::Flash, Some(flash)) => {
             let beside = compared(advice, flash, said);
             format!("Buy flash: {}. {beside}{sure}", described(advice, flash))
         }
-        (Verdict::Unreachable, Some(nearest)) => format!(
+        (Recommendation::Unreachable, Some(nearest)) => format!(
             "Out of reach: nothing that was tried answers in {} on average. The nearest is {}.",
             time(advice.target_us.unwrap_or(f64::NAN)),
             described(advice, nearest)
         ),
-        (Verdict::NoFlash, Some(alone)) => {
+        (Recommendation::NoFlash, Some(alone)) => {
             let why = why_not(advice, alone, said);
             format!("No flash: {}. {why}{sure}", described(advice, alone))
         }
     }
 }
 
-fn compared(advice: &Advice, flash: &Candidate, said: &Said) -> String {
+fn compared(advice: &Advice, flash: &Candidate, said: &Topics) -> String {
     let mut text = String::new();
     if let Some(gain) = flash.gain {
         text = format!("DRAM alone for the same money takes {}. ", time(flash.mean_response_us * gain));
@@ -75,7 +75,7 @@ fn compared(advice: &Advice, flash: &Candidate, said: &Said) -> String {
     text
 }
 
-fn why_not(advice: &Advice, alone: &Candidate, said: &Said) -> String {
+fn why_not(advice: &Advice, alone: &Candidate, said: &Topics) -> String {
     let rival = said.pair.as_ref().map(|pair| {
         format!("the best with flash, {}, takes {}", layers(advice, pair), time(pair.mean_response_us))
     });
@@ -105,7 +105,7 @@ fn sure(sureness: Sureness) -> &'static str {
 }
 
 /// What else is to be known.
-pub(super) fn warnings(advice: &Advice, said: &Said) -> Vec<String> {
+pub(super) fn warnings(advice: &Advice, said: &Topics) -> Vec<String> {
     let mut warnings = Vec::new();
     let years = said.advised.as_ref().and_then(|advised| advised.flash_lifetime_years);
     if let Some(years) = years.filter(|years| *years < YEARS_SHORT) {
@@ -119,7 +119,7 @@ pub(super) fn warnings(advice: &Advice, said: &Said) -> Vec<String> {
             slower.push(name);
         }
     }
-    if advice.verdict == Verdict::Flash && !slower.is_empty() {
+    if advice.verdict == Recommendation::Flash && !slower.is_empty() {
         warnings.push(format!(
             "Flash can hurt here too: {} {} slower than DRAM alone for the same money in at least one of the sizes and modes \
              that were tried.",

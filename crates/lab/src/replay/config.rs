@@ -37,7 +37,7 @@ impl Replacement {
 
 /// What lies between DRAM and disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Middle {
+pub enum FlashLayer {
     /// Nothing: two layers (2LA).
     None,
     /// A flash cache under this policy of the core.
@@ -78,27 +78,27 @@ impl BlockKind {
     }
 }
 
-impl Middle {
+impl FlashLayer {
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
-            Middle::None => "none",
-            Middle::Policy(policy) => policy.name(),
-            Middle::Fragments => System::Fragments.name(),
-            Middle::Blocks(kind) => kind.name(),
+            FlashLayer::None => "none",
+            FlashLayer::Policy(policy) => policy.name(),
+            FlashLayer::Fragments => System::Fragments.name(),
+            FlashLayer::Blocks(kind) => kind.name(),
         }
     }
 
     /// The one of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         let of_system = |system| match system {
-            System::Cached(policy) => Some(Middle::Policy(policy)),
-            System::Fragments => Some(Middle::Fragments),
+            System::Cached(policy) => Some(FlashLayer::Policy(policy)),
+            System::Fragments => Some(FlashLayer::Fragments),
             System::DiskOnly | System::FlashOnly => None,
         };
-        let blocks = || BlockKind::from_name(name).map(Middle::Blocks);
+        let blocks = || BlockKind::from_name(name).map(FlashLayer::Blocks);
         match name {
-            "none" => Some(Middle::None),
+            "none" => Some(FlashLayer::None),
             _ => System::from_name(name).and_then(of_system).or_else(blocks),
         }
     }
@@ -106,10 +106,10 @@ impl Middle {
     /// The mode where none is asked for.
     pub const fn usual_mode(self) -> Mode {
         match self {
-            Middle::None => Mode::WriteBack,
-            Middle::Policy(policy) => policy.usual_mode(),
-            Middle::Fragments => System::Fragments.usual_mode(),
-            Middle::Blocks(_) => Mode::WriteThrough,
+            FlashLayer::None => Mode::WriteBack,
+            FlashLayer::Policy(policy) => policy.usual_mode(),
+            FlashLayer::Fragments => System::Fragments.usual_mode(),
+            FlashLayer::Blocks(_) => Mode::WriteThrough,
         }
     }
 
@@ -137,7 +137,7 @@ pub enum Arrival {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunConfig {
     /// What lies between DRAM and disk.
-    pub middle: Middle,
+    pub middle: FlashLayer,
     /// What becomes of dirty pages that leave DRAM.
     pub mode: Mode,
     /// Replacement in DRAM.

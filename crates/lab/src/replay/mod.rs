@@ -25,7 +25,7 @@ mod result;
 mod run;
 pub mod tier;
 
-pub use config::{Arrival, BlockKind, Middle, Replacement, RunConfig};
+pub use config::{Arrival, BlockKind, FlashLayer, Replacement, RunConfig};
 pub use error::SimulationError;
 pub use fragments::FragmentKnobs;
 pub use prepare::{block_sizes, core_config, flash_pages_min};
@@ -80,8 +80,8 @@ pub(crate) fn replay(
 ) -> Result<Replayed, SimulationError> {
     let disk = config.device(&config.disk_device, trace, trace.pages.len() as u64)?;
     match config.middle {
-        Middle::None => Ok(below_dram(trace, config, Bare::new(disk, places.as_slice()), progress)),
-        Middle::Policy(policy) => {
+        FlashLayer::None => Ok(below_dram(trace, config, Bare::new(disk, places.as_slice()), progress)),
+        FlashLayer::Policy(policy) => {
             let core = core_config(policy, config.flash_pages)?;
             let mut region = vec![0u64; region_bytes(&core) / 8];
             let partition = Partition::format(region.as_mut_bytes(), &core)?;
@@ -90,7 +90,7 @@ pub(crate) fn replay(
             let tier = Cached::new(partition, config.mode, devices, &trace.pages, places.as_slice());
             Ok(below_dram(trace, config, tier, progress))
         }
-        Middle::Fragments => {
+        FlashLayer::Fragments => {
             let fragments = config.fragments.config(trace, config.flash_pages)?;
             let mut region = vec![0u64; fragment_region_bytes(&fragments) / 8];
             let cache = Fragments::format(region.as_mut_bytes(), &fragments)?;
@@ -98,7 +98,7 @@ pub(crate) fn replay(
             let flash = config.device(&config.flash_device, trace, slots.into())?;
             Ok(below_dram(trace, config, Fragmented::new(cache, (flash, disk), places.as_slice()), progress))
         }
-        Middle::Blocks(kind) => {
+        FlashLayer::Blocks(kind) => {
             let cache = prepare::block_cache(kind, trace, config.flash_pages)?;
             blocks(trace, places, config, cache, progress)
         }

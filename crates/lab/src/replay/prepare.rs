@@ -1,6 +1,6 @@
 //! What runs over one trace share, and what is checked before they start.
 
-use super::config::{Arrival, BlockKind, Middle, RunConfig};
+use super::config::{Arrival, BlockKind, FlashLayer, RunConfig};
 use super::device::{Device, DeviceSpec};
 use super::error::SimulationError;
 use entresol_core::{Config, Mode, PolicyKind};
@@ -193,18 +193,18 @@ impl RunConfig {
         }
         self.device(&self.disk_device, trace, 1)?;
         match self.middle {
-            Middle::None => {}
-            Middle::Policy(policy) => {
+            FlashLayer::None => {}
+            FlashLayer::Policy(policy) => {
                 self.device(&self.flash_device, trace, 1)?;
                 core_config(policy, self.flash_pages)?;
                 self.check_mode(policy.name(), |mode| policy.refusal(mode).is_none())?;
             }
-            Middle::Fragments => {
+            FlashLayer::Fragments => {
                 self.device(&self.flash_device, trace, 1)?;
                 self.fragments.config(trace, self.flash_pages)?;
                 self.check_mode(self.middle.name(), |mode| mode == Mode::WriteThrough)?;
             }
-            Middle::Blocks(kind) => {
+            FlashLayer::Blocks(kind) => {
                 self.check_mode(kind.name(), |mode| mode == Mode::WriteThrough)?;
                 let (policy, found, min) = (kind.name(), self.flash_pages, block_pages_min(trace));
                 if found < min {

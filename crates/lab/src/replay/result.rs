@@ -1,6 +1,6 @@
 //! Results of a simulation as they are written to JSON. Field names are part of the command's interface.
 
-use super::config::{Arrival, Middle, RunConfig};
+use super::config::{Arrival, FlashLayer, RunConfig};
 use super::run::{Point, Replayed};
 use crate::bench::digest;
 use crate::cost;
@@ -54,9 +54,9 @@ pub struct SimulationResult {
     pub dram_hit_rate: f64,
     /// Flash hits of all DRAM misses.
     pub flash_hit_rate: f64,
-    /// Pages handed down by DRAM newer than both flash and disk.
+    /// Pages evicted by DRAM newer than both flash and disk.
     pub dirty_evictions: u64,
-    /// Pages handed down otherwise.
+    /// Pages evicted otherwise.
     pub clean_evictions: u64,
     /// 1 − pages written to disk / dirty evictions.
     pub write_reduction: f64,
@@ -173,7 +173,7 @@ pub(super) fn assemble(
     result.flash_hit_rate = share(hits, hits + tier.disk_reads);
     result.dirty_evictions = tier.dirty_evictions;
     result.clean_evictions = tier.clean_evictions;
-    let cached = config.middle != Middle::None;
+    let cached = config.middle != FlashLayer::None;
     result.write_reduction = if cached { 1.0 - share(tier.disk_writes, tier.dirty_evictions) } else { 0.0 };
     result.flash_reads = tier.flash_hits + tier.dequeue_reads;
     result.flash_writes = tier.flash_writes;
@@ -198,7 +198,7 @@ pub(super) fn assemble(
 }
 
 fn described(trace: &Trace, config: &RunConfig) -> SimulationResult {
-    let cached = config.middle != Middle::None;
+    let cached = config.middle != FlashLayer::None;
     let flash_pages = if cached { config.flash_pages } else { 0 };
     let pages = trace.unique_pages() as f64;
     SimulationResult {

@@ -31,7 +31,7 @@ pub struct Counts {
     pub fetches: u64,
     /// Of these, served from flash or staging.
     pub flash_hits: u64,
-    /// Pages handed down newer than both disk and flash.
+    /// Pages evicted newer than both disk and flash.
     pub dirty_evictions: u64,
     /// Host requests.
     pub requests: u64,
@@ -267,7 +267,7 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
         }
     }
 
-    /// Replays records where no DRAM lies above: what is read is handed down at once, what is written goes
+    /// Replays records where no DRAM lies above: what is read is evicted at once, what is written goes
     /// straight down.
     fn stretch_without_dram(&mut self, from: usize, to: usize) {
         for index in from..to {

@@ -44,7 +44,7 @@ pub(crate) struct TaskId {
 struct HaltSignal;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum TaskState {
     /// In the ready queue.
     Ready,
     Running,
@@ -60,7 +60,7 @@ enum State {
 struct Slot {
     name: String,
     fiber: Option<Box<Fiber>>,
-    state: State,
+    state: TaskState,
     generation: u32,
     /// Number of the current wait; a timer of an earlier one is stale.
     wait: u32,
@@ -204,7 +204,7 @@ impl World {
             inner.slots.push(Slot {
                 name: String::new(),
                 fiber: None,
-                state: State::Done,
+                state: TaskState::Done,
                 generation: 0,
                 wait: 0,
                 token: false,
@@ -217,7 +217,7 @@ impl World {
         entry.name.clear();
         entry.name.push_str(name);
         entry.fiber = Some(fiber);
-        entry.state = State::Ready;
+        entry.state = TaskState::Ready;
         entry.token = false;
         entry.unwinding = false;
         inner.ready.push_back(slot);
@@ -234,11 +234,11 @@ impl World {
         if slot.generation != task.generation {
             return;
         }
-        let State::Parked { timed } = slot.state else {
+        let TaskState::Parked { timed } = slot.state else {
             slot.token = true;
             return;
         };
-        slot.state = State::Ready;
+        slot.state = TaskState::Ready;
         slot.wait = slot.wait.wrapping_add(1);
         ready.push_back(task.slot);
         if timed {
@@ -262,7 +262,7 @@ impl World {
                 return self.sleep_until(Time(self.now.get() + away));
             }
             let running = self.running.get();
-            inner.slots[running as usize].state = State::Ready;
+            inner.slots[running as usize].state = TaskState::Ready;
             inner.ready.push_back(running);
         }
         fiber::suspend();
@@ -278,11 +278,11 @@ impl World {
             if std::mem::take(&mut slot.token) {
                 return;
             }
-            slot.state = State::Parked { timed: deadline.is_some() };
+            slot.state = TaskState::Parked { timed: deadline.is_some() };
             let wait = slot.wait;
             if let Some(deadline) = deadline {
                 if self.halted.get() || deadline.0 <= self.now.get() {
-                    slot.state = State::Running;
+                    slot.state = TaskState::Running;
                     return;
                 }
                 inner.timers.set(deadline.0, running, wait);
@@ -306,7 +306,7 @@ impl World {
             }
             let running = self.running.get();
             let slot = &mut inner.slots[running as usize];
-            slot.state = State::Sleeping;
+            slot.state = TaskState::Sleeping;
             let wait = slot.wait;
             inner.timers.set(deadline.0, running, wait);
         }
@@ -420,7 +420,7 @@ impl World {
             let woken = {
                 let mut inner = self.inner.borrow_mut();
                 inner.ready.clear();
-                inner.slots.iter().position(|slot| slot.fiber.is_some() && slot.state == State::Ready)
+                inner.slots.iter().position(|slot| slot.fiber.is_some() && slot.state == TaskState::Ready)
             };
             match woken {
                 Some(slot) => self.run_slot(slot as u32),
@@ -468,7 +468,7 @@ impl World {
             while let Some(timer) = fired {
                 let slot = &mut slots[timer.slot as usize];
                 if slot.wait == timer.wait {
-                    slot.state = State::Ready;
+                    slot.state = TaskState::Ready;
                     slot.wait = slot.wait.wrapping_add(1);
                     ready.push_back(timer.slot);
                 } else {
@@ -491,7 +491,7 @@ impl World {
         let mut fiber = {
             let mut inner = self.inner.borrow_mut();
             let entry = &mut inner.slots[slot as usize];
-            entry.state = State::Running;
+            entry.state = TaskState::Running;
             entry.fiber.take().expect("a task that is to run has a fiber")
         };
         self.running.set(slot);
@@ -502,7 +502,7 @@ impl World {
             entry.fiber = Some(fiber);
             return;
         }
-        entry.state = State::Done;
+        entry.state = TaskState::Done;
         entry.generation = entry.generation.wrapping_add(1);
         entry.wait = entry.wait.wrapping_add(1);
         let joiners = std::mem::take(&mut entry.joiners);

@@ -15,13 +15,13 @@ struct Waiter {
 }
 
 #[derive(Debug)]
-struct State {
+struct Permits {
     free: usize,
     next_ticket: u64,
     waiters: VecDeque<Waiter>,
 }
 
-impl State {
+impl Permits {
     fn grant(&mut self) {
         while let Some(front) = self.waiters.front()
             && front.permits <= self.free
@@ -36,13 +36,13 @@ impl State {
 /// A semaphore: at most so many at once.
 #[derive(Debug)]
 pub struct Semaphore {
-    state: QueueLock<State>,
+    state: QueueLock<Permits>,
 }
 
 impl Semaphore {
     /// A semaphore with `permits` free.
     pub const fn new(permits: usize) -> Self {
-        Self { state: QueueLock::new(State { free: permits, next_ticket: 0, waiters: VecDeque::new() }) }
+        Self { state: QueueLock::new(Permits { free: permits, next_ticket: 0, waiters: VecDeque::new() }) }
     }
 
     /// Waits for `permits` and takes them until the result is dropped.

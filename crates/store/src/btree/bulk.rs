@@ -23,7 +23,7 @@ use zerocopy::little_endian::U64;
 /// LSN of loaded pages: older than every record.
 const LOADED_LSN: Lsn = Lsn(1);
 
-/// One level of the tree under construction: its rightmost page, not yet handed down.
+/// One level of the tree under construction: its rightmost page, not yet passed to the layer.
 struct Level {
     page: Vec<u8>,
     /// Least key of the page.
@@ -36,7 +36,7 @@ struct Loader<'a> {
     core: &'a Core,
     root: PageNumber,
     levels: Vec<Level>,
-    /// Last key of the leaf handed down last.
+    /// Last key of the leaf passed to the layer last.
     last_key: Option<Vec<u8>>,
     /// Next page to take.
     next: u32,
@@ -177,7 +177,7 @@ impl Loader<'_> {
     /// Hands the level's page down and enters it in the level above.
     fn close_page(&mut self, level: usize, number: PageNumber) -> Result<(), StoreError> {
         NodeMut(&mut self.levels[level].page).forget_run();
-        hand_down(self.core, number, &mut self.levels[level].page)?;
+        evict_page(self.core, number, &mut self.levels[level].page)?;
         if self.levels.len() == level + 1 {
             self.add_level();
         }
@@ -211,7 +211,7 @@ impl Loader<'_> {
             for bit in 0..end {
                 bitmap::set(&mut page, bit, true);
             }
-            hand_down(core, bitmap::bitmap_of_group(group, page_bytes), &mut page)?;
+            evict_page(core, bitmap::bitmap_of_group(group, page_bytes), &mut page)?;
         }
         if !mutant!("bulk-load-not-durable") {
             core.pool.layer().checkpoint()?;
@@ -247,7 +247,7 @@ impl Loader<'_> {
 }
 
 /// Gives a page that was never in the pool to the layer.
-fn hand_down(core: &Core, number: PageNumber, page: &mut [u8]) -> Result<(), StoreError> {
+fn evict_page(core: &Core, number: PageNumber, page: &mut [u8]) -> Result<(), StoreError> {
     let head = header_mut(page);
     head.page = U64::new(number.id().0);
     head.lsn = U64::new(LOADED_LSN.0);

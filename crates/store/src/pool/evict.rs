@@ -1,4 +1,4 @@
-//! Handing pages down: eviction, victims that the layer pulls, and the checkpoint's copies.
+//! Eviction, victims that the layer pulls, and the checkpoint's copies.
 
 use super::frame::FrameState;
 use super::{FrameId, Pool};
@@ -24,7 +24,7 @@ impl Pool {
             else {
                 return Ok(None);
             };
-            let result = self.hand_down(id);
+            let result = self.evict_page(id);
             if result.is_err() {
                 self.unpin(id);
             }
@@ -36,7 +36,7 @@ impl Pool {
     }
 
     /// Gives a frame's page to the layer, waiting as long as that takes. The frame is pinned.
-    fn hand_down(&self, id: FrameId) -> Result<(), StoreError> {
+    fn evict_page(&self, id: FrameId) -> Result<(), StoreError> {
         let frame = self.frame(id);
         let data = frame.data.read();
         let page = frame.page().expect("a frame that the replacer knows holds a page");
@@ -45,15 +45,15 @@ impl Pool {
             self.flush_log(state.lsn)?;
         }
         let victim = self.victim(page, state);
-        let handed = self.layer.evict(victim, &data)?;
-        frame.handed_down(state.lsn, handed.dirty);
+        let evicted = self.layer.evict(victim, &data)?;
+        frame.evicted(state.lsn, evicted.dirty);
         Ok(())
     }
 
-    /// A page that is about to be handed down.
+    /// A page that is about to be evicted.
     fn victim(&self, page: PageNumber, state: FrameState) -> Victim {
         if state.lsn.0 >= self.log_end.load(SeqCst) {
-            self.handed.note(page);
+            self.evicted.note(page);
         }
         Victim { page: page.id(), lsn: state.lsn, dirty: state.dirty, fdirty: state.fdirty }
     }
@@ -109,7 +109,7 @@ impl Pool {
         }
         let pin = super::Pin::new(self, here, page);
         let state = {
-            // Exclusively, in order to wait for an evictor that is handing this very page down.
+            // Exclusively, in order to wait for an evictor that is evicting this very page.
             let data = frame.data.write();
             let state = frame.state();
             if !state.fdirty {
@@ -120,8 +120,8 @@ impl Pool {
         };
         self.flush_log(state.lsn)?;
         let victim = self.victim(page, state);
-        let handed = self.layer.evict(victim, buffer)?;
-        frame.handed_down(state.lsn, handed.dirty);
+        let evicted = self.layer.evict(victim, buffer)?;
+        frame.evicted(state.lsn, evicted.dirty);
         drop(pin);
         Ok(true)
     }
@@ -131,24 +131,24 @@ impl Pool {
             (self.is_logged(frame.state()) || mutant!("wal-rule-skipped-for-pulled")) && frame.try_pin_first()
         })?;
         let frame = self.frame(id);
-        let handed = 'handed: {
-            let Some(data) = frame.data.try_read() else { break 'handed None };
+        let evicted = 'evicted: {
+            let Some(data) = frame.data.try_read() else { break 'evicted None };
             let state = frame.state();
             if !self.is_logged(state) && !mutant!("wal-rule-skipped-for-pulled") {
-                break 'handed None;
+                break 'evicted None;
             }
             let page = frame.page().expect("a frame that the replacer knows holds a page");
             let victim = self.victim(page, state);
             match self.layer.try_evict(victim, &data) {
-                Ok(Some(handed)) => {
-                    frame.handed_down(state.lsn, handed.dirty);
+                Ok(Some(evicted)) => {
+                    frame.evicted(state.lsn, evicted.dirty);
                     Some(())
                 }
                 // An error comes back to whoever evicts next, who can report it.
                 Ok(None) | Err(_) => None,
             }
         };
-        if handed.is_none() {
+        if evicted.is_none() {
             self.unpin(id);
             return Some(false);
         }

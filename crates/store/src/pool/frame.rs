@@ -152,7 +152,7 @@ impl Frame {
 
     /// The layer holds the version `lsn`, which is newer than disk if `dirty`. Does nothing if the page has
     /// changed.
-    pub(crate) fn handed_down(&self, lsn: Lsn, dirty: bool) {
+    pub(crate) fn evicted(&self, lsn: Lsn, dirty: bool) {
         let _ = self.state.fetch_update(AcqRel, Acquire, |word| {
             let state = FrameState::unpack(word);
             let same = state.lsn == lsn || mutant!("fdirty-lost-in-checkpoint");

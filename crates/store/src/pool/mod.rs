@@ -4,8 +4,8 @@
 //! * [`table`]: page number → frame.
 //! * [`replace`]: which frame goes first.
 //! * [`guard`]: pinned and latched pages.
-//! * [`evict`]: handing pages down; what the layer asks of the pool.
-//! * [`handed`]: which pages this session has handed down.
+//! * [`evict`]: eviction; what the layer asks of the pool.
+//! * [`evicted`]: which pages this session has evicted.
 //!
 //! Rules:
 //! 1. A frame's page changes only while the frame is unpinned, under the table shard's lock; whoever pins a
@@ -14,17 +14,17 @@
 //! 3. The log is durable up to a page's LSN before the page is handed to the layer.
 //! 4. A page stays in the table until the layer holds its newest version, so a fetch never finds an older
 //!    one.
-//! 5. A pinned frame is handed down by one task at a time: an evictor starts only on unpinned frames, and a
-//!    checkpoint pins the frame and waits for an evictor by latching the page.
+//! 5. The page of a pinned frame is passed to the layer by one task at a time: an evictor starts only on
+//!    unpinned frames, and a checkpoint pins the frame and waits for an evictor by latching the page.
 //! 6. A page whose LSN is not durable in the log is not served, nor one with an LSN from after the end that
-//!    the restart found, unless this session has handed it down: its changes are of another log, or of a lost
+//!    the restart found, unless this session has evicted it: its changes are of another log, or of a lost
 //!    end.
 //! 7. No I/O is done, and nothing waits, under a shard's or the replacer's lock.
 
 pub(crate) mod evict;
+mod evicted;
 pub(crate) mod frame;
 pub(crate) mod guard;
-mod handed;
 pub(crate) mod replace;
 pub(crate) mod table;
 #[cfg(test)]
@@ -39,8 +39,8 @@ use entresol_engine::{Fetched, Layer, Source, Upstream};
 use entresol_format::page;
 use entresol_runtime::Task;
 use entresol_runtime::sync::{RwLockWriteGuard, Semaphore, SemaphorePermit};
+use evicted::EvictedPages;
 use frame::Frame;
-use handed::HandedDown;
 use parking_lot::Mutex as TinyMutex;
 use replace::Replacer;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -79,8 +79,8 @@ pub(crate) struct Pool {
     redoing: AtomicBool,
     /// Where the log ended that a restart has read.
     log_end: AtomicU64,
-    /// Pages handed down with LSNs from there on.
-    handed: HandedDown,
+    /// Pages evicted with LSNs from there on.
+    evicted: EvictedPages,
     /// [`Options::durable_notes`].
     notes: bool,
     /// [`Options::watcher`].
@@ -93,7 +93,7 @@ impl Pool {
     /// A pool of empty frames; tells the layer of itself.
     pub(crate) fn new(layer: Arc<dyn Layer>, options: &Options) -> Arc<Pool> {
         let count = options.frames;
-        let handed = HandedDown::new(layer.capacity_pages());
+        let evicted = EvictedPages::new(layer.capacity_pages());
         let pool = Arc::new(Pool {
             layer,
             wal: OnceLock::new(),
@@ -106,7 +106,7 @@ impl Pool {
             operations: Semaphore::new((count - PINS_RESERVED - UNPINNED_FRAMES) / PINS_PER_OPERATION),
             redoing: AtomicBool::new(false),
             log_end: AtomicU64::new(NO_LOG),
-            handed,
+            evicted,
             notes: options.durable_notes,
             watcher: options.watcher.clone(),
             fetched: AtomicU64::new(0),
@@ -122,12 +122,12 @@ impl Pool {
         self.redoing.store(redoing, SeqCst);
     }
 
-    /// Pages from the layer must have LSNs before `end`, but for those that are handed down from now on.
+    /// Pages from the layer must have LSNs before `end`, but for those that are evicted from now on.
     pub(crate) fn set_log_end(&self, end: Lsn) {
         self.log_end.store(end.0, SeqCst);
     }
 
-    /// From now on pages are handed down only when `wal` is durable up to their LSN.
+    /// From now on pages are evicted only when `wal` is durable up to their LSN.
     pub(crate) fn set_wal(&self, wal: Arc<Wal>) {
         assert!(self.wal.set(wal).is_ok(), "a pool gets its log once");
     }
@@ -235,7 +235,7 @@ impl Pool {
     fn refuse_beyond_log(&self, page: PageNumber, lsn: Lsn) -> Result<(), StoreError> {
         let end = self.log_end.load(SeqCst);
         let is_durable = || self.wal.get().is_none_or(|wal| wal.is_durable(lsn));
-        let may_be_ours = end == NO_LOG || lsn.0 < end || self.handed.has(page);
+        let may_be_ours = end == NO_LOG || lsn.0 < end || self.evicted.has(page);
         if may_be_ours && is_durable() {
             return Ok(());
         }

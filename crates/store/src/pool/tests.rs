@@ -4,7 +4,7 @@ use super::Pool;
 use crate::{Options, PageNumber, Replacement};
 use entresol_core::{Lsn, PageId};
 use entresol_engine::{
-    Binding, Fetched, HandedDown, Layer, Session, Source, TierError, TierMetrics, Upstream, Uuid, Victim,
+    Binding, Evicted, Fetched, Layer, Session, Source, TierError, TierMetrics, Upstream, Uuid, Victim,
 };
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::{sleep, spawn};
@@ -32,14 +32,14 @@ impl Layer for Notes {
         buffer.fill(page.number() as u8);
         Ok(Fetched { source: Source::Flash, dirty: page.number() % 2 == 1, fdirty: false })
     }
-    fn evict(&self, victim: Victim, _: &[u8]) -> Result<HandedDown, TierError> {
+    fn evict(&self, victim: Victim, _: &[u8]) -> Result<Evicted, TierError> {
         sleep(Duration::from_millis(1));
         self.evicted.lock().push((victim.page.number(), victim.dirty));
-        Ok(HandedDown { dirty: victim.dirty })
+        Ok(Evicted { dirty: victim.dirty })
     }
-    fn try_evict(&self, victim: Victim, _: &[u8]) -> Result<Option<HandedDown>, TierError> {
+    fn try_evict(&self, victim: Victim, _: &[u8]) -> Result<Option<Evicted>, TierError> {
         self.evicted.lock().push((victim.page.number(), victim.dirty));
-        Ok(Some(HandedDown { dirty: victim.dirty }))
+        Ok(Some(Evicted { dirty: victim.dirty }))
     }
     fn checkpoint(&self) -> Result<(), TierError> {
         Ok(())
@@ -205,7 +205,7 @@ fn a_destaged_page_is_clean_unless_it_has_changed() {
 }
 
 #[test]
-fn a_page_without_content_is_never_handed_down() {
+fn a_page_without_content_is_never_evicted() {
     simulate(Replacement::Lru, |pool, layer| {
         drop(pool.fix_new(PageNumber(9)).unwrap());
         assert!(pool.try_pin(PageNumber(9)).is_none());

@@ -9,7 +9,7 @@ pub mod shaped;
 use entresol_core::{Lsn, PageId};
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
 use entresol_engine::{
-    Binding, Fetched, HandedDown, Layer, Session, Source, TierError, TierMetrics, Upstream, Uuid, Victim,
+    Binding, Evicted, Fetched, Layer, Session, Source, TierError, TierMetrics, Upstream, Uuid, Victim,
 };
 use entresol_format::page;
 use entresol_runtime::sim::{SimConfig, Simulation};
@@ -234,20 +234,20 @@ type Bytes = Arc<[u8]>;
 #[derive(Default)]
 struct Pages {
     durable: BTreeMap<PageId, Bytes>,
-    /// Versions handed down since the last checkpoint, oldest first, and whether the newest is dirty.
+    /// Versions evicted since the last checkpoint, oldest first, and whether the newest is dirty.
     volatile: BTreeMap<PageId, (Vec<Bytes>, bool)>,
 }
 
 /// How the layer behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Like a disk: what is handed down is clean afterwards.
+    /// Like a disk: what is evicted is clean afterwards.
     Disk,
     /// Like the flash tier: it stays dirty, is destaged some time, and victims are pulled.
     Flash,
 }
 
-/// A page layer. A crash keeps, of each page, a random one of the durable version and those handed down
+/// A page layer. A crash keeps, of each page, a random one of the durable version and those evicted
 /// since.
 pub struct TestLayer {
     pages: Mutex<Pages>,
@@ -307,10 +307,10 @@ impl TestLayer {
         })
     }
 
-    fn store(&self, victim: Victim, data: &[u8]) -> HandedDown {
+    fn store(&self, victim: Victim, data: &[u8]) -> Evicted {
         let header = page::header(data);
-        assert_eq!(header.page.get(), victim.page.0, "the page handed down is the page named");
-        assert_eq!(header.lsn.get(), victim.lsn.0, "the LSN handed down is the page's");
+        assert_eq!(header.page.get(), victim.page.0, "the evicted page is the page named");
+        assert_eq!(header.lsn.get(), victim.lsn.0, "the victim's LSN is the page's");
         if victim.fdirty {
             assert!(victim.dirty);
             assert!(victim.lsn.0 == 1 || self.log.is_durable(victim.lsn), "the log comes first");
@@ -331,13 +331,13 @@ impl TestLayer {
             );
             if !victim.fdirty {
                 assert_eq!(&newest[4..], &data[4..], "a page called clean is what the layer holds");
-                return HandedDown { dirty };
+                return Evicted { dirty };
             }
         }
         let entry = pages.volatile.entry(victim.page).or_default();
         entry.0.push(data.into());
         entry.1 = dirty;
-        HandedDown { dirty }
+        Evicted { dirty }
     }
 
     /// Until the first checkpoint after a restart, redo may legally go through older versions.
@@ -345,7 +345,7 @@ impl TestLayer {
         self.evictions.load(SeqCst) & RECOVERED == 0
     }
 
-    fn chores(&self) {
+    fn background(&self) {
         let count = self.evictions.fetch_add(1, SeqCst);
         let Some(upstream) = self.upstream.get().and_then(Weak::upgrade) else { return };
         if self.kind == Kind::Flash {
@@ -384,21 +384,21 @@ impl Layer for TestLayer {
             Some((versions, dirty)) => (versions.last().unwrap(), *dirty),
             None => match pages.durable.get(&id) {
                 Some(data) => (data, false),
-                None => panic!("page {id} is fetched and was never handed down"),
+                None => panic!("page {id} is fetched and was never evicted"),
             },
         };
         buffer.copy_from_slice(data);
         let source = if self.kind == Kind::Flash { Source::Flash } else { Source::Disk };
         Ok(Fetched { source, dirty, fdirty: false })
     }
-    fn evict(&self, victim: Victim, data: &[u8]) -> Result<HandedDown, TierError> {
+    fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         self.fuse.burn();
         pause(self.latency_nanos);
-        let handed = self.store(victim, data);
-        self.chores();
-        Ok(handed)
+        let evicted = self.store(victim, data);
+        self.background();
+        Ok(evicted)
     }
-    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+    fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
         if victim.lsn.0.is_multiple_of(3) {
             return Ok(None);
         }

@@ -97,7 +97,7 @@ catalogue! {
     "store": {
         "wal-rule-skipped": "pages are evicted before the log is durable up to their LSN",
         "wal-rule-skipped-for-pulled": "pages are pulled before the log is durable up to their LSN",
-        "fdirty-lost-in-checkpoint": "a change made while a checkpoint copies the page counts as handed down",
+        "fdirty-lost-in-checkpoint": "a change made while a checkpoint copies the page counts as evicted",
         "destage-of-older-version-cleans-frame": "a frame is clean when an older version of its page was destaged",
         "checkpoint-record-before-flash": "the checkpoint record is written before the layer's checkpoint",
         "redo-point-too-late": "redo begins at the checkpoint record instead of where the checkpoint began",

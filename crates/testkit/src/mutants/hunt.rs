@@ -284,7 +284,7 @@ impl Hunt {
         self.campaign(&campaign, &bank);
     }
 
-    /// Long lives with few crashes and restarts in less DRAM, so that redo hands pages down.
+    /// Long lives with few crashes and restarts in less DRAM, so that redo evicts pages.
     fn crash_late(&mut self, systems: &[Subject], seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 34);
         let bank = Bank { clients: 2, accounts: 1200, long: 2, frames: 192, ..Bank::default() };

@@ -173,7 +173,7 @@ impl fmt::Display for Cache {
             Cache::Tier(options) => write!(
                 f,
                 "{target}: {} slots in groups of {} pages of {} bytes, {} groups in staging, segments of {}, {} writers, {} \
-                 for chores",
+                 in the background",
                 options.slots,
                 options.group_pages,
                 options.page_bytes,

@@ -1,7 +1,7 @@
 //! A small database above a layer: clients with a few frames each, checkpoints, and the layer's [`Upstream`].
 //!
-//! It does what a buffer pool must: a page is handed down before its frame is used again; a checkpoint hands
-//! down all that is newer than the layer's version; victims are given when the layer asks. Its log is perfect
+//! It does what a buffer pool must: a page is evicted before its frame is used again; a checkpoint evicts
+//! all that is newer than the layer's version; victims are given when the layer asks. Its log is perfect
 //! and needs no device: after a crash it makes the newest version of each page again.
 //!
 //! Invariant: each client touches its own pages only, so that what a fetch must give is known exactly.
@@ -48,7 +48,7 @@ struct Frame {
     version: u64,
     dirty: bool,
     fdirty: bool,
-    /// Somebody hands it down.
+    /// Somebody evicts it.
     busy: bool,
 }
 
@@ -157,7 +157,7 @@ impl Database {
                 if found != expected {
                     let source = fetched.source;
                     return Err(Stop::Wrong(format!(
-                        "page {page} was served at version {found} from {source:?}, {expected} was handed down last"
+                        "page {page} was served at version {found} from {source:?}, {expected} was evicted last"
                     )));
                 }
                 frames = self.frames.lock();
@@ -200,9 +200,9 @@ impl Database {
             };
             let (page, victim) = self.take(frame);
             drop(frames);
-            let handed = self.hand_down(victim, buffer);
-            self.settle(client, page, handed.as_ref().ok().copied(), true);
-            handed?;
+            let evicted = self.evict_page(victim, buffer);
+            self.settle(client, page, evicted.as_ref().ok().copied(), true);
+            evicted?;
         }
     }
 
@@ -213,17 +213,17 @@ impl Database {
     }
 
     /// Gives a page to the layer, and waits as long as it takes. Whether the frame stays dirty.
-    fn hand_down(&self, victim: Victim, buffer: &mut [u8]) -> Result<bool, Stop> {
+    fn evict_page(&self, victim: Victim, buffer: &mut [u8]) -> Result<bool, Stop> {
         build(victim.page, victim.lsn.0, buffer);
         if victim.fdirty {
             self.oracle.lock().hand(victim.page, victim.lsn.0);
         }
-        let handed = self.layer.evict(victim, buffer)?;
-        self.oracle.lock().handed(victim.page, victim.lsn.0);
-        Ok(handed.dirty)
+        let evicted = self.layer.evict(victim, buffer)?;
+        self.oracle.lock().evicted(victim.page, victim.lsn.0);
+        Ok(evicted.dirty)
     }
 
-    /// A frame was handed down, or could not be (`None`).
+    /// A frame was evicted, or could not be (`None`).
     fn settle(&self, client: usize, page: PageId, dirty: Option<bool>, leaves: bool) {
         let mut frames = self.frames.lock();
         let own = &mut frames[client];
@@ -237,7 +237,7 @@ impl Database {
         }
     }
 
-    /// As a database checkpoint does: hands down whatever the layer has an older version of, then has the
+    /// As a database checkpoint does: evicts whatever the layer has an older version of, then has the
     /// layer make it durable.
     pub(super) fn checkpoint(&self) -> Result<(), Stop> {
         let _turn = self.checkpoints.lock();
@@ -257,9 +257,9 @@ impl Database {
                 };
                 let (_, victim) = self.take(frame);
                 drop(frames);
-                let handed = self.hand_down(victim, &mut buffer);
-                self.settle(client, page, handed.as_ref().ok().copied(), false);
-                handed?;
+                let evicted = self.evict_page(victim, &mut buffer);
+                self.settle(client, page, evicted.as_ref().ok().copied(), false);
+                evicted?;
             }
         }
         self.layer.checkpoint()?;
@@ -293,7 +293,7 @@ impl Database {
             drop(oracle);
             if found < newest {
                 let victim = Victim { page, lsn: Lsn(newest), dirty: true, fdirty: true };
-                self.hand_down(victim, &mut buffer)?;
+                self.evict_page(victim, &mut buffer)?;
             }
         }
         Ok(())
@@ -305,15 +305,15 @@ impl Database {
         let pages = self.oracle.lock().ids();
         for page in pages {
             let lsn = Lsn(self.oracle.lock().change(page));
-            self.hand_down(Victim { page, lsn, dirty: true, fdirty: true }, &mut buffer)?;
+            self.evict_page(Victim { page, lsn, dirty: true, fdirty: true }, &mut buffer)?;
         }
         Ok(())
     }
 
-    /// A new version of `page` is handed down.
+    /// A new version of `page` is evicted.
     pub(super) fn make_anew(&self, page: PageId, buffer: &mut [u8]) -> Result<(), Stop> {
         let lsn = Lsn(self.oracle.lock().change(page));
-        self.hand_down(Victim { page, lsn, dirty: true, fdirty: true }, buffer).map(drop)
+        self.evict_page(Victim { page, lsn, dirty: true, fdirty: true }, buffer).map(drop)
     }
 
     fn pull_one(&self, buffer: &mut [u8]) -> bool {
@@ -332,12 +332,12 @@ impl Database {
             self.oracle.lock().hand(page, victim.lsn.0);
         }
         // An error comes back to whoever evicts next.
-        let handed = self.layer.try_evict(victim, buffer).ok().flatten();
-        if handed.is_some() {
-            self.oracle.lock().handed(page, victim.lsn.0);
+        let evicted = self.layer.try_evict(victim, buffer).ok().flatten();
+        if evicted.is_some() {
+            self.oracle.lock().evicted(page, victim.lsn.0);
         }
-        self.settle(client, page, handed.map(|handed| handed.dirty), true);
-        handed.is_some()
+        self.settle(client, page, evicted.map(|evicted| evicted.dirty), true);
+        evicted.is_some()
     }
 }
 

@@ -319,7 +319,7 @@ mod tests {
     use entresol_core::{PolicyKind, Position};
     use entresol_device::{Fault, Injection, MemoryDevice};
     use entresol_engine::{
-        Binding, HandedDown, Mode, Session, TierMetrics, TierOptions, Upstream, Uuid, Victim,
+        Binding, Evicted, Mode, Session, TierMetrics, TierOptions, Upstream, Uuid, Victim,
     };
     use entresol_format::page;
     use std::sync::Weak;
@@ -334,10 +334,10 @@ mod tests {
             buffer.copy_from_slice(self.0.as_ref().map_err(Clone::clone)?);
             Ok(Fetched { source: Source::Flash, dirty: false, fdirty: false })
         }
-        fn evict(&self, victim: Victim, _: &[u8]) -> Result<HandedDown, TierError> {
-            Ok(HandedDown { dirty: victim.dirty })
+        fn evict(&self, victim: Victim, _: &[u8]) -> Result<Evicted, TierError> {
+            Ok(Evicted { dirty: victim.dirty })
         }
-        fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<HandedDown>, TierError> {
+        fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
             self.evict(victim, data).map(Some)
         }
         fn checkpoint(&self) -> Result<(), TierError> {
@@ -394,7 +394,7 @@ mod tests {
         [Mode::WriteBack, Mode::WriteThrough].into_iter().flat_map(each).collect()
     }
 
-    /// Versions 1 to 4 of each page: 2 is promised, 3 was told to be durable, 4 is being handed down.
+    /// Versions 1 to 4 of each page: 2 is promised, 3 was told to be durable, 4 is being evicted.
     fn oracle() -> Oracle {
         let mut oracle = Oracle::new(3, 1);
         for page in (0..3).map(PageId) {
@@ -453,7 +453,7 @@ mod tests {
         }
     }
 
-    /// A restart has found version 2 though 3 and 4 were handed down before: on disk, and only where disk
+    /// A restart has found version 2 though 3 and 4 were evicted before: on disk, and only where disk
     /// comes first, one of these may show later.
     #[test]
     fn disk_is_ahead_of_flash_only_where_it_is_written_first() {

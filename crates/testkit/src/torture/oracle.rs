@@ -2,7 +2,7 @@
 //!
 //! Versions of a page are counted from 1; version 0 is a page that was never written. Invariants: a version
 //! that was promised (by a checkpoint, by a clean shutdown, or because a restart found it) is never followed
-//! by an older one; only versions that were handed down can be found, and of those that were so before a
+//! by an older one; only versions that were evicted can be found, and of those that were so before a
 //! restart only what it found. With one exception: where pages are written to disk before flash has them, a
 //! restart may find a page on flash though a newer version is on disk already. The database's log has that
 //! one, too, and makes it anew, so it does no harm should it show when the flash is gone, or has dropped its
@@ -11,7 +11,7 @@
 
 use entresol_core::PageId;
 
-/// Versions handed down are remembered exactly as far as so many versions above the promised one.
+/// Versions evicted are remembered exactly as far as so many versions above the promised one.
 const REMEMBERED: u64 = 127;
 
 /// What is known of one page.
@@ -21,9 +21,9 @@ struct Page {
     promised: u64,
     /// The layer said that this one is durable ([`entresol_engine::Upstream::durable`]).
     told: u64,
-    /// Bit `n`: version `promised + n` was handed down, or is being; bit [`REMEMBERED`]: so was a later one.
-    handed: u128,
-    /// The same, of those that were handed down before a restart found `promised` or an older one.
+    /// Bit `n`: version `promised + n` was evicted, or is being; bit [`REMEMBERED`]: so was a later one.
+    evicted: u128,
+    /// The same, of those that were evicted before a restart found `promised` or an older one.
     before: u128,
     /// The newest one whose hand-over has returned: what a fetch must give.
     returned: u64,
@@ -46,7 +46,7 @@ impl Page {
             // Later ones than could be remembered may be any of those that can be now.
             _ => u128::MAX,
         };
-        (self.handed, self.before) = (shifted(self.handed), shifted(self.before));
+        (self.evicted, self.before) = (shifted(self.evicted), shifted(self.before));
         self.promised = version;
         true
     }
@@ -63,7 +63,7 @@ impl Oracle {
     /// `pages` pages, all durable at `version`.
     pub(super) fn new(pages: u64, version: u64) -> Self {
         let page =
-            Page { promised: version, told: 0, handed: 1, before: 0, returned: version, newest: version };
+            Page { promised: version, told: 0, evicted: 1, before: 0, returned: version, newest: version };
         Self { pages: vec![page; pages as usize], promises: 0 }
     }
 
@@ -97,16 +97,16 @@ impl Oracle {
         self.page(page).returned
     }
 
-    /// `version` is about to be handed down.
+    /// `version` is about to be evicted.
     pub(super) fn hand(&mut self, page: PageId, version: u64) {
         let page = self.page_mut(page);
         if version >= page.promised {
-            page.handed |= page.bit(version);
+            page.evicted |= page.bit(version);
         }
     }
 
-    /// `version` was handed down.
-    pub(super) fn handed(&mut self, page: PageId, version: u64) {
+    /// `version` was evicted.
+    pub(super) fn evicted(&mut self, page: PageId, version: u64) {
         let page = self.page_mut(page);
         page.returned = page.returned.max(version);
     }
@@ -123,7 +123,7 @@ impl Oracle {
         }
     }
 
-    /// Whatever was handed down survives every crash from now on.
+    /// Whatever was evicted survives every crash from now on.
     pub(super) fn promise_returned(&mut self) {
         let returned: Vec<u64> = self.pages.iter().map(|page| page.returned).collect();
         self.promise(&returned);
@@ -143,7 +143,7 @@ impl Oracle {
     pub(super) fn admits(&self, page: PageId, found: u64, believe_layer: bool) -> bool {
         let page = self.page(page);
         let least = if believe_layer { page.promised.max(page.told) } else { page.promised };
-        found >= least && page.handed & page.bit(found) != 0
+        found >= least && page.evicted & page.bit(found) != 0
     }
 
     /// Whether `found` may be on disk since before a restart that has not found it.
@@ -156,7 +156,7 @@ impl Oracle {
     /// of the database has a full image of it, and a torn copy on disk is no loss.
     pub(super) fn may_be_torn(&self, page: PageId) -> bool {
         let page = self.page(page);
-        page.handed & !1 != 0
+        page.evicted & !1 != 0
     }
 
     /// A restart has found `version`. From now on it is promised. Returns what the database's log makes of
@@ -164,9 +164,9 @@ impl Oracle {
     pub(super) fn found(&mut self, page: PageId, version: u64) -> u64 {
         let page = self.page_mut(page);
         page.promise(version);
-        let before = page.before | page.handed;
+        let before = page.before | page.evicted;
         *page =
-            Page { promised: version, told: 0, handed: 1, before, returned: version, newest: page.newest };
+            Page { promised: version, told: 0, evicted: 1, before, returned: version, newest: page.newest };
         page.newest
     }
 
@@ -178,8 +178,8 @@ impl Oracle {
             return self.found(page, version);
         }
         let bit = known.bit(version);
-        known.before |= known.handed;
-        known.handed &= bit | (bit - 1);
+        known.before |= known.evicted;
+        known.evicted &= bit | (bit - 1);
         known.told = if known.told > version { 0 } else { known.told };
         known.returned = version;
         known.newest
@@ -194,13 +194,13 @@ impl Oracle {
 
     /// What may be found of a page, in words.
     pub(super) fn describe(&self, page: PageId) -> String {
-        let Page { promised, told, handed, newest, .. } = self.page(page);
+        let Page { promised, told, evicted, newest, .. } = self.page(page);
         let legal: Vec<String> = (0..=REMEMBERED)
-            .filter(|bit| handed >> bit & 1 == 1)
+            .filter(|bit| evicted >> bit & 1 == 1)
             .map(|bit| (promised + bit).to_string())
             .collect();
         let told = if *told > *promised { format!(", {told} was told to be durable") } else { String::new() };
-        format!("{promised} is promised{told}, handed down were {}, newest is {newest}", legal.join(" "))
+        format!("{promised} is promised{told}, evicted were {}, newest is {newest}", legal.join(" "))
     }
 }
 
@@ -210,12 +210,12 @@ mod tests {
 
     const PAGE: PageId = PageId(1);
 
-    /// Version 2 handed down, 3 only made, 4 being handed down.
+    /// Version 2 evicted, 3 only made, 4 being evicted.
     fn oracle() -> Oracle {
         let mut oracle = Oracle::new(2, 1);
         assert_eq!(oracle.change(PAGE), 2);
         oracle.hand(PAGE, 2);
-        oracle.handed(PAGE, 2);
+        oracle.evicted(PAGE, 2);
         oracle.change(PAGE);
         oracle.change(PAGE);
         oracle.hand(PAGE, 4);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_handed_down_is_legal() {
+    fn only_evicted_versions_are_legal() {
         let oracle = oracle();
         assert_eq!(legal(&oracle), [1, 2, 4]);
         assert_eq!((oracle.expected(PAGE), oracle.page(PAGE).newest), (2, 4));
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(legal(&oracle), [4]);
         assert!(oracle.admits(PAGE, 2, false), "but a layer that was lied to may be wrong");
         assert_eq!(oracle.promises(), 2);
-        oracle.handed(PAGE, 4);
+        oracle.evicted(PAGE, 4);
         oracle.promise_returned();
         assert!(!oracle.admits(PAGE, 2, false), "nobody else has it now");
         assert_eq!(oracle.found(PAGE, 4), 4);

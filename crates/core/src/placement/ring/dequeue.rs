@@ -2,7 +2,7 @@
 
 use super::{DEQUEUES, Dequeue, DequeueState, GROUPS_AHEAD_MIN, Ring};
 use crate::contents::Contents;
-use crate::job::{Admission, Chore, DequeuePage, DequeuePages, Fate, Generation, Ticket};
+use crate::job::{Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, Generation, Ticket};
 use crate::policy::{Policy, ask};
 use crate::slot::{DIRTY, VALID};
 use crate::{Lsn, PageId, Position, SlotId};
@@ -16,19 +16,23 @@ fn groups_ahead(groups: u64) -> u64 {
 
 impl Ring<'_> {
     /// Pulls victims to fill the open group, or starts a dequeue.
-    pub(crate) fn next_chore(
+    pub(crate) fn next_background(
         &mut self,
         contents: &mut Contents<'_>,
         pages: &mut DequeuePages,
-    ) -> Option<Chore> {
+    ) -> Option<BackgroundJob> {
         if std::mem::take(&mut self.head.pull) != 0 && contents.staging.group_is_open() {
-            return Some(Chore::PullVictims(contents.staging.open_positions() as u32));
+            return Some(BackgroundJob::PullVictims(contents.staging.open_positions() as u32));
         }
         self.dequeue_job(contents, pages)
     }
 
     /// Starts the dequeue of the group at the front, when room is getting scarce.
-    fn dequeue_job(&mut self, contents: &mut Contents<'_>, pages: &mut DequeuePages) -> Option<Chore> {
+    fn dequeue_job(
+        &mut self,
+        contents: &mut Contents<'_>,
+        pages: &mut DequeuePages,
+    ) -> Option<BackgroundJob> {
         let group = self.group();
         let in_flight = (self.head.scan - self.head.released) / group;
         // Whole released groups that no position of was given out.
@@ -57,7 +61,7 @@ impl Ring<'_> {
         self.head.scan += group;
         self.head.next_dequeue += 1;
         self.head.undecided += 1;
-        Some(Chore::Dequeue { ticket: Ticket(dequeue), one_io: self.by_group })
+        Some(BackgroundJob::Dequeue { ticket: Ticket(dequeue), one_io: self.by_group })
     }
 
     fn decide(&mut self, contents: &mut Contents<'_>, position: u64, dequeue: u32) -> DequeuePage {

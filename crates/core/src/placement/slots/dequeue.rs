@@ -5,7 +5,7 @@ use super::write::{Place, is_overtaken, place_of};
 use crate::SlotId;
 use crate::contents::Contents;
 use crate::directory::PageDirectory;
-use crate::job::{Chore, CleanPage, DequeuePage, DequeuePages, Fate, Generation, Ticket};
+use crate::job::{BackgroundJob, CleanPage, DequeuePage, DequeuePages, Fate, Generation, Ticket};
 use crate::pages::Pages;
 use crate::policy::{Policy, ask};
 use crate::slot::{BUSY, DIRTY};
@@ -13,11 +13,11 @@ use crate::staging::FrameState;
 
 impl SlotTable<'_> {
     /// Starts a dequeue, or else a cleaning.
-    pub(crate) fn next_chore(
+    pub(crate) fn next_background(
         &mut self,
         contents: &mut Contents<'_>,
         pages: &mut DequeuePages,
-    ) -> Option<Chore> {
+    ) -> Option<BackgroundJob> {
         let dequeue = self
             .dequeue_ahead(contents)
             .or_else(|| if self.in_sets { self.dequeue_for_waiting(contents) } else { None });
@@ -25,10 +25,10 @@ impl SlotTable<'_> {
             self.head.dequeuing += 1;
             let CleanPage { page, slot, generation } = start_copy(&mut contents.pages, slot);
             pages.push(DequeuePage { page: Some(page), slot, dirty: true, fate, generation });
-            return Some(Chore::Dequeue { ticket: Ticket(slot.0), one_io: false });
+            return Some(BackgroundJob::Dequeue { ticket: Ticket(slot.0), one_io: false });
         }
         let slot = ask!(&mut contents.policy, P, memory => P::clean(&mut contents.pages, memory))?;
-        Some(Chore::Clean(start_copy(&mut contents.pages, slot)))
+        Some(BackgroundJob::Clean(start_copy(&mut contents.pages, slot)))
     }
 
     /// The policy's victim, when free slots are getting scarce. Clean victims are emptied at once, without
@@ -85,7 +85,7 @@ impl SlotTable<'_> {
     }
 
     /// Whether a staged page may be waiting for a slot that no dequeue has been started for.
-    pub(crate) fn waits_for_chore(&self, contents: &Contents<'_>) -> bool {
+    pub(crate) fn waits_for_background(&self, contents: &Contents<'_>) -> bool {
         let waits = |frame: u32| {
             contents.staging.frame(frame).is(FrameState::Ready) && self.emptied_for[frame as usize] == 0
         };

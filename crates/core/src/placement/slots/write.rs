@@ -110,7 +110,7 @@ impl SlotTable<'_> {
         let Contents { pages, policy, .. } = contents;
         let victim = ask!(policy, P, memory => {
             let victim = P::victim_for(pages, memory, page)?;
-            // The chores destage a dirty one first.
+            // The background jobs destage a dirty one first.
             (P::fate(pages, victim) == Fate::Drop).then_some(victim)?
         });
         contents.decisions.note((victim as u64) << 2 | Fate::Drop as u64);

@@ -1,7 +1,7 @@
 //! A flash cache: the core's partition, driven as the engine drives it, with every job done at once.
 //!
-//! The order of jobs is the engine's with one writer and one background task: all writes, then chores until
-//! there is none, and again. A test drives both with one trace and compares their decision hashes.
+//! The order of jobs is the engine's with one writer and one background task: all writes, then background
+//! jobs until there is none, and again. A test drives both with one trace and compares their decision hashes.
 //!
 //! Invariant: `dense_of_slot` names the page that lies in each occupied slot, so that no page id is ever
 //! looked up.
@@ -174,7 +174,7 @@ impl<'t> Cached<'t> {
         }
     }
 
-    /// Whether the engine would look for chores now.
+    /// Whether the engine would look for background jobs now.
     fn begins_group(&self, position: Position) -> bool {
         position.0.is_multiple_of(u64::from(self.config.group_pages))
     }
@@ -183,7 +183,7 @@ impl<'t> Cached<'t> {
     fn work(&mut self, now: Time, pool: &mut Pool<impl Order>) {
         loop {
             self.write_all(now);
-            if !self.chores(now, pool) {
+            if !self.background(now, pool) {
                 return;
             }
         }
@@ -211,10 +211,10 @@ impl<'t> Cached<'t> {
         }
     }
 
-    /// Does chores until there is none; says whether there was one.
-    fn chores(&mut self, now: Time, pool: &mut Pool<impl Order>) -> bool {
+    /// Does background jobs until there is none; says whether there was one.
+    fn background(&mut self, now: Time, pool: &mut Pool<impl Order>) -> bool {
         let mut any = false;
-        while let Some(job) = self.partition.next_chore() {
+        while let Some(job) = self.partition.next_background() {
             any = true;
             match job {
                 Job::PullVictims(wanted) => self.pull(wanted, pool),
@@ -225,7 +225,7 @@ impl<'t> Cached<'t> {
                     self.copy_some(copy_of(&pages[0]), Some(ticket), now, pool);
                 }
                 Job::Clean(page) => self.copy_some(page, None, now, pool),
-                Job::Write { .. } => unreachable!("next_chore gives no write jobs"),
+                Job::Write { .. } => unreachable!("next_background gives no write jobs"),
             }
         }
         any
@@ -259,11 +259,11 @@ impl<'t> Cached<'t> {
             }
             _ => return false,
         }
-        self.count_handed_down(victim);
+        self.count_eviction(victim);
         true
     }
 
-    fn count_handed_down(&mut self, victim: Victim) {
+    fn count_eviction(&mut self, victim: Victim) {
         if victim.dirty() && victim.fdirty() {
             self.metrics.dirty_evictions += 1;
         } else {
@@ -339,14 +339,14 @@ impl<'t> Cached<'t> {
         copies.push((first, ticket));
         let most = COPIES_MAX.min(self.config.group_pages as usize);
         while copies.len() < most {
-            match self.partition.next_chore() {
+            match self.partition.next_background() {
                 None => break,
                 Some(Job::Dequeue { ticket, pages, .. }) => {
                     copies.push((copy_of(&pages[0]), Some(ticket)));
                 }
                 Some(Job::Clean(page)) => copies.push((page, None)),
                 Some(Job::Write { .. } | Job::PullVictims(_)) => {
-                    unreachable!("slot placement has no other chores")
+                    unreachable!("slot placement has no other background jobs")
                 }
             }
         }
@@ -365,7 +365,7 @@ impl<'t> Cached<'t> {
 
     /// Takes a page from DRAM. When may whoever waits for its frame go on, and may there be jobs now?
     fn take(&mut self, victim: Victim, now: Time, pool: &mut Pool<impl Order>) -> Admitted {
-        self.count_handed_down(victim);
+        self.count_eviction(victim);
         let dirty = victim.dirty();
         match self.mode.route(dirty, victim.fdirty()) {
             Route::Around { forget, write } => {

@@ -17,7 +17,7 @@ use crate::paper::judged;
 use crate::paper::rw::{self, Contender, RwRow};
 use crate::replay::device::{DeviceKind, DeviceSpec, MemorySpec};
 use crate::replay::{
-    self, Arrival, BlockKind, FragmentKnobs, Middle, Places, Replacement, RunConfig, block_sizes,
+    self, Arrival, BlockKind, FlashLayer, FragmentKnobs, Places, Replacement, RunConfig, block_sizes,
 };
 use anyhow::Context as _;
 use entresol_core::Mode;
@@ -144,7 +144,7 @@ fn config(trace: &Trace, setting: &Setting) -> RunConfig {
         model: None,
     };
     RunConfig {
-        middle: Middle::Blocks(BlockKind::RwFdb),
+        middle: FlashLayer::Blocks(BlockKind::RwFdb),
         mode: Mode::WriteThrough,
         replacement: Replacement::Lru,
         dram_pages: 0,

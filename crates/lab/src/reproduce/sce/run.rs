@@ -5,7 +5,8 @@ use crate::paper::sce::{Measured, System};
 use crate::replay::device::{Catalogue, Device};
 use crate::replay::tier::{BLOCK_BYTES, Inline};
 use crate::replay::{
-    Arrival, FragmentKnobs, Middle, Places, Replacement, Replayed, RunConfig, below_dram, core_config, replay,
+    Arrival, FlashLayer, FragmentKnobs, Places, Replacement, Replayed, RunConfig, below_dram, core_config,
+    replay,
 };
 use entresol_core::{Mode, Partition, PolicyKind, region_bytes};
 use zerocopy::IntoBytes;
@@ -30,7 +31,7 @@ pub(super) fn run(
     let catalogue = Catalogue::builtin();
     let trace = &workload.trace;
     let config = RunConfig {
-        middle: if system == System::Sce { Middle::Fragments } else { Middle::None },
+        middle: if system == System::Sce { FlashLayer::Fragments } else { FlashLayer::None },
         mode: Mode::WriteThrough,
         replacement: Replacement::Lru,
         dram_pages: workload.dram_pages,

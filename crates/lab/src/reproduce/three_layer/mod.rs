@@ -14,7 +14,7 @@ use crate::paper::three_layer::{
     self as paper, B_TABLE_2, FACTORS, POLICIES, READ_ONLY, Run, TABLE_2, Workload, enough, watts,
 };
 use crate::replay::device::Catalogue;
-use crate::replay::{Arrival, FragmentKnobs, Middle, Replacement, RunConfig, simulate};
+use crate::replay::{Arrival, FlashLayer, FragmentKnobs, Replacement, RunConfig, simulate};
 use entresol_core::{Mode, PolicyKind};
 use entresol_trace::generate::{Mix, Popularity, Scans, TpccModel};
 use entresol_trace::{ReadOptions, Trace};
@@ -182,7 +182,7 @@ pub fn equi_cost_run(trace: &Trace, b: u32, policy: Option<PolicyKind>, n: f64) 
     let catalogue = Catalogue::builtin();
     let layers = EquiCost::PAPER.layers(b, n);
     RunConfig {
-        middle: policy.map_or(Middle::None, Middle::Policy),
+        middle: policy.map_or(FlashLayer::None, FlashLayer::Policy),
         mode: Mode::WriteBack,
         replacement: Replacement::Lru,
         dram_pages: layers.dram_pages,

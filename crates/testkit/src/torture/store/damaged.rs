@@ -146,7 +146,7 @@ impl DamagedFlash {
         }
     }
 
-    /// Restarts that are cut off, with little DRAM so that pages are handed down, and then a whole one; how
+    /// Restarts that are cut off, with little DRAM so that pages are evicted, and then a whole one; how
     /// many there were, and whether the damage was reported. A restart takes about so many `operations`.
     fn cut_off(
         &self,

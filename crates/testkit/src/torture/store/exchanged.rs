@@ -27,7 +27,7 @@ const MASTER_STRIDE: u64 = 4096;
 
 /// What stands in the place of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum State {
+pub(crate) enum DeviceState {
     Current,
     OneSessionOld,
     Older,
@@ -40,7 +40,7 @@ pub(crate) enum State {
     OneCopyDamaged,
 }
 
-impl State {
+impl DeviceState {
     pub const ALL: [Self; 7] = [
         Self::Current,
         Self::OneSessionOld,
@@ -90,8 +90,8 @@ impl Exchanged {
         for _ in 0..COMBINATIONS {
             // Half of the devices are what they should be.
             let mut draw = || {
-                let all = State::ALL.len();
-                State::ALL[(rng.below(2 * all as u64) as usize).saturating_sub(all)]
+                let all = DeviceState::ALL.len();
+                DeviceState::ALL[(rng.below(2 * all as u64) as usize).saturating_sub(all)]
             };
             let states = [draw(), draw(), draw()];
             let opened = shelf.open(states, rng.next_u64()).map_err(|why| {
@@ -99,7 +99,7 @@ impl Exchanged {
                 Found { kind: FaultKind::Exchanged, message }
             })?;
             // Under the first device that is not what it should be.
-            match states.iter().position(|state| *state != State::Current) {
+            match states.iter().position(|state| *state != DeviceState::Current) {
                 Some(odd) => tally.count_on(FaultKind::Exchanged, DEVICES[odd]),
                 None => tally.count(FaultKind::Exchanged),
             }
@@ -138,13 +138,13 @@ impl Exchanged {
 }
 
 impl Shelf {
-    fn device(&self, state: State, place: usize, rng: &mut Rng) -> MemoryDevice {
+    fn device(&self, state: DeviceState, place: usize, rng: &mut Rng) -> MemoryDevice {
         let of = |media: &Media| [&media.disk, &media.log, &media.flash][place].fork("device");
         let (media, _) = &self.moments[state.moment().unwrap_or(0)];
         let device = of(media);
         match state {
-            State::Blank => MemoryDevice::new("blank", device.geometry().capacity_bytes),
-            State::OneCopyDamaged if device.geometry().capacity_bytes > 0 => {
+            DeviceState::Blank => MemoryDevice::new("blank", device.geometry().capacity_bytes),
+            DeviceState::OneCopyDamaged if device.geometry().capacity_bytes > 0 => {
                 let (copies, stride) = [
                     (label::COPIES, label::COPY_STRIDE),
                     (2, MASTER_STRIDE),
@@ -165,13 +165,13 @@ impl Shelf {
 
     /// Opens a combination of disk, log and flash: nothing, or why it is refused. An error: it may not be
     /// opened, or must be, or is opened wrongly.
-    pub fn open(&self, states: [State; 3], seed: u64) -> Result<Result<(), String>, String> {
+    pub fn open(&self, states: [DeviceState; 3], seed: u64) -> Result<Result<(), String>, String> {
         let Exchanged { system, bank, .. } = self.exchanged;
         let mut rng = Rng::new(seed);
         let mut device = |place: usize| self.device(states[place], place, &mut rng);
         let media = Media { disk: device(0), log: device(1), flash: device(2) };
         let has_flash = media.flash.geometry().capacity_bytes > 0;
-        let [disk, log, flash] = states.map(State::moment);
+        let [disk, log, flash] = states.map(DeviceState::moment);
         let is_of_one = disk.filter(|_| disk == log && (disk == flash || !has_flash));
         let machine = Machine::new(media, FaultPlan::none(), bank.flash_groups());
         // Where disk and log belong together, nothing else is right; otherwise nothing is. A session that was
@@ -270,10 +270,13 @@ mod tests {
             let bank = Bank { clients: 2, accounts: 200, ..Bank::default() };
             let shelf = Exchanged { system, bank, seed: seed as u64, transactions: 8 }.shelf().unwrap();
             let (mut opened, mut refused) = (0, 0);
-            for disk in State::ALL {
-                for log in State::ALL {
-                    let flashes =
-                        if system == Subject::DiskOnly { &[State::Current][..] } else { &State::ALL };
+            for disk in DeviceState::ALL {
+                for log in DeviceState::ALL {
+                    let flashes = if system == Subject::DiskOnly {
+                        &[DeviceState::Current][..]
+                    } else {
+                        &DeviceState::ALL
+                    };
                     for flash in flashes {
                         let states = [disk, log, *flash];
                         match shelf.open(states, seed as u64) {

@@ -9,19 +9,19 @@ use entresol_core::Job;
 
 impl Shared {
     /// Does everything but writes until the tier stops.
-    pub(crate) fn chores_task(&self) {
+    pub(crate) fn background_task(&self) {
         let mut scratch = AlignedBuffer::new(self.config.group_pages as usize * self.page_bytes());
         loop {
-            let seen = self.chores.epoch();
+            let seen = self.background.epoch();
             if self.state.is_stopped() {
                 return;
             }
-            let Some(job) = self.next_chore() else {
-                self.chores.wait(seen);
+            let Some(job) = self.next_background() else {
+                self.background.wait(seen);
                 continue;
             };
             // There may be more: another task looks.
-            self.chores.notify_one();
+            self.background.notify_one();
             let done = match job {
                 Job::PullVictims(pages) => {
                     self.pull(pages);
@@ -31,7 +31,7 @@ impl Shared {
                     self.dequeue_group(ticket, &pages, one_io, &mut scratch)
                 }
                 Job::Dequeue { .. } | Job::Clean(_) => self.copy_some(job, &mut scratch),
-                Job::Write { .. } => unreachable!("next_chore gives no write jobs"),
+                Job::Write { .. } => unreachable!("next_background gives no write jobs"),
             };
             if let Err(error) = done {
                 self.fail(error);
@@ -43,10 +43,10 @@ impl Shared {
 
     /// The next job. Looking for one may already make room, where clean pages are dropped: then the writers
     /// are told.
-    fn next_chore(&self) -> Option<Job> {
+    fn next_background(&self) -> Option<Job> {
         let (job, made_room) = self.with(|partition| {
             let valid = partition.occupancy().valid;
-            (partition.next_chore(), partition.occupancy().valid < valid)
+            (partition.next_background(), partition.occupancy().valid < valid)
         });
         if made_room {
             self.writes.notify_one();
@@ -65,7 +65,7 @@ impl Shared {
         let mut copies = Copies::new(scratch.len() / self.page_bytes());
         copies.add(first);
         while copies.has_room() {
-            match self.next_chore() {
+            match self.next_background() {
                 Some(job) => copies.add(job),
                 None => break,
             }

@@ -1,9 +1,9 @@
-//! Which pages this session has handed down with changes of its own.
+//! Which pages this session has evicted with changes of its own.
 //!
 //! A restart finds the log's end, E. A page that then comes from the layer with an LSN at or after E is of
 //! this session, or of a log that has lost its end: its changes are in no log, and perhaps were never
 //! acknowledged. The LSN alone tells the two apart only until the log has grown past it. So there is a bit
-//! for each page that was handed down with such an LSN.
+//! for each page that was evicted with such an LSN.
 //!
 //! Memory: a bit for each page of the disk, taken in chunks of 4 KiB as they are needed: 32 MiB for a
 //! terabyte that is all changed.
@@ -21,18 +21,18 @@ const PAGES: u64 = 64 * WORDS as u64;
 type Chunk = Box<[AtomicU64; WORDS]>;
 
 /// See the module's header.
-pub(super) struct HandedDown {
+pub(super) struct EvictedPages {
     chunks: Box<[OnceLock<Chunk>]>,
 }
 
-impl HandedDown {
-    /// For a disk of so many pages; none was handed down.
+impl EvictedPages {
+    /// For a disk of so many pages; none was evicted.
     pub(super) fn new(pages: u64) -> Self {
         let pages = pages.min(1 << 32);
         Self { chunks: (0..pages.div_ceil(PAGES)).map(|_| OnceLock::new()).collect() }
     }
 
-    /// `page` is about to be handed down. A page beyond the disk's end is the layer's to refuse.
+    /// `page` is about to be evicted. A page beyond the disk's end is the layer's to refuse.
     pub(super) fn note(&self, page: PageNumber) {
         let (chunk, word, bit) = place(page);
         if let Some(chunk) = self.chunks.get(chunk) {
@@ -43,7 +43,7 @@ impl HandedDown {
         }
     }
 
-    /// Whether `page` was handed down.
+    /// Whether `page` was evicted.
     pub(super) fn has(&self, page: PageNumber) -> bool {
         let (chunk, word, bit) = place(page);
         let chunk = self.chunks.get(chunk).and_then(OnceLock::get);
@@ -62,12 +62,12 @@ mod tests {
 
     #[test]
     fn each_page_has_a_bit_of_its_own() {
-        let handed = HandedDown::new(3 * PAGES + 1);
+        let evicted = EvictedPages::new(3 * PAGES + 1);
         let noted = [0, 63, 64, PAGES - 1, PAGES, 3 * PAGES, 4 * PAGES, u64::from(u32::MAX)];
-        noted.iter().for_each(|page| handed.note(PageNumber(*page as u32)));
+        noted.iter().for_each(|page| evicted.note(PageNumber(*page as u32)));
         for page in 0..5 * PAGES {
             let expected = page <= 3 * PAGES && noted.contains(&page);
-            assert_eq!(handed.has(PageNumber(page as u32)), expected, "page {page}");
+            assert_eq!(evicted.has(PageNumber(page as u32)), expected, "page {page}");
         }
     }
 }
