@@ -1,7 +1,7 @@
 //! Memory that devices read into and write from.
 
 use entresol_format::BLOCK_BYTES;
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// What direct I/O wants memory aligned to.
@@ -49,12 +49,12 @@ pub(crate) fn copies(count: u64, mut encode: impl FnMut(&mut [u8]) -> u64) -> Ve
 /// Buffers of one page that are used again and again.
 pub(crate) struct PageBuffers {
     page_bytes: usize,
-    free: Mutex<Vec<AlignedBuffer>>,
+    free: TinyMutex<Vec<AlignedBuffer>>,
 }
 
 impl PageBuffers {
     pub(crate) fn new(page_bytes: u32) -> Self {
-        Self { page_bytes: page_bytes as usize, free: Mutex::new(Vec::new()) }
+        Self { page_bytes: page_bytes as usize, free: TinyMutex::new(Rank::Buffers, Vec::new()) }
     }
 
     /// A buffer, with whatever content.

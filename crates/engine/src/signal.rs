@@ -3,8 +3,8 @@
 //! Use: read [`Signal::epoch`], look for what is wanted, and if it is not there [`Signal::wait`] with that
 //! epoch. Invariant: a notification after the epoch was read ends the wait, so none is lost.
 
+use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Task, current, may_preempt, park};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
@@ -15,11 +15,20 @@ struct Queue {
 }
 
 /// A counter of notifications that can be waited on, first in, first out.
-#[derive(Default)]
 pub(crate) struct Signal {
     epoch: AtomicU64,
     waiting: AtomicUsize,
-    queue: Mutex<Queue>,
+    queue: TinyMutex<Queue>,
+}
+
+impl Default for Signal {
+    fn default() -> Self {
+        Self {
+            epoch: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+            queue: TinyMutex::new(Rank::Signal, Queue::default()),
+        }
+    }
 }
 
 impl Signal {

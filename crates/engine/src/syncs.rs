@@ -8,7 +8,7 @@
 use crate::signal::Signal;
 use entresol_device::{Device, DeviceError};
 use entresol_runtime::is_simulated;
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 
 #[derive(Default)]
 struct SyncCounts {
@@ -21,10 +21,15 @@ struct SyncCounts {
 }
 
 /// See the module's header.
-#[derive(Default)]
 pub(crate) struct Syncs {
-    state: Mutex<SyncCounts>,
+    state: TinyMutex<SyncCounts>,
     done: Signal,
+}
+
+impl Default for Syncs {
+    fn default() -> Self {
+        Self { state: TinyMutex::new(Rank::Syncs, SyncCounts::default()), done: Signal::default() }
+    }
 }
 
 impl Syncs {

@@ -12,6 +12,7 @@ use entresol_engine::{
 };
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
+use entresol_runtime::sync::Rank;
 use entresol_runtime::{random, spawn};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -175,7 +176,7 @@ impl World {
             if !first {
                 self.recover(&*tier, redo);
             }
-            let gate = Arc::new(Gate::new(()));
+            let gate = Arc::new(Gate::new(Rank::Test, ()));
             let clients: Vec<_> = (0..CLIENTS)
                 .map(|id| {
                     let (tier, gate, oracle) = (tier.clone(), gate.clone(), self.oracle.clone());

@@ -7,7 +7,7 @@ use entresol_core::{Config, PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, TierOptions, Upstream};
 use entresol_runtime::rng::Rng;
-use entresol_runtime::sync::Mutex;
+use entresol_runtime::sync::{Mutex, Rank};
 use entresol_runtime::{random, sleep, spawn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -130,8 +130,8 @@ fn serve_with(options: TierOptions, seed: u64) -> entresol_engine::TierMetrics {
         load(disk.clone(), PAGES + 64);
         let (flash, disk) = (Arc::new(Delayed(flash)), Arc::new(Delayed(disk)));
         let tier: Arc<dyn Layer> = FlashTier::create(flash, disk, options).unwrap();
-        let frames = Arc::new(Mutex::new(Frames::new()));
-        let pool = Arc::new(Pool { tier: tier.clone(), frames, told: Mutex::new(0) });
+        let frames = Arc::new(Mutex::new(Rank::Test, Frames::new()));
+        let pool = Arc::new(Pool { tier: tier.clone(), frames, told: Mutex::new(Rank::Test, 0) });
         let upstream: Arc<dyn Upstream> = pool.clone();
         tier.attach(Arc::downgrade(&upstream));
         let clients: Vec<_> = (0..CLIENTS)

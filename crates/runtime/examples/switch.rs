@@ -2,7 +2,7 @@
 //! lock, a world.
 
 use entresol_runtime::sim::{SimConfig, Simulation};
-use entresol_runtime::sync::Mutex;
+use entresol_runtime::sync::{Mutex, Rank};
 use entresol_runtime::{current, park, sleep, spawn};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ fn main() {
     report("unpark and park", 2 * ROUNDS, start);
 
     let start = Instant::now();
-    let mutex = Arc::new(Mutex::new(0));
+    let mutex = Arc::new(Mutex::new(Rank::Test, 0));
     for _ in 0..ROUNDS * 100 {
         *mutex.lock() += 1;
     }

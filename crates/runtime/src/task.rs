@@ -6,6 +6,7 @@
 
 use crate::rng::Rng;
 use crate::sim::{self, TaskId};
+use crate::sync::held::assert_may_park;
 use crate::threads;
 use crate::time::{Time, now};
 use std::cell::RefCell;
@@ -106,7 +107,9 @@ pub fn current() -> Task {
 }
 
 /// Waits until the calling task is unparked. May return early.
+#[cfg_attr(debug_assertions, track_caller)]
 pub fn park() {
+    assert_may_park();
     match sim::world() {
         Some(world) => world.park(None),
         None => threads::park(),
@@ -114,7 +117,9 @@ pub fn park() {
 }
 
 /// Waits until the calling task is unparked or `timeout` has passed. May return early.
+#[cfg_attr(debug_assertions, track_caller)]
 pub fn park_timeout(timeout: Duration) {
+    assert_may_park();
     match sim::world() {
         Some(world) => {
             let deadline = world.now() + timeout;
@@ -125,7 +130,9 @@ pub fn park_timeout(timeout: Duration) {
 }
 
 /// Waits for `duration`.
+#[cfg_attr(debug_assertions, track_caller)]
 pub fn sleep(duration: Duration) {
+    assert_may_park();
     match sim::world() {
         Some(world) => {
             let deadline = world.now() + duration;
@@ -136,7 +143,9 @@ pub fn sleep(duration: Duration) {
 }
 
 /// Waits until `deadline`; returns at once if it has passed.
+#[cfg_attr(debug_assertions, track_caller)]
 pub fn sleep_until(deadline: Time) {
+    assert_may_park();
     match sim::world() {
         Some(world) => world.sleep_until(deadline),
         None => threads::sleep(deadline.since(now())),
@@ -155,7 +164,9 @@ pub fn yield_now() {
 /// A point at which a simulation with [`sim::SimConfig::preempt_one_of`] may run others first. Whoever calls
 /// this may be made to wait: he holds no lock of another library. Nothing happens elsewhere.
 #[inline]
+#[cfg_attr(debug_assertions, track_caller)]
 pub fn may_preempt() {
+    assert_may_park();
     threads::point();
     if sim::somebody_preempts()
         && let Some(world) = sim::world()
@@ -183,7 +194,9 @@ fn os_random() -> u64 {
 
 /// Occupies one of the simulation's CPU cores for `duration`, first come, first served. Does nothing in the
 /// real runtime, where the work itself takes its time.
+#[cfg_attr(debug_assertions, track_caller)]
 pub fn consume_cpu(duration: Duration) {
+    assert_may_park();
     if let Some(world) = sim::world() {
         world.consume_cpu(duration);
     }

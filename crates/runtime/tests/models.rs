@@ -7,7 +7,7 @@
 //! ```
 
 use entresol_runtime::spawn;
-use entresol_runtime::sync::{Condvar, Mutex, RwLatch, Semaphore};
+use entresol_runtime::sync::{Condvar, Mutex, Rank, RwLatch, Semaphore};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
@@ -36,7 +36,7 @@ fn team(count: usize, body: impl Fn(usize) + Send + Sync + 'static) {
 #[test]
 fn one_writer_or_many_readers_and_nobody_is_forgotten() {
     check(|| {
-        let latch = Arc::new(RwLatch::new());
+        let latch = Arc::new(RwLatch::new(Rank::Test));
         let inside = Arc::new(AtomicIsize::new(0));
         let end = latch.clone();
         team(4, move |id| {
@@ -62,7 +62,7 @@ fn one_writer_or_many_readers_and_nobody_is_forgotten() {
 #[test]
 fn a_downgrade_lets_readers_in_and_no_writer_between() {
     check(|| {
-        let latch = Arc::new(RwLatch::new());
+        let latch = Arc::new(RwLatch::new(Rank::Test));
         let value = Arc::new(AtomicUsize::new(0));
         team(3, move |id| {
             if id == 2 {
@@ -83,7 +83,7 @@ fn a_downgrade_lets_readers_in_and_no_writer_between() {
 #[test]
 fn attempts_and_upgrades_never_let_two_in() {
     check(|| {
-        let latch = Arc::new(RwLatch::new());
+        let latch = Arc::new(RwLatch::new(Rank::Test));
         let inside = Arc::new(AtomicIsize::new(0));
         team(3, move |id| {
             let alone = match id {
@@ -113,7 +113,7 @@ fn attempts_and_upgrades_never_let_two_in() {
 #[test]
 fn a_condition_wakes_whoever_waits_for_it() {
     check(|| {
-        let queue = Arc::new((Mutex::new(VecDeque::new()), Condvar::new()));
+        let queue = Arc::new((Mutex::new(Rank::Test, VecDeque::new()), Condvar::new()));
         let sum = Arc::new(AtomicUsize::new(0));
         let total = sum.clone();
         team(4, move |id| {
@@ -134,7 +134,7 @@ fn a_condition_wakes_whoever_waits_for_it() {
 #[test]
 fn permits_are_neither_lost_nor_made() {
     check(|| {
-        let semaphore = Arc::new(Semaphore::new(2));
+        let semaphore = Arc::new(Semaphore::new(Rank::Test, 2));
         let taken = Arc::new(AtomicUsize::new(0));
         let end = semaphore.clone();
         team(4, move |id| {

@@ -1,7 +1,7 @@
 //! The simulated runtime: determinism, time, cores, and every way in which a world ends.
 
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation, halt, is_halted};
-use entresol_runtime::sync::{Condvar, Mutex, RwLatch};
+use entresol_runtime::sync::{Condvar, Mutex, Rank, RwLatch};
 use entresol_runtime::{
     Time, consume_cpu, current, is_simulated, now, park, park_timeout, random, sleep, spawn,
 };
@@ -17,7 +17,7 @@ fn simulation(seed: u64, random_order: bool) -> Simulation {
 fn trace(seed: u64, random_order: bool) -> u64 {
     simulation(seed, random_order)
         .run(|| {
-            let digest = Arc::new(Mutex::new(0u64));
+            let digest = Arc::new(Mutex::new(Rank::Test, 0u64));
             let tasks: Vec<_> = (0..20u64)
                 .map(|id| {
                     let digest = digest.clone();
@@ -55,7 +55,7 @@ fn random_order_differs_from_arrival_order() {
     let order = |random_order| {
         simulation(3, random_order)
             .run(|| {
-                let log = Arc::new(Mutex::new(Vec::new()));
+                let log = Arc::new(Mutex::new(Rank::Test, Vec::new()));
                 let tasks: Vec<_> = (0..8)
                     .map(|id| {
                         let log = log.clone();
@@ -76,7 +76,7 @@ fn time_is_virtual_and_timers_fire_in_order() {
     simulation(0, false)
         .run(|| {
             assert!(is_simulated());
-            let log = Arc::new(Mutex::new(Vec::new()));
+            let log = Arc::new(Mutex::new(Rank::Test, Vec::new()));
             let tasks: Vec<_> = [30u64, 10, 20, 10]
                 .into_iter()
                 .enumerate()
@@ -137,7 +137,7 @@ fn cores_are_shared_first_come_first_served() {
     let simulation = Simulation::new(SimConfig { cores: 2, ..SimConfig::default() });
     let ends = simulation
         .run(|| {
-            let ends = Arc::new(Mutex::new(Vec::new()));
+            let ends = Arc::new(Mutex::new(Rank::Test, Vec::new()));
             let tasks: Vec<_> = (0..5)
                 .map(|_| {
                     let ends = ends.clone();
@@ -163,8 +163,8 @@ impl Drop for CountsDrops {
 
 /// Tasks that wait in every possible way while they hold what must be released.
 fn crowd(drops: &Arc<AtomicUsize>) {
-    let mutex = Arc::new(Mutex::new(()));
-    let latch = Arc::new(RwLatch::new());
+    let mutex = Arc::new(Mutex::new(Rank::Test, ()));
+    let latch = Arc::new(RwLatch::new(Rank::Test));
     let condvar = Arc::new(Condvar::new());
     for id in 0..30 {
         let owned = CountsDrops(drops.clone());
@@ -249,7 +249,7 @@ impl Drop for BusyDrop {
 fn destructors_may_wait_for_each_other_in_a_dying_world() {
     for seed in 0..20 {
         let outcome: Outcome<()> = simulation(seed, true).run(|| {
-            let mutex = Arc::new(Mutex::new(0));
+            let mutex = Arc::new(Mutex::new(Rank::Test, 0));
             for _ in 0..5 {
                 let mutex = mutex.clone();
                 spawn("busy", move || {
@@ -337,7 +337,7 @@ fn a_panic_ends_the_world_with_its_message() {
 #[test]
 fn a_destructor_may_take_a_lock_while_its_task_panics() {
     let outcome: Outcome<()> = simulation(0, false).run(|| {
-        let mutex = Arc::new(Mutex::new(0));
+        let mutex = Arc::new(Mutex::new(Rank::Test, 0));
         let other = mutex.clone();
         spawn("holder", move || {
             let _held = other.lock();

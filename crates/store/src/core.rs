@@ -1,10 +1,8 @@
 //! What all parts of an open store share.
 //!
-//! Lock order: (row locks, waited for without anything else held) → modification lock → room in the log, and
-//! with it the checkpoint lock (see [`crate::log_room`]) → permit of the pool → page latches, from a tree's
-//! root down and from left to right, then the meta page, then bitmap pages in ascending order → the active
-//! table → the log's ledger → the log's tail. Page latches may be held while the log is flushed or the layer
-//! takes a page, since neither ever waits for a page latch.
+//! The order of the locks is that of their ranks (docs/LOCKING.md). Row locks are waited for with nothing else
+//! held. Page latches may be held while the log is flushed or the layer takes a page, since neither ever waits
+//! for a page latch.
 
 use crate::log_room::Room;
 use crate::mtr::Mtr;
@@ -15,8 +13,7 @@ use crate::txn::locks::{LockName, LockTable};
 use crate::txn::undo::UndoLog;
 use crate::wal::{Wal, record};
 use crate::{CpuModel, Options};
-use entresol_runtime::sync::Mutex;
-use parking_lot::Mutex as TinyMutex;
+use entresol_runtime::sync::{Mutex, Rank, TinyMutex};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
@@ -74,12 +71,12 @@ impl Core {
             space,
             active: ActiveTable::new(next_txn),
             locks: LockTable::new(),
-            modification: Mutex::new(()),
-            checkpoint: Mutex::new(()),
+            modification: Mutex::new(Rank::Modification, ()),
+            checkpoint: Mutex::new(Rank::Checkpoint, ()),
             checkpoint_wanted: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             counters: Counters::default(),
-            buffers: TinyMutex::new(Vec::new()),
+            buffers: TinyMutex::new(Rank::TransactionBuffers, Vec::new()),
         }
     }
 

@@ -49,7 +49,7 @@ use crate::undo_need::{IMAGES_OF_SPLIT, Sizes, UndoNeed, padding_share};
 use crate::wal::Wal;
 use entresol_core::mutant;
 use entresol_runtime::Task;
-use parking_lot::Mutex as TinyMutex;
+use entresol_runtime::sync::{Hold, Rank, TinyMutex};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -65,11 +65,17 @@ const CHANGE_BYTES: u64 = 128;
 const ROUNDS: usize = 8;
 
 /// What operations under way have reserved. Part of the log.
-#[derive(Default)]
 pub(crate) struct Ledger {
     state: TinyMutex<LedgerState>,
     /// Copy of the state's, to read without the lock.
     reserved: AtomicU64,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        let state = TinyMutex::new(Rank::LogLedger, LedgerState::default());
+        Self { state, reserved: AtomicU64::new(0) }
+    }
 }
 
 #[derive(Default)]
@@ -81,7 +87,7 @@ struct LedgerState {
 /// Room for appending records, released when dropped. Each append takes a reference to one.
 #[must_use]
 pub(crate) struct Room<'a> {
-    ledger: Option<&'a Ledger>,
+    ledger: Option<(&'a Ledger, Hold)>,
     bytes: u64,
 }
 
@@ -104,7 +110,7 @@ impl Room<'_> {
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        let Some(ledger) = self.ledger else { return };
+        let Some((ledger, _)) = &self.ledger else { return };
         let waiting = {
             let mut state = ledger.state.lock();
             state.reserved -= self.bytes;
@@ -155,7 +161,7 @@ impl Wal {
         state.reserved += bytes;
         self.ledger.reserved.store(state.reserved, Release);
         drop(state);
-        Some(Room { ledger: Some(&self.ledger), bytes })
+        Some(Room { ledger: Some((&self.ledger, Hold::taken(Rank::LogRoom))), bytes })
     }
 
     /// Waits until some room is released, if `bytes` would fit without what is reserved. False if they would
@@ -212,6 +218,8 @@ impl Core {
     /// Reserves `bytes`, waiting for operations under way or for a checkpoint. [`StoreError::LogFull`] if
     /// active transactions hold the log.
     fn reserve(&self, bytes: u64) -> Result<Room<'_>, StoreError> {
+        // For a checkpoint, too.
+        Hold::may_wait(Rank::Checkpoint);
         let mut rounds = 0;
         loop {
             if let Some(room) = self.wal.try_reserve(bytes, self.undo_need_estimate()) {

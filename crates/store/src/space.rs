@@ -12,7 +12,7 @@ use crate::page::{PageKind, bitmap, kind};
 use crate::pool::Pin;
 use crate::wal::RecordKind;
 use crate::{PageNumber, StoreError, TxnId};
-use parking_lot::Mutex as TinyMutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -71,7 +71,7 @@ impl Space {
             capacity,
             free: AtomicU64::new(free),
             is_counted: AtomicBool::new(false),
-            hints: TinyMutex::new((0..groups).map(|group| (group, 0)).collect()),
+            hints: TinyMutex::new(Rank::SpaceHints, (0..groups).map(|group| (group, 0)).collect()),
             groups: AtomicU32::new(groups),
             end: AtomicU32::new(end),
             allocations: AtomicU64::new(0),

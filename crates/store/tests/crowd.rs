@@ -3,7 +3,7 @@
 mod support;
 
 use entresol_runtime::spawn;
-use entresol_runtime::sync::{Condvar, Mutex};
+use entresol_runtime::sync::{Condvar, Mutex, Rank};
 use entresol_store::{Direction, Lock, Store, Table};
 use std::sync::Arc;
 use support::{Kind, Rng, World, simulate, small};
@@ -13,10 +13,15 @@ const CLIENTS: u32 = 10;
 const ROUNDS: u32 = 60;
 
 /// Lets nobody into a round before all have ended the one before.
-#[derive(Default)]
 struct Barrier {
     arrived: Mutex<u32>,
     all: Condvar,
+}
+
+impl Default for Barrier {
+    fn default() -> Self {
+        Self { arrived: Mutex::new(Rank::Test, 0), all: Condvar::new() }
+    }
 }
 
 impl Barrier {

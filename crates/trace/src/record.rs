@@ -6,9 +6,9 @@
 use crate::builder::Misfit;
 use crate::{Op, Relations, Trace, TraceBuilder};
 use entresol_core::PageId;
+use entresol_runtime::sync::{Rank, TinyMutex, TinyMutexGuard};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One thing that happened.
 #[derive(Clone, Copy, Debug)]
@@ -19,10 +19,16 @@ struct Entry {
 }
 
 /// Collects page references; shared by all threads. It begins switched off.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Recorder {
     on: AtomicBool,
-    entries: Mutex<Vec<Entry>>,
+    entries: TinyMutex<Vec<Entry>>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self { on: AtomicBool::new(false), entries: TinyMutex::new(Rank::Trace, Vec::new()) }
+    }
 }
 
 impl Recorder {
@@ -47,9 +53,8 @@ impl Recorder {
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
-        // An append leaves the list whole even if the appending thread panics.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> TinyMutexGuard<'_, Vec<Entry>> {
+        self.entries.lock()
     }
 
     /// Number of records so far.

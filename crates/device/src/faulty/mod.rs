@@ -20,8 +20,8 @@ pub use plan::{Fault, FaultPlan, Injection};
 
 use crate::check::{self, SharedCounters};
 use crate::{Counters, Device, DeviceError, Geometry, Io, MemoryDevice};
+use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{is_simulated, sim};
-use parking_lot::Mutex;
 use pending::{Pending, SECTOR_BYTES, Sectors};
 use plan::Operation;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub struct FaultyDevice {
     name: String,
     plan: Arc<FaultPlan>,
     durable: MemoryDevice,
-    state: Mutex<Content>,
+    state: TinyMutex<Content>,
     counters: SharedCounters,
     sectors: Sectors,
     capacity_max: u64,
@@ -70,7 +70,7 @@ impl FaultyDevice {
         sectors: Sectors,
         plan: Arc<FaultPlan>,
     ) -> Self {
-        let state = Mutex::new(Content { pending, undurable, dead: None });
+        let state = TinyMutex::new(Rank::FaultyDevice, Content { pending, undurable, dead: None });
         let counters = SharedCounters::default();
         Self { name: name.to_owned(), plan, durable, state, counters, sectors, capacity_max: u64::MAX }
     }

@@ -4,7 +4,7 @@
 //! over all devices of a plan, from 1: each request of a batch, each sync and each discard is one.
 
 use entresol_runtime::rng::Rng;
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 
 /// What a device does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,14 +95,17 @@ struct PlanState {
 
 /// The faults of one world; shared by all its devices.
 #[derive(Debug)]
-pub struct FaultPlan(Mutex<PlanState>);
+pub struct FaultPlan(TinyMutex<PlanState>);
 
 impl FaultPlan {
     /// A plan with these faults. `seed` decides where misdirected writes land and which bits rot.
     pub fn new(seed: u64, injections: Vec<Injection>) -> Self {
         let rng = Rng::new(seed);
         let any_order = false;
-        Self(Mutex::new(PlanState { operations: 0, injections, struck: 0, crashed: false, any_order, rng }))
+        Self(TinyMutex::new(
+            Rank::FaultPlan,
+            PlanState { operations: 0, injections, struck: 0, crashed: false, any_order, rng },
+        ))
     }
 
     /// The requests of each batch overlap, and end in an order that the seed picks.

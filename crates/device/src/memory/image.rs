@@ -6,12 +6,12 @@
 
 use super::base::{AlignedPage, BaseImage, BaseLeaf, LEAF_PAGES, Piece};
 use super::{Content, Memory, page_parts};
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::Arc;
 
 /// Pieces of memory; see the module's header.
 pub struct Pieces {
-    pieces: Box<[Mutex<Option<Piece>>]>,
+    pieces: Box<[TinyMutex<Option<Piece>>]>,
 }
 
 /// A device in memory whose content will be an image. Writes are durable at once.
@@ -22,13 +22,13 @@ impl ImageDevice {
     /// written.
     pub fn new(name: &str, capacity_bytes: u64) -> Self {
         Self::with(name, capacity_bytes, |pieces| Pieces {
-            pieces: (0..pieces).map(|_| Mutex::new(None)).collect(),
+            pieces: (0..pieces).map(|_| TinyMutex::new(Rank::DeviceMemory, None)).collect(),
         })
     }
 
     /// Freezes the content into an image.
     pub fn freeze(self) -> Arc<BaseImage> {
-        let leaf = |piece: Mutex<Option<_>>| piece.into_inner().map(BaseLeaf::Piece);
+        let leaf = |piece: TinyMutex<Option<_>>| piece.into_inner().map(BaseLeaf::Piece);
         Arc::new(BaseImage {
             capacity_bytes: self.geometry.capacity_bytes,
             leaves: self.content.pieces.into_iter().map(leaf).collect(),

@@ -67,7 +67,7 @@ impl<C> Memory<C> {
             name: name.to_owned(),
             geometry: Geometry::new(capacity_bytes, SECTOR_BYTES),
             counters: SharedCounters::default(),
-            unreadable: Unreadable::default(),
+            unreadable: Unreadable::of(BTreeSet::new()),
             sectors: (SECTOR_BYTES, SECTOR_BYTES),
             content: content((capacity_bytes as usize / PAGE_BYTES).div_ceil(LEAF_PAGES)),
         }

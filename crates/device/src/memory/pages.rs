@@ -13,7 +13,7 @@ use super::copies::CopyIndex;
 use super::delta::{Encoder, PAGE_BYTES, Page, apply};
 use super::unreadable::Unreadable;
 use super::{Content, Memory, page_parts};
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -59,7 +59,7 @@ pub struct Pages {
     base: Option<Arc<BaseImage>>,
     reference: Option<Reference>,
     copies: Option<Arc<CopyIndex>>,
-    leaves: Box<[Mutex<Option<Leaf>>]>,
+    leaves: Box<[TinyMutex<Option<Leaf>>]>,
     resident: AtomicU64,
 }
 
@@ -75,7 +75,7 @@ impl MemoryDevice {
             base: None,
             reference: None,
             copies: None,
-            leaves: (0..leaves).map(|_| Mutex::new(None)).collect(),
+            leaves: (0..leaves).map(|_| TinyMutex::new(Rank::DeviceMemory, None)).collect(),
             resident: AtomicU64::new(0),
         })
     }
@@ -113,7 +113,11 @@ impl MemoryDevice {
             base: pages.base.clone(),
             reference: pages.reference.clone(),
             copies: pages.copies.clone(),
-            leaves: pages.leaves.iter().map(|leaf| Mutex::new(leaf.lock().clone())).collect(),
+            leaves: pages
+                .leaves
+                .iter()
+                .map(|leaf| TinyMutex::new(Rank::DeviceMemory, leaf.lock().clone()))
+                .collect(),
             resident: AtomicU64::new(self.resident_bytes()),
         });
         Self { unreadable: Unreadable::of(self.unreadable.all()), sectors: self.sectors, ..fork }
@@ -128,7 +132,7 @@ impl MemoryDevice {
     /// if that keeps them one by one.
     pub fn freeze(self) -> Arc<BaseImage> {
         let pages = &self.content;
-        let leaf = |(leaf_number, leaf): (usize, &Mutex<Option<Leaf>>)| {
+        let leaf = |(leaf_number, leaf): (usize, &TinyMutex<Option<Leaf>>)| {
             let slots = leaf.lock().take();
             let in_base = pages.base.as_ref().is_some_and(|base| base.leaves[leaf_number].is_some());
             (slots.is_some() || in_base).then(|| {

@@ -3,20 +3,23 @@
 //! Invariant: a sector is unreadable from when it was marked until all of it is written.
 
 use super::SECTOR_BYTES;
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Numbers of the sectors. While there are none, asking costs a load.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Unreadable {
     any: AtomicBool,
-    sectors: Mutex<BTreeSet<u64>>,
+    sectors: TinyMutex<BTreeSet<u64>>,
 }
 
 impl Unreadable {
     pub fn of(sectors: BTreeSet<u64>) -> Self {
-        Self { any: AtomicBool::new(!sectors.is_empty()), sectors: Mutex::new(sectors) }
+        Self {
+            any: AtomicBool::new(!sectors.is_empty()),
+            sectors: TinyMutex::new(Rank::DeviceMemory, sectors),
+        }
     }
 
     /// All of them.

@@ -23,8 +23,8 @@ pub(crate) use ssd::Ssd;
 
 use crate::check;
 use crate::{Counters, Device, DeviceError, Geometry, Io};
+use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now, sleep_until};
-use parking_lot::Mutex;
 use queue::CommandQueue;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub struct ModelDevice<D> {
     /// Requests take no time and are not counted.
     instant: AtomicBool,
     /// Held for arithmetic only, never across a sleep.
-    state: Mutex<ModelState>,
+    state: TinyMutex<ModelState>,
 }
 
 impl<D> std::fmt::Debug for ModelDevice<D> {
@@ -70,7 +70,12 @@ impl<D: Device> ModelDevice<D> {
     pub(crate) fn new(name: &str, inner: D, queue_depth: usize, timing: Box<dyn Timing>) -> Self {
         let state =
             ModelState { timing, queue: CommandQueue::new(queue_depth), counters: Counters::default() };
-        Self { name: name.to_owned(), inner, instant: AtomicBool::new(false), state: Mutex::new(state) }
+        Self {
+            name: name.to_owned(),
+            inner,
+            instant: AtomicBool::new(false),
+            state: TinyMutex::new(Rank::DeviceModel, state),
+        }
     }
 
     /// The device that holds the data. What is done to it takes no virtual time.

@@ -11,8 +11,8 @@ use crate::api::{Evicted, Fetched, Source, Upstream, Victim};
 use crate::metrics::Tallies;
 use entresol_core::{Lsn, PageId};
 use entresol_device::Device;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, spawn};
-use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
 /// A disk and the pages on their way to it.
@@ -21,7 +21,7 @@ pub(crate) struct WriteBehind {
     staging: DiskStaging,
     pub tallies: Tallies,
     notes: DurableNotes,
-    upstream: Mutex<Option<Weak<dyn Upstream>>>,
+    upstream: TinyMutex<Option<Weak<dyn Upstream>>>,
 }
 
 impl WriteBehind {
@@ -31,7 +31,7 @@ impl WriteBehind {
             staging: DiskStaging::new(page_bytes),
             tallies: Tallies::default(),
             notes: DurableNotes::default(),
-            upstream: Mutex::new(None),
+            upstream: TinyMutex::new(Rank::Upstream, None),
         }
     }
 

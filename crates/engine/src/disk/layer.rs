@@ -13,7 +13,7 @@ use entresol_format::Uuid;
 use entresol_format::label::{Label, Session};
 use entresol_format::layout::page_bytes_possible;
 use entresol_runtime::JoinHandle;
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::{Arc, Weak};
 
 /// A disk without a flash tier.
@@ -21,16 +21,17 @@ use std::sync::{Arc, Weak};
 /// Dropped without [`Layer::close`], it stops its tasks and leaves the disk as after a crash.
 pub struct DiskLayer {
     behind: Arc<WriteBehind>,
-    tasks: Mutex<Vec<JoinHandle>>,
+    tasks: TinyMutex<Vec<JoinHandle>>,
 }
 
 impl DiskLayer {
     fn new(device: Arc<dyn Device>, page_bytes: u32) -> Arc<Self> {
         let behind = Arc::new(WriteBehind::new(device, page_bytes));
         let disk = behind.clone();
-        let tasks = Mutex::new(behind.start_writers(move |pages| {
+        let tasks = behind.start_writers(move |pages| {
             disk.disk.write_all::<BATCH>(pages.iter().map(|staged| (staged.page, staged.bytes)))
-        }));
+        });
+        let tasks = TinyMutex::new(Rank::Tasks, tasks);
         Arc::new(Self { behind, tasks })
     }
 

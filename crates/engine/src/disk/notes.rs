@@ -6,15 +6,20 @@ use super::DiskPages;
 use crate::TierError;
 use crate::api::Upstream;
 use entresol_core::{Lsn, PageId};
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 
 /// Pages written between two syncs made for this purpose.
 const PAGES_PER_SYNC: usize = 256;
 
 /// Pages written and not told of.
-#[derive(Default)]
 pub(crate) struct DurableNotes {
-    written: Mutex<Vec<(PageId, Lsn)>>,
+    written: TinyMutex<Vec<(PageId, Lsn)>>,
+}
+
+impl Default for DurableNotes {
+    fn default() -> Self {
+        Self { written: TinyMutex::new(Rank::DurableNotes, Vec::new()) }
+    }
 }
 
 impl DurableNotes {

@@ -14,7 +14,7 @@ use entresol_device::{Device, Io};
 use entresol_format::label::{LABEL_AREA_BYTES, Label, Session};
 use entresol_format::layout::disk_offset;
 use entresol_format::{Uuid, page};
-use entresol_runtime::sync::Mutex;
+use entresol_runtime::sync::{Mutex, Rank};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -48,7 +48,7 @@ impl DiskPages {
             device,
             page_bytes,
             syncs: Syncs::default(),
-            label: Mutex::new(()),
+            label: Mutex::new(Rank::DiskLabel, ()),
             written,
         }
     }

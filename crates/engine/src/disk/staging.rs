@@ -11,9 +11,8 @@ use crate::signal::Signal;
 use arrayvec::ArrayVec;
 use entresol_core::{Lsn, PageId, Position};
 use entresol_format::page;
-use entresol_runtime::sync::{RwLock, RwLockReadGuard, Semaphore};
+use entresol_runtime::sync::{Rank, RwLock, RwLockReadGuard, Semaphore, TinyMutex};
 use entresol_runtime::{is_simulated, yield_now};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 /// Frames.
@@ -59,14 +58,14 @@ impl Frames {
 
 /// See the module's header.
 pub(super) struct DiskStaging {
-    frames: Mutex<Frames>,
+    frames: TinyMutex<Frames>,
     buffers: Vec<RwLock<AlignedBuffer>>,
     writes: Signal,
     progress: Signal,
     turn: Semaphore,
     waiting: AtomicUsize,
     stopped: AtomicBool,
-    failure: Mutex<Option<TierError>>,
+    failure: TinyMutex<Option<TierError>>,
 }
 
 /// Records the failure of a writer that panics, and wakes all waiters. (In a simulation a panic ends
@@ -91,22 +90,25 @@ enum Offer {
 
 impl DiskStaging {
     pub(super) fn new(page_bytes: u32) -> Self {
-        let buffer = || RwLock::new(AlignedBuffer::new(page_bytes as usize));
+        let buffer = || RwLock::new(Rank::StagingBuffer, AlignedBuffer::new(page_bytes as usize));
         Self {
-            frames: Mutex::new(Frames {
-                pages: [PageId(0); FRAMES],
-                states: [FrameState::Free; FRAMES],
-                order: [0; FRAMES],
-                next_order: 0,
-                used: 0,
-            }),
+            frames: TinyMutex::new(
+                Rank::StagingFrames,
+                Frames {
+                    pages: [PageId(0); FRAMES],
+                    states: [FrameState::Free; FRAMES],
+                    order: [0; FRAMES],
+                    next_order: 0,
+                    used: 0,
+                },
+            ),
             buffers: (0..FRAMES).map(|_| buffer()).collect(),
             writes: Signal::default(),
             progress: Signal::default(),
-            turn: Semaphore::new(1),
+            turn: Semaphore::new(Rank::EvictionTurn, 1),
             waiting: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
-            failure: Mutex::new(None),
+            failure: TinyMutex::new(Rank::Failure, None),
         }
     }
 

@@ -30,8 +30,8 @@ use entresol_core::{Fragments, PageId};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, spawn};
-use parking_lot::Mutex;
 use shared::Shared;
 use std::sync::{Arc, Weak};
 
@@ -43,7 +43,7 @@ pub use points::POINTS;
 /// Dropped without [`Layer::close`], it stops its tasks and leaves the disk as after a crash.
 pub struct FragmentTier {
     shared: Arc<Shared>,
-    tasks: Mutex<Vec<JoinHandle>>,
+    tasks: TinyMutex<Vec<JoinHandle>>,
 }
 
 impl FragmentTier {
@@ -65,7 +65,7 @@ impl FragmentTier {
             let shared = shared.clone();
             tasks.push(spawn(&format!("population worker {at}"), move || shared.population_task()));
         }
-        Ok(Arc::new(Self { shared, tasks: Mutex::new(tasks) }))
+        Ok(Arc::new(Self { shared, tasks: TinyMutex::new(Rank::Tasks, tasks) }))
     }
 
     /// Why the cache switched itself off and the database goes on from disk alone, if it did.

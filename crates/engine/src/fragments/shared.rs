@@ -11,7 +11,7 @@ use entresol_core::{FragmentConfig, Fragments, PageId, Population, SlotId};
 use entresol_device::Device;
 use entresol_format::layout::fragment_page_offset;
 use entresol_runtime::random;
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Rank, TinyMutex, allowing_allocation};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -59,14 +59,14 @@ pub(super) struct Shared {
     pub flash: Arc<dyn Device>,
     pub options: FragmentOptions,
     config: FragmentConfig,
-    latched: Mutex<Latched>,
+    latched: TinyMutex<Latched>,
     /// For pages on their way to flash.
     pub buffers: PageBuffers,
     /// For the workers: there may be one.
     pub populations: Signal,
     stopped: AtomicBool,
     /// Flash is no longer used: why.
-    off: Mutex<Option<String>>,
+    off: TinyMutex<Option<String>>,
     is_off: AtomicBool,
 }
 
@@ -85,15 +85,18 @@ impl Shared {
             flash,
             options,
             config,
-            latched: Mutex::new(Latched {
-                region,
-                versions: Versions::new(options.flash_pages(), random()),
-                begun: VecDeque::with_capacity(options.workers as usize),
-            }),
+            latched: TinyMutex::new(
+                Rank::CachePartition,
+                Latched {
+                    region,
+                    versions: Versions::new(options.flash_pages(), random()),
+                    begun: VecDeque::with_capacity(options.workers as usize),
+                },
+            ),
             buffers: PageBuffers::new(options.page_bytes),
             populations: Signal::default(),
             stopped: AtomicBool::new(false),
-            off: Mutex::new(None),
+            off: TinyMutex::new(Rank::Failure, None),
             is_off: AtomicBool::new(false),
         })
     }
@@ -105,7 +108,7 @@ impl Shared {
         let mut state = Locked { cache, versions };
         let result = step(&mut state, begun);
         if cfg!(debug_assertions) && self.config.fragments() <= CHECKED_FRAGMENTS_MAX {
-            state.cache.check().expect("the invariants hold after every step");
+            allowing_allocation(|| state.cache.check()).expect("the invariants hold after every step");
         }
         result
     }

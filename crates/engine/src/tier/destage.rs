@@ -5,7 +5,7 @@ use crate::TierError;
 use crate::to_disk::{Destages, write_sorted};
 use entresol_core::{Lsn, PageId};
 use entresol_format::page;
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 
 /// Entries of [`Destaged`].
 const PLACES: usize = 4096;
@@ -13,11 +13,11 @@ const PLACES: usize = 4096;
 /// Which versions were destaged last, to count destages of a version that the disk already had: a frame's
 /// `dirty` may outlive the destage of its flash copy. The table has a fixed size and is indexed by page, so
 /// the count is a lower bound.
-pub(crate) struct Destaged(Mutex<Vec<(PageId, Lsn)>>);
+pub(crate) struct Destaged(TinyMutex<Vec<(PageId, Lsn)>>);
 
 impl Default for Destaged {
     fn default() -> Self {
-        Self(Mutex::new(vec![(PageId(u64::MAX), Lsn(0)); PLACES]))
+        Self(TinyMutex::new(Rank::Destaged, vec![(PageId(u64::MAX), Lsn(0)); PLACES]))
     }
 }
 

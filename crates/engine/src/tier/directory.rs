@@ -19,11 +19,11 @@ use crate::api::{Evicted, Victim};
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::{TierError, points};
-use entresol_core::{Admission, Job, Lookup, PageId, Position, SlotId, WritePage, mutant};
+use entresol_core::{Admission, Lookup, PageId, Position, SlotId, WritePage, mutant};
 use entresol_device::DeviceError;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::{BLOCK_BYTES, Layout, Uuid};
-use entresol_runtime::sync::Mutex;
+use entresol_runtime::sync::{Mutex, Rank, TinyMutex, TinyMutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// No page.
@@ -35,9 +35,8 @@ pub(crate) struct SlotDirectory {
     cache: Uuid,
     /// What is readable of the entries without their blocks' latches, by slot.
     listed: Vec<Listed>,
-    /// Pages in motion, with the slot that is being written. A leaf: nothing is latched or waited for under
-    /// it.
-    moving: parking_lot::Mutex<Vec<(SlotId, PageId)>>,
+    /// Pages in motion, with the slot that is being written. Only the core's step is taken under it.
+    moving: TinyMutex<Vec<(SlotId, PageId)>>,
 }
 
 struct Listed {
@@ -67,8 +66,13 @@ impl SlotDirectory {
             Listed { page: AtomicU64::new(page), position: AtomicU64::new(position) }
         };
         let listed = (0..slots).map(page).collect();
-        let moving = parking_lot::Mutex::new(Vec::new());
-        Self { blocks: blocks.into_iter().map(Mutex::new).collect(), cache, listed, moving }
+        let moving = TinyMutex::new(Rank::Motion, Vec::new());
+        Self {
+            blocks: blocks.into_iter().map(|block| Mutex::new(Rank::SlotDirectory, block)).collect(),
+            cache,
+            listed,
+            moving,
+        }
     }
 
     /// Changes the entry of `slot` as `change` says, durably. `None`: it stays.
@@ -121,15 +125,9 @@ impl SlotDirectory {
         listed.page.load(SeqCst) != page.0 || listed.position.load(SeqCst) == position.0
     }
 
-    /// Writes of `pages` begin, in the same step of the core that decided on them.
-    fn begin(&self, pages: &[WritePage]) {
-        let mut moving = self.moving.lock();
-        for page in pages {
-            moving.extend(page.page.map(|id| (page.slot, id)));
-            // What the slot held.
-            let listed = self.listed[page.slot.0 as usize].page.load(SeqCst);
-            moving.extend((listed != NOBODY).then_some((page.slot, PageId(listed))));
-        }
+    /// The pages in motion. The caller holds them over the step of the core that decides on writes.
+    pub(crate) fn motion(&self) -> Motion<'_> {
+        Motion { listed: &self.listed, moving: self.moving.lock() }
     }
 
     /// Writes to the slots of `pages` have ended.
@@ -143,17 +141,29 @@ impl SlotDirectory {
     }
 }
 
+/// The pages in motion, latched. Invariant: whoever has seen the core after a step that decided on writes, and
+/// then asks which pages are in motion, finds the pages of those writes.
+pub(crate) struct Motion<'a> {
+    listed: &'a [Listed],
+    moving: TinyMutexGuard<'a, Vec<(SlotId, PageId)>>,
+}
+
+impl Motion<'_> {
+    /// Writes of `pages` begin.
+    pub(crate) fn begin(mut self, pages: &[WritePage]) {
+        for page in pages {
+            self.moving.extend(page.page.map(|id| (page.slot, id)));
+            // What the slot held.
+            let listed = self.listed[page.slot.0 as usize].page.load(SeqCst);
+            self.moving.extend((listed != NOBODY).then_some((page.slot, PageId(listed))));
+        }
+    }
+}
+
 impl Shared {
     /// Whether the directory on flash is kept up with every page.
     pub(crate) fn keeps_directory(&self) -> bool {
         self.directory().is_some()
-    }
-
-    /// A job was found, in this step of the core; with a directory its pages are in motion from here on.
-    pub(crate) fn begin_motion(&self, job: Option<&Job>) {
-        if let (Some(directory), Some(Job::Write { pages, .. })) = (self.directory(), job) {
-            directory.begin(pages);
-        }
     }
 
     /// Takes a dirty page: a frame first, then the entry becomes invalid, the page goes to disk, and the

@@ -9,8 +9,8 @@ use crate::disk::binding::begin_epoch;
 use crate::{TierError, events, points};
 use entresol_core::{Lsn, Partition, Unsaved, mutant};
 use entresol_format::Uuid;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{is_simulated, may_preempt};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use zerocopy::IntoBytes;
 
@@ -24,11 +24,20 @@ const POISONED: u8 = 3;
 const CLOSED: u8 = 4;
 
 /// How a tier is. Invariant: the failure is recorded before the code says that the tier is poisoned.
-#[derive(Default)]
 pub(crate) struct RunState {
     code: AtomicU8,
-    failure: Mutex<Option<TierError>>,
-    notice: Mutex<Option<String>>,
+    failure: TinyMutex<Option<TierError>>,
+    notice: TinyMutex<Option<String>>,
+}
+
+impl Default for RunState {
+    fn default() -> Self {
+        Self {
+            code: AtomicU8::new(RUNNING),
+            failure: TinyMutex::new(Rank::Failure, None),
+            notice: TinyMutex::new(Rank::Failure, None),
+        }
+    }
 }
 
 impl RunState {

@@ -45,9 +45,9 @@ use entresol_core::{Lookup, PageId, mutant};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
-use parking_lot::Mutex;
 use shared::Shared;
 use std::sync::{Arc, Weak};
 
@@ -58,7 +58,7 @@ pub use detach::{DetachReport, detach};
 /// Dropped without [`Layer::close`], it stops its tasks and leaves the flash as after a crash.
 pub struct FlashTier {
     shared: Arc<Shared>,
-    tasks: Mutex<Vec<JoinHandle>>,
+    tasks: TinyMutex<Vec<JoinHandle>>,
 }
 
 impl FlashTier {
@@ -143,7 +143,7 @@ impl FlashTier {
         if shared.is_log() {
             tasks.push(task("flash directory", Shared::segment_task));
         }
-        Arc::new(Self { shared, tasks: Mutex::new(tasks) })
+        Arc::new(Self { shared, tasks: TinyMutex::new(Rank::Tasks, tasks) })
     }
 }
 

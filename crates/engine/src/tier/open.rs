@@ -25,8 +25,7 @@ use entresol_format::label::Label;
 use entresol_format::losses::{Loss, Losses};
 use entresol_format::superblock::{POSITIONS_OF_AN_OPEN, Superblock};
 use entresol_runtime::now;
-use entresol_runtime::sync::Semaphore;
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Rank, Semaphore, TinyMutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use zerocopy::IntoBytes;
@@ -124,21 +123,21 @@ pub(crate) fn assemble(
         layout: options.layout(),
         placed,
         stamps: superblock.stamps(),
-        region: Mutex::new(region),
+        region: TinyMutex::new(Rank::CachePartition, region),
         staging: Staging::new(&config, options.page_bytes),
         buffers: PageBuffers::new(options.page_bytes),
         superblocks: Superblocks::new(superblock),
         state: RunState::default(),
         tallies: Tallies::default(),
         destaged: Destaged::default(),
-        upstream: Mutex::new(None),
+        upstream: TinyMutex::new(Rank::Upstream, None),
         writes: Signal::default(),
         background: Signal::default(),
         progress: Signal::default(),
         checkpoints: AtomicUsize::new(0),
         disk_synced: AtomicU64::new(0),
         waiting: AtomicUsize::new(0),
-        turn: Semaphore::new(1),
+        turn: Semaphore::new(Rank::EvictionTurn, 1),
         config,
         options,
     }

@@ -7,7 +7,7 @@ use crate::disk::DurableNotes;
 use crate::signal::Signal;
 use entresol_core::{Directory, Lsn, PageId, Placement, Position, SlotId};
 use entresol_format::superblock::{POSITIONS_OF_AN_OPEN, Superblock};
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
@@ -18,14 +18,23 @@ pub(crate) enum Placed {
 }
 
 /// Log placement.
-#[derive(Default)]
 pub(crate) struct LogParts {
     /// The groups that the open has found; `None` in a new cache.
     pub survivors: Option<Survivors>,
     /// Dirty pages written page by page to groups that are not complete, with their groups' numbers.
-    pub unpublished: Mutex<Vec<(u64, PageId, Lsn)>>,
+    pub unpublished: TinyMutex<Vec<(u64, PageId, Lsn)>>,
     /// For the task that writes directory segments: a segment may be complete.
     pub segments: Signal,
+}
+
+impl Default for LogParts {
+    fn default() -> Self {
+        Self {
+            survivors: None,
+            unpublished: TinyMutex::new(Rank::DurableNotes, Vec::new()),
+            segments: Signal::default(),
+        }
+    }
 }
 
 /// Slot placement.

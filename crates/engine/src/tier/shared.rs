@@ -19,8 +19,7 @@ use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::page::{self, PageFault};
 use entresol_format::stamps::Stamps;
-use entresol_runtime::sync::Semaphore;
-use parking_lot::Mutex;
+use entresol_runtime::sync::{Semaphore, TinyMutex, allowing_allocation};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Weak};
 use zerocopy::IntoBytes;
@@ -40,7 +39,7 @@ pub(crate) struct Shared {
     /// What is stamped into pages.
     pub stamps: Stamps,
     /// The core's region, and the latch around it.
-    pub region: Mutex<Vec<u64>>,
+    pub region: TinyMutex<Vec<u64>>,
     pub staging: Staging,
     /// For pages on their way to disk.
     pub buffers: PageBuffers,
@@ -48,7 +47,7 @@ pub(crate) struct Shared {
     pub state: RunState,
     pub tallies: Tallies,
     pub destaged: Destaged,
-    pub upstream: Mutex<Option<Weak<dyn Upstream>>>,
+    pub upstream: TinyMutex<Option<Weak<dyn Upstream>>>,
     /// For the writers: a write job may be there.
     pub writes: Signal,
     /// For the background tasks: another job may be there.
@@ -66,15 +65,22 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// One step of the core, under the latch.
+    /// One step of the core, under the latch: it touches the region and the tier's flags, takes no other lock
+    /// and allocates nothing.
     pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> R {
         entresol_runtime::may_preempt();
+        self.step(step)
+    }
+
+    /// As [`Shared::with`], for a caller that holds a lock under which no task may be preempted.
+    pub(crate) fn step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> R {
         let mut region = self.region.lock();
         let mut partition =
             Partition::attach(region.as_mut_bytes()).expect("the region holds this tier's partition");
         let result = step(&mut partition);
         if cfg!(debug_assertions) && self.config.slots <= CHECKED_SLOTS_MAX {
-            partition.check().expect("the directory's invariants hold after every step");
+            allowing_allocation(|| partition.check())
+                .expect("the directory's invariants hold after every step");
         }
         result
     }

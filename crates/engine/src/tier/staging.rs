@@ -9,7 +9,7 @@ use crate::buffer::AlignedBuffer;
 use entresol_core::{Config, FrameId, PageId, Position, mutant};
 use entresol_format::summary::{self, Entry};
 use entresol_format::{BLOCK_BYTES, page};
-use entresol_runtime::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use entresol_runtime::sync::{Rank, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A stamp that no page has.
 const NOBODY: Position = Position(u64::MAX);
@@ -87,7 +87,7 @@ impl Staging {
                 let range = buffer.range(at);
                 page::header_mut(&mut buffer.bytes[range]).generation.set(NOBODY.0);
             }
-            RwLock::new(buffer)
+            RwLock::new(Rank::StagingBuffer, buffer)
         };
         Self { groups: (0..config.staging_groups).map(|_| buffer()).collect(), group_pages }
     }

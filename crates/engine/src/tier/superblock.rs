@@ -17,7 +17,7 @@ use crate::error::flash_error;
 use entresol_core::{Position, mutant};
 use entresol_format::BLOCK_BYTES;
 use entresol_format::superblock::{COPIES, Superblock};
-use entresol_runtime::sync::Mutex;
+use entresol_runtime::sync::{Mutex, Rank};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// The superblock as last written.
@@ -54,10 +54,10 @@ impl Superblocks {
             first_segment_missing: AtomicU64::new(last.segment_next),
             cache: last.cache,
             epoch: last.epoch,
-            last: Mutex::new(Last {
-                block: AlignedBuffer::new(BLOCK_BYTES),
-                copies: [last; COPIES as usize],
-            }),
+            last: Mutex::new(
+                Rank::Superblock,
+                Last { block: AlignedBuffer::new(BLOCK_BYTES), copies: [last; COPIES as usize] },
+            ),
         }
     }
 

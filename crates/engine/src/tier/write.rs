@@ -1,6 +1,7 @@
 //! Staging → flash. With log placement the write that completes a group is durable before it is reported:
 //! from then on the group's pages are served from flash, and older versions may go.
 
+use super::directory::SlotDirectory;
 use super::placed::LogParts;
 use super::shared::Shared;
 use crate::buffer::AlignedBuffer;
@@ -10,6 +11,7 @@ use arrayvec::ArrayVec;
 use entresol_core::{GROUP_PAGES_MAX, Job, Lsn, PageId, Position, WritePage, mutant};
 use entresol_device::Io;
 use entresol_format::{page, summary};
+use entresol_runtime::may_preempt;
 
 impl Shared {
     /// A writer: does write jobs until the tier stops.
@@ -96,13 +98,17 @@ impl Shared {
     /// in them: then those who wait are told. If there is none since a slot must be emptied first, the
     /// background tasks are told: they may have looked before the page was complete.
     fn next_write(&self) -> Option<Job> {
-        let (job, made_room, waits) = self.with(|partition| {
+        may_preempt();
+        let motion = self.directory().map(SlotDirectory::motion);
+        let (job, made_room, waits) = self.step(|partition| {
             let published = partition.published();
             let job = partition.next_write();
-            self.begin_motion(job.as_ref());
             let waits = job.is_none() && partition.write_waits_for_background();
             (job, partition.published() > published, waits)
         });
+        if let (Some(motion), Some(Job::Write { pages, .. })) = (motion, &job) {
+            motion.begin(pages);
+        }
         if waits {
             self.background.notify_one();
         }

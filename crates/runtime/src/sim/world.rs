@@ -7,6 +7,7 @@ use super::fiber::{self, Fiber};
 use super::run::SimConfig;
 use super::timers::Timers;
 use crate::rng::Rng;
+use crate::sync::held;
 use crate::task::Task;
 use crate::time::{Time, nanos};
 use std::any::Any;
@@ -69,6 +70,8 @@ struct Slot {
     /// A halt or a panic is unwinding the task: it must not be unwound again inside a destructor.
     unwinding: bool,
     joiners: Vec<Task>,
+    /// The locks that the task holds, while another one runs.
+    held: held::List,
 }
 
 struct Inner {
@@ -210,6 +213,7 @@ impl World {
                 token: false,
                 unwinding: false,
                 joiners: Vec::new(),
+                held: held::List::EMPTY,
             });
             u32::try_from(inner.slots.len() - 1).expect("fewer than 2^32 tasks fit in memory")
         });
@@ -220,6 +224,7 @@ impl World {
         entry.state = TaskState::Ready;
         entry.token = false;
         entry.unwinding = false;
+        entry.held = held::List::EMPTY;
         inner.ready.push_back(slot);
         TaskId { world: self.id, slot, generation: entry.generation }
     }
@@ -492,12 +497,14 @@ impl World {
             let mut inner = self.inner.borrow_mut();
             let entry = &mut inner.slots[slot as usize];
             entry.state = TaskState::Running;
+            held::swap(&mut entry.held);
             entry.fiber.take().expect("a task that is to run has a fiber")
         };
         self.running.set(slot);
         let done = fiber.resume();
         let mut inner = self.inner.borrow_mut();
         let entry = &mut inner.slots[slot as usize];
+        held::swap(&mut entry.held);
         if !done {
             entry.fiber = Some(fiber);
             return;

@@ -4,7 +4,9 @@
 //! change from "no waiter" to "waiter" only under the queue's lock. Hence a releaser that sees no `QUEUED`
 //! owes nobody a wake-up, and one that sees it finds the waiter in the queue.
 
+use super::held::Tag;
 use super::prim::{AtomicUsize, QueueLock};
+use super::rank::{Rank, Wait};
 use crate::task::{self, Task};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -37,53 +39,69 @@ struct Queue {
     next_ticket: u64,
 }
 
-/// A latch that many may hold shared, or one exclusively. It guards no data of its own and knows no owner:
-/// whoever took it must release it, in the mode in which he took it. See the module's header for fairness and
+/// A latch that many may hold shared, or one exclusively. It guards no data of its own: the task
+/// that took it must release it, in the mode in which it took it. See the module's header for fairness and
 /// cost.
 #[derive(Debug)]
 pub struct RwLatch {
+    tag: Tag,
     state: AtomicUsize,
     queue: QueueLock<Queue>,
 }
 
-impl Default for RwLatch {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl RwLatch {
     /// A free latch.
-    pub const fn new() -> Self {
+    pub const fn new(rank: Rank) -> Self {
         Self {
+            tag: Tag::new(rank, Wait::Parks),
             state: AtomicUsize::new(0),
             queue: QueueLock::new(Queue { waiters: VecDeque::new(), next_ticket: 0 }),
         }
     }
 
     /// Takes the latch exclusively; waits while anybody holds it.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock_exclusive(&self) {
+        self.tag.may_wait();
         task::may_preempt();
         if self.state.compare_exchange_weak(0, EXCLUSIVE, Acquire, Relaxed).is_err() {
             self.lock_slow(Mode::Exclusive);
         }
+        self.tag.taken();
     }
 
     /// Takes the latch shared; waits while somebody holds it exclusively or waits for it.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock_shared(&self) {
+        self.tag.may_wait();
         task::may_preempt();
-        if !self.try_lock_shared() {
+        if !self.try_take_shared() {
             self.lock_slow(Mode::Shared);
         }
+        self.tag.taken();
     }
 
     /// Takes the latch exclusively if nobody holds it; never waits.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_lock_exclusive(&self) -> bool {
-        self.try_barge(Mode::Exclusive)
+        let is_taken = self.try_barge(Mode::Exclusive);
+        if is_taken {
+            self.tag.taken();
+        }
+        is_taken
     }
 
     /// Takes the latch shared if nobody holds it exclusively or waits for it; never waits.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_lock_shared(&self) -> bool {
+        let is_taken = self.try_take_shared();
+        if is_taken {
+            self.tag.taken();
+        }
+        is_taken
+    }
+
+    fn try_take_shared(&self) -> bool {
         let mut state = self.state.load(Relaxed);
         while state & (QUEUED | EXCLUSIVE) == 0 {
             match self.state.compare_exchange_weak(state, state + SHARED, Acquire, Relaxed) {
@@ -99,6 +117,7 @@ impl RwLatch {
     /// # Panics
     /// If nobody holds the latch exclusively.
     pub fn unlock_exclusive(&self) {
+        self.tag.released();
         if self.state.compare_exchange(EXCLUSIVE, 0, Release, Relaxed).is_err() {
             if self.is_locked_exclusive() {
                 self.release_slow(EXCLUSIVE);
@@ -114,6 +133,7 @@ impl RwLatch {
     /// # Panics
     /// If nobody holds the latch shared.
     pub fn unlock_shared(&self) {
+        self.tag.released();
         let mut state = self.state.load(Relaxed);
         loop {
             if state < SHARED {

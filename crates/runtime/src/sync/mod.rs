@@ -4,6 +4,10 @@
 //! * [`RwLatch`]: a shared/exclusive latch without data, with `try_` variants and downgrade.
 //! * [`Condvar`]: waits for a condition on a [`Mutex`].
 //! * [`Semaphore`]: a count of permits.
+//! * [`TinyMutex`]: a plain mutex, for a few instructions between which nothing parks.
+//!
+//! Each is made with its [`Rank`], its place in the order of all locks. Debug builds keep a list of what each
+//! task holds, and panic when a task takes a lock out of order; release builds keep nothing.
 //!
 //! Rules that all of them keep:
 //! 1. Free of contention, taking and releasing is one compare-and-swap each, without allocation.
@@ -17,18 +21,25 @@
 //! 6. A waiter that is unwound (a simulation that is halted) leaves the queue, and passes on what it had been
 //!    granted.
 //!
-//! No poisoning. A task that takes a lock it already holds waits for ever.
+//! No poisoning. A task that takes a lock it already holds waits for ever (in a debug build it panics).
 //!
-//! Locks of other libraries (`std`, `parking_lot`) may be used between parks, never across one: a simulated
-//! task that parks while it holds one blocks the OS thread of all others.
+//! A [`TinyMutex`], or a lock of another library, may be used between parks, never across one: a simulated
+//! task that parks while it holds one blocks the OS thread of all others. Debug builds assert it of a
+//! [`TinyMutex`].
 
 mod condvar;
+pub(crate) mod held;
 mod latch;
 mod mutex;
 mod prim;
+mod rank;
 mod semaphore;
+mod tiny;
 
 pub use condvar::Condvar;
+pub use held::{Hold, allocation_is_forbidden, allowing_allocation, assert_nothing_held};
 pub use latch::RwLatch;
 pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use rank::{Nesting, Rank, Wait};
 pub use semaphore::{Semaphore, SemaphorePermit};
+pub use tiny::{TinyMutex, TinyMutexGuard};

@@ -3,7 +3,9 @@
 //! Invariant: permits are granted first in, first out; a large request at the front is not overtaken by small
 //! ones. A waiter that has left the queue without leaving by itself has been given its permits.
 
+use super::held::{Tag, TagHold};
 use super::prim::QueueLock;
+use super::rank::{Rank, Wait};
 use crate::task::{self, Task};
 use std::collections::VecDeque;
 
@@ -36,23 +38,29 @@ impl Permits {
 /// A semaphore: at most so many at once.
 #[derive(Debug)]
 pub struct Semaphore {
+    tag: Tag,
     state: QueueLock<Permits>,
 }
 
 impl Semaphore {
     /// A semaphore with `permits` free.
-    pub const fn new(permits: usize) -> Self {
-        Self { state: QueueLock::new(Permits { free: permits, next_ticket: 0, waiters: VecDeque::new() }) }
+    pub const fn new(rank: Rank, permits: usize) -> Self {
+        Self {
+            tag: Tag::new(rank, Wait::Parks),
+            state: QueueLock::new(Permits { free: permits, next_ticket: 0, waiters: VecDeque::new() }),
+        }
     }
 
     /// Waits for `permits` and takes them until the result is dropped.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn acquire(&self, permits: usize) -> SemaphorePermit<'_> {
+        self.tag.may_wait();
         task::may_preempt();
         let ticket = {
             let mut state = self.state.lock();
             if state.waiters.is_empty() && state.free >= permits {
                 state.free -= permits;
-                return SemaphorePermit { semaphore: self, permits };
+                return self.permit(permits);
             }
             let ticket = state.next_ticket;
             state.next_ticket += 1;
@@ -64,19 +72,25 @@ impl Semaphore {
             task::park();
             if !self.state.lock().waiters.iter().any(|waiter| waiter.ticket == ticket) {
                 std::mem::forget(waiting);
-                return SemaphorePermit { semaphore: self, permits };
+                return self.permit(permits);
             }
         }
     }
 
     /// Takes `permits` if they are free and nobody waits; never waits.
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_acquire(&self, permits: usize) -> Option<SemaphorePermit<'_>> {
         let mut state = self.state.lock();
         if !state.waiters.is_empty() || state.free < permits {
             return None;
         }
         state.free -= permits;
-        Some(SemaphorePermit { semaphore: self, permits })
+        Some(self.permit(permits))
+    }
+
+    #[cfg_attr(debug_assertions, track_caller)]
+    fn permit(&self, permits: usize) -> SemaphorePermit<'_> {
+        SemaphorePermit { semaphore: self, permits, _held: self.tag.hold() }
     }
 
     /// Adds permits. Never waits.
@@ -97,18 +111,21 @@ impl Semaphore {
 pub struct SemaphorePermit<'a> {
     semaphore: &'a Semaphore,
     permits: usize,
+    _held: TagHold<'a>,
 }
 
 impl SemaphorePermit<'_> {
     /// Keeps the permits for good; [`Semaphore::release`] brings them back.
-    pub fn forget(self) {
-        std::mem::forget(self);
+    pub fn forget(mut self) {
+        self.permits = 0;
     }
 }
 
 impl Drop for SemaphorePermit<'_> {
     fn drop(&mut self) {
-        self.semaphore.release(self.permits);
+        if self.permits > 0 {
+            self.semaphore.release(self.permits);
+        }
     }
 }
 

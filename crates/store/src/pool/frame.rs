@@ -7,7 +7,7 @@
 
 use crate::PageNumber;
 use entresol_core::{Lsn, mutant};
-use entresol_runtime::sync::RwLock;
+use entresol_runtime::sync::{Rank, RwLock};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
@@ -58,7 +58,7 @@ impl Frame {
             orphan: AtomicBool::new(false),
             stamp: AtomicU32::new(0),
             referenced: AtomicBool::new(false),
-            data: RwLock::new(vec![0; page_bytes].into_boxed_slice()),
+            data: RwLock::new(Rank::PageLatch, vec![0; page_bytes].into_boxed_slice()),
         }
     }
 

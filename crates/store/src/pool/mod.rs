@@ -38,10 +38,9 @@ use entresol_core::Lsn;
 use entresol_engine::{Fetched, Layer, Source, Upstream};
 use entresol_format::page;
 use entresol_runtime::Task;
-use entresol_runtime::sync::{RwLockWriteGuard, Semaphore, SemaphorePermit};
+use entresol_runtime::sync::{Rank, RwLockWriteGuard, Semaphore, SemaphorePermit, TinyMutex};
 use evicted::EvictedPages;
 use frame::Frame;
-use parking_lot::Mutex as TinyMutex;
 use replace::Replacer;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -100,10 +99,13 @@ impl Pool {
             frames: (0..count).map(|_| Frame::new(options.page_bytes as usize)).collect(),
             table: PageTable::new(count),
             replacer: Replacer::new(options.replacement, count),
-            free: TinyMutex::new((0..count as u32).rev().map(FrameId).collect()),
-            starved: TinyMutex::new(Vec::new()),
+            free: TinyMutex::new(Rank::FreeFrames, (0..count as u32).rev().map(FrameId).collect()),
+            starved: TinyMutex::new(Rank::Starved, Vec::new()),
             starving: AtomicUsize::new(0),
-            operations: Semaphore::new((count - PINS_RESERVED - UNPINNED_FRAMES) / PINS_PER_OPERATION),
+            operations: Semaphore::new(
+                Rank::PoolPermit,
+                (count - PINS_RESERVED - UNPINNED_FRAMES) / PINS_PER_OPERATION,
+            ),
             redoing: AtomicBool::new(false),
             log_end: AtomicU64::new(NO_LOG),
             evicted,

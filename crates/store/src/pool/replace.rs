@@ -6,7 +6,7 @@
 use super::FrameId;
 use super::frame::Frame;
 use crate::Replacement;
-use parking_lot::Mutex as TinyMutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,9 +20,9 @@ impl Replacer {
     pub(super) fn new(kind: Replacement, frames: usize) -> Replacer {
         match kind {
             Replacement::Lru => Replacer::Lru(Lru::new(frames)),
-            Replacement::Clock => {
-                Replacer::Clock(Clock { hand: TinyMutex::new(Hand { at: 0, member: vec![false; frames] }) })
-            }
+            Replacement::Clock => Replacer::Clock(Clock {
+                hand: TinyMutex::new(Rank::Replacer, Hand { at: 0, member: vec![false; frames] }),
+            }),
         }
     }
 
@@ -102,7 +102,7 @@ impl Lru {
     fn new(frames: usize) -> Lru {
         let links: Vec<u32> = (0..=frames as u32).collect();
         Lru {
-            list: TinyMutex::new(List { next: links.clone(), previous: links }),
+            list: TinyMutex::new(Rank::Replacer, List { next: links.clone(), previous: links }),
             moves: AtomicU32::new(0),
             slack: frames as u32 / 16,
         }

@@ -5,7 +5,7 @@
 
 use super::FrameId;
 use crate::PageNumber;
-use parking_lot::Mutex as TinyMutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 
 const SHARD_BITS: u32 = 4;
 const EMPTY: u64 = u64::MAX;
@@ -33,12 +33,10 @@ impl PageTable {
         // Twice the even share, doubled when a shard gets more.
         let size = (frames / shards * 4).next_power_of_two().max(16);
         let shard = || {
-            TinyMutex::new(Shard {
-                entries: vec![EMPTY; size].into_boxed_slice(),
-                used: 0,
-                accesses: 0,
-                hits: 0,
-            })
+            TinyMutex::new(
+                Rank::PageTable,
+                Shard { entries: vec![EMPTY; size].into_boxed_slice(), used: 0, accesses: 0, hits: 0 },
+            )
         };
         PageTable { shards: (0..shards).map(|_| shard()).collect() }
     }

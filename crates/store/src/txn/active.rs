@@ -9,7 +9,7 @@ use crate::undo_need::{UndoNeed, UndoNeeds};
 use crate::wal::Wal;
 use crate::{StoreError, TxnId};
 use entresol_core::Lsn;
-use parking_lot::Mutex as TinyMutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -79,7 +79,7 @@ impl ActiveTable {
             next: AtomicU64::new(next),
             undo_needs: UndoNeeds::default(),
             allocations: AtomicU64::new(0),
-            entries: TinyMutex::new(BTreeMap::new()),
+            entries: TinyMutex::new(Rank::ActiveTable, BTreeMap::new()),
         }
     }
 

@@ -10,7 +10,7 @@
 use super::waits::WaitsFor;
 use crate::{Lock, PageNumber, StoreError, TxnId};
 use entresol_runtime::Task;
-use parking_lot::Mutex as TinyMutex;
+use entresol_runtime::sync::{Rank, TinyMutex, assert_nothing_held};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -100,9 +100,9 @@ pub(crate) struct LockTable {
 impl LockTable {
     pub(crate) fn new() -> LockTable {
         LockTable {
-            shards: (0..1 << SHARD_BITS).map(|_| TinyMutex::default()).collect(),
+            shards: (0..1 << SHARD_BITS).map(|_| TinyMutex::new(Rank::RowLocks, Shard::default())).collect(),
             waits: WaitsFor::default(),
-            failed: TinyMutex::default(),
+            failed: TinyMutex::new(Rank::Failure, None),
         }
     }
 
@@ -158,6 +158,7 @@ impl LockTable {
 
     #[cold]
     fn wait(&self, txn: TxnId, name: LockName, exclusive: bool) -> Result<bool, StoreError> {
+        assert_nothing_held("a task waits for a row lock");
         let granted = Arc::new(AtomicBool::new(false));
         let upgrade = {
             let mut shard = self.shard(name).lock();

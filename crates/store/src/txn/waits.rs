@@ -5,13 +5,18 @@
 //! lock and then end; so no edge is missing, and one that is left over points to a transaction that will go.
 
 use crate::TxnId;
-use parking_lot::Mutex as TinyMutex;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use std::collections::BTreeMap;
 
 /// See the module's header.
-#[derive(Default)]
 pub(crate) struct WaitsFor {
     edges: TinyMutex<BTreeMap<TxnId, Vec<TxnId>>>,
+}
+
+impl Default for WaitsFor {
+    fn default() -> Self {
+        Self { edges: TinyMutex::new(Rank::WaitsFor, BTreeMap::new()) }
+    }
 }
 
 impl WaitsFor {

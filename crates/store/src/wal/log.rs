@@ -21,8 +21,7 @@ use entresol_core::{Lsn, mutant};
 use entresol_device::{Device, DeviceError};
 use entresol_engine::{Session, Uuid};
 use entresol_runtime::is_simulated;
-use entresol_runtime::sync::{Condvar, Mutex};
-use parking_lot::Mutex as TinyMutex;
+use entresol_runtime::sync::{Condvar, Hold, Mutex, Rank, TinyMutex};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -238,9 +237,12 @@ impl Wal {
             durable: AtomicU64::new(start),
             redo_point: AtomicU64::new(redo_point.0),
             oldest: AtomicU64::new(oldest.0),
-            tail: TinyMutex::new(tail),
+            tail: TinyMutex::new(Rank::LogTail, tail),
             ledger: Ledger::default(),
-            flusher: Mutex::new(Flusher { turn: Some(Turn { spare: Vec::new(), master }), failed: None }),
+            flusher: Mutex::new(
+                Rank::LogFlusher,
+                Flusher { turn: Some(Turn { spare: Vec::new(), master }), failed: None },
+            ),
             flushed: Condvar::new(),
             written_bytes: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
@@ -335,6 +337,7 @@ impl Wal {
         is_done: impl Fn() -> bool,
         work: impl FnOnce(&mut Turn) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
+        Hold::may_wait(Rank::LogTurn);
         let mut flusher = self.flusher.lock();
         let mut turn = loop {
             if is_done() {
@@ -349,6 +352,7 @@ impl Wal {
             }
         };
         drop(flusher);
+        let _held = Hold::taken(Rank::LogTurn);
         let guard = PanicGuard(self);
         let result = work(&mut turn);
         drop(guard);

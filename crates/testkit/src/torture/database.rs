@@ -12,7 +12,7 @@ use super::script::Op;
 use entresol_core::{Lsn, PageId};
 use entresol_engine::{DurableGroup, Layer, Source, TierError, Upstream, Victim};
 use entresol_runtime::sleep;
-use entresol_runtime::sync::Mutex as Latch;
+use entresol_runtime::sync::{Mutex as Latch, Rank};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -102,7 +102,7 @@ impl Database {
     ) -> Arc<Self> {
         let frames = Mutex::new((0..clients).map(|_| Vec::new()).collect());
         let page_bytes = page_bytes as usize;
-        let checkpoints = Latch::new(());
+        let checkpoints = Latch::new(Rank::Test, ());
         let fetches = (0..clients).map(|_| AtomicU64::new(0)).collect();
         let database = Arc::new(Self { layer, oracle, page_bytes, frames_max, frames, checkpoints, fetches });
         let upstream: Arc<dyn Upstream> = database.clone();

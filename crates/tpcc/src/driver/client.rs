@@ -82,7 +82,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn recorder(&self) -> parking_lot::MutexGuard<'_, super::Recorder> {
+    fn recorder(&self) -> entresol_runtime::sync::TinyMutexGuard<'_, super::Recorder> {
         self.shared.recorders[self.number as usize].lock()
     }
 

@@ -20,9 +20,9 @@ use crate::error::TpccError;
 use crate::random::Constants;
 use crate::schema::HistoryKey;
 use client::Client;
+use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, Time};
 use entresol_store::{Direction, Lock};
-use parking_lot::Mutex;
 use statistics::Recorder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,8 +40,8 @@ struct Shared {
     started: Time,
     stopping: AtomicBool,
     /// The first error of any client.
-    failure: Mutex<Option<TpccError>>,
-    recorders: Vec<Mutex<Recorder>>,
+    failure: TinyMutex<Option<TpccError>>,
+    recorders: Vec<TinyMutex<Recorder>>,
     session: U32,
     payments: AtomicU64,
 }
@@ -80,8 +80,8 @@ pub fn start(database: &Database, config: &RunConfig) -> Result<Run, TpccError> 
         constants: Constants::for_run(config.seed, database.load_constants()),
         started: entresol_runtime::now(),
         stopping: AtomicBool::new(false),
-        failure: Mutex::new(None),
-        recorders: (0..config.clients).map(|_| Mutex::new(Recorder::new())).collect(),
+        failure: TinyMutex::new(Rank::Measurement, None),
+        recorders: (0..config.clients).map(|_| TinyMutex::new(Rank::Measurement, Recorder::new())).collect(),
         session: next_session(database)?,
         payments: AtomicU64::new(0),
     });
