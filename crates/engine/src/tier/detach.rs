@@ -9,7 +9,7 @@ use crate::disk::binding::{expect_label, foreign};
 use crate::to_disk::{Destages, READS_MAX, read_proved};
 use crate::{TierError, TierOptions, examine, points};
 use arrayvec::ArrayVec;
-use entresol_core::{Generation, Lookup, PageId, SlotId};
+use entresol_core::{Generation, Lookup, PageId, Partition, SlotId};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::superblock::COPIES;
@@ -84,9 +84,20 @@ impl Shared {
         Ok(())
     }
 
+    /// All that `visit` finds in the core, in memory that is taken before the latch. Nothing changes
+    /// meanwhile: the tasks have ended.
+    fn collect<T>(&self, visit: impl Fn(&Partition<'_>, &mut dyn FnMut(T))) -> Vec<T> {
+        let mut count = 0;
+        self.with(|partition| visit(partition, &mut |_| count += 1));
+        let mut found = Vec::with_capacity(count);
+        self.with(|partition| visit(partition, &mut |one| found.push(one)));
+        found
+    }
+
     /// Copies the dirty pages in staging to disk.
     fn destage_staged(&self) -> Result<(), TierError> {
-        let staged: Vec<PageId> = self.with(|partition| partition.staged_dirty_pages().collect());
+        let staged: Vec<PageId> =
+            self.collect(|partition, found| partition.staged_dirty_pages().for_each(found));
         let mut buffer = AlignedBuffer::new(self.page_bytes());
         for page in staged {
             let Lookup::Staged { frame, position, dirty: true } = self.with(|partition| partition.peek(page))
@@ -106,13 +117,13 @@ impl Shared {
 
     /// Copies the dirty pages on flash to disk, but for those with a newer version in staging.
     fn destage_slots(&self) -> Result<(), TierError> {
-        let mut dirty: Vec<(PageId, SlotId, Generation)> = self.with(|partition| {
+        let mut dirty: Vec<(PageId, SlotId, Generation)> = self.collect(|partition, found| {
             let slots = partition.dirty_slots().map(|(_, page)| page);
             let newest = |page| match partition.peek(page) {
                 Lookup::Flash { slot, generation, dirty: true } => Some((page, slot, generation)),
                 _ => None,
             };
-            slots.filter_map(newest).collect()
+            slots.filter_map(newest).for_each(found);
         });
         dirty.sort_unstable_by_key(|(page, ..)| *page);
         dirty.dedup_by_key(|(page, ..)| *page);

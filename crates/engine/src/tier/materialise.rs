@@ -56,17 +56,18 @@ impl Shared {
         }
         self.sync_flash()?;
         // Of each slot what was last written there, and what counts.
-        let entries = self.with(|partition| {
-            let last = |slot| Position(partition.slot_generation(slot).into());
-            let mut entries: Vec<(Position, Option<SlotEntry>)> =
-                (0..self.config.slots).map(|slot| (last(SlotId(slot)), None)).collect();
+        let mut entries: Vec<(Position, Option<SlotEntry>)> =
+            vec![(Position(0), None); self.config.slots as usize];
+        self.with(|partition| {
+            for (slot, (last, _)) in (0..).map(SlotId).zip(&mut entries) {
+                *last = Position(partition.slot_generation(slot).into());
+            }
             for (rank, (slot, page)) in partition.slots_in_order().enumerate() {
                 let clean = partition.slot(slot).is_some_and(|view| !view.dirty);
                 let (position, entry) = &mut entries[slot.0 as usize];
                 let (position, rank) = (*position, rank as u64);
                 *entry = clean.then_some(SlotEntry { page, position, rank, dirty: false });
             }
-            entries
         });
         let cache = self.superblocks.cache;
         let mut block = AlignedBuffer::new(BLOCK_BYTES);

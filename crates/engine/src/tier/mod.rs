@@ -17,7 +17,8 @@
 //! | `detach` | releasing the disk from the cache |
 //! | `failure` | what happens when a device fails |
 //!
-//! Invariant: the partition's latch is never held across an I/O, a wait or another latch.
+//! Invariant: under the partition's latch there is no I/O, no wait, no other lock and no allocation
+//! (docs/LOCKING.md; `tests/allocation.rs`).
 
 mod background;
 mod checkpoint;
