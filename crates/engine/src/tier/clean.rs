@@ -54,7 +54,7 @@ impl Shared {
             let page = &copies.pages[at].0;
             self.prove(data, page.page, page.slot, page.generation)
         };
-        let read = read_proved(&*self.flash, &self.layout, &wanted, scratch, prove);
+        let read = read_proved(&*self.flash, &self.flash.layout, &wanted, scratch, prove);
         self.tallies.dequeue_reads.add(copies.pages.len());
         let mut destages = read.inspect_err(|error| {
             if matches!(error, TierError::Damaged { .. }) {

@@ -67,7 +67,7 @@ impl Shared {
     ) -> Result<(), TierError> {
         let page_bytes = self.page_bytes();
         if one_io {
-            let offset = self.layout.slot_offset(needed[0].1.slot);
+            let offset = self.flash.layout.slot_offset(needed[0].1.slot);
             let range = first * page_bytes..(last + 1) * page_bytes;
             return self.read_tolerantly(&mut [Io::Read { offset, buffer: &mut scratch[range] }]);
         }
@@ -75,7 +75,7 @@ impl Shared {
         let mut wanted = needed.iter().peekable();
         for (at, buffer) in scratch.chunks_exact_mut(page_bytes).enumerate() {
             if let Some((_, page)) = wanted.next_if(|(place, _)| *place == at) {
-                batch.push(Io::Read { offset: self.layout.slot_offset(page.slot), buffer });
+                batch.push(Io::Read { offset: self.flash.layout.slot_offset(page.slot), buffer });
             }
         }
         self.read_tolerantly(&mut batch)

@@ -133,7 +133,7 @@ impl Shared {
                 pages.iter().map(|(page, slot, _)| (*page, *slot)).collect();
             let prove = |at: usize, data: &[u8]| self.prove(data, pages[at].0, pages[at].1, pages[at].2);
             points::DETACH_COPIED.reach();
-            self.destage(&mut read_proved(&*self.flash, &self.layout, &wanted, &mut buffer, prove)?)?;
+            self.destage(&mut read_proved(&*self.flash, &self.flash.layout, &wanted, &mut buffer, prove)?)?;
         }
         Ok(())
     }

@@ -4,89 +4,15 @@
 //! from the disk, durably, and only then goes on from the disk alone. Otherwise every further call gets
 //! [`TierError::Poisoned`].
 
+use super::run_state::{LEAVING, OFF, POISONED, RUNNING};
 use super::shared::Shared;
 use crate::disk::binding::begin_epoch;
 use crate::{TierError, events, points};
 use entresol_core::{Lsn, Partition, Unsaved, mutant};
 use entresol_format::Uuid;
-use entresol_runtime::sync::{Rank, TinyMutex};
-use entresol_runtime::{is_simulated, may_preempt};
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use entresol_runtime::is_simulated;
+use std::sync::atomic::Ordering::SeqCst;
 use zerocopy::IntoBytes;
-
-const RUNNING: u8 = 0;
-/// A first failure is being dealt with: the tier is poisoned, or the flash is unbound.
-const LEAVING: u8 = 1;
-/// The disk alone.
-const OFF: u8 = 2;
-const POISONED: u8 = 3;
-/// Ended by its owner.
-const CLOSED: u8 = 4;
-
-/// How a tier is. Invariant: the failure is recorded before the code says that the tier is poisoned.
-pub(crate) struct RunState {
-    code: AtomicU8,
-    failure: TinyMutex<Option<TierError>>,
-    notice: TinyMutex<Option<String>>,
-}
-
-impl Default for RunState {
-    fn default() -> Self {
-        Self {
-            code: AtomicU8::new(RUNNING),
-            failure: TinyMutex::new(Rank::Failure, None),
-            notice: TinyMutex::new(Rank::Failure, None),
-        }
-    }
-}
-
-impl RunState {
-    pub(crate) fn is_running(&self) -> bool {
-        self.code.load(SeqCst) == RUNNING
-    }
-
-    /// Whether background tasks are to end.
-    pub(crate) fn is_stopped(&self) -> bool {
-        !self.is_running()
-    }
-
-    /// Ends a running tier.
-    pub(crate) fn stop(&self) {
-        // A failed one stays what it is.
-        let _ = self.code.compare_exchange(RUNNING, CLOSED, SeqCst, SeqCst);
-    }
-
-    /// Records `failure`, and then marks the tier as poisoned.
-    fn poison(&self, failure: TierError) {
-        may_preempt();
-        let is_first = {
-            let mut first = self.failure.lock();
-            let is_first = first.is_none();
-            first.get_or_insert_with(|| failure.clone());
-            is_first
-        };
-        may_preempt();
-        self.code.store(POISONED, SeqCst);
-        if is_first {
-            events::failed(&failure);
-        }
-    }
-
-    /// Whether its owner has ended it.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.code.load(SeqCst) == CLOSED
-    }
-
-    /// What the tier failed with, if it did and cannot go on.
-    pub(crate) fn failure(&self) -> Option<TierError> {
-        self.failure.lock().clone()
-    }
-
-    /// Why the tier switched itself off, if it did.
-    pub(crate) fn notice(&self) -> Option<String> {
-        self.notice.lock().clone()
-    }
-}
 
 impl Shared {
     /// True if the tier runs, false if it is switched off and the disk alone serves.

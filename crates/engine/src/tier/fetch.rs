@@ -36,7 +36,7 @@ impl Shared {
                     lookup = self.with(|partition| partition.peek(page));
                 }
                 Lookup::Flash { slot, generation, dirty } => {
-                    let fault = match self.flash.read(self.layout.slot_offset(slot), buffer) {
+                    let fault = match self.flash.read(self.flash.layout.slot_offset(slot), buffer) {
                         Err(error) => error.to_string(),
                         Ok(()) => match self.prove(buffer, page, slot, generation) {
                             Err(fault) => fault.to_string(),

@@ -22,7 +22,7 @@ const CHUNK: usize = 64 << 10;
 impl Shared {
     /// Writes the temperatures to the older of their two places, durably, if the policy has any.
     pub(crate) fn write_temperatures(&self) -> Result<(), TierError> {
-        let length = self.layout.temperatures_bytes() as usize;
+        let length = self.flash.layout.temperatures_bytes() as usize;
         let Placed::Slots(slots) = &self.placed else { return Ok(()) };
         if length == 0 {
             return Ok(());
@@ -41,11 +41,11 @@ impl Shared {
         let checksum = checksum::of(&payload[..4 * places]);
         let what = Head { segment: nth, cache: self.superblocks.cache, entries: places as u32, checksum };
         temperatures::encode_head(&what, head);
-        let offset = self.layout.temperatures_offset(nth);
+        let offset = self.flash.layout.temperatures_offset(nth);
         for (at, chunk) in buffer.chunks(CHUNK).enumerate() {
             self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
         }
-        self.sync_flash()
+        self.flash.sync_writes()
     }
 
     /// At a shutdown, when all is clean: writes the directory of a policy that keeps it for the next open.
@@ -54,7 +54,7 @@ impl Shared {
         if self.config.policy.directory() != Directory::AtShutdown {
             return Ok(false);
         }
-        self.sync_flash()?;
+        self.flash.sync_writes()?;
         // Of each slot what was last written there, and what counts.
         let mut entries: Vec<(Position, Option<SlotEntry>)> =
             vec![(Position(0), None); self.config.slots as usize];
@@ -71,7 +71,7 @@ impl Shared {
         });
         let cache = self.superblocks.cache;
         let mut block = AlignedBuffer::new(BLOCK_BYTES);
-        for number in 0..self.layout.directory_blocks() {
+        for number in 0..self.flash.layout.directory_blocks() {
             slots::clear(&mut block, number);
             let first = number as u32 * BLOCK_ENTRIES;
             let last = (first + BLOCK_ENTRIES).min(self.config.slots);
@@ -82,9 +82,9 @@ impl Shared {
                     (last, None) => slots::set_empty(&mut block, number, at, cache, last),
                 }
             }
-            self.flash.write(self.layout.directory_offset(number), &block).map_err(flash_error)?;
+            self.flash.write(self.flash.layout.directory_offset(number), &block).map_err(flash_error)?;
         }
-        self.sync_flash()?;
+        self.flash.sync_writes()?;
         Ok(true)
     }
 }

@@ -5,6 +5,7 @@
 //! | `open` | creating and opening |
 //! | `plan` | what an open does, decided without reading or writing |
 //! | `shared` | the state that all tasks share, and the partition's latch |
+//! | `flash`, `run_state`, `superblock_copies`, `slot_directory`, `destaged` | parts of that state |
 //! | `placed` | what only log placement has, or only slot placement |
 //! | `staging` | the memory between DRAM and flash |
 //! | `fetch`, `evict` | the buffer pool's side |
@@ -25,19 +26,24 @@ mod checkpoint;
 mod clean;
 mod dequeue;
 mod destage;
+mod destaged;
 mod detach;
 mod directory;
 mod evict;
 mod failure;
 mod fetch;
+mod flash;
 mod materialise;
 mod open;
 mod placed;
 mod plan;
+mod run_state;
 mod segment;
 mod shared;
+mod slot_directory;
 mod staging;
 mod superblock;
+mod superblock_copies;
 mod write;
 
 use crate::api::{Binding, Evicted, Fetched, Layer, Survivors, TierMetrics, Upstream, Victim};

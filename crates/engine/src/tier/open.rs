@@ -1,13 +1,14 @@
 //! Creating and opening. Nothing is written before everything that could be refused has been looked at.
 
-use super::destage::Destaged;
-use super::directory::SlotDirectory;
-use super::failure::RunState;
+use super::destaged::Destaged;
+use super::flash::Flash;
 use super::placed::{LogParts, Placed, SlotParts};
 use super::plan::{OpenPlan, Outcome, Reading, decide};
+use super::run_state::RunState;
 use super::shared::Shared;
+use super::slot_directory::SlotDirectory;
 use super::staging::Staging;
-use super::superblock::Superblocks;
+use super::superblock_copies::Superblocks;
 use crate::buffer::PageBuffers;
 use crate::disk::binding::{begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
 use crate::disk::{DiskPages, LabelState, Labels, read_label, write_label};
@@ -16,7 +17,6 @@ use crate::metrics::Tallies;
 use crate::recover::{self, Restored, RestoredSlots};
 use crate::signal::Signal;
 use crate::superblock::{empty_superblock, needed_elsewhere, read_newest, write_all_copies};
-use crate::syncs::Syncs;
 use crate::{OpenReport, TierError, TierOptions, claim, points};
 use entresol_core::{Mode, Partition, Position, mutant, region_bytes};
 use entresol_device::Device;
@@ -117,10 +117,8 @@ pub(crate) fn assemble(
         slots.positions.end = partition.occupancy().entered.saturating_add(POSITIONS_OF_AN_OPEN);
     }
     Shared {
-        flash,
-        flash_syncs: Syncs::default(),
+        flash: Flash::new(flash, options.layout()),
         disk: DiskPages::new(disk, options.page_bytes),
-        layout: options.layout(),
         placed,
         stamps: superblock.stamps(),
         region: TinyMutex::new(Rank::CachePartition, region),

@@ -1,6 +1,6 @@
 //! What a tier has for one placement only.
 
-use super::directory::SlotDirectory;
+use super::slot_directory::SlotDirectory;
 use crate::TierOptions;
 use crate::api::Survivors;
 use crate::disk::DurableNotes;

@@ -41,7 +41,7 @@ impl Shared {
                 continue;
             }
             if scratch.is_empty() {
-                scratch = AlignedBuffer::new(self.layout.segment_bytes() as usize);
+                scratch = AlignedBuffer::new(self.flash.layout.segment_bytes() as usize);
             }
             if let Err(error) = self.write_segment(self.superblocks.segment_next(), &mut scratch) {
                 self.fail(error);
@@ -63,11 +63,11 @@ impl Shared {
         let checksum = checksum::of(used);
         let head = Head { segment: number, cache: self.superblocks.cache, entries: entries as u32, checksum };
         head.encode(block);
-        let offset = self.layout.segment_offset(number);
+        let offset = self.flash.layout.segment_offset(number);
         for (at, chunk) in scratch.chunks(CHUNK).enumerate() {
             self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
         }
-        self.sync_flash()?;
+        self.flash.sync_writes()?;
         debug_assert!(self.with(|partition| partition.published()).0 >= end);
         self.write_superblock(|superblock| {
             superblock.segment_next = number + 1;
@@ -84,7 +84,7 @@ impl Shared {
                 let position = Position(first + at as u64);
                 let view: Option<SlotView> = match position < released {
                     true => None,
-                    false => partition.slot(self.layout.slot(position)),
+                    false => partition.slot(self.flash.layout.slot(position)),
                 };
                 segment::encode_entry(entry, view);
             }

@@ -1,22 +1,19 @@
 //! What all tasks of a tier share.
 
-use super::destage::Destaged;
-use super::directory::SlotDirectory;
-use super::failure::RunState;
+use super::destaged::Destaged;
+use super::flash::Flash;
 use super::placed::{LogParts, Placed};
+use super::run_state::RunState;
+use super::slot_directory::SlotDirectory;
 use super::staging::Staging;
-use super::superblock::Superblocks;
+use super::superblock_copies::Superblocks;
+use crate::TierOptions;
 use crate::api::{TierMetrics, Upstream};
 use crate::buffer::PageBuffers;
 use crate::disk::DiskPages;
-use crate::error::flash_error;
 use crate::metrics::Tallies;
 use crate::signal::Signal;
-use crate::syncs::Syncs;
-use crate::{TierError, TierOptions};
 use entresol_core::{Config, Generation, PageId, Partition, Position, SlotId, mutant};
-use entresol_device::Device;
-use entresol_format::Layout;
 use entresol_format::page::{self, PageFault};
 use entresol_format::stamps::Stamps;
 use entresol_runtime::sync::{Semaphore, TinyMutex, allowing_allocation};
@@ -28,12 +25,10 @@ use zerocopy::IntoBytes;
 const CHECKED_SLOTS_MAX: u32 = 1024;
 
 pub(crate) struct Shared {
-    pub flash: Arc<dyn Device>,
-    pub flash_syncs: Syncs,
+    pub flash: Flash,
     pub disk: DiskPages,
     pub options: TierOptions,
     pub config: Config,
-    pub layout: Layout,
     /// What only log placement has, or only slot placement.
     pub placed: Placed,
     /// What is stamped into pages.
@@ -83,11 +78,6 @@ impl Shared {
                 .expect("the directory's invariants hold after every step");
         }
         result
-    }
-
-    /// Makes all completed writes to flash durable.
-    pub(crate) fn sync_flash(&self) -> Result<(), TierError> {
-        self.flash_syncs.sync(&*self.flash).map_err(flash_error)
     }
 
     pub(crate) fn is_log(&self) -> bool {

@@ -11,71 +11,12 @@
 //! the groups costs a drive more than its time.
 
 use super::shared::Shared;
+use super::superblock_copies::Last;
 use crate::TierError;
-use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use entresol_core::{Position, mutant};
-use entresol_format::BLOCK_BYTES;
 use entresol_format::superblock::{COPIES, Superblock};
-use entresol_runtime::sync::{Mutex, Rank};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-
-/// The superblock as last written.
-pub(crate) struct Superblocks {
-    last: Mutex<Last>,
-    recorded_front: AtomicU64,
-    /// The oldest durable position that a copy records, and the newest.
-    oldest_durable: AtomicU64,
-    newest_durable: AtomicU64,
-    first_segment_missing: AtomicU64,
-    pub cache: entresol_format::Uuid,
-    pub epoch: u64,
-}
-
-struct Last {
-    block: AlignedBuffer,
-    /// The copies, by their places.
-    copies: [Superblock; COPIES as usize],
-}
-
-impl Last {
-    fn newest(&self) -> Superblock {
-        *self.copies.iter().max_by_key(|copy| copy.sequence).expect("there are copies")
-    }
-}
-
-impl Superblocks {
-    /// `last` was written to all copies.
-    pub(crate) fn new(last: Superblock) -> Self {
-        Self {
-            recorded_front: AtomicU64::new(last.front.0),
-            oldest_durable: AtomicU64::new(last.durable.0),
-            newest_durable: AtomicU64::new(last.durable.0),
-            first_segment_missing: AtomicU64::new(last.segment_next),
-            cache: last.cache,
-            epoch: last.epoch,
-            last: Mutex::new(
-                Rank::Superblock,
-                Last { block: AlignedBuffer::new(BLOCK_BYTES), copies: [last; COPIES as usize] },
-            ),
-        }
-    }
-
-    /// All positions below this one are durably recorded as dequeued for good.
-    pub(crate) fn recorded_front(&self) -> Position {
-        Position(self.recorded_front.load(SeqCst))
-    }
-
-    /// A durable record says that all positions below `front` are dequeued for good.
-    pub(crate) fn front_is_recorded(&self, front: Position) {
-        self.recorded_front.fetch_max(front.0, SeqCst);
-    }
-
-    /// The number of the next directory segment to write.
-    pub(crate) fn segment_next(&self) -> u64 {
-        self.first_segment_missing.load(SeqCst)
-    }
-}
+use std::sync::atomic::Ordering::SeqCst;
 
 impl Shared {
     /// Writes a superblock with the present positions and whatever `change` sets, durably.
@@ -100,7 +41,7 @@ impl Shared {
         next.encode(block);
         self.flash.write(next.offset(), block).map_err(flash_error)?;
         if !mutant!("superblock-not-synced") {
-            self.sync_flash()?;
+            self.flash.sync_writes()?;
         }
         copies[(next.sequence % COPIES) as usize] = next;
         let oldest =

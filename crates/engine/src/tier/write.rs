@@ -1,9 +1,9 @@
 //! Staging → flash. With log placement the write that completes a group is durable before it is reported:
 //! from then on the group's pages are served from flash, and older versions may go.
 
-use super::directory::SlotDirectory;
 use super::placed::LogParts;
 use super::shared::Shared;
+use super::slot_directory::SlotDirectory;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::{DurableGroup, TierError};
@@ -132,11 +132,11 @@ impl Shared {
         let front = self.compose_summary(first, frame);
         let group = self.staging.group(frame);
         self.flash
-            .write(self.layout.group_offset(self.group_number(first)), group.all())
+            .write(self.flash.layout.group_offset(self.group_number(first)), group.all())
             .map_err(flash_error)?;
         drop(group);
         if !mutant!("group-not-synced") {
-            self.sync_flash()?;
+            self.flash.sync_writes()?;
         }
         self.superblocks.front_is_recorded(front);
         Ok(())
@@ -177,12 +177,12 @@ impl Shared {
         for (page, copy) in pages.iter().zip(copies.chunks_exact_mut(self.page_bytes())) {
             if page.page.is_some() {
                 copy.copy_from_slice(group.page((page.position.0 - first.0) as usize));
-                batch.push(Io::Write { offset: self.layout.slot_offset(page.slot), data: copy });
+                batch.push(Io::Write { offset: self.flash.layout.slot_offset(page.slot), data: copy });
             }
         }
         if completes {
             block.copy_from_slice(group.summary_block());
-            batch.push(Io::Write { offset: self.layout.summary_offset(number), data: block });
+            batch.push(Io::Write { offset: self.flash.layout.summary_offset(number), data: block });
         }
         drop(group);
         if batch.is_empty() {
@@ -190,7 +190,7 @@ impl Shared {
         }
         self.flash.run(&mut batch).map_err(flash_error)?;
         if completes && !mutant!("group-not-synced") {
-            self.sync_flash()?;
+            self.flash.sync_writes()?;
         }
         if let Some(front) = front {
             self.superblocks.front_is_recorded(front);
@@ -209,7 +209,7 @@ impl Shared {
             // too.
             let id = page.page.expect("slot placement writes pages only");
             page::seal(copy, id, self.stamps.stamp_in(page.slot, page.stamp));
-            batch.push(Io::Write { offset: self.layout.slot_offset(page.slot), data: copy });
+            batch.push(Io::Write { offset: self.flash.layout.slot_offset(page.slot), data: copy });
         }
         self.flash.run(&mut batch).map_err(flash_error)
     }

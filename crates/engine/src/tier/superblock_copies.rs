@@ -1,0 +1,66 @@
+//! What the copies of the superblock on flash record.
+
+use crate::buffer::AlignedBuffer;
+use entresol_core::Position;
+use entresol_format::BLOCK_BYTES;
+use entresol_format::superblock::{COPIES, Superblock};
+use entresol_runtime::sync::{Mutex, Rank};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// The superblock as last written.
+pub(crate) struct Superblocks {
+    pub(super) last: Mutex<Last>,
+    recorded_front: AtomicU64,
+    /// The oldest durable position that a copy records, and the newest.
+    pub(super) oldest_durable: AtomicU64,
+    pub(super) newest_durable: AtomicU64,
+    pub(super) first_segment_missing: AtomicU64,
+    pub cache: entresol_format::Uuid,
+    pub epoch: u64,
+}
+
+/// The copies in memory, with a block to write one.
+pub(super) struct Last {
+    pub block: AlignedBuffer,
+    /// The copies, by their places.
+    pub copies: [Superblock; COPIES as usize],
+}
+
+impl Last {
+    pub(super) fn newest(&self) -> Superblock {
+        *self.copies.iter().max_by_key(|copy| copy.sequence).expect("there are copies")
+    }
+}
+
+impl Superblocks {
+    /// `last` was written to all copies.
+    pub(crate) fn new(last: Superblock) -> Self {
+        Self {
+            recorded_front: AtomicU64::new(last.front.0),
+            oldest_durable: AtomicU64::new(last.durable.0),
+            newest_durable: AtomicU64::new(last.durable.0),
+            first_segment_missing: AtomicU64::new(last.segment_next),
+            cache: last.cache,
+            epoch: last.epoch,
+            last: Mutex::new(
+                Rank::Superblock,
+                Last { block: AlignedBuffer::new(BLOCK_BYTES), copies: [last; COPIES as usize] },
+            ),
+        }
+    }
+
+    /// All positions below this one are durably recorded as dequeued for good.
+    pub(crate) fn recorded_front(&self) -> Position {
+        Position(self.recorded_front.load(SeqCst))
+    }
+
+    /// A durable record says that all positions below `front` are dequeued for good.
+    pub(crate) fn front_is_recorded(&self, front: Position) {
+        self.recorded_front.fetch_max(front.0, SeqCst);
+    }
+
+    /// The number of the next directory segment to write.
+    pub(crate) fn segment_next(&self) -> u64 {
+        self.first_segment_missing.load(SeqCst)
+    }
+}
