@@ -100,15 +100,16 @@ impl Shared {
     fn next_write(&self) -> Option<Job> {
         may_preempt();
         let motion = self.directory().map(SlotDirectory::motion);
-        let (job, made_room, waits) = self.step(|partition| {
+        let found = self.step(|partition| {
             let published = partition.published();
             let job = partition.next_write();
             let waits = job.is_none() && partition.write_waits_for_background();
             (job, partition.published() > published, waits)
         });
-        if let (Some(motion), Some(Job::Write { pages, .. })) = (motion, &job) {
+        if let (Some(motion), Some(Job::Write { pages, .. })) = (motion, &found.0) {
             motion.begin(pages);
         }
+        let (job, made_room, waits) = found;
         if waits {
             self.background.notify_one();
         }
