@@ -37,8 +37,8 @@ impl Watching {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: everything is the system's allocator's; what is done besides never unwinds: it allocates only after it
-// has switched itself off.
+// SAFETY: everything is the system's allocator's; what is done besides never unwinds: it allocates only after
+// it has switched itself off.
 unsafe impl GlobalAlloc for Watching {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.look();

@@ -1,8 +1,8 @@
 //! What all parts of an open store share.
 //!
-//! The order of the locks is that of their ranks (docs/LOCKING.md). Row locks are waited for with nothing else
-//! held. Page latches may be held while the log is flushed or the layer takes a page, since neither ever waits
-//! for a page latch.
+//! The order of the locks is that of their ranks (docs/LOCKING.md). Row locks are waited for with nothing
+//! else held. Page latches may be held while the log is flushed or the layer takes a page, since neither ever
+//! waits for a page latch.
 
 use crate::log_room::Room;
 use crate::mtr::Mtr;
