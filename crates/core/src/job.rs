@@ -1,5 +1,5 @@
-//! What the machine asks its driver to do. A job is plain data: whoever took it does the I/O without holding
-//! the partition and reports back with the job's ticket.
+//! What the machine asks its driver to do. A job is plain data: the driver that takes it does the I/O without
+//! holding the partition and reports back with the job's ticket.
 
 use crate::sizes::GROUP_PAGES_MAX;
 use crate::{Lsn, PageId, Position, SlotId};

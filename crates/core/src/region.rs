@@ -1,5 +1,5 @@
 //! The flat region a partition lives in, and its attachment. All links are indices, so a region may be mapped
-//! at any address, moved, or shared between processes; whoever drives it holds the partition's latch.
+//! at any address, moved, or shared between processes; the driver holds the partition's latch.
 //!
 //! | section | entries | bytes each |
 //! |---|---|---|

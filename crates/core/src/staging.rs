@@ -161,7 +161,7 @@ impl<'r> Staging<'r> {
         self.give_out(lsn, FrameState::Filling, 0)
     }
 
-    /// Gives the next position to nobody, to close a group.
+    /// Skips the next position, to close a group.
     pub(crate) fn pad(&mut self) -> FrameId {
         self.give_out(Lsn(0), FrameState::Ready, 1).0
     }

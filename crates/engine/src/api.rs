@@ -80,7 +80,7 @@ pub trait Layer: Send + Sync {
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError>;
     /// A database checkpoint begins: dirty pages in DRAM will be passed to [`Layer::evict`], then
     /// [`Layer::checkpoint`] called. Until that ends no dirty page moves up, so that none slips past both.
-    /// Whoever was fetching one before must be waited for ([`Layer::moves_pages_up`]).
+    /// Fetches that began before must be waited for ([`Layer::moves_pages_up`]).
     fn checkpoint_begins(&self) {}
     /// Whether fetched pages may move up, so that DRAM holds the only copy newer than disk.
     fn moves_pages_up(&self) -> bool {

@@ -37,7 +37,7 @@ impl Signal {
         self.epoch.load(SeqCst)
     }
 
-    /// Wakes the one that has waited longest, and lets whoever is about to wait look again.
+    /// Wakes the task that has waited longest. A task that is about to wait looks again.
     pub(crate) fn notify_one(&self) {
         self.epoch.fetch_add(1, SeqCst);
         if self.waiting.load(SeqCst) == 0 {

@@ -107,7 +107,7 @@ impl Syncs {
     }
 }
 
-/// A sync whose device panics has failed: whoever waits for it is told so. (In a simulation a panic ends
+/// A sync whose device panics has failed: tasks that wait for it get the error. (In a simulation a panic ends
 /// everything.)
 struct PanicGuard<'a> {
     syncs: &'a Syncs,

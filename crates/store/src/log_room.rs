@@ -37,9 +37,9 @@
 //!    that a restart could not make the newest one is made so by the next restart (`crate::recovery`), so
 //!    that these do not add up.
 //!
-//! Whoever waits for room holds no room and no permit of the pool, so it waits only for operations that end
-//! by themselves (`R`) or for a checkpoint. A reservation is never held while waiting for a row lock or for a
-//! checkpoint. The lock of structure modifications may be held: nothing that has room waits for it.
+//! A task that waits for room holds no room and no permit of the pool, so it waits only for operations that
+//! end by themselves (`R`) or for a checkpoint. A reservation is never held while waiting for a row lock or
+//! for a checkpoint. The lock of structure modifications may be held: nothing that has room waits for it.
 
 use crate::StoreError;
 use crate::core::Core;

@@ -101,7 +101,7 @@ impl Space {
         self.take_free(taken);
     }
 
-    /// Pages that can be allocated, or fewer if nobody has counted them yet.
+    /// Pages that can be allocated, or fewer if they have not been counted yet.
     pub(crate) fn free(&self) -> u64 {
         self.free.load(Relaxed)
     }

@@ -1,7 +1,7 @@
 //! Making the cache. Nothing is written before everything that could be refused has been looked at.
 //!
-//! The cache leaves zeros where superblocks of other caches lie, so that nobody takes what it puts behind
-//! them for a cache of theirs, and a mark between them that says whose device it is.
+//! The cache keeps zeros in the places of superblocks, so that its pages never pass for another cache. A mark
+//! between these places says whose device it is.
 
 use super::shared::Shared;
 use super::{FragmentOptions, points};

@@ -17,7 +17,7 @@ const SWEEP_PAGES: usize = 32;
 impl Shared {
     /// From now on no dirty page moves up, until the checkpoint is over.
     pub(crate) fn checkpoint_begins(&self) {
-        // Under the latch, so that whoever took a page before has done so.
+        // Under the latch: every take of a page is either before or after.
         self.with(|_| self.checkpoints.store(1, SeqCst));
     }
 
@@ -30,7 +30,7 @@ impl Shared {
         result
     }
 
-    /// A failure of it is one of the tier: a failed sync may have lost what somebody else wrote, and a page
+    /// A failure of it is one of the tier: a failed sync may have lost writes of other tasks, and a page
     /// that cannot be copied stays where it is.
     fn make_checkpoint(&self) -> Result<(), TierError> {
         if self.check_running()? {

@@ -6,8 +6,8 @@
 //! - an entry is invalid, durably, before its slot is written and before its page is written to disk;
 //! - it is validated when flash and disk are synced, and only if no newer version has been evicted;
 //! - a page that is in *motion* (being written to its slot, or driven out of it by the write of another) is
-//!   not written to disk: whoever wants to, waits for the end of that write. An evictor is given its frame
-//!   first, so that no write of an older version is begun behind his back that would be validated.
+//!   not written to disk before that write has ended. An evictor gets its frame first: so no write of an
+//!   older version begins meanwhile and is validated.
 //!
 //! Each update is a write of the entry's block, and a sync: the paper's cost, on purpose. An invalidation
 //! that lets a newer version go to disk is read back, too: were its write lost, nothing on flash would tell

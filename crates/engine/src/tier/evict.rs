@@ -181,7 +181,7 @@ impl Shared {
     }
 
     /// A page has come from disk and goes up: takes a copy, if the policy will have it and there is room. The
-    /// page is clean, so nobody waits.
+    /// page is clean, so the caller never waits.
     pub(crate) fn populate(&self, page: PageId, data: &[u8]) {
         if !self.config.policy.populates() || !self.options.mode.populates() {
             return;

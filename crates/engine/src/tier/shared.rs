@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     pub writes: Signal,
     /// For the background tasks: another job may be there.
     pub background: Signal,
-    /// For whoever waits for room, or for something to become durable: a job is complete.
+    /// For tasks that wait for room, or until something is durable: a job is complete.
     pub progress: Signal,
     /// Database checkpoints under way.
     pub checkpoints: AtomicUsize,

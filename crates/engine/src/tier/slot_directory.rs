@@ -128,8 +128,8 @@ impl SlotDirectory {
     }
 }
 
-/// The pages in motion, latched. Invariant: whoever has seen the core after a step that decided on writes,
-/// and then asks which pages are in motion, finds the pages of those writes.
+/// The pages in motion, latched. Invariant: a task that has seen the core after a step that decided on
+/// writes, and then asks which pages are in motion, finds the pages of those writes.
 pub(crate) struct Motion<'a> {
     listed: &'a [Listed],
     moving: TinyMutexGuard<'a, Vec<(SlotId, PageId)>>,

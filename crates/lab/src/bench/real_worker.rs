@@ -36,7 +36,7 @@ pub struct Worker {
 }
 
 /// Does a worker's work and writes its record to stdout. Returns only when something has failed. Ends the
-/// process when the record cannot be written, since then nobody keeps it any more.
+/// process when the record cannot be written, since then its record is lost.
 pub fn work(worker: &Worker) -> anyhow::Result<()> {
     if let Some(scale) = worker.load {
         worker.store.load(&LoadConfig { scale, seed: Seed(worker.seed) }, &|_, _| ())?;

@@ -50,7 +50,7 @@ pub enum SimulationError {
         /// The modes that work.
         possible: String,
     },
-    /// Nobody to take references.
+    /// There are no clients.
     #[error("a closed loop needs at least one client")]
     NoClients,
     /// A device cannot be had as it is asked for.

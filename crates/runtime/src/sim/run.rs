@@ -33,7 +33,7 @@ pub enum Outcome<T> {
     Finished(T),
     /// A task called [`super::halt`].
     Halted,
-    /// All tasks wait and nobody is left to wake them.
+    /// All tasks wait, and no task is left to wake them.
     Deadlock {
         /// Names of the waiting tasks.
         parked: Vec<String>,

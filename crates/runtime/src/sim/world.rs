@@ -108,12 +108,12 @@ impl Drop for World {
     }
 }
 
-/// One of so many preempted tasks stays away for a while, as one does whose core is given to somebody else.
+/// One of so many preempted tasks stays away for a while, like a thread whose core runs another one.
 const AWAY_ONE_OF: u64 = 8;
 /// Longest time that it stays away.
 const AWAY_MAX_NANOS: u64 = 200_000;
 
-/// Simulations of this process that preempt: while there is none, nobody looks further.
+/// Simulations of this process that preempt: while there is none, no further check is made.
 static PREEMPTING: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether any simulation of this process preempts.

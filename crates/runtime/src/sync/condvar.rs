@@ -28,7 +28,7 @@ impl Default for Condvar {
 }
 
 impl Condvar {
-    /// A condition that nobody waits for.
+    /// A condition without waiters.
     pub const fn new() -> Self {
         Self { queue: QueueLock::new(Queue { waiters: VecDeque::new(), next_ticket: 0 }) }
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: `state` tells the holders exactly, and `QUEUED` is set whenever the queue is not empty; both
 //! change from "no waiter" to "waiter" only under the queue's lock. Hence a releaser that sees no `QUEUED`
-//! owes nobody a wake-up, and one that sees it finds the waiter in the queue.
+//! owes no wake-up, and one that sees it finds the waiter in the queue.
 
 use super::held::Tag;
 use super::prim::{AtomicUsize, QueueLock};
@@ -11,11 +11,11 @@ use crate::task::{self, Task};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Somebody waits.
+/// A task waits.
 const QUEUED: usize = 1;
 /// Held exclusively.
 const EXCLUSIVE: usize = 2;
-/// The front waiter was woken in vain: the next release is his.
+/// The front waiter was woken in vain: the next release is its own.
 const HANDOFF: usize = 4;
 /// One shared holder.
 const SHARED: usize = 8;
@@ -59,7 +59,7 @@ impl RwLatch {
         }
     }
 
-    /// Takes the latch exclusively; waits while anybody holds it.
+    /// Takes the latch exclusively; waits while another task holds it.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock_exclusive(&self) {
         self.tag.may_wait();
@@ -70,7 +70,7 @@ impl RwLatch {
         self.tag.taken();
     }
 
-    /// Takes the latch shared; waits while somebody holds it exclusively or waits for it.
+    /// Takes the latch shared; waits while another task holds it exclusively or waits for it.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock_shared(&self) {
         self.tag.may_wait();
@@ -81,7 +81,7 @@ impl RwLatch {
         self.tag.taken();
     }
 
-    /// Takes the latch exclusively if nobody holds it; never waits.
+    /// Takes the latch exclusively if it is free; never waits.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_lock_exclusive(&self) -> bool {
         let is_taken = self.try_barge(Mode::Exclusive);
@@ -91,7 +91,7 @@ impl RwLatch {
         is_taken
     }
 
-    /// Takes the latch shared if nobody holds it exclusively or waits for it; never waits.
+    /// Takes the latch shared if no task holds it exclusively or waits for it; never waits.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_lock_shared(&self) -> bool {
         let is_taken = self.try_take_shared();
@@ -115,7 +115,7 @@ impl RwLatch {
     /// Releases an exclusive hold.
     ///
     /// # Panics
-    /// If nobody holds the latch exclusively.
+    /// If no task holds the latch exclusively.
     pub fn unlock_exclusive(&self) {
         self.tag.released();
         if self.state.compare_exchange(EXCLUSIVE, 0, Release, Relaxed).is_err() {
@@ -131,7 +131,7 @@ impl RwLatch {
     /// Releases one shared hold.
     ///
     /// # Panics
-    /// If nobody holds the latch shared.
+    /// If no task holds the latch shared.
     pub fn unlock_shared(&self) {
         self.tag.released();
         let mut state = self.state.load(Relaxed);
@@ -153,7 +153,7 @@ impl RwLatch {
     /// Turns an exclusive hold into a shared one, without letting another writer in between.
     ///
     /// # Panics
-    /// If nobody holds the latch exclusively.
+    /// If no task holds the latch exclusively.
     pub fn downgrade(&self) {
         assert!(self.is_locked_exclusive(), "a latch is downgraded that nobody holds exclusively");
         let before = self.state.fetch_add(SHARED.wrapping_sub(EXCLUSIVE), Release);
@@ -165,18 +165,18 @@ impl RwLatch {
         }
     }
 
-    /// Turns the caller's shared hold into an exclusive one if he is the only holder and nobody waits; never
+    /// Turns the caller's shared hold into an exclusive one if it is the only holder and no task waits; never
     /// waits.
     pub fn try_upgrade(&self) -> bool {
         self.state.compare_exchange(SHARED, EXCLUSIVE, Acquire, Relaxed).is_ok()
     }
 
-    /// Whether somebody holds the latch exclusively. For assertions.
+    /// Whether a task holds the latch exclusively. For assertions.
     pub fn is_locked_exclusive(&self) -> bool {
         self.state.load(Relaxed) & EXCLUSIVE != 0
     }
 
-    /// Whether anybody holds the latch. For assertions.
+    /// Whether any task holds the latch. For assertions.
     pub fn is_locked(&self) -> bool {
         self.state.load(Relaxed) & !(QUEUED | HANDOFF) != 0
     }
@@ -210,7 +210,7 @@ impl RwLatch {
         }
         let ticket = {
             let mut queue = self.queue.lock();
-            // From here on the holder sees that somebody waits, or the latch is free and ours.
+            // From here on the holder sees that a task waits, or the latch is free and ours.
             self.state.fetch_or(QUEUED, Relaxed);
             if queue.waiters.is_empty() && self.try_take_as_front(mode) {
                 self.after_pop(&queue);

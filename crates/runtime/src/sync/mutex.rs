@@ -102,21 +102,21 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Takes the mutex; waits while somebody holds it.
+    /// Takes the mutex; waits while another task holds it.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock()
     }
 
-    /// Takes the mutex if nobody holds it; never waits.
+    /// Takes the mutex if it is free; never waits.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock()
     }
 
-    /// The data of a mutex that nobody else can reach.
+    /// The data of a mutex that no other task can reach.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
@@ -141,35 +141,35 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Takes the lock shared; waits while somebody holds it exclusively or waits for it.
+    /// Takes the lock shared; waits while another task holds it exclusively or waits for it.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read()
     }
 
-    /// Takes the lock exclusively; waits while anybody holds it.
+    /// Takes the lock exclusively; waits while another task holds it.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write()
     }
 
-    /// Takes the lock shared if nobody holds it exclusively or waits for it; never waits.
+    /// Takes the lock shared if no task holds it exclusively or waits for it; never waits.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         self.0.try_read()
     }
 
-    /// Takes the lock exclusively if nobody holds it; never waits.
+    /// Takes the lock exclusively if it is free; never waits.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         self.0.try_write()
     }
 
-    /// The data of a lock that nobody else can reach.
+    /// The data of a lock that no other task can reach.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }

@@ -77,7 +77,7 @@ impl Semaphore {
         }
     }
 
-    /// Takes `permits` if they are free and nobody waits; never waits.
+    /// Takes `permits` if they are free and no task waits; never waits.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_acquire(&self, permits: usize) -> Option<SemaphorePermit<'_>> {
         let mut state = self.state.lock();

@@ -33,7 +33,7 @@ impl<T> TinyMutex<T> {
 }
 
 impl<T: ?Sized> TinyMutex<T> {
-    /// Takes the mutex; waits while somebody holds it.
+    /// Takes the mutex; waits while another task holds it.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock(&self) -> TinyMutexGuard<'_, T> {
@@ -42,7 +42,7 @@ impl<T: ?Sized> TinyMutex<T> {
         TinyMutexGuard { inner, _held: self.tag.hold() }
     }
 
-    /// Takes the mutex if nobody holds it.
+    /// Takes the mutex if it is free.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_lock(&self) -> Option<TinyMutexGuard<'_, T>> {
@@ -50,7 +50,7 @@ impl<T: ?Sized> TinyMutex<T> {
         Some(TinyMutexGuard { inner, _held: self.tag.hold() })
     }
 
-    /// The data of a mutex that nobody else can reach.
+    /// The data of a mutex that no other task can reach.
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut()
     }

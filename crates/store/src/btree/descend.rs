@@ -144,7 +144,7 @@ impl Core {
     }
 }
 
-/// Refuses a page that is not of a tree, or not of this level of it: whoever descends gets to a leaf.
+/// Refuses a page that is not of a tree, or not of this level of it: so every descent ends at a leaf.
 pub(crate) fn check_level(page: &[u8], number: PageNumber, level: u16) -> Result<(), StoreError> {
     check_node(page, number)?;
     if Node(page).level() == level {

@@ -58,7 +58,7 @@ impl Pool {
         Victim { page: page.id(), lsn: state.lsn, dirty: state.dirty, fdirty: state.fdirty }
     }
 
-    /// Frees a pinned frame whose page the layer holds, unless somebody came for the page meanwhile; drops
+    /// Frees a pinned frame whose page the layer holds, unless it was pinned again meanwhile; drops
     /// the pin.
     fn detach(&self, id: FrameId) -> bool {
         let frame = self.frame(id);
@@ -144,7 +144,7 @@ impl Pool {
                     frame.evicted(state.lsn, evicted.dirty);
                     Some(())
                 }
-                // An error comes back to whoever evicts next, who can report it.
+                // The next eviction gets the error and can report it.
                 Ok(None) | Err(_) => None,
             }
         };

@@ -96,7 +96,7 @@ impl std::ops::Deref for PageRead<'_> {
 
 /// A page latched exclusively.
 pub(crate) struct PageWrite<'a> {
-    /// The page was not fetched and has no content yet: nobody may ever see it like this.
+    /// The page was not fetched and has no content yet: no other task may see it in this state.
     blank: bool,
     /// The watcher knows of a change since the page was latched.
     watched: bool,

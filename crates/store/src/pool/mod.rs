@@ -324,7 +324,7 @@ impl Pool {
     fn wait_for_frame(&self) {
         self.starved.lock().push(entresol_runtime::current());
         self.starving.fetch_add(1, SeqCst);
-        // Whoever unpins from here on sees that somebody starves.
+        // Every unpin from here on sees that a task starves.
         let hope = !self.free.lock().is_empty() || self.frames.iter().any(|frame| frame.pins() == 0);
         if !hope {
             entresol_runtime::park();

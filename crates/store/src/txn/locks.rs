@@ -4,7 +4,7 @@
 //! 1. A lock's holders are all shared, or one exclusive. Waiters are granted first in, first out; only the
 //!    upgrade of a holder goes before them.
 //! 2. A transaction waits for at most one lock, and never with a page latched or pinned.
-//! 3. Nobody waits for a transaction that will not end: see [`LockTable::fail`].
+//! 3. No transaction waits for one that will not end: see [`LockTable::fail`].
 //! 4. Two keys with the same 64-bit hash share a lock: a needless wait, never a missed one.
 
 use super::waits::WaitsFor;
@@ -107,7 +107,7 @@ impl LockTable {
     }
 
     /// Some locks will never be given back: their transaction could not be rolled back because of `error`.
-    /// Whoever waits for a lock, or will have to, gets that error instead.
+    /// Transactions that wait for a lock, or would have to, get that error instead.
     pub(crate) fn fail(&self, error: &StoreError) {
         self.failed.lock().get_or_insert_with(|| error.clone());
         for shard in &self.shards {
@@ -120,7 +120,7 @@ impl LockTable {
         &self.shards[(name.0 >> 40) as usize & ((1 << SHARD_BITS) - 1)]
     }
 
-    /// Takes the lock if nobody stands in the way; never waits.
+    /// Takes the lock if no other transaction's lock conflicts; never waits.
     pub(crate) fn try_lock(&self, txn: TxnId, name: LockName, lock: Lock) -> Request {
         let exclusive = lock == Lock::Exclusive;
         let mut shard = self.shard(name).lock();
@@ -245,7 +245,7 @@ impl LockTable {
         }
     }
 
-    /// The waiter has the lock: from now on it waits for nobody, though it may not run at once.
+    /// The waiter has the lock. It does not wait any more, though it may not run at once.
     fn wake(&self, waiter: &Waiter) {
         self.waits.done(waiter.txn);
         waiter.granted.store(true, Ordering::Release);

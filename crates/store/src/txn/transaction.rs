@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// How a read locks the rows that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Read the newest version whoever wrote it (no lock).
+    /// Read the newest version, committed or not (no lock).
     None,
     /// With other readers, until the transaction ends.
     Shared,

@@ -86,13 +86,13 @@ impl Tail {
 }
 
 struct Flusher {
-    /// `None`: somebody has it.
+    /// `None`: it is taken.
     turn: Option<Turn>,
     /// The first failure is for good.
     failed: Option<StoreError>,
 }
 
-/// Who has it writes to the device and syncs it, and nobody else: a sync that fails may lose what another
+/// Only its holder writes to the device and syncs it: a sync that fails may lose what another
 /// task has written, whose own sync would then succeed.
 struct Turn {
     /// Empty; changes places with the tail's.

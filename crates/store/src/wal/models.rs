@@ -1,6 +1,6 @@
 //! Group commit under shuttle: the log itself, on a device that lets others run while it writes and syncs.
 //! Whatever the order, a flush returns only when the record lies in what was synced, one of those who wait
-//! does the next flush, and nobody is forgotten (shuttle reports a deadlock).
+//! does the next flush, and no committer is forgotten (shuttle reports a deadlock).
 //!
 //! ```text
 //! cargo test -p entresol-store --features shuttle --lib wal::models

@@ -1,4 +1,4 @@
-//! Putting checksums right, so that what lies behind them is reached by bytes that somebody has damaged.
+//! Computes checksums anew, so that damaged bytes reach the code that a wrong checksum would guard.
 
 use entresol_format::block;
 use entresol_format::page::{self, PAGE_HEADER_BYTES};

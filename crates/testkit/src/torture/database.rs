@@ -48,7 +48,7 @@ struct Frame {
     version: u64,
     dirty: bool,
     fdirty: bool,
-    /// Somebody evicts it.
+    /// A client evicts it.
     busy: bool,
 }
 
@@ -124,7 +124,7 @@ impl Database {
         Ok(())
     }
 
-    /// Waits until nobody hands the page's frame down; gives its place, if it has one.
+    /// Waits until the page's frame is not being evicted; gives its place, if it has one.
     fn settled<'a>(
         &'a self,
         client: usize,
@@ -331,7 +331,7 @@ impl Database {
         if victim.fdirty {
             self.oracle.lock().hand(page, victim.lsn.0);
         }
-        // An error comes back to whoever evicts next.
+        // The next eviction gets the error.
         let evicted = self.layer.try_evict(victim, buffer).ok().flatten();
         if evicted.is_some() {
             self.oracle.lock().evicted(page, victim.lsn.0);

@@ -33,7 +33,7 @@ pub(super) struct Lived {
     pub end: Start,
     /// The fault that struck.
     pub struck: Option<FaultKind>,
-    /// A device's fault made somebody stop, or was noticed otherwise.
+    /// A device's fault stopped a client, or was noticed otherwise.
     pub noticed: bool,
 }
 

@@ -178,7 +178,7 @@ impl fmt::Debug for Rate {
     }
 }
 
-/// Where somebody lives.
+/// A postal address.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]

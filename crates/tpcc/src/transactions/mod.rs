@@ -9,7 +9,7 @@
 //! 2. a customer, then its orders, then their lines;
 //! 3. stock rows by (warehouse, item);
 //! 4. a district, then a warehouse;
-//! 5. rows being inserted, which nobody else knows.
+//! 5. rows being inserted, which no other transaction can see.
 //!
 //! Delivery goes through 1 and 2 once for each district; it waits there only for customers held by a Payment
 //! or an Order-Status, and for new orders held by a New-Order, none of which waits for a delivery while

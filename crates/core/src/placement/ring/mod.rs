@@ -13,7 +13,7 @@
 //!   since these need positions while their own slots are not yet released.
 //! - A group of slots is released when its destages are durable on disk and the newer copies of its pages
 //!   (second chances, and versions that were in staging when it was dequeued) are durable on flash, with
-//!   everything before them: so whoever records the front records with it a durable position above these
+//!   everything before them: so a record of the front has a durable position above these
 //!   copies, and if one of them is damaged that is not taken for a write that was torn. Groups release in
 //!   order.
 //! - A group's pages become the valid versions together, when the write that completes it is durable. Page by

@@ -1,4 +1,4 @@
-//! Work in the background that nobody waits for, until too much of it is outstanding.
+//! Background work. Clients wait for it only when too much of it is outstanding.
 //!
 //! Invariant: no more than `limit` pieces of work are outstanding at the time that [`Backlog::wait`] returns.
 

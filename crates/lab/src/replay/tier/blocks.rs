@@ -2,7 +2,7 @@
 //! disk.
 //!
 //! Write-through: a dirty page that leaves DRAM is on disk before anybody goes on. What the cache does to its
-//! chip meanwhile is done in the background, and whoever comes next waits for what is left of it.
+//! chip meanwhile is done in the background, and the next request waits for the rest of it.
 //!
 //! Invariant: the cache sees pages by their places on disk, so that neighbours there are neighbours in its
 //! blocks.

@@ -363,7 +363,7 @@ impl<'t> Cached<'t> {
         self.copies = copies;
     }
 
-    /// Takes a page from DRAM. When may whoever waits for its frame go on, and may there be jobs now?
+    /// Takes a page from DRAM. Returns when its frame is free, and whether there may be jobs now.
     fn take(&mut self, victim: Victim, now: Time, pool: &mut Pool<impl Order>) -> Admitted {
         self.count_eviction(victim);
         let dirty = victim.dirty();
@@ -393,7 +393,7 @@ fn copy_of(page: &DequeuePage) -> CleanPage {
 struct Admitted {
     /// There may be jobs now.
     work: bool,
-    /// When whoever offered it may go on.
+    /// When the page's frame is free.
     now: Time,
 }
 

@@ -50,7 +50,7 @@ pub trait Layer {
     }
     /// DRAM misses `page` at `now`. What the policy pulls comes from `pool`.
     fn fetch(&mut self, page: u32, now: Time, pool: &mut Pool<impl Order>) -> Fetched;
-    /// DRAM evicts a page at `now`; when may whoever waits for its frame go on?
+    /// DRAM evicts a page at `now`. Returns the time at which its frame is free.
     fn evict(&mut self, victim: Victim, now: Time, pool: &mut Pool<impl Order>) -> Time;
     /// Writes everything that is newer than disk there; when is that done?
     fn flush(&mut self, now: Time, pool: &mut Pool<impl Order>) -> Time;
@@ -73,7 +73,7 @@ pub struct Totals {
     pub copied: Option<u64>,
     /// Its garbage collections.
     pub collections: Option<u64>,
-    /// Pages read from disk that nobody had asked for: the rest of the blocks of those asked for,
+    /// Pages read from disk without a request: the rest of the requested blocks,
     /// populations.
     pub read_ahead: u64,
     /// What the cache and its chip counted, where the cache is its own translation layer.

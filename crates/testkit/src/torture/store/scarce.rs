@@ -1,4 +1,4 @@
-//! Room runs out, on the disk or in the log. Whoever wants more is told so, everything acknowledged stays,
+//! Room runs out, on the disk or in the log. Requests for more get an error, everything acknowledged stays,
 //! and the store opens again whenever power fails.
 
 use super::StoreRun;
