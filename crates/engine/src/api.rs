@@ -1,5 +1,8 @@
-//! What a buffer pool and the layer below it say to each other. The flash tier and the plain disk have one
-//! interface (3LA §3): without a flash device the same store is the two-layer baseline.
+//! The interface between a buffer pool and the layer below it. The flash tier and the plain disk have the
+//! same one (3LA §3): without a flash device the same store is the two-layer baseline.
+//!
+//! The pool calls [`Layer`]: it fetches and evicts pages, and asks for checkpoints. The layer calls
+//! [`Upstream`]: it pulls pages and reports which versions are on disk or durable.
 
 use crate::TierError;
 use entresol_core::{Lsn, PageId};

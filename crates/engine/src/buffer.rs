@@ -1,4 +1,4 @@
-//! Memory that devices read into and write from.
+//! Buffers for device I/O: aligned, and reused.
 
 use entresol_format::BLOCK_BYTES;
 use entresol_runtime::sync::{Rank, TinyMutex};

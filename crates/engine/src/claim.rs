@@ -1,10 +1,12 @@
-//! What a new cache or database may be put on: a blank device, or one of our own that was used for the same
+//! Which device a new cache or database may be put on: a blank one, or one of ours that had the same use
 //! before.
 //!
-//! A wrong path must not destroy what lies there. A file system, a partition table, another store's disk or
-//! log is named and refused, and so is anything unknown, unless its owner says that it may go (`overwrite`).
-//! If power failed while we began to use a blank device, our first block may be damaged or unreadable: such a
-//! device counts as blank.
+//! Invariant: a mistyped path destroys nothing. A file system, a partition table, the disk or log of another
+//! store, and anything unknown is refused and named, unless the owner asks for it to be overwritten
+//! (`overwrite`).
+//!
+//! A device counts as blank if only our first block is on it, damaged or unreadable: power failed at its
+//! first use.
 
 use crate::TierError;
 use crate::buffer::AlignedBuffer;

@@ -1,8 +1,7 @@
-//! What an operator is told: a line when a cache opens, closes, switches itself off, fails, or refuses a
-//! device.
+//! Log lines for operators: one when a cache opens, closes, switches itself off, fails, or refuses a device.
 //!
-//! The lines go to `tracing`. Without a subscriber a line costs one check of a flag. No line is written on
-//! the paths of a fetch or an eviction.
+//! The lines go to `tracing`. Without a subscriber a line costs one check of a flag. Fetches and evictions
+//! write no lines.
 
 use crate::{OpenReport, TierError, TierOptions};
 use entresol_format::Uuid;

@@ -1,4 +1,4 @@
-//! Settings of a flash tier.
+//! Settings of a flash tier, and whether they fit each other.
 
 use crate::TierError;
 use entresol_core::{Config, Mode, Placement, PolicyKind};

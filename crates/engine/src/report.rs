@@ -1,4 +1,4 @@
-//! What an open tells its caller.
+//! The report of an open: what was found, what it cost, and notices for the owner.
 
 use std::time::Duration;
 

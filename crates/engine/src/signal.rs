@@ -1,7 +1,7 @@
-//! Waiting for work or for progress.
+//! A notification without a value: tasks wait for work or for progress.
 //!
-//! Use: read [`Signal::epoch`], look for what is wanted, and if it is not there [`Signal::wait`] with that
-//! epoch. Invariant: a notification after the epoch was read ends the wait, so none is lost.
+//! Use: read [`Signal::epoch`], look for work, and if there is none [`Signal::wait`] with that epoch.
+//! Invariant: a notification after the epoch was read ends the wait. So no notification is lost.
 
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Task, current, may_preempt, park};

@@ -1,4 +1,5 @@
-//! Superblocks on a flash device: writing them, alone or to all places, and finding the newest.
+//! Superblocks on a flash device: one copy is written, or all copies are, and the newest is found. Nothing
+//! here knows an open tier.
 
 use crate::buffer::{self, AlignedBuffer};
 use crate::error::flash_error;

@@ -1,9 +1,12 @@
 //! Syncs of one device by several tasks.
 //!
-//! A sync that fails may have lost what *others* had written, and the operating system tells only one of them
-//! (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020). Invariants: a sync counts
-//! only when none that was under way at the same time has failed; after a failure none succeeds any more; and
-//! what a failing sync has lost is not read back in its older version, not even before the failure is known.
+//! A failed sync may have lost writes of *other* tasks, and the operating system reports the failure to one
+//! caller only (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020). Invariants:
+//!
+//! 1. a sync succeeds only if no sync that was under way at the same time has failed;
+//! 2. after a failure no sync succeeds any more;
+//! 3. a page whose write was lost by a failed sync is never served in its older version, not even before the
+//!    failure is known.
 
 use crate::signal::Signal;
 use entresol_device::{Device, DeviceError};

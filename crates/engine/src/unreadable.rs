@@ -1,13 +1,16 @@
-//! Reading what may be unreadable in places.
+//! Reads that tolerate unreadable sectors.
 //!
 //! Drives report latent errors, and sectors torn by a power cut, as failed reads. One such sector fails a
-//! large request as a whole, though all else in it can be had. So a failed request is repeated in pieces, and
-//! a piece that stays unreadable is filled with a pattern that no checksum accepts: for whoever proves what
-//! was read, it is a damaged copy.
+//! whole request. So a failed request is repeated in pieces. A piece that stays unreadable is filled with a
+//! pattern that no checksum accepts: it counts as a damaged copy.
 //!
-//! A device that gives nothing back any more is not damaged, it has failed. If its groups passed for torn
-//! ones, a restart would cut them off, and they would be lost though the device came back. So when nothing of
-//! a request can be read, other places are tried.
+//! A device that returns nothing has failed; it is not damaged. Without this distinction:
+//!
+//! 1. every read of a device fails for a while;
+//! 2. the newest groups pass for torn ones, and a restart cuts them off;
+//! 3. the device works again, and durable pages are lost.
+//!
+//! So when nothing of a request can be read, other places of the device are tried.
 
 use crate::buffer::AlignedBuffer;
 use crate::points;

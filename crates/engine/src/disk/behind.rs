@@ -1,8 +1,8 @@
-//! Writing behind: evicted pages are staged and written to disk in the background. What the layers have
-//! in common that hold nothing newer than disk but in memory: the disk alone, and SCE's cache.
+//! Writing behind: evicted pages are staged in memory and written to disk in the background. The layers
+//! without dirty pages on flash share it: the disk alone, and SCE's cache.
 //!
-//! Invariant: when an evict of a dirty page returns, the page is staged for the disk, and every fetch gives
-//! that version or a newer one; a checkpoint makes it durable.
+//! Invariant: when an eviction of a dirty page returns, the page is staged for the disk, and every fetch
+//! returns that version or a newer one. A checkpoint makes it durable.
 
 use super::staging::{DiskStaging, Staged, WRITERS};
 use super::{DiskPages, DurableNotes};

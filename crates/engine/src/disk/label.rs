@@ -1,7 +1,7 @@
 //! Reading and writing a disk's label.
 //!
-//! Invariant: a new label goes over the older of the two copies first, so that at any crash one is whole; and
-//! both say the same before anything follows.
+//! Invariants: a new label overwrites the older of the two copies first, so one copy is whole at any crash.
+//! Both copies are equal before anything else is written.
 
 use crate::buffer::{self, AlignedBuffer};
 use crate::error::disk_error;

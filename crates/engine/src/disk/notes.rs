@@ -1,6 +1,6 @@
-//! Which pages written to disk are durable, for the buffer pool's log: a restart need not redo them.
+//! Notes for the buffer pool's log: pages that are durable on disk, which a restart need not redo.
 //!
-//! Invariant: a page is told of only after a sync that began when its write had completed.
+//! Invariant: a page is noted only after a sync that began when its write had completed.
 
 use super::DiskPages;
 use crate::TierError;

@@ -1,7 +1,6 @@
-//! Reading and writing pages of the disk: page `n` lies at 64 KiB + `n` pages (docs/FORMAT.md).
+//! Reading and writing pages of the disk. Page `n` is at 64 KiB + `n` pages (docs/FORMAT.md).
 //!
-//! Invariant: a page is not read back in an older version because a sync that fails has lost the last write
-//! of it.
+//! Invariant: a page whose last write was lost by a failed sync is not returned in its older version.
 
 use super::{LabelState, binding, read_label, write_label};
 use crate::api::Binding;

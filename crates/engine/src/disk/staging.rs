@@ -1,9 +1,9 @@
-//! Pages on their way to the disk: an evictor leaves a copy and goes on; background tasks write many at once,
+//! Staging for the disk: an evictor copies its page and continues. Background tasks write many pages at once,
 //! in the order of their places on disk.
 //!
-//! Invariants: a page is in at most one frame, the newest evicted version; its frame is not changed while
-//! it is being written; a fetch looks here first. So the disk never gets an older version last, and no fetch
-//! sees one.
+//! Invariants: a page is in at most one frame, in its newest evicted version. A frame is not changed while it
+//! is being written. A fetch looks here first. So the disk never keeps an older version, and no fetch returns
+//! one.
 
 use crate::TierError;
 use crate::buffer::AlignedBuffer;

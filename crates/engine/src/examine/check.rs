@@ -1,5 +1,5 @@
-//! Whether everything on a flash device is sound: superblocks, binding, summaries against segments, and every
-//! page that counts, by its content. With the disk, whether flash and disk agree on who is newer.
+//! Checks a flash device: superblocks, binding, summaries against segments, and the content of every current
+//! page. With the disk, it also checks that disk and flash agree on which copy is newer.
 
 use super::{newest, superblocks};
 use crate::buffer::AlignedBuffer;

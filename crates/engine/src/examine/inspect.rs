@@ -1,4 +1,4 @@
-//! What is on a flash device.
+//! Describes a flash device: its superblocks, its layout and how full it is.
 
 use super::{newest, superblocks};
 use crate::{OpenReport, TierError, TierOptions, recover};

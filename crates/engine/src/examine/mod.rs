@@ -1,5 +1,5 @@
-//! Looking at a flash device without opening it: what is on it (`inspect`), and whether all of it is sound
-//! (`check`).
+//! Tools that look at a flash device without opening it: `inspect` describes it, `check` proves that it is
+//! sound.
 //!
 //! Invariant: nothing here writes.
 

@@ -1,5 +1,5 @@
-//! Checking a slot directory: every entry that counts names a page that is whole in its slot and is the one
-//! that disk has (SBP §4), in one slot only.
+//! Checks a slot directory. Every valid entry names a page that is whole in its slot, is the version on disk
+//! (SBP §4), and has no other slot.
 
 use super::check::CheckReport;
 use crate::buffer::AlignedBuffer;

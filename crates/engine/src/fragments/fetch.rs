@@ -1,7 +1,7 @@
-//! Serving a page that DRAM misses.
+//! A fetch: from flash, else from disk.
 //!
-//! Invariant: what is served from flash was proved by checksum, id and stamp, and is the version that disk
-//! has. A page whose content is not that comes from disk, and its copy is forgotten.
+//! Invariant: a page served from flash was proved by checksum, id and stamp, and is the version on disk. If
+//! the proof fails, the page is read from disk and its copy on flash is forgotten.
 
 use super::points;
 use super::shared::Shared;

@@ -1,4 +1,4 @@
-//! Making the cache. Nothing is written before everything that could be refused has been looked at.
+//! Creates the cache. Nothing is written before every check has passed.
 //!
 //! The cache keeps zeros in the places of superblocks, so that its pages never pass for another cache. A mark
 //! between these places says whose device it is.

@@ -1,10 +1,10 @@
-//! The workers: a fragment is read from disk and written to flash, in one piece each, beside the foreground
-//! (SCE §3.2).
+//! The populating workers: a fragment is read from disk and written to flash, each in one request, in the
+//! background (SCE §3.2).
 //!
-//! Invariant: what becomes valid on flash was proved by checksum and id as it came from disk, and is nothing
-//! that a sync which fails has brought back ([`DiskPages`](crate::disk::DiskPages)). Pages that were not
-//! proved are passed over: they were never written, or a write of theirs is under way, and then the core
-//! keeps them invalid itself.
+//! Invariant: a page becomes valid on flash only if it was proved by checksum and id when it was read from
+//! disk, and no failed sync has lost its last write ([`DiskPages`](crate::disk::DiskPages)). Pages without
+//! this proof are skipped: they were never written, or are being written, and the core keeps these invalid
+//! itself.
 
 use super::points;
 use super::shared::{Begun, Shared};

@@ -1,4 +1,5 @@
-//! What all tasks share.
+//! The state that all tasks of a cache of fragments share: the core with its latch, the staging for the disk,
+//! and the counters.
 
 use super::FragmentOptions;
 use super::versions::{StampedCopy, Versions};

@@ -1,11 +1,14 @@
-//! Write-through: before such a tier starts, what flash holds newer than disk (from a life in write-back
-//! mode, or written to disk without a sync before the power failed) is copied there. So in this mode nothing
-//! on flash is ever newer than disk, and no destage of an older version can overtake a write to disk.
+//! Destages dirty pages before a write-through tier starts. Pages are dirty on flash after a life in
+//! write-back mode, or if the power failed before the disk was synced. So in write-through mode no page on
+//! flash is newer than disk, and no destage of an older version can overtake a write to disk.
 //!
-//! A damaged page is an error. It is for the caller to say whether the cache is needed: after write-back a
-//! checkpoint may have relied on that page; after write-through the database's log has it, and the cache is
-//! emptied. Nothing of it may stay, or an older version of the page, which is served now, could be followed
-//! by this one when the power has failed again.
+//! A damaged page is an error, and the caller decides whether the cache is needed. After write-back, a
+//! checkpoint may have relied on the page. After write-through, the database's log has the page, and the
+//! whole cache is emptied. Were a part kept:
+//!
+//! 1. the disk's older version of the page is served;
+//! 2. power fails again;
+//! 3. the copy on flash is readable again and is served: a version that was never written since.
 
 use super::Restored;
 use crate::buffer::AlignedBuffer;

@@ -1,5 +1,4 @@
-//! Finding out which groups are on flash behind the newest complete segment, and which of them can be
-//! trusted.
+//! Finds the groups on flash after the newest complete segment, and decides which of them can be trusted.
 
 use super::from_header;
 use crate::buffer::AlignedBuffer;

@@ -1,4 +1,4 @@
-//! Reading directory segments.
+//! Reads directory segments.
 
 use super::scan::Reader;
 use crate::buffer::AlignedBuffer;

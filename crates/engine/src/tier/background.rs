@@ -1,5 +1,5 @@
-//! The background tasks: dequeues, cleaning and pulls. Writes have tasks of their own, so that a dequeue that
-//! waits for room in staging never stops the writes that make room.
+//! The background tasks: dequeues, cleaning and pulls. Writes have tasks of their own: a dequeue that waits
+//! for room in staging never stops the writes that make room.
 
 use super::clean::Copies;
 use super::shared::Shared;

@@ -1,9 +1,9 @@
-//! Making durable what was evicted, and ending.
+//! Checkpoints, and the end of a tier.
 //!
-//! Log placement (FaCE §2.3, §4.1): drain staging; every write job leaves its summary durable, so the
-//! directory is durable with it; then a superblock. Pages on flash that are newer than disk stay there. Slot
-//! placement: drain staging, copy all dirty pages to disk, sync the disk; TAC writes its temperatures, and
-//! LOC and GLB their directory when they are closed.
+//! - Log placement (FaCE §2.3, §4.1): staging is drained. Every group's write leaves its summary durable, so
+//!   the directory is durable with it; then a superblock is written. Dirty pages stay on flash.
+//! - Slot placement: staging is drained, all dirty pages are copied to disk, and the disk is synced. TAC also
+//!   writes its temperatures; LOC and GLB write their directory when they are closed.
 
 use super::shared::Shared;
 use crate::buffer::AlignedBuffer;

@@ -1,8 +1,8 @@
-//! Slot placement: copying dirty pages to disk, several at once, because their slot is wanted (dequeue),
-//! because too many are dirty (cleaner), or for a checkpoint.
+//! Slot placement: copies dirty pages to disk, several at once. Reasons: their slot is needed (dequeue), too
+//! many pages are dirty (cleaner), or a checkpoint runs.
 //!
-//! The core marks the slots busy: nothing else touches them meanwhile. The disk is not synced here: a crash
-//! loses the whole directory anyway, and redo starts at the last checkpoint, which does sync (LC).
+//! The core marks the slots busy, and no other task touches them meanwhile. The disk is not synced here: a
+//! crash loses the whole directory, and redo starts at the last checkpoint, which syncs (LC).
 
 use super::placed::Placed;
 use super::shared::Shared;

@@ -1,7 +1,8 @@
-//! Emptying the group at the front of the ring: second chances go back to staging, dirty pages to disk.
+//! Dequeues the group at the front of the ring: pages with a second chance return to staging, dirty pages go
+//! to disk.
 //!
-//! Invariants: the dequeue is reported only when its destages are durable on disk. A damaged dirty page stops
-//! the tier: it is never dropped. A damaged clean one is dropped and counted; the disk has it.
+//! Invariants: a dequeue is reported only when its destages are durable on disk. A damaged dirty page stops
+//! the tier; it is never dropped. A damaged clean page is dropped and counted; the disk has it.
 
 use super::shared::Shared;
 use super::staging::Incoming;

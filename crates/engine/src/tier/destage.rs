@@ -1,4 +1,4 @@
-//! Pages on their way from flash to disk: written, counted, and told to the buffer pool.
+//! Writes pages from flash to disk, counts them, and tells the buffer pool.
 
 use super::shared::Shared;
 use crate::TierError;

@@ -1,5 +1,5 @@
-//! Releasing the disk from its cache: everything newer than disk is copied there, the cache is emptied, and
-//! only then is the disk's label changed.
+//! Releases the disk from its cache, in this order: dirty pages are copied to disk, the cache is emptied, the
+//! disk's label is changed.
 
 use super::FlashTier;
 use super::shared::Shared;

@@ -1,8 +1,8 @@
-//! Taking a page that leaves DRAM: a memory copy. When staging is full, evictors wait, first come, first
-//! served. Populating the flash with a page that comes from disk is the same, but for the waiting.
+//! An eviction: the page is copied into staging. When staging is full, evictors wait, first come, first
+//! served. A page that was fetched from disk populates the flash in the same way, but never waits.
 //!
-//! Invariant: a dirty page is never dropped: it is in staging, or already on flash, or on disk, or the caller
-//! gets an error.
+//! Invariant: a dirty page is never dropped. It is in staging, on flash or on disk, or the caller gets an
+//! error.
 
 use super::shared::Shared;
 use super::staging::Incoming;

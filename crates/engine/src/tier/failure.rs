@@ -1,8 +1,8 @@
-//! When a device fails: the first failed write or sync decides (docs/DESIGN.md §4).
+//! Device failures: the first failed write or sync decides (docs/DESIGN.md §4).
 //!
-//! With nothing newer than disk on flash and in staging, the tier switches itself off: it unbinds the flash
-//! from the disk, durably, and only then goes on from the disk alone. Otherwise every further call gets
-//! [`TierError::Poisoned`].
+//! - Without a dirty page on flash and in staging, the tier switches itself off: it durably unbinds the flash
+//!   from the disk, and then continues with the disk alone.
+//! - Otherwise every later call returns [`TierError::Poisoned`].
 
 use super::run_state::{LEAVING, OFF, POISONED, RUNNING};
 use super::shared::Shared;

@@ -1,7 +1,7 @@
-//! Serving a page that DRAM misses.
+//! A fetch: from staging, from flash, else from disk.
 //!
-//! Invariants: what is served was proved by checksum, id and generation, and is the newest version; and what
-//! was served once is never followed by an older one, be power lost or not.
+//! Invariants: a served page was proved by checksum, id and generation, and is the newest version. After a
+//! version was served, no older one is, also after a power failure.
 
 use super::shared::Shared;
 use crate::api::{Fetched, Source, Victim};

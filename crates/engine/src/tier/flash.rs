@@ -1,4 +1,4 @@
-//! The flash device of a tier, with what is on it by the layout.
+//! The flash device of a tier, its syncs and its layout.
 
 use crate::TierError;
 use crate::error::flash_error;

@@ -1,9 +1,9 @@
-//! What slot placement leaves on flash at checkpoints and shutdowns: TAC's temperatures (SBP §3), and the
+//! What slot placement writes to flash at checkpoints and shutdowns: TAC's temperatures (SBP §3), and the
 //! directory of LOC and GLB for a warm start (3LA §3.3).
 //!
-//! Deviation from 3LA, which would leave dirty pages on flash at a shutdown: they are destaged first, as its
-//! implementation does. A directory with dirty pages would have to survive a crash after the next open, i.e.
-//! be kept up all the time.
+//! Deviation from 3LA, which leaves dirty pages on flash at a shutdown: they are destaged first, as 3LA's
+//! implementation does. A directory with dirty pages would have to survive a crash after the next open, so
+//! every change of it would have to be written.
 
 use super::placed::Placed;
 use super::shared::Shared;

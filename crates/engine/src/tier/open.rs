@@ -1,4 +1,4 @@
-//! Creating and opening. Nothing is written before everything that could be refused has been looked at.
+//! Creates and opens a tier. Nothing is written before every check has passed.
 
 use super::destaged::Destaged;
 use super::flash::Flash;

@@ -1,4 +1,4 @@
-//! What a tier has for one placement only.
+//! The state that only log placement has, and the state that only slot placement has.
 
 use super::slot_directory::SlotDirectory;
 use crate::TierOptions;

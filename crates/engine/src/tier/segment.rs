@@ -1,8 +1,8 @@
 //! Flash cache checkpointing (FaCE §4.1): when all positions of a segment are durable, its entries are
-//! written in the background, while new ones go on entering.
+//! written in the background, while new pages enter.
 //!
-//! Invariants: the superblock names a segment only when it is durable. The place in the ring that is written
-//! over held a segment that the front has passed.
+//! Invariants: the superblock names a segment only when it is durable. A segment overwrites only one whose
+//! positions the front has passed.
 
 use super::shared::Shared;
 use crate::TierError;

@@ -1,4 +1,5 @@
-//! What all tasks of a tier share.
+//! The state that all tasks of a tier share, and the only way to the core: [`Shared::with`], one step under
+//! the partition's latch.
 
 use super::destaged::Destaged;
 use super::flash::Flash;

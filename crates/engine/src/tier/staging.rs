@@ -1,9 +1,9 @@
-//! Staging memory: one buffer a group, with room for the group's pages and its summary, so that both are one
+//! Staging memory: one buffer for each group, with room for its pages and its summary, so that both are one
 //! write.
 //!
-//! Invariants: a frame is copied into only between the core's `evict` (or `restage`) and `staged`; whoever
-//! reads a frame for a fetch proves by its stamp, under the group's lock, that it holds the version meant. A
-//! group's lock is held across an I/O only when all its frames are complete, so no evictor waits for it.
+//! Invariants: a frame is filled only between the core's `evict` (or `restage`) and `staged`. A fetch proves
+//! by the stamp, under the group's lock, that the frame holds the wanted version. A group's lock is held
+//! across an I/O only when all its frames are complete, so no evictor waits for it.
 
 use crate::buffer::AlignedBuffer;
 use entresol_core::{Config, FrameId, PageId, Position, mutant};

@@ -1,4 +1,5 @@
-//! What the copies of the superblock on flash record.
+//! What the copies of the superblock on flash record: kept in memory, so that writers know which slots may be
+//! overwritten.
 
 use crate::buffer::AlignedBuffer;
 use entresol_core::Position;
