@@ -6,6 +6,7 @@ use super::shared::Shared;
 use crate::api::Layer;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::{expect_label, foreign};
+use crate::error::{disk_error, flash_error};
 use crate::to_disk::{Destages, READS_MAX, read_proved};
 use crate::{TierError, TierOptions, examine, points};
 use arrayvec::ArrayVec;
@@ -34,6 +35,9 @@ pub struct DetachReport {
 /// disk's cache; a disk that was written without it, or detached from it): then nothing was written.
 /// [`TierError::Damaged`] if a page that only flash has is damaged: then the disk stays bound to the cache.
 pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachReport, TierError> {
+    // If the program was killed and the machine was not, what is read may not be durable yet.
+    disk.sync().map_err(disk_error)?;
+    flash.sync().map_err(flash_error)?;
     let superblock = examine::newest(&examine::superblocks(&*flash)?)?;
     let label = expect_label(&*disk, superblock.page_bytes)?.newest;
     if let Some(why) = foreign(&superblock, &label) {
