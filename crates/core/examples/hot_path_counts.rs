@@ -1,17 +1,17 @@
-//! Runs one hot path a given number of times, in a function of its own that callgrind can be told to count.
-//! `benches/instructions.sh` at the root of the repository does so and prints instructions for each call.
+//! Runs one hot path a given number of times, in a function of its own that callgrind can count.
+//! `benches/instructions.sh` at the root of the repository runs it and prints the instructions of each call.
 //!
 //! Usage: `hot_path_counts <policy> <fetch-hit | fetch-miss | evict | jobs | attach> <calls>`
 
 #[path = "../benches/support/mod.rs"]
 mod support;
 
-use entresol_core::{PageId, Partition, PolicyKind};
+use entresol_core::{PageId, Partition, PolicyKind, Shape};
 use std::hint::black_box;
 use support::{Filled, evict, settle};
 use zerocopy::IntoBytes;
 
-/// Enough to be past what is fixed; few enough for valgrind.
+/// Enough for the fixed costs to be small, few enough for valgrind.
 const SLOTS: u32 = 1 << 14;
 
 #[inline(never)]
@@ -31,13 +31,14 @@ fn counted_evict(partition: &mut Partition<'_>, sample: &[PageId]) {
 #[inline(never)]
 fn counted_jobs(partition: &mut Partition<'_>) {
     settle(partition);
-    black_box(partition); // no tail call, which callgrind would take for a return
+    black_box(partition); // prevents a tail call, which callgrind would count as a return
 }
 
 #[inline(never)]
 fn counted_attach(region: &mut [u64], calls: usize) {
+    let shape = Shape::of(region.as_bytes()).expect("a partition");
     for _ in 0..calls {
-        let partition = Partition::attach(black_box(&mut *region).as_mut_bytes()).expect("a partition");
+        let partition = Partition::attach_to(black_box(&mut *region).as_mut_bytes(), black_box(&shape));
         black_box(partition.staging_is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What a partition is made of. Everything is sized once, from this.
+//! The configuration of a partition. All sizes are fixed by it, once.
 
 use crate::placement::GROUPS_AHEAD_MIN;
 use crate::policy::{Placement, PolicyKind};
@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Sizes and knobs of one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Which policy decides.
+    /// The policy.
     pub policy: PolicyKind,
     /// Slots on flash; a multiple of `group_pages` with log placement.
     pub slots: u32,
@@ -17,17 +17,19 @@ pub struct Config {
     pub group_pages: u32,
     /// Groups that staging holds, 2 to [`STAGING_GROUPS_MAX`].
     pub staging_groups: u32,
-    /// Policies with a cleaner: it works while more than this many per mille of the slots are dirty.
+    /// Policies with a cleaner: the cleaner works while more than this many per mille of the slots are dirty.
     pub dirty_permille_max: u32,
-    /// Policies that remember departed pages: how many.
+    /// Policies that remember evicted pages: how many they remember.
     pub history: u32,
     /// Policies whose slots are divided into sets: slots of a set (the associativity).
     pub set_slots: u32,
+    /// A checksum is kept for each slot, 4 bytes, for pages that carry no proof of their own.
+    pub proofs: bool,
 }
 
 /// flashcache's usual associativity (SCE §2).
 const SET_SLOTS: u32 = 512;
-/// The dirty share of a policy that has no cleaner: not looked at.
+/// The dirty share of a policy without a cleaner: it is not used.
 const NO_CLEANER: u32 = 900;
 
 impl Config {
@@ -38,15 +40,16 @@ impl Config {
         let history = policy.history(slots);
         let dirty_permille_max = policy.facts().cleans_above_permille.unwrap_or(NO_CLEANER);
         let set_slots = SET_SLOTS;
-        Self { policy, slots, group_pages, staging_groups: 4, dirty_permille_max, history, set_slots }
+        let (staging_groups, proofs) = (4, false);
+        Self { policy, slots, group_pages, staging_groups, dirty_permille_max, history, set_slots, proofs }
     }
 
-    /// What the parts are made from.
+    /// The sizes from which the parts are made.
     #[inline(always)]
     pub(crate) const fn sizes(&self) -> Sizes {
         let Self { slots, group_pages, staging_groups, .. } = *self;
-        let Self { dirty_permille_max, history, set_slots, .. } = *self;
-        Sizes { slots, group_pages, staging_groups, dirty_permille_max, history, set_slots }
+        let Self { dirty_permille_max, history, set_slots, proofs, .. } = *self;
+        Sizes { slots, group_pages, staging_groups, dirty_permille_max, history, set_slots, proofs }
     }
 
     /// Lists that the policy keeps.
@@ -59,14 +62,14 @@ impl Config {
         self.group_pages.saturating_mul(self.staging_groups)
     }
 
-    /// Fewest slots this configuration works with: in-flight dequeues and staging must never meet (see
-    /// [`crate::placement`]).
+    /// The smallest number of slots with which this configuration works: in-flight dequeues and staging must
+    /// never overlap (see [`crate::placement`]).
     pub const fn slots_min(&self) -> u32 {
         let groups = 2 * (GROUPS_AHEAD_MIN as u32 + 2);
         self.group_pages.saturating_mul(groups).saturating_add(self.staging_pages().saturating_mul(2))
     }
 
-    /// Says whether a partition can be built from this.
+    /// Checks that a partition can be built from this configuration.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.group_pages < 2 || self.group_pages as usize > GROUP_PAGES_MAX {
             return Err(ConfigError::GroupPages { found: self.group_pages });
@@ -95,7 +98,7 @@ impl Config {
     }
 }
 
-/// A configuration as it lies in a region. The words are those of [`Config`].
+/// A configuration as stored in a region. Its words are those of [`Config`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct StoredConfig {
@@ -106,12 +109,12 @@ pub(crate) struct StoredConfig {
     dirty_permille_max: u32,
     history: u32,
     set_slots: u32,
-    /// Keeps it a multiple of 8 bytes long.
-    reserved: u32,
+    /// 1: proofs are kept.
+    proofs: u32,
 }
 
 impl StoredConfig {
-    /// `config`, without what its policy has no use for.
+    /// `config`, without the settings that its policy does not use.
     pub(crate) fn of(config: &Config) -> Self {
         let Config { slots, group_pages, staging_groups, dirty_permille_max, set_slots, .. } = *config;
         let policy = config.policy as u32;
@@ -124,22 +127,32 @@ impl StoredConfig {
             dirty_permille_max,
             history,
             set_slots,
-            reserved: 0,
+            proofs: config.proofs.into(),
         }
     }
 
-    /// What was stored.
+    /// The stored configuration.
     ///
     /// # Errors
-    /// It is of a policy that this version does not have.
+    /// The policy is unknown to this version.
     pub(crate) fn read(&self) -> Result<Config, ConfigError> {
         let Self { slots, group_pages, staging_groups, dirty_permille_max, history, set_slots, .. } = *self;
         let policy = PolicyKind::from_code(self.policy).ok_or(ConfigError::Policy { found: self.policy })?;
-        Ok(Config { policy, slots, group_pages, staging_groups, dirty_permille_max, history, set_slots })
+        let proofs = self.proofs != 0;
+        Ok(Config {
+            policy,
+            slots,
+            group_pages,
+            staging_groups,
+            dirty_permille_max,
+            history,
+            set_slots,
+            proofs,
+        })
     }
 }
 
-/// A configuration that no partition can be built from, or a region that does not hold one.
+/// A configuration from which no partition can be built, or a region that does not hold one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// Group size out of range.
@@ -166,7 +179,7 @@ pub enum ConfigError {
         /// Most possible.
         max: u32,
     },
-    /// Slots are not whole groups.
+    /// The number of slots is not a whole number of groups.
     #[error("{slots} slots are not a whole number of groups of {group_pages} pages; round the size down")]
     PartialGroup {
         /// Slots asked for.
@@ -180,13 +193,13 @@ pub enum ConfigError {
         /// Per mille asked for.
         found: u32,
     },
-    /// Sets of no slots.
+    /// A set of no slots.
     #[error("a set of {found} slots is not possible; choose 1 or more (512 is usual)")]
     Set {
         /// Slots asked for.
         found: u32,
     },
-    /// History too long.
+    /// The history is too long.
     #[error("a history of {found} pages is too long; at most {max} are possible")]
     History {
         /// Entries asked for.
@@ -208,12 +221,12 @@ pub enum ConfigError {
         /// Bytes of alignment.
         expected: usize,
     },
-    /// The region is of a policy that this version does not have.
+    /// The region's policy is unknown to this version.
     #[error(
         "the region holds a partition of policy number {found}, which this version does not have; format it anew"
     )]
     Policy {
-        /// The number that lies there.
+        /// The policy's number in the region.
         found: u32,
     },
     /// The region was not written by this version.
@@ -223,7 +236,7 @@ pub enum ConfigError {
     Magic {
         /// The magic of this version.
         expected: u64,
-        /// What lies there.
+        /// The magic found in the region.
         found: u64,
     },
 }

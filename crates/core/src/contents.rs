@@ -1,5 +1,4 @@
-//! What both placements work on: staging, the pages, the policy that decides, and the record of its
-//! decisions.
+//! What both placements work on: staging, the pages, the policy, and the record of the policy's decisions.
 
 use crate::job::Admission;
 use crate::pages::Pages;
@@ -30,7 +29,7 @@ pub(crate) struct Contents<'r> {
 }
 
 impl Contents<'_> {
-    /// Gives the next position and its frame to `page`. The caller has made sure that both are available.
+    /// Gives the next position and its frame to `page`. The caller makes sure that both are available.
     #[inline]
     pub(crate) fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool) -> Admission {
         let (frame, position) = self.staging.enter(lsn);
@@ -39,7 +38,7 @@ impl Contents<'_> {
         Admission::Stage { frame, position }
     }
 
-    /// The staging frames with pages newer than disk, in the order in which these entered.
+    /// The staging frames with dirty pages, in order of entry.
     pub(crate) fn staged_dirty(&self) -> impl Iterator<Item = u32> + '_ {
         let directory = &self.pages.directory;
         let frames = self.staging.positions().map(|position| self.staging.frame_of(position));

@@ -1,12 +1,11 @@
 //! The directory: an entry for each slot and each staging frame, and a chained hash table from page ids to
-//! entries whose links lie in the entries.
+//! entries. The links of the chains are part of the entries.
 //!
 //! Invariants:
 //! - The valid slots and the staging frames that hold a page are in the index, each in the chain of its
-//!   page's bucket; no other entry is.
-//! - The entries of one page stand in their chain newest first. So the first match is the version to serve.
-//!   All but one are in staging; the one on flash is the last of them, unless groups were written out of
-//!   order.
+//!   page's bucket. No other entry is in the index.
+//! - The entries of one page are in their chain newest first, so the first match is the version to serve. All
+//!   but one are in staging. The one on flash is the last of them, unless groups were written out of order.
 //! - `valid` and `dirty` count the slots with these flags.
 
 use crate::PageId;
@@ -20,34 +19,55 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Counts {
-    /// Slots holding the newest durable version of a page.
+    /// Slots with the newest durable version of a page.
     pub valid: u32,
-    /// Of these, newer than disk.
+    /// Dirty slots among the valid ones.
     pub dirty: u32,
 }
 
 /// Where each page is, staged or on flash.
 pub(crate) struct PageDirectory<'r> {
-    /// Slots on flash; entries from here on are those of the staging frames.
+    /// Slots on flash. The entries from here on are those of the staging frames.
     pub slots: u32,
     pub counts: &'r mut Counts,
     pub entries: &'r mut [Slot],
     /// First entry of each chain.
     pub buckets: &'r mut [u32],
+    /// By entry: the checksum of its page; empty if none are kept.
+    pub proofs: &'r mut [u32],
 }
 
 pub(crate) const ENTRIES: SectionPlan = SectionPlan::many::<Slot>("slots", Sizes::entries);
 pub(crate) const BUCKETS: SectionPlan = SectionPlan::many::<u32>("index buckets", Sizes::entries);
+pub(crate) const PROOFS: SectionPlan = SectionPlan::many::<u32>("checksums", Sizes::proofs);
 
 impl<'r> PageDirectory<'r> {
-    /// Takes its sections. `None`: the region is too short.
+    /// Attaches to its sections. `None`: the region is too short.
     #[inline(always)]
     pub(crate) fn attach(counts: &'r mut Counts, carver: &mut Carver<'r, '_>) -> Option<Self> {
         let slots = carver.sizes().slots;
-        Some(Self { slots, counts, entries: carver.take(&ENTRIES)?, buckets: carver.take(&BUCKETS)? })
+        let (entries, buckets) = (carver.take(&ENTRIES)?, carver.take(&BUCKETS)?);
+        Some(Self { slots, counts, entries, buckets, proofs: carver.take(&PROOFS)? })
     }
 
-    /// Makes it empty.
+    /// The checksum of the page of entry `at`; 0 if none are kept.
+    pub(crate) fn proof(&self, at: u32) -> u32 {
+        self.proofs.get(at as usize).copied().unwrap_or(0)
+    }
+
+    /// Notes the checksum of the page of entry `at`, if any are kept.
+    pub(crate) fn set_proof(&mut self, at: u32, proof: u32) {
+        if let Some(kept) = self.proofs.get_mut(at as usize) {
+            *kept = proof;
+        }
+    }
+
+    /// The page of the staged entry `at` is in `slot` now, or was published there.
+    pub(crate) fn carry_proof(&mut self, at: u32, slot: u32) {
+        self.set_proof(slot, self.proof(at));
+    }
+
+    /// Makes the directory empty.
     pub(crate) fn format(&mut self) {
         self.buckets.fill(NIL);
         self.entries.iter_mut().for_each(Slot::clear);
@@ -73,12 +93,12 @@ impl<'r> PageDirectory<'r> {
         self.slots + frame
     }
 
-    /// The staging frame of an entry; `None`: it is that of a slot.
+    /// The staging frame of an entry. `None`: the entry is that of a slot.
     pub(crate) fn frame_of(&self, entry: u32) -> Option<u32> {
         entry.checked_sub(self.slots)
     }
 
-    /// Nothing is being done with the page in `slot` (slot placement).
+    /// No operation on the page in `slot` is under way (slot placement).
     pub(crate) fn is_idle(&self, slot: u32) -> bool {
         !self.entry(slot).has(BUSY)
     }
@@ -112,7 +132,7 @@ impl<'r> PageDirectory<'r> {
         None
     }
 
-    /// The slot that holds the valid version of `page`, whatever is in staging.
+    /// The slot that holds the valid version of `page`, whether or not a version is in staging.
     pub(crate) fn find_on_flash(&self, page: PageId) -> Option<u32> {
         let mut at = self.find(page);
         while let Some(entry) = at.filter(|entry| *entry >= self.slots) {
@@ -121,7 +141,7 @@ impl<'r> PageDirectory<'r> {
         at
     }
 
-    /// Enters `at` as the newest entry of its page.
+    /// Adds `at` to the index as the newest entry of its page.
     pub(crate) fn link(&mut self, at: u32) {
         let bucket = self.bucket(self.entry(at).page());
         let first = self.buckets[bucket];
@@ -147,14 +167,14 @@ impl<'r> PageDirectory<'r> {
         }
     }
 
-    /// Takes `at` out of the index.
+    /// Removes `at` from the index.
     pub(crate) fn unlink(&mut self, at: u32) {
         let slot = *self.entry(at);
         self.set_successor(slot.page(), at, slot.next());
         self.entry_mut(at).set_next(NIL);
     }
 
-    /// Puts entry `new`, of the same page, in the place of `old` in the index.
+    /// Replaces entry `old` in the index by entry `new` of the same page.
     fn replace(&mut self, old: u32, new: u32) {
         let slot = *self.entry(old);
         self.entry_mut(new).set_next(slot.next());
@@ -162,21 +182,21 @@ impl<'r> PageDirectory<'r> {
         self.entry_mut(old).set_next(NIL);
     }
 
-    /// `page` is staged as entry `at`, in the newest version.
+    /// `page` is staged as entry `at`: its newest version.
     #[inline]
     pub(crate) fn stage(&mut self, at: u32, page: PageId, dirty: bool) {
         self.entry_mut(at).set(page, if dirty { DIRTY } else { 0 });
         self.link(at);
     }
 
-    /// The staged version of entry `at` is not needed any more.
+    /// The staged version of entry `at` is no longer needed.
     pub(crate) fn unstage(&mut self, at: u32) {
         self.unlink(at);
         self.entry_mut(at).clear();
     }
 
-    /// The staged version of entry `at` becomes the valid one of its page, in `slot`, with `flags` besides
-    /// [`VALID`].
+    /// The staged version of entry `at` becomes the valid one of its page, in `slot`, with `flags` in
+    /// addition to [`VALID`].
     pub(crate) fn settle(&mut self, at: u32, slot: u32, flags: u32) {
         let page = self.entry(at).page();
         self.entry_mut(slot).set(page, VALID | flags);
@@ -185,8 +205,7 @@ impl<'r> PageDirectory<'r> {
         self.count_valid(flags);
     }
 
-    /// A newer version was written over the one in `slot`, which is valid and nothing is being done with any
-    /// more.
+    /// A newer version was written over the one in `slot`, which is valid and idle again.
     pub(crate) fn overwrite(&mut self, slot: u32, dirty: bool) {
         let was_dirty = self.entry(slot).has(DIRTY);
         self.entry_mut(slot).lower(BUSY | DIRTY);
@@ -194,7 +213,7 @@ impl<'r> PageDirectory<'r> {
         self.counts.dirty = self.counts.dirty - u32::from(was_dirty) + u32::from(dirty);
     }
 
-    /// A restart finds the valid version of `page` in `slot`, with `flags` besides [`VALID`].
+    /// A restart finds the valid version of `page` in `slot`, with `flags` in addition to [`VALID`].
     pub(crate) fn restore(&mut self, slot: u32, page: PageId, flags: u32) {
         self.entry_mut(slot).set(page, VALID | flags);
         self.link(slot);
@@ -206,7 +225,7 @@ impl<'r> PageDirectory<'r> {
         self.counts.dirty += u32::from(flags & DIRTY != 0);
     }
 
-    /// The version in `slot` is the valid one no more. Its flags stay.
+    /// The version in `slot` is no longer the valid one. Its flags stay.
     pub(crate) fn retract(&mut self, slot: u32) {
         self.unlink(slot);
         self.counts.valid -= 1;

@@ -1,4 +1,4 @@
-//! The one hash of the crate's tables.
+//! The hash function of all tables of the crate.
 
 /// Spreads `key` over `buckets` (Fibonacci hashing, then a multiply instead of a division).
 pub(crate) fn bucket_of(key: u64, buckets: usize) -> usize {

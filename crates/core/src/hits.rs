@@ -1,17 +1,18 @@
-//! Fetches noted for later, so that a hit does not change lists: these are changed for a whole batch before
-//! anything is decided by them (Ding et al.: BP-Wrapper, ICDE 2009). A hit touches fewer cache lines of the
-//! lists' nodes, and the nodes of a batch are fetched from memory at once. No decision changes.
+//! Batched fetches: a hit is noted, and the lists are changed for a whole batch, before the policy next
+//! decides by its lists (Ding et al.: BP-Wrapper, ICDE 2009). A hit then touches fewer cache lines of the
+//! lists' nodes, and the nodes of a batch are loaded from memory together. Decisions are the same as without
+//! batches.
 //!
-//! Invariant: a slot in the batch holds the page that was fetched; the policy empties the batch before a slot
-//! changes hands and before it decides anything by its lists.
+//! Invariant: a slot in the batch holds the page that was fetched. The policy empties the batch before a slot
+//! changes its page and before each decision by its lists.
 
 use crate::violation::{Violation, same};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Fetches in a batch: enough for the memory to work on many at once, few enough that the batch is short.
+/// Fetches in a batch: enough for the memory to load many nodes at once, few enough for a short batch.
 const BATCH: usize = 64;
 
-/// A batch of fetched slots, in order; a slot may be in it more than once.
+/// A batch of fetched slots, in order. A slot may be in it more than once.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Hits {
@@ -24,7 +25,7 @@ impl Hits {
         &self.slots[..self.count as usize]
     }
 
-    /// A batch that is full is emptied at once.
+    /// The batch is not full: a full one is emptied at once.
     pub(crate) fn check(&self) -> Result<(), Violation> {
         same(|| "the batch of fetches is not full", true, (self.count as usize) < BATCH)
     }
@@ -37,7 +38,7 @@ impl Hits {
         self.count as usize == BATCH
     }
 
-    /// Empties the batch. `None`: it is empty.
+    /// Empties the batch. `None`: the batch was empty.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Hits> {
         if self.count == 0 {

@@ -1,4 +1,4 @@
-//! The words of the field as types.
+//! The terms of the field as types.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -80,9 +80,9 @@ pub struct Lsn(pub u64);
 #[repr(transparent)]
 pub struct SlotId(pub u32);
 
-/// The number of pages that entered the flash before this one: with log placement, slot = position mod slots.
-/// It is the cache's own version number (*generation*) and orders versions of a page, which an LSN need not
-/// do (hint bits).
+/// The number of pages that entered the flash before this one. With log placement, slot = position mod slots.
+/// It is the cache's own version number (*generation*). It orders the versions of a page, which an LSN need
+/// not do (hint bits).
 #[derive(
     Clone,
     Copy,
@@ -102,6 +102,7 @@ pub struct SlotId(pub u32);
 pub struct Position(pub u64);
 
 impl Position {
-    /// The highest that occurs: a cache that gets a million pages a second reaches it after 146,000 years.
+    /// The highest possible position: a cache that admits a million pages a second reaches it after 146,000
+    /// years.
     pub const MAX: Position = Position(1 << 62);
 }

@@ -4,6 +4,7 @@
 use crate::sizes::GROUP_PAGES_MAX;
 use crate::{Lsn, PageId, Position, SlotId};
 use arrayvec::ArrayVec;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A place in staging memory, `0 .. staging pages`. Frames of one group are adjacent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,12 +13,12 @@ pub struct FrameId(pub u32);
 /// Where a fetched page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// In staging. Its copy may not be complete yet, and by the time it is read the frame may hold another
-    /// page: the stamp tells; if it is not as here, look again.
+    /// In staging. The copy may be incomplete, and the frame may hold another page by the time it is read.
+    /// The stamp in the frame shows this: if it differs from `position`, look up the page again.
     Staged {
         /// Where in staging memory.
         frame: FrameId,
-        /// Its version, as stamped into the page.
+        /// The position stamped into the page.
         position: Position,
         /// Newer than the disk copy.
         dirty: bool,
@@ -26,7 +27,7 @@ pub enum Lookup {
     Flash {
         /// Which slot.
         slot: SlotId,
-        /// How the version stamped into the page must look.
+        /// The version that the page's stamp must match.
         generation: Generation,
         /// Newer than the disk copy.
         dirty: bool,
@@ -35,18 +36,18 @@ pub enum Lookup {
     Absent,
 }
 
-/// What is known in memory of the version that lies in a slot.
+/// What memory knows of the version in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     /// Log placement: the exact position.
     Exact(Position),
-    /// Slot placement: the counter of the writes to the slot, which stands in place of the position's lowest
-    /// eight bits. So what a write has left in a slot differs from what the 255 writes before it have.
+    /// Slot placement: the counter of the writes to the slot. It replaces the lowest eight bits of the
+    /// position in the stamp, so a write's stamp differs from those of the 255 writes to the slot before it.
     LowByte(u8),
 }
 
 impl Generation {
-    /// What to stamp into the page that has `position` and is written as this version.
+    /// The stamp of the page that has `position` and is written as this version.
     pub fn of(self, position: Position) -> Position {
         match self {
             Generation::Exact(position) => position,
@@ -54,7 +55,7 @@ impl Generation {
         }
     }
 
-    /// Whether the version stamped into a page is the one meant.
+    /// Whether a stamp found in a page is that of this version.
     pub fn matches(self, found: Position) -> bool {
         match self {
             Generation::Exact(position) => position == found,
@@ -63,7 +64,7 @@ impl Generation {
     }
 }
 
-/// What becomes of a page that DRAM evicts.
+/// The answer to the eviction of a page from DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Copy it to `frame`, stamped with `position`, then call [`crate::Partition::staged`].
@@ -75,22 +76,55 @@ pub enum Admission {
     },
     /// The same version is on flash already: drop it (FaCE's conditional enqueue).
     AlreadyThere,
-    /// Staging is full: do jobs, or wait for those who do, and ask again.
+    /// Staging is full: do jobs, or wait for the workers, and ask again.
     Full,
-    /// It does not enter: write it to disk yourself, if it is dirty.
+    /// The page does not enter. If it is dirty, the caller writes it to disk.
     Bypass {
-        /// There was an older copy, which is forgotten. A driver that keeps the directory on flash must
-        /// invalidate it there before the page goes to disk, or the copy might come back after a crash.
+        /// An older copy existed and is forgotten. A driver that keeps the directory on flash must invalidate
+        /// the copy there before it writes the page to disk. Otherwise the copy might be served after a
+        /// crash.
         stale: bool,
     },
 }
 
-/// What became of the copy of a page that went up to DRAM.
+/// A range of forgotten pages, to be recorded on flash: their copies at positions below one are stale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Forgotten {
+    /// The first page.
+    pub first: PageId,
+    /// The last page.
+    pub last: PageId,
+    /// Copies at this position and after it are not stale.
+    pub below: Position,
+    /// The driver's number of what made the pages dead. It must be durable before the record is.
+    pub after: u64,
+}
+
+/// The answer to a request to forget pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forget {
+    /// Nothing was done: too many records wait to be written, or (slot placement) a copy is being written,
+    /// copied in or destaged. Ask again when that is over.
+    Full,
+    /// Readers do not find the pages any more.
+    Done {
+        /// Pages (single copies, where slots are named) that were in the cache.
+        found: u32,
+        /// Dirty ones among them.
+        dirty: u32,
+        /// An older version of one of the pages may be on its way to disk: it may be written there until the
+        /// dequeues that are open now have ended.
+        in_dequeue: bool,
+    },
+}
+
+/// What happened to the flash copy of a page that was fetched to DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It stays: the page is in DRAM and here.
+    /// The copy stays: the page is in DRAM and on flash.
     Copied,
-    /// It is gone: the page is in DRAM only.
+    /// The copy is forgotten: the page is in DRAM only.
     Moved {
         /// The page is newer than disk.
         dirty: bool,
@@ -100,30 +134,30 @@ pub enum Taken {
 /// What becomes of a dequeued page (docs/DESIGN.md §2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Superseded, or clean and not wanted: forget it.
+    /// Superseded, or clean and unneeded: forget it.
     Drop,
     /// Write it to disk, then forget it.
     Destage,
-    /// Back to the rear: call [`crate::Partition::restage`].
+    /// Return it to the rear: call [`crate::Partition::restage`].
     SecondChance,
 }
 
 /// A staging frame to be written to its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WritePage {
-    /// The page; `None` where a group was closed before it was full.
+    /// The page; `None` for padding in a group closed before it was full.
     pub page: Option<PageId>,
     /// Its slot on flash.
     pub slot: SlotId,
-    /// What staging gave it.
+    /// Its position.
     pub position: Position,
-    /// The version to stamp into the page. Log placement: its position.
+    /// The stamp to write into the page. Log placement: its position.
     pub stamp: Position,
-    /// Where it lies in staging.
+    /// Its frame in staging.
     pub frame: FrameId,
     /// Newer than disk.
     pub dirty: bool,
-    /// LSN of its newest change, as it was evicted; 0 for a page that came from disk.
+    /// LSN of its newest change at the eviction; 0 for a page fetched from disk.
     pub lsn: Lsn,
 }
 
@@ -136,14 +170,14 @@ pub struct DequeuePage {
     pub slot: SlotId,
     /// Newer than disk.
     pub dirty: bool,
-    /// What becomes of it.
+    /// What to do with the page.
     pub fate: Fate,
-    /// What the version stamped into the page must look like when it is read back.
+    /// The version that the page's stamp must match when it is read back.
     pub generation: Generation,
 }
 
 impl DequeuePage {
-    /// The copy to be made, if its fate is to be destaged.
+    /// The page to copy to disk, if its fate is to be destaged.
     pub fn to_clean(&self) -> Option<CleanPage> {
         let Self { slot, generation, .. } = *self;
         let destaged = self.page.filter(|_| self.fate == Fate::Destage);
@@ -158,17 +192,17 @@ pub struct CleanPage {
     pub page: PageId,
     /// Its slot.
     pub slot: SlotId,
-    /// What the version stamped into the page must look like when it is read.
+    /// The version that the page's stamp must match when it is read.
     pub generation: Generation,
 }
 
-/// Names a job when it is reported done.
+/// Identifies a job in its report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub(crate) u32);
 
 impl Ticket {
-    /// The ticket as a number, to be kept in shared memory: so that a process can finish the job of one that
-    /// died.
+    /// The ticket as a number that can be kept in shared memory. With it a process can finish the job of a
+    /// process that died.
     pub const fn number(self) -> u32 {
         self.0
     }
@@ -183,6 +217,10 @@ impl Ticket {
 pub type WritePages = ArrayVec<WritePage, GROUP_PAGES_MAX>;
 /// Slots of a dequeue, never more than a group.
 pub type DequeuePages = ArrayVec<DequeuePage, GROUP_PAGES_MAX>;
+/// Records of forgotten pages, as many as may wait.
+pub type ForgottenPages = ArrayVec<Forgotten, { crate::placement::FORGOTTEN_MAX as usize }>;
+/// Most pages that are forgotten in one step.
+pub const FORGET_PAGES_MAX: u64 = 64;
 
 /// A write job without its pages.
 #[derive(Clone, Copy, Debug)]
@@ -190,6 +228,20 @@ pub(crate) struct Write {
     pub ticket: Ticket,
     pub one_io: bool,
     pub completes_group: bool,
+}
+
+/// A write that makes part of a group durable, before the group is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    /// First position of the group.
+    pub first: Position,
+    /// The frame of that position.
+    pub frame: FrameId,
+    /// Places of the group that are written when this job is done. Its summary names the pages before this
+    /// place.
+    pub upto: u32,
+    /// Places that were durable before.
+    pub flushed: u32,
 }
 
 /// Any other job without its pages.
@@ -200,7 +252,8 @@ pub(crate) enum BackgroundJob {
     PullVictims(u32),
 }
 
-// A job is 7 KiB. Its pages are filled in before it is known whether there is one, and copied once, into it.
+// A job is 7 KiB. Its pages are filled in before it is known whether there is a job, and are copied once,
+// into the job.
 
 impl Write {
     /// The job with these pages.
@@ -212,7 +265,7 @@ impl Write {
 }
 
 impl BackgroundJob {
-    /// The job; `pages` are those of a dequeue.
+    /// The job with these pages, which are those of a dequeue.
     #[inline(always)]
     pub(crate) fn of(self, pages: DequeuePages) -> Job {
         match self {
@@ -230,27 +283,31 @@ impl BackgroundJob {
 )]
 #[derive(Clone, Debug)]
 pub enum Job {
-    /// Write these staged pages to their slots, then call [`crate::Partition::written`]. With log placement a
-    /// write that completes a group is reported only when all of the group is durable; its pages are served
-    /// from flash from then on. With `one_io`, slots and frames are adjacent: one sequential write.
+    /// Write these staged pages to their slots, then call [`crate::Partition::written`]. With log placement,
+    /// report a write that completes a group only when the whole group is durable: from then on its pages are
+    /// served from flash. With `one_io`, slots and frames are adjacent: one sequential write.
+    ///
+    /// If [`crate::Partition::flush_of`] says so, the write flushes a part of the group: write a summary of
+    /// the group so far, too, and report when all of that is durable. Then there may be no page, where all
+    /// are written already.
     Write {
-        /// For the report.
+        /// Identifies the job in its report.
         ticket: Ticket,
-        /// What to write where.
+        /// The pages, with their slots and frames.
         pages: WritePages,
-        /// One I/O for the lot (GR, GSC), else one each.
+        /// One I/O for all pages (GR, GSC), otherwise one for each.
         one_io: bool,
-        /// The group is complete with this write: write its summary too.
+        /// This write completes the group: write the group's summary too.
         completes_group: bool,
     },
-    /// Read those pages of these slots that have a fate other than `Drop`; destage and restage them as their
-    /// fates say; when the destages are durable on disk call [`crate::Partition::dequeued`].
+    /// 1. Read the pages of these slots that have a fate other than `Drop`. 2. Destage and restage them as
+    ///    their fates say. 3. When the destages are durable on disk, call [`crate::Partition::dequeued`].
     Dequeue {
-        /// For the report.
+        /// Identifies the job in its report.
         ticket: Ticket,
-        /// The slots, in order. With slot placement it is one, to be destaged.
+        /// The slots, in order. With slot placement there is one, to be destaged.
         pages: DequeuePages,
-        /// One read for the lot (GR, GSC), else one each.
+        /// One read for all pages (GR, GSC), otherwise one for each.
         one_io: bool,
     },
     /// Copy this page from flash to disk, then call [`crate::Partition::cleaned`].

@@ -1,13 +1,15 @@
 //! The flash directory and the cache policies as a sans-I/O state machine (docs/DESIGN.md §3).
 //!
-//! No file, clock, thread or allocation after open: events go in, decisions come out, and all state lies by
-//! index in one flat region that may be attached at any address.
+//! It uses no file, clock or thread, and does not allocate after open. Events enter and decisions are
+//! returned. All state is in one flat region, linked by index, which may be attached at any address.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod check;
 mod config;
 mod contents;
 mod directory;
+mod forget;
 mod fragments;
 mod hash;
 mod hits;
@@ -30,6 +32,7 @@ mod staging;
 mod system;
 mod violation;
 
+pub use cache::{BlockKind, Cache};
 pub use config::{Config, ConfigError};
 pub use fragments::{
     FRAGMENT_BYTES, FRAGMENT_PAGES_MAX, FlashCopy, FragmentConfig, FragmentConfigError, FragmentId,
@@ -37,13 +40,13 @@ pub use fragments::{
 };
 pub use id::{Lsn, PageId, Position, SlotId};
 pub use job::{
-    Admission, CleanPage, DequeuePage, DequeuePages, Fate, FrameId, Generation, Job, Lookup, Taken, Ticket,
-    WritePage, WritePages,
+    Admission, CleanPage, DequeuePage, DequeuePages, FORGET_PAGES_MAX, Fate, Flush, Forget, Forgotten,
+    ForgottenPages, FrameId, Generation, Job, Lookup, Taken, Ticket, WritePage, WritePages,
 };
 pub use mode::{Mode, Route};
 pub use partition::{Occupancy, Partition, SlotView, Unsaved};
 pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};
-pub use region::{bytes_per_slot, region_bytes, sections};
+pub use region::{Shape, bytes_per_slot, region_bytes, sections};
 pub use sections::Section;
 pub use sizes::{GROUP_PAGES_MAX, STAGING_GROUPS_MAX};
 pub use system::System;

@@ -1,9 +1,10 @@
-//! Doubly linked lists of slots, by index: the one mechanism of all policies that order slots. Lists are
-//! circles through their heads, which are nodes behind the slots'. A node is [`node_words`] words: two 28-bit
-//! links with half of the low byte of the generation in the upper bits of each, and the policy's note.
+//! Doubly linked lists of slots, linked by index: the one mechanism of all policies that order slots. A list
+//! is a circle through its head. The nodes of the heads follow those of the slots. A node is [`node_words`]
+//! words: two 28-bit links with half of the low byte of the generation in the upper bits of each, and the
+//! policy's note.
 //!
-//! Invariants: a node is in at most one list; the links of a list's neighbours agree; the cursor stands at a
-//! slot that is in a list, or nowhere.
+//! Invariants: a node is in at most one list; the links of neighbours in a list agree; the cursor is at a
+//! slot that is in a list, or is [`NIL`].
 
 use crate::sections::{Carver, Plain, SectionPlan};
 use crate::slot::NIL;
@@ -18,19 +19,19 @@ pub(crate) const fn node_words<N: Plain>() -> usize {
     LINK_WORDS + size_of::<N>() / 4
 }
 
-/// The lists of a policy; a log keeps none.
+/// The lists of a policy. Log placement keeps none.
 pub(crate) struct SlotLists<'r> {
-    /// Slots on flash; the nodes from here on are heads of lists.
+    /// Slots on flash. The nodes from here on are the heads of lists.
     slots: u32,
     /// Words of a node.
     node_words: usize,
     nodes: &'r mut [u32],
-    /// Where the cleaner goes on; [`NIL`]: at the beginning.
+    /// The slot at which the cleaner continues. [`NIL`]: at the beginning.
     pub cursor: &'r mut u32,
 }
 
 impl<'r> SlotLists<'r> {
-    /// Takes the nodes, which were planned as `plan`. `None`: the region is too short.
+    /// Attaches to the nodes, which were planned as `plan`. `None`: the region is too short.
     #[inline(always)]
     pub(crate) fn attach(
         cursor: &'r mut u32,
@@ -109,7 +110,7 @@ impl<'r> SlotLists<'r> {
         self.set_prev(node, slot);
     }
 
-    /// Takes `slot` out of the list it is in.
+    /// Removes `slot` from its list.
     pub(crate) fn take_out(&mut self, slot: u32) {
         let (prev, next) = (self.prev_of(slot), self.next_of(slot));
         if *self.cursor == slot {
@@ -125,20 +126,20 @@ impl<'r> SlotLists<'r> {
         self.push_back(list, slot);
     }
 
-    /// Brings the nodes that moving `slots` will change into the processor's cache: the nodes and their
-    /// neighbours, and the ends of the lists that `list_of` expects them to go to. They lie anywhere in
-    /// memory; read one after the other while the lists are changed, each would be waited for.
+    /// Loads the nodes that a move of `slots` will change into the processor's cache: the nodes, their
+    /// neighbours, and the ends of the lists that `list_of` expects. These nodes are scattered in memory.
+    /// Without this, the processor would wait for each of them while the lists are changed.
     pub(crate) fn touch(&self, slots: &[u32], list_of: impl Fn(u32) -> u32) {
         let own = slots.iter().fold(0, |sum, slot| sum ^ self.word(*slot, 0));
         let others = slots.iter().fold(0, |sum, slot| {
             let tail = self.prev_of(self.head(list_of(*slot)));
             sum ^ self.word(self.prev_of(*slot), 1) ^ self.word(self.next_of(*slot), 0) ^ self.word(tail, 1)
         });
-        // Otherwise the compiler leaves the reading out.
+        // Prevents the compiler from removing the reads.
         std::hint::black_box(own ^ others);
     }
 
-    /// Appends all of list `from` to list `to`.
+    /// Moves all slots of list `from` to the end of list `to`.
     pub(crate) fn splice(&mut self, from: u32, to: u32) {
         let (from, to) = (self.head(from), self.head(to));
         let (first, last) = (self.next_of(from), self.prev_of(from));
@@ -153,7 +154,7 @@ impl<'r> SlotLists<'r> {
         self.make_empty(from);
     }
 
-    /// The slot of `node`; `None`: it is the head of a list.
+    /// The slot of `node`. `None`: the node is the head of a list.
     pub(crate) fn slot(&self, node: u32) -> Option<u32> {
         (node < self.slots).then_some(node)
     }

@@ -1,22 +1,23 @@
-//! What the driver does with the write of a dirty page. Which modes a policy cannot run in is one of its
-//! facts ([`crate::Facts::refuses`]).
+//! Cache modes: what the driver does with a dirty page that is written. The modes in which a policy cannot
+//! run are among its facts ([`crate::Facts::refuses`]).
 
-/// What a write of a dirty page does (docs/DESIGN.md §4). The numbers are those in a superblock.
+/// The mode of a cache (docs/DESIGN.md §4). The numbers are those in a superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Mode {
-    /// To flash; to disk when it is dequeued (FaCE).
+    /// Dirty pages are written to flash, and to disk when they are dequeued (FaCE).
     #[default]
     WriteBack = 1,
-    /// To disk at once, and clean to flash: losing the flash loses nothing.
+    /// Dirty pages are written to disk at once, and enter flash clean: a loss of the flash loses no data.
     WriteThrough = 2,
-    /// To disk alone; a copy on flash is given up. Unchanged pages enter as the policy decides.
+    /// Dirty pages are written to disk only, and their copy on flash is forgotten. Unchanged pages enter as
+    /// the policy decides.
     WriteAround = 3,
-    /// As write-around, and nothing enters: the flash serves what it holds until that is changed.
+    /// As write-around, and no page enters: flash serves its pages until they are changed.
     ReadOnly = 4,
 }
 
-/// Where a mode sends a page that is evicted from DRAM.
+/// The path of a page that is evicted from DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// The page is offered to the flash as it is.
@@ -25,17 +26,17 @@ pub enum Route {
     DiskThenFlash,
     /// The page is not offered to the flash.
     Around {
-        /// It is newer than its copies on flash and in staging: they are to be forgotten
-        /// ([`crate::Partition::bypass`]) before it is written.
+        /// The page is newer than its copies on flash and in staging: forget them
+        /// ([`crate::Partition::bypass`]) before the page is written.
         forget: bool,
-        /// It is newer than disk, and is written there.
+        /// The page is dirty: write it to disk.
         write: bool,
     },
 }
 
 impl Mode {
-    /// Where an evicted page goes. `dirty`: it is newer than disk; `fdirty`: newer than flash. Only pages for
-    /// [`Route::Flash`] are pulled from the buffer pool: no other eviction ends without waiting.
+    /// The path of an evicted page. `dirty`: newer than disk; `fdirty`: newer than flash. Only pages for
+    /// [`Route::Flash`] are pulled from the buffer pool, because the other evictions may wait.
     pub const fn route(self, dirty: bool, fdirty: bool) -> Route {
         match self {
             Mode::WriteThrough if dirty => Route::DiskThenFlash,

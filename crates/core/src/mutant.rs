@@ -1,17 +1,17 @@
-//! Mutants: named, realistic bugs, compiled in only with the cargo feature `mutants`, to see that the tests
-//! notice them.
+//! Mutants: named, realistic bugs that the tests must notice. They are compiled in only with the cargo
+//! feature `mutants`.
 //!
-//! A bug stands where it would be made, as an operand of a condition: `condition && !mutant!("its-name")`.
-//! Which one is alive is chosen once for the whole process by `choose`; all others sleep. The catalogue, with
-//! what each bug is, is the test kit's.
+//! A mutant is an operand of a condition at the place of its bug: `condition && !mutant!("its-name")`.
+//! `choose` activates one mutant, once for the whole process; all others are inactive. The catalogue in the
+//! test kit describes each bug.
 //!
-//! Invariant: without the feature the macro is the literal `false`, usable in a constant, so no branch, name
-//! or read of a choice is left of any mutant. (The constant below does not compile otherwise.)
+//! Invariant: without the feature the macro is the literal `false`, usable in a constant. So the compiled
+//! code holds no branch, name or choice of any mutant. (The constant below does not compile otherwise.)
 
 /// Whether the mutants are compiled in.
 pub const COMPILED_IN: bool = cfg!(feature = "mutants");
 
-/// Whether the mutant of this name is alive. Constantly false without the feature `mutants`.
+/// Whether the mutant of this name is active. Constantly false without the feature `mutants`.
 #[cfg(not(feature = "mutants"))]
 #[macro_export]
 macro_rules! mutant {
@@ -20,7 +20,7 @@ macro_rules! mutant {
     };
 }
 
-/// Whether the mutant of this name is alive.
+/// Whether the mutant of this name is active.
 #[cfg(feature = "mutants")]
 #[macro_export]
 macro_rules! mutant {
@@ -53,12 +53,12 @@ mod alive {
         hash | 1
     }
 
-    /// Brings the mutant of this name to life, for good. False if one was chosen before.
+    /// Activates the mutant of this name for the rest of the process. False if one was chosen before.
     pub fn choose(name: &str) -> bool {
         CHOSEN.compare_exchange(0, key(name), Relaxed, Relaxed).is_ok()
     }
 
-    /// How often the chosen mutant's place was passed.
+    /// How often the place of the chosen mutant was reached.
     pub fn met() -> u64 {
         MET.load(Relaxed)
     }

@@ -1,5 +1,5 @@
-//! All that a policy sees besides its own memory: the directory, the order that it keeps the slots in, and
-//! the fetches that it has noted for later.
+//! All that a policy sees in addition to its own memory: the directory, its lists of slots, and the batch of
+//! noted fetches.
 
 use crate::directory::{Counts, PageDirectory};
 use crate::hits::Hits;
@@ -21,15 +21,15 @@ pub(crate) struct PagesHead {
 pub(crate) struct Pages<'r> {
     pub directory: PageDirectory<'r>,
     pub lists: SlotLists<'r>,
-    /// Fetches for which the lists are yet to be changed.
+    /// Fetches that the lists do not reflect yet.
     pub hits: &'r mut Hits,
     pub sets: Sets,
-    /// A cleaner works while more than so many per mille of the slots are dirty.
+    /// A cleaner works while more than this many per mille of the slots are dirty.
     dirty_permille_max: u32,
 }
 
 impl<'r> Pages<'r> {
-    /// Takes its sections; `nodes` plans those of the lists. `None`: the region is too short.
+    /// Attaches to its sections; `nodes` plans those of the lists. `None`: the region is too short.
     #[inline(always)]
     pub(crate) fn attach(
         head: &'r mut PagesHead,
@@ -44,7 +44,7 @@ impl<'r> Pages<'r> {
         Some(Self { directory, lists, hits, sets: sizes.sets(), dirty_permille_max })
     }
 
-    /// The first slot of `list` that nothing is being done with: the victim of LRU and FIFO.
+    /// The first idle slot of `list`: the victim of LRU and FIFO.
     pub(crate) fn first_idle(&self, list: u32) -> Option<u32> {
         self.lists.first_where(list, |slot| self.directory.is_idle(slot))
     }

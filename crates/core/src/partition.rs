@@ -1,15 +1,15 @@
-//! The events of a partition. Each is one short step under the partition's latch: no I/O, no allocation, no
+//! The events of a partition. Each is one short step under the partition's latch: without I/O, allocation or
 //! waiting.
 //!
 //! A driver (the engine, the lab, PostgreSQL) calls [`Partition::fetch`] and [`Partition::evict`] for the
-//! buffer pool, and in the background takes jobs with [`Partition::next_job`], does their I/O without the
-//! latch, and reports back.
+//! buffer pool. In the background it takes jobs with [`Partition::next_job`], does their I/O without the
+//! latch, and reports them done.
 
-use crate::config::{Config, StoredConfig};
+use crate::config::Config;
 use crate::contents::Contents;
 use crate::job::{
-    Admission, CleanPage, DequeuePage, DequeuePages, Fate, FrameId, Generation, Job, Lookup, Taken, Ticket,
-    Write, WritePage, WritePages,
+    Admission, CleanPage, DequeuePage, DequeuePages, Fate, Flush, FrameId, Generation, Job, Lookup, Taken,
+    Ticket, Write, WritePage, WritePages,
 };
 use crate::placement::{Ring, SlotTable, slots};
 use crate::policy::{Decision, Offer, Policy, PolicyState, ask};
@@ -20,21 +20,21 @@ use crate::{Lsn, PageId, Position, SlotId};
 /// How full a partition is. All in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Slots there are.
+    /// All slots.
     pub slots: u32,
-    /// Newest durable versions.
+    /// Slots with the newest durable version of a page.
     pub valid: u32,
-    /// Of these, newer than disk.
+    /// Dirty slots among the valid ones.
     pub dirty: u32,
-    /// Superseded versions.
+    /// Slots with a superseded version.
     pub superseded: u32,
-    /// In staging.
+    /// Pages in staging.
     pub staged: u32,
-    /// Positions given out so far: pages that entered.
+    /// Positions given out so far: the number of pages that entered.
     pub entered: u64,
 }
 
-/// Where pages go on flash.
+/// The placement of pages on flash.
 pub(crate) enum Place<'r> {
     Ring(Ring<'r>),
     Slots(SlotTable<'r>),
@@ -43,24 +43,24 @@ pub(crate) enum Place<'r> {
 /// A partition attached to its region.
 pub struct Partition<'r> {
     /// What it was made from.
-    pub(crate) config: &'r StoredConfig,
+    pub(crate) config: Config,
     pub(crate) contents: Contents<'r>,
     pub(crate) place: Place<'r>,
 }
 
 impl Partition<'_> {
-    /// Hash of every decision taken since the partition was formatted: equal traces give equal hashes,
-    /// whichever door they come through.
+    /// Hash of every decision since the partition was formatted. Equal traces give equal hashes, in whatever
+    /// driver.
     pub fn decision_hash(&self) -> u64 {
         self.contents.decisions.0
     }
 
-    /// What the partition was made from.
+    /// The configuration from which the partition was made.
     pub fn config(&self) -> Config {
-        self.config.read().expect("it was read when the region was attached")
+        self.config
     }
 
-    /// DRAM misses `page`: where is it? Counts as a reference.
+    /// Looks up `page` after a miss in DRAM. Counts as a reference.
     #[inline]
     pub fn fetch(&mut self, page: PageId) -> Lookup {
         let Contents { pages, policy, .. } = &mut self.contents;
@@ -90,15 +90,15 @@ impl Partition<'_> {
         Lookup::Flash { slot: SlotId(entry), generation, dirty }
     }
 
-    /// DRAM hands `page` down: `dirty` if newer than disk, `fdirty` if newer than the flash copy (FaCE
-    /// algorithm 1).
+    /// DRAM evicts `page`: `dirty` if newer than disk, `fdirty` if newer than the flash copy (FaCE algorithm
+    /// 1).
     ///
-    /// Written to disk first by the driver (write-through), it is evicted with `dirty` false.
+    /// A page that the driver wrote to disk first (write-through) is evicted with `dirty` false.
     #[inline]
     pub fn evict(&mut self, page: PageId, lsn: Lsn, dirty: bool, fdirty: bool) -> Admission {
         let offer = Offer { page, dirty, fdirty };
-        let verdict = ask!(&self.contents.policy, P, _memory => P::admit(&mut self.contents.pages, &offer));
-        match verdict {
+        let decision = ask!(&self.contents.policy, P, _memory => P::admit(&mut self.contents.pages, &offer));
+        match decision {
             Decision::There => {
                 self.contents.decisions.note(page.0 << 1);
                 Admission::AlreadyThere
@@ -108,7 +108,7 @@ impl Partition<'_> {
         }
     }
 
-    /// Stages `page`, if there is room, and notes that as `decision`.
+    /// Stages `page`, if there is room, and records that as `decision`.
     #[inline(always)]
     fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool, decision: u64) -> Admission {
         let contents = &mut self.contents;
@@ -123,12 +123,12 @@ impl Partition<'_> {
         contents.enter(page, lsn, dirty)
     }
 
-    /// `page`, which [`Partition::fetch`] did not find, has come from disk and goes up to DRAM: may the
-    /// policy have a copy?
+    /// Asks the policy whether it takes a copy of `page`, which [`Partition::fetch`] did not find and which
+    /// the driver has read from disk into DRAM.
     ///
     /// The answer is as for [`Partition::evict`]. The page is clean, so the driver need not wait when staging
-    /// is full ([`Admission::Full`]), and [`Admission::Bypass`] asks nothing of it. Only policies that
-    /// [populate](crate::PolicyKind::populates) ever take it.
+    /// is full ([`Admission::Full`]), and has nothing to do after [`Admission::Bypass`]. Only policies that
+    /// [populate](crate::PolicyKind::populates) ever admit the page.
     pub fn arrived(&mut self, page: PageId) -> Admission {
         let room = match &self.place {
             Place::Ring(_) => false,
@@ -145,11 +145,12 @@ impl Partition<'_> {
         self.enter(page, Lsn(0), false, !(page.0 << 1 | 1))
     }
 
-    /// The driver keeps a changed `page` out, as its mode (write-around, read-only) will have it: every copy
-    /// of it here is stale, and is forgotten. Gives [`Admission::Bypass`], or [`Admission::Full`] while a
-    /// copy is being written, copied in or destaged: ask again when that is over.
+    /// The driver keeps a changed `page` out of the cache, as its mode (write-around, read-only) demands.
+    /// Every copy in the cache is stale and is forgotten. Returns [`Admission::Bypass`], or
+    /// [`Admission::Full`] while a copy is being written, copied in or destaged: then ask again when that is
+    /// over.
     ///
-    /// Only slot placement can take a copy back; in a log it stays until its turn comes.
+    /// Only slot placement can remove a copy. In a log the copy stays until it is dequeued.
     ///
     /// # Panics
     /// With log placement.
@@ -164,12 +165,12 @@ impl Partition<'_> {
         }
     }
 
-    /// `page` was read where [`Partition::fetch`] found it, proved to be the version meant, and is in DRAM
-    /// now: an exclusive policy gives up its copy. The page keeps it while that is being written or destaged;
-    /// then, or with other policies, nothing changes and [`Taken::Copied`] says so.
+    /// `page` was read where [`Partition::fetch`] found it, has the expected version, and is in DRAM now: an
+    /// exclusive policy forgets its copy. A copy that is being written or destaged stays. In that case, and
+    /// with other policies, nothing changes and the answer is [`Taken::Copied`].
     ///
-    /// A dirty page that has [moved](Taken::Moved) is in DRAM alone: to DRAM it is newer than disk and newer
-    /// than flash.
+    /// A dirty page that has [moved](Taken::Moved) is in DRAM alone: DRAM must treat it as newer than disk
+    /// and newer than flash.
     pub fn taken(&mut self, page: PageId) -> Taken {
         let Place::Slots(slots) = &mut self.place else { return Taken::Copied };
         if !self.contents.policy.kind().exclusive() {
@@ -186,7 +187,7 @@ impl Partition<'_> {
         }
     }
 
-    /// The page given `frame` by [`Admission::Stage`] has been copied in.
+    /// The page that was given `frame` by [`Admission::Stage`] has been copied into it.
     #[inline]
     pub fn staged(&mut self, frame: FrameId) {
         let staged = self.contents.staging.frame_mut(frame.0);
@@ -197,7 +198,25 @@ impl Partition<'_> {
         }
     }
 
-    /// The next thing to do in the background, if there is one now. Several may be under way at once.
+    /// As [`Partition::staged`]; `proof` is the checksum of the page, which is kept if the configuration says
+    /// so.
+    #[inline]
+    pub fn staged_with(&mut self, frame: FrameId, proof: u32) {
+        let directory = &mut self.contents.pages.directory;
+        directory.set_proof(directory.staged_entry(frame.0), proof);
+        self.staged(frame);
+    }
+
+    /// The checksum that was given for the page in `slot`; 0 if none are kept.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    pub fn proof(&self, slot: SlotId) -> u32 {
+        self.contents.pages.directory.proof(slot.0)
+    }
+
+    /// The next background job, if there is one now. Several may be under way at once.
     pub fn next_job(&mut self) -> Option<Job> {
         let mut pages = WritePages::new();
         match self.start_write(&mut pages) {
@@ -206,8 +225,8 @@ impl Partition<'_> {
         }
     }
 
-    /// As [`Partition::next_job`], but write jobs only: for a worker that must stay free for them while
-    /// others wait for room in staging.
+    /// As [`Partition::next_job`], but write jobs only: for a worker that must stay free for them while other
+    /// tasks wait for room in staging.
     pub fn next_write(&mut self) -> Option<Job> {
         let mut pages = WritePages::new();
         self.start_write(&mut pages).map(|write| write.of(pages))
@@ -221,9 +240,9 @@ impl Partition<'_> {
         }
     }
 
-    /// To be asked when [`Partition::next_write`] gives nothing: whether a page waits that only a background
-    /// job makes room for. A background job that was looked for while the page was still being copied in has
-    /// not seen it.
+    /// To be asked when [`Partition::next_write`] gives nothing: whether a page waits for room that only a
+    /// background job makes. A search for background jobs while the page was still being copied in has missed
+    /// it.
     pub fn write_waits_for_background(&self) -> bool {
         match &self.place {
             Place::Ring(_) => false,
@@ -231,7 +250,7 @@ impl Partition<'_> {
         }
     }
 
-    /// As [`Partition::next_job`], all but write jobs.
+    /// As [`Partition::next_job`], but all jobs except write jobs.
     pub fn next_background(&mut self) -> Option<Job> {
         let mut pages = DequeuePages::new();
         let job = match &mut self.place {
@@ -249,7 +268,7 @@ impl Partition<'_> {
         }
     }
 
-    /// A write job is complete; with log placement, if it completes a group, all of the group is durable. The
+    /// A write job is complete. With log placement, if it completes a group, the whole group is durable. The
     /// pages are now served from flash (log placement: when their group is complete).
     pub fn written(&mut self, ticket: Ticket, pages: &[WritePage]) {
         let contents = &mut self.contents;
@@ -259,8 +278,24 @@ impl Partition<'_> {
         }
     }
 
-    /// Gives a page of a dequeue whose fate is a second chance its place at the rear; `lsn` is the page's.
-    /// [`Admission::AlreadyThere`]: a newer version has come in the meantime, nothing is to be done.
+    /// Log placement: what the write `ticket`, which is under way, flushes; `None`: nothing.
+    pub fn flush_of(&self, ticket: Ticket) -> Option<Flush> {
+        match &self.place {
+            Place::Ring(ring) => ring.flush_of(&self.contents, ticket),
+            Place::Slots(_) => None,
+        }
+    }
+
+    /// Log placement: places of the group of the write `ticket` that were flushed before.
+    pub fn flushed_places(&self, ticket: Ticket) -> u32 {
+        match &self.place {
+            Place::Ring(ring) => ring.groups[ticket.0 as usize].flushed,
+            Place::Slots(_) => 0,
+        }
+    }
+
+    /// Gives a page of a dequeue whose fate is a second chance a position at the rear; `lsn` is the page's.
+    /// [`Admission::AlreadyThere`]: a newer version has entered in the meantime, and there is nothing to do.
     ///
     /// # Panics
     /// With slot placement, which gives no second chances.
@@ -269,8 +304,8 @@ impl Partition<'_> {
         ring.restage(&mut self.contents, ticket, page.slot, lsn)
     }
 
-    /// A dequeue job is complete: destages are durable on disk (slot placement: written), second chances are
-    /// staged.
+    /// A dequeue job is complete: its destages are durable on disk (slot placement: written), and its second
+    /// chances are staged.
     pub fn dequeued(&mut self, ticket: Ticket) {
         match &mut self.place {
             Place::Ring(ring) => ring.dequeued(&mut self.contents, ticket),
@@ -283,8 +318,8 @@ impl Partition<'_> {
         slots::cleaned(&mut self.contents.pages.directory, page.slot.0);
     }
 
-    /// For a checkpoint: sees to it that everything staged so far can be written, and is (log placement:
-    /// closes the open group; slot placement: also what newer versions overtake from now on).
+    /// For a checkpoint: makes everything staged so far writable. Log placement: closes the open group. Slot
+    /// placement: from now on, staged versions are written even if newer ones overtake them.
     pub fn close_group(&mut self) {
         match &mut self.place {
             Place::Ring(ring) => ring.close_group(&mut self.contents),
@@ -292,24 +327,61 @@ impl Partition<'_> {
         }
     }
 
-    /// Nothing is in staging.
+    /// Log placement: makes everything staged so far writable, in groups that are not full, too, and stay
+    /// open. Returns the position up to which [`Partition::flushed`] is to come. `None`: records of forgotten
+    /// pages wait for a group that has no room; ask again when a job is complete. Slot placement: as
+    /// [`Partition::close_group`].
+    ///
+    /// The position does not say that records are durable: while some [wait](Partition::records_waiting), ask
+    /// again. Nor are pages below it that are forgotten before they are written: these are safe when what
+    /// made them dead is durable ([`Partition::awaits_dead`]).
+    pub fn flush(&mut self) -> Option<Position> {
+        match &mut self.place {
+            Place::Ring(ring) => ring.flush(&mut self.contents),
+            Place::Slots(slots) => {
+                slots.begin_checkpoint(&self.contents);
+                Some(Position(self.contents.staging.window.rear))
+            }
+        }
+    }
+
+    /// Everything below this position is durable on flash (slot placement: written).
+    pub fn flushed(&self) -> Position {
+        match &self.place {
+            Place::Ring(ring) => Position(ring.flushed(&self.contents)),
+            Place::Slots(_) => self.published(),
+        }
+    }
+
+    /// Log placement: which pages a summary of the group that starts at `first`, and is in staging, names:
+    /// bit `i` is that at position `first + i`. These are the pages that are neither missing nor forgotten,
+    /// and those that were flushed before they were forgotten: until their record is durable, they may be all
+    /// that a crash leaves.
+    pub fn staged_pages(&self, first: Position) -> u128 {
+        let staging = &self.contents.staging;
+        let end = (first.0 + u64::from(staging.group_pages)).min(staging.window.rear);
+        let is_named = |position: &u64| staging.at(*position).is_named();
+        (first.0..end).filter(is_named).fold(0, |set, at| set | 1 << (at - first.0))
+    }
+
+    /// Whether staging is empty.
     pub fn staging_is_empty(&self) -> bool {
         self.contents.staging.window.used == 0
     }
 
-    /// Slot placement: the slot that holds a version of `page`, be there newer ones in staging or not.
+    /// Slot placement: the slot that holds a version of `page`, whether or not newer ones are in staging.
     pub fn slot_holding(&self, page: PageId) -> Option<SlotId> {
         self.contents.pages.directory.find_on_flash(page).map(SlotId)
     }
 
-    /// Every position below this one is written and published.
+    /// All positions below this one are written and published.
     pub fn published(&self) -> Position {
         Position(self.contents.staging.window.front)
     }
 
-    /// Slot placement: the next dirty slot at or after `from`, to be cleaned; `Err` names a slot to ask for
-    /// again when the work under way on it is done. `None`: no dirty slot is left. For the checkpoint of a
-    /// policy whose directory does not survive a crash.
+    /// Slot placement: the next dirty slot at or after `from`, to be cleaned. `Err` names a dirty slot with
+    /// work under way: ask for it again when that is done. `None`: no dirty slot is left. For the checkpoint
+    /// of a policy whose directory does not survive a crash.
     pub fn sweep(&mut self, from: SlotId) -> Option<Result<CleanPage, SlotId>> {
         match slots::sweep(&self.contents.pages.directory, from.0)? {
             Ok(slot) => Some(Ok(slots::start_copy(&mut self.contents.pages, slot))),
@@ -317,8 +389,8 @@ impl Partition<'_> {
         }
     }
 
-    /// What would be lost without the flash and the staging memory: versions newer than disk that lie there,
-    /// and the oldest LSN known among them (those in staging; the directory does not keep LSNs).
+    /// The loss if flash and staging memory failed now: the number of dirty versions in them, and the oldest
+    /// known LSN among these (those in staging; the directory does not keep LSNs).
     pub fn unsaved(&self) -> Unsaved {
         let mut unsaved = Unsaved { pages: self.contents.pages.directory.counts.dirty, oldest: None };
         for frame in self.contents.staged_dirty() {
@@ -329,8 +401,7 @@ impl Partition<'_> {
         unsaved
     }
 
-    /// Pages in staging that are newer than disk, in the order in which they entered; a page may be there
-    /// more than once.
+    /// The dirty pages in staging, in order of entry. A page may occur more than once.
     pub fn staged_dirty_pages(&self) -> impl Iterator<Item = PageId> + '_ {
         let directory = &self.contents.pages.directory;
         self.contents.staged_dirty().map(|frame| directory.entry(directory.staged_entry(frame)).page())
@@ -353,7 +424,7 @@ impl Partition<'_> {
         }
     }
 
-    /// Log placement: the positions whose slots are in use or may be: from the oldest not released to the
+    /// Log placement: the positions whose slots are or may be in use, from the oldest not released to the
     /// rear. Slot placement: all positions.
     pub fn window(&self) -> (Position, Position) {
         let released = match &self.place {
@@ -363,36 +434,41 @@ impl Partition<'_> {
         (Position(released), Position(self.contents.staging.window.rear))
     }
 
-    /// What lies in `slot`, for directory segments and inspection: its page, whether it is the newest
-    /// version, and whether it is newer than disk. `None` if the slot is empty.
+    /// The content of `slot`, for directory segments and inspection: its page, whether it is the newest
+    /// version, and whether it is dirty. `None` if the slot is empty.
     pub fn slot(&self, slot: SlotId) -> Option<SlotView> {
         let entry = self.contents.pages.directory.entry(slot.0);
         let held = match &self.place {
             Place::Ring(_) => entry.has(HELD),
             Place::Slots(_) => entry.has(VALID),
         };
-        held.then(|| SlotView { page: entry.page(), valid: entry.has(VALID), dirty: entry.has(DIRTY) })
+        held.then(|| SlotView {
+            page: entry.page(),
+            valid: entry.has(VALID),
+            dirty: entry.has(DIRTY),
+            proof: self.proof(slot),
+        })
     }
 
-    /// TAC: the temperatures of regions of pages, by their places in the table, to be kept on flash. Empty
-    /// with other policies.
+    /// TAC: the temperatures of regions of pages, in the order of the table, to be kept on flash. Empty with
+    /// other policies.
     pub fn temperatures(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         let memory = if let PolicyState::Tac(memory) = &self.contents.policy { Some(memory) } else { None };
         (0..memory.map_or(0, |memory| memory.places()))
             .map(move |place| memory.map_or(0, |memory| memory.at(place)))
     }
 
-    /// TAC: the temperatures as they were, before any slot is restored.
+    /// TAC: restores the temperatures. To be called before any slot is restored.
     pub fn restore_temperatures(&mut self, temperatures: impl IntoIterator<Item = u32>) {
         let PolicyState::Tac(memory) = &mut self.contents.policy else { return };
         memory.restore(temperatures);
     }
 }
 
-/// What only flash and staging hold.
+/// Data that only flash and staging hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsaved {
-    /// Versions newer than disk.
+    /// Dirty versions.
     pub pages: u32,
     /// The oldest LSN known among them.
     pub oldest: Option<Lsn>,
@@ -407,7 +483,9 @@ pub struct SlotView {
     pub valid: bool,
     /// It was newer than disk when it entered and has not been cleaned.
     pub dirty: bool,
+    /// Its checksum; 0 if none are kept.
+    pub proof: u32,
 }
 
-/// Fates as numbers in the decision log.
+/// The decision log records fates as these numbers.
 const _: () = assert!(Fate::Drop as u8 == 0 && Fate::Destage as u8 == 1 && Fate::SecondChance as u8 == 2);

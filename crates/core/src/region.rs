@@ -5,10 +5,11 @@
 //! |---|---|---|
 //! | header | 1 | `size_of::<Header>()` |
 //! | staged | staging frames | 24 |
-//! | ring, groups, awaited frames (log placement) | 1, staging groups, staging frames | by their types, 16, 4 |
+//! | ring, groups, awaited frames (log placement) | 1, staging groups, staging frames | by their types, 24, 4 |
 //! | slot table, emptied for (slot placement) | 1, staging frames with sets | by its type, 4 |
 //! | slots | flash slots + staging frames | 12 |
 //! | index buckets | flash slots + staging frames | 4 |
+//! | checksums, if any are kept | flash slots + staging frames | 4 |
 //! | nodes (slot placement) | flash slots + list heads | 8, and the policy's note |
 //! | the policy's own ([`Memory`]) | | by their types |
 
@@ -26,9 +27,9 @@ use crate::staging::{self, Staging, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "ENTRCORE", little-endian, then the version of the region's layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCOR5");
+const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCOR6");
 
-/// What the partition was made from, and the scalars of the parts that all partitions have.
+/// The partition's configuration, and the scalars of the parts that all partitions have.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Header {
@@ -62,6 +63,7 @@ const fn shared_sections<P: Policy>() -> &'static [SectionPlan] {
                 ring::AWAITED,
                 directory::ENTRIES,
                 directory::BUCKETS,
+                directory::PROOFS,
                 nodes::<P>(),
             ],
             Placement::Slots => &[
@@ -71,6 +73,7 @@ const fn shared_sections<P: Policy>() -> &'static [SectionPlan] {
                 slots::emptied_for::<P>(),
                 directory::ENTRIES,
                 directory::BUCKETS,
+                directory::PROOFS,
                 nodes::<P>(),
             ],
         }
@@ -89,7 +92,7 @@ pub fn sections(config: &Config) -> impl Iterator<Item = Section> + use<> {
     shared.iter().chain(own).map(move |plan| plan.section(&sizes))
 }
 
-/// Bytes of the region of such a partition.
+/// Bytes of the region of a partition with this configuration.
 pub fn region_bytes(config: &Config) -> usize {
     let sizes = config.sizes();
     let bytes = |plans: &[SectionPlan]| plans.iter().map(|plan| plan.bytes(&sizes)).sum::<usize>();
@@ -97,13 +100,51 @@ pub fn region_bytes(config: &Config) -> usize {
     sum.next_multiple_of(8)
 }
 
-/// Bytes of DRAM that each further flash slot costs, index included; remembered pages and the heads of lists
-/// apart.
+/// Bytes of DRAM for each further flash slot, index included, without the policy's history and the heads of
+/// lists.
 pub fn bytes_per_slot(policy: PolicyKind) -> usize {
     let (fewer, more) = (1 << 20, 1 << 21);
     let bytes =
         |slots| region_bytes(&Config { history: 0, set_slots: u32::MAX, ..Config::new(policy, slots) });
     (bytes(more) - bytes(fewer)) / (more - fewer) as usize
+}
+
+/// The proof that a region holds a partition, and of which configuration: made once, and then carried by
+/// whoever attaches to that region again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    config: Config,
+    sizes: Sizes,
+    /// Length of the region.
+    bytes: usize,
+}
+
+impl Shape {
+    /// Proves that `region` holds a partition.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: it does not, or not one of this version.
+    pub fn of(region: &[u8]) -> Result<Self, ConfigError> {
+        aligned(region)?;
+        let found = region.len();
+        let short = ConfigError::RegionSize { expected: size_of::<Header>(), found };
+        let (head, _) = Header::ref_from_prefix(region).map_err(|_| short)?;
+        if head.magic != MAGIC {
+            return Err(ConfigError::Magic { expected: MAGIC, found: head.magic });
+        }
+        let config = head.config.read()?;
+        config.validate()?;
+        let expected = region_bytes(&config);
+        if found != expected {
+            return Err(ConfigError::RegionSize { expected, found });
+        }
+        Ok(Self { config, sizes: config.sizes(), bytes: found })
+    }
+
+    /// The configuration of the partition.
+    pub const fn config(&self) -> Config {
+        self.config
+    }
 }
 
 fn aligned(region: &[u8]) -> Result<(), ConfigError> {
@@ -138,46 +179,45 @@ impl<'r> Partition<'r> {
     }
 
     /// Attaches to a partition made by [`Partition::format`], by whatever process, at whatever address.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: the region does not hold a partition, or not one of this version.
     pub fn attach(region: &'r mut [u8]) -> Result<Self, ConfigError> {
-        aligned(region)?;
+        let shape = Shape::of(region)?;
+        Ok(Self::attach_to(region, &shape))
+    }
+
+    /// Attaches to the region of which `shape` was taken: what was proved then is not proved again, and what
+    /// the region says of its configuration since is not believed.
+    ///
+    /// # Panics
+    /// If the region has another length or alignment.
+    pub fn attach_to(region: &'r mut [u8], shape: &Shape) -> Self {
         let found = region.len();
-        let short = ConfigError::RegionSize { expected: size_of::<Header>(), found };
-        let (head, rest) = Header::mut_from_prefix(region).map_err(|_| short)?;
-        if head.magic != MAGIC {
-            return Err(ConfigError::Magic { expected: MAGIC, found: head.magic });
-        }
-        let config = head.config.read()?;
-        config.validate()?;
-        let sizes = config.sizes();
-        let mut carver = Carver::new(rest, &sizes);
-        let wrong_size = || ConfigError::RegionSize { expected: region_bytes(&config), found };
-        if !found.is_multiple_of(8) {
-            return Err(wrong_size());
-        }
+        assert!(found == shape.bytes, "a region of {} bytes has {found} now", shape.bytes);
+        let (head, rest) =
+            Header::mut_from_prefix(region).expect("the region is longer than its header and aligned");
+        let mut carver = Carver::new(rest, &shape.sizes);
         // Each arm makes the partition in its final place: it is large enough for a copy to be felt.
-        with_policy!(config.policy, P => {
-            Self::carve::<P>(head, &mut carver, config.policy).ok_or_else(wrong_size)
+        with_policy!(shape.config.policy, P => {
+            Self::carve::<P>(head, &mut carver, &shape.config).expect("the region is as long as its sections")
         })
     }
 
-    /// Takes the sections after the header. `None`: they are not as long as the configuration makes them.
+    /// Attaches to the sections after the header. `None`: their length does not match the configuration.
     #[inline(always)]
-    fn carve<P: Policy>(
-        head: &'r mut Header,
-        carver: &mut Carver<'r, '_>,
-        policy: PolicyKind,
-    ) -> Option<Self> {
-        let Header { config, decisions, window, pages, .. } = head;
+    fn carve<P: Policy>(head: &'r mut Header, carver: &mut Carver<'r, '_>, config: &Config) -> Option<Self> {
+        let Header { decisions, window, pages, .. } = head;
         let staging = Staging::attach(window, carver)?;
         let place = match P::FACTS.placement {
             Placement::Log => Place::Ring(Ring::attach::<P>(carver)?),
             Placement::Slots => Place::Slots(SlotTable::attach::<P>(carver)?),
         };
         let pages = Pages::attach(pages, &nodes::<P>(), carver)?;
-        let policy = PolicyState::attach(policy, carver)?;
+        let policy = PolicyState::attach(config.policy, carver)?;
         if !carver.is_empty() {
             return None;
         }
-        Some(Self { config, contents: Contents { staging, pages, policy, decisions }, place })
+        Some(Self { config: *config, contents: Contents { staging, pages, policy, decisions }, place })
     }
 }

@@ -1,26 +1,35 @@
-//! Rebuilding a log-placed partition from what was found on flash (FaCE §4.2): entries in ascending position,
-//! the newest version of a page wins.
+//! Rebuilding a log-placed partition from the entries found on flash (FaCE §4.2): entries are restored in
+//! ascending position, and the newest version of a page wins.
 //!
 //! # Which front
 //!
 //! The ring on flash ends at the rear, after the newest complete group, and holds at most `slots` positions
-//! before it. Which of these were dequeued already need not be known as long as all are intact: a dequeued
-//! page that has a newer version is superseded by it here too, and one that was destaged or dropped clean is
-//! the same as on disk.
+//! before it. While all of these slots are intact, recovery need not know which were dequeued. A dequeued
+//! page with a newer version is superseded by it here too, and one that was destaged or dropped clean is the
+//! same as on disk.
 //!
-//! But writes that were under way in the crash may have destroyed slots just behind the rear (in the ring:
-//! the oldest positions), in any order. If such a slot held the newest version on flash of a page, an older
-//! one before it would come back and hide the newer copy on disk. So recovery must begin after the last slot
-//! that may have been destroyed. There are two ways to know it, and either will do:
+//! A front that is too old is a fault, because of writes under way in the crash:
 //!
-//! - before a slot is overwritten, a front beyond its old position is recorded durably (the engine does so);
-//! - recovery reads the pages at the oldest `staging_pages` positions (no write reaches farther) and begins
-//!   after the last one that does not hold what the directory says.
+//! 1. Writes may have destroyed slots just after the rear (in the ring: the oldest positions), in any order.
+//! 2. Such a slot held the newest version on flash of a page, which had been destaged.
+//! 3. An older version of the page, at a position before it, would be restored and hide the newer copy on
+//!    disk.
 //!
-//! Nothing is lost by either: a position is given out only when its slot is released, and slots are released
-//! in order, so everything up to an overwritten slot had been destaged or superseded durably.
+//! So recovery must begin after the last slot that may have been destroyed. Either of two methods finds it:
+//!
+//! - Before a slot is overwritten, a front beyond its old position is recorded durably (the engine does so).
+//! - Recovery reads the pages at the oldest `staging_pages` positions (no write reaches farther) and begins
+//!   after the last one that differs from the directory.
+//!
+//! Where pages are forgotten, only the first method will do. A forgotten page may have a copy in a slot that
+//! is released and intact, and its record is needed only until the recorded front is beyond that slot
+//! ([`Partition::front_is_durable`]).
+//!
+//! Neither loses data. A position is given out only when its slot is released, and slots are released in
+//! order, so all pages up to an overwritten slot had been durably destaged or superseded.
 
 use crate::contents::Contents;
+use crate::job::Forgotten;
 use crate::pages::Pages;
 use crate::partition::{Partition, Place};
 use crate::placement::{Ring, SlotTable};
@@ -28,7 +37,7 @@ use crate::policy::ONLY_LIST;
 use crate::slot::{DIRTY, HELD, VALID};
 use crate::{PageId, Position, SlotId};
 
-/// Drivers let the positions of an open begin at a multiple of this power of two.
+/// Drivers begin the positions of an open at a multiple of this power of two.
 const POSITIONS_OF_AN_OPEN_BITS: u32 = 36;
 
 impl<'r> Partition<'r> {
@@ -56,7 +65,7 @@ impl<'r> Partition<'r> {
         contents.staging.begin_at(front);
     }
 
-    /// The page at `position`, which is above all before it and less than `slots` above the front.
+    /// Restores the page at `position`, which is above all before it and less than `slots` above the front.
     ///
     /// # Panics
     /// If it is outside the ring or was restored before.
@@ -73,21 +82,33 @@ impl<'r> Partition<'r> {
         directory.restore(slot, page, HELD | if dirty { DIRTY } else { 0 });
     }
 
-    /// `page` was written elsewhere after the entries so far: its copy on flash, if there is one, is stale.
-    pub fn restore_invalidate(&mut self, page: PageId) {
+    /// The checksum of the page that was [restored](Partition::restore_entry) at `position` is `proof`. It is
+    /// kept if the configuration says so.
+    ///
+    /// # Panics
+    /// If the position is outside the ring.
+    pub fn restore_proof(&mut self, position: Position, proof: u32) {
         let (ring, contents) = self.ring();
-        ring.restore_invalidate(contents, page);
+        assert_in_ring(ring, position, ring.slots as u64 - 1);
+        contents.pages.directory.set_proof(ring.slot_of(position.0), proof);
     }
 
-    /// All that was restored has been copied to disk.
+    /// Pages were forgotten: their copies among the entries so far that are below the record's position are
+    /// stale.
+    pub fn restore_forget(&mut self, record: &Forgotten) {
+        let (ring, contents) = self.ring();
+        ring.restore_forget(contents, record);
+    }
+
+    /// All restored pages have been copied to disk.
     pub fn restore_all_clean(&mut self) {
         let directory = &mut self.contents.pages.directory;
         directory.entries.iter_mut().for_each(|slot| slot.lower(DIRTY));
         directory.counts.dirty = 0;
     }
 
-    /// Ends at `rear`, the position that the next page gets: a multiple of the group size, above all entries
-    /// and at most `slots` above the front.
+    /// Ends at `rear`, the next position to give out: a multiple of the group size, above all entries and at
+    /// most `slots` above the front.
     ///
     /// # Panics
     /// If it is outside the ring or inside a group.
@@ -98,9 +119,8 @@ impl<'r> Partition<'r> {
         contents.staging.begin_at(rear);
     }
 
-    /// Slot placement: begins to fill a partition that has just been formatted with what lies in its slots.
-    /// `rear` is the position that the next page gets: a multiple of the group size, above those of all
-    /// entries.
+    /// Slot placement: begins to restore a partition that has just been formatted. `rear` is the next
+    /// position to give out: a multiple of the group size, above those of all entries.
     ///
     /// # Panics
     /// If one of these does not hold.
@@ -111,13 +131,13 @@ impl<'r> Partition<'r> {
         let used = (staging.window.rear, pages.directory.counts.valid);
         assert_eq!(used, (0, 0), "the partition that is restored into was used");
         staging.begin_at(rear);
-        // Until it is said what an earlier open has left in a slot, it does not count from where it may have
-        // then.
+        // Until the stamp of an earlier open in a slot is known, the slot's counter does not start where it
+        // may have stood then.
         let first = (rear.0 >> POSITIONS_OF_AN_OPEN_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
         (0..pages.directory.slots).for_each(|slot| pages.lists.set_generation_byte(slot, first as u8));
     }
 
-    /// The version last written to `slot`, which is empty, was stamped with `position`: its writes are
+    /// The version last written to `slot`, which is empty, was stamped with `position`. The slot's writes are
     /// counted from there.
     ///
     /// # Panics
@@ -127,10 +147,10 @@ impl<'r> Partition<'r> {
         self.contents.pages.lists.set_generation_byte(slot.0, position.0 as u8);
     }
 
-    /// `page`, in the version whose stamp is `position`, lies in `slot`. Entries come in the order in which
-    /// the policy would have them leave. False, and nothing is done, if the slot does not exist or is taken,
-    /// if the page is there already, or if it may not lie in this slot: then the directory that says so is
-    /// not to be trusted.
+    /// Restores `page` in `slot`, in the version whose stamp is `position`. Entries are given in the policy's
+    /// eviction order. Returns false and does nothing if the slot does not exist or is occupied, if the page
+    /// was restored before, or if it may not be in this slot. Then the directory that says so must not be
+    /// trusted.
     pub fn restore_slot(&mut self, slot: SlotId, page: PageId, dirty: bool, position: Position) -> bool {
         let (slots, contents) = self.slot_table();
         let (directory, sets) = (&contents.pages.directory, contents.pages.sets);
@@ -145,17 +165,17 @@ impl<'r> Partition<'r> {
         possible
     }
 
-    /// All slots that were not named are free.
+    /// Ends the restore: all slots that were not named are free.
     pub fn restore_slots_end(&mut self) {
         let (slots, contents) = self.slot_table();
         slots.rebuild_free(&mut contents.pages);
     }
 
-    /// Slot placement, for policies with one list: the occupied slots with their pages, in the order in which
-    /// these would leave, as [`Partition::restore_slot`] wants them.
+    /// Slot placement, for policies with one list: the occupied slots with their pages, in eviction order, as
+    /// [`Partition::restore_slot`] needs them.
     ///
     /// # Panics
-    /// If the policy's pages do not stand in one list.
+    /// If the policy does not keep its pages in one list.
     pub fn slots_in_order(&self) -> impl Iterator<Item = (SlotId, PageId)> + '_ {
         assert_eq!(self.config().lists(), 1, "the policy has no order of all its pages");
         let Pages { directory, lists, .. } = &self.contents.pages;
@@ -167,7 +187,7 @@ impl<'r> Partition<'r> {
         })
     }
 
-    /// Slot placement: which of the writes to `slot` was the last.
+    /// Slot placement: the low byte of the number of the last write to `slot`.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -181,7 +201,7 @@ impl<'r> Partition<'r> {
         assert!(slot.0 < slots, "the cache has {slots} slots, and no {}", slot.0);
     }
 
-    /// Pages newer than disk, with their slots, in slot order.
+    /// Dirty pages with their slots, in slot order.
     pub fn dirty_slots(&self) -> impl Iterator<Item = (SlotId, PageId)> + '_ {
         let slots = self.contents.pages.directory.of_slots().iter().zip(0..);
         let dirty = slots.filter(|(entry, _)| entry.has(VALID) && entry.has(DIRTY));

@@ -1,24 +1,24 @@
-//! The sections of a region: how large each is to be, and how they are cut from it.
+//! The sections of a region: their sizes, and how they are cut from it.
 
 use crate::sizes::Sizes;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Plain words, for which all bits are a value. What lies in the region is made of these.
+/// Plain words, of which all bit patterns are valid. All data in the region is of such types.
 pub(crate) trait Plain: FromBytes + IntoBytes + KnownLayout + Immutable {}
 impl<T: FromBytes + IntoBytes + KnownLayout + Immutable> Plain for T {}
 
 /// One line of `entresol inspect layout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// What it is.
+    /// The section's name.
     pub name: &'static str,
-    /// Entries of it.
+    /// Its number of entries.
     pub entries: usize,
     /// Bytes of an entry.
     pub entry_bytes: usize,
 }
 
-/// How large a section is to be.
+/// The planned size of a section.
 #[derive(Clone, Copy)]
 pub(crate) struct SectionPlan {
     pub name: &'static str,
@@ -32,18 +32,18 @@ impl SectionPlan {
         Self { name, entries: |_| 1, entry_bytes: size_of::<T>() }
     }
 
-    /// As many `T` as `entries` says.
+    /// As many `T` as `entries` returns.
     pub(crate) const fn many<T: Plain>(name: &'static str, entries: fn(&Sizes) -> u32) -> Self {
         Self { name, entries, entry_bytes: size_of::<T>() }
     }
 
-    /// The section in a partition of those sizes.
+    /// The section in a partition of these sizes.
     pub(crate) fn section(&self, sizes: &Sizes) -> Section {
         let Self { name, entries, entry_bytes } = *self;
         Section { name, entries: entries(sizes) as usize, entry_bytes }
     }
 
-    /// Its bytes in a partition of those sizes.
+    /// Its bytes in a partition of these sizes.
     #[inline(always)]
     pub(crate) fn bytes(&self, sizes: &Sizes) -> usize {
         (self.entries)(sizes) as usize * self.entry_bytes
@@ -57,12 +57,12 @@ pub(crate) struct Carver<'r, 'c> {
 }
 
 impl<'r, 'c> Carver<'r, 'c> {
-    /// Cuts `region`.
+    /// A carver that cuts `region`.
     pub(crate) fn new(region: &'r mut [u8], sizes: &'c Sizes) -> Self {
         Self { rest: region, sizes }
     }
 
-    /// What the sections are sized from.
+    /// The sizes from which the sections are made.
     #[inline(always)]
     pub(crate) fn sizes(&self) -> &'c Sizes {
         self.sizes
@@ -86,7 +86,7 @@ impl<'r, 'c> Carver<'r, 'c> {
         Some(section)
     }
 
-    /// Whether nothing is left but what fills up the region's last 8 bytes.
+    /// Whether only the padding to the region's last 8 bytes is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.len() < 8
     }

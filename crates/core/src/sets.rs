@@ -1,5 +1,5 @@
-//! The division of the slots into sets (set-associative placement). A page lies in the set that its number
-//! gives, and nowhere else.
+//! The division of the slots into sets (set-associative placement). A page is placed only in the set that its
+//! number gives.
 
 use crate::PageId;
 use crate::hash::bucket_of;
@@ -9,7 +9,7 @@ use crate::hash::bucket_of;
 pub(crate) struct Sets {
     /// Slots in all sets.
     slots: u32,
-    /// Slots of a set; the last set has what is left over, too.
+    /// Slots of a set. The last set also has the remaining slots.
     set_slots: u32,
 }
 
@@ -24,12 +24,12 @@ impl Sets {
         if self.slots < self.set_slots { 1 } else { self.slots / self.set_slots }
     }
 
-    /// The set of `slot`; also the number of the list of its pages.
+    /// The set of `slot`, which is also the number of the list of its pages.
     pub(crate) fn of_slot(&self, slot: u32) -> u32 {
         (slot / self.set_slots).min(self.count() - 1)
     }
 
-    /// The set that `page` may lie in: runs of consecutive pages as long as a set share one.
+    /// The set of `page`. Runs of consecutive pages as long as a set share one.
     pub(crate) fn of_page(&self, page: PageId) -> u32 {
         bucket_of(page.0 / self.set_slots as u64, self.count() as usize) as u32
     }

@@ -1,4 +1,4 @@
-//! The sizes that the parts of a partition are made from: its configuration without its policy.
+//! The sizes of the parts of a partition: its configuration without its policy.
 
 use crate::sets::Sets;
 
@@ -16,12 +16,14 @@ pub(crate) struct Sizes {
     pub group_pages: u32,
     /// Groups that staging holds.
     pub staging_groups: u32,
-    /// A cleaner works while more than so many per mille of the slots are dirty.
+    /// A cleaner works while more than this many per mille of the slots are dirty.
     pub dirty_permille_max: u32,
-    /// Departed pages that are remembered.
+    /// Evicted pages that are remembered.
     pub history: u32,
     /// Slots of a set.
     pub set_slots: u32,
+    /// A checksum is kept for each entry.
+    pub proofs: bool,
 }
 
 impl Sizes {
@@ -33,6 +35,11 @@ impl Sizes {
     /// Entries of the directory: one for each slot and one for each staging frame.
     pub(crate) const fn entries(&self) -> u32 {
         self.slots + self.staging_pages()
+    }
+
+    /// Checksums that are kept.
+    pub(crate) const fn proofs(&self) -> u32 {
+        if self.proofs { self.entries() } else { 0 }
     }
 
     /// The division of the slots into sets.

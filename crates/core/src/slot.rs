@@ -1,8 +1,8 @@
-//! One slot of the directory: 12 bytes. With one 4-byte index bucket a slot it makes the 16 bytes of
-//! docs/DESIGN.md §3.
+//! One slot of the directory: 12 bytes. With one 4-byte index bucket for each slot, that makes the 16 bytes
+//! of docs/DESIGN.md §3.
 //!
-//! The table has an entry for each flash slot, `0 .. slots`, and behind these one for each staging frame, so
-//! that the index finds staged pages and pages on flash alike.
+//! The table has an entry for each flash slot, `0 .. slots`, and then one for each staging frame, so that the
+//! index finds staged pages and pages on flash alike.
 
 use crate::PageId;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -21,7 +21,7 @@ pub(crate) const DIRTY: u32 = 1 << 29;
 pub(crate) const REFERENCED: u32 = 1 << 30;
 /// Slot placement: a write, destage or cleaning of the slot is under way.
 pub(crate) const BUSY: u32 = 1 << 31;
-/// Log placement: the slot holds a page, be it superseded.
+/// Log placement: the slot holds a page, valid or superseded.
 pub(crate) const HELD: u32 = 1 << 31;
 
 /// Directory entry: a page id, four flags and the link of its index chain.
@@ -30,7 +30,7 @@ pub(crate) const HELD: u32 = 1 << 31;
 pub(crate) struct Slot {
     page_low: u32,
     page_high: u32,
-    /// Bits 0–27: next in the index chain (or in the list of free slots); bits 28–31: flags.
+    /// Bits 0–27: next entry in the index chain (or in the list of free slots); bits 28–31: flags.
     link: u32,
 }
 
@@ -57,7 +57,7 @@ impl Slot {
     pub(crate) fn has(&self, flag: u32) -> bool {
         self.link & flag != 0
     }
-    /// Those of `flags` that it has.
+    /// The bits of `flags` that are set.
     pub(crate) fn flags(&self, flags: u32) -> u32 {
         self.link & flags
     }

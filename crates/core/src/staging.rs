@@ -1,10 +1,10 @@
 //! Staging: the frames between DRAM and flash. A page gets its position when it enters; frame = position mod
-//! staging pages. So, with log placement, a staging group mirrors the group on flash that it will become.
+//! staging pages. So with log placement a staging group mirrors its future group on flash.
 //!
 //! Invariants:
 //! - `front <= position of every frame in use < rear <= front + staging pages`; all others are free.
 //! - `front_frame` is `front mod staging pages`, `used` is `rear - front`, `open` is `rear mod group pages`.
-//!   They are kept so that no division is on the way of a page.
+//!   They are kept so that staging a page needs no division.
 
 use crate::job::FrameId;
 use crate::sections::{Carver, SectionPlan};
@@ -13,11 +13,11 @@ use crate::{Lsn, Position};
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
 
-/// What is happening to a frame.
+/// The state of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, TryFromBytes, Immutable, KnownLayout)]
 #[repr(u32)]
 pub(crate) enum FrameState {
-    /// Unused.
+    /// Not in use.
     Free,
     /// Given out; the page is being copied in.
     Filling,
@@ -25,9 +25,9 @@ pub(crate) enum FrameState {
     Ready,
     /// In a write job.
     Writing,
-    /// Written, while others of its group are not (log placement).
+    /// Written, while other frames of its group are not (log placement).
     Written,
-    /// Written (or overtaken by a newer version); waits for the frames before it.
+    /// Written (or overtaken by a newer version); waits for the frames of older positions.
     Done,
 }
 
@@ -35,19 +35,26 @@ pub(crate) enum FrameState {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Frame {
-    /// Of the page's newest change.
+    /// LSN of the page's newest change.
     pub lsn: Lsn,
     pub position: Position,
-    /// A [`FrameState`], kept as a word and converted where it is used: were it the type itself, each
-    /// attachment would have to verify every frame, and a door that attaches for each call is to pay the same
-    /// for any size.
+    /// A [`FrameState`], kept as a word and converted at its use. With the type itself, each attachment would
+    /// have to verify every frame. The cost of an attachment must not depend on the size, for drivers that
+    /// attach for each call.
     state: u32,
-    /// 1: it holds no page, and only closes a group.
+    /// [`PAD`], [`STRUCK_OUT`] or [`FLUSHED`]: the frame holds no page, and only fills up its group.
     padding: u32,
 }
 
+/// Given out without a page, to close a group.
+const PAD: u32 = 1;
+/// Its page was forgotten.
+const STRUCK_OUT: u32 = 2;
+/// Its page was forgotten after its flush had begun.
+const FLUSHED: u32 = 3;
+
 impl Frame {
-    /// Its state. `None`: the word is none.
+    /// Its state. `None`: the word is not a state.
     pub(crate) fn state(&self) -> Option<FrameState> {
         FrameState::try_read_from_bytes(self.state.as_bytes()).ok()
     }
@@ -66,25 +73,48 @@ impl Frame {
         self.padding != 0
     }
 
+    /// Whether its page was forgotten after its flush had begun.
+    pub(crate) fn was_flushed(&self) -> bool {
+        self.padding == FLUSHED
+    }
+
+    /// Whether it never held a page.
+    pub(crate) fn is_pad(&self) -> bool {
+        self.padding == PAD
+    }
+
+    /// Its page was forgotten. `flushed`: a flush that is over or under way names the page.
+    pub(crate) fn strike_out(&mut self, flushed: bool) {
+        self.padding = if flushed { FLUSHED } else { STRUCK_OUT };
+    }
+
+    /// Whether a summary of its group names its page: what makes a forgotten page dead may not be durable,
+    /// and then the next summary must not take the page from the one that is.
+    pub(crate) fn is_named(&self) -> bool {
+        !self.is(FrameState::Free)
+            && (!self.is_padding()
+                || self.padding == FLUSHED && !crate::mutant!("flushed-page-not-named-again"))
+    }
+
     /// Whether its page is in the index.
     pub(crate) fn holds_page(&self) -> bool {
         !self.is(FrameState::Free) && !self.is(FrameState::Done) && !self.is_padding()
     }
 }
 
-/// The positions that staging holds.
+/// The window of positions in staging.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Window {
     /// Next position to give out.
     pub rear: u64,
-    /// First position whose frame is still needed; multiple of the group size with log placement.
+    /// First position whose frame is still needed; a multiple of the group size with log placement.
     pub front: u64,
     /// `front mod staging pages`.
     pub front_frame: u32,
     /// Frames in use.
     pub used: u32,
-    /// Positions of the open group that were given out; 0: no group is open.
+    /// Positions of the open group that were given out. 0: no group is open.
     pub open: u32,
     /// Keeps the window a multiple of 8 bytes long.
     reserved: u32,
@@ -101,13 +131,13 @@ pub(crate) struct Staging<'r> {
 pub(crate) const FRAMES: SectionPlan = SectionPlan::many::<Frame>("staged", Sizes::staging_pages);
 
 impl<'r> Staging<'r> {
-    /// Takes its section. `None`: the region is too short.
+    /// Attaches to its section. `None`: the region is too short.
     #[inline(always)]
     pub(crate) fn attach(window: &'r mut Window, carver: &mut Carver<'r, '_>) -> Option<Self> {
         Some(Self { group_pages: carver.sizes().group_pages, window, frames: carver.take(&FRAMES)? })
     }
 
-    /// Pages that it holds.
+    /// Pages of staging.
     pub(crate) fn pages(&self) -> u64 {
         self.frames.len() as u64
     }
@@ -126,7 +156,7 @@ impl<'r> Staging<'r> {
         if frame >= frames { frame - frames } else { frame }
     }
 
-    /// What is in the frame of a position in the window.
+    /// The frame of a position in the window.
     pub(crate) fn at(&self, position: u64) -> &Frame {
         &self.frames[self.frame_of(position) as usize]
     }
@@ -145,7 +175,7 @@ impl<'r> Staging<'r> {
         self.window.rear < self.window.front + self.pages()
     }
 
-    /// Some positions of a group were given out, and others not.
+    /// Whether some positions of a group were given out and others not.
     pub(crate) fn group_is_open(&self) -> bool {
         self.window.open != 0
     }
@@ -155,7 +185,7 @@ impl<'r> Staging<'r> {
         (self.group_pages - self.window.open) as u64
     }
 
-    /// Gives the next position and its frame to a page. The caller has made sure that both are available.
+    /// Gives the next position and its frame to a page. The caller makes sure that both are available.
     #[inline]
     pub(crate) fn enter(&mut self, lsn: Lsn) -> (FrameId, Position) {
         self.give_out(lsn, FrameState::Filling, 0)
@@ -163,7 +193,7 @@ impl<'r> Staging<'r> {
 
     /// Skips the next position, to close a group.
     pub(crate) fn pad(&mut self) -> FrameId {
-        self.give_out(Lsn(0), FrameState::Ready, 1).0
+        self.give_out(Lsn(0), FrameState::Ready, PAD).0
     }
 
     #[inline(always)]
@@ -178,7 +208,7 @@ impl<'r> Staging<'r> {
         (FrameId(frame), position)
     }
 
-    /// Begins anew, with no frame in use, at position `rear`: a multiple of the group size.
+    /// Restarts at position `rear`, a multiple of the group size, with no frame in use.
     pub(crate) fn begin_at(&mut self, rear: Position) {
         self.window.rear = rear.0;
         self.window.front = rear.0;

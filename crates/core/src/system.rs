@@ -1,9 +1,10 @@
-//! The catalogue of systems: what a database can run on, by the names of the command line and of results.
+//! The catalogue of systems on which a database can run, with their names on the command line and in results.
 
+use crate::cache::Cache;
 use crate::mode::Mode;
 use crate::policy::PolicyKind;
 
-/// What a database runs on: a disk, flash, or a disk with a flash cache.
+/// The storage of a database: a disk, flash, or a disk with a flash cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum System {
     /// The disk device, no flash (HDD-only).
@@ -17,7 +18,7 @@ pub enum System {
 }
 
 impl System {
-    /// All: those without a flash cache, every policy in the order of the papers' tables, then SCE.
+    /// All systems: those without a flash cache, every policy in the order of the papers' tables, then SCE.
     pub const ALL: [System; PolicyKind::ALL.len() + 3] = {
         let mut all = [System::Fragments; PolicyKind::ALL.len() + 3];
         (all[0], all[1]) = (System::DiskOnly, System::FlashOnly);
@@ -35,7 +36,7 @@ impl System {
             System::DiskOnly => "disk-only",
             System::FlashOnly => "flash-only",
             System::Cached(policy) => policy.name(),
-            System::Fragments => "sce",
+            System::Fragments => Cache::Fragments.name(),
         }
     }
 
@@ -46,15 +47,23 @@ impl System {
 
     /// Whether it has a flash cache.
     pub const fn has_cache(self) -> bool {
-        matches!(self, System::Cached(_) | System::Fragments)
+        self.cache().is_some()
     }
 
-    /// The mode that the papers run it in; SCE writes through what it has, and around what it has not.
-    pub const fn usual_mode(self) -> Mode {
+    /// Its flash cache, if it has one.
+    pub const fn cache(self) -> Option<Cache> {
         match self {
-            System::DiskOnly | System::FlashOnly => Mode::WriteBack,
-            System::Cached(policy) => policy.usual_mode(),
-            System::Fragments => Mode::WriteThrough,
+            System::DiskOnly | System::FlashOnly => None,
+            System::Cached(policy) => Some(Cache::Policy(policy)),
+            System::Fragments => Some(Cache::Fragments),
+        }
+    }
+
+    /// The mode that the papers run it in.
+    pub const fn usual_mode(self) -> Mode {
+        match self.cache() {
+            None => Mode::WriteBack,
+            Some(cache) => cache.usual_mode(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a check reports.
+//! The report of a check.
 
 use thiserror::Error;
 
@@ -6,15 +6,15 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{what}: expected {expected}, found {found}")]
 pub struct Violation {
-    /// Which one, and where.
+    /// The invariant, and where it is broken.
     pub what: String,
-    /// What should hold.
+    /// The expected value.
     pub expected: String,
-    /// What does.
+    /// The value found.
     pub found: String,
 }
 
-/// Two values that must be equal. `what` is only made into words if they are not.
+/// Compares two values that must be equal. `what` is formatted only if they differ.
 pub(crate) fn same<T: PartialEq + std::fmt::Debug, W: std::fmt::Display>(
     what: impl FnOnce() -> W,
     expected: T,

@@ -1,5 +1,5 @@
-//! SCE against a naive model: what is populated when and in whose place, and that no stale page is ever
-//! served, with writes and populations under way in any order.
+//! SCE against a naive model: which fragment is populated and when, and which is evicted for it. Also: no
+//! stale page is ever served, with writes and populations under way in any order.
 
 mod harness {
     pub mod choices;
@@ -17,7 +17,7 @@ use zerocopy::IntoBytes;
 const ONE: u32 = 1 << 16;
 const PRICE: u64 = 1000 * ONE as u64;
 
-/// SCE as its header tells it, without a thought for speed.
+/// SCE as its module header describes it, without regard to speed.
 struct Model {
     config: FragmentConfig,
     heat: Vec<u32>,
@@ -73,7 +73,7 @@ impl Model {
         self.earn();
     }
 
-    /// The fragment to populate and the one that goes for it.
+    /// The fragment to populate, and the one that is evicted for it.
     fn next(&mut self) -> Option<(u32, Option<u32>)> {
         let populating = self.slots.iter().flatten().filter(|(_, there)| !there).count();
         if populating >= self.config.workers as usize || self.credit < PRICE {
@@ -112,7 +112,7 @@ impl Model {
     }
 }
 
-/// A cache, its model, a disk and a flash device of version numbers, and what is under way.
+/// A cache, its model, a disk and a flash device of version numbers, and the operations under way.
 struct World<'r> {
     cache: Fragments<'r>,
     model: Model,
@@ -121,7 +121,7 @@ struct World<'r> {
     /// Page, version and number of the population in each slot.
     flash: BTreeMap<u32, (u32, u64, u32)>,
     writes: Vec<(u32, WritePath, u64)>,
-    /// With the versions that were read, once they were.
+    /// With the versions that were read, after the read.
     populations: Vec<(Population, Option<Vec<u64>>)>,
     version: u64,
     hits: u64,
@@ -188,7 +188,7 @@ impl World<'_> {
         self.populations.push((population, None));
     }
 
-    /// A worker gets on: reads from disk, then writes to flash.
+    /// A worker makes a step: it reads from disk, then writes to flash.
     fn work(&mut self, at: usize, ok: bool) {
         let (population, read) = &mut self.populations[at];
         let first = population.first.number();
@@ -278,7 +278,7 @@ fn run(choices: &mut Choices, steps: usize) -> [u64; 4] {
 fn sce_agrees_with_its_model() {
     let counts: Vec<[u64; 4]> = (0..24).map(|seed| run(&mut Choices::from_seed(seed), 4000)).collect();
     let sum = |at: usize| counts.iter().map(|counts| counts[at]).sum::<u64>();
-    // A driver that never gets there tests nothing.
+    // Without hits the test would test nothing.
     assert!(sum(0) > 5000, "hits: {}", sum(0));
     assert!(sum(1) > 500, "populations: {}", sum(1));
     assert!(sum(2) > 50, "evictions: {}", sum(2));
@@ -299,7 +299,7 @@ fn cache<R>(config: &FragmentConfig, body: impl FnOnce(&mut Fragments<'_>) -> R)
     body(&mut Fragments::format(region.as_mut_bytes(), config).expect("possible"))
 }
 
-/// Reads the whole volume round and round, two pages of each fragment, as fast as workers populate it.
+/// Reads the whole volume repeatedly, two pages of each fragment, as fast as workers populate it.
 fn warm(cache: &mut Fragments<'_>, reads: u32) {
     let config = cache.config();
     for read in 0..reads {

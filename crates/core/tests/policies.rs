@@ -1,13 +1,13 @@
-//! Every policy against its naive model, with an engine's worth of concurrency, crashes and restarts.
+//! Every policy against its naive model, with the concurrency of an engine, crashes and restarts.
 
 mod harness;
 
-use entresol_core::PolicyKind;
+use entresol_core::{Placement, PolicyKind};
 use harness::world::Mode;
 use harness::{Choices, World, small};
 use proptest::prelude::*;
 
-/// Long seeded runs over many shapes. Returns the worlds, for what they counted.
+/// Long seeded runs over many shapes. Returns the worlds, for their counters.
 fn seeded(policy: PolicyKind, mode: Mode, seeds: std::ops::Range<u64>, steps: usize) -> Vec<World> {
     let run = |seed: u64| {
         let mut choices = Choices::from_seed(seed * 7919 + policy as u64);
@@ -18,7 +18,7 @@ fn seeded(policy: PolicyKind, mode: Mode, seeds: std::ops::Range<u64>, steps: us
         // From a working set that fits to one that is far too large.
         let pages = config.slots / 2 + choices.below(2 * config.slots as usize) as u32;
         let mut world = World::new(config, pages, 4 + choices.below(pages as usize / 4));
-        // Half of the runs are brisk: the ring goes round more often, with less under way at once.
+        // Half of the runs are fast: the ring wraps more often, with less under way at once.
         world.settle_every = [usize::MAX, 16][choices.below(2)];
         world.mode = mode;
         println!("seed {seed}: {config:?}, {pages} pages");
@@ -28,10 +28,65 @@ fn seeded(policy: PolicyKind, mode: Mode, seeds: std::ops::Range<u64>, steps: us
     seeds.map(run).collect()
 }
 
+fn seeded_with_forgets_and_flushes(
+    policy: PolicyKind,
+    mode: Mode,
+    seeds: std::ops::Range<u64>,
+) -> Vec<World> {
+    seeds.map(|seed| harness::run_with_forgets_and_flushes(policy, mode, seed)).collect()
+}
+
+fn log_with_forgets_and_flushes(policy: PolicyKind) {
+    let worlds = seeded_with_forgets_and_flushes(policy, Mode::Back, 0..100);
+    let sum = |count: fn(&World) -> u64| worlds.iter().map(count).sum::<u64>();
+    let found: [(&str, u64, u64); 9] = [
+        ("crashes", sum(|w| w.crashes), 50),
+        ("destages", sum(|w| w.destages), 1000),
+        ("pages found", sum(|w| w.dead.found), 5000),
+        ("dirty pages found", sum(|w| w.dead.found_dirty), 2000),
+        ("writes that waited for dequeues", sum(|w| w.dead.waits), 100),
+        ("long ranges", sum(|w| w.dead.long), 200),
+        ("pages promised", sum(|w| w.dead.promised), 5000),
+        ("requests with too many records", sum(|w| w.dead.full), 20),
+        ("flushes", sum(|w| w.flushes), 500),
+    ];
+    println!("{found:?}");
+    for (what, count, least) in found {
+        assert!(count >= least, "{}: {count} {what}", policy.name());
+    }
+}
+
+#[test]
+fn face_with_forgets_and_flushes() {
+    log_with_forgets_and_flushes(PolicyKind::Face);
+}
+
+#[test]
+fn face_gr_with_forgets_and_flushes() {
+    log_with_forgets_and_flushes(PolicyKind::FaceGr);
+}
+
+#[test]
+fn face_gsc_with_forgets_and_flushes() {
+    log_with_forgets_and_flushes(PolicyKind::FaceGsc);
+}
+
+#[test]
+fn slots_with_forgets_and_flushes() {
+    for policy in PolicyKind::ALL.into_iter().filter(|policy| policy.placement() == Placement::Slots) {
+        let modes = if policy.write_back() { &ALL_MODES[..] } else { &CLEAN_MODES[..] };
+        for mode in modes {
+            let worlds = seeded_with_forgets_and_flushes(policy, *mode, 0..6);
+            let found = worlds.iter().map(|w| w.dead.found).sum::<u64>();
+            assert!(found > 200, "{} {mode:?}: {found} pages found", policy.name());
+        }
+    }
+}
+
 fn seeded_and_busy(policy: PolicyKind) {
     let worlds = seeded(policy, Mode::Back, 0..12, 4000);
     let sum = |count: fn(&World) -> u64| worlds.iter().map(count).sum::<u64>();
-    // A driver that never gets there tests nothing.
+    // Without crashes the test would test nothing.
     assert!(sum(|w| w.crashes) > 20, "crashes");
     assert!(sum(|w| w.destages) > 1000, "destages");
     assert!(policy != PolicyKind::FaceGsc || sum(|w| w.second_chances) > 500, "second chances");
@@ -128,11 +183,10 @@ fn lc_agrees_with_its_model_for_a_long_time() {
     for (pages, history) in [(48, 16), (400, 2), (2000, 0), (2000, 16)] {
         let config = entresol_core::Config { history, ..small(PolicyKind::Lc, 2, 2, 0) };
         let mut world = World::new(config, pages, 3);
-        world.crash_often = false; // a restart begins a new time
+        world.crash_often = false; // a restart restarts the clock
         world.settle_every = 4;
         let mut choices = Choices::from_seed(1);
-        // Pages referenced twice grow old behind a stream of others; then a small working set drives them
-        // out.
+        // Pages referenced twice grow old during a stream of others. Then a small working set evicts them.
         for used in [pages, 48, pages, 48] {
             world.pages_used = used as usize;
             world.run(&mut choices, 4000);
@@ -149,16 +203,28 @@ fn longer_rings_agree_with_their_models() {
         let mut world = World::new(config, 400, 60);
         world.run(&mut Choices::from_seed(policy as u64), 8000);
         assert!(world.destages > 200, "{}: {} destages", policy.name(), world.destages);
-        // Short rings allow four; with a group held back for each, two.
+        // Short rings allow four; two with a reserved group for each.
         let few = if policy == PolicyKind::FaceGsc { 2 } else { 4 };
         assert!(world.dequeues_at_once > few, "{}: {} at once", policy.name(), world.dequeues_at_once);
+    }
+}
+
+#[test]
+fn longer_rings_with_forgets_and_flushes() {
+    for policy in harness::crash::survivors() {
+        let config = small(policy, 2, 3, 120);
+        let mut world = World::new(config, 400, 60);
+        world.forgets_and_flushes = true;
+        world.run(&mut Choices::from_seed(policy as u64), 24_000);
+        let (found, waits) = (world.dead.found, world.dead.waits);
+        assert!(found > 500 && waits > 10, "{}: {found} pages found, {waits} waits", policy.name());
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// As above, from lists of choices, so that a failure shrinks to a short one.
+    /// As above, from lists of choices, so that a failure shrinks to a short list.
     #[test]
     fn policies_agree_with_their_models(
         policy in prop::sample::select(PolicyKind::ALL.to_vec()),
@@ -168,6 +234,22 @@ proptest! {
         choices in prop::collection::vec(any::<u32>(), 0..3000),
     ) {
         let mut world = World::new(small(policy, group_pages, 2, more), pages, 6);
+        world.run(&mut Choices::from_list(choices), usize::MAX);
+    }
+
+    /// As above, with forgotten pages and flushes.
+    #[test]
+    fn policies_forget_and_flush_as_their_models(
+        policy in prop::sample::select(PolicyKind::ALL.to_vec()),
+        group_pages in 2u32..6,
+        more in 0u32..4,
+        pages in 4u32..120,
+        proofs in any::<bool>(),
+        choices in prop::collection::vec(any::<u32>(), 0..3000),
+    ) {
+        let config = entresol_core::Config { proofs, ..small(policy, group_pages, 2, more) };
+        let mut world = World::new(config, pages, 6);
+        world.forgets_and_flushes = true;
         world.run(&mut Choices::from_list(choices), usize::MAX);
     }
 }

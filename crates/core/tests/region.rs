@@ -1,4 +1,4 @@
-//! Regions: sizes, what is refused, and that damage is noticed and never trips the check.
+//! Regions: sizes, refused regions, and damage, which is noticed and never makes the check panic.
 
 mod harness;
 
@@ -22,13 +22,13 @@ fn a_slot_costs_what_the_design_allows() {
         let most = if policy.placement() == Placement::Slots { 28 } else { 16 };
         assert!(bytes_per_slot(policy) <= most, "{}: {} bytes a slot", policy.name(), bytes_per_slot(policy));
 
-        // What is fixed (header, staging, list heads) fades in a cache of a million pages.
+        // The fixed parts (header, staging, list heads) are negligible in a cache of a million pages.
         let config = Config { history: 0, ..Config::new(policy, 1 << 20) };
         let each = region_bytes(&config) as f64 / config.slots as f64;
         assert!(each >= bytes_per_slot(policy) as f64, "{}: {each} bytes", policy.name());
         assert!(each < bytes_per_slot(policy) as f64 + 0.05, "{}: {each} bytes", policy.name());
 
-        // One slot more costs exactly that.
+        // One slot more costs exactly the difference.
         let more = Config { slots: config.slots + 128, ..config };
         assert_eq!(region_bytes(&more) - region_bytes(&config), 128 * bytes_per_slot(policy));
     }
@@ -94,7 +94,7 @@ fn impossible_configurations_are_refused() {
     assert!(matches!(refused(Config { history: u32::MAX, ..good }), ConfigError::History { .. }));
     let face = Config { policy: PolicyKind::Face, ..good };
     assert!(matches!(refused(Config { slots: face.slots + 1, ..face }), ConfigError::PartialGroup { .. }));
-    // Links have 28 bits; LC has list heads behind the slots.
+    // Links have 28 bits; LC has list heads after the slots.
     let ConfigError::Slots { max, .. } = refused(Config { slots: u32::MAX, ..good }) else { unreachable!() };
     assert!(max + 1026 < 1 << 28);
 }
@@ -113,7 +113,7 @@ fn used(policy: PolicyKind, seed: u64) -> Vec<u64> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens to a region, attaching and checking it end, without a panic.
+    /// On a damaged region, attachment and check end without a panic, whatever the damage.
     #[test]
     fn damage_is_judged_without_a_panic(
         policy in prop::sample::select(PolicyKind::ALL.to_vec()),
@@ -135,7 +135,7 @@ proptest! {
     }
 }
 
-/// The check notices what matters: of single flipped bits in the directory proper, most.
+/// The check notices most single flipped bits in the directory proper.
 #[test]
 fn damage_is_noticed() {
     for policy in PolicyKind::ALL {
@@ -153,7 +153,7 @@ fn damage_is_noticed() {
         let (begin, length) = (bytes(&sections[..slots]), bytes(&sections[slots..slots + 2]));
         let (mut noticed, mut flipped) = (0, 0);
         for at in (begin..begin + length).step_by(5) {
-            // Nobody looks at what a free slot once held.
+            // The old content of a free slot is not used.
             if used.get((at - begin) / sections[slots].entry_bytes) == Some(&false) {
                 continue;
             }

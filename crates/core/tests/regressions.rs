@@ -1,10 +1,10 @@
-//! Short histories that once went wrong, or that a rule exists for.
+//! Short histories that once failed, or that show why a rule exists.
 
 mod harness;
 
 use entresol_core::{
-    Admission, Config, Fate, FrameId, Generation, Job, Lookup, Lsn, PageId, Partition, PolicyKind, Position,
-    SlotId, region_bytes,
+    Admission, Config, Fate, Forgotten, FrameId, Generation, Job, Lookup, Lsn, PageId, Partition, PolicyKind,
+    Position, SlotId, region_bytes,
 };
 use harness::crash::{self, Front};
 use harness::{Choices, World, small};
@@ -32,7 +32,7 @@ fn stage(partition: &mut Partition<'_>, number: u32, dirty: bool) -> (FrameId, P
     }
 }
 
-/// Does all that is to be done.
+/// Does all outstanding jobs.
 fn settle(partition: &mut Partition<'_>) {
     while let Some(job) = partition.next_job() {
         match job {
@@ -64,8 +64,8 @@ fn complete(partition: &mut Partition<'_>, job: &Job) {
     partition.check().expect("no invariant is broken");
 }
 
-/// Groups are written out of order: the older version arrives last and must not be served once the newer one
-/// is gone.
+/// Groups are written out of order: the older version is written last, and must not be served once the newer
+/// one is gone.
 #[test]
 fn a_version_that_arrives_late_is_superseded_already() {
     let config = small(PolicyKind::FaceGr, 2, 4, 0);
@@ -82,7 +82,7 @@ fn a_version_that_arrives_late_is_superseded_already() {
     assert_eq!(partition.occupancy().superseded, 1);
     let Lookup::Flash { generation, .. } = partition.peek(page(1)) else { panic!("page 1 is on flash") };
     assert_eq!(generation, Generation::Exact(newer));
-    // Let both leave.
+    // Evicts both.
     for number in 100..100 + 2 * config.slots {
         stage(&mut partition, number, CLEAN);
         settle(&mut partition);
@@ -90,8 +90,8 @@ fn a_version_that_arrives_late_is_superseded_already() {
     assert_eq!(partition.peek(page(1)), Lookup::Absent);
 }
 
-/// Second chances are written before a group that comes before them: their old slots stay until that is
-/// durable, too. A record of the front would otherwise call nothing durable that they are in.
+/// Second chances are written before a group of lower positions. Their old slots stay until that group is
+/// durable, too. Otherwise a recorded front would come without a durable position above the second chances.
 #[test]
 fn slots_are_released_when_all_before_the_second_chances_is_durable() {
     let config = small(PolicyKind::FaceGsc, 4, 4, 0);
@@ -123,8 +123,8 @@ fn slots_are_released_when_all_before_the_second_chances_is_durable() {
     settle(&mut partition);
 }
 
-/// LC: while the first version of a new page is being written, the next one waits; it would get a slot of its
-/// own.
+/// LC: while the first version of a new page is being written, the next version waits. Otherwise it would get
+/// a slot of its own.
 #[test]
 fn one_page_never_has_two_slots() {
     let config = small(PolicyKind::Lc, 2, 4, 0);
@@ -177,7 +177,7 @@ fn a_group_is_not_closed_over_second_chances() {
         dequeues.push((ticket, pages));
     }
     assert!(dequeues.len() > 1, "several are under way at once: {}", dequeues.len());
-    // After every page that returns, someone wants the group closed.
+    // After every page that returns, a checkpoint asks to close the group.
     for (ticket, pages) in dequeues {
         for page in pages.iter().filter(|page| page.fate == Fate::SecondChance) {
             let Admission::Stage { frame, .. } = partition.restage(ticket, page, Lsn(1)) else {
@@ -194,7 +194,7 @@ fn a_group_is_not_closed_over_second_chances() {
 }
 
 /// A restart may find the ring full to the last slot. GSC then has no positions for second chances, and must
-/// begin.
+/// still make progress.
 #[test]
 fn a_ring_restored_full_gets_going() {
     for policy in crash::survivors() {
@@ -220,17 +220,22 @@ fn a_ring_restored_full_gets_going() {
     }
 }
 
+/// The record of a page whose copies so far are all stale.
+fn forgotten(of: u32) -> Forgotten {
+    Forgotten { first: page(of), last: page(of), below: Position(1 << 40), after: 0 }
+}
+
 #[test]
-fn an_invalidated_page_is_not_restored() {
+fn a_forgotten_page_is_not_restored() {
     let config = small(PolicyKind::Face, 2, 2, 0);
     let mut region = region(&config);
     let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
     partition.restore_begin(Position(0));
     partition.restore_entry(Position(0), page(1), DIRTY);
     partition.restore_entry(Position(1), page(2), CLEAN);
-    partition.restore_invalidate(page(1));
+    partition.restore_forget(&forgotten(1));
     partition.restore_entry(Position(2), page(2), DIRTY);
-    partition.restore_invalidate(page(77));
+    partition.restore_forget(&forgotten(77));
     partition.restore_end(Position(4));
     partition.check().expect("no invariant is broken");
     assert_eq!(partition.peek(page(1)), Lookup::Absent);
@@ -263,7 +268,7 @@ fn a_position_outside_the_ring_is_not_restored() {
     partition.restore_entry(Position(64 + config.slots as u64), page(1), DIRTY);
 }
 
-/// LRU-2's retained information: a page that comes back soon after it left is not the next to go again.
+/// LRU-2's retained information: a page that returns soon after its eviction is not the next victim.
 #[test]
 fn a_page_that_comes_back_is_remembered() {
     let departed_again = |history: u32| {
@@ -278,7 +283,7 @@ fn a_page_that_comes_back_is_remembered() {
                 number += 1;
             }
         };
-        // Page 1 leaves in a long scan, returns, and meets another scan.
+        // A long scan evicts page 1, which returns, and another scan follows.
         stage(&mut partition, 1, CLEAN);
         scan(&mut partition, config.slots + 4);
         assert_eq!(partition.peek(page(1)), Lookup::Absent);
@@ -290,7 +295,7 @@ fn a_page_that_comes_back_is_remembered() {
     assert!(!departed_again(100), "with history it has two references, and the scan's pages one");
 }
 
-/// The rule on which front to choose (`restore.rs`) is needed: recovery without it brings older pages back.
+/// The rule for the front (`restore.rs`) is needed: recovery without it restores older pages.
 #[test]
 fn recovery_that_trusts_the_oldest_slots_serves_old_pages() {
     let mut stale = 0;

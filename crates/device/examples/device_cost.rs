@@ -1,4 +1,4 @@
-//! Prints what the simulated devices cost in CPU time, per 4 KiB request: `cargo run --release -p
+//! Prints the CPU time of the simulated devices for each 4 KiB request: `cargo run --release -p
 //! entresol-device --example device_cost`.
 
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Profile, Scale, Survival};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 const PAGES: u64 = 16_384;
 const REQUESTS: u64 = 500_000;
 
-/// Nanoseconds that this thread has been on a CPU (Linux).
+/// Nanoseconds of CPU time of this thread (Linux).
 fn cpu_ns() -> u64 {
     std::thread::yield_now();
     let text =

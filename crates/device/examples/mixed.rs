@@ -1,9 +1,9 @@
-//! Prints what each SSD profile does under pure and mixed loads, over regions of several sizes.
+//! Prints the rates of each SSD profile under pure and mixed loads, over regions of several sizes.
 //!
-//! Closed loop of `tasks`, 4 KiB pages uniformly at random, 57 % reads in the mix (LC at 4 % of the database,
-//! FaCE table 4: 4,534 page I/Os a second at 92.6 % utilisation, i.e. 4,896 at 100 %). Regions stand for 2 to
-//! 10 GB (and all of FaCE's database) at a scale of 1 : 50. The last column writes as FaCE does: the same
-//! mix, but writes gathered into groups of 64 pages that follow each other on the device.
+//! The load is a closed loop of `tasks`, with 4 KiB pages uniformly at random and 57 % reads in the mix. (LC
+//! at 4 % of the database, FaCE table 4: 4,534 page I/Os a second at 92.6 % utilisation, i.e. 4,896 at 100
+//! %.) Regions stand for 2 to 10 GB (and all of FaCE's database) at a scale of 1 : 50. The last column writes
+//! as FaCE does: the same mix, with writes in groups of 64 pages that are adjacent on the device.
 
 #[path = "../tests/support/mixed.rs"]
 mod support;
@@ -24,7 +24,7 @@ fn drive(profile: Profile, region_mb: u64, tasks: u64, read_percent: u64, group:
     Simulation::new(SimConfig::default())
         .run(move || {
             let device = start(profile, region_mb, Mix { tasks, read_percent, group });
-            // Enough for hundreds of thousands of requests, whatever the drive.
+            // Enough for hundreds of thousands of requests with every drive.
             let seconds = if profile.name == "nvme" { 1 } else { 20 };
             sleep(Duration::from_secs(seconds));
             let (before, from) = (device.counters(), now());

@@ -1,17 +1,17 @@
-//! A real file or block device: opening it by the best means that the system offers, and what it holds.
+//! A real file or block device: opening it by the best means of the system, and examining its content.
 
 use crate::{Device, DeviceError, FileDevice, FileOptions, UringDevice, signature};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Every device has a multiple of so many bytes.
+/// The size of every device is a multiple of this many bytes.
 const SECTOR_BYTES: u64 = 512;
 
 /// An open file or block device.
 pub struct OpenDevice {
     /// The device.
     pub device: Arc<dyn Device>,
-    /// What its owner should know about how it was opened, e.g. that there is no direct I/O.
+    /// Messages for the owner about the open, e.g. that there is no direct I/O.
     pub notices: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ pub fn open_device(path: impl AsRef<Path>, options: FileOptions) -> Result<OpenD
             let notices = device.notice().map(str::to_owned).into_iter().collect();
             Ok(OpenDevice { device: Arc::new(device), notices })
         }
-        // If the file is to blame, plain system calls fail too, and their error is the one to show.
+        // If the cause is the file, plain system calls fail too. Then their error is the one to show.
         Err(no_uring) => {
             let device = FileDevice::open(path, options)?;
             let notices =
@@ -36,8 +36,8 @@ pub fn open_device(path: impl AsRef<Path>, options: FileOptions) -> Result<OpenD
     }
 }
 
-/// What would be lost with the content of the file or block device at `place`, as a noun phrase; `None`:
-/// nothing. The file stays as large as it is.
+/// The content that would be lost with the file or block device at `place`, as a noun phrase. `None`: it is
+/// blank. The file keeps its size.
 ///
 /// # Errors
 /// If it cannot be opened or read.

@@ -1,4 +1,4 @@
-//! Aligned memory for direct I/O, one buffer a thread, kept from one I/O to the next.
+//! Aligned memory for direct I/O: one buffer for each thread, kept from one I/O to the next.
 
 use std::cell::RefCell;
 

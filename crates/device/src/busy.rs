@@ -1,8 +1,9 @@
-//! How long a real device has had at least one request outstanding (iostat's %util).
+//! The time during which a real device has at least one request outstanding (iostat's %util).
 //!
-//! Without a lock, as every request of every thread passes here: one that lost its processor while holding it
-//! would stop them all. The price: what comes and goes while the last outstanding request ends may be left
-//! out, so the total is never too long, and exact where one thread at a time uses the device.
+//! There is no lock, because every request of every thread passes here: a thread that was preempted while it
+//! held a lock would stop them all. The price: a request that begins and ends while the last outstanding
+//! request ends may not be counted. So the total is never too long, and exact if one thread at a time uses
+//! the device.
 //!
 //! Invariant: the word's count is the number of live [`Busy`] guards.
 
@@ -11,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::Duration;
 
-/// Bits of the word that count outstanding requests; the others say since when there has been one.
+/// Bits of the word that count outstanding requests. The other bits hold the start of the busy interval.
 const COUNT_BITS: u32 = 16;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 /// Nanoseconds of a tick, as a power of two: 48 bits of them are two years.
@@ -32,7 +33,7 @@ fn ticks() -> u64 {
     (now().0 >> TICK_SHIFT) & TICKS_MASK
 }
 
-/// Ticks since the word's beginning.
+/// Ticks since the start in the word.
 fn passed(word: u64) -> u64 {
     ticks().wrapping_sub(word >> COUNT_BITS) & TICKS_MASK
 }
@@ -62,7 +63,7 @@ impl Drop for Busy<'_> {
         let mut busy = 0;
         let ended = |word| {
             busy = if word & COUNT_MASK == 1 { passed(word) } else { 0 };
-            // The beginning stays, so that the next one differs from it.
+            // The start stays, so that the next one differs from it.
             Some(word - 1)
         };
         self.0.word.fetch_update(AcqRel, Acquire, ended).expect("there is always a next word");
@@ -79,7 +80,7 @@ mod tests {
     use entresol_runtime::{sleep, spawn};
     use std::sync::Arc;
 
-    /// In a simulation, where time is exact.
+    /// Runs `main` in a simulation, where time is exact.
     fn simulate(main: impl FnOnce() + Send) {
         Simulation::new(SimConfig::default()).run(main).unwrap();
     }

@@ -1,11 +1,11 @@
-//! What every device asks of a request before it does anything, and the counters that every device keeps.
+//! The checks of a request that every device makes first, and the counters that every device keeps.
 //!
-//! Invariant: a batch is refused as a whole before any of its requests is carried out.
+//! Invariant: a bad batch is refused as a whole, before any of its requests is carried out.
 
 use crate::{Counters, DeviceError, Geometry, Io};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Refuses a range that is misaligned or reaches past the end.
+/// Refuses a range that is misaligned or extends beyond the end.
 pub(crate) fn range(
     device: &str,
     geometry: Geometry,
@@ -40,7 +40,7 @@ pub(crate) fn batch(device: &str, geometry: Geometry, batch: &[Io<'_>]) -> Resul
     Ok(())
 }
 
-/// Counters that many tasks may raise at once.
+/// Counters that many tasks may increment at once.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCounters {
     reads: AtomicU64,

@@ -1,4 +1,4 @@
-//! Errors of devices: what, where, expected and found.
+//! Errors of devices, with the operation, its place, and the expected and found values.
 
 use thiserror::Error;
 
@@ -16,10 +16,10 @@ pub enum DeviceError {
         offset: u64,
         /// Length of the request in bytes.
         length: u64,
-        /// What the system said.
+        /// The system's message.
         reason: String,
     },
-    /// The request reaches past the end of the device.
+    /// The request extends beyond the end of the device.
     #[error("{device}: {operation} of {length} bytes at offset {offset} is past its end of {capacity} bytes")]
     OutOfRange {
         /// Name of the device or file.
@@ -59,8 +59,8 @@ pub enum DeviceError {
 
 impl DeviceError {
     /// Whether a read failed. Drives report latent errors, and sectors torn by a power failure, in this way:
-    /// this copy is damaged, and another copy is to be used. False for the errors of a device that is known
-    /// to have failed as a whole.
+    /// this copy is damaged, and another copy must be used. False for the errors of a device that is known to
+    /// have failed as a whole.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, DeviceError::Io { operation: "read", .. })
     }

@@ -1,7 +1,6 @@
 //! Block devices behind one blocking interface: file, io_uring, memory, modelled SSD and disk, faulty.
 //!
-//! Everything takes a device as `Arc<dyn Device>`; what is behind it is chosen where the system is put
-//! together.
+//! All users take a device as `Arc<dyn Device>`. The implementation is chosen where the system is assembled.
 #![deny(unsafe_code)]
 
 mod best;

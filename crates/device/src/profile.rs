@@ -1,7 +1,7 @@
-//! Named devices: what a [`crate::ModelDevice`] is made from.
+//! Named devices: the parameters from which a [`crate::ModelDevice`] is made.
 //!
-//! The figures that a profile must reach (FaCE table 1) are asserted by `tests/profiles.rs`; how the
-//! parameters follow from them is said beside each.
+//! `tests/profiles.rs` asserts the figures that a profile must reach (FaCE table 1). The comment on each
+//! profile derives its parameters from them.
 
 use crate::Device;
 use crate::model::{
@@ -9,14 +9,14 @@ use crate::model::{
 };
 use thiserror::Error;
 
-/// How many bytes of the real device one byte of the modelled one stands for, at least 1. What is absolute on
-/// the real one and depends on size (the reach of an SSD's mapping cache, a controller's write cache) shrinks
-/// by this factor.
+/// Bytes of the real device for one byte of the modelled one, at least 1. Quantities that are absolute on the
+/// real device and depend on size (the reach of an SSD's mapping cache, a controller's write cache) are
+/// divided by this factor.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Scale(f64);
 
 impl Scale {
-    /// The device as it is.
+    /// No scaling.
     pub const FULL: Self = Self(1.0);
 
     /// A device of `modelled_bytes` that stands for one of `real_bytes`.
@@ -25,7 +25,7 @@ impl Scale {
     }
 }
 
-/// What a profile models.
+/// The type of a modelled device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Model {
     /// Flash SSD.
@@ -39,13 +39,13 @@ pub enum Model {
 /// A named device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Profile {
-    /// Name to look it up by.
+    /// The name for look-ups.
     pub name: &'static str,
-    /// What it is.
+    /// A description of the device.
     pub description: &'static str,
     /// Dollars per gigabyte, where FaCE's table 1 gives it.
     pub dollars_per_gb: Option<f64>,
-    /// How it behaves.
+    /// Its behaviour.
     pub model: Model,
 }
 
@@ -59,16 +59,16 @@ pub struct UnknownProfile {
     pub known: String,
 }
 
-/// Requests that a disk array or volume takes at once; beyond the queues of the paper's clients.
+/// Requests that a disk array or volume accepts at once; more than the queues of the paper's clients.
 const DISK_QUEUE: usize = 256;
 const NETWORK_QUEUE: usize = 256;
 
 /// Samsung 470, 256 GB. From table 1: a random read takes the controller 1 / 28,495 s, a page of a large read
-/// 4096 B / 251.33 MB/s; 16 dies x 16 KiB programs in 1.08 ms make 242.8 MB/s. The drive holds 256 GiB of
-/// flash for 256 GB of data: 7 % spare, hence a write amplification of 7.8 and 1 / (0.27 + 6.8 x 0.335 +
-/// 0.05) ms x 16 = 6,200 random writes a second. Die times are those of 2010's MLC. The episode of garbage
-/// collection is calibrated on LC at 4 % of the database in FaCE's table 4; the mapping cache's reach is a
-/// guess of the class.
+/// 4096 B / 251.33 MB/s; 16 dies x 16 KiB programs in 1.08 ms make 242.8 MB/s. The drive has 256 GiB of flash
+/// for 256 GB of data: 7 % spare, hence a write amplification of 7.8 and 1 / (0.27 + 6.8 x 0.335 + 0.05) ms x
+/// 16 = 6,200 random writes a second. Die times are those of 2010's MLC. The episode of garbage collection is
+/// calibrated on LC at 4 % of the database in FaCE's table 4. The mapping cache's reach is a guess for drives
+/// of this class.
 const MLC: SsdParameters = SsdParameters {
     queue_depth: 32,
     dies: 16,
@@ -89,9 +89,9 @@ const MLC: SsdParameters = SsdParameters {
     sync_ns: 100_000,
 };
 
-/// Intel X25-E, 32 GB, SLC. From table 1: 38,427 random reads, 259.2 and 195.25 MB/s; 5,057 random writes ask
-/// for an amplification of 8.0. SLC programs in 0.4 of MLC's time, so the same work of garbage collection is
-/// an episode of 0.4 of MLC's length.
+/// Intel X25-E, 32 GB, SLC. From table 1: 38,427 random reads, 259.2 and 195.25 MB/s; 5,057 random writes
+/// require an amplification of 8.0. SLC programs in 0.4 of MLC's time, so an episode with the same work of
+/// garbage collection takes 0.4 of MLC's time.
 const SLC: SsdParameters = SsdParameters {
     dies: 10,
     program_pages: 2,
@@ -108,7 +108,7 @@ const SLC: SsdParameters = SsdParameters {
 };
 
 /// Intel X25-M G2, 80 GB, MLC. From table 1: 35,601 random reads, 258.7 and 80.81 MB/s; 2,547 random writes
-/// ask for an amplification of 6.4, i.e. 8.7 % spare.
+/// require an amplification of 6.4, i.e. 8.7 % spare.
 const X25M: SsdParameters = SsdParameters {
     dies: 10,
     program_pages: 2,
@@ -146,8 +146,8 @@ const NVME: SsdParameters = SsdParameters {
     sync_ns: 10_000,
 };
 
-/// Seagate Cheetah 15K.6: 3.5 ms seek and 2 ms half a turn alone, 409 reads and 343 writes a second in a deep
-/// queue, 156 and 154 MB/s. Bare: a sync costs a turn.
+/// Seagate Cheetah 15K.6: 3.5 ms seek and 2 ms half a turn for a lone request, 409 reads and 343 writes a
+/// second in a deep queue, 156 and 154 MB/s. Without a write cache: a sync costs a turn.
 const CHEETAH: DiskParameters = DiskParameters {
     spindles: 1,
     stripe_bytes: 64 << 10,
@@ -162,9 +162,9 @@ const CHEETAH: DiskParameters = DiskParameters {
     sync_ns: 4_000_000,
 };
 
-/// Cheetahs behind an Intel RS2WG160 with 512 MB of battery-backed cache, which stands in for syncs. Table 1
-/// gives 2,598 reads, 2,502 writes, 848 and 843 MB/s for eight: per spindle 325, 313, 106 and 105 MB/s. Other
-/// widths are made of the same spindles.
+/// Cheetahs with an Intel RS2WG160 controller with 512 MB of battery-backed cache, so that syncs take no disk
+/// time. Table 1 gives 2,598 reads, 2,502 writes, 848 and 843 MB/s for eight: per spindle 325, 313, 106 and
+/// 105 MB/s. Arrays of other widths use the same spindles.
 const fn array(spindles: u32) -> Model {
     Model::Disk(DiskParameters {
         spindles,
@@ -179,7 +179,7 @@ const fn array(spindles: u32) -> Model {
     })
 }
 
-/// A 7,200 rpm SATA disk of today: 8.3 ms seek and 4.2 ms half a turn alone.
+/// A 7,200 rpm SATA disk of today: 8.3 ms seek and 4.2 ms half a turn for a lone request.
 const SATA_DISK: DiskParameters = DiskParameters {
     read_shallow_ns: 12_500_000.0,
     read_deep_ns: 8_000_000.0,
@@ -200,7 +200,7 @@ const CLOUD: NetworkParameters = NetworkParameters {
     sync_ns: 500_000,
 };
 
-/// Fusion-io 80 GB SLC behind PCI Express (SSD bufferpool table 1): 750 and 500 MB/s, a read in 50 µs, 89,549
+/// Fusion-io 80 GB SLC over PCI Express (SSD bufferpool table 1): 750 and 500 MB/s, a read in 50 µs, 89,549
 /// requests a second. 32 dies of 4 KiB programs in 262 µs make 500 MB/s; a quarter of the flash is spare (as
 /// sold).
 const FUSION_SLC: SsdParameters = SsdParameters {
@@ -364,14 +364,14 @@ impl Profile {
         })
     }
 
-    /// A device of this kind that keeps its data in `inner` and has its capacity. An SSD starts in the steady
-    /// state of random writes (see [`crate::model`]).
+    /// A device of this profile that keeps its data in `inner` and has its capacity. An SSD starts in the
+    /// steady state of random writes (see [`crate::model`]).
     pub fn build<D: Device>(&self, inner: D, scale: Scale) -> ModelDevice<D> {
         let (depth, timing) = self.timing(inner.geometry().capacity_bytes, scale);
         ModelDevice::new(self.name, inner, depth, timing)
     }
 
-    /// The timing alone of a device of `capacity_bytes`, as [`Profile::build`] has it.
+    /// Only the timing of a device of `capacity_bytes`, as in [`Profile::build`].
     pub fn stopwatch(&self, capacity_bytes: u64, scale: Scale) -> Stopwatch {
         let (depth, timing) = self.timing(capacity_bytes, scale);
         Stopwatch::new(depth, timing)

@@ -1,20 +1,20 @@
-//! Writing a block that everything after it depends on, such as a label or a master record.
+//! Proved writes, for a block on which later writes depend, such as a label or a master record.
 //!
-//! Invariant: when [`write_proved`] or [`write_copies`] succeeds, each block was synced and read back as it
-//! was written. So a device that loses a write silently is found out at once, and not by the next open.
+//! Invariant: when [`write_proved`] or [`write_copies`] succeeds, each block was synced and read back as
+//! written. So a write that the device silently lost is noticed at once, and not only by the next open.
 
 use crate::{Device, DeviceError, Io};
 use std::ops::Deref;
 
-/// Times that a block is written: a write that was lost once may succeed when it is repeated.
+/// Attempts to write a block: a write that was lost once may succeed when it is repeated.
 const ATTEMPTS: u32 = 2;
 
-/// Writes `block` at `offset`, syncs, reads it back and compares. Repeats that once if it cannot be read or
-/// is different. Returns the number of attempts. The error names the device by `name`, and what was written
-/// by `what`.
+/// Writes `block` at `offset`, syncs, reads it back and compares. Repeats this once if the block cannot be
+/// read or differs. Returns the number of attempts. The error gives the device as `name`, and the written
+/// structure as `what`.
 ///
 /// # Errors
-/// The device's, or [`DeviceError::Io`] if the block is not there after the last attempt.
+/// The device's, or [`DeviceError::Io`] if the block is still wrong after the last attempt.
 pub fn write_proved(
     device: &dyn Device,
     (name, what): (&str, &str),
@@ -42,10 +42,13 @@ pub fn write_proved(
     })
 }
 
-/// Writes copies of one structure durably, each at its offset. The first is written alone, so that at any
-/// crash it or the others are whole. Then the others follow, in one batch if `together`, else one after the
-/// other. All are read back, in one batch; those that are not there are written again. Returns how many these
-/// were. `names`: as for [`write_proved`].
+/// Writes copies of one structure durably, each at its offset:
+///
+/// 1. The first copy is written alone, so that after a crash at any time it or the others are whole.
+/// 2. The other copies are written, in one batch if `together`, otherwise one after the other.
+/// 3. All are read back in one batch, and wrong ones are written again.
+///
+/// Returns the number of copies written again. `names`: as for [`write_proved`].
 ///
 /// # Errors
 /// As for [`write_proved`].
@@ -70,7 +73,7 @@ pub fn write_copies(
         .map(|((offset, _), buffer)| Io::Read { offset: *offset, buffer })
         .collect();
     let is_read = match device.run(&mut reads) {
-        // Which of them could not be read is not known.
+        // The error does not tell which copies could not be read.
         Err(error) if error.is_unreadable() => false,
         result => result.map(|()| true)?,
     };

@@ -1,4 +1,4 @@
-//! A shared device is a device.
+//! [`Device`] for a shared device.
 
 use crate::{Counters, Device, DeviceError, Geometry, Io};
 use std::sync::Arc;

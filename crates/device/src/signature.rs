@@ -1,9 +1,9 @@
-//! What lies on a device, as far as its first and last bytes tell: so that nobody formats a device that is in
-//! use because of a wrong path.
+//! Recognises the content of a device from its first and last bytes, so that a wrong path does not lead to
+//! the formatting of a device in use.
 //!
-//! Invariant: nothing here writes. [`Contents::Blank`] is said only of a device that is all zeros in its
-//! first MiB and its last 64 KiB, which were all readable. Offsets and magics are those of the programs' own
-//! format documents.
+//! Invariant: this module never writes. It reports [`Contents::Blank`] only if the first MiB and the last 64
+//! KiB of the device are readable and all zeros. Offsets and magics are those of the programs' own format
+//! documents.
 
 use crate::{Device, DeviceError};
 
@@ -11,19 +11,19 @@ use crate::{Device, DeviceError};
 pub const BLANK_HEAD_BYTES: u64 = 1 << 20;
 /// Bytes at the end of a device that are zeros if it is blank.
 pub const BLANK_TAIL_BYTES: u64 = 64 << 10;
-/// Bytes at the start of a device of ours that hold nothing but what tells whose it is.
+/// Bytes at the start of our devices that hold only labels, superblocks and marks.
 const RESERVED_BYTES: u64 = 64 << 10;
-/// Bytes read at once; what cannot be read is passed over piece by piece.
+/// Bytes read at once. Unreadable pieces are skipped one by one.
 const PIECE: usize = 4096;
 
-/// What was found.
+/// The findings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// Zeros wherever something would lie.
+    /// All zeros, where signatures are stored.
     Blank,
-    /// Something known, as a noun phrase: "an ext4 file system".
+    /// A known format, as a noun phrase: "an ext4 file system".
     Known(String),
-    /// Something that is not zero, or cannot be read, at this offset.
+    /// Unknown content: a byte at this offset is not zero, or cannot be read.
     Unknown {
         /// In bytes.
         offset: u64,
@@ -31,7 +31,8 @@ pub enum Contents {
 }
 
 impl Contents {
-    /// What would be lost if the device were overwritten, as a noun phrase; `None` if it is blank.
+    /// The content that would be lost if the device were overwritten, as a noun phrase; `None` if it is
+    /// blank.
     pub fn value(self) -> Option<String> {
         match self {
             Contents::Blank => None,
@@ -40,7 +41,8 @@ impl Contents {
         }
     }
 
-    /// The sentence that refuses to overwrite a device which holds `value`. `role`: "disk", "log device".
+    /// The sentence that refuses to overwrite a device with the content `value`. `role`: "disk", "log
+    /// device".
     pub fn refusal(role: &str, value: &str) -> String {
         format!(
             "the {role} is not blank, it holds {value}: nothing was written; is it the right device? If its content is not \
@@ -57,8 +59,8 @@ struct Magic {
     offset: u64,
     bytes: &'static [u8],
     name: &'static str,
-    /// A magic of two or three bytes comes about by chance, too, in a damaged block: whether other fields
-    /// have possible values.
+    /// For a magic of two or three bytes, which may also occur by chance or in a damaged block: whether other
+    /// fields have possible values.
     proof: Option<fn(&Part) -> bool>,
 }
 
@@ -86,7 +88,7 @@ fn is_partition_table(head: &Part) -> bool {
     (0..4).all(|at| head.has(446 + 16 * at, &[0]) || head.has(446 + 16 * at, &[0x80]))
 }
 
-/// Our own (crates/format, crates/store).
+/// Our own magics (crates/format, crates/store).
 const OURS: &[Magic] = &[
     magic(0, b"ENTRSUPR", "a flash cache of Entresol"),
     magic(16 << 10, b"ENTRSUPR", "a flash cache of Entresol"),
@@ -100,10 +102,9 @@ const OURS: &[Magic] = &[
     magic(4096, b"ENTRSLOG", "the log of a database of Entresol"),
 ];
 
-/// The first that is there names the device; tables of partitions come last, for file systems leave room for
-/// them.
+/// The first match names the device. Partition tables are last, because file systems leave room for them.
 const OTHERS: &[Magic] = &[
-    // What lies under file systems.
+    // Layers below file systems.
     magic(0, b"LUKS\xba\xbe", "an encrypted volume (LUKS)"),
     magic(512, b"LABELONE", "a physical volume of LVM"),
     magic(0, b"LABELONE", "a physical volume of LVM"),
@@ -145,7 +146,7 @@ const MAGICS_AT_END: &[Magic] = &[
     magic(64 << 10, b"\xfc\x4e\x2b\xa9", "a member of a RAID (md)"),
 ];
 
-/// A part of the device, with what can be read of it.
+/// A part of the device, as far as it can be read.
 struct Part {
     offset: u64,
     bytes: Vec<u8>,
@@ -201,27 +202,27 @@ impl Part {
         is_ours && around.iter().all(|bytes| bytes.iter().all(|byte| *byte == 0))
     }
 
-    /// Where something lies that is not zero, or may not be.
+    /// The offset of the first byte that is not zero or cannot be read.
     fn used(&self) -> Option<u64> {
         let used = self.bytes.iter().position(|byte| *byte != 0).map(|at| self.offset + at as u64);
         used.into_iter().chain(self.unreadable.first().copied()).min()
     }
 }
 
-/// The first block that a program of ours writes to a blank device, alone and durably before anything else.
+/// The first block that one of our programs writes to a blank device: alone, and durable before all others.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstBlock {
-    /// Where it lies, in bytes.
+    /// Its offset in bytes.
     pub offset: u64,
-    /// What it begins with.
+    /// Its magic.
     pub magic: [u8; 8],
 }
 
 /// Bytes of such a block.
 const FIRST_BLOCK_BYTES: usize = 4096;
 
-/// Whether `device` is blank but for one of the blocks `first`, which cannot be read or begins with its
-/// magic: power failed while a program of ours began to use a blank device.
+/// Whether `device` is blank except for one of the blocks `first`, which cannot be read or begins with its
+/// magic. This is the state when power fails while one of our programs begins to use a blank device.
 ///
 /// # Errors
 /// As [`signature`].
@@ -232,8 +233,8 @@ pub fn is_cut_off(device: &dyn Device, first: &[FirstBlock]) -> Result<bool, Dev
     Ok(tail.used().is_none() && first.iter().any(|first| head.is_blank_but_for(first)))
 }
 
-/// What of another program lies where devices of ours have labels, superblocks and marks alone. A copy of
-/// ours may still be there: programs that begin to use a device do not erase all of it.
+/// The magic of another program in the area that our devices reserve for labels, superblocks and marks. A
+/// copy of our structures may still exist: a program that begins to use a device does not erase all of it.
 fn over_ours(head: &Part) -> Option<&'static Magic> {
     let is_ours_alone = |magic: &&Magic| magic.offset + magic.bytes.len() as u64 <= RESERVED_BYTES;
     let is_there =
@@ -241,8 +242,8 @@ fn over_ours(head: &Part) -> Option<&'static Magic> {
     OTHERS.iter().filter(is_ours_alone).find(is_there)
 }
 
-/// What another program has put over a device that was ours, as a noun phrase: then a copy of ours that is
-/// still there proves nothing.
+/// The content that another program has written over one of our devices, as a noun phrase. Then a remaining
+/// copy of our structures proves nothing.
 ///
 /// # Errors
 /// As [`signature`].
@@ -251,15 +252,15 @@ pub fn put_over(device: &dyn Device) -> Result<Option<&'static str>, DeviceError
     Ok(over_ours(&head).map(|magic| magic.name))
 }
 
-/// Says what lies on `device`.
+/// Recognises the content of `device`.
 ///
 /// # Errors
-/// If the device as a whole cannot be read; single sectors that cannot be read count as something unknown.
+/// If the device as a whole cannot be read. Single unreadable sectors count as unknown content.
 pub fn signature(device: &dyn Device) -> Result<Contents, DeviceError> {
     let capacity = device.geometry().capacity_bytes;
     let head = Part::read(device, 0, BLANK_HEAD_BYTES.min(capacity))?;
     let tail = Part::read(device, capacity.saturating_sub(BLANK_TAIL_BYTES), capacity)?;
-    // What was put over a device of ours comes first; then what is ours, whose pages may hold anything.
+    // Content written over our devices is first, then our own, since its pages may contain any bytes.
     let known = over_ours(&head).or_else(|| head.first_of(OURS)).or_else(|| head.first_of(OTHERS));
     let at_end = || {
         let offset = |magic: &Magic| capacity.checked_sub(magic.offset);
@@ -309,10 +310,10 @@ mod tests {
         };
         put(32 << 10, b"ENTRDISK");
         put(128 << 10, b"\x0c\xb1\xba\x00\x00\x00\x00\x00");
-        // A page of ours may hold anything.
+        // A page of ours may contain any bytes.
         assert_eq!(put_over(&device).unwrap(), None);
         assert_eq!(signature(&device).unwrap().value().unwrap(), "the disk of a database of Entresol");
-        // Two bytes alone may be there by chance.
+        // Two bytes alone may occur by chance.
         let mut ext = [0xff; 512];
         ext[56..58].copy_from_slice(b"\x53\xef");
         put(1024, &ext);

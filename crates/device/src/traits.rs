@@ -12,12 +12,12 @@ pub struct Geometry {
     pub sector_bytes: u32,
     /// Smallest unit that the medium writes without reading and rewriting its neighbours: at least a sector,
     /// and 4096 on drives with 512-byte sectors over 4096-byte ones ("512e"). A power failure during a
-    /// smaller write may damage all of it, durable neighbours included.
+    /// smaller write may damage the whole unit, including durable neighbours.
     pub physical_bytes: u32,
 }
 
 impl Geometry {
-    /// A device whose sectors are what the medium writes.
+    /// A device with equal sector and physical sizes.
     pub const fn new(capacity_bytes: u64, sector_bytes: u32) -> Self {
         Self { capacity_bytes, sector_bytes, physical_bytes: sector_bytes }
     }
@@ -42,8 +42,8 @@ pub enum Io<'a> {
     },
 }
 
-/// What a device has done since it was opened. Utilisation is `busy / elapsed`, as iostat's %util: the share
-/// of time with at least one request outstanding.
+/// The counters of a device since its open. Utilisation is `busy / elapsed`, as iostat's %util: the share of
+/// time with at least one request outstanding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Read requests.
@@ -64,10 +64,10 @@ pub struct Counters {
     pub erases: u64,
 }
 
-/// A block device. Blocking: a caller parks until its requests are done, whatever the runtime.
+/// A block device. Its operations block: the caller waits until its requests are done, in either runtime.
 ///
-/// A completed write is readable at once; it is durable only when a later [`Device::sync`] has returned.
-/// After a crash, each 512-byte sector of an unsynced write holds its old or its new content.
+/// A completed write is readable at once. It is durable only when a later [`Device::sync`] has returned.
+/// After a crash, each 512-byte sector of an unsynced write has its old or its new content.
 pub trait Device: Send + Sync {
     /// Shape of the device.
     fn geometry(&self) -> Geometry;
@@ -76,13 +76,14 @@ pub trait Device: Send + Sync {
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError>;
     /// Makes all completed writes durable.
     fn sync(&self) -> Result<(), DeviceError>;
-    /// Tells the device that the range's content is no longer needed; afterwards it reads as anything.
+    /// Tells the device that the range's content is no longer needed. Later reads of it return arbitrary
+    /// bytes.
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError>;
-    /// Drops what the operating system keeps of the device in memory, so that the next read comes from the
-    /// medium. Called after the sync of an open: a sync that failed in an earlier life may have left bytes
-    /// there that are readable, count as clean, and will never be durable (ext4).
+    /// Drops the operating system's cached copy of the device, so that the next read is from the medium.
+    /// Called after the sync of an open: an earlier failed sync may have left pages in the cache that are
+    /// readable, count as clean, and will never be durable (ext4).
     fn drop_cached(&self) -> Result<(), DeviceError>;
-    /// What the device has done so far.
+    /// The counters so far.
     fn counters(&self) -> Counters;
     /// Reads one range.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {

@@ -3,8 +3,8 @@
 //!
 //! Each thread has its own ring, shared by all devices that it uses.
 //!
-//! Invariant: when a batch's submission returns, no request of it is in flight any more, whatever happened;
-//! so its buffers are not touched by the kernel afterwards.
+//! Invariant: when a batch's submission returns, even with an error or a panic, no request of it is in
+//! flight. So the kernel does not access its buffers afterwards.
 #![allow(unsafe_code)]
 
 use crate::file::{FileOptions, OpenFile};
@@ -17,14 +17,14 @@ use std::path::Path;
 
 /// Requests in flight at once per thread.
 const RING_ENTRIES: u32 = 256;
-/// The kernel transfers at most this much per request; larger ones are finished with system calls.
+/// Most bytes that the kernel transfers in one request. Larger requests are completed with system calls.
 const REQUEST_BYTES_MAX: usize = 1 << 30;
 
 thread_local! {
     static RING: RefCell<Option<IoUring>> = const { RefCell::new(None) };
 }
 
-/// A device over io_uring. Opens, locks, syncs and discards as [`crate::FileDevice`] does.
+/// A device over io_uring. It opens, locks, syncs and discards as [`crate::FileDevice`] does.
 #[derive(Debug)]
 pub struct UringDevice(OpenFile);
 
@@ -46,12 +46,12 @@ impl UringDevice {
         OpenFile::open(path, options).map(Self)
     }
 
-    /// What the owner should know about how the file was opened, if anything.
+    /// A message for the owner about the open, if any.
     pub fn notice(&self) -> Option<&str> {
         self.0.notice.as_deref()
     }
 
-    /// Runs requests whose buffers are all usable as they are.
+    /// Runs requests whose buffers are all aligned.
     fn run_chunk(&self, ring: &mut IoUring, requests: &mut [Request<'_>]) -> Result<(), DeviceError> {
         let descriptor = types::Fd(self.0.file.as_raw_fd());
         for (index, request) in requests.iter_mut().enumerate() {
@@ -75,12 +75,12 @@ impl UringDevice {
         requests.iter_mut().try_for_each(|request| self.finish(request))
     }
 
-    /// Turns a completion into a result; does the rest of a short transfer with system calls.
+    /// Turns a completion into a result. Completes a short transfer with system calls.
     fn finish(&self, request: &mut Request<'_>) -> Result<(), DeviceError> {
         let length = request.length();
         let done = match request.result {
             result if result >= 0 => result as usize,
-            // Not an answer of the device: do it again, all of it.
+            // Not an answer of the device: repeat the whole request.
             result if [Errno::AGAIN, Errno::INTR].iter().any(|errno| errno.raw_os_error() == -result) => 0,
             result => {
                 let error = std::io::Error::from_raw_os_error(-result);
@@ -96,7 +96,7 @@ impl UringDevice {
         }
     }
 
-    /// Runs a batch of which some buffers are not aligned: through one aligned buffer for all of those.
+    /// Runs a batch with unaligned buffers, through one aligned buffer for all of these.
     fn run_bounced(&self, ring: &mut IoUring, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         let unaligned = |io: &Io<'_>| match io {
             Io::Read { buffer, .. } => self.0.needs_bounce(buffer).then_some(buffer.len()),
@@ -108,7 +108,7 @@ impl UringDevice {
             let mut requests: Vec<_> = batch.iter_mut().map(Request::borrowed).collect();
             return self.run_requests(ring, &mut requests);
         }
-        // Taken out of the thread's pool for the time of the batch: finishing a short transfer may use the
+        // Removed from the thread's pool during the batch: the completion of a short transfer may use the
         // pool itself.
         let mut own = POOL.take();
         if own.len() < total + bounce::ALIGNMENT {
@@ -149,10 +149,10 @@ thread_local! {
     static POOL: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A request with the memory that the kernel sees, and its result.
+/// A request with its buffer as the kernel sees it, and its result.
 struct Request<'a> {
     io: Io<'a>,
-    /// Where a bounced read belongs.
+    /// The destination of a bounced read.
     target: Option<&'a mut [u8]>,
     result: i32,
 }
@@ -205,7 +205,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Submits what is queued and waits for all of it. Does not return, nor unwind, while anything is in flight.
+/// Submits the queued requests and waits for all of them. Does not return or unwind while one is in flight.
 fn drain(ring: &mut IoUring, requests: &mut [Request<'_>]) {
     let mut completed = 0;
     while completed < requests.len() {
@@ -215,7 +215,7 @@ fn drain(ring: &mut IoUring, requests: &mut [Request<'_>]) {
                 .iter()
                 .any(|errno| Some(errno.raw_os_error()) == code);
             if !is_temporary {
-                // Requests may be in flight into memory that the caller would free: there is no way back.
+                // Requests may be in flight to memory that the caller would free: only an abort is safe.
                 eprintln!("io_uring cannot be waited for ({error}) while requests are in flight: aborting");
                 std::process::abort();
             }
@@ -246,7 +246,7 @@ impl Device for UringDevice {
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         let _busy = self.0.begin(batch)?;
         match batch {
-            // Alone, a request is cheaper as a system call.
+            // A single request is cheaper as a system call.
             [Io::Read { offset, buffer }] => return self.0.read_at(*offset, buffer),
             [Io::Write { offset, data }] => return self.0.write_at(*offset, data),
             _ => {}

@@ -1,4 +1,4 @@
-//! Every fault does what it says, and a crash leaves exactly what it may leave.
+//! Every fault has its described effect, and a crash leaves only possible images.
 
 use entresol_device::{
     Device, DeviceError, Fault, FaultPlan, FaultyDevice, Injection, Io, MemoryDevice, ModelDevice, Profile,
@@ -43,11 +43,11 @@ fn only_synced_writes_are_sure_to_survive() {
     assert_eq!(after(Survival::Writes(vec![true])), (2, 2));
     assert_eq!(after(Survival::Writes(vec![false, true])), (1, 3));
     assert_eq!(after(Survival::Sectors(vec![false, true])), (1, 2));
-    // All of these, torn writes included, and nothing else, come out of the seeds.
+    // The seeds give all of these, torn writes included, and nothing else.
     let seen: BTreeSet<_> = (0..200).map(|seed| after(Survival::Seed(seed))).collect();
     let legal: BTreeSet<_> = [1, 2].into_iter().flat_map(|a| [1, 2, 3].map(|b| (a, b))).collect();
     assert_eq!(seen, legal);
-    // The living device is as it was.
+    // The living device is unchanged.
     assert_eq!((sector(&device, 0)[0], sector(&device, 1)[0]), (2, 3));
 }
 
@@ -212,7 +212,7 @@ fn a_random_plan_is_its_seed() {
     assert_ne!(run(4), run(5));
 }
 
-/// Timing outside, faults inside.
+/// The timing model is outside, the faults are inside.
 #[test]
 fn a_modelled_device_can_be_faulty() {
     let plan = Arc::new(FaultPlan::crash_at(20));
@@ -228,7 +228,7 @@ fn a_modelled_device_can_be_faulty() {
     assert_eq!(inside.unsynced().0, 20);
 }
 
-/// In a dying world a sleep returns at once: that must not make a write of a destructor happen.
+/// In a halted world a sleep returns at once. A write of a destructor must not be carried out then.
 #[test]
 fn a_dying_task_writes_nothing_to_a_modelled_device() {
     struct Flushes(Arc<ModelDevice<Arc<MemoryDevice>>>);
@@ -274,13 +274,13 @@ fn an_unreadable_sector_fails_the_requests_that_touch_it_until_it_is_written() {
     assert!(error.is_unreadable(), "{error}");
     assert_eq!(other, [1; 512], "the other requests of the batch are carried out");
     assert_eq!(sector(&device, 8), [5; 512]);
-    // It outlives the power, copies and images.
+    // An unreadable sector survives power failures, copies and images.
     let image = MemoryDevice::over("image", device.after_crash(&Survival::All).freeze());
     assert_eq!(image.fork("fork").unreadable_sectors().into_iter().collect::<Vec<_>>(), [1]);
     assert_eq!(readable(&image, 0, 3), [Some(1), None, Some(1)]);
     let killed = device.after_kill(Arc::new(FaultPlan::none()));
     assert_eq!(readable(&killed, 1, 1), [None]);
-    // Once written it can be read, from memory and from the medium.
+    // Once written, it can be read, from memory and from the medium.
     device.write(512, &[7; 512]).unwrap();
     assert_eq!(readable(&device, 0, 3), [Some(1), Some(7), Some(1)]);
     assert_eq!(readable(&device.after_crash(&Survival::None), 1, 1), [None]);
@@ -318,7 +318,8 @@ fn a_medium_of_larger_units_may_lose_the_neighbours_of_what_was_written() {
     };
     assert!(neighbours_lost(&usual(512, 4096)));
     assert!(!neighbours_lost(&usual(512, 512)));
-    // A whole unit is written without its neighbours; of sectors of 4096 bytes each is there or not.
+    // A whole unit is written without effect on its neighbours. Of sectors of 4096 bytes each survives or
+    // not.
     let device = usual(4096, 4096);
     assert!(matches!(device.write(512, &[2; 512]), Err(DeviceError::Misaligned { sector: 4096, .. })));
     device.write(4096, &[2; 8192]).unwrap();

@@ -1,4 +1,4 @@
-//! What is particular to files: locking, growing, space, reopening, memory across devices.
+//! Properties of files: locking, growing, space, reopening, memory across devices.
 
 use entresol_device::{Device, DeviceError, FileDevice, FileOptions, UringDevice};
 

@@ -1,4 +1,4 @@
-//! What a memory device stores, how much memory that takes, and what it shares.
+//! Memory devices: their content, the memory that it takes, and sharing.
 
 use entresol_device::memory::Reference;
 use entresol_device::{BaseImage, Device, ImageDevice, MemoryDevice};
@@ -124,7 +124,7 @@ fn discarding_frees_memory() {
 #[test]
 fn versions_of_another_devices_pages_are_stored_as_differences() {
     let base = loaded().freeze();
-    // The first 8 bytes of each page's noise tell the page; here the test keeps its own directory.
+    // The first 8 bytes of each page's noise identify the page; here the test keeps its own directory.
     let directory: Vec<_> = (0..PAGES).map(|page| noise(page)[8..16].to_vec()).collect();
     let locate = move |page: &[u8]| {
         directory.iter().position(|key| *key == page[8..16]).map(|index| (index * PAGE) as u64)
@@ -142,8 +142,8 @@ fn versions_of_another_devices_pages_are_stored_as_differences() {
         let bytes_a_page = flash.resident_bytes() / 256;
         assert!(bytes_a_page < 160, "a slot takes {bytes_a_page} bytes");
     }
-    // A page that is like no other is stored whole; a page that looks like another but is not comes back as
-    // written.
+    // A page without a similar one is stored whole. A page that looks similar to another but is not is read
+    // back as written.
     write(&flash, 0, &noise(1_000_000));
     let mut liar = noise(1_000_001);
     liar[8..16].copy_from_slice(&noise(5)[8..16]);

@@ -1,5 +1,5 @@
-//! Every profile, driven with pure loads at queue depth 32 in the simulation, reaches the figures it is made
-//! for (FaCE table 1) within 10 %. Run with `--nocapture` for the measured numbers.
+//! Every profile, driven with pure loads at queue depth 32 in the simulation, reaches its figures (FaCE table
+//! 1) within 10 %. Run with `--nocapture` for the measured numbers.
 
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io, Profile, Scale};
 use entresol_runtime::rng::Rng;
@@ -12,7 +12,7 @@ const GB: u64 = 1_000_000_000;
 /// Capacity of the modelled devices, in whole requests of 256 KiB.
 const CAPACITY: u64 = 1000 * (256 << 10);
 
-/// Holds no data: only the time counts here.
+/// A device without data: only the time matters here.
 struct Void;
 
 impl Device for Void {
@@ -101,7 +101,7 @@ fn drive(
             }
             sleep(warm_up);
             if load == Load::SequentialWrite {
-                // Enough passes to clean up a drive that random writes have filled.
+                // Enough passes to clean a drive that random writes have filled.
                 while device.counters().written_bytes < 5 * capacity / 2 {
                     sleep(Duration::from_millis(100));
                 }
@@ -127,8 +127,8 @@ fn drive(
         .unwrap()
 }
 
-/// Asserts random read and write IOPS, sequential read and write MB/s. `real_gb`: what the modelled capacity
-/// stands for.
+/// Asserts random read and write IOPS, sequential read and write MB/s. `real_gb`: the size for which the
+/// modelled capacity stands.
 fn assert_figures(name: &str, real_gb: u64, tasks: u64, figures: [f64; 4]) {
     let profile = Profile::named(name).expect("the profile is known");
     let is_fast = name == "nvme";

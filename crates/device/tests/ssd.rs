@@ -1,4 +1,4 @@
-//! What makes a modelled SSD more than its pure rates (MISSION, "What FaCE's result stands on").
+//! Effects of a modelled SSD beyond its pure rates (MISSION, "What FaCE's result stands on").
 
 #[path = "support/mixed.rs"]
 mod support;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use support::{MB, Mix, start};
 
 /// Page I/Os a second of 50 tasks in a closed loop on a region that stands for one 50 times as large. Writes
-/// are single pages at random, or `group` pages that follow each other on the device.
+/// are single random pages, or `group` adjacent pages.
 fn mixed_in_groups(name: &'static str, region_mb: u64, read_percent: u64, group: u64) -> f64 {
     let profile = Profile::named(name).expect("the profile is known");
     Simulation::new(SimConfig::default())

@@ -1,12 +1,12 @@
-//! Random fetches that hit flash, as fast as they go: what the tier costs above the bare device.
+//! Random fetches that hit flash, at full speed: the cost of the tier compared with the bare device.
 //!
 //! ```text
 //! flash_hit fill FLASH DISK MIB           a new cache of MIB on FLASH, its slots nearly all filled
 //! flash_hit run FLASH DISK THREADS SECONDS   prints fetches a second
 //! ```
 //!
-//! Each fetch goes all the way: directory, read, checksum, page id, generation. `benches/flash_hit.sh` puts
-//! fio on the same file beside it.
+//! Each fetch includes all steps: directory, read, checksum, page id, generation. `benches/flash_hit.sh`
+//! compares it with fio on the same file.
 
 use entresol_core::{Lsn, PageId, PolicyKind};
 use entresol_device::{Device, FileOptions, open_device};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const PAGE_BYTES: usize = 4096;
-/// Share of the slots that is filled: with more, the tier would begin to dequeue.
+/// Share of the slots that is filled. With more, the tier would begin to dequeue.
 const FILLED: f64 = 0.9;
 
 /// A page in memory that direct I/O can use as it is.
@@ -45,8 +45,9 @@ fn pages(options: &TierOptions) -> u64 {
 
 fn fill(flash: &str, disk: &str, mib: u64) -> Outcome<()> {
     let flash = open(flash, FileOptions::create(mib << 20))?;
-    // All of it once: what an earlier run has left is gone, and a file system answers reads of what was never
-    // written without the device, which would flatter a bare read of the whole file.
+    // Overwrites the whole file once. This removes the pages of an earlier run. Also, a file system answers
+    // reads of ranges that were never written without the device, which would make a bare read of the file
+    // too fast.
     let nothing = vec![0; 1 << 20];
     (0..mib).try_for_each(|at| flash.write(at << 20, &nothing))?;
     let options = tier_options(&*flash);

@@ -1,6 +1,6 @@
-//! Wall-clock cost of the tier's calls in the simulated runtime, over devices in memory that take no time:
-//! what the tier itself costs, with copies and checksums. `cargo run --release -p entresol-engine --example
-//! hot_paths`
+//! Wall-clock cost of the tier's calls in the simulated runtime, over devices in memory that take no time.
+//! This is the cost of the tier itself, with copies and checksums. `cargo run --release -p entresol-engine
+//! --example hot_paths`
 
 use entresol_core::{Lsn, PageId, PolicyKind};
 use entresol_device::MemoryDevice;

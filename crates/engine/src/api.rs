@@ -5,6 +5,7 @@
 //! [`Upstream`]: it pulls pages and reports which versions are on disk or durable.
 
 use crate::TierError;
+use crate::durations::Durations;
 use entresol_core::{Lsn, PageId};
 use entresol_format::Uuid;
 use entresol_format::label::Session;
@@ -14,7 +15,7 @@ use std::sync::Weak;
 /// Where a page was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// In the staging groups, in memory, on its way to flash.
+    /// In staging, in memory.
     Staging,
     /// On flash.
     Flash,
@@ -29,27 +30,27 @@ pub struct Fetched {
     pub source: Source,
     /// The page is newer than its disk copy; the frame's `dirty` starts with this.
     pub dirty: bool,
-    /// The page is newer than anything the layer holds, for it has moved up (GLB); the frame's `fdirty`
-    /// starts with this.
+    /// The page is newer than all copies in the layer, because it has moved to DRAM (GLB); the frame's
+    /// `fdirty` starts with this.
     pub fdirty: bool,
 }
 
-/// Which disk a layer stands on, and which log goes with it.
+/// The disk of a layer, and the log that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// The disk.
     pub disk: Uuid,
-    /// The log of the database on it; [`Uuid::NIL`]: none was ever used with this disk.
+    /// The log of the database on it. [`Uuid::NIL`]: none was ever used with this disk.
     pub log: Uuid,
     /// The newest session of that log in which this disk took part.
     pub session: Session,
 }
 
-/// A page leaving DRAM, or written out by a checkpoint. Its log records are durable up to `lsn` before it is
-/// handed over (the WAL rule).
+/// A page that is evicted from DRAM or written by a checkpoint. Its log records are durable up to `lsn`
+/// before the call (the WAL rule).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
-    /// Which page.
+    /// The page.
     pub page: PageId,
     /// LSN of its newest change.
     pub lsn: Lsn,
@@ -59,25 +60,25 @@ pub struct Victim {
     pub fdirty: bool,
 }
 
-/// What became of a page that was evicted.
+/// The outcome of an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evicted {
-    /// The evicted version is (or will be) newer than the disk copy: a frame that stays in DRAM keeps
+    /// The evicted version is, or will be, newer than the disk copy: a frame that stays in DRAM keeps
     /// `dirty`.
     pub dirty: bool,
 }
 
 /// A layer below the buffer pool: the flash tier, or the disk alone.
 pub trait Layer: Send + Sync {
-    /// Fills `buffer` (one page) with the newest version of `page`, proved by checksum, id and generation.
+    /// Fetches the newest version of `page` into `buffer` (one page), proved by checksum, id and generation.
     fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError>;
-    /// Whether `page` can be had without the disk: a hint for recovery, without I/O.
+    /// Whether `page` can be fetched without the disk: a hint for recovery, without I/O.
     fn is_on_flash(&self, _page: PageId) -> bool {
         false
     }
-    /// Takes a page. Returns when the layer holds it (a memory copy in staging, or a completed disk write):
-    /// from then on `fetch` serves this version. Waits when staging is full; never drops a page that is
-    /// dirty.
+    /// Evicts a page to the layer. Returns when the layer holds it (a memory copy in staging, or a completed
+    /// disk write): from then on `fetch` serves this version. Waits when staging is full. Never drops a dirty
+    /// page.
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError>;
     /// As [`Layer::evict`], but returns `None` instead of waiting.
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError>;
@@ -85,104 +86,113 @@ pub trait Layer: Send + Sync {
     /// [`Layer::checkpoint`] called. Until that ends no dirty page moves up, so that none slips past both.
     /// Fetches that began before must be waited for ([`Layer::moves_pages_up`]).
     fn checkpoint_begins(&self) {}
-    /// Whether fetched pages may move up, so that DRAM holds the only copy newer than disk.
+    /// Whether fetched pages may move to DRAM, so that DRAM holds the only dirty copy.
     fn moves_pages_up(&self) -> bool {
         false
     }
-    /// Makes every page evicted so far durable: for the flash tier on flash with its directory (FaCE
-    /// §2.3), for LC and the disk alone on disk. Called by a database checkpoint before it writes its record.
+    /// Makes every page evicted so far durable: the flash tier on flash with its directory (FaCE §2.3), LC
+    /// and the disk alone on disk. A database checkpoint calls it before it writes its record.
     fn checkpoint(&self) -> Result<(), TierError>;
-    /// Tells the layer whom to ask for victims and to tell of destages. Called once, before the first fetch.
+    /// Sets the buffer pool that is asked for victims and told of destages. Called once, before the first
+    /// fetch.
     fn attach(&self, upstream: Weak<dyn Upstream>);
-    /// What the open has found of a log on flash; `None` where there is none, or where it began empty.
+    /// The groups that the open found of a log on flash. `None` if there is no log, or if it began empty.
     fn survivors(&self) -> Option<&Survivors> {
         None
     }
-    /// Pages that fit on the disk: numbers from this one on cannot be written.
+    /// Pages that fit on the disk. Pages with this number or a higher one cannot be written.
     fn capacity_pages(&self) -> u64;
-    /// What the disk's label says, read from the disk.
+    /// The binding in the disk's label, read from the disk.
     fn binding(&self) -> Result<Binding, TierError>;
-    /// A session of the database begins: its label names `log` and `session`, durably, before this returns.
+    /// Begins a session of the database: the label names `log` and `session`, durably, before this returns.
     fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError>;
     /// Counters since open.
     fn metrics(&self) -> TierMetrics;
-    /// Ends background work after draining staging. The directory is made durable, so the next open is warm.
+    /// Drains staging, then ends background work. The directory is made durable, so the next open is warm.
     fn close(&self) -> Result<(), TierError>;
 }
 
-/// A group of a log on flash that was told to be durable.
+/// A group of a log on flash that was reported as durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurableGroup {
-    /// The epoch that wrote it.
+    /// The epoch in which it was written.
     pub epoch: u64,
     /// Its number, counted from the first ever.
     pub number: u64,
 }
 
-/// What an open has found of a log on flash, to be compared with what was told to be durable. The newest
-/// groups lie beyond what the flash itself knows to have been durable: damaged or lost, they look like groups
+/// The groups that an open found of a log on flash, to be compared with the groups that were reported as
+/// durable. The newest groups are beyond the durable position that the flash itself records. If they are
+/// damaged or lost, they look like groups that were never written.
 /// that were never written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survivors {
     /// The epoch that begins; all groups were written in earlier ones.
     pub epoch: u64,
-    /// One past the number of the last group.
+    /// The number after that of the last group.
     pub rear: u64,
-    /// Groups before it of which something counts as never written.
+    /// Groups before the rear that count as never written, in whole or in part.
     pub missing: Vec<u64>,
-    /// What opens before this one had not found.
+    /// Losses found by earlier opens.
     pub losses: Losses,
 }
 
 impl Survivors {
-    /// Whether all of `group` is there; no may be wrong for groups of epochs long past.
+    /// Whether all of `group` is present. `false` may be wrong for groups of old epochs.
     pub fn have(&self, group: DurableGroup) -> bool {
         let DurableGroup { epoch, number } = group;
         number < self.rear && !self.missing.contains(&number) && !self.losses.cover(epoch, number)
     }
 }
 
-/// What a layer asks of the buffer pool above it.
+/// Calls from a layer to the buffer pool above it.
 pub trait Upstream: Send + Sync {
-    /// Evict up to `pages` of the coldest frames with [`Layer::try_evict`] (FaCE GSC, §3.3). Returns how many
-    /// went. Must not wait for the layer.
+    /// Evicts up to `pages` of the coldest frames with [`Layer::try_evict`] (FaCE GSC, §3.3). Returns the
+    /// number evicted. Must not wait for the layer.
     fn pull_victims(&self, pages: usize) -> usize;
-    /// The version of `page` with `lsn` is now on disk: a frame holding it unchanged is no longer `dirty`.
+    /// Reports that the version of `page` with `lsn` is on disk: a frame that holds this version is no longer
+    /// `dirty`.
     fn destaged(&self, page: PageId, lsn: Lsn);
-    /// These versions, newer than disk when they were evicted, will survive a crash: a restart need not
-    /// redo what is in them. May be told late or not at all. Must not wait for the layer. `group`: with which
-    /// they were written to flash, to be compared with [`Layer::survivors`] at a restart; `None`: they are on
-    /// disk.
+    /// Reports that these versions, dirty at their eviction, will survive a crash: a restart need not redo
+    /// their changes. The report may be late or never made. The implementation must not wait for the layer.
+    /// `group`: the group in which they were written to flash, to be compared with [`Layer::survivors`] at a
+    /// restart. `None`: they are on disk.
     fn durable(&self, _pages: &[(PageId, Lsn)], _group: Option<DurableGroup>) {}
 }
 
 /// Counters of a layer since it was opened. All in pages unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TierMetrics {
+    /// How long writes of groups, or of pages into slots, took.
+    pub write_durations: Durations,
+    /// How long other background jobs took: dequeues, cleaning, pulls.
+    pub background_durations: Durations,
+    /// How long checkpoints took.
+    pub checkpoint_durations: Durations,
     /// Fetches served from staging.
     pub staging_hits: u64,
     /// Fetches served from flash.
     pub flash_hits: u64,
     /// Fetches served from disk.
     pub disk_reads: u64,
-    /// Pages written to disk: destages, and dirty pages that bypassed the flash.
+    /// Pages written to disk: destages and bypasses.
     pub disk_writes: u64,
-    /// Pages evicted newer than the disk copy and newer than the flash copy, i.e. that would have been
-    /// disk writes without a flash layer.
+    /// Pages evicted newer than the disk copy and newer than the flash copy, i.e. disk writes of a system
+    /// without flash.
     pub dirty_evictions: u64,
-    /// Pages that came from disk and entered the flash on their way up (population).
+    /// Pages fetched from disk that also entered the flash (population).
     pub populated: u64,
-    /// Pages that may have, but were left out because staging was full.
+    /// Pages that would have been populated, but were not because staging was full.
     pub population_dropped: u64,
-    /// Changed pages that went to disk and not to flash.
+    /// Changed pages written to disk and not to flash.
     pub bypassed: u64,
-    /// Pages that moved up and left no copy behind.
+    /// Pages that moved to DRAM without a copy left on flash.
     pub moved_up: u64,
     /// Updates of the slot directory on flash: invalidations and validations (TAC).
     pub directory_writes: u64,
-    /// Clean (for the flash) pages evicted.
+    /// Pages evicted that are clean for the flash.
     pub clean_evictions: u64,
-    /// Pages that were dropped because an identical copy is on flash (conditional enqueue).
+    /// Pages dropped because an identical copy is on flash (conditional enqueue).
     pub already_on_flash: u64,
     /// Pages written to flash from staging, second chances included.
     pub flash_writes: u64,
@@ -192,18 +202,18 @@ pub struct TierMetrics {
     pub second_chances: u64,
     /// Victims pulled from the buffer pool.
     pub pulled: u64,
-    /// Valid pages in slots now.
+    /// Valid pages in slots at present.
     pub slots_valid: u64,
-    /// Superseded versions in slots now (duplicates).
+    /// Superseded versions in slots at present (duplicates).
     pub slots_superseded: u64,
-    /// Valid pages in slots now that are newer than disk.
+    /// Valid dirty pages in slots at present.
     pub slots_dirty: u64,
-    /// Slots there are.
+    /// All slots.
     pub slots: u64,
     /// Clean pages found damaged on flash and read from disk instead.
     pub damaged_clean: u64,
-    /// Destages of a version that disk already had (MISSION, traps).
+    /// Destages of a version that was already on disk (MISSION, traps).
     pub redundant_destages: u64,
-    /// Hash of every decision taken, in order.
+    /// Hash of every decision, in order.
     pub decision_hash: u64,
 }

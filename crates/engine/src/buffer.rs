@@ -4,7 +4,7 @@ use entresol_format::BLOCK_BYTES;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What direct I/O wants memory aligned to.
+/// Alignment that direct I/O needs.
 const ALIGNMENT: usize = 4096;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -46,7 +46,7 @@ pub(crate) fn copies(count: u64, mut encode: impl FnMut(&mut [u8]) -> u64) -> Ve
     (0..count).map(copy).collect()
 }
 
-/// Buffers of one page that are used again and again.
+/// Reusable buffers of one page.
 pub(crate) struct PageBuffers {
     page_bytes: usize,
     free: TinyMutex<Vec<AlignedBuffer>>,
@@ -57,7 +57,7 @@ impl PageBuffers {
         Self { page_bytes: page_bytes as usize, free: TinyMutex::new(Rank::Buffers, Vec::new()) }
     }
 
-    /// A buffer, with whatever content.
+    /// A buffer with arbitrary content.
     pub(crate) fn take(&self) -> AlignedBuffer {
         let free = self.free.lock().pop();
         free.unwrap_or_else(|| AlignedBuffer::new(self.page_bytes))

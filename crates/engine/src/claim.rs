@@ -15,7 +15,7 @@ use crate::{points, unreadable};
 use entresol_device::{Contents, Device, DeviceError, FirstBlock, is_cut_off, put_over, signature};
 use entresol_format::{BLOCK_BYTES, fragments, label, superblock};
 
-/// Refuses a flash device without a superblock of ours, if anything else lies on it.
+/// Refuses a flash device that has no superblock of ours but other content.
 pub(crate) fn flash(device: &dyn Device, overwrite: bool) -> Result<(), TierError> {
     let is_ours = || -> Result<bool, TierError> {
         Ok(fragment_marks(device)?.contains(&true) && put_over(device).map_err(flash_error)?.is_none())
@@ -30,7 +30,7 @@ pub(crate) fn flash(device: &dyn Device, overwrite: bool) -> Result<(), TierErro
     refuse_contents(device, "flash device", &first, flash_error)
 }
 
-/// Refuses a disk without a label of ours, if anything else lies on it.
+/// Refuses a disk that has no label of ours but other content.
 pub(crate) fn disk(device: &dyn Device, overwrite: bool) -> Result<(), TierError> {
     if overwrite {
         return Ok(());
@@ -39,7 +39,7 @@ pub(crate) fn disk(device: &dyn Device, overwrite: bool) -> Result<(), TierError
     refuse_contents(device, "disk", &[first], disk_error)
 }
 
-/// `first`: what we write first to a blank device.
+/// `first`: the first blocks that we write to a blank device.
 fn refuse_contents(
     device: &dyn Device,
     role: &str,
@@ -55,7 +55,7 @@ fn refuse_contents(
     Err(TierError::Refused(Contents::refusal(role, &value)))
 }
 
-/// Whether a cache of fragments used the device last: which copies of its mark are there.
+/// Whether a cache of fragments used the device last: which copies of its mark exist.
 pub(crate) fn fragment_marks(device: &dyn Device) -> Result<[bool; 2], TierError> {
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
     let mut found = [false; 2];
@@ -68,7 +68,7 @@ pub(crate) fn fragment_marks(device: &dyn Device) -> Result<[bool; 2], TierError
     Ok(found)
 }
 
-/// The device is to hold a cache with superblocks from here on.
+/// Erases the marks of a cache of fragments, because the device will hold a cache with superblocks.
 pub(crate) fn erase_fragment_marks(device: &dyn Device) -> Result<(), TierError> {
     for (offset, found) in fragments::MARK_OFFSETS.into_iter().zip(fragment_marks(device)?) {
         if found {

@@ -1,10 +1,10 @@
-//! Errors of the tier: what, where, expected and found, and what to do.
+//! Errors of the tier, with their place, the expected and found values, and the remedy.
 
 use entresol_core::{Lsn, PageId};
 use entresol_device::DeviceError;
 use thiserror::Error;
 
-/// What a layer could not do.
+/// An error of a layer.
 #[derive(Clone, Debug, Error)]
 pub enum TierError {
     /// A device failed.
@@ -12,7 +12,7 @@ pub enum TierError {
     Device {
         /// "flash" or "disk".
         role: &'static str,
-        /// What the device said.
+        /// The device's error.
         source: DeviceError,
     },
     /// The only current copy of a page is damaged.
@@ -20,23 +20,23 @@ pub enum TierError {
         "page {page} at {place} is damaged ({fault}) and no other current copy exists; restore the database from a backup, or recover it from the log"
     )]
     Damaged {
-        /// Which page.
+        /// The page.
         page: PageId,
-        /// Where, e.g. "flash slot 17" or "disk offset 8192".
+        /// Its place, e.g. "flash slot 17" or "disk offset 8192".
         place: String,
-        /// What is wrong with it.
+        /// The fault.
         fault: String,
     },
-    /// The disk cannot give a page back.
+    /// The disk cannot read a page.
     #[error(
         "page {page} at {place} cannot be read ({source}) and no other current copy of it is known; try again, and if it stays so restore the database from a backup, or recover it from the log"
     )]
     Unreadable {
-        /// Which page.
+        /// The page.
         page: PageId,
-        /// Where, e.g. "disk offset 8192".
+        /// Its place, e.g. "disk offset 8192".
         place: String,
-        /// What the device said.
+        /// The device's error.
         source: DeviceError,
     },
     /// The tier failed before and refuses further work.
@@ -47,15 +47,15 @@ pub enum TierError {
     Poisoned {
         /// The first failure.
         reason: String,
-        /// Pages newer than disk.
+        /// Number of dirty pages.
         dirty_pages: u64,
-        /// Oldest LSN known among them (0 where unknown).
+        /// Oldest known LSN among them (0 if unknown).
         oldest_lsn: Lsn,
     },
-    /// Flash and disk do not belong together, or a format is unknown; with what to do.
+    /// Flash and disk do not belong together, or a format is unknown. The message has the remedy.
     #[error("{0}")]
     Refused(String),
-    /// A setting is out of range; with what is allowed.
+    /// A setting is out of range. The message has the possible values.
     #[error("{0}")]
     Config(String),
 }

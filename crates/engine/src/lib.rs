@@ -1,19 +1,21 @@
-//! The core with devices: a working, crash-safe flash tier between a buffer pool and a disk.
+//! The core with devices: a crash-safe flash tier between a buffer pool and a disk.
 //!
-//! [`FlashTier`], [`FragmentTier`] and [`DiskLayer`] have one interface, [`Layer`]. The folder `tier` holds
-//! the flash tier, one file for each thing it does; `fragments` SCE's cache; `disk` the disk below them, its
-//! label and the layer without flash; `recover` what an open does; `examine` looks at flash without opening
-//! it.
+//! [`FlashTier`], [`FragmentTier`] and [`DiskLayer`] have one interface, [`Layer`]. The folder `tier` has the
+//! flash tier, one file for each of its tasks; `fragments` has SCE's cache; `disk` has the disk below them,
+//! its label and the layer without flash; `recover` has the recovery at an open; `examine` reads a flash
+//! device without opening it.
 #![forbid(unsafe_code)]
 
 mod api;
 mod buffer;
 mod claim;
 mod disk;
+mod durations;
 mod error;
 mod events;
 mod examine;
 mod fragments;
+mod front;
 mod metrics;
 mod options;
 mod points;
@@ -29,7 +31,8 @@ mod unreadable;
 pub use api::{
     Binding, DurableGroup, Evicted, Fetched, Layer, Source, Survivors, TierMetrics, Upstream, Victim,
 };
-pub use disk::{DiskLayer, disk_binding};
+pub use disk::{DiskLayer, InPlaceDisk, disk_binding};
+pub use durations::{DURATION_BUCKETS, Durations};
 pub use entresol_core::Mode;
 pub use entresol_format::Uuid;
 pub use entresol_format::label::Session;

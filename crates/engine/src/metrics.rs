@@ -1,7 +1,7 @@
-//! Counters that are raised without a lock. All in pages unless said otherwise; meanings as in
-//! [`TierMetrics`].
+//! Counters without a lock. All in pages unless said otherwise; meanings as in [`TierMetrics`].
 
 use crate::TierMetrics;
+use crate::durations::{DurationTally, Durations};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[derive(Default)]
@@ -36,15 +36,18 @@ pub(crate) struct Tallies {
     pub pulled: Tally,
     pub damaged_clean: Tally,
     pub redundant_destages: Tally,
+    pub writes_took: DurationTally,
+    pub background_took: DurationTally,
+    pub checkpoints_took: DurationTally,
 }
 
 impl Tallies {
-    /// A page was evicted, `dirty` and `fdirty` as there.
+    /// Counts an eviction with these flags.
     pub(crate) fn evicted(&self, dirty: bool, fdirty: bool) {
         if dirty && fdirty { self.dirty_evictions.add(1) } else { self.clean_evictions.add(1) }
     }
 
-    /// All of them; what the directory knows is left at zero.
+    /// All counters. The values that only the directory has are zero.
     pub(crate) fn read(&self) -> TierMetrics {
         TierMetrics {
             staging_hits: self.staging_hits.get(),
@@ -65,15 +68,18 @@ impl Tallies {
             pulled: self.pulled.get(),
             damaged_clean: self.damaged_clean.get(),
             redundant_destages: self.redundant_destages.get(),
+            write_durations: self.writes_took.read(),
+            background_durations: self.background_took.read(),
+            checkpoint_durations: self.checkpoints_took.read(),
             ..TierMetrics::default()
         }
     }
 }
 
-/// A counter's name, its meaning, and where it is.
+/// A counter's name, its meaning, and its field.
 type Counter = (&'static str, &'static str, fn(&TierMetrics) -> u64);
 
-/// What grows: raised since the tier was opened.
+/// Counters since the tier was opened.
 const COUNTERS: [Counter; 18] = [
     ("entresol_staging_hits_total", "pages fetched from staging", |tier| tier.staging_hits),
     ("entresol_flash_hits_total", "pages fetched from flash", |tier| tier.flash_hits),
@@ -103,7 +109,7 @@ const COUNTERS: [Counter; 18] = [
     }),
 ];
 
-/// What is so many now.
+/// Present values.
 const GAUGES: [Counter; 4] = [
     ("entresol_slots", "slots of the flash cache", |tier| tier.slots),
     ("entresol_slots_valid", "slots with the newest version of a page", |tier| tier.slots_valid),
@@ -111,9 +117,19 @@ const GAUGES: [Counter; 4] = [
     ("entresol_slots_superseded", "slots with a superseded version", |tier| tier.slots_superseded),
 ];
 
+/// A histogram's name, its meaning, and where it is.
+type Histogram = (&'static str, &'static str, fn(&TierMetrics) -> &Durations);
+
+/// What takes its time in the background.
+const HISTOGRAMS: [Histogram; 3] = [
+    ("entresol_write_seconds", "writes from staging to flash", |tier| &tier.write_durations),
+    ("entresol_background_seconds", "dequeues, cleaning and pulls", |tier| &tier.background_durations),
+    ("entresol_checkpoint_seconds", "checkpoints", |tier| &tier.checkpoint_durations),
+];
+
 impl TierMetrics {
-    /// Hands everything to the recorder of the crate `metrics`, with the label `cache`. Call it when metrics
-    /// are collected: nothing is handed on while the tier works.
+    /// Records all values with the crate `metrics`, with the label `cache`. To be called when metrics are
+    /// collected: the tier itself records nothing.
     pub fn export(&self, cache: &str) {
         for (name, meaning, value) in COUNTERS {
             metrics::describe_counter!(name, meaning);
@@ -123,12 +139,16 @@ impl TierMetrics {
             metrics::describe_gauge!(name, meaning);
             metrics::gauge!(name, "cache" => cache.to_owned()).set(value(self) as f64);
         }
+        for (name, meaning, durations) in HISTOGRAMS {
+            durations(self).export(name, meaning, cache);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::durations::DURATION_BUCKETS;
     use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
     #[test]
@@ -137,7 +157,8 @@ mod tests {
         let tier = TierMetrics { flash_hits: 7, slots_dirty: 3, ..TierMetrics::default() };
         metrics::with_local_recorder(&recorder, || tier.export("data"));
         let exported = recorder.snapshotter().snapshot().into_vec();
-        assert_eq!(exported.len(), COUNTERS.len() + GAUGES.len());
+        let histograms = HISTOGRAMS.len() * (DURATION_BUCKETS + 2);
+        assert_eq!(exported.len(), COUNTERS.len() + GAUGES.len() + histograms);
         let value = |wanted: &str| {
             let found = exported.iter().find(|(key, ..)| key.key().name() == wanted).expect(wanted);
             assert!(found.0.key().labels().any(|label| (label.key(), label.value()) == ("cache", "data")));

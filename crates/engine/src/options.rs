@@ -1,23 +1,28 @@
 //! Settings of a flash tier, and whether they fit each other.
 
 use crate::TierError;
-use entresol_core::{Config, Mode, Placement, PolicyKind};
-use entresol_format::Layout;
+use entresol_core::{Config, Directory, Mode, Placement, PolicyKind};
 use entresol_format::layout::page_bytes_possible;
 use entresol_format::superblock::Superblock;
+use entresol_format::{FORMAT_VERSION, Layout, PageFormat};
 
 /// Most tasks of one kind.
 const WORKERS_MAX: usize = 64;
 
-/// What a flash tier is made of. `policy`, `page_bytes`, `slots`, `group_pages` and `segment_entries` shape
-/// what lies on flash: an existing cache is opened with those it was created with (the policy may change
-/// within its placement). The others may change from one open to the next.
+/// The configuration of a flash tier. `policy`, `page_bytes`, `slots`, `group_pages` and `segment_entries`
+/// determine the layout of the flash: an existing cache is opened with the values with which it was created
+/// (the policy may change within its placement). The others may change from one open to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierOptions {
-    /// Which policy decides.
+    /// The policy.
     pub policy: PolicyKind,
     /// Bytes of a page: a power of two, 4 KiB to 32 KiB.
     pub page_bytes: u32,
+    /// Whose pages they are.
+    pub page_format: PageFormat,
+    /// Version of the format on flash: [`FORMAT_VERSION`], or an older one to detach a cache of an older
+    /// release.
+    pub version: u32,
     /// Pages that fit on flash; with log placement whole groups.
     pub slots: u32,
     /// Pages of a group, 2 ..= 128.
@@ -26,18 +31,18 @@ pub struct TierOptions {
     pub staging_groups: u32,
     /// Entries of a directory segment (FaCE §4.1: 64,000); whole groups.
     pub segment_entries: u32,
-    /// LC: the cleaner works while more than this many per mille of the slots are dirty.
+    /// Policies with a cleaner: the cleaner works while more than this many per mille of the slots are dirty.
     pub dirty_permille_max: u32,
-    /// LC: departed pages whose last reference is remembered.
+    /// LC: number of evicted pages whose last reference is remembered.
     pub history: u32,
-    /// When the disk is written; which modes are possible depends on the policy.
+    /// The mode. The policy determines which modes are possible.
     pub mode: Mode,
     /// Tasks that write staged pages to flash, 1 ..= 64.
     pub write_workers: usize,
     /// Tasks that dequeue, destage and clean, 1 ..= 64.
     pub background_workers: usize,
-    /// A new cache may be put over whatever lies on the devices, unless it is a cache or disk that is needed.
-    /// Otherwise only blank devices and our own are used.
+    /// Permits a new cache on devices with any content, except a cache or disk that is needed. Otherwise only
+    /// blank devices and our own are used.
     pub overwrite: bool,
 }
 
@@ -45,8 +50,9 @@ impl TierOptions {
     /// The usual settings for about `slots` pages of 4 KiB (rounded down to whole groups).
     pub fn new(policy: PolicyKind, slots: u32) -> Self {
         let config = Config::new(policy, slots);
-        // One for each dequeue that may be under way; slot placement copies many pages a task. Page by page,
-        // a second writer's sync would cut the first one's programs short.
+        // One background task for each dequeue that may be under way; with slot placement a task copies many
+        // pages. If pages are written one by one, a second writer's sync would interrupt the multi-page
+        // programs of the first one's writes.
         let (write_workers, background_workers) = match policy.placement() {
             Placement::Log if !policy.by_group() => (1, 8),
             Placement::Log => (2, 8),
@@ -55,6 +61,8 @@ impl TierOptions {
         Self {
             policy,
             page_bytes: 4096,
+            page_format: PageFormat::Native,
+            version: FORMAT_VERSION,
             slots: config.slots,
             group_pages: config.group_pages,
             staging_groups: config.staging_groups,
@@ -85,10 +93,13 @@ impl TierOptions {
         Self { page_bytes, ..Self::new(policy, slots) }
     }
 
-    /// Those that an existing cache was last opened with; what lies in memory only is at its usual values.
+    /// The options with which an existing cache was last opened. Settings that are kept only in memory have
+    /// their usual values.
     pub fn of(superblock: &Superblock) -> Self {
         Self {
             page_bytes: superblock.page_bytes,
+            page_format: superblock.page_format,
+            version: superblock.version,
             slots: superblock.slots,
             group_pages: superblock.group_pages,
             staging_groups: superblock.staging_groups,
@@ -98,7 +109,7 @@ impl TierOptions {
         }
     }
 
-    /// The core's view of them.
+    /// The core's configuration.
     pub(crate) fn config(&self) -> Config {
         Config {
             policy: self.policy,
@@ -107,16 +118,17 @@ impl TierOptions {
             staging_groups: self.staging_groups,
             dirty_permille_max: self.dirty_permille_max,
             history: self.history,
+            proofs: self.page_format.keeps_proofs(),
             ..Config::new(self.policy, self.slots)
         }
     }
 
-    /// Where everything lies on the flash device.
+    /// The layout of the flash device.
     pub fn layout(&self) -> Layout {
-        Layout::new(&self.config(), self.page_bytes, self.segment_entries)
+        Layout::new(&self.config(), self.page_format, self.page_bytes, self.segment_entries)
     }
 
-    /// Says whether a tier can be built from them.
+    /// Checks that a tier can be built from these options.
     pub fn validate(&self) -> Result<(), TierError> {
         let refuse = |sentence: String| Err(TierError::Config(sentence));
         if !page_bytes_possible(self.page_bytes) {
@@ -127,6 +139,7 @@ impl TierOptions {
         }
         self.config().validate().map_err(|error| TierError::Config(error.to_string()))?;
         self.validate_mode()?;
+        self.validate_page_format()?;
         if self.segment_entries == 0 || !self.segment_entries.is_multiple_of(self.group_pages) {
             return refuse(format!(
                 "a directory segment of {} entries is not a whole number of groups of {} pages",
@@ -143,7 +156,37 @@ impl TierOptions {
         Ok(())
     }
 
-    /// Says whether the policy allows the mode.
+    /// Checks that the policy allows raw pages. They have no header, so a slot tells nothing after a crash:
+    /// no page that is needed then may be in one.
+    fn validate_page_format(&self) -> Result<(), TierError> {
+        let (policy, page_format) = (self.policy, self.page_format);
+        if let Some(expected) = page_format.page_bytes().filter(|bytes| *bytes != self.page_bytes as usize) {
+            return Err(TierError::Config(format!(
+                "pages of {} bytes are not possible in format {}; choose {expected}",
+                self.page_bytes,
+                page_format.name()
+            )));
+        }
+        if page_format == PageFormat::Native || policy.placement() == Placement::Log {
+            return Ok(());
+        }
+        let why = match policy.directory() {
+            _ if !page_format.keeps_proofs() => {
+                "keeps one byte of a page's version in memory, and the page has no room for the rest; choose face, face-gr or face-gsc"
+            }
+            Directory::None if self.mode != Mode::WriteBack => return Ok(()),
+            Directory::None => {
+                "keeps dirty pages in slots, which a crash loses with their checksums; choose another mode"
+            }
+            _ => {
+                "keeps its slots over an open, and what is in a slot is known by the page's header only; choose lru or flashcache"
+            }
+        };
+        let (format, policy) = (page_format.name(), policy.name());
+        Err(TierError::Config(format!("{format} pages are not possible: policy {policy} {why}")))
+    }
+
+    /// Checks that the policy allows the mode.
     fn validate_mode(&self) -> Result<(), TierError> {
         let (policy, mode) = (self.policy, self.mode);
         let Some(why_not) = policy.refusal(mode) else { return Ok(()) };
@@ -154,13 +197,18 @@ impl TierOptions {
         )))
     }
 
-    /// Whether flash may come to hold pages that are newer than disk and needed after a crash.
+    /// Whether disk may come to lack pages that are clean on flash.
+    pub(crate) fn disk_may_lack(&self) -> bool {
+        self.mode == Mode::WriteThrough
+    }
+
+    /// Whether flash may come to hold dirty pages that are needed after a crash.
     pub(crate) fn dirty_possible(&self) -> bool {
         self.mode == Mode::WriteBack && self.policy.placement() == Placement::Log
     }
 }
 
-/// How large the flash device of such a tier must be, in bytes.
+/// The least size of the flash device of such a tier, in bytes.
 pub fn flash_bytes(options: &TierOptions) -> u64 {
     if options.group_pages == 0 || options.segment_entries == 0 {
         return 0;

@@ -1,4 +1,4 @@
-//! The named code points of the engine: each branch of recovery, each handling of a fault.
+//! The named code points of the engine: each branch of recovery, and each handling of a fault.
 
 entresol_runtime::coverage_points! {
     CREATE_REFUSED_DISK = "create: refused, the disk needs its own cache";
@@ -9,9 +9,12 @@ entresol_runtime::coverage_points! {
     OPEN_FOREIGN_NEEDED = "open: other flash refused, the disk needs its own";
     OPEN_FOREIGN_DIRTY = "open: other flash refused, another disk needs it";
     OPEN_FOREIGN_EMPTIED = "open: other flash emptied";
+    OPEN_OTHER_VERSION = "open: refused, a cache of an older format may be needed";
     OPEN_DAMAGED_EMPTIED = "open: damaged write-through cache emptied";
     OPEN_COMPLETED = "open: an open that was cut off is completed first";
     SUPERBLOCK_DAMAGED = "open: a damaged superblock is passed by";
+    IN_PLACE_REFUSED = "in place: refused, another program has written to a disk whose cache is needed";
+    IN_PLACE_CHANGED = "in place: another program has written to the disk, its cache is emptied";
     LABEL_DAMAGED = "open: a damaged label is passed by";
     LABEL_DOUBLED = "open: the copies of the label are made the same";
     LABEL_PUT_OVER = "open: refused, another program has used the disk since";
@@ -26,6 +29,10 @@ entresol_runtime::coverage_points! {
     NO_SUMMARY = "recover: the last group has no summary, its pages' headers tell";
     REBUILT = "recover: a durable group without its summary, by its pages' headers";
     GROUP_DAMAGED = "recover: refused, summary and page of a durable group are damaged";
+    SUMMARY_COPY_USED = "recover: one summary of a group is damaged, the other one counts";
+    SUMMARIES_LOST = "recover: refused, both summaries of a group of raw pages are damaged";
+    FLUSHED_GROUP = "recover: a group that was flushed and not full is closed";
+    SEGMENT_RECORDS_INCOMPLETE = "recover: a segment has no room for all records of forgotten pages";
     GROUP_LOST = "recover: refused, the write of a durable group was lost";
     LEFTOVER = "recover: a leftover of an older epoch is ignored";
     SUMMARY_ERASED = "recover: a torn summary beyond the rear is erased";

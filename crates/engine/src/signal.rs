@@ -54,7 +54,7 @@ impl Signal {
         }
     }
 
-    /// Wakes all.
+    /// Wakes all waiting tasks.
     pub(crate) fn notify_all(&self) {
         self.epoch.fetch_add(1, SeqCst);
         if self.waiting.load(SeqCst) == 0 {

@@ -4,14 +4,14 @@
 use crate::buffer::{self, AlignedBuffer};
 use crate::error::flash_error;
 use crate::{TierError, TierOptions, points, unreadable};
-use entresol_core::{Mode, Position, mutant};
+use entresol_core::{Position, mutant};
 use entresol_device::{Device, put_over, write_copies, write_proved};
 use entresol_format::label::Label;
 use entresol_format::losses::Losses;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_format::{BLOCK_BYTES, BlockFault};
 
-/// Names in the error of a write that is not found afterwards.
+/// Names in the error of a write that cannot be read back.
 const NAMES: (&str, &str) = ("flash", "superblock");
 
 /// Writes `superblock` durably to its place on `flash`, and reads it back.
@@ -21,7 +21,7 @@ pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> R
     write_proved(flash, NAMES, superblock.offset(), &block).map(drop).map_err(flash_error)
 }
 
-/// Writes `superblock` to all places, so that whichever copy survives says the same. Raises its sequence.
+/// Writes `superblock` to all places, so that all copies agree. Raises its sequence.
 pub(crate) fn write_all_copies(flash: &dyn Device, superblock: &mut Superblock) -> Result<(), TierError> {
     let copies = if mutant!("one-superblock-copy-renewed") { 1 } else { COPIES };
     let copies = buffer::copies(copies, |block| {
@@ -32,9 +32,10 @@ pub(crate) fn write_all_copies(flash: &dyn Device, superblock: &mut Superblock) 
     write_copies(flash, NAMES, &copies, true).map(drop).map_err(flash_error)
 }
 
-/// The superblock of an empty cache that goes with the disk of `label`, in its epoch.
+/// The superblock of an empty cache that belongs to the disk of `label`, in its epoch.
 pub(crate) fn empty_superblock(label: &Label, options: &TierOptions, sequence: u64) -> Superblock {
     Superblock {
+        version: options.version,
         sequence,
         cache: label.cache,
         disk: label.disk,
@@ -42,6 +43,7 @@ pub(crate) fn empty_superblock(label: &Label, options: &TierOptions, sequence: u
         epoch_nonce: label.epoch_nonce,
         previous_nonce: label.epoch_nonce,
         page_bytes: options.page_bytes,
+        page_format: options.page_format,
         slots: options.slots,
         group_pages: options.group_pages,
         staging_groups: options.staging_groups,
@@ -50,14 +52,14 @@ pub(crate) fn empty_superblock(label: &Label, options: &TierOptions, sequence: u
         mode: options.mode,
         clean: false,
         directory: false,
-        // An older label names another cache: nothing to tell apart.
+        // An older label names another cache, so the two states need not be distinguished.
         begun: true,
         released: false,
         front: Position(0),
         rear: Position(0),
         durable: Position(0),
         unsure_from: Position(0),
-        unsure_to: if options.mode == Mode::WriteThrough { Position::MAX } else { Position(0) },
+        unsure_to: if options.disk_may_lack() { Position::MAX } else { Position(0) },
         session_rear: Position(0),
         segment_first: 0,
         segment_next: 0,
@@ -76,8 +78,8 @@ pub(crate) fn needed_elsewhere(old: &Superblock, disk: entresol_format::Uuid) ->
     })
 }
 
-/// The newest whole superblock of `flash`, and why other copies were refused. If another program has used
-/// the device since, there is none.
+/// The newest whole superblock of `flash`, and why other copies were refused. If another program has used the
+/// device since, there is none.
 pub(crate) fn read_newest(flash: &dyn Device) -> Result<(Option<Superblock>, Vec<String>), TierError> {
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
     let mut newest: Option<Superblock> = None;

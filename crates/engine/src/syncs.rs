@@ -15,10 +15,10 @@ use entresol_runtime::sync::{Rank, TinyMutex};
 
 #[derive(Default)]
 struct SyncCounts {
-    /// How many have begun; they are counted from 1.
+    /// Number of syncs begun; they are counted from 1.
     begun: u64,
     under_way: Vec<u64>,
-    /// The newest that counts.
+    /// Number of the newest sync that counts.
     succeeded: u64,
     failed: Option<DeviceError>,
 }
@@ -36,7 +36,7 @@ impl Default for Syncs {
 }
 
 impl Syncs {
-    /// Makes all completed writes to `device` durable. The first failure is everybody's, for good.
+    /// Makes all completed writes to `device` durable. After the first failure all calls return that error.
     pub(crate) fn sync(&self, device: &dyn Device) -> Result<(), DeviceError> {
         let number = {
             let mut state = self.state.lock();
@@ -53,14 +53,15 @@ impl Syncs {
         drop(panic);
         let end = self.end(number, result.as_ref().err());
         result?;
-        // One that began before this one ended may have lost what this one should have made durable.
+        // A sync that began before this one ended may have lost writes that this one should have made
+        // durable.
         self.wait_for(end)?;
         let mut state = self.state.lock();
         state.succeeded = state.succeeded.max(number);
         Ok(())
     }
 
-    /// A sync is not under way any more. Returns how many have begun.
+    /// Ends a sync. Returns the number of syncs begun.
     fn end(&self, number: u64, error: Option<&DeviceError>) -> u64 {
         let begun = {
             let mut state = self.state.lock();
@@ -74,7 +75,7 @@ impl Syncs {
         begun
     }
 
-    /// Waits until none of the first `end` syncs is under way; an error if one has failed.
+    /// Waits until none of the first `end` syncs is under way. Returns an error if one has failed.
     fn wait_for(&self, end: u64) -> Result<(), DeviceError> {
         loop {
             let seen = self.done.epoch();
@@ -91,13 +92,14 @@ impl Syncs {
         }
     }
 
-    /// The first sync that can make durable what has been written by now.
+    /// The number of the first sync that can make the present writes durable.
     pub(crate) fn next(&self) -> u64 {
         self.state.lock().begun + 1
     }
 
-    /// What was read just now was written when `next` was [`Syncs::next`], or earlier: an error if a sync
-    /// that failed, or is about to, may have lost it, so that something older was read.
+    /// To be called after a read of pages whose last write was made when `next` was [`Syncs::next`], or
+    /// earlier. Returns an error if a sync that failed, or is about to fail, may have lost that write, so
+    /// that the read returned an older version.
     pub(crate) fn prove_kept(&self, next: u64) -> Result<(), DeviceError> {
         let begun = {
             let state = self.state.lock();
@@ -136,7 +138,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
     use std::time::Duration;
 
-    /// Takes its time before and after a sync happens.
+    /// A device that delays before and after a sync.
     struct Slow(FaultyDevice);
 
     impl Device for Slow {

@@ -1,8 +1,8 @@
-//! Copying pages from flash to disk: read in one batch, proved, and written in one batch in the order of
-//! their places on disk.
+//! Copying pages from flash to disk: they are read in one batch, proved, and written in one batch in the
+//! order of their places on disk.
 //!
-//! Invariant: only a proved page is written. A page that is damaged, or cannot be read, is an error that
-//! names the page and its slot.
+//! Invariant: only a proved page is written. A page that is damaged or unreadable is an error that names the
+//! page and its slot.
 
 use crate::disk::DiskPages;
 use crate::error::flash_error;
@@ -10,20 +10,20 @@ use crate::{TierError, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::{GROUP_PAGES_MAX, PageId, SlotId};
 use entresol_device::{Device, Io};
-use entresol_format::Layout;
 use entresol_format::page::PageFault;
+use entresol_format::{Layout, PageFormat};
 
-/// Pages to be written to disk, with their bytes.
+/// Pages to be written to disk, with their content.
 pub(crate) type Destages<'a> = ArrayVec<(PageId, &'a [u8]), GROUP_PAGES_MAX>;
 
-/// Most pages that are read at once.
+/// Most pages read at once.
 pub(crate) const READS_MAX: usize = 32;
 
-/// Reads the pages in these slots, at most [`READS_MAX`], one after the other to `buffer`. `prove` says
-/// whether the bytes are the wanted version of the page with this number among `wanted`.
+/// Reads the pages in these slots, at most [`READS_MAX`], one after the other into `buffer`. `prove` says
+/// whether the bytes are the expected version of the page with this index in `wanted`.
 pub(crate) fn read_proved<'a>(
     flash: &dyn Device,
-    layout: &Layout,
+    (layout, page_format): (&Layout, PageFormat),
     wanted: &[(PageId, SlotId)],
     buffer: &'a mut [u8],
     prove: impl Fn(usize, &[u8]) -> Result<(), PageFault>,
@@ -36,9 +36,10 @@ pub(crate) fn read_proved<'a>(
     unreadable::read_batch(flash, &mut batch).map_err(flash_error)?;
     drop(batch);
     let mut pages = Destages::new();
-    for (at, ((page, slot), data)) in wanted.iter().zip(buffer.chunks_exact(page_bytes)).enumerate() {
+    for (at, ((page, slot), data)) in wanted.iter().zip(buffer.chunks_exact_mut(page_bytes)).enumerate() {
         prove(at, data).map_err(|fault| damaged(*page, *slot, data, fault))?;
-        pages.push((*page, data));
+        page_format.unseal(data, *page);
+        pages.push((*page, &*data));
     }
     Ok(pages)
 }

@@ -17,14 +17,14 @@ use crate::points;
 use entresol_device::{Device, DeviceError, Io};
 use entresol_format::BLOCK_BYTES;
 
-/// Fills a piece that cannot be read.
+/// The filling of a piece that cannot be read.
 const PATTERN: u8 = 0xee;
 
-/// Places that are tried before a device counts as failed.
+/// Number of places that are tried before a device counts as failed.
 const PROBES: u64 = 16;
 
-/// Carries out `batch`. Pieces of reads that cannot be read are filled with a pattern that is proved wrong by
-/// every checksum. An error only if the device as a whole fails, or a write does.
+/// Carries out `batch`. Unreadable pieces are filled with a pattern that every checksum refuses. Returns an
+/// error only if the device as a whole fails, or if a write fails.
 pub(crate) fn read_batch(device: &dyn Device, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
     let failed = match device.run(batch) {
         Err(error) if error.is_unreadable() => error,
@@ -51,7 +51,7 @@ pub(crate) fn read_batch(device: &dyn Device, batch: &mut [Io<'_>]) -> Result<()
     Err(failed)
 }
 
-/// Whether any of some places all over the device can be read.
+/// Whether any of several places spread over the device can be read.
 fn gives_anything(device: &dyn Device) -> Result<bool, DeviceError> {
     let blocks = device.geometry().capacity_bytes / BLOCK_BYTES as u64;
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
@@ -69,12 +69,12 @@ pub(crate) fn read(device: &dyn Device, offset: u64, buffer: &mut [u8]) -> Resul
     read_batch(device, &mut [Io::Read { offset, buffer }])
 }
 
-/// Whether `bytes` are of a piece that could not be read.
+/// Whether `bytes` are from a piece that could not be read.
 pub(crate) fn is_pattern(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == PATTERN)
 }
 
-/// What is wrong with `bytes`, which `fault` refused: that they could not be read, if so.
+/// The fault of `bytes`, which were refused with `fault`: a failed read, if they have the pattern.
 pub(crate) fn fault_of(bytes: &[u8], fault: impl ToString) -> String {
     match bytes.chunks(BLOCK_BYTES).any(is_pattern) {
         true => "it cannot be read: input/output error".to_owned(),

@@ -3,7 +3,7 @@
 
 mod support;
 
-use entresol_core::{PageId, PolicyKind};
+use entresol_core::{Forgotten, PageId, PolicyKind, Position};
 use entresol_engine::{FlashTier, Layer, Mode, Source, TierError, check, flash_bytes, inspect};
 use entresol_format::summary::{self, Summary};
 use entresol_format::{block, page};
@@ -194,7 +194,7 @@ fn a_page_in_the_wrong_place_is_not_served() {
 }
 
 #[test]
-fn an_invalidation_in_a_summary_makes_older_copies_stale() {
+fn a_record_in_a_summary_makes_older_copies_stale() {
     let (mut flash, disk) = used(PolicyKind::FaceGr, Mode::WriteThrough);
     let mut options = small(PolicyKind::FaceGr, 96);
     options.mode = Mode::WriteThrough;
@@ -209,23 +209,21 @@ fn an_invalidation_in_a_summary_makes_older_copies_stale() {
     let before = sources(&flash);
     let (stale, last) = (PageId(100), PageId(PAGES - 1));
     assert!(before[stale.0 as usize] == Source::Flash && before[last.0 as usize] == Source::Flash);
-    // The newest summary: it names `stale`, whose copy lies in an older group, and its own last page.
-    let newest = (0..flash.len() / BLOCK)
-        .filter_map(|at| {
-            Some((Summary::decode(&flash[at * BLOCK..(at + 1) * BLOCK], 4).ok()?.head.group, at))
-        })
-        .max()
-        .map(|(_, at)| at * BLOCK)
-        .unwrap();
-    let mut block = vec![0; BLOCK];
-    let summary = Summary::decode(&flash[newest..newest + BLOCK], 4).unwrap();
-    summary::encode(&mut block, &summary.head, summary.entries(), &[stale, last]);
-    flash[newest..newest + BLOCK].copy_from_slice(&block);
+    // The newest summaries: they name `stale`, whose copy is in an older group, and their own last page.
+    let group_of = |block: &[u8]| Some(Summary::decode(block, 4).ok()?.head.group);
+    let newest = flash.chunks_exact(BLOCK).filter_map(group_of).max().unwrap();
+    for block in flash.chunks_exact_mut(BLOCK).filter(|block| group_of(block) == Some(newest)) {
+        let mut again = vec![0; BLOCK];
+        let summary = Summary::decode(block, 4).unwrap();
+        let forgotten = |page| Forgotten { first: page, last: page, below: Position(newest * 4), after: 0 };
+        summary::encode(&mut again, &summary.head, summary.entries(), &[forgotten(stale), forgotten(last)]);
+        block.copy_from_slice(&again);
+    }
     let after = sources(&flash);
     assert_eq!(after[stale.0 as usize], Source::Disk);
     assert_eq!(
         after[last.0 as usize],
         Source::Flash,
-        "what lies in the group itself is newer than its invalidations"
+        "a copy at the record's position or after it is not stale"
     );
 }

@@ -624,12 +624,13 @@ fn a_version_counts_again_when_what_superseded_it_is_lost() {
         let mut bytes = vec![0; layout.segment_bytes() as usize];
         flash.read(layout.segment_offset(0), &mut bytes).unwrap();
         let (block, rest) = bytes.split_at_mut(entresol_format::BLOCK_BYTES);
-        let entries = &mut rest[..options.segment_entries as usize * segment::ENTRY_BYTES];
-        let at = segment::decode_entries(entries)
+        let entry_bytes = layout.segment_entry_bytes();
+        let entries = &mut rest[..options.segment_entries as usize * entry_bytes];
+        let at = segment::decode_entries(entries, entry_bytes)
             .position(|view| view.is_some_and(|view| view.page == PageId(7)))
             .expect("the first segment lists it");
-        let superseded = SlotView { page: PageId(7), valid: false, dirty: true };
-        let range = at * segment::ENTRY_BYTES..(at + 1) * segment::ENTRY_BYTES;
+        let superseded = SlotView { page: PageId(7), valid: false, dirty: true, proof: 0 };
+        let range = at * entry_bytes..(at + 1) * entry_bytes;
         segment::encode_entry(&mut entries[range], Some(superseded));
         let head = segment::Head::decode(block).unwrap();
         segment::Head { checksum: checksum::of(entries), ..head }.encode(block);

@@ -1,6 +1,7 @@
-//! Images of format version 1 as they were written by the release that introduced it: this release must open
-//! them, or refuse them, as recorded. `tests/golden/v1.image` holds a flash and a disk after a power failure
-//! in the middle of writing; the damages are applied here.
+//! Images of each format version as they were written by the release that introduced it: this release must
+//! read them, or refuse them, as recorded. `tests/golden/v1.image` and `v2.image` hold a flash and a disk
+//! after a power failure in the middle of writing; the damages are applied here. A cache of version 1 is
+//! opened only to be detached, so what is compared is what such an open finds.
 //!
 //! `ENTRESOL_BLESS=1 cargo test -p entresol-engine --test golden` makes the image anew (from a fixed seed)
 //! and records what is found: for a new format version only, under a new name.
@@ -9,8 +10,8 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{FaultPlan, FaultyDevice, MemoryDevice, Survival};
-use entresol_engine::{FlashTier, Layer, TierOptions, check, flash_bytes, inspect};
-use entresol_format::page;
+use entresol_engine::{DiskLayer, FlashTier, Layer, TierOptions, check, detach, flash_bytes, inspect};
+use entresol_format::{FORMAT_VERSION, page};
 use std::fmt::Write;
 use std::sync::Arc;
 use support::{PAGE, bytes_of, device_of, disk_bytes, simulate, victim};
@@ -22,8 +23,8 @@ fn path(name: &str) -> String {
     format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-fn options() -> TierOptions {
-    TierOptions { group_pages: 2, segment_entries: 16, ..support::small(PolicyKind::FaceGsc, 40) }
+fn options(version: u32) -> TierOptions {
+    TierOptions { version, group_pages: 2, segment_entries: 16, ..support::small(PolicyKind::FaceGsc, 40) }
 }
 
 /// A page that is mostly zeros, so that the image stays small.
@@ -65,9 +66,9 @@ fn unpack(packed: &mut &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn generate() -> Vec<u8> {
+fn generate(version: u32) -> Vec<u8> {
     let (flash, disk) = simulate(1, || {
-        let options = options();
+        let options = options(version);
         let plan = Arc::new(FaultPlan::none());
         let medium =
             |name: &str, bytes| FaultyDevice::new(name, MemoryDevice::new(name, bytes), plan.clone());
@@ -102,7 +103,7 @@ fn generate() -> Vec<u8> {
 }
 
 /// Everything that opening the pair tells, as text.
-fn describe(flash: &[u8], disk: &[u8]) -> String {
+fn describe(version: u32, flash: &[u8], disk: &[u8]) -> String {
     simulate(2, || {
         let mut text = String::new();
         let (flash, disk) = (device_of(flash), device_of(disk));
@@ -116,7 +117,7 @@ fn describe(flash: &[u8], disk: &[u8]) -> String {
             Err(error) => writeln!(text, "inspect: {error}\n").unwrap(),
         }
         writeln!(text, "{}", check(&*flash, Some(disk.clone())).unwrap()).unwrap();
-        let (tier, report) = match FlashTier::open(flash, disk, options()) {
+        let (tier, report) = match FlashTier::open(flash, disk, options(version)) {
             Ok(opened) => opened,
             Err(error) => {
                 writeln!(text, "open: {error}").unwrap();
@@ -153,57 +154,98 @@ fn newest(flash: &[u8], id: u64) -> usize {
     found.max_by_key(|at| page::header(&flash[*at..]).generation.get()).expect("the page is on flash")
 }
 
-fn compare(name: &str, flash: &[u8], disk: &[u8]) {
-    let found = describe(flash, disk);
-    let path = path(&format!("v1.{name}.expected"));
-    if std::env::var_os("ENTRESOL_BLESS").is_some() {
+fn compare(version: u32, name: &str, flash: &[u8], disk: &[u8]) {
+    let found = describe(version, flash, disk);
+    let path = path(&format!("v{version}.{name}.expected"));
+    if blesses(version) {
         std::fs::write(&path, &found).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap();
     assert_eq!(found, expected, "{name}");
 }
 
-#[test]
-fn images_of_version_one_open_or_are_refused_as_recorded() {
-    if std::env::var_os("ENTRESOL_BLESS").is_some() {
-        std::fs::write(path("v1.image"), generate()).unwrap();
+/// Only the newest version is made anew.
+fn blesses(version: u32) -> bool {
+    version == FORMAT_VERSION && std::env::var_os("ENTRESOL_BLESS").is_some()
+}
+
+/// Flash and disk of an image.
+fn image(version: u32) -> (Vec<u8>, Vec<u8>) {
+    let path = path(&format!("v{version}.image"));
+    if blesses(version) {
+        std::fs::write(&path, generate(version)).unwrap();
     }
-    let packed = std::fs::read(path("v1.image")).unwrap();
+    let packed = std::fs::read(&path).unwrap();
     assert!(packed.len() < 100_000, "the image has {} bytes", packed.len());
     let mut rest = &packed[..];
-    let (flash, disk) = (unpack(&mut rest), unpack(&mut rest));
+    let pair = (unpack(&mut rest), unpack(&mut rest));
     assert!(rest.is_empty());
-    compare("intact", &flash, &disk);
+    pair
+}
 
-    let mut pages = flash.clone();
-    let (clean, dirty) = (newest(&flash, 1), newest(&flash, 30));
-    pages[clean + 100] ^= 1;
-    pages[dirty + 100] ^= 1;
-    compare("pages", &pages, &disk);
+#[test]
+fn images_of_all_versions_open_or_are_refused_as_recorded() {
+    for version in 1..=FORMAT_VERSION {
+        let (flash, disk) = image(version);
+        compare(version, "intact", &flash, &disk);
 
-    let mut superblocks = flash.clone();
-    for copy in 0..3 {
-        superblocks[(copy * 16) << 10] ^= 1;
-    }
-    compare("superblocks", &superblocks, &disk);
-    superblocks[48 << 10] ^= 1;
-    compare("no-superblock", &superblocks, &disk);
+        let mut pages = flash.clone();
+        let (clean, dirty) = (newest(&flash, 1), newest(&flash, 30));
+        pages[clean + 100] ^= 1;
+        pages[dirty + 100] ^= 1;
+        compare(version, "pages", &pages, &disk);
 
-    let mut directory = flash.clone();
-    for at in (0..flash.len() / PAGE).map(|at| at * PAGE) {
-        if flash[at..].starts_with(b"ENTRSEGM") {
-            directory[at + 50] ^= 1;
+        let mut superblocks = flash.clone();
+        for copy in 0..3 {
+            superblocks[(copy * 16) << 10] ^= 1;
         }
+        compare(version, "superblocks", &superblocks, &disk);
+        superblocks[48 << 10] ^= 1;
+        compare(version, "no-superblock", &superblocks, &disk);
+
+        let mut directory = flash.clone();
+        for at in (0..flash.len() / PAGE).map(|at| at * PAGE) {
+            if flash[at..].starts_with(b"ENTRSEGM") {
+                directory[at + 50] ^= 1;
+            }
+        }
+        compare(version, "segments", &directory, &disk);
+
+        let mut labels = disk.clone();
+        labels[70] ^= 1;
+        compare(version, "label", &flash, &labels);
+        labels[(32 << 10) + 70] ^= 1;
+        compare(version, "no-label", &flash, &labels);
+
+        let mut newer = flash.clone();
+        newer[8] = 3;
+        compare(version, "newer", &newer, &disk);
     }
-    compare("segments", &directory, &disk);
+}
 
-    let mut labels = disk.clone();
-    labels[70] ^= 1;
-    compare("label", &flash, &labels);
-    labels[(32 << 10) + 70] ^= 1;
-    compare("no-label", &flash, &labels);
-
-    let mut newer = flash.clone();
-    newer[8] = 2;
-    compare("version-two", &newer, &disk);
+#[test]
+fn a_cache_of_version_one_is_refused_until_it_is_detached() {
+    let (mut flash, disk) = image(1);
+    // A group takes more room than in version 1.
+    flash.resize(2 << 20, 0);
+    simulate(3, || {
+        let (flash, disk) = (device_of(&flash), device_of(&disk));
+        let refused = FlashTier::open(flash.clone(), disk.clone(), options(FORMAT_VERSION)).err().unwrap();
+        let told = refused.to_string();
+        assert!(told.contains("format version 1") && told.contains("detach"), "{told}");
+        let intact = std::fs::read_to_string(path("v1.intact.expected")).unwrap();
+        let report = detach(flash.clone(), disk.clone()).unwrap();
+        assert!(report.pages_written > 20, "{report:?}");
+        let tier = DiskLayer::open(disk.clone(), PAGE as u32).unwrap();
+        let mut buffer = vec![0; PAGE];
+        for id in (0..PAGES).map(PageId) {
+            tier.fetch(id, &mut buffer).unwrap();
+            let line = format!("{id}: version {}\n", page::lsn(&buffer).0);
+            assert!(intact.contains(&line), "{line}");
+        }
+        tier.close().unwrap();
+        let (tier, report) = FlashTier::open(flash, disk, options(FORMAT_VERSION)).unwrap();
+        assert_eq!(report.entries, 0);
+        tier.close().unwrap();
+    });
 }

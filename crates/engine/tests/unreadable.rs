@@ -66,7 +66,11 @@ fn one_unreadable_copy_of_what_is_redundant_stops_nobody() {
         (0..2).for_each(|copy| go_on(&options, &media, false, copy * (32 << 10)));
         (0..2).for_each(|place| go_on(&options, &media, true, layout.segment_offset(place) + 4096));
         // A summary can be told from the pages of its group.
-        (0..PAGES / 4).for_each(|group| go_on(&options, &media, true, layout.summary_offset(group)));
+        for (group, copy) in
+            (0..PAGES / 4).flat_map(|group| (0..layout.summary_copies()).map(move |copy| (group, copy)))
+        {
+            go_on(&options, &media, true, layout.summary_offset(group, copy));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
-//! The header that all structures share, and how a block is sealed and opened (docs/FORMAT.md has the table).
+//! The header that all structures share, and the functions that seal and open a block (docs/FORMAT.md has the
+//! table).
 //!
-//! Invariant: a block that [`open`] accepts is complete, undamaged, of the kind asked for and of a known
+//! Invariant: a block that [`open`] accepts is complete, undamaged, of the requested kind and of a known
 //! version.
 
 use crate::checksum;
@@ -11,10 +12,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of a block: superblock, label, group summary and segment header are one each.
 pub const BLOCK_BYTES: usize = 4096;
-/// The version of all structures that this release writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of all structures that this release writes.
+pub const FORMAT_VERSION: u32 = 2;
+/// The oldest version that this release reads.
+pub const FORMAT_VERSION_MIN: u32 = 1;
 
-/// Names a cache or a disk: 128 random bits.
+/// The identity of a cache or a disk: 128 random bits.
 #[derive(
     Clone,
     Copy,
@@ -68,17 +71,17 @@ impl std::fmt::Display for Uuid {
     }
 }
 
-/// As it lies there.
+/// The header as stored.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockHeader {
-    /// Which kind of structure.
+    /// The kind of structure.
     pub magic: [u8; 8],
     /// Format version.
     pub version: U32,
     /// Bytes that the checksum covers.
     pub length: U32,
-    /// Newer structures of a kind have larger ones.
+    /// A newer structure of the same kind has a larger number.
     pub sequence: U64,
     /// CRC32C with this field zero.
     pub checksum: U32,
@@ -89,26 +92,26 @@ pub struct BlockHeader {
 const _: () = assert!(size_of::<BlockHeader>() == 32);
 const CHECKSUM_AT: usize = 24;
 
-/// Why a block is not what was wanted.
+/// Why a block was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BlockFault {
     /// All zeros: nothing was ever written here.
     #[error("nothing is written there")]
     Blank,
-    /// Something else lies there.
+    /// The magic is that of another structure.
     #[error("magic {found:02x?} found, {expected:02x?} expected")]
     Magic {
-        /// The magic of the structure wanted.
+        /// The expected magic.
         expected: [u8; 8],
-        /// What lies there.
+        /// The magic found.
         found: [u8; 8],
     },
     /// Written by another release.
     #[error("format version {found} found, {expected} expected; use the release that wrote it")]
     Version {
-        /// The version this release knows.
+        /// The version of this release.
         expected: u32,
-        /// What lies there.
+        /// The version found.
         found: u32,
     },
     /// The length is impossible.
@@ -116,7 +119,7 @@ pub enum BlockFault {
     Length {
         /// Bytes of the structure.
         expected: u32,
-        /// What lies there.
+        /// The length found.
         found: u32,
     },
     /// The content does not match its checksum.
@@ -127,12 +130,12 @@ pub enum BlockFault {
         /// Of the content.
         found: u32,
     },
-    /// A field holds an impossible value.
+    /// A field has an impossible value.
     #[error("field `{field}` holds {found}, which is not possible")]
     Field {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What it holds.
+        /// Its value.
         found: u64,
     },
 }
@@ -143,11 +146,16 @@ fn checksum(block: &[u8]) -> u32 {
     checksum::append(sum, &block[CHECKSUM_AT + 4..])
 }
 
-/// Completes `block`, a whole structure whose fields behind the header are filled in.
+/// Completes `block`, a whole structure whose fields after the header are filled in.
 pub fn seal(block: &mut [u8], magic: [u8; 8], sequence: u64) {
+    seal_as(FORMAT_VERSION, block, magic, sequence);
+}
+
+/// As [`seal`], in format `version`.
+pub(crate) fn seal_as(version: u32, block: &mut [u8], magic: [u8; 8], sequence: u64) {
     let header = BlockHeader {
         magic,
-        version: U32::new(FORMAT_VERSION),
+        version: U32::new(version),
         length: U32::new(u32::try_from(block.len()).expect("a structure is a few KiB long")),
         sequence: U64::new(sequence),
         checksum: U32::ZERO,
@@ -158,13 +166,13 @@ pub fn seal(block: &mut [u8], magic: [u8; 8], sequence: u64) {
     block[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Proves that `block`, all of it, is an undamaged structure of the kind `magic`; gives its header.
+/// Proves that all of `block` is an undamaged structure of the kind `magic`. Returns its header.
 pub fn open(block: &[u8], magic: [u8; 8]) -> Result<BlockHeader, BlockFault> {
     let Ok((header, _)) = BlockHeader::read_from_prefix(block) else {
         return Err(BlockFault::Length { expected: 32, found: block.len() as u32 });
     };
     if header.magic != magic {
-        // Whole words at a time: recovery looks at many blank blocks.
+        // Compares whole words, because recovery reads many blank blocks.
         let (words, rest) = block.as_chunks::<16>();
         let blank = words.iter().all(|word| *word == [0; 16]) && rest.iter().all(|byte| *byte == 0);
         return Err(if blank {
@@ -173,7 +181,7 @@ pub fn open(block: &[u8], magic: [u8; 8]) -> Result<BlockHeader, BlockFault> {
             BlockFault::Magic { expected: magic, found: header.magic }
         });
     }
-    if header.version.get() != FORMAT_VERSION {
+    if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&header.version.get()) {
         return Err(BlockFault::Version { expected: FORMAT_VERSION, found: header.version.get() });
     }
     if header.length.get() as usize != block.len() {

@@ -10,7 +10,7 @@ pub fn of(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// Continues the checksum `sum` (0: of nothing) over further `bytes`.
+/// Continues the checksum `sum` (0: of no bytes) over further `bytes`.
 #[inline]
 pub fn append(sum: u32, bytes: &[u8]) -> u32 {
     // The state is the complement of the sum.

@@ -1,13 +1,13 @@
-//! The mark of a cache of fragments (SCE). Its directory lies in memory; on flash there are pages, and this
-//! block, which says whose device it is. Two copies lie where no copy of a superblock does, and so far apart
-//! that no write which the device sends to a wrong place covers both.
+//! The mark of a cache of fragments (SCE). Such a cache keeps its directory in memory. Its device holds only
+//! pages and this block, which identifies the device. The mark has two copies. No copy of a superblock has
+//! the same offset, and the copies are so far apart that one misdirected write cannot overwrite both.
 
 use crate::block::{self, BLOCK_BYTES, BlockHeader};
 use zerocopy::IntoBytes;
 
 /// Magic of the mark.
 pub const MAGIC: [u8; 8] = *b"ENTRFRAG";
-/// Where its copies lie, in bytes: before the first page, which follows at 1 MiB.
+/// Offsets of its copies in bytes: before the first page, which follows at 1 MiB.
 pub const MARK_OFFSETS: [u64; 2] = [4096, (1 << 20) - 4096];
 
 /// Writes the mark into `block`, [`BLOCK_BYTES`] long.
@@ -17,7 +17,7 @@ pub fn encode_mark(block: &mut [u8]) {
     block::seal(block, MAGIC, 0);
 }
 
-/// Whether `block` is the mark, whole.
+/// Whether `block` is an undamaged mark.
 pub fn is_mark(block: &[u8]) -> bool {
     block::open(block, MAGIC).is_ok()
 }

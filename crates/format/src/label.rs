@@ -1,7 +1,8 @@
-//! The label of a disk: which disk it is, and which cache belongs to it (docs/FORMAT.md has the table).
+//! The label of a disk: the identity of the disk, and the cache that belongs to it (docs/FORMAT.md has the
+//! table).
 //!
-//! Two copies lie at 0 and 32 KiB and are written one after the other (copy = sequence mod 2), each followed
-//! by a sync. Page `n` follows at 64 KiB + `n` pages. Invariant: at any crash one copy is whole.
+//! Two copies, at 0 and 32 KiB, are written alternately (copy = sequence mod 2), each followed by a sync.
+//! Page `n` is at 64 KiB + `n` pages. Invariant: after a crash at any time, one copy is whole.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use entresol_core::mutant;
@@ -14,12 +15,12 @@ pub const MAGIC: [u8; 8] = *b"ENTRDISK";
 pub const COPIES: u64 = 2;
 /// Distance of the copies in bytes.
 pub const COPY_STRIDE: u64 = 32 << 10;
-/// Bytes kept free for the label; page 0 follows.
+/// Bytes reserved for the label; page 0 follows.
 pub const LABEL_AREA_BYTES: u64 = 64 << 10;
 
 const DIRTY_POSSIBLE: u32 = 1;
 
-/// As it lies there.
+/// The label as stored.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawLabel {
@@ -40,11 +41,11 @@ const _: () = assert!(size_of::<RawLabel>() == BLOCK_BYTES);
 
 /// A session of a database: the time from one open of its log to the next.
 ///
-/// Sessions are counted from 1. Two branches of one copy, each opened since, count the same; their nonces
-/// differ.
+/// Sessions are counted from 1. Two branches of one copy that were both opened may have the same number, but
+/// their nonces differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Session {
-    /// Its number; 0: none has begun.
+    /// Its number. 0: no session has begun.
     pub number: u64,
     /// A random number, drawn when it begins.
     pub nonce: u64,
@@ -53,29 +54,30 @@ pub struct Session {
 /// A label, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Newer labels have larger ones.
+    /// A newer label has a larger number.
     pub sequence: u64,
     /// The disk.
     pub disk: Uuid,
-    /// The cache bound to it; [`Uuid::NIL`]: none.
+    /// The cache bound to it. [`Uuid::NIL`]: none.
     pub cache: Uuid,
-    /// Grows whenever the disk is opened for writing.
+    /// Incremented whenever the disk is opened for writing.
     pub epoch: u64,
-    /// A random number, drawn when the epoch begins: two branches of one copy have the same epochs and
+    /// A random number, drawn when the epoch begins. Two branches of one copy have the same epochs and
     /// different nonces.
     pub epoch_nonce: u64,
     /// Bytes of a page.
     pub page_bytes: u32,
-    /// The cache may hold pages newer than this disk: without it the database is not whole.
+    /// The cache may hold pages newer than this disk. Then the disk without its cache is not a whole
+    /// database.
     pub dirty_possible: bool,
-    /// The log of the database on this disk; [`Uuid::NIL`]: none was ever used with it.
+    /// The log of the database on this disk. [`Uuid::NIL`]: none was ever used with it.
     pub log: Uuid,
     /// The newest session of that log in which this disk took part.
     pub session: Session,
 }
 
 impl Label {
-    /// Where this one goes on its disk, in bytes.
+    /// The offset of this label on its disk, in bytes.
     pub fn offset(&self) -> u64 {
         let copy = self.sequence % COPIES;
         if copy == 0 || mutant!("label-in-place") { 0 } else { copy * COPY_STRIDE }

@@ -1,18 +1,24 @@
-//! Where everything lies on a flash device.
+//! The layout of a flash device.
 //!
 //! ```text
 //!   0         64 KiB                  1 MiB boundary
-//!   │ 4 super- │ log: ring of segments │ log placement: groups, each its pages and one summary block
+//!   │ 4 super- │ log: ring of segments │ log placement: groups, each a summary, its pages, and a summary
 //!   │ blocks   │ slots: directory      │ slot placement: slots
 //! ```
+//!
+//! A cache of native pages, which tell by their headers what they are, does without a group's first summary,
+//! and its segments' entries are 12 bytes long.
 
 use crate::block::BLOCK_BYTES;
-use crate::segment::ENTRY_BYTES;
+use crate::page_format::PageFormat;
+use crate::segment::{self, ENTRY_BYTES, NATIVE_ENTRY_BYTES};
 use crate::slots::BLOCK_ENTRIES;
+use crate::stale::STALE_BYTES;
+use crate::summary;
 use crate::temperatures;
 use entresol_core::{Config, Directory, PageId, Placement, Position, SlotId};
 
-/// Where the segment ring starts.
+/// Offset of the segment ring.
 const SEGMENTS_AT: u64 = 64 << 10;
 /// The slot area starts at a multiple of this.
 const AREA_ALIGNMENT: u64 = 1 << 20;
@@ -23,13 +29,13 @@ pub const fn page_bytes_possible(page_bytes: u32) -> bool {
     page_bytes.is_power_of_two() && page_bytes >= 4 << 10 && page_bytes <= 32 << 10
 }
 
-/// Byte offset of `page` on a disk with pages of `page_bytes`. Absurd pages come out at absurd offsets, which
-/// the device refuses.
+/// Byte offset of `page` on a disk with pages of `page_bytes`. An impossible page has an offset beyond the
+/// disk, which the device refuses.
 pub fn disk_offset(page: PageId, page_bytes: u32) -> u64 {
     page.0.saturating_mul(page_bytes.into()).saturating_add(crate::label::LABEL_AREA_BYTES)
 }
 
-/// Byte offset of a page of a cache of fragments (SCE), which has nothing else on its device.
+/// Byte offset of a page of a cache of fragments (SCE).
 pub const fn fragment_page_offset(slot: SlotId, page_bytes: u32) -> u64 {
     AREA_ALIGNMENT + slot.0 as u64 * page_bytes as u64
 }
@@ -46,6 +52,8 @@ pub struct Layout {
     group_pages: u32,
     page_bytes: u32,
     segment_entries: u32,
+    /// Pages do not say what they are: all that is known of them is in the summaries and segments.
+    foreign: bool,
     area: u64,
 }
 
@@ -56,7 +64,7 @@ impl Layout {
     }
 
     /// The layout of a partition with pages of `page_bytes` and segments of `segment_entries`.
-    pub fn new(config: &Config, page_bytes: u32, segment_entries: u32) -> Self {
+    pub fn new(config: &Config, page_format: PageFormat, page_bytes: u32, segment_entries: u32) -> Self {
         let mut layout = Self {
             placement: config.policy.placement(),
             directory: match config.policy.directory() {
@@ -72,6 +80,7 @@ impl Layout {
             group_pages: config.group_pages,
             page_bytes,
             segment_entries,
+            foreign: !page_format.names_itself(),
             area: 0,
         };
         let segments = layout.segment_places() * layout.segment_bytes();
@@ -80,7 +89,7 @@ impl Layout {
         layout
     }
 
-    /// How large the device must be.
+    /// The least size of the device.
     pub fn device_bytes(&self) -> u64 {
         match self.placement {
             Placement::Log => self.area + self.groups() * self.group_bytes(),
@@ -93,19 +102,41 @@ impl Layout {
         u64::from(self.slots / self.group_pages)
     }
 
-    /// Length of a group: its pages and its summary.
-    pub fn group_bytes(&self) -> u64 {
-        u64::from(self.group_pages) * u64::from(self.page_bytes) + BLOCK
+    /// Copies of a group's summary.
+    pub const fn summary_copies(&self) -> u64 {
+        if self.foreign { summary::COPIES } else { 1 }
     }
 
-    /// Offset of the pages of `group`, counted from the first ever.
+    /// Bytes of a group before its pages.
+    fn before_pages(&self) -> u64 {
+        (self.summary_copies() - 1) * BLOCK
+    }
+
+    /// Length of a group: its pages and its summaries.
+    pub fn group_bytes(&self) -> u64 {
+        u64::from(self.group_pages) * u64::from(self.page_bytes) + self.summary_copies() * BLOCK
+    }
+
+    /// Offset of the area of groups, or of slots.
+    pub const fn area_offset(&self) -> u64 {
+        self.area
+    }
+
+    /// Offset of `group`, counted from the first ever: of its first summary.
     pub fn group_offset(&self, group: u64) -> u64 {
         self.area + group % self.groups() * self.group_bytes()
     }
 
-    /// Offset of the summary of `group`, counted from the first ever.
-    pub fn summary_offset(&self, group: u64) -> u64 {
-        self.group_offset(group) + self.group_bytes() - BLOCK
+    /// Offset of the pages of `group`, counted from the first ever.
+    pub fn pages_offset(&self, group: u64) -> u64 {
+        self.group_offset(group) + self.before_pages()
+    }
+
+    /// Offset of a copy of the summary of `group`, counted from the first ever. The last copy is after the
+    /// pages, the one before it is before them.
+    pub fn summary_offset(&self, group: u64, copy: u64) -> u64 {
+        let after = self.group_offset(group) + self.group_bytes() - BLOCK;
+        if copy + 1 == self.summary_copies() { after } else { self.group_offset(group) }
     }
 
     /// Offset of the page in `slot`.
@@ -114,7 +145,7 @@ impl Layout {
         match self.placement {
             Placement::Log => {
                 let (group, at) = (slot.0 / self.group_pages, slot.0 % self.group_pages);
-                self.area + u64::from(group) * self.group_bytes() + u64::from(at) * page_bytes
+                self.pages_offset(group.into()) + u64::from(at) * page_bytes
             }
             Placement::Slots => self.area + u64::from(slot.0) * page_bytes,
         }
@@ -125,8 +156,8 @@ impl Layout {
         SlotId((position.0 % u64::from(self.slots)) as u32)
     }
 
-    /// Places in the ring of directory segments: as many segments as may overlap the slots, and one being
-    /// written.
+    /// Places in the ring of directory segments: the number of segments that may overlap the slots, and one
+    /// for the segment being written.
     pub fn segment_places(&self) -> u64 {
         match self.placement {
             Placement::Log => u64::from(self.slots.div_ceil(self.segment_entries)) + 2,
@@ -134,14 +165,21 @@ impl Layout {
         }
     }
 
-    /// Length of the entries of a segment, in whole blocks.
-    pub fn segment_entries_bytes(&self) -> u64 {
-        (u64::from(self.segment_entries) * ENTRY_BYTES as u64).next_multiple_of(BLOCK)
+    /// Bytes of a segment's entry.
+    pub const fn segment_entry_bytes(&self) -> usize {
+        if self.foreign { ENTRY_BYTES } else { NATIVE_ENTRY_BYTES }
     }
 
-    /// Length of a segment: its header and its entries.
+    /// Records of forgotten pages for which a segment has room.
+    pub const fn segment_stale_max(&self) -> usize {
+        if self.foreign { segment::stale_max(self.segment_entries) } else { 0 }
+    }
+
+    /// Length of a segment, in whole blocks: its header, its entries and its records of forgotten pages.
     pub fn segment_bytes(&self) -> u64 {
-        BLOCK + self.segment_entries_bytes()
+        let entries = u64::from(self.segment_entries) * self.segment_entry_bytes() as u64;
+        let stale = self.segment_stale_max() as u64 * STALE_BYTES as u64;
+        BLOCK + (entries + stale).next_multiple_of(BLOCK)
     }
 
     /// Blocks of the slot directory; 0 if there is none.

@@ -1,18 +1,22 @@
-//! The on-flash and on-disk format: types, their encoding, and how each proves to be what it claims to be.
-//! What follows is docs/FORMAT.md.
+//! The format on flash and on disk: types, their encoding, and their checks. The text below is
+//! docs/FORMAT.md.
 //!
 #![doc = include_str!("../../../docs/FORMAT.md")]
 #![forbid(unsafe_code)]
 
 pub mod block;
 pub mod checksum;
+pub mod fingerprint;
 pub mod fragments;
 pub mod label;
 pub mod layout;
 pub mod losses;
 pub mod page;
+pub mod page_format;
+pub mod postgres;
 pub mod segment;
 pub mod slots;
+pub mod stale;
 pub mod stamps;
 pub mod summary;
 pub mod superblock;
@@ -21,3 +25,4 @@ pub mod temperatures;
 
 pub use block::{BLOCK_BYTES, BlockFault, FORMAT_VERSION, Uuid};
 pub use layout::Layout;
+pub use page_format::PageFormat;

@@ -1,9 +1,13 @@
-//! What opens of a log on flash have not found. The newest groups lie beyond what the flash itself knows to
-//! have been durable: damaged or lost, they look like groups that were never written. Whoever was told that
-//! they are durable must learn of it, however many opens later: by then other groups may lie in their places.
+//! Groups of a log on flash that an open did not find. The newest groups are beyond the durable position that
+//! the flash itself records. If they are damaged or lost, they look like groups that were never written:
 //!
-//! Invariant: epochs ascend; a group that was lost is never taken for one that is there, though the reverse
-//! may happen to groups of epochs long past.
+//! 1. A group is written, and its writer is told that it is durable.
+//! 2. The group is damaged, and an open does not find it.
+//! 3. The writer must learn of the loss, however many opens later. By then another group may have its place,
+//!    so the superblock keeps a list of losses.
+//!
+//! Invariant: epochs ascend. A lost group is never taken for a present one, though the reverse may happen to
+//! groups of old epochs.
 
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -11,7 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Losses that a superblock has room for.
 const LOSSES: usize = 8;
 
-/// As it lies in a superblock; epoch 0: none.
+/// A loss as stored in a superblock. Epoch 0: none.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawLoss {
@@ -19,24 +23,24 @@ pub struct RawLoss {
     pub(crate) group: U64,
 }
 
-/// All of them as they lie there.
+/// All losses as stored.
 pub(crate) type RawLosses = [RawLoss; LOSSES];
 
-/// When an epoch began, something was not found of the groups of epochs before it, from a group on.
+/// When an epoch began, groups of earlier epochs were not found, from one group on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
     /// The epoch; above 0.
     pub epoch: u64,
-    /// Number of the first group of which something was not found.
+    /// Number of the first group that was not found, in whole or in part.
     pub group: u64,
 }
 
-/// The losses of the newest epochs, one by one, and of those before them together.
+/// The losses of the newest epochs, one by one, and those of earlier epochs combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses([Loss; LOSSES]);
 
 impl Losses {
-    /// Takes in a loss of the newest epoch, which may have begun before and been cut off.
+    /// Adds a loss of the newest epoch. The epoch may have begun before and been interrupted.
     pub fn note(&mut self, loss: Loss) {
         if let Some(same) = self.0.iter_mut().find(|known| known.epoch == loss.epoch) {
             same.group = same.group.min(loss.group);
@@ -52,7 +56,7 @@ impl Losses {
         self.0[free] = loss;
     }
 
-    /// Whether the group of this number that `epoch` wrote may have been lost since.
+    /// Whether the group with this number, written by `epoch`, may have been lost since.
     pub fn cover(&self, epoch: u64, group: u64) -> bool {
         self.0.iter().any(|loss| loss.epoch > epoch && group >= loss.group)
     }

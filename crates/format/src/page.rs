@@ -1,7 +1,7 @@
 //! The header of every page of a store: 32 bytes, little-endian (docs/FORMAT.md has the table).
 //!
-//! The generation and the checksum are stamped by the flash tier when it copies the page into staging, or by
-//! the disk layer when it writes the page, so DRAM frames carry stale values of both.
+//! The flash tier stamps the generation and the checksum when it copies the page into staging. The disk layer
+//! does so when it writes the page. So DRAM frames have stale values of both.
 
 use crate::checksum;
 use entresol_core::{Lsn, PageId, Position, mutant};
@@ -12,17 +12,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Bytes of [`PageHeader`].
 pub const PAGE_HEADER_BYTES: usize = 32;
 
-/// As it lies there.
+/// The header as stored.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct PageHeader {
     /// CRC32C (CRC-32/ISCSI) of the rest of the page.
     pub checksum: U32,
-    /// What the page holds; the store's business.
+    /// The kind of page; defined by the store.
     pub kind: U16,
-    /// The store's business.
+    /// Defined by the store.
     pub flags: U16,
-    /// Which page this is.
+    /// The page's id.
     pub page: U64,
     /// LSN of the newest change.
     pub lsn: U64,
@@ -43,20 +43,20 @@ pub enum PageFault {
         /// Of the content.
         found: u32,
     },
-    /// It is another page.
+    /// The page is another one.
     #[error("page {found} found, {expected} expected")]
     Identity {
-        /// The page wanted.
+        /// The expected page.
         expected: PageId,
-        /// The page that lies there.
+        /// The page found.
         found: PageId,
     },
-    /// It is another version.
+    /// The version is another one.
     #[error("generation {} found, {} expected", found.0, expected.0)]
     Generation {
-        /// The version wanted.
+        /// The expected version.
         expected: Position,
-        /// The version that lies there.
+        /// The version found.
         found: Position,
     },
 }
@@ -66,7 +66,7 @@ pub fn header(page: &[u8]) -> &PageHeader {
     PageHeader::ref_from_prefix(page).expect("a page is longer than its header").0
 }
 
-/// The header of `page`, to change.
+/// The header of `page`, mutable.
 pub fn header_mut(page: &mut [u8]) -> &mut PageHeader {
     PageHeader::mut_from_prefix(page).expect("a page is longer than its header").0
 }
@@ -76,7 +76,7 @@ pub fn lsn(page: &[u8]) -> Lsn {
     Lsn(header(page).lsn.get())
 }
 
-/// Stamps identity and generation and then the checksum: the last thing done before a page leaves memory.
+/// Stamps id and generation, then the checksum. To be called last, just before the page is written.
 pub fn seal(page: &mut [u8], id: PageId, generation: Position) {
     let head = header_mut(page);
     head.page = U64::new(id.0);
@@ -85,7 +85,7 @@ pub fn seal(page: &mut [u8], id: PageId, generation: Position) {
     header_mut(page).checksum = U32::new(sum);
 }
 
-/// Proves that `page` is `id`, at `generation` if one is given, and undamaged.
+/// Proves that `page` is `id`, of version `generation` if one is given, and undamaged.
 pub fn verify(page: &[u8], id: PageId, generation: Option<Position>) -> Result<(), PageFault> {
     let head = header(page);
     let found = checksum::of(&page[4..]);

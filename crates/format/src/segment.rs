@@ -1,9 +1,11 @@
 //! A directory segment (FaCE §4.1): the entries of a fixed number of consecutive positions (64,000 as in the
-//! paper), written in the background when the last of them is durable, while new entries go on entering
-//! (docs/FORMAT.md has the tables).
+//! paper). It is written in the background when the last of these is durable, while new entries are added
+//! after it (docs/FORMAT.md has the tables).
 //!
-//! Entry `i` of segment `k` describes position `k × entries + i`. Segment `k` lies at place `k mod places` of
-//! a ring.
+//! Entry `i` of segment `k` describes position `k × entries + i`. Segment `k` is at place `k mod places` of a
+//! ring. After the entries come the records of forgotten pages that the summaries of its groups name, because
+//! recovery reads no summaries of groups that a segment covers. If they are more than fit, the header says
+//! so.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use entresol_core::{PageId, SlotView, mutant};
@@ -14,12 +16,22 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 pub const MAGIC: [u8; 8] = *b"ENTRSEGM";
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = size_of::<RawEntry>();
+/// Bytes of an entry of a cache of native pages: one without the proof.
+pub const NATIVE_ENTRY_BYTES: usize = 12;
 
 const PRESENT: u32 = 1;
 const VALID: u32 = 2;
 const DIRTY: u32 = 4;
 
-/// The header as it lies there.
+/// Header: there are more records of forgotten pages than fit.
+const STALE_INCOMPLETE: u32 = 1;
+
+/// Records of forgotten pages for which a segment of `entries` has room.
+pub const fn stale_max(entries: u32) -> usize {
+    entries as usize / 16 + 4
+}
+
+/// The header as stored.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawHeader {
@@ -27,18 +39,21 @@ pub struct RawHeader {
     pub(crate) cache: Uuid,
     pub(crate) entries: U32,
     pub(crate) checksum: U32,
-    pub(crate) zero: [u8; 4040],
+    pub(crate) stale: U32,
+    pub(crate) flags: U32,
+    pub(crate) zero: [u8; 4032],
 }
 
-/// An entry as it lies there.
+/// An entry as stored.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawEntry {
     pub(crate) page: U64,
     pub(crate) flags: U32,
+    pub(crate) proof: U32,
 }
 
-const _: () = assert!(size_of::<RawHeader>() == BLOCK_BYTES && ENTRY_BYTES == 12);
+const _: () = assert!(size_of::<RawHeader>() == BLOCK_BYTES && ENTRY_BYTES == 16);
 
 /// A segment's header, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +64,12 @@ pub struct Head {
     pub cache: Uuid,
     /// Entries.
     pub entries: u32,
-    /// CRC32C of the entries' bytes.
+    /// CRC32C of the bytes of entries and records of forgotten pages.
     pub checksum: u32,
+    /// Records of forgotten pages.
+    pub stale: u32,
+    /// There are more records of forgotten pages than fit: the summaries name them all.
+    pub stale_incomplete: bool,
 }
 
 impl Head {
@@ -59,12 +78,14 @@ impl Head {
         self.encode_as(MAGIC, block);
     }
 
-    /// Writes it as the header of something else of the same form.
+    /// Writes it as the header of another structure of the same form.
     pub(crate) fn encode_as(&self, magic: [u8; 8], block: &mut [u8]) {
         let mut raw = RawHeader::new_zeroed();
         raw.cache = self.cache;
         raw.entries.set(self.entries);
         raw.checksum.set(self.checksum);
+        raw.stale.set(self.stale);
+        raw.flags.set(if self.stale_incomplete { STALE_INCOMPLETE } else { 0 });
         block.copy_from_slice(raw.as_bytes());
         block::seal(block, magic, self.segment);
     }
@@ -84,32 +105,42 @@ impl Head {
             cache: raw.cache,
             entries: raw.entries.get(),
             checksum: raw.checksum.get(),
+            stale: raw.stale.get(),
+            stale_incomplete: raw.flags.get() & STALE_INCOMPLETE != 0,
         })
     }
 }
 
-/// Writes the entry of a position, `None` for an empty one, into `bytes`, [`ENTRY_BYTES`] long.
+/// Writes the entry of a position into `bytes`, [`ENTRY_BYTES`] or [`NATIVE_ENTRY_BYTES`] long. `None`: an
+/// empty entry.
 pub fn encode_entry(bytes: &mut [u8], view: Option<SlotView>) {
-    let raw = view.map_or(RawEntry { page: U64::ZERO, flags: U32::ZERO }, |view| RawEntry {
+    let empty = RawEntry { page: U64::ZERO, flags: U32::ZERO, proof: U32::ZERO };
+    let raw = view.map_or(empty, |view| RawEntry {
         page: U64::new(view.page.0),
         flags: U32::new(
             PRESENT
                 | if view.valid { VALID } else { 0 }
                 | if view.dirty && !mutant!("segment-loses-dirty") { DIRTY } else { 0 },
         ),
+        proof: U32::new(view.proof),
     });
-    bytes.copy_from_slice(raw.as_bytes());
+    let length = bytes.len();
+    bytes.copy_from_slice(&raw.as_bytes()[..length]);
 }
 
-/// Reads the entries from `bytes`, whole entries.
-pub fn decode_entries(bytes: &[u8]) -> impl Iterator<Item = Option<SlotView>> + '_ {
-    bytes.chunks_exact(ENTRY_BYTES).map(|bytes| {
-        let raw = RawEntry::ref_from_bytes(bytes).expect("a chunk has the length of an entry");
+/// Reads the entries in `bytes`, a whole number of them, each `entry_bytes` long ([`ENTRY_BYTES`] or
+/// [`NATIVE_ENTRY_BYTES`]).
+pub fn decode_entries(bytes: &[u8], entry_bytes: usize) -> impl Iterator<Item = Option<SlotView>> + '_ {
+    bytes.chunks_exact(entry_bytes).map(|bytes| {
+        let mut whole = [0; ENTRY_BYTES];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        let raw = RawEntry::ref_from_bytes(&whole).expect("it has the length of an entry");
         let flags = raw.flags.get();
         (flags & PRESENT != 0).then(|| SlotView {
             page: PageId(raw.page.get()),
             valid: flags & VALID != 0,
             dirty: flags & DIRTY != 0,
+            proof: raw.proof.get(),
         })
     })
 }

@@ -1,8 +1,8 @@
-//! The slot directory of slot placement (SBP §3, 4): an entry for each slot, at a fixed place, changed in
+//! The slot directory of slot placement (SBP §3, 4): an entry for each slot, at a fixed place, updated in
 //! place (docs/FORMAT.md has the tables).
 //!
-//! Invariant: an entry never crosses a sector of 512 bytes, the most that a power failure leaves whole; each
-//! sector proves itself. So of a torn write every entry is as it was before or after.
+//! Invariant: an entry never crosses a sector of 512 bytes, the largest unit that a power failure leaves
+//! whole, and each sector has a checksum. So after a torn write every entry is either the old or the new one.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use entresol_core::{PageId, Position};
@@ -21,7 +21,7 @@ pub const BLOCK_ENTRIES: u32 = SECTOR_ENTRIES * (BLOCK_BYTES / SECTOR_BYTES) as 
 const VALID: u32 = 1;
 const DIRTY: u32 = 2;
 
-/// An entry as it lies there.
+/// An entry as stored.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawSlot {
@@ -34,20 +34,20 @@ pub struct RawSlot {
 
 const _: () = assert!(size_of::<RawSlot>() == 32 && SECTOR_ENTRIES == 15 && BLOCK_ENTRIES == 120);
 
-/// What lies in a slot.
+/// The content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotEntry {
-    /// Which page.
+    /// The page.
     pub page: PageId,
     /// The position at which this version entered.
     pub position: Position,
-    /// Its place in the order in which pages would leave, where the policy has one.
+    /// Its rank in the order of eviction, if the policy has one.
     pub rank: u64,
     /// Newer than disk.
     pub dirty: bool,
 }
 
-/// The part of a cache's UUID that its entries carry: those of an older cache count as empty.
+/// The part of a cache's UUID that its entries carry. Entries of an older cache count as empty.
 fn tag(cache: Uuid) -> u32 {
     u32::from_le_bytes([cache.0[12], cache.0[13], cache.0[14], cache.0[15]])
 }
@@ -67,8 +67,8 @@ fn place(at: u32) -> (usize, usize) {
     (sector, entry)
 }
 
-/// Puts an entry, `None` for an empty slot, to place `at`, below [`BLOCK_ENTRIES`], of the `number`th block,
-/// which is whole.
+/// Writes an entry (`None` for an empty slot) to place `at`, below [`BLOCK_ENTRIES`], of the `number`th
+/// block, which is whole.
 pub fn set(block: &mut [u8], number: u64, at: u32, cache: Uuid, entry: Option<SlotEntry>) {
     let raw = entry.map_or_else(RawSlot::default, |entry| RawSlot {
         page: U64::new(entry.page.0),
@@ -80,8 +80,8 @@ pub fn set(block: &mut [u8], number: u64, at: u32, cache: Uuid, entry: Option<Sl
     put(block, number, at, raw);
 }
 
-/// Says of an empty slot which `position` was last written there: puts that to place `at` as [`set`] does an
-/// entry.
+/// Writes an empty entry to place `at` as [`set`] does, with the `position` that was last written to the
+/// slot.
 pub fn set_empty(block: &mut [u8], number: u64, at: u32, cache: Uuid, position: Position) {
     let position = U64::new(position.0);
     put(block, number, at, RawSlot { position, cache: U32::new(tag(cache)), ..RawSlot::default() });
@@ -95,8 +95,8 @@ fn put(block: &mut [u8], number: u64, at: u32, raw: RawSlot) {
     block::seal(&mut block[sector..sector + SECTOR_BYTES], MAGIC, sequence);
 }
 
-/// The entry at place `at` of a block whose sectors were [proved](prove); `None` for an empty slot, and for
-/// one of another cache.
+/// The entry at place `at` of a block whose sectors were [proved](prove). `None` for an empty slot, and for
+/// an entry of another cache.
 pub fn get(block: &[u8], at: u32, cache: Uuid) -> Option<SlotEntry> {
     let raw = raw(block, at);
     (raw.flags.get() & VALID != 0 && raw.cache.get() == tag(cache)).then(|| SlotEntry {
@@ -107,7 +107,7 @@ pub fn get(block: &[u8], at: u32, cache: Uuid) -> Option<SlotEntry> {
     })
 }
 
-/// The position that was last written to the slot at place `at`, where that is known.
+/// The position that was last written to the slot at place `at`, if it is known.
 pub fn last_position(block: &[u8], at: u32, cache: Uuid) -> Option<Position> {
     let raw = raw(block, at);
     (raw.cache.get() == tag(cache)).then(|| Position(raw.position.get()))
@@ -119,8 +119,8 @@ fn raw(block: &[u8], at: u32) -> &RawSlot {
         .expect("an entry lies within its block")
 }
 
-/// Proves each sector of the `number`th block. One that was never written, or is damaged, is made an empty
-/// one; why damaged ones were refused is returned.
+/// Proves each sector of the `number`th block. A sector that was never written or is damaged becomes an empty
+/// one. Returns the faults of the damaged sectors.
 pub fn prove(block: &mut [u8], number: u64) -> Vec<BlockFault> {
     let sectors = (BLOCK_BYTES / SECTOR_BYTES) as u64;
     let mut faults = Vec::new();

@@ -1,49 +1,49 @@
-//! What is stamped into a page as its generation: the position of its version, plus what makes versions of
-//! other caches, and of other slots, differ from it.
+//! The stamp of a page, its generation on flash: the position of its version, plus constants that distinguish
+//! it from versions of other caches and other slots.
 //!
-//! Invariant: of one cache, no two versions of a page have the same stamp.
-//! - Log placement: each version has a position of its own, which also says its slot.
-//! - Slot placement: the directory in memory keeps one byte of a version, the slot's counter of writes, which
-//!   stands in place of the position's lowest byte. So two versions that one slot has had differ (fewer than
-//!   256 writes apart). Two versions in different slots may have the same position then; they differ by what
-//!   is added for the slot. Multiples of the golden ratio lie far apart (Knuth, TAOCP 3, §6.4, theorem S):
-//!   those of 2^26 slots farther than the positions of one open.
+//! Invariant: within one cache, no two versions of a page have the same stamp.
+//! - Log placement: each version has a position of its own, which also determines its slot.
+//! - Slot placement: the directory in memory keeps one byte of a version, the slot's counter of writes. This
+//!   byte replaces the position's lowest byte. So two versions in one slot differ (fewer than 256 writes
+//!   apart). Two versions in different slots may then have the same position; they differ by the constant
+//!   that is added for the slot. Multiples of the golden ratio are far apart (Knuth, TAOCP 3, §6.4, theorem
+//!   S): those of 2^26 slots are farther apart than the positions of one open.
 
 use crate::superblock::Superblock;
 use entresol_core::{Placement, Position, SlotId};
 
-/// 2^56 divided by the golden ratio, made odd; above the byte that counts a slot's writes.
+/// 2^56 divided by the golden ratio, made odd. Shifted above the byte that counts a slot's writes.
 const SLOT_STEP: u64 = 0x009e_3779_b97f_4a7d << 8;
 
-/// How positions become stamps in one cache.
+/// The conversion of positions to stamps in one cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamps {
-    /// A page that an older cache left on the device is never taken for one of this cache.
+    /// The constant of the cache: a page that an older cache left on the device is never taken for one of
+    /// this cache.
     cache: u64,
-    /// From slot to slot; 0 with log placement.
+    /// Added for each slot; 0 with log placement.
     step: u64,
 }
 
 impl Stamps {
-    /// Those of the cache that `superblock` describes.
+    /// The stamps of the cache that `superblock` describes.
     pub fn of(superblock: &Superblock) -> Self {
         let slots = superblock.policy.placement() == Placement::Slots;
         Self { cache: superblock.cache.high() >> 16 << 8, step: if slots { SLOT_STEP } else { 0 } }
     }
 
-    /// What the page at `position` has while it has no slot, or where the position says which slot (log
-    /// placement).
+    /// The stamp of the page at `position` while it has no slot, or where the position determines the slot
+    /// (log placement).
     pub fn stamp(self, position: Position) -> Position {
         Position(position.0.wrapping_add(self.cache))
     }
 
-    /// What the page has that is written to `slot` as the version at `position`.
+    /// The stamp of the page that is written to `slot` as the version at `position`.
     pub fn stamp_in(self, slot: SlotId, position: Position) -> Position {
         Position(self.stamp(position).0.wrapping_add(self.of_slot(slot)))
     }
 
-    /// The position that `stamp`, found in `slot`, stands for. Any number, if it was not written there by
-    /// this cache.
+    /// The position of `stamp`, found in `slot`. Any number, if this cache did not write the stamp there.
     pub fn position_in(self, slot: SlotId, stamp: Position) -> Position {
         Position(stamp.0.wrapping_sub(self.cache).wrapping_sub(self.of_slot(slot)))
     }
@@ -57,8 +57,8 @@ impl Stamps {
 mod tests {
     use super::*;
 
-    /// The least distance from 0 of a multiple of the step, on the ring of 64-bit numbers: that of two slots'
-    /// stamps.
+    /// The least distance from 0 of a multiple of the step, on the ring of 64-bit numbers. This is the least
+    /// distance of two slots' stamps.
     fn nearest(slots: u64) -> u64 {
         let multiples = (1..slots).map(|slot| slot.wrapping_mul(SLOT_STEP));
         multiples.map(|stamp| stamp.min(stamp.wrapping_neg())).min().expect("two slots or more")

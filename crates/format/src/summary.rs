@@ -1,20 +1,33 @@
-//! The summary of a group: what lies in it. One block, right behind the group's pages, so that pages and
-//! summary are one sequential write (docs/FORMAT.md has the tables).
+//! The summary of a group: a list of its pages, and of pages elsewhere that are stale. It is one block, and
+//! there are two of it: one directly before the group's pages and one directly after them, so that both and
+//! the pages are one sequential write. Either is enough (docs/FORMAT.md has the tables).
 //!
 //! Entry `i` of group `g` describes position `g × group pages + i`.
+//!
+//! A group that is not full may be flushed, more than once. Each flush writes a *part* of the group, the
+//! pages since the last flush, and one of the two blocks: that which the last flush did not write.
+//! Invariants:
+//! - Both blocks are never overwritten between two syncs, so one of them is whole after any crash.
+//! - A block lists the ends of all parts so far, and how many entries were durable before it was written.
+//!
+//! In format version 1 a group has one summary, after its pages, no parts, and lists stale pages one by one.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
-use entresol_core::{GROUP_PAGES_MAX, Lsn, PageId, Position, mutant};
-use zerocopy::little_endian::{U32, U64};
+use crate::stale::{RawStale, STALE_BYTES};
+use entresol_core::{Forgotten, GROUP_PAGES_MAX, Lsn, PageId, Position, mutant};
+use zerocopy::little_endian::{U32, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Magic of a summary.
 pub const MAGIC: [u8; 8] = *b"ENTRGRUP";
 
+/// Copies of a group's summary: before its pages and after them.
+pub const COPIES: u64 = 2;
+
 const PRESENT: u32 = 1;
 const DIRTY: u32 = 2;
 
-/// The fixed part as it lies there.
+/// The fixed part as stored.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawSummary {
@@ -24,10 +37,27 @@ pub struct RawSummary {
     pub(crate) durable: U64,
     pub(crate) front: U64,
     pub(crate) entries: U32,
-    pub(crate) invalidations: U32,
+    pub(crate) stale: U32,
+    pub(crate) ends: U128,
+    pub(crate) written: U32,
+    pub(crate) flushed: U32,
+    pub(crate) revision: U64,
 }
 
-/// An entry as it lies there.
+/// The fixed part as stored in format version 1: the first fields of [`RawSummary`].
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawSummaryV1 {
+    header: BlockHeader,
+    cache: Uuid,
+    epoch: U64,
+    durable: U64,
+    front: U64,
+    entries: U32,
+    invalidations: U32,
+}
+
+/// An entry as stored.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawEntry {
@@ -39,32 +69,53 @@ pub struct RawEntry {
 
 const FIXED: usize = size_of::<RawSummary>();
 const ENTRY: usize = size_of::<RawEntry>();
-const _: () = assert!(FIXED == 80 && ENTRY == 24 && FIXED + ENTRY * GROUP_PAGES_MAX <= BLOCK_BYTES);
+const _: () = assert!(FIXED == 112 && ENTRY == 24 && FIXED + ENTRY * GROUP_PAGES_MAX <= BLOCK_BYTES);
 
-/// Most invalidations that the summary of a group of `group_pages` pages has room for.
-pub const fn invalidations_max(group_pages: u32) -> usize {
-    (BLOCK_BYTES - FIXED - ENTRY * group_pages as usize) / 8
+/// Most records of forgotten pages that fit into the summary of a group of `group_pages` pages.
+pub const fn stale_max(group_pages: u32) -> usize {
+    (BLOCK_BYTES - FIXED - ENTRY * group_pages as usize) / STALE_BYTES
 }
 
 /// The fixed part of a summary, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
+    /// Version of the format.
+    pub version: u32,
     /// Number of the group, counted from the first ever.
     pub group: u64,
     /// The cache it belongs to.
     pub cache: Uuid,
-    /// The epoch it was written in.
+    /// The epoch in which it was written.
     pub epoch: u64,
-    /// All positions below were durable when this was written.
+    /// All positions below this one were durable when the summary was written.
     pub durable: Position,
-    /// All positions below were dequeued for good when this was written.
+    /// All positions below this one were released when the summary was written.
     pub front: Position,
+    /// Bit `i`: a part ends with entry `i`.
+    pub ends: u128,
+    /// Entries before this place are written: the end of the last part.
+    pub written: u32,
+    /// Entries before this place were durable when the summary was written.
+    pub flushed: u32,
+    /// Of the two summaries of a group, the one with the greater number counts.
+    pub revision: u64,
+}
+
+impl Head {
+    /// The parts that were not durable when the summary was written, in order: places of their entries.
+    pub fn unsure_parts(&self) -> impl Iterator<Item = std::ops::Range<u32>> + use<> {
+        let Self { ends, written, flushed, .. } = *self;
+        let is_end = move |place: &u32| *place == written || ends >> (place - 1) & 1 == 1;
+        (flushed + 1..=written)
+            .filter(is_end)
+            .scan(flushed, |from, end| Some(std::mem::replace(from, end)..end))
+    }
 }
 
 /// A page of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// Which page.
+    /// The page.
     pub page: PageId,
     /// LSN of its newest change.
     pub lsn: Lsn,
@@ -75,17 +126,19 @@ pub struct Entry {
 }
 
 /// Writes a summary into `block`, [`BLOCK_BYTES`] long. `entries` yields one for each position of the group,
-/// `None` where it was closed early.
+/// `None` for padding and for what is not written yet.
 ///
 /// # Panics
-/// If there are more entries than [`GROUP_PAGES_MAX`], or more invalidations than [`invalidations_max`].
+/// If there are more entries than [`GROUP_PAGES_MAX`], or more records than [`stale_max`] (format version 1:
+/// any record).
 pub fn encode(
     block: &mut [u8],
     head: &Head,
     entries: impl ExactSizeIterator<Item = Option<Entry>>,
-    invalidations: &[PageId],
+    stale: &[Forgotten],
 ) {
     assert!(entries.len() <= GROUP_PAGES_MAX, "a group has at most {GROUP_PAGES_MAX} pages");
+    assert!(head.version > 1 || stale.is_empty(), "format version 1 has no records of forgotten pages");
     let raw = RawSummary {
         header: BlockHeader::default(),
         cache: head.cache,
@@ -93,11 +146,16 @@ pub fn encode(
         durable: U64::new(head.durable.0),
         front: U64::new(head.front.0),
         entries: U32::new(entries.len() as u32),
-        invalidations: U32::new(invalidations.len() as u32),
+        stale: U32::new(stale.len() as u32),
+        ends: U128::new(head.ends),
+        written: U32::new(head.written),
+        flushed: U32::new(head.flushed),
+        revision: U64::new(head.revision),
     };
+    let fixed = if head.version == 1 { size_of::<RawSummaryV1>() } else { FIXED };
     block.fill(0);
-    block[..FIXED].copy_from_slice(raw.as_bytes());
-    let mut at = FIXED;
+    block[..fixed].copy_from_slice(&raw.as_bytes()[..fixed]);
+    let mut at = fixed;
     for entry in entries {
         if let Some(entry) = entry {
             let raw = RawEntry {
@@ -112,20 +170,27 @@ pub fn encode(
         }
         at += ENTRY;
     }
-    for page in invalidations {
-        block[at..at + 8].copy_from_slice(&page.0.to_le_bytes());
-        at += 8;
+    for record in stale {
+        block[at..at + STALE_BYTES].copy_from_slice(RawStale::of(record).as_bytes());
+        at += STALE_BYTES;
     }
-    block::seal(block, MAGIC, head.group);
+    block::seal_as(head.version, block, MAGIC, head.group);
 }
 
-/// A summary that was proved whole, undamaged and possible.
+/// A summary that was proved whole, undamaged and with possible values.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary<'a> {
     /// The fixed part.
     pub head: Head,
     entries: &'a [RawEntry],
-    invalidations: &'a [U64],
+    stale: RawStales<'a>,
+}
+
+/// Stale pages, by the version of the format.
+#[derive(Clone, Copy, Debug)]
+enum RawStales<'a> {
+    Pages(&'a [U64]),
+    Records(&'a [RawStale]),
 }
 
 impl<'a> Summary<'a> {
@@ -135,29 +200,52 @@ impl<'a> Summary<'a> {
         if block.len() != BLOCK_BYTES {
             return Err(BlockFault::Length { expected: BLOCK_BYTES as u32, found: block.len() as u32 });
         }
+        let impossible = |field, found: u64| Err(BlockFault::Field { field, found });
         let (raw, rest) =
-            RawSummary::ref_from_prefix(block).expect("a block is longer than a summary's fixed part");
-        if raw.entries.get() != group_pages {
-            return Err(BlockFault::Field { field: "entries", found: raw.entries.get().into() });
+            RawSummaryV1::ref_from_prefix(block).expect("a block is longer than a summary's fixed part");
+        let version = header.version.get();
+        let (ends, written, flushed, revision, rest) = if version == 1 {
+            (0, group_pages, 0, 0, rest)
+        } else {
+            let (raw, rest) =
+                RawSummary::ref_from_prefix(block).expect("a block is longer than a summary's fixed part");
+            (raw.ends.get(), raw.written.get(), raw.flushed.get(), raw.revision.get(), rest)
+        };
+        if raw.entries.get() != group_pages || group_pages as usize > GROUP_PAGES_MAX {
+            return impossible("entries", raw.entries.get().into());
         }
         let Ok((entries, rest)) = <[RawEntry]>::ref_from_prefix_with_elems(rest, group_pages as usize) else {
-            return Err(BlockFault::Field { field: "entries", found: group_pages.into() });
+            return impossible("entries", group_pages.into());
         };
-        let invalidations = raw.invalidations.get();
-        let Ok((invalidations, _)) = <[U64]>::ref_from_prefix_with_elems(rest, invalidations as usize) else {
-            return Err(BlockFault::Field { field: "invalidations", found: invalidations.into() });
+        let count = raw.invalidations.get();
+        let count_of = count as usize;
+        let stale = if version == 1 {
+            <[U64]>::ref_from_prefix_with_elems(rest, count_of).ok().map(|(all, _)| RawStales::Pages(all))
+        } else {
+            let records = <[RawStale]>::ref_from_prefix_with_elems(rest, count_of).ok();
+            let possible = records.filter(|(all, _)| all.iter().all(|record| record.read().is_some()));
+            possible.map(|(all, _)| RawStales::Records(all))
         };
+        let Some(stale) = stale else { return impossible("stale", count.into()) };
         let head = Head {
+            version,
             group: header.sequence.get(),
             cache: raw.cache,
             epoch: raw.epoch.get(),
             durable: Position(raw.durable.get()),
             front: Position(raw.front.get()),
+            ends,
+            written,
+            flushed,
+            revision,
         };
-        Ok(Self { head, entries, invalidations })
+        if written > group_pages || flushed > written {
+            return impossible("written", written.into());
+        }
+        Ok(Self { head, entries, stale })
     }
 
-    /// The entry at place `at` of the group, if there is a page.
+    /// The entry at place `at` of the group. `None`: padding.
     pub fn entry(&self, at: usize) -> Option<Entry> {
         let raw = self.entries.get(at)?;
         (raw.flags.get() & PRESENT != 0).then(|| Entry {
@@ -174,8 +262,17 @@ impl<'a> Summary<'a> {
         (0..this.entries.len()).map(move |at| this.entry(at))
     }
 
-    /// Pages whose copies at positions before this group are stale.
-    pub fn invalidations(&self) -> impl ExactSizeIterator<Item = PageId> + use<'a> {
-        self.invalidations.iter().map(|page| PageId(page.get()))
+    /// Pages whose older copies are stale.
+    pub fn stale(&self) -> impl Iterator<Item = Forgotten> + use<'a> {
+        let (pages, records): (&[U64], &[RawStale]) = match self.stale {
+            RawStales::Pages(pages) => (pages, &[]),
+            RawStales::Records(records) => (&[], records),
+        };
+        let below = Position(self.head.group.saturating_mul(self.entries.len() as u64));
+        let one = move |page: &U64| {
+            let page = PageId(page.get());
+            Forgotten { first: page, last: page, below, after: 0 }
+        };
+        pages.iter().map(one).chain(records.iter().filter_map(RawStale::read))
     }
 }

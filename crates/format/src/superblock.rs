@@ -1,12 +1,13 @@
-//! The superblock of a flash device: what the cache is, whose it is, and where recovery starts
+//! The superblock of a flash device: the cache's configuration, its disk, and the start of recovery
 //! (docs/FORMAT.md has the table).
 //!
-//! Four copies lie at 0, 16, 32 and 48 KiB and are written in rotation (copy = sequence mod 4), each followed
-//! by a sync. Invariant: at any crash at least three of them are whole, and the newest whole one is one of
-//! the last two written.
+//! Four copies, at 0, 16, 32 and 48 KiB, are written in rotation (copy = sequence mod 4), each followed by a
+//! sync. Invariant: after a crash at any time at least three of them are whole, and the newest whole one is
+//! one of the last two written.
 
 use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use crate::losses::{Losses, RawLosses};
+use crate::page_format::PageFormat;
 use crate::stamps::Stamps;
 use entresol_core::{Config, Mode, Placement, PolicyKind, Position, mutant};
 use zerocopy::little_endian::{U32, U64};
@@ -25,11 +26,11 @@ const BEGUN: u32 = 4;
 const SLOTS_STAMPED: u32 = 8;
 const RELEASED: u32 = 16;
 
-/// Format version of a cache with slot placement. In the one before, pages did not have their slot in their
-/// stamps.
+/// Format version of a cache with slot placement. In version 1 the stamps of pages did not depend on the
+/// slot.
 const SLOTS_VERSION: u32 = 2;
 
-/// As it lies there.
+/// The superblock as stored.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct RawSuperblock {
@@ -56,7 +57,9 @@ pub struct RawSuperblock {
     pub(crate) losses: RawLosses,
     pub(crate) epoch_nonce: U64,
     pub(crate) previous_nonce: U64,
-    pub(crate) zero: [u8; 3784],
+    pub(crate) page_format: U32,
+    pub(crate) reserved: U32,
+    pub(crate) zero: [u8; 3776],
 }
 
 const _: () = assert!(size_of::<RawSuperblock>() == BLOCK_BYTES);
@@ -64,7 +67,9 @@ const _: () = assert!(size_of::<RawSuperblock>() == BLOCK_BYTES);
 /// A superblock, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Newer superblocks have larger ones.
+    /// Version of the format of all that the cache has on flash.
+    pub version: u32,
+    /// A newer superblock has a larger number.
     pub sequence: u64,
     /// The cache.
     pub cache: Uuid,
@@ -74,16 +79,18 @@ pub struct Superblock {
     pub epoch: u64,
     /// The nonce of that epoch in the disk's label.
     pub epoch_nonce: u64,
-    /// The nonce of the label that this epoch follows: what the label still says if the open was cut off
-    /// before it wrote there.
+    /// The nonce that the label had before this epoch. The label still has it if the open was interrupted
+    /// before it wrote the label.
     pub previous_nonce: u64,
     /// Bytes of a page.
     pub page_bytes: u32,
+    /// Whose pages they are.
+    pub page_format: PageFormat,
     /// Slots.
     pub slots: u32,
     /// Pages of a group.
     pub group_pages: u32,
-    /// Groups that staging holds: how far beyond the durable position unfinished writes may lie.
+    /// Groups that staging holds. Unfinished writes are at most this far beyond the durable position.
     pub staging_groups: u32,
     /// Entries of a directory segment.
     pub segment_entries: u32,
@@ -91,43 +98,43 @@ pub struct Superblock {
     pub policy: PolicyKind,
     /// The mode.
     pub mode: Mode,
-    /// Shut down cleanly, not opened since.
+    /// The cache was shut down cleanly and not opened since.
     pub clean: bool,
-    /// The slot directory says what the slots hold (LOC, GLB: since a shutdown, until the next open).
+    /// The slot directory is valid (LOC, GLB: from a shutdown to the next open).
     pub directory: bool,
-    /// The disk's label was of this epoch when this was written. Without it the open that raised the epoch
-    /// may have been cut off before it came to the label.
+    /// The disk's label had this epoch when this superblock was written. If false, the open that raised the
+    /// epoch may have been interrupted before it wrote the label.
     pub begun: bool,
-    /// The disk was released from this cache and needs nothing of it any more.
+    /// The disk was released from this cache and no longer needs it.
     pub released: bool,
-    /// All positions below are dequeued for good.
+    /// All positions below this one are released.
     pub front: Position,
     /// The next position.
     pub rear: Position,
-    /// All positions below are durable on flash.
+    /// All positions below this one are durable on flash.
     pub durable: Position,
-    /// From this position on …
+    /// First position whose clean page may not be durable on disk yet (write-through).
     pub unsure_from: Position,
-    /// … to before this one, what is clean on flash may not be durable on disk yet (write-through).
+    /// End (exclusive) of these positions.
     pub unsure_to: Position,
-    /// The rear when this epoch began: what lies at or behind it and is of an older epoch is a leftover.
+    /// The rear when this epoch began. A group of an older epoch at or after this position is a leftover.
     pub session_rear: Position,
     /// First complete directory segment.
     pub segment_first: u64,
-    /// One past the last complete directory segment.
+    /// The number after that of the last complete directory segment.
     pub segment_next: u64,
-    /// What opens have not found of the log.
+    /// Groups of the log that opens did not find.
     pub losses: Losses,
 }
 
-/// Positions that an open with slot placement has for itself: at 4 KiB a page, 256 TiB of writes.
+/// Positions reserved for one open with slot placement: at 4 KiB a page, 256 TiB of writes.
 pub const POSITIONS_OF_AN_OPEN: u64 = 1 << 36;
 /// Later epochs share the last positions.
 const EPOCHS_COUNTED: u64 = (1 << 25) - 1;
 const _: () = assert!((EPOCHS_COUNTED + 2) * POSITIONS_OF_AN_OPEN < Position::MAX.0);
 
 impl Superblock {
-    /// Where this one goes on its device, in bytes.
+    /// The offset of this superblock on its device, in bytes.
     pub fn offset(&self) -> u64 {
         let copy = self.sequence % COPIES;
         if copy == 0 || mutant!("superblock-in-place") { 0 } else { copy * COPY_STRIDE }
@@ -140,6 +147,7 @@ impl Superblock {
         raw.disk = self.disk;
         raw.epoch.set(self.epoch);
         raw.page_bytes.set(self.page_bytes);
+        raw.page_format.set(self.page_format as u32);
         raw.slots.set(self.slots);
         raw.group_pages.set(self.group_pages);
         raw.staging_groups.set(self.staging_groups);
@@ -167,7 +175,7 @@ impl Superblock {
         raw.epoch_nonce.set(self.epoch_nonce);
         raw.previous_nonce.set(self.previous_nonce);
         block.copy_from_slice(raw.as_bytes());
-        block::seal(block, MAGIC, self.sequence);
+        block::seal_as(self.version, block, MAGIC, self.sequence);
     }
 
     /// Reads one back: whole, undamaged and with possible values only.
@@ -177,6 +185,9 @@ impl Superblock {
         let impossible = |field, found: u64| Err(BlockFault::Field { field, found });
         let Some(policy) = PolicyKind::from_code(raw.policy.get()) else {
             return impossible("policy", raw.policy.get().into());
+        };
+        let Some(page_format) = PageFormat::from_code(raw.page_format.get()) else {
+            return impossible("page format", raw.page_format.get().into());
         };
         let Some(mode) = Mode::from_code(raw.mode.get()) else {
             return impossible("mode", raw.mode.get().into());
@@ -188,6 +199,7 @@ impl Superblock {
             return impossible("losses", raw.losses[0].epoch.get());
         };
         let found = Self {
+            version: header.version.get(),
             sequence: header.sequence.get(),
             cache: raw.cache,
             disk: raw.disk,
@@ -195,6 +207,7 @@ impl Superblock {
             epoch_nonce: raw.epoch_nonce.get(),
             previous_nonce: raw.previous_nonce.get(),
             page_bytes: raw.page_bytes.get(),
+            page_format,
             slots: raw.slots.get(),
             group_pages: raw.group_pages.get(),
             staging_groups: raw.staging_groups.get(),
@@ -219,7 +232,7 @@ impl Superblock {
         Ok(found)
     }
 
-    /// Whether its values are possible together.
+    /// Whether its values are consistent.
     fn check(&self) -> Result<(), BlockFault> {
         let impossible = |field, found: u64| Err(BlockFault::Field { field, found });
         if !crate::layout::page_bytes_possible(self.page_bytes) {
@@ -231,7 +244,7 @@ impl Superblock {
         if self.segment_entries == 0 || !self.segment_entries.is_multiple_of(self.group_pages) {
             return impossible("segment entries", self.segment_entries.into());
         }
-        // Positions stay far below 2^63, so that sums of them cannot overflow.
+        // Positions are far below 2^63, so that sums of them cannot overflow.
         let positions = [self.front, self.rear, self.durable, self.session_rear];
         if let Some(position) = positions.into_iter().find(|position| *position >= Position::MAX) {
             return impossible("position", position.0);
@@ -254,37 +267,40 @@ impl Superblock {
         Ok(())
     }
 
-    /// Whether what is clean on flash at `position` may not be durable on disk yet.
+    /// Whether a clean page on flash at `position` may not be durable on disk yet.
     pub fn is_unsure(&self, position: Position) -> bool {
         self.unsure_from <= position && position < self.unsure_to
     }
 
-    /// What is stamped into the pages of this cache.
+    /// The stamps of this cache.
     pub fn stamps(&self) -> Stamps {
         Stamps::of(self)
     }
 
-    /// Slot placement: the first position that the next open may give out. It lies above all that were given
-    /// out before, crash or no crash, for an open raises the epoch before it gives any out: so what an
-    /// earlier one has left in a slot is not taken for a version of the present one.
+    /// Slot placement: the first position that the next open may give out. It is above all positions given
+    /// out before, even by an open that ended in a crash, because an open raises the epoch before it gives
+    /// out a position. So a page that an earlier open left in a slot is not taken for a version of the
+    /// present one.
     pub fn next_positions(&self) -> Position {
         let first = self.epoch.min(EPOCHS_COUNTED) * POSITIONS_OF_AN_OPEN;
         Position(first.max(self.rear.0).next_multiple_of(self.group_pages.into()))
     }
 
-    /// Whether the label of its disk may say that the disk needs this cache: it may hold pages newer than
-    /// disk that outlive a crash. So it is an empty one, too, until its disk is released from it: otherwise
-    /// it could be given to another disk, and the first one would ask for it in vain.
+    /// Whether the disk's label may say that the disk needs this cache, because the cache may hold dirty
+    /// pages that survive a crash. An empty cache is needed too, until its disk is released from it.
+    /// Otherwise the cache could be given to another disk, and the first disk could not be opened any more.
     pub fn is_needed(&self) -> bool {
         self.mode == Mode::WriteBack && self.policy.placement() == Placement::Log && !self.released
     }
 
-    /// The core's configuration, without what only lives in memory (LC's knobs are at their usual values).
+    /// The core's configuration, without settings that are kept only in memory (LC's have their usual
+    /// values).
     pub fn config(&self) -> Config {
         Config {
             group_pages: self.group_pages,
             staging_groups: self.staging_groups,
             slots: self.slots,
+            proofs: self.page_format.keeps_proofs(),
             ..Config::new(self.policy, self.slots)
         }
     }

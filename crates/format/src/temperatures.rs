@@ -1,5 +1,5 @@
-//! TAC's region temperatures (SBP §3), written out from time to time: two copies in turn, each a header,
-//! which is a directory segment's with a magic of its own, and 4 bytes for each place of the core's table.
+//! TAC's region temperatures (SBP §3), written from time to time, alternately to two copies. Each has a
+//! header, which is a directory segment's with another magic, and 4 bytes for each place of the core's table.
 
 use crate::block::BlockFault;
 use crate::segment::Head;

@@ -1,16 +1,18 @@
-//! What is written is read back; whatever is damaged, foreign or impossible is refused, and nothing panics.
+//! Every structure is read back as written. Damaged, foreign or impossible blocks are refused without a
+//! panic.
 
-use entresol_core::{Config, Lsn, Mode, PageId, PolicyKind, Position, SlotId, SlotView};
+use entresol_core::{Config, Forgotten, Lsn, Mode, PageId, PolicyKind, Position, SlotId, SlotView};
 use entresol_format::label::{Label, Session};
 use entresol_format::losses::Losses;
 use entresol_format::segment::{self, ENTRY_BYTES};
 use entresol_format::summary::{self, Entry, Summary};
 use entresol_format::superblock::Superblock;
-use entresol_format::{BLOCK_BYTES, BlockFault, Layout, Uuid, block, page};
+use entresol_format::{BLOCK_BYTES, BlockFault, Layout, PageFormat, Uuid, block, page};
 use entresol_runtime::rng::Rng;
 
 fn superblock() -> Superblock {
     Superblock {
+        version: 2,
         sequence: 77,
         cache: Uuid::from_random(1, 2),
         disk: Uuid::from_random(3, 4),
@@ -18,6 +20,7 @@ fn superblock() -> Superblock {
         epoch_nonce: 0x0123_4567_89ab_cdef,
         previous_nonce: 0xfedc_ba98_7654_3210,
         page_bytes: 8192,
+        page_format: PageFormat::Raw,
         slots: 6400,
         group_pages: 64,
         staging_groups: 4,
@@ -63,7 +66,9 @@ fn blocks() -> Vec<(&'static str, Vec<u8>)> {
     out.push(("label", bytes.clone()));
     summary_block(&mut bytes);
     out.push(("summary", bytes.clone()));
-    let head = segment::Head { segment: 3, cache: Uuid::from_random(1, 2), entries: 640, checksum: 17 };
+    let cache = Uuid::from_random(1, 2);
+    let (stale, stale_incomplete) = (5, true);
+    let head = segment::Head { segment: 3, cache, entries: 640, checksum: 17, stale, stale_incomplete };
     head.encode(&mut bytes);
     out.push(("segment", bytes));
     out
@@ -80,16 +85,26 @@ fn entry(at: usize) -> Option<Entry> {
 }
 
 const HEAD: summary::Head = summary::Head {
+    version: 2,
     group: 41,
     cache: Uuid([7; 16]),
     epoch: 3,
     durable: Position(2560),
     front: Position(1280),
+    ends: 1 << 9 | 1 << 40,
+    written: 64,
+    flushed: 10,
+    revision: 3,
 };
 
 fn summary_block(bytes: &mut [u8]) {
-    summary::encode(bytes, &HEAD, (0..64).map(entry), &[PageId(8), PageId(9)]);
+    summary::encode(bytes, &HEAD, (0..64).map(entry), &RECORDS);
 }
+
+const RECORDS: [Forgotten; 2] = [
+    Forgotten { first: PageId(8), last: PageId(8), below: Position(2000), after: 0 },
+    Forgotten { first: PageId(9), last: PageId(u64::MAX), below: Position(2624), after: 0 },
+];
 
 fn accepts(kind: &str, bytes: &[u8]) -> Result<(), BlockFault> {
     match kind {
@@ -108,29 +123,33 @@ fn everything_comes_back_as_written() {
     let summary = Summary::decode(&blocks[2].1, 64).unwrap();
     assert_eq!(summary.head, HEAD);
     assert!(summary.entries().eq((0..64).map(entry)));
-    assert!(summary.invalidations().eq([PageId(8), PageId(9)]));
+    assert!(summary.stale().eq(RECORDS));
+    assert!(HEAD.unsure_parts().eq([10..41, 41..64]));
     let head = segment::Head::decode(&blocks[3].1).unwrap();
     assert_eq!((head.segment, head.entries, head.checksum), (3, 640, 17));
     let views = (0..50u64).map(|at| {
         let (valid, dirty) = (at.is_multiple_of(3), at.is_multiple_of(7));
-        (at % 11 != 0).then_some(SlotView { page: PageId(at << 33 | at), valid, dirty })
+        (at % 11 != 0).then_some(SlotView { page: PageId(at << 33 | at), valid, dirty, proof: at as u32 })
     });
     let mut bytes = vec![0xee; 50 * ENTRY_BYTES];
     for (view, bytes) in views.clone().zip(bytes.chunks_exact_mut(ENTRY_BYTES)) {
         segment::encode_entry(bytes, view);
     }
-    assert!(segment::decode_entries(&bytes).eq(views));
+    assert!(segment::decode_entries(&bytes, ENTRY_BYTES).eq(views));
 }
 
 #[test]
 fn a_full_summary_of_the_largest_group_fits() {
     let mut bytes = vec![0; BLOCK_BYTES];
-    let stale: Vec<PageId> = (0..summary::invalidations_max(128) as u64).map(PageId).collect();
-    assert!(stale.len() > 100);
-    summary::encode(&mut bytes, &HEAD, (0..128).map(entry), &stale);
+    let record =
+        |page| Forgotten { first: PageId(page), last: PageId(page + 1), below: Position(1), after: 0 };
+    let stale: Vec<Forgotten> = (0..summary::stale_max(128) as u64).map(record).collect();
+    assert!(stale.len() > 30);
+    let head = summary::Head { written: 128, ..HEAD };
+    summary::encode(&mut bytes, &head, (0..128).map(entry), &stale);
     let summary = Summary::decode(&bytes, 128).unwrap();
     assert!(summary.entries().eq((0..128).map(entry)));
-    assert!(summary.invalidations().eq(stale));
+    assert!(summary.stale().eq(stale));
     assert!(Summary::decode(&bytes, 64).is_err(), "the group size is part of the shape");
 }
 
@@ -156,9 +175,9 @@ fn foreign_blank_short_and_unknown_blocks_are_told_apart() {
         assert!(matches!(accepts(kind, &bytes[..2048]), Err(BlockFault::Length { .. })), "{kind}");
         assert!(accepts(kind, &bytes[..16]).is_err());
         let mut newer = bytes.clone();
-        newer[8] = 2;
+        newer[8] = 3;
         let refused = accepts(kind, &newer).unwrap_err();
-        assert_eq!(refused, BlockFault::Version { expected: 1, found: 2 });
+        assert_eq!(refused, BlockFault::Version { expected: 2, found: 3 });
         assert!(refused.to_string().contains("use the release that wrote it"));
     }
 }
@@ -226,12 +245,13 @@ fn arbitrary_content_under_a_right_checksum_never_panics() {
         block::seal(&mut bytes, magic, rng.next_u64() >> rng.below(64));
         accepted += u32::from(accepts(kind, &bytes).is_ok());
         if let Ok(found) = Superblock::decode(&bytes) {
-            let layout = Layout::new(&found.config(), found.page_bytes, found.segment_entries);
+            let layout =
+                Layout::new(&found.config(), found.page_format, found.page_bytes, found.segment_entries);
             assert!(layout.device_bytes() > 0);
         }
         if let Ok(summary) = Summary::decode(&bytes, 64) {
             assert_eq!(summary.entries().len(), 64);
-            assert!(summary.invalidations().len() <= summary::invalidations_max(64));
+            assert!(summary.stale().count() <= summary::stale_max(64));
         }
     }
     assert!(accepted > 1000);
@@ -259,9 +279,10 @@ fn a_page_is_proved_by_content_id_and_generation() {
 
 #[test]
 fn nothing_on_flash_overlaps() {
-    for policy in PolicyKind::ALL {
-        let config = Config::new(policy, 6400);
-        let layout = Layout::new(&config, 8192, 640);
+    let all = PolicyKind::ALL.into_iter().flat_map(|policy| PageFormat::ALL.map(|format| (policy, format)));
+    for (policy, page_format) in all {
+        let config = Config { proofs: page_format.keeps_proofs(), ..Config::new(policy, 6400) };
+        let layout = Layout::new(&config, page_format, 8192, 640);
         let page = 8192;
         let mut areas: Vec<(u64, u64)> = (0..4).map(|copy| (copy * (16 << 10), BLOCK_BYTES as u64)).collect();
         areas
@@ -274,10 +295,12 @@ fn nothing_on_flash_overlaps() {
         }
         areas.extend((0..6400).map(|slot| (layout.slot_offset(SlotId(slot)), page)));
         if layout.segment_places() > 0 {
-            areas
-                .extend((0..layout.groups()).map(|group| (layout.summary_offset(group), BLOCK_BYTES as u64)));
+            areas.extend((0..layout.groups()).flat_map(|group| {
+                (0..layout.summary_copies())
+                    .map(move |copy| (layout.summary_offset(group, copy), BLOCK_BYTES as u64))
+            }));
             let group = layout.groups() + 3;
-            assert_eq!(layout.group_offset(group), layout.slot_offset(layout.slot(Position(group * 64))));
+            assert_eq!(layout.pages_offset(group), layout.slot_offset(layout.slot(Position(group * 64))));
             assert_eq!(layout.segment_offset(1), layout.segment_offset(1 + layout.segment_places()));
         }
         areas.sort_unstable();

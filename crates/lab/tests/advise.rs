@@ -1,9 +1,10 @@
 //! Advice on traces of which the right answer is known.
 
+use entresol_core::Cache;
 use entresol_core::Mode;
 use entresol_lab::advise::{Advice, AdviceError, Goal, Question, Reason, Recommendation, Sureness, advise};
 use entresol_lab::replay::device::Catalogue;
-use entresol_lab::replay::{Arrival, FlashLayer, FragmentKnobs, Replacement, RunConfig};
+use entresol_lab::replay::{Arrival, FragmentKnobs, Replacement, RunConfig};
 use entresol_trace::Trace;
 use entresol_trace::generate::{Mix, Popularity};
 
@@ -13,7 +14,7 @@ fn question(trace: &Trace, machine: &str, goal: Goal) -> Question {
     let flash_devices: Vec<_> =
         machine.flash.iter().map(|name| catalogue.flash(name).expect("built in").clone()).collect();
     let base = RunConfig {
-        middle: FlashLayer::None,
+        flash_layer: None,
         mode: Mode::WriteBack,
         replacement: Replacement::Lru,
         dram_pages: 1,
@@ -30,8 +31,8 @@ fn question(trace: &Trace, machine: &str, goal: Goal) -> Question {
         records: 0..trace.requests.len(),
         measure_from: trace.requests.len() / 4,
     };
-    let middles = ["face-gsc", "lc"].map(|name| FlashLayer::from_name(name).expect("a policy")).to_vec();
-    Question { base, flash_devices, middles, goal, years_min: 0.0 }
+    let caches = ["face-gsc", "lc"].map(|name| Cache::from_name(name).expect("a policy")).to_vec();
+    Question { base, flash_devices, caches, goal, years_min: 0.0 }
 }
 
 /// Ten thousand pages of 4 KiB, far fewer of them hot, one reference in five a write: DRAM of 5 % is much too
@@ -188,6 +189,6 @@ fn what_cannot_be_answered_is_refused() {
     asked.flash_devices.clear();
     assert!(matches!(refused(&asked), AdviceError::Nothing { .. }));
     let mut asked = question(&trace, "today", Goal::Knee);
-    asked.middles = vec![FlashLayer::None];
+    asked.caches.clear();
     assert!(matches!(refused(&asked), AdviceError::Nothing { what: "policy" }));
 }

@@ -4,7 +4,7 @@
 //! The engine has one writer and one background task here and comes to rest after each event, so that its
 //! jobs come in the order in which the replay does them.
 
-use entresol_core::{Lsn, Mode, PageId, PolicyKind};
+use entresol_core::{Cache, Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{
     DiskLayer, FlashTier, FragmentOptions, FragmentTier, Layer, TierMetrics, TierOptions, Upstream, Victim,
@@ -14,7 +14,7 @@ use entresol_format::page;
 use entresol_lab::replay::device::{Catalogue, DeviceSpec};
 use entresol_lab::replay::pool::{self, DIRTY, FDIRTY, Lru, Pool};
 use entresol_lab::replay::{
-    Arrival, FlashLayer, FragmentKnobs, Replacement, RunConfig, SimulationResult, core_config, simulate,
+    Arrival, FragmentKnobs, Replacement, RunConfig, SimulationResult, core_config, simulate,
 };
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};
@@ -46,14 +46,14 @@ fn trace() -> Trace {
     trace
 }
 
-fn replayed(trace: &Trace, middle: FlashLayer, mode: Mode) -> SimulationResult {
-    simulate(trace, &[config(trace, middle, mode)], &|_, _| {}).expect("a possible run").remove(0)
+fn replayed(trace: &Trace, flash_layer: Option<Cache>, mode: Mode) -> SimulationResult {
+    simulate(trace, &[config(trace, flash_layer, mode)], &|_, _| {}).expect("a possible run").remove(0)
 }
 
-fn config(trace: &Trace, middle: FlashLayer, mode: Mode) -> RunConfig {
+fn config(trace: &Trace, flash_layer: Option<Cache>, mode: Mode) -> RunConfig {
     let catalogue = Catalogue::builtin();
     RunConfig {
-        middle,
+        flash_layer,
         mode,
         replacement: Replacement::Lru,
         dram_pages: FRAMES,
@@ -222,7 +222,7 @@ fn the_engine_decides_as_the_replay() {
     let trace = trace();
     for policy in PolicyKind::ALL {
         for mode in Mode::ALL.into_iter().filter(|mode| policy.refusal(*mode).is_none()) {
-            let ours = replayed(&trace, FlashLayer::Policy(policy), mode);
+            let ours = replayed(&trace, Some(Cache::Policy(policy)), mode);
             let engine = through_slots(&trace, policy, mode);
             let name = format!("{} {}", policy.name(), mode.name());
             let counts = |reads, hits, writes, pulled| (reads, hits, writes, pulled);
@@ -273,7 +273,7 @@ fn the_engine_decides_as_the_replay_by_fragments() {
             workers: Some(workers),
             pace_permille: Some(pace_permille),
         };
-        let base = config(&trace, FlashLayer::Fragments, Mode::WriteThrough);
+        let base = config(&trace, Some(Cache::Fragments), Mode::WriteThrough);
         let run = RunConfig {
             fragments: knobs,
             flash_device: instant(base.flash_device.clone()),

@@ -1,13 +1,12 @@
 //! The three-layer replay against naive models, and its own accounts.
 
-use entresol_core::{Mode, PolicyKind};
+use entresol_core::{BlockKind, Cache, Mode, PolicyKind};
 use entresol_ftl::cache::{
     BlockCache, FlashTier, FlashTierConfig, HostPage, Lookup, Measures, RwFdb, RwFdbConfig,
 };
 use entresol_lab::replay::device::Catalogue;
 use entresol_lab::replay::{
-    Arrival, BlockKind, FlashLayer, FragmentKnobs, Replacement, RunConfig, SimulationError, SimulationResult,
-    block_sizes, simulate,
+    Arrival, FragmentKnobs, Replacement, RunConfig, SimulationError, SimulationResult, block_sizes, simulate,
 };
 use entresol_runtime::rng::Rng;
 use entresol_trace::{Op, Relations, Request, Trace};
@@ -43,12 +42,12 @@ fn trace(references: usize, change: Op) -> Trace {
     trace
 }
 
-fn config(trace: &Trace, middle: FlashLayer, dram_pages: u32, flash_pages: u32) -> RunConfig {
+fn config(trace: &Trace, flash_layer: Option<Cache>, dram_pages: u32, flash_pages: u32) -> RunConfig {
     let catalogue = Catalogue::builtin();
     RunConfig {
-        middle,
-        mode: match middle {
-            FlashLayer::Policy(policy) => policy.usual_mode(),
+        flash_layer,
+        mode: match flash_layer {
+            Some(Cache::Policy(policy)) => policy.usual_mode(),
             _ => Mode::WriteBack,
         },
         replacement: Replacement::Lru,
@@ -106,7 +105,7 @@ fn naive_two_layers(trace: &Trace, frames: usize) -> (u64, u64, u64) {
 fn two_layers_are_as_the_naive_model() {
     for change in [Op::Write, Op::Dirty] {
         let trace = trace(30_000, change);
-        let result = run(&trace, &config(&trace, FlashLayer::None, 300, 0));
+        let result = run(&trace, &config(&trace, None, 300, 0));
         let (references, misses, writes) = naive_two_layers(&trace, 300);
         assert_eq!((result.references, result.disk_reads), (references, misses), "{change:?}");
         assert_eq!((result.dirty_evictions, result.disk_writes), (writes, writes));
@@ -158,7 +157,7 @@ fn naive_mvfifo(trace: &Trace, frames: usize, slots: usize) -> (u64, u64) {
 fn mvfifo_hits_about_as_often_as_the_naive_model() {
     let trace = trace(60_000, Op::Write);
     for policy in [PolicyKind::Face, PolicyKind::FaceGr] {
-        let result = run(&trace, &config(&trace, FlashLayer::Policy(policy), 200, 1280));
+        let result = run(&trace, &config(&trace, Some(Cache::Policy(policy)), 200, 1280));
         let (hits, reads) = naive_mvfifo(&trace, 200, 1280);
         let (ours, naive) = (result.flash_hit_rate, rate(hits, hits + reads));
         // The ring keeps a few groups free, and frames are emptied group by group.
@@ -170,7 +169,7 @@ fn mvfifo_hits_about_as_often_as_the_naive_model() {
 fn accounts_balance_for_every_policy() {
     let trace = trace(60_000, Op::Write);
     for policy in PolicyKind::ALL {
-        let result = run(&trace, &config(&trace, FlashLayer::Policy(policy), 200, 1280));
+        let result = run(&trace, &config(&trace, Some(Cache::Policy(policy)), 200, 1280));
         let name = policy.name();
         let misses = ((1.0 - result.dram_hit_rate) * result.references as f64).round() as u64;
         let hits = result.flash_reads - result.destage_reads;
@@ -185,7 +184,7 @@ fn accounts_balance_for_every_policy() {
         assert!(result.flash_lifetime_years.is_some_and(|years| years > 0.0), "{name}");
         assert!(result.money.is_some_and(|money| money > 0.0), "{name}");
         assert!(result.warm_up.len() >= 59 && result.warm_up.last().expect("some")[3] > result.warm_up[0][3]);
-        let again = run(&trace, &config(&trace, FlashLayer::Policy(policy), 200, 1280));
+        let again = run(&trace, &config(&trace, Some(Cache::Policy(policy)), 200, 1280));
         assert_eq!(again.digest, result.digest, "{name}");
     }
 }
@@ -194,7 +193,7 @@ fn accounts_balance_for_every_policy() {
 fn decisions_do_not_depend_on_time() {
     let trace = trace(40_000, Op::Write);
     for policy in PolicyKind::ALL {
-        let one = config(&trace, FlashLayer::Policy(policy), 200, 1280);
+        let one = config(&trace, Some(Cache::Policy(policy)), 200, 1280);
         let catalogue = Catalogue::builtin();
         let other = RunConfig {
             arrival: Arrival::Timed,
@@ -213,7 +212,7 @@ fn decisions_do_not_depend_on_time() {
 #[test]
 fn what_is_measured_begins_where_it_is_told() {
     let trace = trace(40_000, Op::Write);
-    let whole = config(&trace, FlashLayer::Policy(PolicyKind::FaceGsc), 200, 1280);
+    let whole = config(&trace, Some(Cache::Policy(PolicyKind::FaceGsc)), 200, 1280);
     let half = RunConfig { measure_from: 20_000, ..whole.clone() };
     let (whole, half) = (run(&trace, &whole), run(&trace, &half));
     assert_eq!((whole.references, half.references), (40_000, 20_000));
@@ -228,7 +227,7 @@ fn in_write_through_mode_nothing_on_flash_is_newer_than_disk() {
     let trace = trace(40_000, Op::Write);
     for policy in PolicyKind::ALL {
         let config =
-            RunConfig { mode: Mode::WriteThrough, ..config(&trace, FlashLayer::Policy(policy), 200, 1280) };
+            RunConfig { mode: Mode::WriteThrough, ..config(&trace, Some(Cache::Policy(policy)), 200, 1280) };
         let result = run(&trace, &config);
         assert_eq!(result.disk_writes, result.dirty_evictions, "{}", policy.name());
         assert_eq!((result.dirty_share, result.write_reduction), (0.0, 0.0), "{}", policy.name());
@@ -239,9 +238,9 @@ fn in_write_through_mode_nothing_on_flash_is_newer_than_disk() {
 fn without_dram_references_go_straight_down() {
     let trace = trace(40_000, Op::Write);
     let writes = trace.requests.iter().filter(|r| r.changes()).count() as u64;
-    let bare = run(&trace, &config(&trace, FlashLayer::None, 0, 0));
+    let bare = run(&trace, &config(&trace, None, 0, 0));
     assert_eq!((bare.disk_writes, bare.disk_reads), (writes, trace.requests.len() as u64 - writes));
-    let cached = run(&trace, &config(&trace, FlashLayer::Policy(PolicyKind::FaceGsc), 0, 1280));
+    let cached = run(&trace, &config(&trace, Some(Cache::Policy(PolicyKind::FaceGsc)), 0, 1280));
     assert_eq!(cached.dirty_evictions, writes);
     assert!(cached.flash_hit_rate > 0.2 && cached.disk_reads < bare.disk_reads);
     assert!(cached.mean_response_us < bare.mean_response_us);
@@ -251,8 +250,7 @@ fn without_dram_references_go_straight_down() {
 fn a_host_request_is_over_when_its_last_page_is_there() {
     let trace = trace(20_000, Op::Write);
     let requests = trace.requests.iter().filter(|r| !r.continues()).count() as u64;
-    let alone =
-        RunConfig { arrival: Arrival::Closed { clients: 1 }, ..config(&trace, FlashLayer::None, 1, 0) };
+    let alone = RunConfig { arrival: Arrival::Closed { clients: 1 }, ..config(&trace, None, 1, 0) };
     let result = run(&trace, &alone);
     assert_eq!(result.requests, requests);
     // One frame: nearly every page is a miss, and the pages of a request are asked for together.
@@ -264,7 +262,7 @@ fn a_host_request_is_over_when_its_last_page_is_there() {
 fn impossible_runs_are_refused() {
     let trace = trace(1000, Op::Write);
     let refused = |config: RunConfig| config.validate(&trace).expect_err("not possible").to_string();
-    let gsc = FlashLayer::Policy(PolicyKind::FaceGsc);
+    let gsc = Some(Cache::Policy(PolicyKind::FaceGsc));
     assert!(refused(config(&trace, gsc, 10, 8)).contains("at least"));
     assert!(
         refused(RunConfig { records: 0..0, ..config(&trace, gsc, 10, 1280) }).contains("no page references")
@@ -283,7 +281,7 @@ fn caches_that_are_their_own_translation_layer_decide_as_by_hand() {
     let mut order: Vec<u64> = trace.pages.clone();
     order.sort_unstable();
     for kind in BlockKind::ALL {
-        let mut config = config(&trace, FlashLayer::Blocks(kind), 0, 1280);
+        let mut config = config(&trace, Some(Cache::Blocks(kind)), 0, 1280);
         assert!(matches!(config.validate(&trace), Err(SimulationError::Mode { .. })), "write-through only");
         config.mode = Mode::WriteThrough;
         let result = run(&trace, &config);
@@ -321,12 +319,12 @@ fn caches_that_are_their_own_translation_layer_decide_as_by_hand() {
 #[test]
 fn a_write_through_cache_answers_reads_sooner_than_the_disk_and_writes_no_sooner() {
     let trace = trace(30_000, Op::Write);
-    let alone = |middle, mode| {
+    let alone = |flash_layer, mode| {
         let arrival = Arrival::Closed { clients: 1 };
-        run(&trace, &RunConfig { arrival, mode, ..config(&trace, middle, 0, 1280) })
+        run(&trace, &RunConfig { arrival, mode, ..config(&trace, flash_layer, 0, 1280) })
     };
-    let bare = alone(FlashLayer::None, Mode::WriteBack);
-    let cached = alone(FlashLayer::Blocks(BlockKind::RwFdb), Mode::WriteThrough);
+    let bare = alone(None, Mode::WriteBack);
+    let cached = alone(Some(Cache::Blocks(BlockKind::RwFdb)), Mode::WriteThrough);
     assert!(cached.flash_hit_rate > 0.3, "{}", cached.flash_hit_rate);
     assert!(cached.mean_response_us < bare.mean_response_us, "{cached:?}");
     assert_eq!(cached.disk_writes, bare.disk_writes);

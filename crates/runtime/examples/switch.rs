@@ -1,5 +1,5 @@
-//! Prints what the simulated runtime costs in real time: a sleep with a switch, a park with an unpark, a
-//! lock, a world.
+//! Prints the real time that operations of the simulated runtime take: a sleep with a switch, a park with an
+//! unpark, a lock, a world.
 
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::sync::{Mutex, Rank};

@@ -1,7 +1,7 @@
-//! Named code points: branches of recovery and of fault handling, which a torture must have reached.
+//! Named code points: branches of recovery and of fault handling that a torture run must reach.
 //!
-//! A crate names its points in one file with [`coverage_points!`](crate::coverage_points) and says
-//! `points::NAME.reach()` where they are. Points stand off the hot paths.
+//! A crate names its points in one file with [`coverage_points!`](crate::coverage_points) and calls
+//! `points::NAME.reach()` at each. Points are not placed on hot paths.
 //!
 //! Invariant: without the feature `coverage` there is no name and no counter, and `reach` is an empty
 //! constant function. (The macro then calls it in a constant, which does not compile otherwise.)
@@ -19,29 +19,29 @@ pub struct Point {
 }
 
 impl Point {
-    /// A point that was not reached yet.
+    /// A point that has not been reached.
     pub const fn new(name: &'static str) -> Self {
         Self { name, reached: AtomicU64::new(0) }
     }
 
-    /// What happens there, in a few words.
+    /// A short description of the point.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The code has come here.
+    /// Counts a pass of this point.
     #[inline]
     pub fn reach(&self) {
         self.reached.fetch_add(1, Relaxed);
     }
 
-    /// How often, in this process.
+    /// How often the point was reached in this process.
     pub fn count(&self) -> u64 {
         self.reached.load(Relaxed)
     }
 }
 
-/// A code point in a build that counts none.
+/// A code point in a build without counters.
 #[derive(Debug, Clone, Copy)]
 pub struct Uncounted;
 
@@ -62,7 +62,7 @@ macro_rules! coverage_points {
     };
 }
 
-/// Declares code points of which nothing is left, and `POINTS`, which is empty.
+/// Declares code points that compile to nothing, and `POINTS`, which is empty.
 #[cfg(not(feature = "coverage"))]
 #[macro_export]
 macro_rules! coverage_points {

@@ -1,12 +1,12 @@
 //! One blocking style of code, two runtimes (docs/DESIGN.md, rule 3).
 //!
-//! Code written against the free functions of this crate runs unchanged on OS threads under the wall clock
-//! (*real*) and on coroutines, one at a time, under a virtual clock (*sim*). Which of the two is found by a
-//! thread-local: inside [`sim::Simulation::run`] every call goes to that simulation; anywhere else it goes to
-//! the operating system.
+//! Code written against the free functions of this crate runs unchanged in both runtimes: on OS threads under
+//! the wall clock (*real*), and on coroutines, one at a time, under a virtual clock (*sim*). A thread-local
+//! selects the runtime: inside [`sim::Simulation::run`] every call is handled by that simulation, anywhere
+//! else by the operating system.
 //!
-//! Invariant: inside a simulation nothing depends on the machine. Time, order and randomness come from the
-//! seed alone, so two runs of one seed are equal to the last digit.
+//! Invariant: a simulation does not depend on the machine. Time, order and randomness depend on the seed
+//! alone, so two runs of one seed are identical.
 #![deny(unsafe_code)]
 
 pub mod coverage;

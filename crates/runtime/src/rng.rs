@@ -1,8 +1,8 @@
-//! Random generators whose sequences are part of this project, not of a library's version.
+//! Random generators whose sequences are fixed by this project, not by a library's version.
 //!
-//! Invariant: the same seed gives the same numbers on every machine and in every release. So a seed printed
-//! by a failed test replays it, and an experiment keeps its digest. (SplitMix64: Steele, Lea, Flood, OOPSLA
-//! 2014; xoshiro256++: Blackman, Vigna, ACM TOMS 47(4), 2021.)
+//! Invariant: the same seed gives the same numbers on every machine and in every release. So the seed printed
+//! by a failed test reproduces it, and an experiment keeps its digest. (SplitMix64: Steele, Lea, Flood,
+//! OOPSLA 2014; xoshiro256++: Blackman, Vigna, ACM TOMS 47(4), 2021.)
 
 /// SplitMix64. Not for secrets.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// A generator for `seed`. Near seeds give unrelated sequences.
+    /// A generator for `seed`. Similar seeds give unrelated sequences.
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }

@@ -1,5 +1,5 @@
-//! The threads of the real runtime: the operating system's, or with the feature `shuttle` that library's,
-//! which runs one at a time and tries the orders. Both have the same names.
+//! The threads of the real runtime: the operating system's or, with the feature `shuttle`, that library's,
+//! which runs one thread at a time and explores schedules. Both have the same names.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use real::point;
@@ -15,7 +15,7 @@ pub(crate) use shuttle::thread::{
 
 #[cfg(not(feature = "shuttle"))]
 mod real {
-    /// Where a model may let others run: nothing here.
+    /// A point at which a model may switch threads: none here.
     #[inline]
     pub(crate) fn point() {}
 }
@@ -24,7 +24,7 @@ mod real {
 mod model {
     use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-    /// Where a model may let others run: any access to one of its atomics is.
+    /// A point at which a model may switch threads: any access to one of its atomics.
     pub(crate) fn point() {
         AtomicUsize::new(0).load(SeqCst);
     }

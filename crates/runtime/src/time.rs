@@ -1,4 +1,4 @@
-//! A point in time of whichever runtime is running.
+//! A point in time of the running runtime.
 
 use crate::sim;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub struct Time(pub u64);
 
 impl Time {
-    /// Time passed since `earlier`; zero if it lies ahead.
+    /// Time passed since `earlier`; zero if `earlier` is in the future.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -27,7 +27,7 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The current time: virtual inside a simulation, otherwise since the process first asked.
+/// The current time: virtual inside a simulation, otherwise since the first call in the process.
 pub fn now() -> Time {
     match sim::world() {
         Some(world) => world.now(),

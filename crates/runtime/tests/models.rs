@@ -1,6 +1,6 @@
-//! The locks under shuttle: every access to a lock's word and queue is a point at which another task may go
-//! on; random and priority-based schedules look for orders in which two are inside, or somebody sleeps for
-//! ever (which shuttle reports as a deadlock). The code is that of the locks themselves.
+//! The locks under shuttle: every access to a lock's word and queue is a point at which another task may run.
+//! Random and priority-based schedules search for orders in which two tasks hold the lock, or a task sleeps
+//! for ever (which shuttle reports as a deadlock). The code under test is that of the locks themselves.
 //!
 //! ```text
 //! cargo test -p entresol-runtime --features shuttle --test models

@@ -13,7 +13,7 @@ fn simulation(seed: u64, random_order: bool) -> Simulation {
     Simulation::new(SimConfig { seed, random_order, ..SimConfig::default() })
 }
 
-/// Digest of what 20 tasks do that sleep at random and fight for a lock.
+/// Digest of a run of 20 tasks that sleep at random and contend for a lock.
 fn trace(seed: u64, random_order: bool) -> u64 {
     simulation(seed, random_order)
         .run(|| {
@@ -119,7 +119,7 @@ fn park_with_timeout_ends_at_whatever_comes_first() {
             });
             park_timeout(Duration::from_secs(100));
             assert_eq!(now(), Time(40));
-            // The forgotten timer neither wakes anybody nor moves time.
+            // The stale timer neither wakes a task nor advances the time.
             sleep(Duration::from_nanos(1));
             assert_eq!(now(), Time(41));
             for _ in 0..1000 {
@@ -161,7 +161,7 @@ impl Drop for CountsDrops {
     }
 }
 
-/// Tasks that wait in every possible way while they hold what must be released.
+/// Tasks that wait in every possible way while they hold values with destructors.
 fn crowd(drops: &Arc<AtomicUsize>) {
     let mutex = Arc::new(Mutex::new(Rank::Test, ()));
     let latch = Arc::new(RwLatch::new(Rank::Test));
@@ -290,7 +290,7 @@ fn a_destructor_that_waits_for_ever_does_not_hang_the_world() {
         halt()
     });
     assert_eq!(outcome, Outcome::Halted);
-    // The thread is still good for further worlds.
+    // The thread can still run further worlds.
     assert_eq!(trace(1, false), trace(1, false));
 }
 

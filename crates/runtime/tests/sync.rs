@@ -1,4 +1,4 @@
-//! The locks, under every order that many seeds give, and on real threads.
+//! The locks, under the schedules of many seeds, and on real threads.
 
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::sync::{Condvar, Mutex, Rank, RwLatch, RwLock, Semaphore};

@@ -1,12 +1,12 @@
-//! Whether disk and log may become those of a new store: neither has one that its owner may want.
+//! Whether a new store may overwrite disk and log: neither has a store that its owner may want.
 
 use crate::StoreError;
 use crate::wal::master::Master;
 use entresol_device::{Contents, Device, signature};
 use entresol_engine::{Binding, Uuid};
 
-/// Refuses a disk that names a log, and a log device that is neither blank nor the log of this disk, with a
-/// sentence that says what is there. `disk`: `None` if it has no label yet.
+/// Refuses a disk that names a log, and a log device that is neither blank nor the log of this disk. The
+/// error describes the content found. `disk`: `None` if it has no label yet.
 pub(crate) fn refuse_unless_free(device: &dyn Device, disk: Option<&Binding>) -> Result<(), StoreError> {
     if let Some(disk) = disk.filter(|disk| disk.log != Uuid::NIL) {
         return Err(StoreError::Config(format!(

@@ -1,11 +1,11 @@
-//! Fuzzy checkpoints: clients go on meanwhile (FaCE §2.3: dirty frames go to the layer, its flash if it has
-//! one).
+//! Fuzzy checkpoints: clients continue meanwhile (FaCE §2.3: dirty frames are evicted to the layer, to its
+//! flash if it has one).
 //!
-//! Invariant: every change older than the redo point is, when the checkpoint record is durable, in pages that
-//! the layer has made durable. For the frames that were dirty at the redo point are evicted before the
-//! layer's own checkpoint, and a frame is marked dirty before its change gets an LSN. A layer may give up its
-//! copy of a page newer than disk when the page is fetched (GLB); from the beginning of a checkpoint to its
-//! end it does not, and pages that were being fetched before are waited for.
+//! Invariant: when the checkpoint record is durable, every change older than the redo point is in pages that
+//! the layer has made durable. The reasons: the frames that were dirty at the redo point are evicted before
+//! the layer's own checkpoint, and a frame is marked dirty before its change gets an LSN. Some layers forget
+//! their copy of a dirty page when the page is fetched (GLB). From the start of a checkpoint to its end they
+//! do not, and the checkpoint waits for fetches that were in progress before.
 //!
 //! A checkpoint record's payload: redo point (8), next transaction (8), UUID of the disk (16), session (8;
 //! see [`crate::wal::session`]), number of active transactions (4), and of each: number (8), no later than
@@ -23,7 +23,7 @@ use entresol_engine::Uuid;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a checkpoint record says.
+/// The content of a checkpoint record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckpointRecord {
     pub redo_point: Lsn,
@@ -60,9 +60,9 @@ impl CheckpointRecord {
         Some(CheckpointRecord { redo_point, next_txn, disk, session, active })
     }
 
-    /// Whether the record that lies at `at` can say this: it speaks of what is older than itself. A
-    /// transaction that was about to log its first change has no record yet, and `first` may be the very
-    /// place that the checkpoint record got.
+    /// Whether a record at `at` can have this content: it must refer only to older positions. A transaction
+    /// that was about to log its first change has no record yet; then its `first` may be the position of the
+    /// checkpoint record itself.
     pub(crate) fn is_possible(&self, at: Lsn) -> bool {
         (FIRST_LSN..=at.0).contains(&self.redo_point.0)
             && self.redo_point.0.is_multiple_of(8)
@@ -81,14 +81,14 @@ impl CheckpointRecord {
 
 impl Core {
     /// Makes a checkpoint; returns the LSN of its record. One at a time: a second caller waits, then makes
-    /// his own. Refused when the active transactions hold too much of the log (see [`crate::log_room`]).
+    /// another one. Refused when the active transactions hold too much of the log (see [`crate::log_room`]).
     pub(crate) fn make_checkpoint(&self) -> Result<Lsn, StoreError> {
         let _lock = self.checkpoint.lock();
         self.checkpoint_alone()
     }
 
-    /// As [`Core::make_checkpoint`] for those who work in the background: does nothing and says no when the
-    /// store has been closed. So nothing is written once [`Core::close`] has returned.
+    /// As [`Core::make_checkpoint`] for background tasks: does nothing and returns false when the store has
+    /// been closed. So nothing is written after [`Core::close`] has returned.
     pub(crate) fn make_checkpoint_unless_closed(&self) -> Result<bool, StoreError> {
         let _lock = self.checkpoint.lock();
         if self.closed.load(Relaxed) {
@@ -97,8 +97,8 @@ impl Core {
         self.checkpoint_alone().map(|_| true)
     }
 
-    /// Makes the last checkpoint and closes the layer. The layer is closed even if the checkpoint is refused,
-    /// since active transactions hold the log: the next restart then redoes from an older checkpoint, and
+    /// Makes the last checkpoint and closes the layer. The layer is closed even if the checkpoint is refused
+    /// because active transactions hold the log. Then the next restart redoes from an older checkpoint and
     /// rolls them back.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         let _lock = self.checkpoint.lock();
@@ -110,12 +110,13 @@ impl Core {
         checkpoint.map(drop)
     }
 
-    /// Makes a checkpoint; the caller holds the lock of checkpoints.
+    /// Makes a checkpoint. The caller holds the checkpoint lock.
     pub(crate) fn checkpoint_alone(&self) -> Result<Lsn, StoreError> {
         self.check_log_held()?;
         let (redo_point, next_txn, active) =
             self.active.snapshot(&self.wal, |end, actives| self.check_checkpoint(end.0, actives))?;
-        // Every frame's change before the redo point: one flush instead of one for each frame.
+        // Makes every frame's changes before the redo point durable in the log: one flush instead of one for
+        // each frame.
         self.wal.flush(Lsn(redo_point.0 - 1))?;
         let mut buffer = vec![0; self.page_bytes()];
         self.pool.layer().checkpoint_begins();
@@ -151,7 +152,7 @@ impl Core {
         Ok(lsn)
     }
 
-    /// Starts periodic checkpoints, if the options ask for them; they end with the store.
+    /// Starts periodic checkpoints if the options request them. They end with the store.
     pub(crate) fn start_checkpoints(self: &Arc<Self>) {
         let Some(interval) = self.options.checkpoint_interval else { return };
         let core = Arc::downgrade(self);
@@ -159,7 +160,8 @@ impl Core {
             loop {
                 entresol_runtime::sleep(interval);
                 let Some(core) = core.upgrade() else { return };
-                // Refused while active transactions hold too much of the log; other errors stay.
+                // A checkpoint is refused while active transactions hold too much of the log; other errors
+                // are permanent.
                 if !matches!(core.make_checkpoint_unless_closed(), Ok(true) | Err(StoreError::LogFull { .. }))
                 {
                     return;
@@ -195,7 +197,8 @@ mod tests {
         assert!((0..bytes.len()).all(|cut| CheckpointRecord::decode(&bytes[..cut]).is_none()));
     }
 
-    /// A transaction enters the table of the active ones, and a checkpoint comes before its first record.
+    /// A transaction enters the table of active transactions, and a checkpoint is made before its first
+    /// record.
     #[test]
     fn a_checkpoint_before_the_first_record_of_a_transaction_is_found_by_a_restart() {
         let log = Arc::new(MemoryDevice::new("log", 2 << 20));
@@ -205,7 +208,7 @@ mod tests {
         Store::create(Parts { layer, log: log.clone() }, options.clone()).unwrap().shutdown().unwrap();
         let layer = DiskLayer::open(disk.clone(), 4096).unwrap();
         let (core, _) = restart(&Parts { layer, log: log.clone() }, options.clone()).unwrap();
-        // Nothing of the log is in memory only, so the checkpoint record comes next.
+        // All of the log is durable, so the checkpoint record is next.
         core.wal.flush(core.wal.end()).unwrap();
         let txn = core.active.begin();
         core.active.enter(&txn, &core.wal, 0);

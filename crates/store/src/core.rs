@@ -1,8 +1,8 @@
-//! What all parts of an open store share.
+//! The parts and state shared within an open store.
 //!
-//! The order of the locks is that of their ranks (docs/LOCKING.md). Row locks are waited for with nothing
-//! else held. Page latches may be held while the log is flushed or the layer takes a page, since neither ever
-//! waits for a page latch.
+//! The order of the locks is that of their ranks (docs/LOCKING.md). A task that waits for a row lock holds no
+//! other lock. Page latches may be held while the log is flushed or a page is evicted to the layer, because
+//! neither ever waits for a page latch.
 
 use crate::log_room::Room;
 use crate::mtr::Mtr;
@@ -20,26 +20,26 @@ use std::sync::{Arc, OnceLock};
 /// See the module's header.
 pub(crate) struct Core {
     pub(crate) options: Options,
-    /// In a simulation, if the processor counts there.
+    /// Set in a simulation that models processor time.
     pub(crate) cpu: OnceLock<CpuModel>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) wal: Arc<Wal>,
     pub(crate) space: Space,
     pub(crate) active: ActiveTable,
     pub(crate) locks: LockTable,
-    /// Structure modifications, and allocation, are made one at a time.
+    /// Structure modifications and allocations are made one at a time.
     pub(crate) modification: Mutex<()>,
     /// Checkpoints are made one at a time.
     pub(crate) checkpoint: Mutex<()>,
-    /// A checkpoint was asked for because the log fills up.
+    /// A checkpoint was requested because the log fills up.
     pub(crate) checkpoint_wanted: AtomicBool,
-    /// No more background work.
+    /// The store is closed: no more background work.
     pub(crate) closed: AtomicBool,
     pub(crate) counters: Counters,
     buffers: TinyMutex<Vec<Buffers>>,
 }
 
-/// What a transaction needs while it runs; handed on to later ones, so that none grows its buffers anew.
+/// The buffers of a running transaction. Later transactions reuse them, so that buffers need not grow again.
 #[derive(Default)]
 pub(crate) struct Buffers {
     pub(crate) work: Work,
@@ -47,7 +47,7 @@ pub(crate) struct Buffers {
     pub(crate) locks: Vec<LockName>,
 }
 
-/// Most [`Buffers`] that are kept.
+/// Maximum number of [`Buffers`] that are kept.
 const BUFFERS_KEPT: usize = 256;
 /// Buffers of more bytes than this are not kept.
 const BUFFER_BYTES_KEPT: usize = 1 << 18;
@@ -89,7 +89,7 @@ impl Core {
         self.buffers.lock().pop().unwrap_or_default()
     }
 
-    /// The buffers of a transaction that has ended.
+    /// Takes back the buffers of a transaction that has ended.
     pub(crate) fn give_back(&self, mut buffers: Buffers) {
         buffers.undo.clear();
         buffers.locks.clear();
@@ -102,7 +102,7 @@ impl Core {
         }
     }
 
-    /// Begins a mini-transaction in a record that was started.
+    /// Begins a mini-transaction in a started record.
     pub(crate) fn mtr<'w, 'p>(&'w self, room: &'w Room<'w>, record: &'w mut Vec<u8>) -> Mtr<'w, 'p> {
         Mtr::new(&self.wal, room, self.options.full_page_writes, record)
     }

@@ -1,28 +1,31 @@
-//! Room on the disk: what clients may fill, and what is kept for rolling them back.
+//! Room on the disk: the part for clients, and the reserve for their rollbacks.
 //!
-//! A transaction that finds no room gets [`StoreError::DiskFull`] before its commit. Everything else goes on:
-//! reads, commits of others, changes in place, deletions, rollbacks, checkpoints.
+//! A transaction that finds no room gets [`StoreError::DiskFull`] before its commit. All other work
+//! continues: reads, commits of other transactions, changes in place, deletions, rollbacks, checkpoints.
 //!
-//! Rolling back may need pages: a row that comes back may find its leaf full of other rows, and split it.
+//! A rollback may need pages: when it restores a deleted row, the leaf may be full of other rows and must be
+//! split.
+//!
 //! Rules:
 //!
 //! 1. Clients grow the store (insert a row, make one longer, split, create or load a table) only while `free
-//!    >= KEPT + need`. `free` counts the pages that can be allocated, after the growth; `need` counts the
-//!    pages that rolling back the active transactions may take ([`crate::undo_need`]).
-//! 2. Deletions and changes in place are always allowed. A page that a deletion empties is freed, but by rule
-//!    1 no one else gets it while the transaction may need it back.
-//! 3. Rollbacks and restarts allocate whatever is free.
+//!    >= KEPT + need`. `free` is the number of pages that can be allocated after the growth. `need` is the
+//!    number of pages that rollbacks of the active transactions may take ([`crate::undo_need`]).
+//! 2. Deletions and changes in place are always allowed. A page emptied by a deletion is freed, but by rule 1
+//!    no other transaction gets it while this transaction may need it back.
+//! 3. Rollbacks and restarts may allocate every free page.
 //!
 //! Why a rollback always finds its pages:
 //!
-//! 1. Take the last moment at which a client has grown the store. At that moment `free >= KEPT + need`, so
-//!    each leaf that rows were deleted from can be split once for them, and their new pages are free, too.
-//! 2. Rows that were deleted later come back to a place that no client has filled meanwhile: to their leaf,
-//!    or, if that was freed, to a page that was freed with it.
-//! 3. The `KEPT` pages are for inner pages above leaves that are split, and for a new bitmap page.
+//! 1. Consider the last moment at which a client grew the store. At that moment `free >= KEPT + need`. So
+//!    each leaf from which rows were deleted can be split once for them, and the new pages for that are free,
+//!    too.
+//! 2. Rows that were deleted later are restored to a place that no client has filled meanwhile: to their
+//!    leaf, or, if that was freed, to a page that was freed with it.
+//! 3. The `KEPT` pages are for inner pages above split leaves, and for a new bitmap page.
 //!
-//! `free` is a lower bound first: freed pages below the store's end are not known at an open. They are
-//! counted, once, when the bound is not enough.
+//! At first `free` is a lower bound: after an open, freed pages below the store's end are not known. They are
+//! counted once, when the bound is not sufficient.
 
 use crate::StoreError;
 use crate::core::Core;
@@ -30,12 +33,12 @@ use crate::page::bitmap;
 use crate::space::{bitmaps_to_come, check_bitmap};
 use entresol_core::mutant;
 
-/// Pages that clients leave free.
+/// Number of pages that clients must leave free.
 pub(crate) const KEPT: u64 = 16;
 
 impl Core {
-    /// An error unless clients may grow the store by `pages` (rule 1). The caller holds no latch, and not the
-    /// lock of modifications.
+    /// An error unless clients may grow the store by `pages` (rule 1). The caller holds no latch and not the
+    /// modification lock.
     pub(crate) fn check_disk_room(&self, pages: u64) -> Result<(), StoreError> {
         if self.has_disk_room(pages) {
             return Ok(());
@@ -44,7 +47,7 @@ impl Core {
         self.check_disk_room_locked(pages)
     }
 
-    /// As [`Core::check_disk_room`], for those who hold the lock of modifications.
+    /// As [`Core::check_disk_room`], for callers that hold the modification lock.
     pub(crate) fn check_disk_room_locked(&self, pages: u64) -> Result<(), StoreError> {
         if self.has_disk_room(pages) {
             return Ok(());
@@ -58,13 +61,13 @@ impl Core {
         Err(self.disk_full())
     }
 
-    /// As [`Core::check_disk_room`], as far as is known without counting. Never waits, so that it can be
-    /// asked under a latch: rows that are deleted from the latched page count.
+    /// As [`Core::check_disk_room`], but uses the current bound without a count of the free pages. Never
+    /// waits, so it can be called under a latch: rows that are deleted from the latched page count.
     pub(crate) fn has_disk_room(&self, pages: u64) -> bool {
         self.space.free() >= KEPT + pages + self.pages_needed() || mutant!("disk-capacity-not-checked")
     }
 
-    /// Pages that rolling back the active transactions may take.
+    /// Maximum number of pages that rollbacks of the active transactions may take.
     fn pages_needed(&self) -> u64 {
         let splits = self.active.splits(self.space.allocations());
         self.active.undo_needs().pages(splits, self.page_bytes() as u64)
@@ -78,7 +81,7 @@ impl Core {
         }
     }
 
-    /// An error if `page` lies beyond the disk's end, and cannot be allocated by anybody.
+    /// An error if `page` is beyond the disk's end, so that it can never be allocated.
     pub(crate) fn check_on_disk(&self, page: u64) -> Result<(), StoreError> {
         match page < self.space.capacity() || mutant!("disk-capacity-not-checked") {
             true => Ok(()),
@@ -86,7 +89,7 @@ impl Core {
         }
     }
 
-    /// Counts the free pages, unless that was done before. The caller holds the lock of modifications and no
+    /// Counts the free pages, unless they were counted before. The caller holds the modification lock and no
     /// latch.
     fn count_free(&self) -> Result<(), StoreError> {
         if self.space.is_counted() {
@@ -103,7 +106,7 @@ impl Core {
             let on_disk = capacity.saturating_sub(u64::from(group) * group_pages).min(group_pages);
             free += u64::from(bitmap::count_free(&page, on_disk as u32));
         }
-        // Each group to come needs a bitmap page.
+        // Each future group needs a bitmap page.
         let rest = capacity.saturating_sub(u64::from(groups) * group_pages);
         free += rest - bitmaps_to_come(groups, capacity, page_bytes);
         self.space.counted(free);

@@ -1,28 +1,31 @@
-//! Notes in the log of pages that are durable in the layer below: what ARIES calls end-write records. A
-//! restart does not redo what such a page has already, so redo fetches only the pages whose newest version
-//! was lost with DRAM.
+//! Notes in the log of pages that are durable in the layer below; ARIES calls them end-write records. A
+//! restart does not redo changes that such a page already has. So redo fetches only the pages whose newest
+//! version was lost with DRAM.
 //!
-//! A note is appended when the layer says so (a flash group was published, the disk was synced), and becomes
-//! durable with whatever is flushed after it; a lost note costs time, never content. The payload: of each
-//! page its number (4), the group on flash that it is durable with (4, see [`code_of`]; 0: it is on disk),
-//! and LSN (8).
+//! A note is appended when the layer reports durable pages (a flash group was published, the disk was
+//! synced). It becomes durable with a later flush of the log. A lost note costs time, never content. Its
+//! payload is, for each page: its number (4), the group on flash with which it is durable (4, see
+//! [`code_of`]; 0: it is on disk), and its LSN (8).
 //!
-//! Invariant: when a note of (page, LSN) is in the log, a fetch after any later crash gives that version or a
-//! newer one, or finds a write of a newer one torn. In that case the page is redone from its full image in
-//! the log. So are pages that would have to be read from disk: their first change since the redo point was
-//! logged as an image, and to redo the rest on it is cheaper than a random read. A page that is being rebuilt
-//! in this way may be evicted when it is still older than its note; if a crash follows, the next restart
-//! notices, since it asks every fetched page for its LSN.
+//! Invariant: when a note of (page, LSN) is in the log, a fetch after any later crash returns that version or
+//! a newer one, or finds a torn write of a newer one. A page with a torn write is rebuilt from its full image
+//! in the log.
 //!
-//! A note of a group on flash is a promise of that flash. A layer without [`Layer::survivors`] cannot keep
+//! The same is done for pages that would have to be read from disk: their first change since the redo point
+//! was logged as an image, and to redo the other changes on it is cheaper than a random read. Such a page may
+//! be evicted during its rebuild, when it is still older than its note. If a crash follows, the next restart
+//! detects that, because it checks the LSN of every fetched page.
+//!
+//! A note of a group on flash is a promise about that flash. A layer without [`Layer::survivors`] cannot keep
 //! it:
 //!
-//! 1. a page of a new group is damaged, power fails, and the cache is detached;
-//! 2. the detach finds no such group, so it copies nothing of it to disk;
-//! 3. the store opens on the disk alone. If redo believed the note, it would leave out changes that only the
+//! 1. A page of a new group is damaged, power fails, and the cache is detached.
+//! 2. The detach does not find that group, so it copies none of its pages to disk.
+//! 3. The store opens on the disk alone. If redo believed the note, it would leave out changes that only the
 //!    log has.
 //!
-//! So only notes of pages on disk count there. They name versions that the disk itself has, and stay true.
+//! So on such a layer only notes of pages on disk count. They name versions that the disk itself has, and
+//! stay true.
 
 use crate::page::bytes::{Reader, put_u64};
 use crate::wal::log::Draft;
@@ -32,27 +35,27 @@ use entresol_core::{Lsn, PageId, mutant};
 use entresol_engine::{DurableGroup, Layer, Survivors};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Set in the code of a group, so that it is never 0.
+/// Set in the code of every group, so that a code is never 0.
 const ON_FLASH: u32 = 1 << 31;
-/// Bits of a group's number in its code; above them eight of its epoch.
+/// Bits of a group's number in its code. Above them are eight bits of its epoch.
 const NUMBER_BITS: u32 = 23;
 
-/// A group as a note has it: enough of its epoch and its number to tell it from those of 255 epochs before,
-/// and of four million groups before and after.
+/// The code of a group in a note. It has enough bits of the group's epoch and number to distinguish the group
+/// from those of the 255 epochs before, and from the four million groups before and after.
 fn code_of(group: DurableGroup) -> u32 {
     let number = group.number as u32 & ((1 << NUMBER_BITS) - 1);
     ON_FLASH | u32::from(group.epoch as u8) << NUMBER_BITS | number
 }
 
-/// The group of a code, as seen from the end of the log; `None`: it is on disk.
+/// The group of a code, relative to the end of the log. `None`: the page is on disk.
 fn group_of(code: u32, survivors: &Survivors) -> Option<DurableGroup> {
     if code & ON_FLASH == 0 {
         return None;
     }
-    // 1 to 256 epochs ago.
+    // The epoch is 1 to 256 epochs old.
     let age =
         u64::from((survivors.epoch as u8).wrapping_sub((code >> NUMBER_BITS) as u8).wrapping_sub(1)) + 1;
-    // Its sign is that of the bits that a code has.
+    // The difference, with sign, in the bits that a code has.
     let spare = u32::BITS - NUMBER_BITS;
     let behind = ((survivors.rear as u32).wrapping_sub(code) << spare) as i32 >> spare;
     Some(DurableGroup {
@@ -61,8 +64,8 @@ fn group_of(code: u32, survivors: &Survivors) -> Option<DurableGroup> {
     })
 }
 
-/// Appends a note; `group`: on flash, that these pages are durable with. None when there is no room for it in
-/// the log: a note saves time, and what is left is for rolling back.
+/// Appends a note. `group`: the group on flash with which these pages are durable. Appends nothing if the log
+/// has no room for it: a note saves time, and the rest of the room is reserved for rollbacks.
 pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)], group: Option<DurableGroup>) {
     if pages.is_empty() {
         return;
@@ -80,26 +83,26 @@ pub(crate) fn append_note(wal: &Wal, pages: &[(PageId, Lsn)], group: Option<Dura
     wal.append(&mut bytes, draft).expect("an append without a redo point is never refused");
 }
 
-/// The newest version of each page that is known to be durable.
+/// The newest durable version of each page, as far as known.
 #[derive(Debug, Default)]
 pub(crate) struct DurablePages {
     newest: BTreeMap<u32, Lsn>,
-    /// Pages of which the flash has lost a version that it had.
+    /// Pages of which the flash has lost a version.
     lost: BTreeSet<u32>,
 }
 
-/// What the log says of a page since the redo point.
+/// The log's records of a page since the redo point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageHistory {
-    /// Its newest change.
+    /// LSN of its newest change.
     pub(crate) newest: Lsn,
-    /// Its first change replaces the whole page.
+    /// Whether its first change replaces the whole page.
     pub(crate) begins_whole: bool,
 }
 
 impl DurablePages {
-    /// Takes in a note's payload; `None` if it makes no sense. `survivors`: of a log on flash; without them,
-    /// entries that name a group on flash prove nothing and are left out.
+    /// Adds the entries of a note's payload; `None` if it is malformed. `survivors`: the surviving groups of
+    /// a log on flash. Without them, entries that name a group on flash prove nothing and are ignored.
     pub(crate) fn note(&mut self, payload: &[u8], survivors: Option<&Survivors>) -> Option<()> {
         let mut reader = Reader(payload);
         while !reader.is_empty() {
@@ -120,7 +123,7 @@ impl DurablePages {
         Some(())
     }
 
-    /// All notes have been taken in: forgets those of pages of which the flash has lost a version.
+    /// To be called after the last note: forgets the notes of pages of which the flash has lost a version.
     pub(crate) fn forget_lost(&mut self) {
         for page in std::mem::take(&mut self.lost) {
             points::NOTE_LOST.reach();
@@ -128,7 +131,7 @@ impl DurablePages {
         }
     }
 
-    /// Forgets the notes of pages that are cheaper to redo from their images than to fetch.
+    /// Forgets the notes of pages for which redo from the image is cheaper than a fetch.
     pub(crate) fn prefer_images(&mut self, pages: &BTreeMap<PageNumber, PageHistory>, layer: &dyn Layer) {
         for (page, history) in pages {
             if history.begins_whole && !self.has(*page, history.newest) && !layer.is_on_flash(page.id()) {
@@ -138,7 +141,7 @@ impl DurablePages {
         }
     }
 
-    /// The LSN that a fetched `page` must have at least.
+    /// The minimum LSN of a fetched `page`.
     pub(crate) fn least(&self, page: PageNumber) -> Lsn {
         self.newest.get(&page.0).copied().unwrap_or_default()
     }
@@ -148,7 +151,7 @@ impl DurablePages {
         self.newest.get(&page.0).is_some_and(|durable| lsn <= *durable)
     }
 
-    /// The page turned out to be damaged: trust no note of it. False if there is none.
+    /// Forgets the note of a page that is damaged. False if there is none.
     pub(crate) fn forget(&mut self, page: PageId) -> bool {
         self.newest.remove(&page.number()).is_some()
     }
@@ -192,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_the_flash_has_lost_is_not_believed() {
-        // Groups and epochs count on for ever, and a code has 23 and 8 bits of them.
+        // Group numbers and epochs grow without limit; a code has 23 and 8 bits of them.
         for (rear, epoch) in
             [(64, 3), (1 << 23, 256), ((1 << 40) + 8, 257), (u64::from(u32::MAX) + 1, 1 << 40)]
         {
@@ -210,7 +213,7 @@ mod tests {
                 (3, Some(group(1, rear)), false),
                 (4, None, true),
                 (5, Some(group(2, rear - 33)), true),
-                // Another group was written in its place since.
+                // Another group has been written in its place since.
                 (6, Some(group(2, rear - 32)), false),
             ];
             let mut payload = Vec::new();

@@ -1,5 +1,5 @@
-//! Reading a log without opening its store: what is in it, from the newest checkpoint's redo point to its
-//! end.
+//! Reads a log without opening its store: the content from the redo point of the newest checkpoint to the end
+//! of the log.
 
 use crate::page::bytes::Reader;
 use crate::page::op::PageOp;
@@ -11,7 +11,7 @@ use crate::{StoreError, durable::DurablePages};
 use entresol_core::Lsn;
 use entresol_device::Device;
 
-/// What is in a log.
+/// The content of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogReport {
     /// Bytes of a page of the store.
@@ -22,27 +22,27 @@ pub struct LogReport {
     pub epoch: u32,
     /// LSN of the newest checkpoint record.
     pub checkpoint: Lsn,
-    /// Where redo begins.
+    /// The start of redo.
     pub redo_point: Lsn,
-    /// Where the next record goes.
+    /// The position of the next record.
     pub end: Lsn,
     /// Transactions that were active at the redo point.
     pub active: u64,
     /// Records from the redo point to the end.
     pub records: u64,
-    /// Of these, commits.
+    /// Number of commits among these records.
     pub commits: u64,
     /// Changes of pages in these records.
     pub changes: u64,
-    /// Of these, images of whole pages.
+    /// Number of images of whole pages among these changes.
     pub images: u64,
 }
 
-/// Reads the log on `device` and makes sense of every record that a restart would read.
+/// Reads the log on `device` and parses every record that a restart would read.
 ///
 /// # Errors
-/// [`StoreError::Config`] if there is no log, [`StoreError::Corrupt`] if it makes no sense or has a hole,
-/// [`StoreError::Log`] if it cannot be read.
+/// [`StoreError::Config`] if there is no log, [`StoreError::Corrupt`] if it is malformed or has a hole,
+/// [`StoreError::Log`] if it is unreadable.
 pub fn examine_log(device: &dyn Device) -> Result<LogReport, StoreError> {
     let master = Master::find(device)?;
     let mut scan = LogScan::new(device, &master);

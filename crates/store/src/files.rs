@@ -1,4 +1,4 @@
-//! A store on files or block devices: the short way from paths to an open store.
+//! A store on files or block devices: opens a store from paths.
 
 use crate::blank::refuse_unless_free;
 use crate::wal::master::Master;
@@ -9,8 +9,8 @@ use entresol_engine::{DiskLayer, FlashTier, Layer, TierError, TierOptions, disk_
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a store lies, and how many bytes of each file or block device it uses. Files are created and grown
-/// to that size.
+/// The paths of a store, and the number of bytes used of each file or block device. Files are created and
+/// grown to that size.
 ///
 /// An existing store is opened with the sizes and the policy it was created with. Only the log may be larger:
 /// the store then uses all of it.
@@ -21,19 +21,19 @@ pub struct Files {
     flash: Option<(PathBuf, u64, PolicyKind)>,
 }
 
-/// An open store, and what its owner should know.
+/// An open store, and notices for its owner.
 pub struct OpenFiles {
     /// The store.
     pub store: Store,
-    /// What the restart did; empty for a new store.
+    /// The report of the restart; empty for a new store.
     pub restart: RestartReport,
-    /// For example that a file system refuses direct I/O, or that a flash cache was found to be of no use and
+    /// For example, that a file system refuses direct I/O, or that a flash cache was unusable and was
     /// emptied.
     pub notices: Vec<String>,
 }
 
 impl Files {
-    /// A database and its log, without a flash cache.
+    /// A database and its log without a flash cache.
     pub fn new(disk: impl Into<PathBuf>, disk_bytes: u64, log: impl Into<PathBuf>, log_bytes: u64) -> Self {
         Self { disk: (disk.into(), disk_bytes), log: (log.into(), log_bytes), flash: None }
     }
@@ -43,13 +43,13 @@ impl Files {
         Self { flash: Some((flash.into(), bytes, policy)), ..self }
     }
 
-    /// A new, empty store. Files that hold anything of value are refused, unless [`Options::overwrite`] is
-    /// set. A refusal leaves all files as they are, except that empty ones may have been created, and blank
-    /// ones grown.
+    /// Creates an empty store. Files with valuable content are refused, unless [`Options::overwrite`] is set.
+    /// A refusal does not change any file, except that empty files may have been created, and blank ones
+    /// grown.
     ///
     /// # Errors
-    /// If a file holds something of value; if one cannot be opened, is in use or cannot grow; if a flash
-    /// cache holds the only copy of some page; if options are out of range.
+    /// If a file has valuable content; if a file cannot be opened, is in use or cannot grow; if a flash cache
+    /// has the only copy of a page; if options are out of range.
     pub fn create(&self, options: Options) -> Result<OpenFiles, StoreError> {
         options.check()?;
         if !options.overwrite {
@@ -57,8 +57,8 @@ impl Files {
         }
         let Devices { disk, log, flash, notices } = self.devices(options.page_bytes)?;
         let overwrite = options.overwrite;
-        // Making the layer writes the disk's label and the flash. What `Store::create` refuses has to be
-        // refused before.
+        // The creation of the layer writes the disk's label and the flash. So a case that `Store::create`
+        // refuses must be refused before.
         if !overwrite {
             refuse_unless_free(&*log, disk_binding(&*disk)?.as_ref())?;
         }
@@ -73,16 +73,16 @@ impl Files {
         Ok(OpenFiles { store, restart: RestartReport::default(), notices })
     }
 
-    /// The store on these files, after a shutdown or a crash.
+    /// Opens the store on these files, after a shutdown or a crash.
     ///
     /// # Errors
-    /// As [`Files::create`]; if there is no store, or the files do not belong together; if a page that is
-    /// needed is damaged. A log that does not belong to the disk is refused before anything is written.
+    /// As [`Files::create`]; if there is no store, or the files do not belong together; if a needed page is
+    /// damaged. A log that does not belong to the disk is refused before anything is written.
     pub fn open(&self, options: Options) -> Result<OpenFiles, StoreError> {
         options.check()?;
         let Devices { disk, log, flash, mut notices } = self.devices(options.page_bytes)?;
-        // Opening the layer writes the disk's label, and formats a blank flash. A wrong log has to be refused
-        // before.
+        // The open of the layer writes the disk's label, and formats a blank flash. So a wrong log must be
+        // refused before.
         if let Some(disk) = disk_binding(&*disk)? {
             Master::find(&*log)?.check_binding(&disk)?;
         }
@@ -99,8 +99,8 @@ impl Files {
         Ok(OpenFiles { store, restart, notices })
     }
 
-    /// Refuses files that would grow and hold something: a file that is too short is none of ours, and
-    /// growing changes it.
+    /// Refuses files with content that would have to grow: a file that is too short does not belong to a
+    /// store, and growth would change it.
     fn refuse_growth(&self) -> Result<(), StoreError> {
         let flash = self.flash.iter().map(|(path, bytes, _)| ("flash device", path, *bytes));
         let files = [("disk", &self.disk.0, self.disk.1), ("log device", &self.log.0, self.log.1)];

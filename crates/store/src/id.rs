@@ -2,13 +2,13 @@
 
 use entresol_core::PageId;
 
-/// A page of the store: its page id is object 0 and this number. Page 0 is the meta page; as a link, 0 means
+/// A page of the store. Its page id is object 0 and this number. Page 0 is the meta page; in a link, 0 means
 /// "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageNumber(pub u32);
 
 impl PageNumber {
-    /// As a link: no page.
+    /// In a link: no page.
     pub const NONE: PageNumber = PageNumber(0);
 
     /// The page's id for the layer below.
@@ -16,7 +16,7 @@ impl PageNumber {
         PageId::new(0, self.0)
     }
 
-    /// True unless this is the link to nowhere.
+    /// False for the link to no page.
     pub const fn is_some(self) -> bool {
         self.0 != 0
     }
@@ -28,12 +28,12 @@ impl std::fmt::Display for PageNumber {
     }
 }
 
-/// A transaction. 0 stands for the system itself: structure changes, which are redone but never undone.
+/// A transaction. 0 represents the system itself: structure modifications, which are redone but never undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TxnId(pub u64);
 
 impl TxnId {
-    /// The system's own changes.
+    /// The system itself.
     pub const SYSTEM: TxnId = TxnId(0);
 }
 

@@ -6,12 +6,13 @@
 //!                      buffer pool ──▶ Layer: flash tier, or disk alone
 //! ```
 //!
-//! Small on purpose: what it takes to run TPC-C honestly and to prove recovery. All waiting goes through
+//! It is intentionally small: it has the functions to run TPC-C honestly and to prove recovery. All waits use
 //! `entresol_runtime`, so the same code runs on threads and in simulation.
 //!
-//! The invariant that all parts keep together: a page reaches the layer only after the log that describes its
-//! changes is durable, and the log from the newest checkpoint on, with the pages that the layer then held
-//! durably, is always enough to rebuild every committed row and to remove every other one.
+//! Two invariants that all parts maintain together:
+//! 1. A page is evicted to the layer only after the log records of its changes are durable.
+//! 2. The log from the newest checkpoint on, and the pages that the layer had made durable by then, are
+//!    always sufficient to rebuild every committed row and to remove every other row.
 #![forbid(unsafe_code)]
 
 mod blank;

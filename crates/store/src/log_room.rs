@@ -1,45 +1,46 @@
-//! Room in the log: nothing is appended that has no room, and a restart has room of its own.
+//! Room in the log: a record is appended only if it has room, and a restart has its own room.
 //!
-//! The log's oldest part is given back by checkpoints, but nothing that an active transaction may need for
-//! its undo. So there must always be room to roll back all active transactions, now or in a restart.
-//! Otherwise the store could never be opened again.
+//! Checkpoints free the oldest part of the log, but no record that an active transaction may need for its
+//! undo. So there must always be room to roll back all active transactions, now or in a restart. Otherwise
+//! the store could never be opened again.
 //!
-//! Of an area of `A` bytes, these are counted:
+//! The following parts of an area of `A` bytes are counted:
 //!
 //! - `U`, used: from the oldest needed record to the end, rounded up to a sector;
-//! - `R`, reserved: what operations under way may still append ([`Room`]), each with the padding of a sector;
-//! - `N`, needed: what rolling back and ending the active transactions may append ([`crate::undo_need`]).
+//! - `R`, reserved: bytes that operations in progress may still append ([`Room`]), each with the padding of a
+//!   sector;
+//! - `N`, needed: bytes that rollbacks and ends of the active transactions may append ([`crate::undo_need`]).
 //!
 //! Rules:
 //!
 //! 1. A client's change, a structure modification, a new table, a bulk load and a note of durable pages
 //!    reserve their worst case before they append, and release it afterwards. They are admitted if `U + R <=
 //!    A/2` and `U + R + N <= 7/8 A`.
-//! 2. A change enters the transaction's need before it is logged. It is refused unless `N <= 3/8 A` and `U +
-//!    R + N <= 7/8 A`.
-//! 3. A commit, an abort and every record of a rollback take what the transaction has counted in `N`, and
-//!    reserve nothing.
-//! 4. A checkpoint moves the redo point only if `U + R + N` and its own record fit in `15/16 A`. `N` is the
-//!    full need then: rolling back does not lessen it, since pages may need an image again. And none begins
-//!    if active transactions hold so much of the log that it could not make room for a change.
+//! 2. A change is added to the transaction's need before it is logged. It is refused unless `N <= 3/8 A` and
+//!    `U + R + N <= 7/8 A`.
+//! 3. A commit, an abort and every record of a rollback use the transaction's part of `N`, and reserve
+//!    nothing.
+//! 4. A checkpoint moves the redo point only if `U + R + N` and its own record fit in `15/16 A`. Here `N` is
+//!    the full need: a rollback does not reduce it, because pages may need an image again. No checkpoint
+//!    begins if active transactions hold so much of the log that it could not make room for a change.
 //!
 //! Why a restart always has room:
 //!
 //! 1. By rules 1 and 2, `U + R + N <= 7/8 A` after each admission. A reserved append moves bytes from `R` to
-//!    `U`; a split moves them from `R` to `N`, too (its reservation has room for that). An append of rule 3
-//!    moves them from the rest of `N` to `U`. So `U` and the rest of `N` stay within `7/8 A`, and with a
+//!    `U`. A split also moves bytes from `R` to `N` (its reservation has room for that). An append of rule 3
+//!    moves bytes from the rest of `N` to `U`. So `U` and the rest of `N` stay within `7/8 A`, and with a
 //!    checkpoint's record within `15/16 A`.
-//! 2. After a crash, the same bytes bound what is in the log and what undo has yet to append. A restart keeps
-//!    the redo point of its checkpoint, so a page that has an image gets no second one, however often
-//!    restarts are cut off. Notes are admitted by rule 1 only.
-//! 3. A sixteenth remains for what no need counts: inner pages above a parent that is split, the flush that a
-//!    crash has torn, and the padding and the record of the restart's own checkpoint. A checkpoint record
-//!    that a restart could not make the newest one is made so by the next restart (`crate::recovery`), so
-//!    that these do not add up.
+//! 2. After a crash, the same bytes bound the content of the log and the bytes that undo has yet to append. A
+//!    restart keeps the redo point of its checkpoint. So a page that has an image gets no second one, however
+//!    often restarts are cut off. Notes are admitted by rule 1 only.
+//! 3. A sixteenth remains for bytes that no need counts: inner pages above a split parent, a flush torn by a
+//!    crash, and the padding and the record of the restart's own checkpoint. If a restart wrote a checkpoint
+//!    record but could not make it the newest checkpoint, the next restart does so (`crate::recovery`). So
+//!    these records do not add up.
 //!
-//! A task that waits for room holds no room and no permit of the pool, so it waits only for operations that
-//! end by themselves (`R`) or for a checkpoint. A reservation is never held while waiting for a row lock or
-//! for a checkpoint. The lock of structure modifications may be held: nothing that has room waits for it.
+//! A task that waits for room holds no room and no permit of the pool. So it waits only for operations that
+//! end by themselves (`R`) or for a checkpoint. A reservation is never held during a wait for a row lock or
+//! for a checkpoint. The modification lock may be held: no task that has room waits for it.
 
 use crate::StoreError;
 use crate::core::Core;
@@ -57,17 +58,17 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// Images in the records of one step of a structure modification: at most nine pages that are not cleared,
 /// and a bitmap.
 const IMAGES_OF_STEP: u64 = 10;
-/// Bytes of a step's records besides its images.
+/// Bytes of a step's records without its images.
 const STEP_BYTES: u64 = 2048;
-/// Bytes of a page's change besides the page and the row: header, undo entry, padding.
+/// Bytes of a page change without the page and the row: header, undo entry, padding.
 const CHANGE_BYTES: u64 = 128;
-/// How often a client makes a checkpoint for room before it gives up.
+/// How many checkpoints a client makes for room before it gives up.
 const ROUNDS: usize = 8;
 
-/// What operations under way have reserved. Part of the log.
+/// The reservations of operations in progress. Part of the log.
 pub(crate) struct Ledger {
     state: TinyMutex<LedgerState>,
-    /// Copy of the state's, to read without the lock.
+    /// A copy of the state's value, for reads without the lock.
     reserved: AtomicU64,
 }
 
@@ -84,7 +85,7 @@ struct LedgerState {
     waiting: Vec<Task>,
 }
 
-/// Room for appending records, released when dropped. Each append takes a reference to one.
+/// Room for records to be appended; released when dropped. Each append takes a reference to a room.
 #[must_use]
 pub(crate) struct Room<'a> {
     ledger: Option<(&'a Ledger, Hold)>,
@@ -92,13 +93,12 @@ pub(crate) struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Room that is kept for rolling back, ending transactions, checkpoints and restarts (rules 3 and 4).
+    /// Room that is kept for rollbacks, ends of transactions, checkpoints and restarts (rules 3 and 4).
     pub(crate) fn kept() -> Room<'static> {
         Room { ledger: None, bytes: 0 }
     }
 
-    /// A record of `bytes` is about to be appended: a reservation that is too small is a programmer's
-    /// mistake.
+    /// Called before a record of `bytes` is appended. A reservation that is too small is a bug.
     pub(crate) fn assert_holds(&self, bytes: u64) {
         assert!(
             self.ledger.is_none() || bytes <= self.bytes,
@@ -123,34 +123,34 @@ impl Drop for Room<'_> {
 
 /// The bounds of the rules in the module's header.
 impl Wal {
-    /// Most bytes that are used and reserved when a client is admitted (rule 1).
+    /// Maximum of used and reserved bytes when a client is admitted (rule 1).
     fn clients_max(&self) -> u64 {
         self.area() / 2
     }
 
-    /// Most bytes that rolling back the active transactions may append (rule 2).
+    /// Maximum number of bytes that rollbacks of the active transactions may append (rule 2).
     pub(crate) fn need_max(&self) -> u64 {
         self.area() / 8 * 3
     }
 
-    /// Most bytes that are used, reserved and needed (rules 1 and 2).
+    /// Maximum of used, reserved and needed bytes (rules 1 and 2).
     fn total_max(&self) -> u64 {
         self.area() / 8 * 7
     }
 
-    /// The same with a checkpoint's record (rule 4).
+    /// The same including a checkpoint's record (rule 4).
     fn checkpoint_max(&self) -> u64 {
         self.area() / 16 * 15
     }
 
-    /// Rule 1, for `filled` bytes that are used and reserved.
+    /// Rule 1 for `filled` used and reserved bytes.
     fn admits(&self, filled: u64, need: u64) -> bool {
         filled <= self.clients_max() && filled + need <= self.total_max()
     }
 }
 
 impl Wal {
-    /// Reserves `bytes` if `need` is what rolling back may take, and rule 1 allows it. Never waits.
+    /// Reserves `bytes` if rule 1 allows it; `need` is the bytes that rollbacks may append. Never waits.
     pub(crate) fn try_reserve(&self, bytes: u64, need: u64) -> Option<Room<'_>> {
         let mut state = self.ledger.state.lock();
         let filled = self.used() + state.reserved + bytes;
@@ -164,8 +164,8 @@ impl Wal {
         Some(Room { ledger: Some((&self.ledger, Hold::taken(Rank::LogRoom))), bytes })
     }
 
-    /// Waits until some room is released, if `bytes` would fit without what is reserved. False if they would
-    /// not.
+    /// Waits until some room is released, if `bytes` would fit without the current reservations. False if
+    /// they would not fit.
     fn wait_for_release(&self, bytes: u64, need: u64) -> bool {
         {
             let mut state = self.ledger.state.lock();
@@ -178,15 +178,15 @@ impl Wal {
         true
     }
 
-    /// Bytes that operations under way may still append.
+    /// Bytes that operations in progress may still append.
     pub(crate) fn reserved(&self) -> u64 {
         self.ledger.reserved.load(Acquire)
     }
 }
 
 impl Core {
-    /// Called before a change, with no latch held: from a third of the log on, a checkpoint is made in the
-    /// background, if it gives back half of what is used.
+    /// Called before a change, without any latch. If a third of the log or more is used, a checkpoint is made
+    /// in the background, provided that it frees half of the used bytes.
     pub(crate) fn make_log_room(self: &Arc<Self>) {
         let used = self.wal.used();
         if used < self.wal.area() / 3 || self.log_held() >= used / 2 {
@@ -195,7 +195,7 @@ impl Core {
         if !self.checkpoint_wanted.swap(true, Relaxed) {
             let core = self.clone();
             entresol_runtime::spawn("checkpoint for log space", move || {
-                // An error is sticky in the log or the layer: the next client sees it.
+                // Errors of the log and the layer are permanent: the next client gets them.
                 let _ = core.make_checkpoint_unless_closed();
                 core.checkpoint_wanted.store(false, Relaxed);
             });
@@ -207,18 +207,18 @@ impl Core {
         self.reserve(self.change_bytes())
     }
 
-    /// Room for one step of a structure modification, which may add to the need of others. The caller may
-    /// hold the lock of modifications, and holds no permit and no latch.
+    /// Room for one step of a structure modification, which may increase the need of other transactions. The
+    /// caller may hold the modification lock, and holds no permit and no latch.
     pub(crate) fn room_for_step(&self) -> Result<Room<'_>, StoreError> {
         let sector = self.wal.sector();
         let split = IMAGES_OF_SPLIT * (self.page_bytes() as u64 + 64 + padding_share(sector));
         self.reserve(STEP_BYTES + IMAGES_OF_STEP * (self.page_bytes() as u64 + 64) + 2 * sector + split)
     }
 
-    /// Reserves `bytes`, waiting for operations under way or for a checkpoint. [`StoreError::LogFull`] if
+    /// Reserves `bytes`; waits for operations in progress or for a checkpoint. [`StoreError::LogFull`] if
     /// active transactions hold the log.
     fn reserve(&self, bytes: u64) -> Result<Room<'_>, StoreError> {
-        // For a checkpoint, too.
+        // The wait may be for a checkpoint.
         Hold::may_wait(Rank::Checkpoint);
         let mut rounds = 0;
         loop {
@@ -240,7 +240,7 @@ impl Core {
         }
     }
 
-    /// Makes a checkpoint unless another one has made room for `bytes` meanwhile.
+    /// Makes a checkpoint, unless another one has made room for `bytes` meanwhile.
     fn make_checkpoint_for(&self, bytes: u64) -> Result<(), StoreError> {
         let _lock = self.checkpoint.lock();
         match self.wal.used() + bytes <= self.wal.clients_max() && self.log_held() < self.wal.used() / 2 {
@@ -249,7 +249,7 @@ impl Core {
         }
     }
 
-    /// The transaction is about to log a change, whose undoing may take `need` (rule 2).
+    /// Called before the transaction logs a change whose undo may append `need` (rule 2).
     pub(crate) fn enter(&self, txn: &Arc<TxnState>, need: UndoNeed) -> Result<(), StoreError> {
         let need = if txn.has_records() { need } else { need.with_end() };
         self.active.add(txn, need);
@@ -291,29 +291,29 @@ impl Core {
         self.log_held() + bytes + self.checkpoint_bytes(0) > self.wal.clients_max()
     }
 
-    /// Most bytes that the change of a row appends, the padding of a flush included.
+    /// Maximum number of bytes that the change of a row appends, including the padding of a flush.
     fn change_bytes(&self) -> u64 {
         let page_bytes = self.page_bytes();
         CHANGE_BYTES + (page_bytes + 2 * max_row(page_bytes)) as u64 + self.wal.sector()
     }
 
-    /// Most bytes that a checkpoint appends, the padding of its two flushes included.
+    /// Maximum number of bytes that a checkpoint appends, including the padding of its two flushes.
     fn checkpoint_bytes(&self, actives: usize) -> u64 {
         64 + 24 * actives as u64 + 2 * self.wal.sector()
     }
 
-    /// Bytes of the log that no checkpoint gives back, for an active transaction may need them.
+    /// Bytes of the log that no checkpoint can free, because an active transaction may need them.
     fn log_held(&self) -> u64 {
         self.active.first().map_or(0, |first| self.wal.end().0.saturating_sub(first.0))
     }
 
-    /// Bytes that rolling back what is active may append.
+    /// Number of bytes that rollbacks of the active transactions may append.
     pub(crate) fn undo_need(&self) -> u64 {
         self.active.find_oldest(self.space.allocations());
         self.undo_need_estimate()
     }
 
-    /// As [`Core::undo_need`], but may count splits from before the oldest active transaction.
+    /// As [`Core::undo_need`], but may also count splits from before the oldest active transaction.
     fn undo_need_estimate(&self) -> u64 {
         let splits = self.active.splits(self.space.allocations());
         let sizes = Sizes {

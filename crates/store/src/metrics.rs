@@ -1,19 +1,19 @@
-//! What a store has done, and what its restart did.
+//! Counters of a store, and the report of its restart.
 
 use entresol_core::Lsn;
 use entresol_engine::TierMetrics;
 use std::time::Duration;
 
-/// What a restart did. Durations are of the runtime's clock.
+/// The report of a restart. Durations are of the runtime's clock.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RestartReport {
-    /// All of it: from reading the master record to the end of the final checkpoint.
+    /// The whole restart: from the read of the master record to the end of the final checkpoint.
     pub duration: Duration,
-    /// Reading the log once: who is a loser, what is durable, where the end is.
+    /// The first pass over the log. It finds the losers, the durable pages, and the end of the log.
     pub analysis: Duration,
-    /// Reading it again and redoing what is not durable.
+    /// The second pass over the log, which redoes changes that are not durable.
     pub redo: Duration,
-    /// Rolling the losers back.
+    /// The rollback of the losers.
     pub undo: Duration,
     /// Bytes of log that redo read.
     pub log_bytes: u64,
@@ -21,21 +21,21 @@ pub struct RestartReport {
     pub records: u64,
     /// Pages that redo fetched from the layer.
     pub redo_fetched: u64,
-    /// Of these, from flash or staging.
+    /// Among these, pages from flash or staging.
     pub redo_from_flash: u64,
     /// Pages fetched from the layer by redo and undo.
     pub pages_fetched: u64,
-    /// How many of these came from flash or staging.
+    /// Among these, pages from flash or staging.
     pub pages_from_flash: u64,
     /// Transactions rolled back.
     pub losers: u64,
-    /// The log ends here, in a sector that cannot be read. A power failure leaves such a sector of a flush
-    /// that nobody was told of. If the drive has lost it by itself, what was committed last is lost.
+    /// Set if the log ends here, in an unreadable sector. A power failure can leave such a sector in an
+    /// unacknowledged flush. If the drive has lost the sector for another reason, the last commits are lost.
     pub unreadable_end: Option<Lsn>,
 }
 
 impl RestartReport {
-    /// What the owner should know.
+    /// A notice for the owner.
     pub fn notice(&self) -> Option<String> {
         let Lsn(end) = self.unreadable_end?;
         Some(format!(
@@ -56,9 +56,9 @@ pub struct StoreMetrics {
     pub commits: u64,
     /// Transactions rolled back.
     pub aborts: u64,
-    /// Deadlocks found (each makes one victim).
+    /// Deadlocks found (each has one victim).
     pub deadlocks: u64,
-    /// Bytes written to the log, padding included.
+    /// Bytes written to the log, including padding.
     pub log_bytes: u64,
     /// Syncs of the log.
     pub log_syncs: u64,

@@ -1,11 +1,11 @@
-//! Mini-transactions: changes of several pages that become one log record.
+//! Mini-transactions: changes of several pages in one log record.
 //!
-//! Invariant: a page is changed under its exclusive latch, after its frame was marked dirty, and the latch is
-//! let go only after the record is in the log and its LSN in the page. So a checkpoint that finds a frame
-//! clean under its latch has not missed a change older than its redo point.
+//! Invariant: a page is changed under its exclusive latch, after its frame was marked dirty. The latch is
+//! released only after the record is in the log and its LSN in the page. So if a checkpoint finds a frame
+//! clean under its latch, the page has no change that is older than the redo point and not in the layer.
 //!
-//! With `full_page_writes`, the first change of a page after the redo point is logged as the page's whole
-//! image. The redo point may move between that decision and the append; then the append refuses, and all
+//! With `full_page_writes`, the first change of a page after the redo point is logged as an image of the
+//! whole page. The redo point may move between that decision and the append. Then the append refuses, and all
 //! pages are logged as images.
 
 use crate::log_room::Room;
@@ -19,10 +19,10 @@ use arrayvec::ArrayVec;
 use entresol_core::{Lsn, mutant};
 use std::sync::atomic::AtomicU64;
 
-/// Most pages of one mini-transaction.
+/// Maximum number of pages of one mini-transaction.
 pub(crate) const MTR_PAGES_MAX: usize = 16;
 
-/// A mini-transaction that is being put together.
+/// A mini-transaction under construction.
 pub(crate) struct Mtr<'w, 'p> {
     wal: &'w Wal,
     room: &'w Room<'w>,
@@ -34,8 +34,8 @@ pub(crate) struct Mtr<'w, 'p> {
 }
 
 impl<'w, 'p> Mtr<'w, 'p> {
-    /// Begins one in the buffer `record`, which was started and holds what comes before the pages' changes.
-    /// `room` was reserved for it.
+    /// Begins a mini-transaction in the buffer `record`, which was started and contains the content before
+    /// the pages' changes. `room` was reserved for the record.
     pub(crate) fn new(
         wal: &'w Wal,
         room: &'w Room<'w>,
@@ -52,7 +52,7 @@ impl<'w, 'p> Mtr<'w, 'p> {
         }
     }
 
-    /// Changes a page. Each page comes once.
+    /// Changes a page. Each page may be passed only once.
     pub(crate) fn change(&mut self, mut page: PageWrite<'p>, ops: &[PageOp<'_>]) {
         let image = self.redo_point.is_some_and(|point| page.lsn() < point);
         let length_at = self.begin_page(page.number());
@@ -70,7 +70,7 @@ impl<'w, 'p> Mtr<'w, 'p> {
         self.pages.push(page);
     }
 
-    /// Takes a page whose content the caller has written as a whole.
+    /// Adds a page whose whole content the caller has written.
     pub(crate) fn replaced(&mut self, page: PageWrite<'p>) {
         let length_at = self.begin_page(page.number());
         PageOp::image(&page).encode(self.record);
@@ -121,8 +121,8 @@ impl<'w, 'p> Mtr<'w, 'p> {
     }
 }
 
-/// Visits the pages of a logged mini-transaction: number and encoded changes. `None` if there is no sense in
-/// it.
+/// Visits the pages of a logged mini-transaction: number and encoded changes. `None` if the record is
+/// malformed.
 pub(crate) fn for_each_page<E>(
     mut pages: Reader<'_>,
     mut visit: impl FnMut(PageNumber, &[u8]) -> Result<(), E>,

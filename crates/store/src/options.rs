@@ -1,4 +1,4 @@
-//! What a store is made of and how it behaves.
+//! The parts and the settings of a store.
 
 use crate::{PageWatcher, StoreError};
 use entresol_device::Device;
@@ -6,40 +6,41 @@ use entresol_engine::Layer;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which DRAM frame goes first.
+/// The order in which DRAM frames are evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
-    /// The least recently fixed.
+    /// The least recently fixed frame first.
     Lru,
-    /// Second chance on a rotating hand, as PostgreSQL's buffer manager.
+    /// Second chance with a rotating hand, as in PostgreSQL's buffer manager.
     Clock,
 }
 
-/// How a store behaves. [`Options::default`] gives 4 KiB pages and 8,192 frames.
+/// The settings of a store. [`Options::default`] gives 4 KiB pages and 8,192 frames.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes of a page: a power of two, 4 KiB ..= 32 KiB.
     pub page_bytes: u32,
     /// DRAM frames, at least 64.
     pub frames: usize,
-    /// Which frame goes first.
+    /// The order of eviction.
     pub replacement: Replacement,
-    /// Time between fuzzy checkpoints; `None`: only when asked, or when the log runs full.
+    /// Time between fuzzy checkpoints. `None`: only on request, or when the log fills up.
     pub checkpoint_interval: Option<Duration>,
-    /// Log a full image at a page's first change after a checkpoint (torn-page protection for a layer that
-    /// writes pages in place; redo then rebuilds such a page without reading it).
+    /// Logs a full image at a page's first change after a checkpoint. This protects against torn pages on a
+    /// layer that writes pages in place; redo then rebuilds such a page without reading it.
     pub full_page_writes: bool,
-    /// Note in the log which pages the layer has made durable, so that a restart redoes only what was lost
-    /// with DRAM (end-write records; 16 bytes each). PostgreSQL has nothing of the kind.
+    /// Notes in the log which pages the layer has made durable, so that a restart redoes only changes that
+    /// were lost with DRAM (end-write records; 16 bytes each). PostgreSQL has no such records.
     pub durable_notes: bool,
-    /// Told of every page access, to record a trace.
+    /// Notified of every page access, to record a trace.
     pub watcher: Option<Arc<dyn PageWatcher>>,
-    /// [`Store::create`](crate::Store::create) overwrites whatever the log device holds. Otherwise it refuses
-    /// a device that is neither blank nor the log of this very disk.
+    /// [`Store::create`](crate::Store::create) overwrites any content of the log device. Otherwise it refuses
+    /// a device that is neither blank nor the log of this disk.
     pub overwrite: bool,
 }
 
-/// Fewest frames: what structure changes, one checkpoint and a few clients pin at once.
+/// Minimum number of frames: those pinned at once by structure modifications, one checkpoint and a few
+/// clients.
 pub const MIN_FRAMES: usize = 64;
 
 impl Default for Options {
@@ -58,7 +59,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Refuses settings that cannot work.
+    /// Refuses invalid settings.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         if !self.page_bytes.is_power_of_two() || !(4096..=32768).contains(&self.page_bytes) {
             return Err(StoreError::Config(format!(
@@ -76,15 +77,15 @@ impl Options {
     }
 }
 
-/// What a store stands on.
+/// The devices of a store.
 #[derive(Clone)]
 pub struct Parts {
-    /// Pages: `entresol_engine`'s flash tier or its disk layer.
+    /// The pages: `entresol_engine`'s flash tier or its disk layer.
     pub layer: Arc<dyn Layer>,
     /// The write-ahead log's own device. If it is larger than the log on it, the next open uses all of it. A
-    /// new one has at least 1 MiB and 256 pages. Three eighths are kept for rolling back what is active: with
-    /// rows of 200 bytes, one transaction may insert or change rows of a thirtieth of the log's bytes, or
-    /// delete rows of a thirty-fifth ([`StoreError::LogFull`](crate::StoreError::LogFull));
-    /// [`Store::bulk_load`](crate::Store::bulk_load) needs hardly any.
+    /// new one has at least 1 MiB and 256 pages. Three eighths are kept for rollbacks of active transactions.
+    /// With rows of 200 bytes, one transaction may insert or change rows of a thirtieth of the log's bytes,
+    /// or delete rows of a thirty-fifth ([`StoreError::LogFull`](crate::StoreError::LogFull)).
+    /// [`Store::bulk_load`](crate::Store::bulk_load) needs very little.
     pub log: Arc<dyn Device>,
 }

@@ -1,20 +1,20 @@
-//! Restart after a crash, as in ARIES: find the newest checkpoint, redo history from its redo point, roll the
-//! losers back, make a checkpoint.
+//! Restart after a crash, as in ARIES: find the newest checkpoint, redo from its redo point, roll back the
+//! losers, make a checkpoint.
 //!
 //! Invariants:
-//! 1. Redo repeats every change whose page is older, in log order; it appends nothing to the log, so it may
-//!    be interrupted and begun again at will. Pages evicted meanwhile are legal versions: the log up to its
-//!    end is durable, for it is synced before it is read, and read from the medium. What follows the end in
-//!    its sector is cleared before redo.
-//! 2. Undo appends compensations (see [`crate::txn::rollback`]); a restart from within undo redoes these and
-//!    goes on with what is left.
+//! 1. Redo repeats every change whose page is older, in log order. It appends nothing to the log, so it may
+//!    be interrupted and repeated. Pages evicted meanwhile are legal versions: the log up to its end is
+//!    durable, because it is synced before it is read, and is read from the medium. The rest of the sector
+//!    after the end is cleared before redo.
+//! 2. Undo appends compensations (see [`crate::txn::rollback`]). A restart after a crash during undo redoes
+//!    these and continues with the rest.
 //! 3. A change that replaces the whole page is redone without reading the page.
 //!
-//! 4. A change that is in a durable version of its page is not redone, and the page not fetched for it
-//!    ([`crate::durable`]). Should the page turn out to be damaged (a later write of it was torn), redo
-//!    begins again without trusting its notes: with full page writes the log then has an image of it.
-//! 5. Whether disk and log go together ([`crate::wal::session`]) is decided before anything is written or
-//!    redone.
+//! 4. A change that is in a durable version of its page is not redone, and the page is not fetched for it
+//!    ([`crate::durable`]). If the page turns out to be damaged (a later write of it was torn), redo begins
+//!    again and ignores its notes. With full page writes, the log then has an image of the page.
+//! 5. Before anything is written or redone, the restart checks that disk and log belong together
+//!    ([`crate::wal::session`]).
 //! 6. A page whose LSN is not in the log is refused ([`Pool::set_log_end`]).
 
 use crate::checkpoint::CheckpointRecord;
@@ -38,26 +38,26 @@ use entresol_engine::{Layer, TierError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the pass over the log has found.
+/// The results of the pass over the log.
 struct History {
-    /// Where the next record goes.
+    /// The position of the next record.
     end: Lsn,
     records: u64,
     losers: BTreeMap<TxnId, ActiveTxn>,
     next_txn: u64,
     durable: DurablePages,
-    /// The log ends with the record of a checkpoint that the master record does not name yet.
+    /// The log ends with a checkpoint record that the master record does not name yet.
     newer_checkpoint: Option<Lsn>,
-    /// The place after the last record, if it cannot be read.
+    /// The position after the last record, if it is unreadable.
     unreadable_end: Option<Lsn>,
 }
 
-/// Opens the store that lies on `parts`.
+/// Opens the store on `parts`.
 pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, RestartReport), StoreError> {
     let start = entresol_runtime::now();
     let device = &*parts.log;
-    // If the program was killed and the machine was not, records may be found that are not durable yet. If a
-    // sync failed, bytes may be in memory that will never be durable.
+    // If the program was killed without a power failure, there may be records that are not durable yet. If a
+    // sync failed, there may be bytes in memory that will never be durable.
     device.sync()?;
     device.drop_cached()?;
     let mut master = Master::find(device)?;
@@ -72,14 +72,14 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     let mut checkpoint = read_checkpoint(&mut scan, &master)?;
     let pool = Pool::new(parts.layer.clone(), &options);
     let mut history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
-    // A checkpoint was cut off between its record and the master record. What the record says held before it
-    // was written, so it counts. If it did not, restarts that are cut off there again and again would fill
-    // the log with such records.
+    // A checkpoint was cut off between its record and the master record. The content of the record was true
+    // before the record was written, so the checkpoint is adopted. Otherwise restarts that are repeatedly cut
+    // off there would fill the log with such records.
     if let Some(newer) = history.newer_checkpoint {
         points::CHECKPOINT_ADOPTED.reach();
         master.checkpoint = newer;
         master.durable = history.end;
-        // Judged before both blocks name it.
+        // The record is checked before both blocks name it.
         checkpoint = read_checkpoint(&mut scan, &master)?;
         master.write_both(device)?;
         history = analyse(&mut scan, &master, &checkpoint, &*parts.layer)?;
@@ -128,7 +128,7 @@ pub(crate) fn restart(parts: &Parts, options: Options) -> Result<(Arc<Core>, Res
     Ok((core, report))
 }
 
-/// The checkpoint that the master record names.
+/// Reads the checkpoint that the master record names.
 pub(crate) fn read_checkpoint(
     scan: &mut LogScan<'_>,
     master: &Master,
@@ -159,7 +159,7 @@ pub(crate) fn read_checkpoint(
     }
 }
 
-/// Reads the log from the redo point to its end: who is a loser, and what is durable.
+/// Reads the log from the redo point to its end; finds the losers and the durable pages.
 fn analyse(
     scan: &mut LogScan<'_>,
     master: &Master,
@@ -225,7 +225,7 @@ pub(crate) fn for_each_change<E: From<StoreError>>(
 
 /// Why a pass of redo ended early.
 enum Stop {
-    /// What the layer has of this page is damaged, or older than its note says: not to be trusted.
+    /// The layer's version of this page is damaged, or older than its note: its notes must be ignored.
     Distrust(PageNumber),
     Failed(StoreError),
 }
@@ -241,7 +241,7 @@ impl From<StoreError> for Stop {
     }
 }
 
-/// Repeats history, but for what is durable.
+/// Redoes all changes that are not durable.
 fn redo(
     pool: &Pool,
     scan: &mut LogScan<'_>,
@@ -252,7 +252,8 @@ fn redo(
         match redo_once(pool, scan, checkpoint, history) {
             Ok(()) => return Ok(()),
             Err(Stop::Failed(error)) => return Err(error),
-            // From its image in the log. A page without a note is read and reported by the layer itself.
+            // The page is rebuilt from its image in the log. A damaged page without a note is reported by the
+            // layer itself.
             Err(Stop::Distrust(page)) if history.durable.forget(page.id()) => {
                 points::NOTE_DISTRUSTED.reach();
             }
@@ -304,8 +305,8 @@ impl History {
     }
 }
 
-/// Repeats one record's changes of one page, unless the page has them. A page that is read must be at least
-/// as new as `least`.
+/// Redoes one record's changes of one page, unless the page has them. A page that is read must be at least as
+/// new as `least`.
 fn redo_page(
     pool: &Pool,
     header: &RecordHeader,
@@ -356,7 +357,7 @@ pub(crate) fn nonsense(header: &RecordHeader) -> StoreError {
     }
 }
 
-/// Refuses a disk on which a page of the store does not fit.
+/// Refuses a disk that is too small for a page of the store.
 fn check_capacity(page: u64, capacity: u64) -> Result<(), StoreError> {
     match page < capacity {
         true => Ok(()),
@@ -367,7 +368,7 @@ fn check_capacity(page: u64, capacity: u64) -> Result<(), StoreError> {
     }
 }
 
-/// Reads from the meta page and the last bitmap where the store ends.
+/// Reads the end of the store from the meta page and the last bitmap.
 fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
     let groups = {
         let page = pool.fix_shared(meta::META_PAGE)?;
@@ -400,7 +401,7 @@ fn find_space(pool: &Pool, page_bytes: usize) -> Result<Space, StoreError> {
     Ok(Space::new(groups, end, capacity, page_bytes))
 }
 
-/// Rolls back the transactions that have neither committed nor ended.
+/// Rolls back the transactions without a commit or end record.
 fn undo(
     core: &Arc<Core>,
     scan: &mut LogScan<'_>,

@@ -1,7 +1,7 @@
-//! Which pages are free: allocation from the bitmap pages.
+//! The free pages: allocation from the bitmap pages.
 //!
 //! Invariant: pages are allocated and freed only by structure modifications, which hold the core's
-//! modification lock, and in the same log record that links or unlinks them. The hints here are guesses: the
+//! modification lock, and in the same log record that links or unlinks them. The hints here may be wrong: the
 //! bitmap decides.
 
 use crate::core::Core;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 /// See the module's header.
 pub(crate) struct Space {
-    /// Groups that may have free pages, each with a bit below which there is none.
+    /// Groups that may have free pages, each with a bit below which no page is free.
     hints: TinyMutex<BTreeMap<u32, u32>>,
     groups: AtomicU32,
     /// One more than the highest page ever allocated, as far as known.
@@ -28,13 +28,13 @@ pub(crate) struct Space {
     allocations: AtomicU64,
     /// Pages that fit on the disk.
     capacity: u64,
-    /// Pages that can still be allocated, or fewer while `is_counted` is false. Changes under the
-    /// modification lock.
+    /// Number of pages that can still be allocated; a lower bound while `is_counted` is false. Changes under
+    /// the modification lock.
     free: AtomicU64,
     is_counted: AtomicBool,
 }
 
-/// A free page, chosen to be allocated: its bit must be set in the record that links it. Nobody else can
+/// A free page chosen for allocation: its bit must be set in the record that links it. No other task can
 /// choose it while the modification lock is held.
 pub(crate) struct Allocation<'a> {
     pub page: PageNumber,
@@ -54,15 +54,15 @@ impl Allocation<'_> {
 /// Page numbers stay below this.
 const PAGES_MAX: u64 = u32::MAX as u64 - 1;
 
-/// Bitmap pages that groups behind the first `groups` will need.
+/// Number of bitmap pages for the groups after the first `groups`.
 pub(crate) fn bitmaps_to_come(groups: u32, capacity: u64, page_bytes: usize) -> u64 {
     let group_pages = u64::from(bitmap::group_pages(page_bytes));
     capacity.saturating_sub(u64::from(groups) * group_pages).div_ceil(group_pages)
 }
 
 impl Space {
-    /// `groups` are in use, `end` is one more than the highest allocated page; `capacity` pages fit on the
-    /// disk.
+    /// `groups` are in use; `end` is one more than the highest allocated page; the disk has room for
+    /// `capacity` pages.
     pub(crate) fn new(groups: u32, end: u32, capacity: u64, page_bytes: usize) -> Space {
         let capacity = capacity.min(PAGES_MAX);
         let behind = capacity.saturating_sub(end.into());
@@ -87,12 +87,12 @@ impl Space {
         self.end.load(Relaxed)
     }
 
-    /// Pages allocated one by one since the store was opened: splits, growth of roots, new tables.
+    /// Pages allocated individually since the store was opened: by splits, growth of roots, new tables.
     pub(crate) fn allocations(&self) -> u64 {
         self.allocations.load(Relaxed)
     }
 
-    /// After a bulk load, or a new group, that took the pages up to `end`: of these, so many that are not
+    /// Called after a bulk load, or a new group, has taken the pages up to `end`; `taken` of these are not
     /// bitmaps.
     pub(crate) fn grown(&self, groups: u32, end: u32, taken: u64) {
         let before = self.groups.swap(groups, Relaxed);
@@ -101,7 +101,7 @@ impl Space {
         self.take_free(taken);
     }
 
-    /// Pages that can be allocated, or fewer if they have not been counted yet.
+    /// Number of pages that can be allocated; a lower bound until they have been counted.
     pub(crate) fn free(&self) -> u64 {
         self.free.load(Relaxed)
     }
@@ -115,7 +115,7 @@ impl Space {
         self.is_counted.load(Relaxed)
     }
 
-    /// The free pages have been counted.
+    /// Sets the number of free pages after a count.
     pub(crate) fn counted(&self, free: u64) {
         self.free.store(free, Relaxed);
         self.is_counted.store(true, Relaxed);
@@ -159,7 +159,7 @@ impl Core {
         }
     }
 
-    /// Pins the bitmap page of `page`, which is to be freed.
+    /// Pins the bitmap page of `page`, for a later free of `page`.
     pub(crate) fn bitmap_for(&self, page: PageNumber) -> Result<Pin<'_>, StoreError> {
         let (group, _) = bitmap::place(page, self.page_bytes());
         let number = bitmap::bitmap_of_group(group, self.page_bytes());
@@ -168,7 +168,7 @@ impl Core {
         Ok(bitmap.unlatch())
     }
 
-    /// After the record that allocated a page is logged.
+    /// Called after the record that allocated a page is logged.
     pub(crate) fn allocated(&self, page: PageNumber) {
         let (group, bit) = bitmap::place(page, self.page_bytes());
         self.space.hints.lock().insert(group, bit + 1);
@@ -177,7 +177,7 @@ impl Core {
         self.space.allocations.fetch_add(1, Relaxed);
     }
 
-    /// After the record that freed `page` is logged.
+    /// Called after the record that freed `page` is logged.
     pub(crate) fn freed(&self, page: PageNumber) {
         let (group, bit) = bitmap::place(page, self.page_bytes());
         self.space.free.fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! Creating, opening and closing stores; tables.
+//! Creation, open and close of stores; tables.
 
 use crate::btree::descend::Target;
 use crate::btree::verify::VerifyReport;
@@ -18,7 +18,7 @@ use entresol_core::{Lsn, PageId, mutant};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Longest name of a table, in bytes.
+/// Maximum length of a table name, in bytes.
 pub const TABLE_NAME_MAX: usize = 64;
 
 /// A B+-tree of byte-string keys and values; cheap to copy. Its number is that of its root page, which never
@@ -30,7 +30,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// From its row in the catalog.
+    /// Decodes the table's row in the catalog.
     fn from_row(row: &[u8]) -> Option<Table> {
         (row.len() == 4).then(|| Table { id: u32_at(row, 0) })
     }
@@ -48,21 +48,21 @@ fn nonsense_in_catalog(name: &[u8]) -> StoreError {
     }
 }
 
-/// An open store. Cheap to clone; all clones are the same store. Dropping the last without
-/// [`Store::shutdown`] is a crash: the next open recovers. A checkpoint that is under way then goes on to its
-/// end: whoever shares the [`Parts`] may use them for another store only when nobody else holds them any more
-/// (files stay in use so long); after a shutdown, at once.
+/// An open store. Cheap to clone; all clones are the same store. A drop of the last clone without
+/// [`Store::shutdown`] is a crash: the next open recovers. A checkpoint that is then in progress continues to
+/// its end. So the [`Parts`] may be used for another store only when no other owner holds them any more
+/// (files are in use for the same time). After a shutdown they may be used at once.
 #[derive(Clone)]
 pub struct Store {
     core: Arc<Core>,
 }
 
 impl Store {
-    /// A new, empty store on a new layer.
+    /// Creates an empty store on a new layer.
     ///
     /// # Errors
-    /// [`StoreError::Config`] if options are out of range; if the disk holds a database or the log device
-    /// anything of value, unless [`Options::overwrite`] is set; if a device fails.
+    /// [`StoreError::Config`] if options are out of range; if the disk contains a database or the log device
+    /// has valuable content, unless [`Options::overwrite`] is set; if a device fails.
     pub fn create(parts: Parts, options: Options) -> Result<Store, StoreError> {
         options.check()?;
         let disk = parts.layer.binding()?;
@@ -83,7 +83,7 @@ impl Store {
         Ok(Store { core })
     }
 
-    /// In a simulation: transactions take processor time from now on. On threads it changes nothing.
+    /// In a simulation: from now on transactions take processor time. On threads this has no effect.
     ///
     /// # Panics
     /// If it was called before.
@@ -91,7 +91,7 @@ impl Store {
         assert!(self.core.cpu.set(model).is_ok(), "the processor is modelled once");
     }
 
-    /// Opens an existing store: ARIES restart, which is short if it was shut down cleanly.
+    /// Opens an existing store: ARIES restart, which is short after a clean shutdown.
     pub fn open(parts: Parts, options: Options) -> Result<(Store, RestartReport), StoreError> {
         options.check()?;
         let (core, report) = recovery::restart(&parts, options)
@@ -107,7 +107,7 @@ impl Store {
         Ok((Store { core }, report))
     }
 
-    /// A new, empty table; durable when it returns.
+    /// Creates an empty table; it is durable when this returns.
     pub fn create_table(&self, name: &str) -> Result<Table, StoreError> {
         if name.is_empty() || name.len() > TABLE_NAME_MAX {
             return Err(StoreError::Config(format!(
@@ -147,10 +147,11 @@ impl Store {
         nonsense.map_or(Ok(tables), Err)
     }
 
-    /// Fills an empty table bottom-up from rows in strictly ascending key order. `rows` puts the next key and
-    /// value into its arguments (cleared before), or returns false. `fill`, 0.5 ..= 1.0, is the share of a
-    /// page to fill. Not logged row by row, but durable when it returns; if it fails, or the store crashes
-    /// meanwhile, the table is empty. Returns the number of rows. Splits of other tables wait meanwhile.
+    /// Fills an empty table bottom-up from rows in strictly ascending key order. `rows` writes the next key
+    /// and value into its arguments (cleared before), or returns false. `fill`, 0.5 ..= 1.0, is the share of
+    /// a page to fill. The rows are not logged one by one, but are durable when this returns. If it fails, or
+    /// the store crashes meanwhile, the table is empty. Returns the number of rows. Splits of other tables
+    /// wait meanwhile.
     pub fn bulk_load(
         &self,
         table: Table,
@@ -165,26 +166,25 @@ impl Store {
         Txn::begin(&self.core)
     }
 
-    /// Makes a fuzzy checkpoint; clients go on meanwhile. Returns the LSN of its record.
-    /// [`StoreError::LogFull`] if the active transactions hold half of the log: a checkpoint would give
-    /// nothing back.
+    /// Makes a fuzzy checkpoint; clients continue meanwhile. Returns the LSN of its record.
+    /// [`StoreError::LogFull`] if the active transactions hold half of the log: a checkpoint would free
+    /// nothing.
     pub fn checkpoint(&self) -> Result<Lsn, StoreError> {
         self.core.make_checkpoint()
     }
 
-    /// Pages allocated on the disk, free ones below the highest included.
+    /// Pages allocated on the disk, including free ones below the highest.
     pub fn pages(&self) -> u64 {
         u64::from(self.core.space.end())
     }
 
-    /// The part of the log that a restart, or the undo of a transaction under way, may read: it begins at the
-    /// last checkpoint's redo point or the oldest transaction. Space before it is used again.
+    /// The part of the log that may be read by a restart or by the undo of an active transaction. It begins
+    /// at the last checkpoint's redo point or at the oldest transaction. The space before it is reused.
     pub fn log_needed(&self) -> std::ops::Range<Lsn> {
         self.core.wal.needed()
     }
 
-    /// The table that a page belongs to; `None` for pages that belong to none (free space, meta page) or to
-    /// the catalog.
+    /// The table of a page. `None` for pages of no table (free space, meta page) or of the catalog.
     pub fn table_of(&self, page: PageId) -> Result<Option<Table>, StoreError> {
         let page = self.core.pool.fix_shared(PageNumber(page.number()))?;
         let root = is_node(&page).then(|| Node(&page).root());
@@ -209,17 +209,17 @@ impl Store {
         }
     }
 
-    /// Checks every page of every tree and the free space. Nobody may change anything meanwhile.
+    /// Checks every page of every tree and the free space. There must be no concurrent changes.
     pub fn verify(&self) -> Result<VerifyReport, StoreError> {
         let mut roots = vec![CATALOG_ROOT];
         roots.extend(self.tables()?.iter().map(|(_, table)| table.root()));
         self.core.verify(&roots)
     }
 
-    /// Checkpoints, drains the layer and ends background work: nothing is written any more when this returns.
-    /// No transaction may be open. If transactions are active all the same, and hold so much of the log that
-    /// the checkpoint is refused, this returns [`StoreError::LogFull`]: the layer is closed, everything
-    /// committed is durable, and the next open redoes from the checkpoint before and rolls them back.
+    /// Makes a checkpoint, drains the layer and ends background work: nothing is written after this returns.
+    /// No transaction may be open. If transactions are active nevertheless, and hold so much of the log that
+    /// the checkpoint is refused, this returns [`StoreError::LogFull`]. Then the layer is closed, all commits
+    /// are durable, and the next open redoes from the earlier checkpoint and rolls the transactions back.
     pub fn shutdown(self) -> Result<(), StoreError> {
         self.core.close()
     }
@@ -245,7 +245,7 @@ impl Core {
         Ok(())
     }
 
-    /// One record allocates the root, formats it and enters it in the catalog.
+    /// One record allocates the root, formats it and inserts it into the catalog.
     fn create_table(&self, name: &str) -> Result<Table, StoreError> {
         let mut work = Work::default();
         let key = name.as_bytes();

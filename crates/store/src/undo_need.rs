@@ -1,18 +1,18 @@
-//! What rolling back may need: bytes of log and pages of the disk.
+//! The undo need: the maximum number of log bytes and disk pages that rollbacks may take.
 //!
-//! A transaction's need is counted when it changes a row, for the worst that can have become of the row's
-//! leaf by the time the change is undone:
+//! A transaction's need is counted when it changes a row. It assumes the worst case for the row's leaf at the
+//! time when the change is undone:
 //!
-//! 1. The compensation record repeats the old row, and may carry an image of the leaf.
-//! 2. A row that comes back may split its leaf, and a row that is removed may leave it empty. This changes
-//!    the leaf, its siblings or a new page, the parent, and a bitmap page.
-//! 3. A second change of the same leaf needs no further images. If others split the leaf in between, it does:
-//!    each split since the oldest active transaction began adds [`IMAGES_OF_SPLIT`].
-//! 4. A page has at most one image, for no checkpoint moves the redo point unless the whole need fits again
-//!    ([`crate::log_room`]). So images beyond the number of the store's pages do not count.
-//! 5. Pages that were changed since the last flush of the log are evicted last ([`crate::pool`]). An eviction
-//!    therefore flushes the log, and pads a sector, only after [`UNPINNED_FRAMES`] pages have changed: each
-//!    changed page pays its share.
+//! 1. The compensation record repeats the old row, and may contain an image of the leaf.
+//! 2. A restored row may split its leaf, and a removed row may leave it empty. This changes the leaf, its
+//!    siblings or a new page, the parent, and a bitmap page.
+//! 3. A second change of the same leaf needs no further images, unless other transactions split the leaf
+//!    between the two. So each split since the oldest active transaction began adds [`IMAGES_OF_SPLIT`].
+//! 4. A page has at most one image, because no checkpoint moves the redo point unless the whole need fits
+//!    again ([`crate::log_room`]). So images beyond the number of the store's pages do not count.
+//! 5. Pages that were changed since the last flush of the log are evicted last ([`crate::pool`]). So an
+//!    eviction flushes the log, and pads a sector, only after [`UNPINNED_FRAMES`] pages have changed. Each
+//!    changed page counts its share of that padding.
 //! 6. A transaction ends with one record, and the flush of a commit pads one sector.
 
 use crate::pool::UNPINNED_FRAMES;
@@ -20,32 +20,31 @@ use crate::wal::record::RECORD_HEADER_BYTES;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes of a compensation besides what its undo entry has: header, next record to undo, page, length,
-/// padding.
+/// Bytes of a compensation in addition to its undo entry: header, next record to undo, page, length, padding.
 const COMPENSATION_BYTES: usize = RECORD_HEADER_BYTES + 8 + 8 + 16;
-/// Images when the tree keeps its shape: the leaf.
+/// Images if the structure of the tree does not change: the leaf.
 const IMAGES_IN_PLACE: u64 = 1;
 /// Images when a page splits or is freed: the page, its siblings or the new page, the parent, the bitmap
 /// page.
 const IMAGES_OF_STRUCTURE: u64 = 5;
-/// Images for a split of a leaf that changed rows lie on: the new leaf, and the page that it is split into.
+/// Images for a split of a leaf with changed rows: the new leaf, and the page that is split.
 pub(crate) const IMAGES_OF_SPLIT: u64 = 2;
-/// Log for new pages, per byte of the rows that they are made for: a page is at least half full, and the page
-/// that was split is logged with it.
+/// Log bytes for new pages, per byte of the rows for which they are allocated. A page is at least half full,
+/// and the page that was split is logged with it.
 const NEW_PAGES_FACTOR: u64 = 4;
-/// Bytes of an image record besides the page.
+/// Bytes of an image record in addition to the page.
 const IMAGE_OVERHEAD: u64 = 64;
 /// Bytes of the record of a commit or an end.
 const END_BYTES: u64 = 48;
 
-/// What undoing a change does to its leaf.
+/// The effect of an undo on its leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reshaping {
-    /// Its free space stays the same.
+    /// The free space stays the same.
     None,
     /// A row is removed; the leaf may become empty.
     Shrinks,
-    /// A row comes back, or gets longer, by so many bytes; the leaf may have to be split.
+    /// A row is restored, or gets longer, by this many bytes; the leaf may have to be split.
     Grows(usize),
 }
 
@@ -60,23 +59,24 @@ pub(crate) struct Sizes {
     pub sector: u64,
 }
 
-/// Most that a rollback may take.
+/// The maximum need of a rollback.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UndoNeed {
-    /// Bytes of compensations, images aside.
+    /// Bytes of compensations, without images.
     record_bytes: u64,
-    /// Bytes of rows that come back.
+    /// Bytes of restored rows.
     grown_bytes: u64,
     /// Images of pages.
     images: u64,
-    /// Leaves that rows come back to.
+    /// Leaves into which rows are restored.
     leaves: u64,
-    /// Transactions that end.
+    /// Number of transactions that end.
     ends: u64,
 }
 
 impl UndoNeed {
-    /// For one change, whose undo entry has `undo_bytes`; `seen`: a change before it was of the same page.
+    /// The need of one change, whose undo entry has `undo_bytes`. `seen`: an earlier change was on the same
+    /// page.
     pub(crate) fn of_change(undo_bytes: usize, reshaping: Reshaping, seen: bool) -> UndoNeed {
         let images = match (seen, reshaping) {
             (true, _) => 0,
@@ -93,12 +93,12 @@ impl UndoNeed {
         }
     }
 
-    /// With the transaction's last record.
+    /// Adds the transaction's last record.
     pub(crate) fn with_end(self) -> UndoNeed {
         UndoNeed { ends: 1, ..self }
     }
 
-    /// In bytes of log, if `splits` splits have come in between.
+    /// The need in bytes of log, if there have been `splits` splits since.
     pub(crate) fn log_bytes(self, splits: u64, sizes: Sizes) -> u64 {
         let images = self.images + if self.images > 0 { splits * IMAGES_OF_SPLIT } else { 0 };
         self.record_bytes
@@ -108,7 +108,7 @@ impl UndoNeed {
             + self.ends * (END_BYTES + sizes.sector)
     }
 
-    /// In pages of the disk, if `splits` splits have come in between.
+    /// The need in pages of the disk, if there have been `splits` splits since.
     pub(crate) fn pages(self, splits: u64, page_bytes: u64) -> u64 {
         match self.leaves {
             0 => 0,
@@ -122,7 +122,7 @@ pub(crate) fn padding_share(sector: u64) -> u64 {
     sector / UNPINNED_FRAMES as u64
 }
 
-/// Needs of many changes, of one transaction or of all that are active.
+/// The sum of the needs of many changes, of one transaction or of all active ones.
 #[derive(Debug, Default)]
 pub(crate) struct UndoNeeds {
     record_bytes: AtomicU64,
@@ -133,14 +133,14 @@ pub(crate) struct UndoNeeds {
 }
 
 impl UndoNeeds {
-    /// One change more.
+    /// Adds one change.
     pub(crate) fn add(&self, need: UndoNeed) {
         self.each(need, |sum, part| {
             sum.fetch_add(part, Relaxed);
         });
     }
 
-    /// A transaction that has ended needs nothing any more.
+    /// Subtracts the need of a transaction that has ended.
     pub(crate) fn subtract(&self, need: UndoNeed) {
         self.each(need, |sum, part| {
             sum.fetch_sub(part, Relaxed);

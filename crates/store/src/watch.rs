@@ -1,12 +1,12 @@
-//! Watching which pages a store references: for recording traces.
+//! Watchers of a store's page references, to record traces.
 //!
-//! Invariant: a watcher is told of each access that [`StoreMetrics::fixes`](crate::StoreMetrics) counts,
-//! once.
+//! Invariant: a watcher is notified exactly once of each access that
+//! [`StoreMetrics::fixes`](crate::StoreMetrics) counts.
 
 use entresol_core::PageId;
 
-/// Told of every page access of a store. Called with pool locks free but often under a page latch: it must be
-/// quick and must not wait.
+/// Notified of every page access of a store. It is called without pool locks but often under a page latch: it
+/// must be quick and must not wait.
 pub trait PageWatcher: Send + Sync + std::fmt::Debug {
     /// A page was fixed in the buffer pool.
     fn fixed(&self, page: PageId);

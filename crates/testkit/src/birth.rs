@@ -1,4 +1,4 @@
-//! Crashes while a store is made and loaded: afterwards there is no store, or one whose tables are each
+//! Crashes while a store is created and loaded. Afterwards either there is no store, or each of its tables is
 //! missing, empty or complete.
 
 use crate::life::{finished, simulation};
@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 
 type Rows = BTreeMap<String, u64>;
 
-/// A store about to be made, again and again.
+/// A store to be created and loaded, once for each crash.
 pub struct Birth<'a, W> {
     workload: &'a W,
     system: Subject,
     seed: u64,
-    /// Rows of each table once it is loaded.
+    /// Rows of each table after the load.
     complete: Rows,
     operations: u64,
 }
@@ -38,10 +38,10 @@ fn rows(store: &Store) -> Result<Rows, StoreError> {
 }
 
 impl<'a, W: Workload> Birth<'a, W> {
-    /// Makes and loads a store once, undisturbed.
+    /// Creates and loads a store once, without a crash.
     ///
     /// # Errors
-    /// What went wrong, in a sentence.
+    /// Describes the error in a sentence.
     pub fn new(workload: &'a W, system: Subject, seed: u64) -> Result<Self, String> {
         let mut birth = Self { workload, system, seed, complete: Rows::new(), operations: 0 };
         let machine = birth.machine(FaultPlan::none());
@@ -50,7 +50,7 @@ impl<'a, W: Workload> Birth<'a, W> {
         Ok(birth)
     }
 
-    /// Device operations that it takes.
+    /// Number of device operations of one creation and load.
     pub fn operations(&self) -> u64 {
         self.operations
     }
@@ -74,11 +74,11 @@ impl<'a, W: Workload> Birth<'a, W> {
         finished(made)?.transpose()
     }
 
-    /// Lets power fail at the operation `at`, counted from 1, and looks at what is left: rows of all tables;
-    /// `None`: no store yet.
+    /// Power fails at operation `at`, counted from 1. Then checks the remaining store, and returns the number
+    /// of rows of all tables; `None`: no store yet.
     ///
     /// # Errors
-    /// What is wrong with it, in a sentence.
+    /// Describes the defect in a sentence.
     pub fn crash_at(&self, at: u64) -> Result<Option<u64>, String> {
         let machine = self.machine(FaultPlan::crash_at(at));
         if self.make(&machine)?.is_some() {
@@ -106,7 +106,7 @@ impl<'a, W: Workload> Birth<'a, W> {
         };
         let store = match Store::open(Parts { layer, log: machine.log() }, self.workload.options()) {
             Ok((store, _)) => store,
-            // No master record was written yet.
+            // No master record has been written yet.
             Err(StoreError::Config(_)) => return Ok(None),
             Err(error) => return Err(format!("restarting: {error}")),
         };

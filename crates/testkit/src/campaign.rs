@@ -1,12 +1,11 @@
-//! A crash at every operation of one life, each followed by restarts, some of which are cut off again.
+//! A crash at every operation of one life. Restarts follow each crash, and some of them crash, too.
 //!
-//! The life is lived once. At each operation the state that a power failure would leave is copied, with what
-//! the oracle knows at that moment, and handed to other threads, which restart from it. So the cost grows
-//! with the number of crashes, not with its square; and that the copy is what a crash leaves is itself
-//! tested.
+//! The life runs once. At each operation the crash state is copied, together with the oracle at that moment.
+//! Other threads restart from the copies. So the cost is linear in the number of crashes, not quadratic. A
+//! test compares the copies with the states of real crashes.
 //!
-//! Invariant: what happens to the crash at operation `n` depends on the seed and on `n` only, not on other
-//! crashes or on threads. So it can be replayed alone.
+//! Invariant: the course of the crash at operation `n` depends only on the seed and on `n`, not on other
+//! crashes or on threads. So each crash can be replayed alone.
 
 use crate::life::{Life, Lived, prepare};
 use crate::machine::{Devices, FrozenMedia, Machine, Media};
@@ -19,39 +18,39 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// States that wait for a thread.
+/// Maximum number of crash states that wait for a thread.
 const BACKLOG: usize = 8;
 
-/// Lives after the first crash, at most.
+/// Maximum number of lives after the first crash.
 const LIVES_MAX: u64 = 5;
 
-/// What to crash, and where.
+/// A campaign's settings.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// On what.
+    /// The system under test.
     pub system: Subject,
-    /// Of everything that happens by chance.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Transactions of each client in the first life.
     pub transactions: u64,
-    /// Every so many operations a crash; 1: at each.
+    /// A crash at one of this many operations; 1: at each.
     pub stride: u64,
     /// Only the crash at this operation.
     pub only: Option<u64>,
-    /// One of so many crashes is followed by a crash of the next life, and so on; 0: none.
+    /// One of this many crashes is followed by a crash of the next life, and so on; 0: none.
     pub again: u64,
-    /// Lives after a crash always do some work, and are cut off at any time of it or at the end of the
-    /// restart.
+    /// Whether lives after a crash always run transactions. Such a life is cut off at any time during the
+    /// transactions or at the end of the restart.
     pub busy: bool,
-    /// The device of this name pretends to sync. For testing the tests.
+    /// The device of this name acknowledges syncs without doing them. For tests of the tests.
     pub liar: Option<&'static str>,
-    /// Requests to the device of this name take much longer than to others.
+    /// Requests to the device of this name take much longer than to other devices.
     pub slow: Option<&'static str>,
-    /// Threads that restart.
+    /// Number of threads that restart.
     pub threads: usize,
 }
 
-/// What a power failure left.
+/// The state after a power failure.
 struct CrashState<O> {
     at: u64,
     media: Media,
@@ -59,7 +58,7 @@ struct CrashState<O> {
 }
 
 impl Campaign {
-    /// A crash at every operation, a third of them followed by another.
+    /// A crash at every operation; a third of them is followed by another crash.
     pub fn new(system: Subject, seed: u64, transactions: u64) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8));
         Self {
@@ -76,14 +75,13 @@ impl Campaign {
         }
     }
 
-    /// Carries it out.
+    /// Runs the campaign.
     pub fn run<W: Workload>(&self, workload: &W) -> Report {
         self.run_and_restart(workload, workload)
     }
 
-    /// Carries it out; the lives after the first crash are those of `restarted`, which differs in settings of
-    /// the store only. With fewer frames than before, redo does not have room for all that was in DRAM, and
-    /// evicts pages meanwhile.
+    /// Runs the campaign. The lives after the first crash are those of `restarted`, which differs only in
+    /// settings of the store. With fewer frames than before the crash, redo evicts pages.
     pub fn run_and_restart<W: Workload>(&self, workload: &W, restarted: &W) -> Report {
         match prepare(workload, self.system, self.seed) {
             Ok((media, oracle)) => self.crash_everywhere((workload, restarted), &media.freeze(), oracle),
@@ -104,7 +102,7 @@ impl Campaign {
         }
     }
 
-    /// Of everything about the crash at `at`.
+    /// Random numbers for all choices about the crash at `at`.
     fn rng(&self, at: u64) -> Rng {
         Rng::new(Rng::new(self.seed ^ at << 20).next_u64())
     }
@@ -152,7 +150,7 @@ impl Campaign {
         report
     }
 
-    /// The first life, without a crash: `sender` gets the state at each chosen operation.
+    /// Runs the first life without a crash. `sender` gets the crash state of each chosen operation.
     fn observed_life<W: Workload>(
         &self,
         workload: &W,
@@ -162,7 +160,7 @@ impl Campaign {
     ) -> Result<Lived, String> {
         let mut machine = Machine::new(start.thaw(), self.plan(), workload.flash_groups()).slowed(self.slow);
         let oracle = Arc::new(Mutex::new(oracle));
-        // Tasks that are never woken keep the machine alive: the channel must be closed from here.
+        // Tasks that are never woken keep the machine alive, so the channel must be closed here.
         let sender = Arc::new(Mutex::new(Some(sender)));
         let (campaign, known, states) = (self.clone(), oracle.clone(), sender.clone());
         machine.observe(move |devices: &Devices, at| {
@@ -193,8 +191,7 @@ impl Campaign {
         }
     }
 
-    /// What is left after the crash is sound; a restart from it gives back what was committed; so it does
-    /// after further crashes.
+    /// Checks the crash state, the content after a restart from it, and the content after further crashes.
     fn survive<W: Workload>(
         &self,
         workload: &W,
@@ -224,7 +221,7 @@ impl Campaign {
             if self.again == 0 || rng.below(self.again) != 0 || life == LIVES_MAX {
                 break;
             }
-            // The same life once more, but it is cut off.
+            // The same life is run again and cut off.
             let end = match rng.below(if self.busy { 2 } else { 4 }) {
                 0 => lived.operations,
                 _ => lived.restart_operations,
@@ -245,11 +242,12 @@ impl Campaign {
         Ok(())
     }
 
-    /// Flash and disk break no invariant, and agree on who is newer; after a restart that was cut off, redo
-    /// decides on pages that it was rebuilding.
+    /// Checks the invariants of flash and disk, and that flash and disk agree about which version is newer.
+    /// After a crash during a restart they need not agree: redo decides about the pages that it was
+    /// rebuilding.
     fn check(&self, media: &Media, when: &str, restart_cut_off: bool) -> Result<(), String> {
-        // Without flash, or with nothing on it that anybody needs.
-        if matches!(self.system, Subject::DiskOnly | Subject::Fragments) {
+        // There is no flash, or no needed page is on it.
+        if [Subject::DISK_ONLY, Subject::FRAGMENTS].contains(&self.system) {
             return Ok(());
         }
         let disk: Arc<dyn Device> = Arc::new(media.disk.fork("disk"));
@@ -263,8 +261,8 @@ impl Campaign {
         Err(format!("the flash is not sound {when}: {report}on flash is\n{what}"))
     }
 
-    /// What a crash at operation `at` leaves, by living the first life up to it: the slow way, to test the
-    /// copies.
+    /// The crash state of operation `at`, made by running the first life up to it. This is slow, and serves
+    /// to test the copies.
     pub fn crash_at<W: Workload>(&self, workload: &W, at: u64) -> Result<(Media, W::Oracle), String> {
         let (media, oracle) = prepare(workload, self.system, self.seed)?;
         let oracle = Arc::new(Mutex::new(oracle));
@@ -280,7 +278,7 @@ impl Campaign {
         }
     }
 
-    /// What the copies hold at the chosen operations, in order.
+    /// The copies at the chosen operations, in order.
     pub fn copies<W: Workload>(&self, workload: &W) -> Result<Vec<(u64, Media, W::Oracle)>, String> {
         let (media, oracle) = prepare(workload, self.system, self.seed)?;
         let (sender, receiver) = sync_channel(BACKLOG);

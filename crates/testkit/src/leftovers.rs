@@ -1,10 +1,12 @@
-//! Leftovers in the log: power fails in the middle of a long flush, the beginning of it is lost, and what
-//! survives of the rest lies behind the end of the log. Then the machine restarts again and again, losing its
-//! power each time, so that the log grows over the leftovers sector by sector, and ends at each sector
-//! boundary before them once. A record of an older life that begins there is whole, and in its place; only
-//! its epoch tells that it does not belong to this log.
+//! Leftovers in the log:
+//! 1. Power fails during a long flush. The beginning of the flush is lost, and a part of the rest survives
+//!    after the end of the log.
+//! 2. The machine restarts many times and loses power each time. So the log grows over the leftovers sector
+//!    by sector, and ends once at each sector boundary before them.
+//! 3. A record of an older life that begins at the end of the log is complete and at its position. Only its
+//!    epoch tells that it does not belong to this log.
 //!
-//! Invariant: what happens follows from the seed.
+//! Invariant: the seed determines everything.
 
 use crate::Bank;
 use crate::life::{Life, finished, simulation};
@@ -18,33 +20,33 @@ use entresol_store::{Parts, Store};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Moments that are looked at, at most.
+/// Maximum number of torn flushes that are examined.
 const MOMENTS_MAX: u64 = 3;
-/// Restarts after each.
+/// Number of restarts after each.
 const RESTARTS: u64 = 24;
 
 /// A store whose log is torn.
 #[derive(Clone, Copy, Debug)]
 pub struct Leftovers {
-    /// On what.
+    /// The system under test.
     pub system: Subject,
-    /// Of everything that happens by chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Transactions of each client before.
+    /// Transactions of each client before the power failure.
     pub transactions: u64,
 }
 
 impl Leftovers {
-    /// Clients that write long records of little change: one transaction at a time, so that hardly anything
-    /// is left to be undone, and without images where the system can do without them.
+    /// A bank that writes long records with few changes. It runs one transaction at a time, so restarts have
+    /// almost nothing to undo. It logs no images on systems that do not need them.
     pub fn bank(bank: &Bank) -> Bank {
         Bank { clients: 1, long: 1, checkpoint_interval: None, ..*bank }
     }
 
-    /// Carries it out; gives the number of crashes.
+    /// Runs the scenario; returns the number of crashes.
     ///
     /// # Errors
-    /// What is wrong, in a sentence.
+    /// Describes the defect in a sentence.
     pub fn run(&self, bank: &Bank) -> Result<u64, String> {
         let mut crashes = 0;
         let moments = Moments {
@@ -60,7 +62,7 @@ impl Leftovers {
         Ok(crashes)
     }
 
-    /// Restarts again and again; in the end everything is compared.
+    /// Restarts many times, then compares all rows with the oracle.
     fn go_over(
         &self,
         bank: &Bank,
@@ -85,7 +87,7 @@ impl Leftovers {
         Ok(1 + restarts)
     }
 
-    /// Nothing but a restart, which is not followed by a shutdown.
+    /// A restart without a shutdown.
     fn restart(&self, bank: &Bank, machine: &Machine, seed: u64) -> Result<(), String> {
         let restarted = simulation(seed).run(|| -> Result<(), String> {
             let layer = self.system.open(machine).map_err(|error| format!("opening the layer: {error}"))?;

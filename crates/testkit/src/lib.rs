@@ -1,22 +1,23 @@
-//! Worlds to crash (docs/DESIGN.md §6): the real store on the real engine, on devices that lose power, tear
-//! writes and forget what was not synced, in simulation, from a seed.
+//! Crash tests of whole systems (docs/DESIGN.md §6): the real store on the real engine, in a seeded
+//! simulation. The devices lose power, tear writes and lose unsynced data.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | [`subject`] | the systems under test |
-//! | [`machine`], [`watched`] | three devices that fail together, and what a power failure leaves of them |
-//! | [`workload`] | what clients do, and the oracle kept outside |
+//! | [`machine`], [`watched`] | three devices that fail together, and their crash states |
+//! | [`workload`] | the clients' transactions, and the oracle outside of the store |
 //! | [`bank`], [`tpcc`] | two workloads |
 //! | [`birth`] | crashes while a store is made and loaded |
-//! | [`fuzz`] | what is fed with arbitrary bytes |
-//! | [`leftovers`] | the log over what an older life left behind its end |
-//! | [`life`] | one life of a machine: restart, verification, work |
+//! | [`fuzz`] | fuzz targets for arbitrary bytes |
+//! | [`leftovers`] | the log over leftovers of an older life after its end |
+//! | [`life`] | one life of a machine: restart, verification, transactions |
 //! | [`campaign`] | a crash at every operation, restarts, crashes of restarts |
 //! | [`mutants`] | named bugs, each of which must be noticed |
+//! | [`raw`] | caches of bytes of somebody else, flushed and forgotten |
 //! | [`shared`] | memory that processes share, and survive each other in |
 //! | [`report`] | what was found, with seeds and commands that replay it |
 //! | [`mod@torture`] | all faults on random configurations, counted |
-#![deny(unsafe_code)] // but for `shared`, which maps memory
+#![deny(unsafe_code)] // except in `shared`, which maps memory
 
 pub mod bank;
 pub mod birth;
@@ -27,6 +28,7 @@ pub mod life;
 pub mod machine;
 mod moments;
 pub mod mutants;
+pub mod raw;
 pub mod report;
 pub mod shared;
 pub mod subject;

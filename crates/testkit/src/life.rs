@@ -1,4 +1,4 @@
-//! One life of a machine: switched on, restarted, verified, put to work, and switched off or cut off.
+//! One life of a machine: power on, restart, verification, transactions, then shutdown or power failure.
 
 use crate::machine::{Machine, Media};
 use crate::subject::Subject;
@@ -9,30 +9,30 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest time that a request takes on either side, while delays are on.
+/// Maximum delay of a request on either side, while delays are on.
 const LATENCY_MAX: Duration = Duration::from_micros(40);
 
-/// What a life consists of.
+/// A life's settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
-    /// Of everything that happens by chance.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Whether the content is compared with the oracle after the restart.
     pub verify: bool,
-    /// Transactions of each client afterwards.
+    /// Transactions of each client after the restart.
     pub transactions: u64,
 }
 
-/// What happened in a life that was not cut off.
+/// The results of a life without a power failure.
 #[derive(Clone, Debug)]
 pub struct Lived {
-    /// Device operations until the restart was through.
+    /// Device operations until the end of the restart.
     pub restart_operations: u64,
-    /// Device operations until the shutdown.
+    /// Device operations until the end of the shutdown.
     pub operations: u64,
-    /// What the restart did.
+    /// The report of the restart.
     pub restart: RestartReport,
-    /// What the store did.
+    /// The store's metrics.
     pub metrics: StoreMetrics,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn simulation(seed: u64) -> Simulation {
     Simulation::new(SimConfig { seed, random_order: true, preempt_one_of, ..SimConfig::default() })
 }
 
-/// Loads `workload` into a new store and shuts it down. Returns the media and the record of what is on them.
+/// Loads `workload` into a new store and shuts it down. Returns the media and the oracle of their content.
 pub fn prepare<W: Workload>(workload: &W, system: Subject, seed: u64) -> Result<(Media, W::Oracle), String> {
     let (disk, log) = workload.device_bytes();
     let media =
@@ -71,7 +71,7 @@ pub(crate) fn finished<T>(outcome: Outcome<T>) -> Result<Option<T>, String> {
 }
 
 impl Life {
-    /// Lives it. `None`: power failed. An error says what the store did wrong.
+    /// Runs the life. `None`: power failed. An error describes a defect of the store.
     pub fn live<W: Workload>(
         &self,
         workload: &W,

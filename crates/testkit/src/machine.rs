@@ -1,24 +1,24 @@
-//! A machine that loses its power: three devices that forget what was not synced, and what is left of them.
+//! A machine that loses power: three devices that lose unsynced data, and their content afterwards.
 //!
-//! Invariant: what a power failure leaves depends on the requests so far and on the seed alone.
+//! Invariant: the content after a power failure depends only on the requests so far and on the seed.
 
 use crate::watched::{Observer, Pace, Watched};
 use entresol_device::{BaseImage, Device, FaultPlan, FaultyDevice, MemoryDevice, Moment, Survival};
 use entresol_runtime::rng::Rng;
 use std::sync::Arc;
 
-/// What lies on the devices while the machine is off.
+/// The content of the devices while the machine is off.
 #[derive(Debug)]
 pub struct Media {
-    /// Under the pages.
+    /// The pages.
     pub disk: MemoryDevice,
-    /// Under the log.
+    /// The log.
     pub log: MemoryDevice,
-    /// Under the cache; of no bytes without one.
+    /// The cache; of size 0 without a cache.
     pub flash: MemoryDevice,
 }
 
-/// Media that many machines start from.
+/// Immutable media that many machines start from.
 #[derive(Clone, Debug)]
 pub struct FrozenMedia {
     disk: Arc<BaseImage>,
@@ -33,7 +33,7 @@ impl Media {
         Self { disk: new("disk", disk), log: new("log", log), flash: new("flash", flash) }
     }
 
-    /// Media of devices with such sectors: bytes of a sector, and of what the medium writes at once.
+    /// Media with such sectors: bytes of a sector, and bytes that the medium writes at once.
     #[must_use]
     pub fn with_sectors(self, (sector, physical): (u32, u32)) -> Self {
         let [disk, log, flash] =
@@ -46,10 +46,10 @@ impl Media {
         Self { disk: self.disk.fork("disk"), log: self.log.fork("log"), flash: self.flash.fork("flash") }
     }
 
-    /// Everything on the disk, on the log device and on flash.
+    /// All bytes of the disk, the log device and flash.
     ///
     /// # Panics
-    /// If they are larger than what memory can take.
+    /// If they are too large for memory.
     pub fn bytes(&self) -> [Vec<u8>; 3] {
         [&self.disk, &self.log, &self.flash].map(|device| {
             let mut bytes = vec![0; device.geometry().capacity_bytes as usize];
@@ -58,14 +58,14 @@ impl Media {
         })
     }
 
-    /// Makes them the start of many.
+    /// Makes the media immutable, as a start of many machines.
     pub fn freeze(self) -> FrozenMedia {
         FrozenMedia { disk: self.disk.freeze(), log: self.log.freeze(), flash: self.flash.freeze() }
     }
 }
 
 impl FrozenMedia {
-    /// A copy to write to.
+    /// A writable copy.
     pub fn thaw(&self) -> Media {
         let over = |name: &str, image: &Arc<BaseImage>| MemoryDevice::over(name, image.clone());
         Media {
@@ -76,11 +76,11 @@ impl FrozenMedia {
     }
 }
 
-/// The machine, switched on.
+/// A machine with power on.
 pub struct Machine {
-    /// Counts operations over all devices, and cuts the power off.
+    /// Counts operations of all devices, and makes the power fail.
     pub plan: Arc<FaultPlan>,
-    /// How long requests take; shared by the devices.
+    /// Duration of requests; shared by the devices.
     pub pace: Arc<Pace>,
     /// Size of the cache, see [`crate::Subject::tier_options`].
     pub flash_groups: u32,
@@ -89,7 +89,7 @@ pub struct Machine {
     observer: Option<Observer>,
 }
 
-/// Requests to a slow device take so many times as long as to others.
+/// Requests to a slow device take this many times as long as to other devices.
 const SLOWNESS: u64 = 40;
 
 /// The devices of a machine, without their timing.
@@ -100,7 +100,7 @@ pub struct Devices {
 }
 
 impl Machine {
-    /// A machine with these media, whose power fails as `plan` says.
+    /// A machine with these media. Its power fails according to `plan`.
     pub fn new(media: Media, plan: FaultPlan, flash_groups: u32) -> Self {
         let plan = Arc::new(plan);
         let device = |name, media| Arc::new(FaultyDevice::new(name, media, plan.clone()));
@@ -123,7 +123,7 @@ impl Machine {
         Self { slow, ..self }
     }
 
-    /// Calls `observe` at every operation, at the moment when a crash at it would strike.
+    /// Calls `observe` at every operation, at the moment at which a crash would strike.
     pub fn observe(&mut self, observe: impl Fn(&Devices, u64) + Send + Sync + 'static) {
         let (devices, plan) = (self.devices.clone(), self.plan.clone());
         self.observer = Some(Arc::new(move |ahead| observe(&devices, plan.operations() + ahead)));
@@ -135,7 +135,7 @@ impl Machine {
         Arc::new(Watched { inner, pace, factor, observer: self.observer.clone() })
     }
 
-    /// The disk under the pages.
+    /// The disk with the pages.
     pub fn disk(&self) -> Arc<dyn Device> {
         self.watched(&self.devices.disk)
     }
@@ -150,31 +150,31 @@ impl Machine {
         self.watched(&self.devices.flash)
     }
 
-    /// What is left after a power failure now; `seed` decides which unsynced sectors.
+    /// The crash state of this moment; `seed` decides which unsynced sectors survive.
     pub fn after_crash(&self, seed: u64) -> Media {
         self.devices.after_crash(seed)
     }
 
-    /// The machine when its program was killed, and power has not failed: what was written and not synced can
-    /// be read, and is still not durable. The next program's faults are those of `plan`.
+    /// The machine after its program was killed without a power failure: unsynced writes can be read and are
+    /// not yet durable. The next program's faults are those of `plan`.
     #[must_use]
     pub fn after_kill(&self, plan: FaultPlan) -> Self {
         self.devices.standstill().after_kill(plan, self.flash_groups)
     }
 
-    /// Flips one bit of the flash device, counted from its start, for good.
+    /// Flips one bit of the flash device permanently; bits are counted from the start of the device.
     pub fn flip_flash_bit(&self, bit: u64) {
         self.devices.flash.flip_bit(bit);
     }
 }
 
-/// Writes and syncs that disk, log and flash have carried out.
+/// Number of writes and syncs completed by disk, log and flash.
 pub type Progress = [(u64, u64); 3];
 
-/// The machine at one moment: every power failure that could strike then starts from it.
+/// The machine at one moment: the base of every crash state of this moment.
 #[derive(Debug)]
 pub struct Standstill {
-    /// The disk under the pages.
+    /// The disk with the pages.
     pub disk: Moment,
     /// The log device.
     pub log: Moment,
@@ -194,13 +194,13 @@ impl Standstill {
 }
 
 impl Devices {
-    /// What the devices hold now, durable and not.
+    /// The durable and the unsynced content of the devices now.
     pub fn standstill(&self) -> Standstill {
         Standstill { disk: self.disk.moment(), log: self.log.moment(), flash: self.flash.moment() }
     }
 
-    /// How many writes and syncs each device has carried out: what a power failure leaves can only have
-    /// changed if one of these has.
+    /// Number of writes and syncs that each device has completed. Crash states can change only if one of
+    /// these has changed.
     pub fn progress(&self) -> Progress {
         [&self.disk, &self.log, &self.flash].map(|device| {
             let counters = device.counters();
@@ -208,8 +208,9 @@ impl Devices {
         })
     }
 
-    /// What is left after a power failure in the middle of a long flush of the log, a sector of whose first
-    /// half is lost, or everything up to it; `None` if there is none now.
+    /// The crash state of a power failure in the middle of a long flush of the log. It has lost either one
+    /// sector of the flush's first half, or everything up to that sector. `None` if there is no such flush
+    /// now.
     pub fn after_torn_flush(&self, seed: u64) -> Option<Media> {
         let sectors = self.log.unsynced().1;
         if sectors < LONG_FLUSH {
@@ -224,7 +225,7 @@ impl Devices {
         Some(Media { disk, log: self.log.after_crash(&log), flash })
     }
 
-    /// What is left after a power failure now; `seed` decides which unsynced sectors of which device.
+    /// The crash state of this moment; `seed` decides which unsynced sectors of which device survive.
     pub fn after_crash(&self, seed: u64) -> Media {
         let mut rng = Rng::new(seed);
         let mut survivors = |device: &FaultyDevice| device.after_crash(&survival(&mut rng, device));
@@ -232,10 +233,10 @@ impl Devices {
     }
 }
 
-/// Sectors of a flush of the log from which on it is long: something can be left behind what is lost.
+/// A flush of the log with at least this many sectors is long: sectors after the lost ones can survive.
 const LONG_FLUSH: usize = 4;
 
-/// Nothing, everything, whole writes, or sectors: torn writes in any order.
+/// Chooses the survivors: nothing, everything, whole writes, or sectors (torn writes in any order).
 fn survival(rng: &mut Rng, device: &FaultyDevice) -> Survival {
     match rng.below(7) {
         0 => Survival::None,

@@ -1,7 +1,7 @@
-//! A few moments of a store's life at which power could fail, with what it would leave.
+//! A few moments of a store's life at which power could fail, with their crash states.
 //!
-//! Invariant: of all moments that qualify each is as likely to be among them as any other; which are follows
-//! from the seed.
+//! Invariant: all moments that qualify are selected with the same probability. The seed determines the
+//! selection.
 
 use crate::life::{Life, prepare};
 use crate::machine::{Devices, Machine, Media};
@@ -12,28 +12,28 @@ use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// What a power failure left.
+/// The state after a power failure.
 pub(crate) struct Left<O> {
-    /// Operations of the devices before.
+    /// Device operations before the moment.
     pub at: u64,
     pub media: Media,
-    /// What was known then.
+    /// The oracle at the moment.
     pub oracle: O,
 }
 
-/// Which life, and how many moments of it.
+/// A life, and the number of moments to select.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moments {
     pub system: Subject,
     pub seed: u64,
-    /// Of each client.
+    /// Transactions of each client.
     pub transactions: u64,
     pub most: u64,
 }
 
 impl Moments {
-    /// Lives the life; `look` says what a power failure at an operation leaves, or that the moment is of no
-    /// interest.
+    /// Runs the life. `look` returns the crash state of an operation, or `None` if the moment does not
+    /// qualify.
     pub(crate) fn of<W: Workload>(
         &self,
         workload: &W,

@@ -1,23 +1,23 @@
-//! What a campaign of crashes has found, in order of the operations at which the power failed.
+//! The result of a campaign of crashes, in order of the operations at which power failed.
 
 use crate::subject::Subject;
 use std::fmt;
 
-/// Most failures that are printed.
+/// Maximum number of failures that are printed.
 const LISTED: usize = 10;
 
-/// Something was lost, made up, or damaged.
+/// Data was lost, invented or damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What ran.
+    /// The workload.
     pub workload: &'static str,
-    /// On what.
+    /// The system under test.
     pub system: Subject,
     /// Seed of the campaign.
     pub seed: u64,
     /// Device operation of the first life at which the power failed.
     pub at: u64,
-    /// What was wrong.
+    /// Describes the defect.
     pub message: String,
 }
 
@@ -32,24 +32,24 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a campaign has done and found.
+/// The counts and failures of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Device operations of the life whose crashes were looked at.
+    /// Device operations of the first life.
     pub operations: u64,
-    /// Crashes of that life that were looked at.
+    /// Crashes of that life that were checked.
     pub crashes: u64,
-    /// Crashes of later lives: during restarts, and of the work after them.
+    /// Crashes of later lives, during restarts and during the transactions after them.
     pub crashes_again: u64,
-    /// Of these, those that struck before the restart was through.
+    /// Among these, crashes before the end of the restart.
     pub crashes_in_restart: u64,
-    /// Restarts that got through.
+    /// Completed restarts.
     pub restarts: u64,
     /// Transactions that restarts rolled back.
     pub losers: u64,
-    /// Restarts of a cache that came with pages of use to them.
+    /// Restarts of a cache that recovered pages.
     pub warm: u64,
-    /// Pages read from flash, written to disk, and given a second chance, in the first life.
+    /// Pages read from flash in the first life.
     pub flash_hits: u64,
     /// Pages written to disk in the first life.
     pub disk_writes: u64,
@@ -57,12 +57,12 @@ pub struct Report {
     pub second_chances: u64,
     /// Checkpoints of the first life.
     pub checkpoints: u64,
-    /// What was wrong, sorted.
+    /// The failures, sorted.
     pub failures: Vec<Failure>,
 }
 
 impl Report {
-    /// Adds what another part of the campaign has done and found.
+    /// Adds the counts and failures of another part of the campaign.
     pub(crate) fn add(&mut self, other: Report) {
         self.crashes += other.crashes;
         self.crashes_again += other.crashes_again;

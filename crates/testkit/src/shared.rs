@@ -1,9 +1,9 @@
-//! A region of memory that several processes share, under a lock that survives their death.
+//! A memory region shared by several processes, under a lock that survives their death.
 //!
-//! Invariant: the bytes are touched only through a [`Guard`], and at most one guard exists among all
-//! processes: the lock is the kernel's (`flock`), which frees it when its holder dies. The holder's process
-//! id stands in the region while it holds the lock, so the next one learns that its predecessor died in the
-//! middle of something.
+//! Invariant: the bytes are accessed only through a [`Guard`], and at most one guard exists among all
+//! processes. The lock is the kernel's (`flock`); the kernel frees it when its holder dies. While the lock is
+//! held, the region contains the holder's process id. So the next holder learns that its predecessor died
+//! while it held the lock.
 #![allow(unsafe_code)] // maps memory; every block says why it is sound
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes before the region proper: the holder's id, then words that need no lock.
 const HEADER_BYTES: usize = 4096;
 
-/// Words that anyone may use without the lock.
+/// Number of words that may be used without the lock.
 pub const WORDS: usize = 8;
 
 /// A file mapped into this process and others.
@@ -31,7 +31,7 @@ impl SharedRegion {
     /// Makes a region of `bytes` zero bytes in a new file.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn create(path: &Path, bytes: usize) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         file.set_len((HEADER_BYTES + bytes) as u64)?;
@@ -41,7 +41,7 @@ impl SharedRegion {
     /// Maps the region of another process, at `address` if that is free and not 0.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn open(path: &Path, address: usize) -> io::Result<Self> {
         Self::map(OpenOptions::new().read(true).write(true).open(path)?, address)
     }
@@ -57,7 +57,7 @@ impl SharedRegion {
         Ok(Self { base, length, file })
     }
 
-    /// Where the region lies in this process.
+    /// The region's address in this process.
     pub fn address(&self) -> usize {
         self.base.addr().get()
     }
@@ -77,7 +77,7 @@ impl SharedRegion {
     /// Waits for the lock.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn lock(&mut self) -> io::Result<Guard<'_>> {
         self.file.lock()?;
         let inherited = self.header(0).swap(std::process::id().into(), Ordering::SeqCst) != 0;
@@ -101,17 +101,17 @@ pub struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// The last holder died with the lock: what it was changing may be half changed.
+    /// The last holder died with the lock, so its last change may be incomplete.
     pub fn is_inherited(&self) -> bool {
         self.inherited
     }
 
-    /// The region, but for its header.
+    /// The region without its header.
     pub fn bytes(&mut self) -> &mut [u8] {
         let length = self.region.length - HEADER_BYTES;
-        // SAFETY: the bytes lie in the mapping, behind the header, and are initialized (a file's). `&mut
-        // self` borrows the one guard that this process can have (`lock` takes `&mut SharedRegion`), and no
-        // other process has one.
+        // SAFETY: the bytes are in the mapping, after the header, and are initialized (a file's). `&mut self`
+        // borrows the one guard that this process can have (`lock` takes `&mut SharedRegion`), and no other
+        // process has one.
         unsafe { std::slice::from_raw_parts_mut(self.region.base.as_ptr().add(HEADER_BYTES), length) }
     }
 }

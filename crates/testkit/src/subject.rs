@@ -1,7 +1,7 @@
 //! The systems under test: the disk alone, a small flash cache under each policy and in each mode, and a
 //! small SCE.
 //!
-//! Invariant: all are as small as they may be, so that a short run fills and wraps everything there is.
+//! Invariant: all are as small as allowed, so a short run fills all structures and wraps all rings.
 
 use crate::machine::Machine;
 use entresol_core::{PolicyKind, System};
@@ -14,74 +14,76 @@ use std::sync::Arc;
 /// Bytes of a page, in all systems.
 pub const PAGE_BYTES: u32 = 4096;
 
-/// What stands below the buffer pool: a [`System`] in a mode.
+/// The storage below the buffer pool: a system in a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// The two-layer baseline.
-    DiskOnly,
-    /// A flash cache under this policy, in its usual mode.
-    Cached(PolicyKind),
-    /// A write-through flash cache under this policy.
-    WriteThrough(PolicyKind),
-    /// SCE: a cache of fragments.
-    Fragments,
+pub struct Subject {
+    /// The system.
+    pub system: System,
+    /// Its mode.
+    pub mode: Mode,
 }
 
 impl Subject {
-    /// Those that a seed draws from. A seed has its meaning from this list, so it stays as it is.
+    /// The two-layer baseline.
+    pub const DISK_ONLY: Subject = Self::usual(System::DiskOnly);
+    /// SCE: a cache of fragments.
+    pub const FRAGMENTS: Subject = Self::usual(System::Fragments);
+
+    /// The subjects that a seed selects from. The list must not change: it gives each seed its meaning.
     pub const DRAWN: [Subject; 12] = [
-        Subject::DiskOnly,
-        Subject::Cached(PolicyKind::Lc),
-        Subject::Cached(PolicyKind::Face),
-        Subject::Cached(PolicyKind::FaceGr),
-        Subject::Cached(PolicyKind::FaceGsc),
-        Subject::WriteThrough(PolicyKind::FaceGsc),
-        Subject::Cached(PolicyKind::Tac),
-        Subject::Cached(PolicyKind::Exadata),
-        Subject::Cached(PolicyKind::Loc),
-        Subject::Cached(PolicyKind::Glb),
-        Subject::Cached(PolicyKind::Flashcache),
-        Subject::Fragments,
+        Self::DISK_ONLY,
+        Self::cached(PolicyKind::Lc),
+        Self::cached(PolicyKind::Face),
+        Self::cached(PolicyKind::FaceGr),
+        Self::cached(PolicyKind::FaceGsc),
+        Self::write_through(PolicyKind::FaceGsc),
+        Self::cached(PolicyKind::Tac),
+        Self::cached(PolicyKind::Exadata),
+        Self::cached(PolicyKind::Loc),
+        Self::cached(PolicyKind::Glb),
+        Self::cached(PolicyKind::Flashcache),
+        Self::FRAGMENTS,
     ];
 
-    /// All: those that are drawn, then every other policy.
+    const fn usual(system: System) -> Self {
+        Self { system, mode: system.usual_mode() }
+    }
+
+    /// A flash cache under `policy`, in its usual mode.
+    pub const fn cached(policy: PolicyKind) -> Self {
+        Self::usual(System::Cached(policy))
+    }
+
+    /// A write-through flash cache under `policy`.
+    pub const fn write_through(policy: PolicyKind) -> Self {
+        Self { system: System::Cached(policy), mode: Mode::WriteThrough }
+    }
+
+    /// All subjects: the drawn ones, then every other policy.
     pub fn all() -> Vec<Subject> {
-        let policies = PolicyKind::ALL.into_iter().map(Subject::Cached);
+        let policies = PolicyKind::ALL.into_iter().map(Subject::cached);
         let others = policies.filter(|subject| !Self::DRAWN.contains(subject));
         Self::DRAWN.into_iter().chain(others).collect()
     }
 
-    /// The system; its mode is the usual one but for [`Subject::WriteThrough`].
-    pub const fn system(self) -> System {
-        match self {
-            Subject::DiskOnly => System::DiskOnly,
-            Subject::Cached(policy) | Subject::WriteThrough(policy) => System::Cached(policy),
-            Subject::Fragments => System::Fragments,
-        }
-    }
-
     /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            // One is enough: how a page goes to disk does not depend on the policy.
-            Subject::WriteThrough(_) => "write-through",
-            Subject::DiskOnly | Subject::Cached(_) | Subject::Fragments => self.system().name(),
+    pub fn name(self) -> &'static str {
+        match self.system {
+            // One name is enough: the write path to disk does not depend on the policy.
+            System::Cached(_) if self.mode != self.system.usual_mode() => self.mode.name(),
+            _ => self.system.name(),
         }
     }
 
     /// The subject of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::all().into_iter().find(|system| system.name() == name)
+        Self::all().into_iter().find(|subject| subject.name() == name)
     }
 
-    /// A flash cache of `groups` groups of 4 pages (as few as the core allows, if fewer are asked for);
-    /// `None` without a flash tier.
+    /// A flash cache of `groups` groups of 4 pages, or of the core's minimum if that is more. `None` without
+    /// a flash tier.
     pub fn tier_options(self, groups: u32) -> Option<TierOptions> {
-        let (policy, mode) = match self {
-            Subject::DiskOnly | Subject::Fragments => return None,
-            Subject::Cached(policy) => (policy, policy.usual_mode()),
-            Subject::WriteThrough(policy) => (policy, Mode::WriteThrough),
-        };
+        let System::Cached(policy) = self.system else { return None };
         let of_groups = |groups: u32| {
             let group_pages = 4;
             let slots = groups * group_pages;
@@ -92,7 +94,7 @@ impl Subject {
                 segment_entries: 32,
                 history: policy.history(slots),
                 slots,
-                mode,
+                mode: self.mode,
                 write_workers: 2,
                 background_workers: 2,
                 ..TierOptions::new(policy, slots)
@@ -101,25 +103,25 @@ impl Subject {
         (groups.max(1)..GROUPS_MAX).map(of_groups).find(|options| options.validate().is_ok())
     }
 
-    /// A cache of `groups` fragments of 4 pages, and of enough of them that some are read while they are
-    /// there.
+    /// A cache of `groups` fragments of 4 pages, but with at least enough fragments that some are read while
+    /// they are cached.
     fn fragments(groups: u32) -> FragmentOptions {
         let slots = groups.max(FRAGMENTS_MIN);
         let usual = FragmentOptions { page_bytes: PAGE_BYTES, ..FragmentOptions::new(slots * 4) };
         FragmentOptions { slots, fragment_pages: 4, workers: 2, pace_permille: 1000, ..usual }
     }
 
-    /// Bytes of flash that such a cache takes; 0 without flash.
+    /// Bytes of flash of such a cache; 0 without flash.
     pub fn flash_bytes(self, groups: u32) -> u64 {
         match self {
-            Subject::Fragments => Self::fragments(groups).flash_bytes(),
+            Self::FRAGMENTS => Self::fragments(groups).flash_bytes(),
             _ => self.tier_options(groups).as_ref().map_or(0, flash_bytes),
         }
     }
 
     /// A new layer on blank devices.
     pub fn create(self, machine: &Machine) -> Result<Arc<dyn Layer>, TierError> {
-        if self == Subject::Fragments {
+        if self == Self::FRAGMENTS {
             DiskLayer::create(machine.disk(), PAGE_BYTES)?.close()?;
             return self.open(machine);
         }
@@ -129,9 +131,9 @@ impl Subject {
         })
     }
 
-    /// The layer that lies on the devices, after a shutdown or a crash.
+    /// Opens the layer on the devices, after a shutdown or a crash.
     pub fn open(self, machine: &Machine) -> Result<Arc<dyn Layer>, TierError> {
-        if self == Subject::Fragments {
+        if self == Self::FRAGMENTS {
             let options = Self::fragments(machine.flash_groups);
             return Ok(FragmentTier::open(machine.flash(), machine.disk(), options)?);
         }
@@ -144,7 +146,7 @@ impl Subject {
 
 /// Fragments of a small cache.
 const FRAGMENTS_MIN: u32 = 16;
-/// More groups than a small cache has.
+/// More groups than any small cache has.
 const GROUPS_MAX: u32 = 1 << 16;
 
 impl fmt::Display for Subject {

@@ -1,5 +1,5 @@
-//! TPC-C: few clients on a tiny database; afterwards what was acknowledged is there, and all consistency
-//! conditions of clause 3.3.2 hold.
+//! The TPC-C workload: few clients on a tiny database. Afterwards all acknowledged transactions are there,
+//! and all consistency conditions of clause 3.3.2 hold.
 
 use crate::subject::PAGE_BYTES;
 use crate::workload::Workload;
@@ -16,9 +16,9 @@ use std::time::Duration;
 /// The workload's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tpcc {
-    /// Clients without think time.
+    /// Number of clients; they have no think time.
     pub clients: u32,
-    /// Of the loaded database.
+    /// Warehouses of the loaded database.
     pub warehouses: u32,
 }
 
@@ -32,7 +32,7 @@ impl Default for Tpcc {
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(20);
 
 impl Workload for Tpcc {
-    /// All that was acknowledged.
+    /// All acknowledged transactions.
     type Oracle = Vec<Acknowledged>;
 
     fn name(&self) -> &'static str {
@@ -83,7 +83,7 @@ impl Workload for Tpcc {
         let began = now();
         let run = start(&database, &config).map_err(|error| error.to_string())?;
         run.finish().map_err(|error| error.to_string())?;
-        // The last ones to commit are not always followed by a checkpoint.
+        // The last commits are not always followed by a checkpoint.
         if now().since(began) < CHECKPOINT_EVERY {
             sleep(CHECKPOINT_EVERY);
         }

@@ -1,8 +1,7 @@
-//! A device whose requests take a random time, so that tasks interleave, and whose every operation can be
-//! watched.
+//! A device whose requests take a random time, so that tasks interleave. Every operation can be observed.
 //!
-//! Invariant: the observer is called when a power failure at this very operation would strike: the writes of
-//! a batch are under way (any of their sectors may survive), a sync has not taken effect.
+//! Invariant: the observer is called at the moment at which a power failure at this operation would strike:
+//! the writes of a batch are in progress (any of their sectors may survive), and a sync has not taken effect.
 
 use entresol_device::{Counters, Device, DeviceError, FaultyDevice, Geometry, Io};
 use entresol_runtime::{is_simulated, random, sleep};
@@ -10,22 +9,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Called with the number of operations that follow those counted so far: 0 when the operation has been
-/// counted, 1 when it comes next.
+/// Called with the number of operations since the last counted one: 0 if this operation is already counted, 1
+/// if it is the next one.
 pub(crate) type Observer = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// How long requests take.
+/// The duration of requests.
 #[derive(Debug, Default)]
 pub struct Pace {
     latency_max_nanos: AtomicU64,
 }
 
-/// Devices slower than this have no slower moments.
+/// Only devices faster than this have occasional slow requests.
 const TAIL_BELOW_NANOS: u64 = 1_000_000;
 
 impl Pace {
-    /// Requests take up to `latency_max` on either side of the moment at which they happen, few of them up to
-    /// ten times that; zero: no time at all.
+    /// Requests take up to `latency_max` on either side of the moment at which they happen, and a few of them
+    /// up to ten times that. Zero: no time at all.
     pub fn set(&self, latency_max: Duration) {
         self.latency_max_nanos.store(u64::try_from(latency_max.as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }
@@ -33,7 +32,7 @@ impl Pace {
     fn wait(&self, factor: u64) {
         let latency_max = self.latency_max_nanos.load(Relaxed) * factor;
         if latency_max > 0 && is_simulated() {
-            // Devices have their moments; slow ones are slow enough.
+            // Devices have occasional slow requests; slow devices are slow enough without.
             let tail = random().is_multiple_of(16) && latency_max < TAIL_BELOW_NANOS;
             sleep(Duration::from_nanos(random() % (latency_max * if tail { 10 } else { 1 })));
         }
@@ -43,7 +42,7 @@ impl Pace {
 pub(crate) struct Watched {
     pub inner: Arc<FaultyDevice>,
     pub pace: Arc<Pace>,
-    /// Requests take so many times as long as the pace says.
+    /// Requests take this many times as long as the pace demands.
     pub factor: u64,
     pub observer: Option<Observer>,
 }

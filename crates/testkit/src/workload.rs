@@ -1,13 +1,13 @@
-//! What a crash test runs, and how it knows what may be found afterwards.
+//! The workload of a crash test, and its oracle.
 
 use entresol_store::{CpuModel, Options, Store};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Clients on a store, and the record kept outside of it.
+/// Clients on a store, and the oracle outside of it.
 pub trait Workload: Send + Sync + 'static {
-    /// What is known outside of the store: acknowledged commits, and those under way. A copy of it is taken
-    /// at each crash. It is never locked across a wait.
+    /// The knowledge outside of the store: acknowledged commits, and commits in flight. It is copied at each
+    /// crash. It is never locked across a wait.
     type Oracle: Clone + Send + 'static;
 
     /// The name on the command line.
@@ -24,7 +24,7 @@ pub trait Workload: Send + Sync + 'static {
     /// Bytes of the disk and of the log.
     fn device_bytes(&self) -> (u64, u64);
 
-    /// Of all devices: bytes of a sector, and of what the medium writes at once.
+    /// For all devices: bytes of a sector, and bytes that the medium writes at once.
     fn sectors(&self) -> (u32, u32) {
         (512, 512)
     }
@@ -35,8 +35,8 @@ pub trait Workload: Send + Sync + 'static {
     /// Fills an empty store.
     fn load(&self, store: &Store) -> Result<Self::Oracle, String>;
 
-    /// Runs clients until each has done `transactions` transactions. Everything they choose comes from
-    /// `seed`. A mistake of the store that a client notices is an error or a panic.
+    /// Runs clients until each has run `transactions` transactions. All their choices are drawn from `seed`.
+    /// An error of the store that a client notices is an error or a panic.
     fn work(
         &self,
         store: &Store,
@@ -45,8 +45,8 @@ pub trait Workload: Send + Sync + 'static {
         transactions: u64,
     ) -> Result<(), String>;
 
-    /// Compares the store with the record, after a restart: nothing acknowledged is lost, nothing uncommitted
-    /// is visible, invariants hold. The oracle learns what became of the commits that were under way. Errors
-    /// say what is wrong.
+    /// Compares the store with the oracle after a restart: no acknowledged change is lost, no uncommitted
+    /// change is visible, invariants hold. The oracle resolves the commits that were in flight. Errors
+    /// describe the defect.
     fn verify(&self, store: &Store, oracle: &mut Self::Oracle) -> Result<(), String>;
 }

@@ -29,7 +29,7 @@ fn crash(system: Subject, bank: &Bank, usual_stride: u64) -> Report {
 }
 
 fn crash_cached(policy: PolicyKind, bank: &Bank, usual_stride: u64) -> Report {
-    let report = crash(Subject::Cached(policy), bank, usual_stride);
+    let report = crash(Subject::cached(policy), bank, usual_stride);
     assert!(report.flash_hits > 50, "{report}");
     assert!(report.warm > report.restarts / 10, "restarts find nothing on flash: {report}");
     assert_eq!(report.second_chances > 0, policy == PolicyKind::FaceGsc, "{report}");
@@ -88,24 +88,24 @@ fn lru_fifo_and_clock_survive_crashes() {
 
 /// A cache that restarts empty.
 fn crash_slots(policy: PolicyKind) {
-    let report = crash(Subject::Cached(policy), &Bank::default(), 11);
+    let report = crash(Subject::cached(policy), &Bank::default(), 11);
     assert!(report.flash_hits > 50, "{report}");
 }
 
 #[test]
 fn write_through_survives_crashes() {
-    crash(Subject::WriteThrough(PolicyKind::FaceGsc), &Bank::default(), 5);
+    crash(Subject::write_through(PolicyKind::FaceGsc), &Bank::default(), 5);
 }
 
 #[test]
 fn sce_survives_crashes() {
-    let report = crash(Subject::Fragments, &Bank::default(), 11);
+    let report = crash(Subject::FRAGMENTS, &Bank::default(), 11);
     assert!(report.flash_hits > 50, "{report}");
 }
 
 #[test]
 fn the_disk_alone_survives_crashes() {
-    crash(Subject::DiskOnly, &Bank::default(), 5);
+    crash(Subject::DISK_ONLY, &Bank::default(), 5);
 }
 
 #[test]

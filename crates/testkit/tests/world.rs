@@ -3,7 +3,7 @@
 use entresol_core::PolicyKind;
 use entresol_testkit::{Bank, Campaign, Report, Subject, Tpcc, Workload};
 
-const GSC: Subject = Subject::Cached(PolicyKind::FaceGsc);
+const GSC: Subject = Subject::cached(PolicyKind::FaceGsc);
 
 fn few(system: Subject) -> Campaign {
     Campaign { stride: 16, ..Campaign::new(system, 3, 16) }
@@ -50,7 +50,7 @@ fn a_device_that_lies_about_syncs_is_found_out() {
 #[test]
 fn torn_writes_are_found_where_nothing_repairs_them() {
     let bank = Bank { full_page_writes: false, ..Bank::default() };
-    for system in [Subject::DiskOnly, Subject::Cached(PolicyKind::Lc)] {
+    for system in [Subject::DISK_ONLY, Subject::cached(PolicyKind::Lc)] {
         let report = few(system).run(&bank);
         assert!(report.failures.iter().any(|failure| failure.message.contains("is damaged")), "{report}");
     }

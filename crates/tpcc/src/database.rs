@@ -16,7 +16,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Creates the tables and the catalog row; the loader fills the rest.
+    /// Creates the tables and the catalog row; the loader fills the others.
     pub(crate) fn create(store: &Store, scale: Scale, load_constants: Constants) -> Result<Self, TpccError> {
         let scale = scale.check()?;
         let tables = Tables::create(store)?;
@@ -37,22 +37,22 @@ impl Database {
         Ok(Self { store: store.clone(), tables, scale, load_constants })
     }
 
-    /// The store that holds it.
+    /// The store of the database.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Its tables.
+    /// The tables.
     pub fn tables(&self) -> &Tables {
         &self.tables
     }
 
-    /// Its cardinalities when it was loaded.
+    /// The cardinalities at the load.
     pub fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// The constants that its load used.
+    /// The constants of the load.
     pub fn load_constants(&self) -> Constants {
         self.load_constants
     }

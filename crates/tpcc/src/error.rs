@@ -1,19 +1,19 @@
-//! What can go wrong beside the store.
+//! Errors of the workload.
 
 use entresol_store::StoreError;
 
-/// Why the workload, its loader or its checks stopped.
+/// The reason why the workload, its loader or its checks stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TpccError {
-    /// The store said no. [`TpccError::is_deadlock`] tells the one answer after which to run the transaction
-    /// again.
+    /// An error of the store. [`TpccError::is_deadlock`] recognises the only error after which the
+    /// transaction is to be repeated.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The store holds no TPC-C database.
     #[error("the store has no table {table:?}: load a database first")]
     NotLoaded {
-        /// The table looked for.
+        /// The missing table.
         table: &'static str,
     },
     /// The catalog row describes a database of another format.
@@ -29,11 +29,11 @@ pub enum TpccError {
     /// A scale that cannot be loaded.
     #[error("scale: {what} is {found}, expected {expected}")]
     Scale {
-        /// Which number.
+        /// The name of the number.
         what: &'static str,
-        /// The bounds.
+        /// The allowed range.
         expected: &'static str,
-        /// What was asked for.
+        /// The requested value.
         found: u32,
     },
     /// A row that must exist does not.
@@ -69,7 +69,7 @@ pub enum TpccError {
 }
 
 impl TpccError {
-    /// Whether the transaction was the victim of a deadlock and is to be run again.
+    /// Whether the transaction was a deadlock victim and is to be repeated.
     pub fn is_deadlock(&self) -> bool {
         matches!(self, TpccError::Store(StoreError::Deadlock))
     }

@@ -6,7 +6,7 @@
 //!              └──────▶ consistency: the conditions of clause 3.3.2; verification of what was acknowledged
 //! ```
 //!
-//! Clauses are those of the specification.
+//! Clause numbers refer to the specification.
 #![forbid(unsafe_code)]
 
 pub mod consistency;

@@ -4,7 +4,7 @@ use super::replay::{DramArgs, LoadArgs};
 use super::simulate::{OutputArgs, SourceArgs};
 use super::values::{self, Latency};
 use clap::Args;
-use entresol_lab::replay::FlashLayer;
+use entresol_core::Cache;
 
 /// `entresol advise`.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub struct AdviseArgs {
     /// The first are tried at every size
     #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', value_parser = values::flash_policy)]
     #[arg(default_value = "face-gsc,lc,loc,glb,tac,face-gr,flashcache", help_heading = "Layers")]
-    pub policies: Vec<FlashLayer>,
+    pub policies: Vec<Cache>,
     /// DRAM.
     #[command(flatten)]
     pub dram: DramArgs,

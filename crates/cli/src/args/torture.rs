@@ -37,6 +37,10 @@ pub struct TortureArgs {
     /// --states: 1.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["run", "json", "systems", "violations", "threads"])]
     pub mutate: Option<String>,
+    /// Caches of raw pages (a block device's) instead: flushed, forgotten, in place, under power failures;
+    /// --states counts restarts
+    #[arg(long, conflicts_with_all = ["run", "json", "systems", "violations", "mutate"])]
+    pub raw: bool,
     /// Write the report to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -78,4 +82,5 @@ Systems:
 Examples:
   entresol torture
   entresol torture --seed 7 --states 10000000 --json torture.json
-  entresol torture --system face-gsc,lc --seconds 60";
+  entresol torture --system face-gsc,lc --seconds 60
+  entresol torture --raw --states 1000000";

@@ -1,6 +1,6 @@
 //! Values on the command line: each parser says in one sentence what was found and what is allowed.
 
-use entresol_core::{FRAGMENT_PAGES_MAX, Mode, System};
+use entresol_core::{Cache, FRAGMENT_PAGES_MAX, Mode, System};
 use entresol_device::{Model, Profile};
 use entresol_lab::config::Warmup;
 use entresol_lab::replay;
@@ -20,14 +20,14 @@ const THINK_MS_MAX: u64 = 600_000;
 /// A system's name.
 pub fn system(text: &str) -> Result<System, String> {
     let known = || System::ALL.map(System::name).join(", ");
-    System::from_name(text).ok_or_else(|| match replay::FlashLayer::from_name(text) {
-        Some(replay::FlashLayer::None) => {
+    System::from_name(text).ok_or_else(|| match Cache::from_name(text) {
+        None if text == replay::NO_CACHE => {
             "none: the store without a flash cache is disk-only or flash-only here".to_owned()
         }
-        Some(middle) => format!(
+        Some(cache) => format!(
             "{} is a flash translation layer of its own, which the store does not run on; `entresol simulate --policy {0}` and \
              `entresol reproduce rw` show it, and here are {}",
-            middle.name(),
+            cache.name(),
             known()
         ),
         None => {
@@ -148,12 +148,13 @@ pub fn replacement(text: &str) -> Result<Replacement, String> {
 
 /// A policy of the flash cache, `none`, or a replacement of DRAM.
 pub fn policy(text: &str) -> Result<String, String> {
-    let mut known = replay::FlashLayer::names();
+    let mut known = vec![replay::NO_CACHE];
+    known.extend(Cache::ALL.map(Cache::name));
     known.extend(
         replay::Replacement::ALL
             .map(replay::Replacement::name)
             .iter()
-            .filter(|name| replay::FlashLayer::from_name(name).is_none()),
+            .filter(|name| Cache::from_name(name).is_none()),
     );
     if known.contains(&text) {
         return Ok(text.to_owned());
@@ -168,7 +169,7 @@ pub fn policy(text: &str) -> Result<String, String> {
 pub fn dram_replacement(text: &str) -> Result<replay::Replacement, String> {
     replay::Replacement::from_name(text).ok_or_else(|| {
         let known = replay::Replacement::ALL.map(replay::Replacement::name).join(", ");
-        match replay::FlashLayer::from_name(text) {
+        match Cache::from_name(text) {
             Some(_) => format!(
                 "{text} is a policy of a flash cache below DRAM and no replacement of a single level (`simulate` shows it at \
                  many sizes); known replacements are {known}"
@@ -194,18 +195,13 @@ pub fn papers(text: &str) -> Result<Papers, String> {
 }
 
 /// A policy of the flash cache.
-pub fn flash_policy(text: &str) -> Result<replay::FlashLayer, String> {
-    match replay::FlashLayer::from_name(text) {
-        Some(middle) if middle != replay::FlashLayer::None => Ok(middle),
-        _ => {
-            let known: Vec<_> =
-                replay::FlashLayer::names().into_iter().filter(|name| *name != "none").collect();
-            Err(format!(
-                "no policy of a flash cache is called {text:?}; known are {} (several are separated by commas)",
-                known.join(", ")
-            ))
-        }
-    }
+pub fn flash_policy(text: &str) -> Result<Cache, String> {
+    Cache::from_name(text).ok_or_else(|| {
+        let known = Cache::ALL.map(Cache::name).join(", ");
+        format!(
+            "no policy of a flash cache is called {text:?}; known are {known} (several are separated by commas)"
+        )
+    })
 }
 
 /// Money.

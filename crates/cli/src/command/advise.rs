@@ -6,10 +6,10 @@ use super::source::Source;
 use crate::args::AdviseArgs;
 use crate::failure::Failure;
 use crate::progress::Share;
-use entresol_core::Mode;
+use entresol_core::{Cache, Mode};
 use entresol_lab::advise::{self, AdviceError, Goal, Question};
 use entresol_lab::replay::device::{Catalogue, CatalogueError, MachineSpec};
-use entresol_lab::replay::{FlashLayer, FragmentKnobs, RunConfig};
+use entresol_lab::replay::{FragmentKnobs, RunConfig};
 use entresol_lab::report;
 
 /// Share of the trace that warms up where nothing is said.
@@ -17,7 +17,7 @@ const WARM_UP: usize = 4;
 
 /// Advises.
 pub fn run(args: &AdviseArgs) -> Result<(), Failure> {
-    prepare::distinct("--policy", &args.policies, |middle: &FlashLayer| middle.name().to_owned())?;
+    prepare::distinct("--policy", &args.policies, |cache: &Cache| cache.name().to_owned())?;
     prepare::distinct("--flash-device", &args.flash_devices, String::clone)?;
     let (prices, machine) = catalogue::prices(&args.prices)?;
     let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref())?;
@@ -65,7 +65,7 @@ fn question(
     let whole = args.source.measure_from.is_none();
     let first = flash_devices.first().cloned();
     let base = RunConfig {
-        middle: FlashLayer::None,
+        flash_layer: None,
         mode: Mode::WriteBack,
         replacement: args.dram.replacement,
         dram_pages: 1,
@@ -88,5 +88,5 @@ fn question(
         (None, Some(latency)) => Goal::Response(latency.0),
         (None, None) => Goal::Knee,
     };
-    Ok(Question { base, flash_devices, middles: args.policies.clone(), goal, years_min: args.min_years })
+    Ok(Question { base, flash_devices, caches: args.policies.clone(), goal, years_min: args.min_years })
 }

@@ -3,11 +3,10 @@
 use crate::failure::Failure;
 use crate::output;
 use entresol_core::{
-    Config, FRAGMENT_BYTES, FragmentConfig, Placement, PolicyKind, Section, bytes_per_slot,
+    BlockKind, Cache, Config, FRAGMENT_BYTES, FragmentConfig, Placement, PolicyKind, Section, bytes_per_slot,
     fragment_region_bytes, fragment_sections, region_bytes, sections,
 };
 use entresol_engine::FragmentOptions;
-use entresol_lab::replay::{BlockKind, FlashLayer};
 use entresol_lab::report::{Column, Table, terminal, whole};
 use std::fmt::Write;
 
@@ -55,7 +54,7 @@ pub fn run(slots: u32) -> Result<(), Failure> {
     let pages = f64::from(sce.fragment_pages);
     let slot = (FRAGMENT_BYTES.0 + VOLUME_TO_FLASH as usize * FRAGMENT_BYTES.1) as f64 / pages;
     let allowed = format!("{:.2}", FRAGMENT_BUDGET / pages);
-    rows.push(row(FlashLayer::Fragments.name(), format!("{slot:.2}"), allowed, fragment_region_bytes(&sce)));
+    rows.push(row(Cache::Fragments.name(), format!("{slot:.2}"), allowed, fragment_region_bytes(&sce)));
     text.push_str(&terminal::render_table(&Table { columns, rows }));
     for (policy, name) in [
         (PolicyKind::FaceGsc, "face, face-gr, face-gsc"),

@@ -6,9 +6,9 @@ use super::source::Source;
 use crate::args::SimulateArgs;
 use crate::failure::Failure;
 use crate::progress::Share;
-use entresol_core::Mode;
+use entresol_core::{Cache, Mode};
 use entresol_lab::replay::device::{Catalogue, DeviceSpec, MemorySpec};
-use entresol_lab::replay::{self, FlashLayer, FragmentKnobs, Replacement, RunConfig};
+use entresol_lab::replay::{self, FragmentKnobs, Replacement, RunConfig};
 use entresol_lab::report;
 
 /// DRAM where nothing is said, in per cent of the trace's pages.
@@ -22,7 +22,7 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     prepare::distinct("--mode", &args.mode, |mode: &Mode| mode.name().to_owned())?;
     let machine = Machine::of(args)?;
     let levels = levels(args)?;
-    let sce = levels.iter().any(|(middle, _)| *middle == FlashLayer::Fragments);
+    let sce = levels.iter().any(|(flash_layer, _)| *flash_layer == Some(Cache::Fragments));
     let knobs = prepare::knobs(&args.fragments, sce, "--policy")?;
     let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref())?;
     let source = Source::read(&args.source)?;
@@ -62,21 +62,18 @@ impl Machine {
 }
 
 /// What is asked of each policy name: a flash layer, or a replacement of DRAM where there is no flash.
-fn levels(args: &SimulateArgs) -> Result<Vec<(FlashLayer, Replacement)>, Failure> {
+fn levels(args: &SimulateArgs) -> Result<Vec<(Option<Cache>, Replacement)>, Failure> {
     let flash = !args.flash_percent.is_empty() || !args.flash_pages.is_empty();
-    let of = |name: &String| {
-        let middle = FlashLayer::from_name(name);
-        match (middle, Replacement::from_name(name)) {
-            (Some(FlashLayer::None), _) => Ok((FlashLayer::None, args.dram.replacement)),
-            (_, Some(replacement)) if !flash => Ok((FlashLayer::None, replacement)),
-            (Some(middle), _) if flash => Ok((middle, args.dram.replacement)),
-            (Some(_), _) => Err(Failure::input(format!(
-                "--policy {name}: there is no flash; say how much with --flash-percent or --flash-pages"
-            ))),
-            (None, _) => Err(Failure::input(format!(
-                "--policy {name}: is a replacement policy of DRAM only; leave the flash sizes out"
-            ))),
-        }
+    let of = |name: &String| match (Cache::from_name(name), Replacement::from_name(name)) {
+        _ if name == replay::NO_CACHE => Ok((None, args.dram.replacement)),
+        (_, Some(replacement)) if !flash => Ok((None, replacement)),
+        (Some(cache), _) if flash => Ok((Some(cache), args.dram.replacement)),
+        (Some(_), _) => Err(Failure::input(format!(
+            "--policy {name}: there is no flash; say how much with --flash-percent or --flash-pages"
+        ))),
+        (None, _) => Err(Failure::input(format!(
+            "--policy {name}: is a replacement policy of DRAM only; leave the flash sizes out"
+        ))),
     };
     args.policies.iter().map(of).collect()
 }
@@ -85,7 +82,7 @@ fn levels(args: &SimulateArgs) -> Result<Vec<(FlashLayer, Replacement)>, Failure
 fn configs(
     args: &SimulateArgs,
     machine: &Machine,
-    levels: &[(FlashLayer, Replacement)],
+    levels: &[(Option<Cache>, Replacement)],
     fragments: FragmentKnobs,
     source: &Source,
 ) -> Vec<RunConfig> {
@@ -94,33 +91,34 @@ fn configs(
     let dram = args.dram_pages.unwrap_or_else(|| share(args.dram_percent.unwrap_or(DRAM_PERCENT)).max(1));
     let mut flash = args.flash_pages.clone();
     flash.extend(args.flash_percent.iter().map(|percent| share(*percent)));
-    let config = |middle: FlashLayer, replacement: Replacement, mode: Mode, flash_pages: u32| RunConfig {
-        middle,
-        mode,
-        replacement,
-        dram_pages: dram,
-        flash_pages,
-        fragments,
-        arrival: args.load.arrival(),
-        hit_ns: args.load.hit_ns(),
-        whole_writes: args.dram.whole_writes,
-        flush_at_end: false,
-        exact_devices: args.exact_devices,
-        flash_device: machine.flash.clone(),
-        disk_device: machine.disk.clone(),
-        memory: machine.memory.clone(),
-        records: source.records.clone(),
-        measure_from: source.measure_from,
-    };
+    let config =
+        |flash_layer: Option<Cache>, replacement: Replacement, mode: Mode, flash_pages: u32| RunConfig {
+            flash_layer,
+            mode,
+            replacement,
+            dram_pages: dram,
+            flash_pages,
+            fragments,
+            arrival: args.load.arrival(),
+            hit_ns: args.load.hit_ns(),
+            whole_writes: args.dram.whole_writes,
+            flush_at_end: false,
+            exact_devices: args.exact_devices,
+            flash_device: machine.flash.clone(),
+            disk_device: machine.disk.clone(),
+            memory: machine.memory.clone(),
+            records: source.records.clone(),
+            measure_from: source.measure_from,
+        };
     let mut configs = Vec::new();
-    for (middle, replacement) in levels {
-        if *middle == FlashLayer::None {
-            configs.push(config(FlashLayer::None, *replacement, Mode::WriteBack, 0));
+    for (flash_layer, replacement) in levels {
+        let Some(cache) = flash_layer else {
+            configs.push(config(None, *replacement, Mode::WriteBack, 0));
             continue;
-        }
-        let usual = [middle.usual_mode()];
+        };
+        let usual = [cache.usual_mode()];
         for mode in if args.mode.is_empty() { &usual[..] } else { &args.mode } {
-            configs.extend(flash.iter().map(|pages| config(*middle, *replacement, *mode, *pages)));
+            configs.extend(flash.iter().map(|pages| config(*flash_layer, *replacement, *mode, *pages)));
         }
     }
     configs

@@ -4,6 +4,7 @@ use crate::args::TortureArgs;
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use entresol_testkit::mutants::{Limit, hunt};
+use entresol_testkit::raw::RawTorture;
 use entresol_testkit::torture::{DEVICES, Tally, Target, TortureOptions, TortureReport, torture};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,6 +17,9 @@ const STATES: u64 = 100_000;
 pub fn run(args: &TortureArgs) -> Result<(), Failure> {
     if let Some(name) = &args.mutate {
         return hunt_mutant(name, args);
+    }
+    if args.raw {
+        return torture_raw(args);
     }
     let targets = targets(&args.systems)?;
     let file = args.json.as_deref().map(|path| OutputFile::prepare("--json", path)).transpose()?;
@@ -49,6 +53,17 @@ pub fn run(args: &TortureArgs) -> Result<(), Failure> {
             first.replay()
         ))),
     }
+}
+
+fn torture_raw(args: &TortureArgs) -> Result<(), Failure> {
+    let restarts = match (args.states, args.seconds) {
+        (None, None) => STATES,
+        (states, _) => states.unwrap_or(u64::MAX),
+    };
+    let threads = args.threads.unwrap_or(TortureOptions::new(args.seed, STATES).threads);
+    let report = RawTorture { seed: args.seed, restarts, time: args.seconds, threads }.run();
+    output::print(&format!("{report}\n"))?;
+    report.violation.map_or(Ok(()), |what| Err(Failure::Check(what)))
 }
 
 /// Time that a mutant is hunted for unless something else is asked for.

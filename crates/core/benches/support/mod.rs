@@ -1,5 +1,5 @@
-//! A partition filled by a plain driver: what benches and instruction counts measure on.
-#![allow(dead_code)] // each user takes a part
+//! A partition filled by a simple driver: the subject of the benches and instruction counts.
+#![allow(dead_code)] // each user needs a part
 
 use entresol_core::{
     Admission, Config, Fate, FrameId, Job, Lookup, Lsn, PageId, Partition, PolicyKind, region_bytes,
@@ -24,14 +24,14 @@ pub fn page(number: u32) -> PageId {
     PageId::new(16_384 + number % 7, number / 7)
 }
 
-/// The region of a partition that was filled twice over.
+/// The region of a partition that was filled twice.
 pub struct Filled {
     pub region: Vec<u64>,
     /// Pages that exist; half of them fit.
     pub pages: u32,
 }
 
-/// Does all that is to be done, each job at once.
+/// Does all outstanding jobs, each at once.
 pub fn settle(partition: &mut Partition<'_>) {
     while let Some(job) = partition.next_job() {
         match job {
@@ -82,7 +82,7 @@ impl Filled {
         Partition::attach(self.region.as_mut_bytes()).expect("a partition")
     }
 
-    /// `count` random pages of which each is on flash (or each is not).
+    /// `count` random pages: all on flash if `present`, none of them otherwise.
     pub fn sample(&mut self, count: usize, present: bool) -> Vec<PageId> {
         let (pages, mut noise) = (self.pages, Noise(2));
         let partition = self.attach();

@@ -6,8 +6,8 @@ use crate::slot::{DIRTY, NIL, Slot, VALID};
 use crate::staging::Staging;
 use crate::violation::{Violation, same};
 
-/// The index and the counts. `age` orders what lies in slots among itself and before the positions in
-/// staging, plus 1.
+/// Checks the index and the counts. `age` orders the pages in slots, among themselves and before those in
+/// staging: it is below the position of a staged page, plus 1.
 pub(super) fn check(
     directory: &PageDirectory<'_>,
     staging: &Staging<'_>,
@@ -24,7 +24,7 @@ pub(super) fn check(
     counts(directory)
 }
 
-/// Every chain of the index leads to entries that exist, each in the bucket of its page, and ends.
+/// Every chain of the index has existing entries only, each in the bucket of its page, and ends.
 fn links(directory: &PageDirectory<'_>, staging: &Staging<'_>) -> Result<(), Violation> {
     let mut linked = 0;
     for (bucket, first) in directory.buckets.iter().enumerate() {
@@ -45,7 +45,8 @@ fn links(directory: &PageDirectory<'_>, staging: &Staging<'_>) -> Result<(), Vio
     same(|| "entries in the index", directory.counts.valid as usize + staged, linked)
 }
 
-/// An entry in the index is a valid slot or a staged page, and newer than what stands after it of its page.
+/// An entry in the index is a valid slot or a staged page, and newer than the later entries of its page in
+/// the chain.
 fn entry(
     directory: &PageDirectory<'_>,
     staging: &Staging<'_>,

@@ -4,8 +4,8 @@ use crate::pages::Pages;
 use crate::slot::{BUSY, NIL, Slot, VALID};
 use crate::violation::{Violation, same};
 
-/// Every valid slot is in one of the policy's `lists`, with sets in that of its set; so are the free ones
-/// then.
+/// Every valid slot is in one of the policy's `lists`. With sets, it is in the list of its set, and so are
+/// the free slots.
 pub(super) fn check(pages: &Pages<'_>, lists: u32, in_sets: bool) -> Result<(), Violation> {
     let of_pages = if in_sets { pages.sets.count() } else { lists };
     let mut listed = 0;
@@ -21,7 +21,7 @@ pub(super) fn check(pages: &Pages<'_>, lists: u32, in_sets: bool) -> Result<(), 
     same(|| "the cleaner stands at a valid slot", true, stands)
 }
 
-/// Pages and free slots stand in the lists of their sets.
+/// Pages and free slots are in the lists of their sets.
 fn sets(pages: &Pages<'_>) -> Result<(), Violation> {
     let (lists, sets) = (&pages.lists, pages.sets);
     for set in 0..sets.count() {
@@ -42,7 +42,7 @@ fn sets(pages: &Pages<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The list is a circle of slots that are `right`. Returns how many.
+/// The list is a circle of slots for which `right` holds. Returns their number.
 pub(super) fn circle(pages: &Pages<'_>, list: u32, right: impl Fn(&Slot) -> bool) -> Result<u32, Violation> {
     let (lists, slots) = (&pages.lists, pages.directory.of_slots());
     let node = lists.head(list);

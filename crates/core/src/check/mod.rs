@@ -1,7 +1,7 @@
-//! The invariants of a partition, part by part. Asserted after every step by tests and, in debug builds, by
-//! the engine; and by whoever inherits a region from a process that died while it held the latch. So nothing
-//! in the region is taken on trust here: any bytes give a verdict, never a panic or a search without end. A
-//! part is checked before those that rely on it.
+//! The invariants of a partition, part by part. Tests and, in debug builds, the engine assert them after
+//! every step. A process that takes over a region from one that died with the latch asserts them too. So the
+//! check trusts nothing in the region: any bytes give a result, never a panic or an endless loop. A part is
+//! checked before the parts that rely on it.
 
 mod directory;
 mod lists;
@@ -18,13 +18,14 @@ impl Partition<'_> {
     /// Verifies every invariant of the directory. Takes time proportional to the number of slots.
     ///
     /// # Errors
-    /// The first invariant that is found broken.
+    /// The first broken invariant.
     pub fn check(&self) -> Result<(), Violation> {
         let Contents { staging, pages, policy, .. } = &self.contents;
         match &self.place {
             Place::Ring(ring) => {
                 ring::positions(ring, staging)?;
                 staging::check(staging)?;
+                ring::records(ring, staging)?;
                 ring::dequeues(ring, staging)?;
                 directory::check(&pages.directory, staging, |slot| ring.position_of(slot) + 1)?;
                 ring::slots(ring, staging, &pages.directory)?;
@@ -32,7 +33,7 @@ impl Partition<'_> {
             }
             Place::Slots(slots) => {
                 staging::check(staging)?;
-                // A slot is older than anything staged.
+                // A page in a slot is older than all staged ones.
                 directory::check(&pages.directory, staging, |_| 0)?;
                 lists::check(pages, self.config().lists(), slots.in_sets)?;
                 slots::check(slots, pages)?;

@@ -3,12 +3,12 @@
 use crate::Position;
 use crate::directory::PageDirectory;
 use crate::placement::Ring;
-use crate::placement::ring::{DEQUEUES, DequeueState, Group};
+use crate::placement::ring::{DEQUEUES, DequeueState, FORGOTTEN_MAX, Group};
 use crate::slot::{HELD, VALID};
 use crate::staging::{Frame, FrameState, Staging};
 use crate::violation::{Violation, same};
 
-/// The positions that everything else is counted from. After this, positions of the window have slots.
+/// The positions from which all others are counted. After this, positions of the window have slots.
 pub(super) fn positions(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Violation> {
     let (head, window) = (&*ring.head, &*staging.window);
     let (group, slots) = (ring.group_pages as u64, ring.slots as u64);
@@ -24,7 +24,25 @@ pub(super) fn positions(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Vi
     Ok(())
 }
 
-/// The dequeues under way, and what they wait for.
+/// The records of forgotten pages that wait, and the front that is durable.
+pub(super) fn records(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Violation> {
+    let head = &*ring.head;
+    let (first, sealed, next) = (head.forgotten_first, head.forgotten_sealed, head.forgotten_next);
+    same(|| "records that wait", true, first <= next && next - first <= u64::from(FORGOTTEN_MAX))?;
+    same(|| "first record <= sealed ones <= next record", true, first <= sealed && sealed <= next)?;
+    let mut before = 0;
+    for number in first..next {
+        let record = &head.forgotten[(number % u64::from(FORGOTTEN_MAX)) as usize];
+        same(|| format!("record {number} is of a range"), true, record.first <= record.last)?;
+        let ordered = before <= record.below.0 && record.below.0 <= staging.window.rear;
+        same(|| format!("position of record {number}, between the one before and the rear"), true, ordered)?;
+        before = record.below.0;
+    }
+    same(|| "the durable front is released", true, head.front_durable <= head.released)?;
+    same(|| "positions to be flushed were given out", true, head.flush_to <= staging.window.rear)
+}
+
+/// The dequeues under way, and the pages that they await.
 pub(super) fn dequeues(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Violation> {
     let head = &*ring.head;
     let (first, next) = (head.first_dequeue, head.next_dequeue);
@@ -49,12 +67,12 @@ pub(super) fn dequeues(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Vio
     same(|| "undecided dequeues", undecided, head.undecided)
 }
 
-/// Staged pages that each dequeue waits for.
+/// Staged pages that each dequeue awaits.
 fn awaited(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<[u32; DEQUEUES], Violation> {
     let mut pending = [0u32; DEQUEUES];
     for (frame, awaited_by) in staging.frames.iter().zip(ring.awaited_by.iter()) {
         let Some(dequeue) = awaited_by.checked_sub(1) else { continue };
-        let holds_page = !frame.is(FrameState::Free) && !frame.is_padding();
+        let holds_page = !frame.is(FrameState::Free) && !frame.is_pad();
         same(|| "an awaited staging frame holds a page", true, holds_page)?;
         match pending.get_mut(dequeue as usize) {
             Some(pages) => *pages += 1,
@@ -64,7 +82,7 @@ fn awaited(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<[u32; DEQUEUES], Vi
     Ok(pending)
 }
 
-/// Slots hold pages where they should.
+/// No slot beyond the rear holds a page, and none before its page is written.
 pub(super) fn slots(
     ring: &Ring<'_>,
     staging: &Staging<'_>,
@@ -86,13 +104,19 @@ pub(super) fn slots(
     Ok(())
 }
 
-/// The counters of staging groups are those of their frames.
+/// The counters of staging groups agree with their frames.
 pub(super) fn groups(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Violation> {
     let frames = staging.frames.chunks(ring.group_pages as usize);
     for (at, (group, frames)) in ring.groups.iter().zip(frames).enumerate() {
-        // The counters of a group that is written begin anew, though its frames may wait for those before.
+        // The counters of a written group are reset, though its frames may wait for those of older positions.
         let over = frames.iter().all(|frame| frame.is(FrameState::Done));
-        let counted = if over { Group::default() } else { count(frames) };
+        let Group { flushed, flushing, .. } = *group;
+        let counted = if over { Group::default() } else { Group { flushed, flushing, ..count(frames) } };
+        same(
+            || format!("flushed places of staging group {at}"),
+            true,
+            flushed <= group.written && flushing <= group.issued,
+        )?;
         same(|| format!("counters of staging group {at}"), counted, *group)?;
     }
     Ok(())
@@ -106,5 +130,6 @@ fn count(frames: &[Frame]) -> Group {
         issued: reached(FrameState::Writing),
         written: reached(FrameState::Written),
         writing: u32::from(writing),
+        ..Group::default()
     }
 }

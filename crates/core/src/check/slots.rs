@@ -24,7 +24,7 @@ fn in_sets(pages: &Pages<'_>) -> Result<u32, Violation> {
     Ok(free)
 }
 
-/// Free slots in the one chain.
+/// Free slots in the one chain of free slots.
 fn in_chain(slots: &SlotTable<'_>, pages: &Pages<'_>) -> Result<u32, Violation> {
     let of_slots = pages.directory.of_slots();
     let (mut free, mut at) = (0, slots.head.first_free);

@@ -3,7 +3,7 @@
 use crate::staging::{FrameState, Staging};
 use crate::violation::{Violation, same};
 
-/// The window and its frames: what every position in it relies on.
+/// The window and its frames, on which every position in it relies.
 pub(super) fn check(staging: &Staging<'_>) -> Result<(), Violation> {
     let window = &*staging.window;
     same(|| "staged front <= rear", true, window.front <= window.rear)?;

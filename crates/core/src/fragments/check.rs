@@ -1,4 +1,4 @@
-//! The invariants of a cache of fragments, asserted after every step by its tests.
+//! The invariants of a cache of fragments. Its tests assert them after every step.
 
 use super::region::{FREE, FragmentId, Fragments, MAPPED, NONE, POPULATING, RECENT, UNMAPPED};
 use crate::violation::{Violation, same};
@@ -7,7 +7,7 @@ impl Fragments<'_> {
     /// Verifies every invariant. Takes time proportional to the size of the region.
     ///
     /// # Errors
-    /// The first invariant that is found broken.
+    /// The first broken invariant.
     pub fn check(&self) -> Result<(), Violation> {
         let count = |state| self.descriptors.iter().filter(|d| d.state() == state).count();
         same(|| "mapped fragments", count(MAPPED), self.head.mapped as usize)?;

@@ -1,12 +1,12 @@
-//! A cache of fragments: the state machine of SCE (Kim et al., INFLOW 2014, §3), a third kind of placement
-//! beside log and slots. It works below a database, on the pages of one volume.
+//! A cache of fragments: the state machine of SCE (Kim et al., INFLOW 2014, §3), a third kind of placement in
+//! addition to log and slots. It works below a database, on the pages of one volume.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `mod` | events and answers |
 //! | `region` | the flat region: map, descriptors, recently read fragments |
 //! | `check` | its invariants |
-//! | `crate::policy::sce` | what is decided: heat, who is populated, who goes, how fast |
+//! | `crate::policy::sce` | decisions: heat, which fragment is populated or evicted, and the pace |
 //!
 //! ```text
 //!   page ─▶ logical fragment ──map──▶ descriptor (fragment on flash, validity bitmap)
@@ -15,16 +15,18 @@
 //! ```
 //!
 //! - A look-up is one access to the map and one to a bitmap; there is no index.
-//! - Nothing enters on the foreground path. A page that is read and not valid on flash comes from disk;
-//!   background workers take [`Population`]s with [`Fragments::next_population`], read the fragment from
+//! - No page enters on the foreground path. A page that is read and not valid on flash is fetched from disk.
+//!   Background workers take [`Population`]s with [`Fragments::next_population`], read the fragment from
 //!   disk, write it to flash in one piece and report [`Fragments::populated`].
-//! - A write goes to disk, and to flash too if its fragment is mapped (write-through if mapped, write-around
-//!   if not). While it is under way the page is not valid on flash.
+//! - A write goes to disk. If its fragment is mapped, it goes to flash too (write-through), otherwise not
+//!   (write-around). While the write is under way the page is not valid on flash.
 //!
-//! Invariants: a valid page on flash is the version that disk has. A fragment with writes under way is
-//! neither populated nor evicted, for a population might have read before the write what is written after it;
-//! a page that is written while its fragment is being populated stays invalid. So nothing here is ever newer
-//! than disk, and a crash loses nothing: the directory is in memory only and begins empty.
+//! Invariants:
+//! - A valid page on flash is the same version as on disk. So a crash loses nothing: the directory is in
+//!   memory only and starts empty.
+//! - A fragment with writes under way is neither populated nor evicted. Otherwise a population might read a
+//!   page before such a write and write it to flash after it.
+//! - A page that is written while its fragment is being populated stays invalid.
 
 mod check;
 mod region;
@@ -41,17 +43,17 @@ pub(crate) use region::{MAPPED, NONE, RECENT, UNMAPPED};
 /// Most writes of one fragment that may be under way.
 const WRITES_MAX: u32 = 255;
 
-/// Where a page lies on flash.
+/// The place of a page on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashCopy {
     /// Its slot.
     pub slot: SlotId,
-    /// The number of the population that brought its fragment, modulo 2^30: stamped into the page, it tells
-    /// it from what other populations left in this place.
+    /// The number of the population that wrote its fragment, modulo 2^30. It is stamped into the page and
+    /// distinguishes it from pages of other populations in this place.
     pub population: u32,
 }
 
-/// Where a write is to go.
+/// The path of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WritePath {
     /// To disk, and over its copy on flash; then call [`Fragments::write_done`].
@@ -62,53 +64,52 @@ pub enum WritePath {
     Wait,
 }
 
-/// A fragment to be brought to flash: read these pages from disk, write them to adjacent slots, and report
+/// A fragment to populate: read these pages from disk, write them to adjacent slots, and report
 /// [`Fragments::populated`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Population {
-    /// For the report.
+    /// Identifies the population in its report.
     pub ticket: Ticket,
     /// First page on the volume.
     pub first: PageId,
-    /// How many: a whole fragment, but for the last one of the volume.
+    /// Number of pages: a whole fragment, except the last one of the volume.
     pub pages: u32,
-    /// Where the first page goes; the others follow it.
+    /// The place of the first page. The others follow it.
     pub copy: FlashCopy,
 }
 
-/// How full a cache of fragments is, and how it fares: the numbers that its pace follows from. Counted in
-/// fragments.
+/// Occupancy of a cache of fragments, and the numbers that set its pace. Counted in fragments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FragmentOccupancy {
     /// Fragments that fit on flash.
     pub slots: u32,
-    /// Of these, mapped.
+    /// Mapped fragments.
     pub mapped: u32,
-    /// Of these, being populated.
+    /// Fragments being populated.
     pub populating: u32,
     /// Populations begun so far.
     pub populations: u64,
-    /// Of these, in place of another fragment.
+    /// Populations that replaced another fragment.
     pub evictions: u64,
-    /// Share of the last reads that were served from flash, 0..=1.
+    /// Share of the recent reads that were served from flash, 0..=1.
     pub hit_rate: f64,
 }
 
 impl Fragments<'_> {
-    /// `page` is read: its copy, if flash has the version that disk has; else it comes from disk.
+    /// `page` is read. Returns its copy if flash has the version of the disk; otherwise fetch it from disk.
     ///
     /// # Panics
-    /// If the page lies beyond the volume.
+    /// If the page is beyond the end of the volume.
     pub fn fetch(&mut self, page: PageId) -> Option<FlashCopy> {
         let copy = self.peek(page);
         self.on_read(self.place_of(page).0, copy.is_some());
         copy
     }
 
-    /// Where [`Fragments::fetch`] would find `page`; nothing is noted.
+    /// The copy that [`Fragments::fetch`] would find. Nothing is noted.
     ///
     /// # Panics
-    /// If the page lies beyond the volume.
+    /// If the page is beyond the end of the volume.
     pub fn peek(&self, page: PageId) -> Option<FlashCopy> {
         let (fragment, offset) = self.place_of(page);
         let slot = self.map[fragment.0 as usize].slot;
@@ -116,11 +117,11 @@ impl Fragments<'_> {
         found.then(|| self.copy_of(slot, offset))
     }
 
-    /// `page` is about to be written: where to? A write that is answered with a path counts as under way
-    /// until [`Fragments::write_done`]. There is at most one of a page at a time: its owner sees to that.
+    /// `page` is about to be written. A write that is given a path counts as under way until
+    /// [`Fragments::write_done`]. The caller makes sure that there is at most one write of a page at a time.
     ///
     /// # Panics
-    /// If the page lies beyond the volume.
+    /// If the page is beyond the end of the volume.
     pub fn write(&mut self, page: PageId) -> WritePath {
         let (fragment, offset) = self.place_of(page);
         let entry = &mut self.map[fragment.0 as usize];
@@ -134,7 +135,7 @@ impl Fragments<'_> {
             return WritePath::Around;
         };
         let mapped = descriptor.state() == MAPPED;
-        // Being populated: what was read from disk is too old, and the slot is being written.
+        // Being populated: the version that was read from disk is too old, and the slot is being written.
         if mapped || !crate::mutant!("population-revives-written-page") {
             descriptor.clear_bit(offset);
         }
@@ -142,8 +143,8 @@ impl Fragments<'_> {
         if mapped { WritePath::Through(self.copy_of(slot, offset)) } else { WritePath::Around }
     }
 
-    /// The write of `page` along `path` is over. `on_flash`: the copy on flash is whole; if not, it stays
-    /// invalid.
+    /// The write of `page` along `path` is complete. `on_flash`: the copy on flash is whole; otherwise it
+    /// stays invalid.
     ///
     /// # Panics
     /// If no write of its fragment is under way.
@@ -160,7 +161,7 @@ impl Fragments<'_> {
         }
     }
 
-    /// A copy on flash turned out not to be the page: it is forgotten.
+    /// A read from flash gave another page or version: the copy is forgotten.
     pub fn discard(&mut self, page: PageId) {
         let (fragment, offset) = self.place_of(page);
         if let Some(descriptor) = self.descriptors.get_mut(self.map[fragment.0 as usize].slot as usize) {
@@ -168,7 +169,7 @@ impl Fragments<'_> {
         }
     }
 
-    /// What a free worker is to populate, if it is time for that.
+    /// The next population for an idle worker, if one is due.
     pub fn next_population(&mut self) -> Option<Population> {
         if self.head.populating >= self.head.workers {
             return None;
@@ -187,10 +188,10 @@ impl Fragments<'_> {
         })
     }
 
-    /// A population is over: `ok` if the whole fragment was read and written.
+    /// A population has ended. `ok`: the whole fragment was read and written.
     ///
     /// # Panics
-    /// If it is not under way.
+    /// If the population is not under way.
     pub fn populated(&mut self, ticket: Ticket, ok: bool) {
         let descriptor = &mut self.descriptors[ticket.0 as usize];
         assert_eq!(descriptor.state(), POPULATING, "this population is under way");
@@ -204,7 +205,7 @@ impl Fragments<'_> {
         }
     }
 
-    /// How full it is, and how it fares.
+    /// The occupancy.
     pub fn occupancy(&self) -> FragmentOccupancy {
         FragmentOccupancy {
             slots: self.head.slots,
@@ -216,7 +217,7 @@ impl Fragments<'_> {
         }
     }
 
-    /// Hash of every decision taken since the region was formatted.
+    /// Hash of every decision since the region was formatted.
     pub fn decision_hash(&self) -> u64 {
         self.head.decisions
     }
@@ -226,7 +227,7 @@ impl Fragments<'_> {
         self.head.decisions = mixed ^ mixed >> 29;
     }
 
-    /// Takes the fragment in `slot` off the flash.
+    /// Evicts the fragment in `slot` from flash.
     pub(crate) fn evict(&mut self, slot: u32) {
         let fragment = self.descriptors[slot as usize].fragment;
         debug_assert_eq!(self.map[fragment as usize].writes(), 0, "no write of it is under way");
@@ -243,7 +244,7 @@ impl Fragments<'_> {
         debug_assert_eq!(descriptor.state(), FREE);
     }
 
-    /// Starts populating `slot`, the first free one.
+    /// Begins the population of `slot`, the first free one.
     fn begin(&mut self, fragment: FragmentId, slot: u32) {
         debug_assert_eq!(self.head.free_first, slot);
         self.head.free_first = self.descriptors[slot as usize].fragment;

@@ -1,4 +1,4 @@
-//! The flat region of a cache of fragments. All links are indices; sized once.
+//! The flat region of a cache of fragments. All links are indices, and all sizes are fixed at the format.
 //!
 //! | section | entries | bytes each |
 //! |---|---|---|
@@ -8,7 +8,7 @@
 //! | recent | recently read fragments | 4 |
 //!
 //! SCE has "roughly 76 bytes per cached fragment" (§3.3). Here it is 40, and 8 for each fragment of the
-//! volume: with a volume of four times the flash 72 in all.
+//! volume: with a volume of four times the flash, 72 in all.
 
 use super::FlashCopy;
 use crate::sections::Section;
@@ -16,15 +16,15 @@ use crate::{PageId, SlotId};
 use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Most pages of a fragment: what the validity bitmap has bits for.
+/// Most pages of a fragment: the bits of the validity bitmap.
 pub const FRAGMENT_PAGES_MAX: u32 = 256;
 /// "ENTRFRAG", little-endian, with the version of the layout in its last byte.
 const MAGIC: u64 = u64::from_le_bytes(*b"ENTRFRA1");
 /// Bytes of a fragment (SCE §3.1).
 const USUAL_BYTES: u32 = 1 << 20;
-/// Fragments that are to fit on flash at least: below that they are made smaller.
+/// Least number of fragments on flash: with fewer, fragments are made smaller.
 const SLOTS_WANTED: u32 = 64;
-/// Populations in a thousand accesses, of fragments of 256 pages.
+/// Populations per thousand accesses, of fragments of 256 pages.
 const USUAL_PACE: u32 = 16;
 
 /// In the map: on disk only.
@@ -34,14 +34,14 @@ pub(crate) const RECENT: u32 = u32::MAX - 1;
 /// No fragment, no slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// States of a descriptor: nothing is there,
+/// State of a descriptor: the slot is free.
 pub(crate) const FREE: u32 = 0;
-/// it is being read from disk and written to flash,
+/// State of a descriptor: the fragment is being read from disk and written to flash.
 pub(crate) const POPULATING: u32 = 1;
-/// it is there.
+/// State of a descriptor: the fragment is on flash.
 pub(crate) const MAPPED: u32 = 2;
 
-/// A fragment of the volume: its pages' numbers divided by the pages of a fragment.
+/// A fragment of the volume: the page numbers of its pages divided by the pages of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FragmentId(pub u32);
 
@@ -58,9 +58,10 @@ pub struct FragmentConfig {
     pub fragment_pages: u32,
     /// Populations that may be under way at once.
     pub workers: u32,
-    /// Most populations begun in a thousand reads and writes: at a hit rate of 0 with all of the flash free.
+    /// Most populations begun per thousand reads and writes. This pace applies at a hit rate of 0 with all of
+    /// the flash free.
     pub pace_permille: u32,
-    /// Recently read fragments among which the hottest is chosen.
+    /// Number of recently read fragments among which the hottest is chosen.
     pub recent: u32,
 }
 
@@ -78,8 +79,8 @@ impl FragmentConfig {
         }
     }
 
-    /// The usual settings for `flash_pages` of flash and pages of `page_bytes`: fragments of 1 MiB, halved
-    /// while fewer than 64 of them fit, so that a small cache is the model of a large one.
+    /// The usual settings for `flash_pages` of flash and pages of `page_bytes`. Fragments are of 1 MiB,
+    /// halved while fewer than 64 of them fit, so that a small cache is the model of a large one.
     pub fn sized(volume_pages: u32, flash_pages: u32, page_bytes: u32) -> Self {
         let mut pages = (USUAL_BYTES / page_bytes.max(1)).clamp(1, FRAGMENT_PAGES_MAX);
         while pages > 1 && flash_pages / pages < SLOTS_WANTED {
@@ -88,8 +89,8 @@ impl FragmentConfig {
         Self::new(volume_pages, 0).with_fragments(pages, flash_pages)
     }
 
-    /// The same with fragments of so many pages, as many as fit into `flash_pages`, and a pace that populates
-    /// as many pages: at most about four an access.
+    /// The same with fragments of `fragment_pages`, as many as fit into `flash_pages`, and a pace that
+    /// populates as many pages: at most about four for each access.
     pub fn with_fragments(self, fragment_pages: u32, flash_pages: u32) -> Self {
         let pages = fragment_pages.max(1);
         Self {
@@ -105,10 +106,10 @@ impl FragmentConfig {
         self.volume_pages.div_ceil(self.fragment_pages)
     }
 
-    /// Says whether a cache can be built from this.
+    /// Checks that a cache can be built from this configuration.
     ///
     /// # Errors
-    /// What is not possible, and what is.
+    /// The impossible setting, and the possible values.
     pub fn validate(&self) -> Result<(), FragmentConfigError> {
         let in_range = |what, found: u32, min: u32, max: u32| {
             if (min..=max).contains(&found) {
@@ -127,15 +128,15 @@ impl FragmentConfig {
     }
 }
 
-/// A configuration that no cache can be built from, or a region that does not hold one.
+/// A configuration from which no cache can be built, or a region that does not hold one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FragmentConfigError {
     /// A number out of range.
     #[error("{found} {what} are not possible; choose {min} to {max}")]
     Range {
-        /// What it counts.
+        /// The setting.
         what: &'static str,
-        /// What was asked for.
+        /// The value asked for.
         found: u32,
         /// Fewest possible.
         min: u32,
@@ -160,20 +161,20 @@ pub enum FragmentConfigError {
     Magic {
         /// The magic of this version.
         expected: u64,
-        /// What lies there.
+        /// The magic found in the region.
         found: u64,
     },
 }
 
-/// What is known of a fragment on flash.
+/// The descriptor of a fragment on flash.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Descriptor {
-    /// Which pages are as on disk. While it is being populated: which will be.
+    /// The pages that are as on disk. While the fragment is being populated: those that will be.
     valid: [u64; 4],
-    /// The logical fragment; of a free one, the next free slot.
+    /// The logical fragment; in a free descriptor, the next free slot.
     pub fragment: u32,
-    /// Bits 0–1: [`FREE`], [`POPULATING`] or [`MAPPED`]; above: the number of its population.
+    /// Bits 0–1: [`FREE`], [`POPULATING`] or [`MAPPED`]; above them: the number of its population.
     word: u32,
 }
 
@@ -182,7 +183,7 @@ impl Descriptor {
         Self { valid: [0; 4], fragment: next, word: FREE }
     }
 
-    /// Being brought by the population of that number, of which the lower 30 bits are kept.
+    /// Being populated by the population of this number, of which the lower 30 bits are kept.
     pub(super) fn populating(fragment: FragmentId, pages: u32, number: u64) -> Self {
         let word = (number as u32) << 2 | POPULATING;
         let mut descriptor = Self { valid: [0; 4], fragment: fragment.0, word };
@@ -195,7 +196,7 @@ impl Descriptor {
         self.word & 3
     }
 
-    /// The population is over.
+    /// The population is complete.
     pub(super) fn is_mapped(&mut self) {
         self.word = self.word & !3 | MAPPED;
     }
@@ -223,13 +224,13 @@ impl Descriptor {
     }
 }
 
-/// What is known of a fragment of the volume.
+/// The map entry of a fragment of the volume.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Logical {
     /// Its slot, [`UNMAPPED`] or [`RECENT`].
     pub slot: u32,
-    /// Bits 0–15: heat; 16–23: the cooling it is as of; 24–31: writes under way.
+    /// Bits 0–15: heat; 16–23: number of the last cooling applied; 24–31: writes under way.
     word: u32,
 }
 
@@ -242,7 +243,7 @@ impl Logical {
         self.word = self.word & 0x00ff_ffff | writes << 24;
     }
 
-    /// Its heat when there have been `coolings` (modulo 256), each of which halves it.
+    /// Its heat after `coolings` (modulo 256) coolings, each of which halves it.
     pub(crate) fn heat(&self, coolings: u8) -> u32 {
         let halvings = coolings.wrapping_sub((self.word >> 16) as u8);
         (self.word & 0xffff).checked_shr(halvings.into()).unwrap_or(0)
@@ -266,7 +267,7 @@ pub(crate) struct Header {
     pub decisions: u64,
     /// Populations begun.
     pub populations: u64,
-    /// Of these, in place of another fragment.
+    /// Populations that replaced another fragment.
     pub evictions: u64,
     pub volume: u32,
     pub volume_pages: u32,
@@ -279,17 +280,17 @@ pub(crate) struct Header {
     pub free_first: u32,
     pub mapped: u32,
     pub populating: u32,
-    /// Next place of `recent` to overwrite.
+    /// Next entry of `recent` to overwrite.
     pub recent_next: u32,
-    /// Where the search for a cold fragment goes on.
+    /// Where the search for a cold fragment continues.
     pub hand: u32,
-    /// Reads since heats were halved.
+    /// Reads since the last cooling.
     pub reads: u32,
-    /// How often heats were halved.
+    /// Number of coolings.
     pub coolings: u32,
     /// Running hit rate, in 2^-16.
     pub hit_rate: u32,
-    /// What may be spent on populations: one costs `crate::policy::sce::PRICE`.
+    /// Credit for populations; one costs `crate::policy::sce::PRICE`.
     pub credit: u32,
 }
 
@@ -301,7 +302,7 @@ pub struct Fragments<'r> {
     pub(crate) recent: &'r mut [u32],
 }
 
-/// What the region of such a cache consists of.
+/// The sections of the region of such a cache.
 pub fn fragment_sections(config: &FragmentConfig) -> [Section; 4] {
     let section = |name, entries: u32, entry_bytes| Section { name, entries: entries as usize, entry_bytes };
     [
@@ -325,7 +326,7 @@ impl<'r> Fragments<'r> {
     /// Makes an empty cache in `region`, which is aligned to 8 bytes and [`fragment_region_bytes`] long.
     ///
     /// # Errors
-    /// [`FragmentConfigError`] says what does not fit.
+    /// [`FragmentConfigError`] names the setting or size that does not fit.
     pub fn format(region: &'r mut [u8], config: &FragmentConfig) -> Result<Self, FragmentConfigError> {
         config.validate()?;
         let expected = fragment_region_bytes(config);
@@ -381,12 +382,12 @@ impl<'r> Fragments<'r> {
         Ok(Self { head, descriptors, map, recent })
     }
 
-    /// What it was made from.
+    /// The configuration from which the cache was made.
     pub fn config(&self) -> FragmentConfig {
         self.head.config()
     }
 
-    /// The fragment of `page`, and its place therein.
+    /// The fragment of `page`, and the page's offset in it.
     pub(crate) fn place_of(&self, page: PageId) -> (FragmentId, u32) {
         let number = page.number();
         assert!(number < self.head.volume_pages, "page {page} lies beyond the volume");
@@ -405,7 +406,7 @@ impl<'r> Fragments<'r> {
         SlotId(slot * self.head.fragment_pages + offset)
     }
 
-    /// Pages of a fragment: fewer of the last one.
+    /// Pages of a fragment. The last one may have fewer.
     pub(crate) fn pages_of(&self, fragment: FragmentId) -> u32 {
         let first = fragment.0 * self.head.fragment_pages;
         self.head.fragment_pages.min(self.head.volume_pages - first)

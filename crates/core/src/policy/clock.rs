@@ -7,9 +7,8 @@
 //! victim:                       the page at the hand; if p.referenced: p.referenced := false, and the hand moves on
 //! ```
 //!
-//! The circle is a list whose front is the hand: a page that the hand passes moves to the back. Pages that
-//! something is being done with are passed over and keep flag and place. Population, modes and deviations as
-//! with [`super::lru`].
+//! The circle is a list whose front is the hand: a page that the hand passes moves to the back. Busy pages
+//! are skipped and keep their flag and place. Population, modes and deviations are as with [`super::lru`].
 
 use super::{Decision, Directory, Facts, Lists, ONLY_LIST, Offer, OneList, Placement, STARTS_EMPTY, shared};
 use crate::mode::Mode;
@@ -46,7 +45,7 @@ impl OneList for Clock {
     fn victim(pages: &mut Pages<'_>) -> Option<u32> {
         let node = pages.lists.head(ONLY_LIST);
         let mut at = pages.lists.next_of(node);
-        // Ends: a page that is passed comes again without its flag.
+        // The loop ends: a page that was passed is met again without its flag.
         while at != node {
             if !pages.directory.is_idle(at) {
                 at = pages.lists.next_of(at);

@@ -8,14 +8,14 @@
 //! victim:                       the LRU end, which is clean: dropped
 //! ```
 //!
-//! A page that is evicted dirty was not written to disk first: it stays out, and its copy on flash is
+//! A page that is evicted dirty was not written to disk first: it does not enter, and its copy on flash is
 //! forgotten.
 //!
 //! Deviations: "hot data selection is done statically by the types of data such that tables and indexes have
-//! higher priority than log and backup data": the log never comes here, backups do not exist, so no page is
-//! put before another. The paper does not say whether writing over a copy counts as a use; here it does. The
-//! directory does not survive, as the paper says of none but TAC and FaCE. Victims are emptied ahead of
-//! demand, see [`super::lru`].
+//! higher priority than log and backup data". The cache never sees the log, and there are no backups, so all
+//! pages have the same priority. The paper does not say whether an overwrite of a copy counts as a use; here
+//! it does. The directory does not survive: the paper mentions surviving directories only of TAC and FaCE.
+//! Victims are emptied ahead of demand, see [`super::lru`].
 
 use super::{CLEAN_ONLY, Decision, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, shared};
 use crate::mode::Mode;

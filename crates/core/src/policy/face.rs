@@ -9,10 +9,10 @@
 //! on fetch of p from flash:     p.referenced := true
 //! ```
 //!
-//! Deviations: the previous version stays valid until the new one is durable on flash (the paper invalidates
-//! it at once, which loses the page if the crash comes between). A page whose newer version is in staging is
-//! not destaged; the slot is kept until that version is durable. Page-by-page mvFIFO dequeues a group's slots
-//! at a time too, but with one I/O a page, as the paper's does.
+//! Deviations: the previous version stays valid until the new one is durable on flash. (The paper invalidates
+//! it at once, which loses the page if a crash comes between.) A page whose newer version is in staging is
+//! not destaged; its slot is kept until that version is durable. Page-by-page mvFIFO also dequeues the slots
+//! of a group at a time, but with one I/O for each page, as in the paper.
 
 use super::{Decision, Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy};
 use crate::job::Fate;
@@ -20,7 +20,7 @@ use crate::mode::Mode;
 use crate::pages::Pages;
 use crate::slot::{DIRTY, REFERENCED};
 
-/// A version in the middle of the log stays until it is dequeued.
+/// A log cannot remove a version before its dequeue.
 const A_LOG_REFUSES: &[(Mode, &str)] = &[(Mode::WriteAround, HAS_A_LOG), (Mode::ReadOnly, HAS_A_LOG)];
 
 /// mvFIFO: one I/O a page.

@@ -1,6 +1,6 @@
-//! What is fixed about a policy, as one constant in the policy's file. No field has a default, so the
-//! compiler asks for each of them. [`Facts::agree`] is asserted when the crate is compiled, for every row of
-//! the table of policies.
+//! The fixed properties of a policy, as one constant in the policy's file. No field has a default, so the
+//! compiler requires all of them. [`Facts::agree`] is asserted at compile time for every row of the table of
+//! policies.
 
 use crate::mode::Mode;
 use crate::sizes::Sizes;
@@ -14,33 +14,33 @@ pub enum Placement {
     Slots,
 }
 
-/// What of a directory survives on flash.
+/// The part of a directory that survives on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directory {
     /// All of it, in segments and group summaries (FaCE §4).
     Log,
-    /// All of it, in an entry for each slot that is changed with the slot (SBP §3, 4).
+    /// All of it, in one entry for each slot, which is written when the slot changes (SBP §3, 4).
     Slots,
-    /// What it was at a shutdown, until it is opened again (3LA §3.3).
+    /// Its state at a shutdown, until the cache is opened again (3LA §3.3).
     AtShutdown,
     /// Nothing.
     None,
 }
 
-/// The lists that a policy keeps its slots in.
+/// The lists in which a policy keeps its slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
     /// None: log placement, where the ring is the order.
     None,
-    /// So many. If it is one, the order of its slots is the order in which their pages leave.
+    /// This many. If there is one, its order is the order of eviction.
     Fixed(u32),
-    /// Two for each set: its pages, and its free slots. A page lies in one set, given by its number, and
-    /// nowhere else.
+    /// Two for each set: its pages, and its free slots. A page is placed only in the set that its number
+    /// gives.
     OfSets,
 }
 
 impl Lists {
-    /// How many they are in a partition of those sizes.
+    /// The number of lists in a partition of these sizes.
     pub(crate) const fn count(self, sizes: &Sizes) -> u32 {
         match self {
             Lists::None => 0,
@@ -50,42 +50,42 @@ impl Lists {
     }
 }
 
-/// All that is fixed about a policy.
+/// All fixed properties of a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// The name on the command line.
     pub name: &'static str,
-    /// Where its pages go on flash.
+    /// Its placement.
     pub placement: Placement,
     /// Pages are written to and read back from flash a group at a time, in one I/O (log placement).
     pub by_group: bool,
     /// Dequeued pages may return to the rear (log placement).
     pub second_chances: bool,
-    /// Pages that come from disk may enter: the driver reports them with [`crate::Partition::arrived`].
+    /// Pages fetched from disk may enter: the driver reports them with [`crate::Partition::arrived`].
     pub populates: bool,
-    /// A fetched page moves up, so that it is in DRAM or on flash: the driver reports it with
+    /// A fetched page moves to DRAM, so that it is in DRAM or on flash: the driver reports it with
     /// [`crate::Partition::taken`].
     pub exclusive: bool,
-    /// The modes that it cannot run in, and why: the end of a sentence that begins with the policy.
+    /// The modes in which it cannot run, and why: the end of a sentence that begins with the policy.
     pub refuses: &'static [(Mode, &'static str)],
-    /// What of its directory survives on flash.
+    /// The part of its directory that survives on flash.
     pub directory: Directory,
-    /// Temperatures, a word for each slot, survive on flash beside the directory (SBP §4).
+    /// Temperatures, a word for each slot, survive on flash in addition to the directory (SBP §4).
     pub keeps_temperatures: bool,
-    /// The lists that it keeps its slots in.
+    /// The lists in which it keeps its slots.
     pub lists: Lists,
-    /// It has a cleaner, which by default works while more than so many per mille of the slots are dirty.
+    /// It has a cleaner, which by default works while more than this many per mille of the slots are dirty.
     pub cleans_above_permille: Option<u32>,
-    /// It remembers departed pages, by default as many as there are slots.
+    /// It remembers evicted pages, by default as many as there are slots.
     pub remembers: bool,
 }
 
 /// Why a policy whose flash is never newer than disk refuses write-back.
 pub(crate) const CLEAN_ONLY: &str = "keeps clean pages only; choose write-through or write-around";
-/// Why a policy with a log refuses what takes copies back.
+/// Why a policy with a log refuses modes that remove copies.
 pub(crate) const HAS_A_LOG: &str =
     "has a log, from which a stale copy cannot be taken back; choose write-back or write-through";
-/// Why a policy whose directory does not survive refuses to be read only.
+/// Why a policy whose directory does not survive refuses the read-only mode.
 pub(crate) const STARTS_EMPTY: &str =
     "starts with an empty flash each time, which would stay empty; choose another mode";
 
@@ -102,7 +102,7 @@ impl Facts {
         None
     }
 
-    /// Whether the facts can hold together.
+    /// Whether the facts are consistent.
     pub(super) const fn agree(&self) -> bool {
         let one_mode_is_left = self.refusal(Mode::WriteThrough).is_none();
         let goes_around = self.refusal(Mode::WriteAround).is_none();

@@ -1,4 +1,4 @@
-//! FIFO as a flash policy, for comparison: mvFIFO's order without its log, i.e. in place and one version a
+//! FIFO as a flash policy, for comparison: mvFIFO's order without its log, in place and with one version of a
 //! page.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //! victim:                       the front; dirty ones are destaged
 //! ```
 //!
-//! Population, modes and deviations as with [`super::lru`].
+//! Population, modes and deviations are as with [`super::lru`].
 
 use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, shared};
 use crate::mode::Mode;

@@ -12,13 +12,13 @@
 //!                               set after set
 //! ```
 //!
-//! Writes are a buffer pool's evictions of changed pages. The modes are the driver's: in write-through it
-//! evicts pages clean, in write-around it takes copies back with [`crate::Partition::bypass`].
+//! Writes are a buffer pool's evictions of changed pages. The driver implements the modes: in write-through
+//! it evicts pages clean, in write-around it invalidates copies with [`crate::Partition::bypass`].
 //!
-//! Deviations: the paper gives no more than "populate on every miss", the modes and 24 bytes a block; sets,
-//! FIFO and the dirty share are flashcache's documented defaults. The dirty share is counted over the whole
-//! cache, not for each set. The last set is larger if the slots are no multiple of a set. Its metadata
-//! blocks, written for each dirty page in write-back, are not kept, since the database's log covers what a
+//! Deviations: the paper gives only "populate on every miss", the modes and 24 bytes a block. Sets, FIFO and
+//! the dirty share are flashcache's documented defaults. The dirty share is counted over the whole cache, not
+//! for each set. The last set is larger if the slots are no multiple of a set. flashcache's metadata blocks,
+//! written for each dirty page in write-back, are not kept: the database's log redoes the changes that a
 //! crash loses.
 
 use super::{Decision, Directory, Facts, Lists, Offer, Placement, Policy, STARTS_EMPTY, shared};

@@ -7,15 +7,15 @@
 //!                    store q at v, dirty if q is dirty; move v to the MRU position
 //! ```
 //!
-//! The text says once that the evicted page becomes the LRU page of the flash and once that its position
-//! becomes MRU; one logical list needs the latter. A driver reports each page that it has read with
+//! The text says once that the evicted page becomes the LRU page of the flash, and once that its position
+//! becomes MRU. One logical list needs the latter. A driver reports each page that it has read with
 //! [`crate::Partition::taken`].
 //!
-//! Deviations: a page that is being written or destaged when it is fetched stays on flash, too, and so does
-//! one that the driver must not take (in the engine, a dirty page while a checkpoint is under way: neither
-//! the checkpoint's pass over DRAM nor its sweep of the flash might meet it). It moves to the MRU position,
-//! and when DRAM evicts it unchanged, it need not be written. Victims are emptied ahead of demand, see
-//! [`super::lru`].
+//! Deviations: a page that is being written or destaged when it is fetched stays on flash too, and so does
+//! one that the driver must not take. (In the engine that is a dirty page during a checkpoint: otherwise both
+//! the checkpoint's pass over DRAM and its sweep of the flash might miss it.) A page that stays moves to the
+//! MRU position, and when DRAM evicts it unchanged, it need not be written. Victims are emptied ahead of
+//! demand, see [`super::lru`].
 
 use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement};
 use crate::pages::Pages;

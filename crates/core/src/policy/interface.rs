@@ -1,5 +1,5 @@
-//! What a policy is asked, and when. Mechanism (`placement`, `staging`) asks; a policy reads the directory,
-//! keeps its notes, and answers. It is given [`Pages`] and its own memory, and nothing else of the partition.
+//! The interface of a policy. The mechanism (`placement`, `staging`) asks; the policy reads the directory,
+//! keeps its notes, and answers. A policy has access to [`Pages`] and its own memory only.
 
 use super::{Facts, Memory};
 use crate::PageId;
@@ -19,71 +19,71 @@ pub(crate) struct Offer {
     pub fdirty: bool,
 }
 
-/// What becomes of an offer.
+/// The answer to an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// It enters.
     Enter,
-    /// An identical copy is there.
+    /// An identical copy is on flash or in staging.
     There,
-    /// It does not enter; a copy that is there is stale.
+    /// It does not enter. An existing copy is stale.
     Bypass,
 }
 
 impl Decision {
-    /// It enters, or an identical copy is there.
+    /// `Enter` if `enters`, otherwise `There`.
     pub(crate) const fn enter_if(enters: bool) -> Self {
         if enters { Decision::Enter } else { Decision::There }
     }
 }
 
-/// What a policy decides. Entries are indices into the directory: a slot, or a staging frame behind the
-/// slots.
+/// The decisions of a policy. Entries are indices into the directory: a slot or, after all slots, a staging
+/// frame.
 pub(crate) trait Policy {
-    /// What is fixed about it.
+    /// Its fixed properties.
     const FACTS: Facts;
-    /// What it notes of each slot, in words of 4 bytes beside the links of its lists; `()`: nothing.
+    /// Its note on each slot, in words of 4 bytes after the links of its lists. `()`: none.
     type Note: Plain;
-    /// What it keeps for the partition; `()`: nothing.
+    /// Its memory for the partition. `()`: none.
     type Memory<'r>: Memory<'r>;
 
-    /// Whether a page that leaves DRAM enters the flash.
+    /// Whether a page that is evicted from DRAM enters the flash.
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision;
-    /// A page that is not on flash has come from disk: whether it enters. `room`: a slot is free for it,
-    /// those for staged pages apart.
+    /// Whether a page that is not on flash enters when it has been read from disk. `room`: a slot is free for
+    /// it, in addition to those for staged pages.
     fn arrive(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId, _room: bool) -> bool {
         false
     }
     /// `entry` was fetched.
     fn on_hit(pages: &mut Pages<'_>, memory: &mut Self::Memory<'_>, entry: u32);
-    /// A page that was not on flash now lies in `slot` (slot placement).
+    /// A page that was not on flash was written to `slot` (slot placement).
     fn on_enter(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _slot: u32) {}
     /// A newer version of its page was written over `slot` (slot placement).
     fn on_overwrite(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _slot: u32) {}
     /// The page in `slot` is about to be forgotten (slot placement).
     fn on_leave(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _slot: u32) {}
-    /// How many slots are to be free ahead of demand (slot placement).
+    /// The number of slots to keep free ahead of demand (slot placement).
     fn free_ahead(pages: &Pages<'_>) -> u32 {
         FREE_AHEAD_MAX.min(pages.directory.slots / 8)
     }
-    /// The slot to empty next (slot placement); log placement empties the front of the ring.
+    /// The slot to empty next (slot placement). Log placement empties the front of the ring.
     fn victim(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>) -> Option<u32> {
         None
     }
-    /// The slot to empty for `page`, when none is free where it may lie: for policies that empty on demand
-    /// instead of ahead of it (slot placement).
+    /// The slot to empty for `page` when no slot that may hold it is free (slot placement). For policies that
+    /// empty slots on demand instead of ahead of it.
     fn victim_for(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId) -> Option<u32> {
         None
     }
-    /// What becomes of the page in `slot`, the newest of its page, when the slot is emptied.
+    /// The fate of the page in `slot`, the newest version on flash, when the slot is emptied.
     fn fate(pages: &Pages<'_>, slot: u32) -> Fate {
         if pages.directory.entry(slot).has(DIRTY) { Fate::Destage } else { Fate::Drop }
     }
-    /// The next dirty slot to copy to disk in the background, if it is time for that.
+    /// The next dirty slot to copy to disk in the background, if a cleaning is due.
     fn clean(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>) -> Option<u32> {
         None
     }
-    /// The invariants of what it keeps. Nothing in the region is taken on trust, see
+    /// The invariants of the policy's memory. The check trusts nothing in the region, see
     /// [`crate::Partition::check`].
     fn check(_pages: &Pages<'_>, _memory: &Self::Memory<'_>) -> Result<(), Violation> {
         Ok(())

@@ -1,5 +1,5 @@
-//! What the table of policies makes of its rows: [`PolicyKind`], its order and its numbers, and the choice of
-//! a policy's code.
+//! Generated from the rows of the table of policies: [`PolicyKind`], its order and its numbers, and the
+//! dispatch to a policy's code.
 
 use super::{Directory, Facts, Placement, Policy, policy_table};
 use crate::mode::Mode;
@@ -53,7 +53,7 @@ macro_rules! match_policy {
 pub(crate) use match_policy;
 
 impl PolicyKind {
-    /// All that is fixed about the policy.
+    /// The fixed properties of the policy.
     pub const fn facts(self) -> &'static Facts {
         with_policy!(self, P => &<P as Policy>::FACTS)
     }
@@ -73,7 +73,7 @@ impl PolicyKind {
         Self::ALL.into_iter().find(|policy| *policy as u32 == code)
     }
 
-    /// Where its pages go on flash.
+    /// Its placement.
     #[inline]
     pub const fn placement(self) -> Placement {
         with_policy!(self, P => <P as Policy>::FACTS.placement)
@@ -85,20 +85,20 @@ impl PolicyKind {
         with_policy!(self, P => <P as Policy>::FACTS.by_group)
     }
 
-    /// Whether pages that come from disk may enter: the driver reports them with
-    /// [`crate::Partition::arrived`]. With the others that call changes nothing.
+    /// Whether pages fetched from disk may enter: the driver reports them with [`crate::Partition::arrived`].
+    /// With the other policies that call changes nothing.
     pub const fn populates(self) -> bool {
         self.facts().populates
     }
 
-    /// Whether a fetched page moves up, so that it is in DRAM or on flash: the driver reports it with
+    /// Whether a fetched page moves to DRAM, so that it is in DRAM or on flash: the driver reports it with
     /// [`crate::Partition::taken`].
     pub const fn exclusive(self) -> bool {
         self.facts().exclusive
     }
 
-    /// Whether flash may hold pages newer than disk. Without it the driver writes a dirty page to disk first
-    /// and evicts it clean (write-through).
+    /// Whether flash may hold dirty pages. If not, the driver writes a dirty page to disk first and evicts it
+    /// clean (write-through).
     pub const fn write_back(self) -> bool {
         self.facts().refusal(Mode::WriteBack).is_none()
     }
@@ -108,17 +108,17 @@ impl PolicyKind {
         self.facts().refusal(mode)
     }
 
-    /// The mode that the papers run it in.
+    /// The mode in which the papers run it.
     pub const fn usual_mode(self) -> Mode {
         if self.write_back() { Mode::WriteBack } else { Mode::WriteThrough }
     }
 
-    /// What of the directory survives on flash.
+    /// The part of the directory that survives on flash.
     pub const fn directory(self) -> Directory {
         self.facts().directory
     }
 
-    /// Departed pages that a cache of `slots` slots remembers by default.
+    /// Evicted pages that a cache of `slots` slots remembers by default.
     pub const fn history(self, slots: u32) -> u32 {
         if self.facts().remembers { slots } else { 0 }
     }

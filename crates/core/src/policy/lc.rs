@@ -6,20 +6,20 @@
 //! cleaner: while more than dirty_permille_max of the slots are dirty: copy a cold dirty page to disk
 //! ```
 //!
-//! A reference is a DRAM miss: the fetch of a page from flash, or the arrival of a page new to flash. Writing
-//! out a newer version is not one, since it belongs to the fetch before (O'Neil's correlated references), nor
-//! is a fetch from staging. The last reference of a page that left flash is remembered for `history` pages
-//! ([`history`]): without it LRU-2 falls below FIFO.
+//! A reference is a DRAM miss: the fetch of a page from flash, or the arrival of a page new to flash. The
+//! write of a newer version is not a reference, since it belongs to the fetch before it (O'Neil's correlated
+//! references). A fetch from staging is not one either. The last reference of an evicted page is remembered
+//! for `history` pages ([`history`]): without it LRU-2 is worse than FIFO.
 //!
-//! FaCE does not say above which dirty share the cleaner works; its table 3b, where LC saves more disk writes
-//! than GSC throughout, is only possible with a high one: on a captured PostgreSQL trace LC falls behind GSC
-//! at 500 per mille and comes out as in the table at 900, the default.
+//! FaCE does not give the dirty share above which the cleaner works. In its table 3b LC saves more disk
+//! writes than GSC throughout, which is only possible with a high share. On a captured PostgreSQL trace LC
+//! saves fewer than GSC at 500 per mille, and agrees with the table at 900, the default.
 //!
 //! Fetches are noted in a batch ([`crate::hits`]).
 //!
-//! Deviations: intervals instead of exact times ([`lists`]); the cleaner goes from cold to hot and then
-//! begins again, instead of searching from the coldest page each time, so a page that became cold and dirty
-//! behind it waits for its next round.
+//! Deviations: LC uses intervals instead of exact times ([`lists`]). Its cleaner runs from cold to hot and
+//! then starts again, instead of searching from the coldest page each time. So a page that becomes cold and
+//! dirty after the cleaner has passed it waits for the next round.
 
 mod history;
 mod lists;
@@ -38,12 +38,12 @@ use lists::Intervals;
 /// LRU-2 with a lazy cleaner.
 pub(crate) struct Lc;
 
-/// What is noted of a slot: the time of the last reference to its page.
+/// The note on a slot: the time of the last reference to its page.
 type LastReference = u32;
 
 const INTERVALS: SectionPlan = SectionPlan::one::<Intervals>("intervals");
 
-/// The intervals of LRU-2, and the pages that it remembers.
+/// The intervals of LRU-2, and its remembered pages.
 pub(crate) struct Lru2<'r> {
     intervals: &'r mut Intervals,
     history: History<'r>,
@@ -86,7 +86,7 @@ impl Policy for Lc {
     }
 
     fn on_hit(pages: &mut Pages<'_>, memory: &mut Lru2<'_>, entry: u32) {
-        // What is still in staging has no place in the lists yet.
+        // Pages in staging have no place in the lists yet.
         if entry < pages.directory.slots && pages.hits.defer(entry) {
             memory.catch_up(pages);
         }
@@ -134,7 +134,7 @@ impl Policy for Lc {
 }
 
 impl Lru2<'_> {
-    /// Gives the pages of the batch their places in the lists, in the order in which they were fetched.
+    /// Moves the pages of the batch to their places in the lists, in the order in which they were fetched.
     fn catch_up(&mut self, pages: &mut Pages<'_>) {
         let Some(batch) = pages.hits.take() else { return };
         let Pages { lists, .. } = pages;

@@ -9,10 +9,9 @@
 //!           else:                         write p to disk
 //! ```
 //!
-//! Deviations: the text does not say whether a write that hits moves its position; "maintained in an LRU
-//! fashion" is taken to mean that it does. Storing p is not waited for: it goes through staging, and when
-//! staging is full it is left out (the page is clean). Victims are emptied ahead of demand, see
-//! [`super::lru`].
+//! Deviations: the text does not say whether a write that hits moves its position; we read "maintained in an
+//! LRU fashion" so that it does. A reader does not wait until p is stored: p is copied to staging, or not
+//! stored when staging is full (p is clean). Victims are emptied ahead of demand, see [`super::lru`].
 
 use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement};
 use crate::pages::Pages;

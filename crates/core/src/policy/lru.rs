@@ -1,5 +1,5 @@
-//! LRU as a flash policy, for comparison: what a buffer pool's policy does below another one, where recency
-//! is mostly gone.
+//! LRU as a flash policy, for comparison: a buffer pool's policy below another buffer pool, which has
+//! absorbed most of the recency.
 //!
 //! ```text
 //! on a read from disk:          p enters at the MRU end
@@ -8,13 +8,14 @@
 //! victim:                       the LRU end; dirty ones are destaged
 //! ```
 //!
-//! On-entry population and write-back on exit: a page that DRAM drops unchanged is not written to flash
-//! again, and one that was changed but never entered (dropped in a rush) gets its chance then. Write-through
-//! and write-around are the driver's modes.
+//! Population is on entry, and write-back on exit: a page that DRAM evicts unchanged is not written to flash
+//! again. A changed page that did not enter earlier (staging was full) may enter at its eviction.
+//! Write-through and write-around are modes of the driver.
 //!
-//! Deviation from a textbook LRU: up to 32 victims are emptied ahead of demand (dirty ones must reach the
-//! disk before their slot is used again), so a cache of n slots holds n − 32 pages at the least. A page joins
-//! the list when its write to flash is complete, so pages written by several workers may change places with
+//! Deviation from a textbook LRU: up to 32 victims are emptied ahead of demand, since dirty ones must reach
+//! the disk before their slot is used again. So a cache of n slots holds at least n − 32 pages. A page joins
+//! the list when its write to flash is complete, so pages written by several workers may swap places with
+//! their neighbours.
 //! their neighbours.
 
 use super::{Decision, Directory, Facts, Lists, Offer, OneList, Placement, STARTS_EMPTY, shared};

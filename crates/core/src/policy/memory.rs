@@ -1,9 +1,9 @@
-//! What a policy keeps in the region, by its types. The region sizes, places and hands out the sections; the
-//! policy's file has the types and their invariants.
+//! The policy's data in the region, by its types. The region sizes, places and hands out the sections. The
+//! policy's file defines the types and their invariants.
 //!
-//! A policy has a note (its [`Note`](super::Policy::Note)) in the node of each slot, beside the links of its
-//! lists, and a memory ([`Memory`](super::Policy::Memory)) for the partition: scalars and tables, a section
-//! each.
+//! A policy has a note (its [`Note`](super::Policy::Note)) in the node of each slot, after the links of its
+//! lists. It also has a memory ([`Memory`](super::Policy::Memory)) for the partition: scalars and tables, a
+//! section each.
 
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
@@ -12,9 +12,9 @@ use crate::sizes::Sizes;
 pub(crate) trait Memory<'r>: Sized {
     /// Its sections, in order. Their entries are aligned to 4 bytes at most.
     const SECTIONS: &'static [SectionPlan];
-    /// Takes the sections, in their order. `None`: the region is too short.
+    /// Attaches to the sections, in their order. `None`: the region is too short.
     fn attach(carver: &mut Carver<'r, '_>) -> Option<Self>;
-    /// Turns what is all zeros into what an empty cache has.
+    /// Initialises zeroed sections for an empty cache.
     fn format(&mut self, _sizes: &Sizes) {}
 }
 

@@ -31,9 +31,9 @@ pub(crate) use one_list::ONLY_LIST;
 use one_list::OneList;
 pub(crate) use state::{PolicyState, ask, match_state};
 
-/// The table of policies: name in the code, number on flash, and file; in the order of the papers' tables.
-/// From it come [`PolicyKind`] and the choice of a policy's code ([`with_policy`]). A row keeps its number,
-/// and a new one takes a number that no policy ever had.
+/// The table of policies: name in the code, number on flash, and file, in the order of the papers' tables.
+/// [`PolicyKind`] and the dispatch to a policy's code ([`with_policy`]) are generated from it. A row keeps
+/// its number, and a new row takes a number that no policy ever had.
 ///
 /// The macro `$then` gets the rows, after `$arguments`.
 macro_rules! policy_table {
@@ -47,8 +47,8 @@ macro_rules! policy_table {
             FaceGr = 2 in face,
             /// mvFIFO with Group Second Chance (FaCE §3.3).
             FaceGsc = 3 in face,
-            /// Temperature-aware caching: on entry, write-through, the coldest region goes (FaCE §2.3, SBP
-            /// §3).
+            /// Temperature-aware caching: on entry, write-through, the coldest region is evicted (FaCE §2.3,
+            /// SBP §3).
             Tac = 5 in tac,
             /// As in Oracle Exadata: on entry, clean pages only, LRU (FaCE table 2).
             Exadata = 6 in exadata,

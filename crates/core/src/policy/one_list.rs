@@ -1,21 +1,19 @@
-//! What policies have in common that keep their pages in one list: the events that every one of them answers
-//! alike.
+//! The common part of policies that keep their pages in one list: the events that they all answer alike.
 //!
 //! ```text
-//! a page enters:       behind the last
-//! a page leaves:       out of the list
-//! a page is used:      it is fetched, or a newer version is written over it: what the policy says; LRU puts it last
-//! victim:              the first that nothing is being done with, or whom the policy says
-//! on a read from disk: the page enters, unless the policy takes pages on exit only
+//! a page enters:       at the end
+//! a page leaves:       removed from the list
+//! a page is used:      fetched or overwritten: the policy decides; LRU moves it to the end
+//! victim:              the first idle page, or the policy's choice
+//! on a read from disk: the page enters, unless the policy admits pages on exit only
 //! ```
 //!
-//! A policy is an `impl` of [`OneList`] with what is its own: with LRU order that is its admission and
-//! nothing else.
+//! A policy is an `impl` of [`OneList`] with its own part. With LRU order that is its admission only.
 //!
 //! Uses that move pages are noted in a batch ([`crate::hits`]).
 //!
-//! Invariant: the list holds the slots that hold a page, each once, in the order in which their writes were
-//! completed, but for what uses move.
+//! Invariant: the list has each slot that holds a page once, in the order in which their writes were
+//! completed, except for pages moved by a use.
 
 use super::shared::check_hits;
 use super::{Decision, Facts, Offer, Policy};
@@ -26,20 +24,20 @@ use crate::violation::Violation;
 /// The list.
 pub(crate) const ONLY_LIST: u32 = 0;
 
-/// What is a policy's own that keeps its pages in one list.
+/// The part of its own of a policy that keeps its pages in one list.
 pub(crate) trait OneList {
-    /// What is fixed about it.
+    /// Its fixed properties.
     const FACTS: Facts;
 
-    /// Whether a page that leaves DRAM enters the flash.
+    /// Whether a page that is evicted from DRAM enters the flash.
     fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision;
-    /// The page in `slot` is used. Here: it moves to the MRU end.
+    /// The page in `slot` is used. By default it moves to the MRU end.
     fn used(pages: &mut Pages<'_>, slot: u32) {
         if pages.hits.defer(slot) {
             catch_up(pages);
         }
     }
-    /// The slot to empty next. Here: the first that is idle.
+    /// The slot to empty next. By default the first idle one.
     fn victim(pages: &mut Pages<'_>) -> Option<u32> {
         pages.first_idle(ONLY_LIST)
     }

@@ -12,29 +12,32 @@
 //!
 //! Deviations: the paper says "access recency and frequency", "hottest of the most recently accessed", "more
 //! aggressively when the cache hit-rate is low and there is a lot of free space", and gives no numbers. Ours:
-//! the hottest of the last 256 different fragments that were read and not found, at least [`HEAT_MIN`] reads
-//! warm; heats are halved when each fragment of the volume has been read [`COOLING`] times on average; pace =
-//! most × (1 − hit rate) × (1/8 + 7/8 × free share). Writes give no heat: write-around costs nothing that
-//! flash could save. The victim is the coldest of the next [`LOOKED_AT`] fragments of a hand that goes round,
-//! and goes only if the candidate is half as hot again: the paper does not say how fragments are evicted.
-//! Time is counted in accesses, so there is no clock here.
+//!
+//! - The candidate is the hottest of the last 256 different fragments that were read and not found, with at
+//!   least [`HEAT_MIN`] reads.
+//! - Heats are halved when each fragment of the volume has been read [`COOLING`] times on average.
+//! - Pace = most × (1 − hit rate) × (1/8 + 7/8 × free share).
+//! - Writes give no heat: with write-around, flash would save nothing.
+//! - The victim is the coldest of the next [`LOOKED_AT`] fragments after a circulating hand. It is evicted
+//!   only if the candidate is half as hot again. (The paper does not say how fragments are evicted.)
+//! - Time is counted in accesses, so there is no clock.
 
 use crate::PageId;
 use crate::fragments::{FragmentId, Fragments, MAPPED, NONE, RECENT, UNMAPPED};
 
 /// What a population costs, in credit.
 pub(crate) const PRICE: u32 = 1000 << 16;
-/// Credit that is saved up at most, in populations: workers that were busy catch up a little, no more.
+/// Most credit saved up, in populations: workers that were busy may catch up by no more.
 const SAVED_MAX: u32 = 4;
-/// Reads in memory that make a fragment worth a population.
+/// Remembered reads that make a fragment worth a population.
 const HEAT_MIN: u32 = 2;
 /// Reads of each fragment of the volume, on average, after which heats are halved.
 const COOLING: u32 = 64;
-/// Fragments on flash that are looked at for a victim.
+/// Fragments on flash that are searched for a victim.
 const LOOKED_AT: u32 = 32;
 /// A hit rate of 1.
 const ONE: u32 = 1 << 16;
-/// Reads that the running hit rate looks back on: 2 to the power of this.
+/// Reads covered by the running hit rate: 2 to the power of this.
 const MEMORY_SHIFT: u32 = 10;
 
 impl Fragments<'_> {
@@ -71,8 +74,8 @@ impl Fragments<'_> {
         f64::from(self.head.hit_rate) / f64::from(ONE)
     }
 
-    /// Halves all heats in time, and brings one place a read up to date, before its byte could not count the
-    /// halvings.
+    /// Halves all heats when it is time, and updates one entry per read, before its byte could no longer
+    /// count the halvings.
     fn cool(&mut self) {
         let (fragments, coolings) = (self.map.len() as u32, self.coolings());
         let at = (self.head.reads % fragments) as usize;
@@ -85,7 +88,7 @@ impl Fragments<'_> {
         }
     }
 
-    /// Puts `fragment` among the recently read ones, in place of the oldest.
+    /// Puts `fragment` among the recently read ones, in the place of the oldest.
     fn remember(&mut self, fragment: FragmentId) {
         let at = self.head.recent_next as usize;
         let oldest = std::mem::replace(&mut self.recent[at], fragment.0);
@@ -111,7 +114,7 @@ impl Fragments<'_> {
         self.head.credit -= PRICE;
     }
 
-    /// The hottest of the recently read fragments, if there is credit for it.
+    /// The hottest of the recently read fragments, if there is credit for a population.
     pub(crate) fn candidate(&self) -> Option<FragmentId> {
         if self.head.credit < PRICE {
             return None;
@@ -123,7 +126,7 @@ impl Fragments<'_> {
         (self.heat_of(hottest) >= HEAT_MIN).then_some(hottest)
     }
 
-    /// A free place for `fragment`, which is no longer among the recent ones if it gets one.
+    /// A free place for `fragment`, which is removed from the recent ones if it gets one.
     pub(crate) fn room_for(&mut self, fragment: FragmentId) -> Option<u32> {
         if self.head.free_first == NONE {
             let victim = self.colder_than(self.heat_of(fragment))?;

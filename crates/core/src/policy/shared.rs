@@ -1,12 +1,12 @@
-//! What several policies decide alike.
+//! Decisions that several policies share.
 
 use super::{Decision, Offer};
 use crate::pages::Pages;
 use crate::slot::VALID;
 use crate::violation::{Violation, same};
 
-/// Admission of pages on entry, with write-back: a changed page enters, whether its older version is there or
-/// not; an unchanged one had its chance when it came from disk.
+/// Admission of pages on entry, with write-back: a changed page enters, whether or not its older version is
+/// on flash. An unchanged page could enter when it was read from disk.
 pub(super) fn on_entry_and_changed(pages: &Pages<'_>, offer: &Offer) -> Decision {
     match (offer.fdirty, pages.directory.find(offer.page)) {
         (true, _) => Decision::Enter,
@@ -15,8 +15,8 @@ pub(super) fn on_entry_and_changed(pages: &Pages<'_>, offer: &Offer) -> Decision
     }
 }
 
-/// Admission of pages on entry, clean only: a changed page that disk has goes over its older version, and
-/// nowhere else.
+/// Admission of pages on entry, clean only: a changed page that has been written to disk overwrites its older
+/// version, and enters only then.
 pub(super) fn on_entry_and_clean(pages: &Pages<'_>, offer: &Offer) -> Decision {
     match (pages.directory.find(offer.page), offer.fdirty, offer.dirty) {
         (Some(_), true, false) => Decision::Enter,

@@ -1,4 +1,4 @@
-//! A partition's policy with its memory, and the way to ask it.
+//! A partition's policy with its memory, and the dispatch to it.
 
 use super::{Memory, Policy, PolicyKind, policies, policy_table};
 use crate::sections::Carver;
@@ -12,7 +12,7 @@ macro_rules! policy_state {
         }
 
         impl<'r> PolicyState<'r> {
-            /// Takes the sections of `policy`. `None`: the region is too short.
+            /// Attaches to the sections of `policy`. `None`: the region is too short.
             #[inline(always)]
             pub(crate) fn attach(policy: PolicyKind, carver: &mut Carver<'r, '_>) -> Option<Self> {
                 Some(match policy {
@@ -20,7 +20,7 @@ macro_rules! policy_state {
                 })
             }
 
-            /// Which policy it is.
+            /// The kind of the policy.
             pub(crate) fn kind(&self) -> PolicyKind {
                 match self {
                     $(PolicyState::$kind(_) => PolicyKind::$kind,)*

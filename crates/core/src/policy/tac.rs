@@ -1,6 +1,6 @@
 //! TAC, temperature-aware caching (Canim et al.: SSD Bufferpool Extensions for Database Systems, VLDB 2010;
 //! Bhattacharjee et al.: Enhancing Recovery Using an SSD Buffer Pool Extension, DaMoN 2011, §3; FaCE §2.3):
-//! on entry, write-through, the coldest page goes.
+//! on entry, write-through, the coldest page is evicted.
 //!
 //! ```text
 //! temperature of a region of pages: its references, i.e. DRAM misses of its pages
@@ -9,18 +9,20 @@
 //! victim:                       a page of the coldest region that has pages on flash
 //! ```
 //!
-//! How the slot directory and the temperatures survive a crash is the engine's business (SBP §3, 4).
+//! The engine keeps the slot directory and the temperatures across a crash (SBP §3, 4).
 //!
-//! Pages stand in a list for each temperature. When a region gets warmer its pages stay where they are, so a
-//! page's list is never warmer than its region. A search for the coldest page begins at the coldest list and
-//! moves pages whose region has become warmer on to their list, until the first one is where it belongs. Each
-//! such move pays for a reference of its region, so the search takes constant time in the long run.
+//! There is a list of pages for each temperature. When a region gets warmer its pages stay in their list, so
+//! a page's list is never warmer than its region. A search for the coldest page begins at the coldest list,
+//! and moves pages whose region has become warmer to the list of its temperature, until the first page is in
+//! the right list. Each such move is paid for by a reference to its region, so the search takes constant time
+//! in the long run.
 //!
-//! Deviations: a region is 32 pages ("an extent or a fixed number of data pages"). Every reference counts 1;
-//! Canim et al. weigh sequential ones less, and here the store above reads at random. The papers at hand do
-//! not say how temperatures cool: they are halved when as many references have gone by as 16 times the slots.
-//! Temperatures are kept in a table of as many places as slots, hashed, so two regions may share one; from
-//! 1,023 on all are equal. Of the pages of the coldest temperature the one that came to its list first goes.
+//! Deviations: a region is 32 pages ("an extent or a fixed number of data pages"). Every reference counts 1.
+//! Canim et al. give sequential ones a lower weight, but the store above reads at random. The papers at hand
+//! do not say how temperatures cool: they are halved after as many references as 16 times the slots.
+//! Temperatures are kept in a hashed table with as many places as slots, so two regions may share one.
+//! Temperatures from 1,023 on are equal. Among the pages of the coldest temperature, the one that entered its
+//! list first is evicted.
 
 use super::{CLEAN_ONLY, Decision, Directory, Facts, Lists, Memory, Offer, Placement, Policy, shared};
 use crate::PageId;
@@ -31,14 +33,15 @@ use crate::sections::{Carver, SectionPlan};
 use crate::violation::{Violation, same};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Temperatures that are told apart: 0 to one less.
+/// Number of distinct temperatures, from 0.
 const CLASSES: u32 = 1024;
 /// Pages of a region: 2 to the power of this.
 const REGION_SHIFT: u32 = 5;
-/// References in which temperatures are halved, for each slot.
+/// References between two halvings of the temperatures, for each slot.
 const COOLING: u32 = 16;
 
-/// Bits of a place in the table that hold the temperature; above it the cooling it is as of.
+/// Bits of a table entry that hold the temperature. The bits above hold the number of the last cooling
+/// applied.
 const TEMPERATURE_BITS: u32 = 24;
 const TEMPERATURE_MAX: u32 = (1 << TEMPERATURE_BITS) - 1;
 
@@ -49,11 +52,11 @@ pub(crate) struct Tac;
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Warmth {
-    /// References since temperatures were halved.
+    /// References since the last cooling.
     references: u32,
-    /// How often temperatures were halved.
+    /// Number of coolings.
     coolings: u32,
-    /// No list below this one has pages.
+    /// All lists below this one are empty.
     coldest: u32,
 }
 
@@ -63,7 +66,7 @@ const TABLE: SectionPlan = SectionPlan::many::<u32>("temperatures", |sizes| size
 /// Temperatures of regions, and the order of the lists.
 pub(crate) struct Temperatures<'r> {
     warmth: &'r mut Warmth,
-    /// By place, i.e. by the hash of the region: as many as slots.
+    /// By place, the hash of the region: as many places as slots.
     table: &'r mut [u32],
 }
 
@@ -81,7 +84,7 @@ impl Temperatures<'_> {
         bucket_of(page.0 >> REGION_SHIFT, self.table.len())
     }
 
-    /// The temperature at `place` of the table, with the halvings since it was last touched.
+    /// The temperature at `place` of the table, with the halvings since its last update.
     pub(crate) fn at(&self, place: usize) -> u32 {
         let word = self.table[place];
         let halvings = (self.warmth.coolings as u8).wrapping_sub((word >> TEMPERATURE_BITS) as u8);
@@ -97,8 +100,8 @@ impl Temperatures<'_> {
         self.at(self.place_of(page)).min(CLASSES - 1)
     }
 
-    /// A page of a region is referenced. When it is time for that, all temperatures are halved: those in the
-    /// table when they are looked at next.
+    /// A page of a region is referenced. When it is time, all temperatures are halved: each place of the
+    /// table when it is next read.
     fn warm(&mut self, pages: &mut Pages<'_>, page: PageId) {
         let place = self.place_of(page);
         self.set(place, self.at(place) + 1);
@@ -112,13 +115,13 @@ impl Temperatures<'_> {
         self.refresh();
     }
 
-    /// Brings every place up to date before 256 coolings have gone by, which its byte could not count.
+    /// Updates every place before 256 coolings have passed, which its byte could not count.
     fn refresh(&mut self) {
         let at = self.warmth.references as usize % self.table.len();
         self.set(at, self.at(at));
     }
 
-    /// The coldest list that has pages, when pages of warmer regions have been moved on; its first idle page.
+    /// The coldest list with pages, after pages of warmer regions were moved on, and its first idle page.
     fn coldest_page(&mut self, pages: &mut Pages<'_>) -> Option<(u32, u32)> {
         let mut coldest = self.warmth.coldest;
         while coldest < CLASSES && pages.lists.first_of(coldest).is_none() {
@@ -147,7 +150,7 @@ impl Temperatures<'_> {
         self.table.len()
     }
 
-    /// The temperatures as they were, before any slot is restored.
+    /// Restores the temperatures. To be called before any slot is restored.
     pub(crate) fn restore(&mut self, temperatures: impl IntoIterator<Item = u32>) {
         for (place, temperature) in temperatures.into_iter().enumerate().take(self.table.len()) {
             self.set(place, temperature);
@@ -210,7 +213,7 @@ impl Policy for Tac {
         memory.coldest_page(pages).map(|(_, slot)| slot)
     }
 
-    /// No list below the coldest one has pages.
+    /// All lists below the coldest one are empty.
     fn check(pages: &Pages<'_>, memory: &Temperatures<'_>) -> Result<(), Violation> {
         let below = memory.warmth.coldest.min(CLASSES);
         let lists = &pages.lists;

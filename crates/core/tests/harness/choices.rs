@@ -1,4 +1,4 @@
-//! Where a run's decisions come from: a list (which proptest can shrink), or a seed.
+//! The source of a run's decisions: a list (which proptest can shrink), or a seed.
 
 /// A stream of choices.
 pub struct Choices {

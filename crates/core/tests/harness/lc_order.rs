@@ -4,7 +4,7 @@ use super::slots_model::{Decision, Facts, Order};
 use entresol_core::{Config, PageId};
 use std::collections::BTreeMap;
 
-/// Intervals that are told apart.
+/// Number of intervals.
 const INTERVALS: u64 = 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ impl LcOrder {
         (self.clock / self.interval()).saturating_sub(INTERVALS - 1)
     }
 
-    /// A reference: time goes on, the lists of forgotten intervals become ancient.
+    /// A reference: the clock advances, and the lists of forgotten intervals become ancient.
     fn tick(&mut self) -> u64 {
         self.clock += 1;
         let oldest = self.oldest();

@@ -1,28 +1,51 @@
 //! The naive model of FaCE's three forms: a map of the versions in the ring.
 
 use super::Model;
+use super::log_records::Records;
 use entresol_core::{
-    Admission, CleanPage, Config, DequeuePage, Fate, Generation, Job, Lookup, Occupancy, PageId, PolicyKind,
-    Position, SlotId, WritePage,
+    Admission, CleanPage, Config, DequeuePage, Fate, Flush, Forget, Forgotten, Generation, Job, Lookup,
+    Occupancy, PageId, PolicyKind, Position, SlotId, WritePage,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 struct Version {
     page: PageId,
     dirty: bool,
     referenced: bool,
     published: bool,
+    /// It was forgotten after it was published, or flushed.
+    forgotten: bool,
+}
+
+/// The places of a group in staging, from its first position.
+#[derive(Clone, Copy, Default)]
+struct Places {
+    /// Given to write jobs.
+    issued: u64,
+    /// Durable, or being flushed.
+    flushing: u64,
+    /// Durable.
+    flushed: u64,
 }
 
 pub struct LogModel {
     config: Config,
-    /// By position; a version leaves when its slot is released.
+    /// By position; a version is removed when its slot is released.
     versions: BTreeMap<u64, Version>,
     rear: u64,
     scan: u64,
     released: u64,
     staged_front: u64,
     second_chances: usize,
+    /// By first position of the group; a group that is durable as a whole has all its places flushed.
+    places: BTreeMap<u64, Places>,
+    flush_to: u64,
+    /// Pages whose slots were released, by position, from the durable front on.
+    gone: BTreeMap<u64, PageId>,
+    records: Records,
+    /// First positions of the dequeues under way.
+    dequeuing: BTreeSet<u64>,
 }
 
 impl LogModel {
@@ -35,6 +58,11 @@ impl LogModel {
             released: 0,
             staged_front: 0,
             second_chances: 0,
+            places: BTreeMap::new(),
+            flush_to: 0,
+            gone: BTreeMap::new(),
+            records: Records::default(),
+            dequeuing: BTreeSet::new(),
         }
     }
 
@@ -42,12 +70,74 @@ impl LogModel {
         self.config.group_pages as u64
     }
 
+    /// The versions that were not forgotten, newest first.
+    fn versions_of(&self, page: PageId) -> impl Iterator<Item = (u64, &Version)> + '_ {
+        let versions = self.versions.iter().rev().filter(move |(_, v)| v.page == page && !v.forgotten);
+        versions.map(|(position, version)| (*position, version))
+    }
+
     fn newest(&self, page: PageId) -> Option<u64> {
-        self.versions.iter().rev().find(|(_, v)| v.page == page).map(|(position, _)| *position)
+        self.versions_of(page).next().map(|(position, _)| position)
     }
 
     fn newest_published(&self, page: PageId) -> Option<u64> {
-        self.versions.iter().rev().find(|(_, v)| v.page == page && v.published).map(|(position, _)| *position)
+        self.versions_of(page).find(|(_, v)| v.published).map(|(position, _)| position)
+    }
+
+    /// Everything below is durable.
+    fn flushed(&self) -> u64 {
+        let firsts = (self.staged_front..self.rear).step_by(self.group() as usize);
+        let flushed = |first| self.places.get(&first).map_or(0, |places| places.flushed);
+        let torn = firsts.map(|first| (first, flushed(first))).find(|(_, flushed)| *flushed < self.group());
+        torn.map_or(self.rear, |(first, flushed)| first + flushed)
+    }
+
+    /// A copy that was in the index is forgotten: one that is staged only fills up its group now.
+    fn strike_out(&mut self, position: u64) {
+        let Version { page, published, .. } = self.versions[&position];
+        let (first, place) = (position / self.group() * self.group(), position % self.group());
+        let is_named = self.places.get(&first).is_some_and(|places| place < places.flushing);
+        if is_named && !published {
+            // A summary names it, so it is in its slot until that is released.
+            self.versions.get_mut(&position).expect("it is in the index").forgotten = true;
+        } else if published {
+            // The older ones are superseded, and stay so.
+            let versions = self.versions.range_mut(..=position).map(|(_, version)| version);
+            versions.filter(|v| v.page == page && v.published).for_each(|v| v.forgotten = true);
+        } else {
+            self.versions.remove(&position);
+        }
+    }
+
+    /// Copies in the index of pages from `first` to `last`, with positions below `below`.
+    fn copies(&self, (first, last): (PageId, PageId), below: u64) -> Vec<(u64, PageId, bool)> {
+        let pages: BTreeSet<PageId> = self.versions.values().map(|version| version.page).collect();
+        let mut copies = Vec::new();
+        for page in pages.range(first..=last) {
+            let newest_published = self.newest_published(*page);
+            let in_index = |(position, v): &(u64, &Version)| {
+                *position < below && (!v.published || Some(*position) == newest_published)
+            };
+            let of_page = self.versions_of(*page).filter(in_index);
+            copies.extend(of_page.map(|(position, version)| (position, *page, version.dirty)));
+        }
+        copies
+    }
+
+    /// Whether a dequeue under way has a copy of one of the pages.
+    fn is_in_dequeue(&self, (first, last): (PageId, PageId)) -> bool {
+        let of = |from: &u64| self.versions.range(*from..from + self.group());
+        let versions = self.dequeuing.iter().flat_map(of).filter(|(_, v)| v.published);
+        versions.into_iter().any(|(_, v)| (first..=last).contains(&v.page))
+    }
+
+    /// The entry of the directory for a copy in the index: those of the frames come first.
+    fn entry_of(&self, position: u64) -> u32 {
+        if self.versions[&position].published {
+            self.config.staging_pages() + (position % u64::from(self.config.slots)) as u32
+        } else {
+            (position % u64::from(self.config.staging_pages())) as u32
+        }
     }
 
     fn enter(&mut self, page: PageId, dirty: bool, frame: u32, position: u64) {
@@ -61,7 +151,8 @@ impl LogModel {
             position < self.released + self.config.slots as u64,
             "position {position} has a released slot"
         );
-        self.versions.insert(position, Version { page, dirty, referenced: false, published: false });
+        self.versions
+            .insert(position, Version { page, dirty, referenced: false, published: false, forgotten: false });
         self.rear += 1;
     }
 
@@ -90,6 +181,29 @@ impl LogModel {
             }
         }
         fates
+    }
+
+    /// A group leaves the flash.
+    fn dequeue(&mut self, pages: &[DequeuePage], one_io: bool) {
+        assert_eq!(pages.len() as u64, self.group());
+        assert_eq!(one_io, self.config.policy != PolicyKind::Face);
+        let ahead = (self.config.slots as u64 / self.group() / 16).clamp(4, 8);
+        let early = self.config.slots as u64 - ahead * self.group();
+        assert!(self.rear - self.scan > early, "a dequeue before room gets scarce");
+        self.dequeuing.insert(self.scan);
+        let fates = self.fates(self.scan);
+        assert!(fates.iter().any(|f| *f != Fate::SecondChance), "a dequeue makes room");
+        for (at, (page, fate)) in pages.iter().zip(fates).enumerate() {
+            let position = self.scan + at as u64;
+            let generation = Generation::Exact(Position(position));
+            assert_eq!((page.generation, page.fate), (generation, fate), "fate of position {position}");
+            self.second_chances += usize::from(fate == Fate::SecondChance);
+            if fate != Fate::Drop {
+                let version = &self.versions[&position];
+                assert_eq!((page.page, page.dirty), (Some(version.page), version.dirty));
+            }
+        }
+        self.scan += self.group();
     }
 }
 
@@ -131,57 +245,56 @@ impl Model for LogModel {
                 assert!(enqueue, "page {page} is there already");
                 let room = self.released + self.config.slots as u64 - self.rear;
                 let staging_full = self.rear - self.staged_front == self.config.staging_pages() as u64;
-                let units = (self.scan - self.released) / self.group();
-                assert!(staging_full || room < self.group() * (units + 2), "full with room for {room} pages");
+                let dequeues = (self.scan - self.released) / self.group();
+                assert!(
+                    staging_full || room < self.group() * (dequeues + 2),
+                    "full with room for {room} pages"
+                );
             }
         }
     }
 
-    fn job(&mut self, job: Option<&Job>, writes_only: bool) {
+    fn job(&mut self, job: Option<&Job>, flush: Option<&Flush>, writes_only: bool) {
         match job {
             None => {}
             Some(Job::Write { pages, one_io, completes_group, .. }) => {
-                let first = pages[0].position.0;
+                let first = match (flush, pages.first()) {
+                    (Some(flush), _) => flush.first.0,
+                    (None, page) => page.expect("a page to write").position.0 / self.group() * self.group(),
+                };
+                let places = self.places.entry(first).or_default();
+                let from = first + places.issued;
+                places.issued += pages.len() as u64;
+                let (end, flushed) = (first + places.issued, places.flushed);
+                if flush.is_some() {
+                    places.flushing = places.issued;
+                }
                 for (at, page) in pages.iter().enumerate() {
-                    let position = first + at as u64;
-                    let version = self.versions.get(&position);
+                    let position = from + at as u64;
+                    let version = self.versions.get(&position).filter(|version| !version.forgotten);
                     assert_eq!(page.position.0, position, "a write job is sequential");
                     assert_eq!(page.slot.0 as u64, position % self.config.slots as u64);
                     assert_eq!(page.page, version.map(|v| v.page), "page of position {position}");
                     assert_eq!(page.dirty, version.is_some_and(|v| v.dirty));
                     assert!(version.is_none_or(|v| !v.published), "written once");
                 }
-                let end = first + pages.len() as u64;
-                assert_eq!(first / self.group(), (end - 1) / self.group(), "a job stays within its group");
-                assert_eq!(*completes_group, end.is_multiple_of(self.group()));
+                assert!(end <= first + self.group(), "a job stays within its group");
+                assert_eq!(*completes_group, end == first + self.group() && !pages.is_empty());
                 let by_group = self.config.policy != PolicyKind::Face;
                 assert_eq!(*one_io, by_group);
-                assert!(!by_group || pages.len() as u64 == self.group(), "whole groups");
+                match flush {
+                    None => assert!(!by_group || *completes_group, "whole groups"),
+                    Some(flush) => {
+                        assert!(!completes_group, "the last part of a group is not flushed, but written");
+                        assert_eq!((first + u64::from(flush.upto), u64::from(flush.flushed)), (end, flushed));
+                        assert!(end >= self.flush_to.min(first + self.group()), "all that was asked for");
+                        assert!(flushed < u64::from(flush.upto), "something to flush");
+                    }
+                }
             }
             Some(Job::Dequeue { pages, one_io, .. }) => {
                 assert!(!writes_only);
-                assert_eq!(pages.len() as u64, self.group());
-                assert_eq!(*one_io, self.config.policy != PolicyKind::Face);
-                let ahead = (self.config.slots as u64 / self.group() / 16).clamp(4, 8);
-                let early = self.config.slots as u64 - ahead * self.group();
-                assert!(self.rear - self.scan > early, "a dequeue before room gets scarce");
-                let fates = self.fates(self.scan);
-                assert!(fates.iter().any(|f| *f != Fate::SecondChance), "a dequeue makes room");
-                for (at, (page, fate)) in pages.iter().zip(fates).enumerate() {
-                    let position = self.scan + at as u64;
-                    let generation = Generation::Exact(Position(position));
-                    assert_eq!(
-                        (page.generation, page.fate),
-                        (generation, fate),
-                        "fate of position {position}"
-                    );
-                    self.second_chances += usize::from(fate == Fate::SecondChance);
-                    if fate != Fate::Drop {
-                        let version = &self.versions[&position];
-                        assert_eq!((page.page, page.dirty), (Some(version.page), version.dirty));
-                    }
-                }
-                self.scan += self.group();
+                self.dequeue(pages, *one_io);
             }
             Some(Job::PullVictims(pages)) => {
                 assert!(!writes_only);
@@ -195,27 +308,37 @@ impl Model for LogModel {
 
     fn staged(&mut self, _frame: u32) {}
 
-    fn written(&mut self, pages: &[WritePage]) {
+    fn written(&mut self, pages: &[WritePage], flush: Option<&Flush>) {
+        let group = self.group();
+        if let Some(flush) = flush {
+            self.places.get_mut(&flush.first.0).expect("it was issued").flushed = flush.upto.into();
+            return;
+        }
         // A group's pages are published together, when its last is written.
         let end = pages[pages.len() - 1].position.0 + 1;
-        if end.is_multiple_of(self.group()) {
-            self.versions
-                .range_mut(end - self.group()..end)
-                .for_each(|(_, version)| version.published = true);
+        if end.is_multiple_of(group) {
+            self.places.get_mut(&(end - group)).expect("it was issued").flushed = group;
+            self.versions.range_mut(end - group..end).for_each(|(_, version)| version.published = true);
         }
     }
 
     fn restage(&mut self, page: &DequeuePage, got: Admission) {
         let id = page.page.expect("a page with a second chance");
-        let newest = self.newest(id).expect("the version itself is there at least");
+        let newest = self.newest(id);
         let Generation::Exact(Position(restaged)) = page.generation else { panic!("{page:?}") };
+        // A range is being forgotten in steps, and this version is forgotten before its turn.
+        let dies = self.newest_published(id) == Some(restaged) && self.records.cover(id, restaged);
         match got {
             Admission::Stage { frame, position } => {
-                assert_eq!(newest, restaged, "an older version never enters behind a newer");
+                assert_eq!(newest, Some(restaged), "an older version never enters behind a newer");
+                assert!(!dies, "a page that is being forgotten enters again");
                 self.enter(id, page.dirty, frame.0, position.0);
             }
             Admission::Bypass { .. } => panic!("a log takes what it does not have"),
-            Admission::AlreadyThere => assert!(newest > restaged, "no newer version of {id} has come"),
+            Admission::AlreadyThere if dies => self.strike_out(restaged),
+            Admission::AlreadyThere => {
+                assert_ne!(newest, Some(restaged), "no newer version of {id} has come")
+            }
             Admission::Full => {
                 assert_eq!(
                     self.rear - self.staged_front,
@@ -226,7 +349,78 @@ impl Model for LogModel {
         }
     }
 
-    fn dequeued(&mut self, _pages: &[DequeuePage]) {}
+    fn dequeued(&mut self, pages: &[DequeuePage]) {
+        let Generation::Exact(Position(first)) = pages[0].generation else { panic!("{pages:?}") };
+        assert!(self.dequeuing.remove(&first));
+    }
+
+    fn flush(&mut self, got: Option<Position>) {
+        let pads = self.flushed() == self.rear && !self.records.is_none();
+        match got {
+            None => {
+                let room = self.released + self.config.slots as u64 - self.rear;
+                let staging_full = self.rear - self.staged_front == self.config.staging_pages() as u64;
+                let dequeues = (self.scan - self.released) / self.group();
+                assert!(pads, "a flush needs no room");
+                assert!(staging_full || room < self.group() * (dequeues + 2), "room for {room} pages");
+            }
+            Some(position) => {
+                self.rear += u64::from(pads);
+                self.flush_to = self.rear;
+                assert_eq!(position.0, self.rear);
+            }
+        }
+    }
+
+    fn forget(&mut self, pages: (PageId, PageId), after: u64, got: &Forget) {
+        if self.records.are_full() {
+            assert_eq!(*got, Forget::Full);
+            return;
+        }
+        let copies = self.copies(pages, self.rear);
+        let found: BTreeSet<PageId> = copies.iter().map(|(_, page, _)| *page).collect();
+        let dirty: BTreeSet<PageId> = copies.iter().filter(|c| c.2).map(|(_, page, _)| *page).collect();
+        let (found, dirty) = (found.len() as u32, dirty.len() as u32);
+        copies.iter().for_each(|(position, ..)| self.strike_out(*position));
+        let may_return = self.gone.values().any(|page| (pages.0..=pages.1).contains(page));
+        if found > 0 || may_return {
+            assert!(self.records.add(pages, self.rear, after));
+        }
+        let in_dequeue = self.is_in_dequeue(pages);
+        assert_eq!(*got, Forget::Done { found, dirty, in_dequeue });
+    }
+
+    fn forget_begin(&mut self, pages: (PageId, PageId), after: u64, got: Option<Position>) {
+        let expected = self.records.add(pages, self.rear, after).then_some(Position(self.rear));
+        assert_eq!(got, expected);
+    }
+
+    fn forget_entries(
+        &mut self,
+        pages: (PageId, PageId),
+        below: Position,
+        entries: Range<u32>,
+        got: &Forget,
+    ) {
+        let mut copies = self.copies(pages, below.0);
+        copies.retain(|(position, ..)| entries.contains(&self.entry_of(*position)));
+        let found = copies.len() as u32;
+        let dirty = copies.iter().filter(|(_, _, dirty)| *dirty).count() as u32;
+        copies.iter().for_each(|(position, ..)| self.strike_out(*position));
+        assert_eq!(*got, Forget::Done { found, dirty, in_dequeue: self.is_in_dequeue(pages) });
+    }
+
+    fn records(&mut self, durable: u64, group_end: u64, got: &[Forgotten], end: u64) {
+        self.records.given(durable, group_end, got, end);
+    }
+
+    fn recorded(&mut self, end: u64) {
+        self.records.recorded(end);
+    }
+
+    fn front_is_durable(&mut self, front: u64) {
+        self.gone = self.gone.split_off(&front);
+    }
 
     fn cleaned(&mut self, _page: &CleanPage) {
         unreachable!("FaCE has no cleaner")
@@ -236,7 +430,13 @@ impl Model for LogModel {
         unreachable!("only slot placement is swept")
     }
 
-    fn restored(&mut self, entries: &[(Position, PageId, bool)], front: Position, rear: Position) {
+    fn restored(
+        &mut self,
+        entries: &[(Position, PageId, bool)],
+        records: &[Forgotten],
+        front: Position,
+        rear: Position,
+    ) {
         *self = LogModel {
             rear: rear.0,
             scan: front.0,
@@ -245,7 +445,9 @@ impl Model for LogModel {
             ..Self::new(&self.config)
         };
         for (position, page, dirty) in entries {
-            let version = Version { page: *page, dirty: *dirty, referenced: false, published: true };
+            let forgotten = records.iter().any(|r| (r.first..=r.last).contains(page) && *position < r.below);
+            let (page, dirty) = (*page, *dirty);
+            let version = Version { page, dirty, referenced: false, published: true, forgotten };
             self.versions.insert(position.0, version);
         }
     }
@@ -263,7 +465,10 @@ impl Model for LogModel {
         );
         assert!(rear >= self.rear && rear - self.rear < self.group());
         (self.released, self.rear, self.staged_front) = (released, rear, published.0);
-        self.versions = self.versions.split_off(&released);
+        let kept = self.versions.split_off(&released);
+        let gone = std::mem::replace(&mut self.versions, kept);
+        self.gone.extend(gone.into_iter().map(|(position, version)| (position, version.page)));
+        self.places = self.places.split_off(&published.0);
         let unpublished = self.versions.iter().find(|(_, v)| !v.published);
         assert!(
             unpublished.is_none_or(|(position, _)| *position >= published.0),
@@ -273,8 +478,9 @@ impl Model for LogModel {
 
         let published = self.versions.values().filter(|v| v.published);
         let held = published.clone().count();
-        // In ascending position: the newest is what remains.
-        let pages: BTreeMap<PageId, bool> = published.map(|v| (v.page, v.dirty)).collect();
+        // In ascending position: the newest remains.
+        let pages: BTreeMap<PageId, bool> =
+            published.filter(|v| !v.forgotten).map(|v| (v.page, v.dirty)).collect();
         let dirty = pages.values().filter(|dirty| **dirty).count();
         assert_eq!(occupancy.valid as usize, pages.len(), "valid");
         assert_eq!(occupancy.dirty as usize, dirty, "dirty");

@@ -1,5 +1,5 @@
 //! A driver that plays the engine against a partition: a buffer pool above, staging memory, a flash device
-//! and a disk below, several jobs in flight that advance in any order. After every step it asserts the
+//! and a disk below, with several jobs in flight that advance in any order. After every step it asserts the
 //! partition's invariants, that every page would be served in its newest version, and that a crash now would
 //! lose nothing.
 #![allow(dead_code)] // each test binary uses a part
@@ -8,6 +8,7 @@ pub mod choices;
 pub mod crash;
 pub mod lc_order;
 pub mod log_model;
+pub mod log_records;
 pub mod orders;
 pub mod slots_model;
 pub mod world;
@@ -16,21 +17,22 @@ pub use choices::Choices;
 pub use world::World;
 
 use entresol_core::{
-    Admission, CleanPage, Config, DequeuePage, Job, Lookup, Occupancy, PageId, Placement, PolicyKind,
-    Position, SlotId, Taken, WritePage,
+    Admission, CleanPage, Config, DequeuePage, Flush, Forget, Forgotten, Job, Lookup, Occupancy, PageId,
+    Placement, PolicyKind, Position, SlotId, Taken, WritePage,
 };
+use std::ops::Range;
 
-/// What a naive model of a policy is told, and asserts.
+/// A naive model of a policy: it is told of all events, and asserts the answers.
 pub trait Model {
     /// A checkpoint begins.
     fn close_group(&mut self) {}
     fn fetch(&mut self, page: PageId, found: &Lookup);
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission);
-    /// A page has come from disk.
+    /// A page has been read from disk.
     fn arrived(&mut self, _page: PageId, got: Admission) {
         assert_eq!(got, Admission::Bypass { stale: false });
     }
-    /// A changed page was kept out by the driver.
+    /// The driver kept a changed page out.
     fn bypassed(&mut self, _page: PageId, _got: Admission) {
         unreachable!("only slot placement takes copies back")
     }
@@ -38,17 +40,47 @@ pub trait Model {
     fn taken(&mut self, _page: PageId, got: Taken) {
         assert_eq!(got, Taken::Copied);
     }
-    /// Called with what `next_job` gave, `None` included.
-    fn job(&mut self, job: Option<&Job>, writes_only: bool);
+    /// Called with the answer of `next_job`, `None` included.
+    fn job(&mut self, job: Option<&Job>, flush: Option<&Flush>, writes_only: bool);
     fn staged(&mut self, frame: u32);
-    fn written(&mut self, pages: &[WritePage]);
+    fn written(&mut self, pages: &[WritePage], flush: Option<&Flush>);
     fn restage(&mut self, page: &DequeuePage, got: Admission);
     fn dequeued(&mut self, pages: &[DequeuePage]);
     fn cleaned(&mut self, page: &CleanPage);
     /// A job that came from a sweep.
     fn swept(&mut self, from: SlotId, got: &Option<Result<CleanPage, SlotId>>);
-    /// After a crash: what recovery found, oldest first, and the ring's rear.
-    fn restored(&mut self, entries: &[(Position, PageId, bool)], front: Position, rear: Position);
+    /// After a crash: the entries that recovery found, oldest first, and the ring's front and rear.
+    fn restored(
+        &mut self,
+        entries: &[(Position, PageId, bool)],
+        records: &[Forgotten],
+        front: Position,
+        rear: Position,
+    );
+    /// A flush begins.
+    fn flush(&mut self, got: Option<Position>);
+    /// The pages from the first to the last are forgotten.
+    fn forget(&mut self, pages: (PageId, PageId), after: u64, got: &Forget);
+    /// Pages are to be forgotten in steps.
+    fn forget_begin(&mut self, _pages: (PageId, PageId), _after: u64, _got: Option<Position>) {
+        unreachable!("only log placement forgets in steps")
+    }
+    fn forget_entries(
+        &mut self,
+        _pages: (PageId, PageId),
+        _below: Position,
+        _entries: Range<u32>,
+        _got: &Forget,
+    ) {
+        unreachable!("only log placement forgets in steps")
+    }
+    /// Records of forgotten pages are written with the group that ends at a position; everything up to
+    /// `durable` is durable.
+    fn records(&mut self, _durable: u64, _group_end: u64, _got: &[Forgotten], _end: u64) {
+        unreachable!("only log placement has groups")
+    }
+    fn recorded(&mut self, _end: u64) {}
+    fn front_is_durable(&mut self, _front: u64) {}
     /// Called after every step.
     fn verify(&mut self, occupancy: &Occupancy, window: (Position, Position), published: Position);
 }
@@ -71,4 +103,28 @@ pub fn small(policy: PolicyKind, group_pages: u32, staging_groups: u32, more: u3
     // Several sets, so that the last one is larger.
     config.set_slots = 12;
     config
+}
+
+/// A seeded run with forgotten pages and flushes; every other run keeps proofs.
+pub fn run_with_forgets_and_flushes(policy: PolicyKind, mode: world::Mode, seed: u64) -> World {
+    let mut choices = Choices::from_seed(seed * 104_729 + policy as u64);
+    let group_pages = [2, 3, 4, 8][choices.below(4)];
+    let staging_groups = 2 + choices.below(3) as u32;
+    let mut config = small(policy, group_pages, staging_groups, choices.below(8) as u32);
+    config.dirty_permille_max = [0, 100, 500, 900, 1000][choices.below(5)];
+    config.proofs = seed.is_multiple_of(2);
+    let pages = config.slots / 2 + choices.below(2 * config.slots as usize) as u32;
+    let mut world = World::new(config, pages, 4 + choices.below(pages as usize / 4));
+    world.settle_every = [usize::MAX, 16][choices.below(2)];
+    world.mode = mode;
+    world.forgets_and_flushes = true;
+    // In some runs the disk is slow to make writes durable, so that many records wait.
+    if seed % 5 == 4 {
+        world.dead.sync_one_in = 200;
+        world.crash_often = false;
+        world.settle_every = usize::MAX;
+    }
+    println!("seed {seed}: {config:?}, {pages} pages");
+    world.run(&mut choices, 4000);
+    world
 }

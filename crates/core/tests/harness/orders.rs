@@ -1,5 +1,5 @@
-//! The naive forms of the policies with slot placement: who goes first, and who may enter. Lists are vectors,
-//! searches are linear, nothing is lazy.
+//! The naive forms of the policies with slot placement: which page is evicted first, and which may enter.
+//! Lists are vectors, searches are linear, nothing is lazy.
 
 use super::slots_model::{Decision, Facts, Order};
 use entresol_core::{Config, PageId, PolicyKind};
@@ -21,21 +21,21 @@ pub fn order_of(config: &Config) -> Box<dyn Order> {
     }
 }
 
-/// Which pages a policy takes.
+/// The pages that a policy admits.
 #[derive(Clone, Copy, PartialEq)]
 enum Admits {
-    /// From DRAM: all that are not there.
+    /// From DRAM: all that are absent.
     OnExit,
     /// From disk; and changed ones.
     Changed,
-    /// From disk; and changed ones, but only over their older version.
+    /// From disk; and changed ones, but only to overwrite their older version.
     Overwrites,
-    /// As `Overwrites`, if disk has them.
+    /// As `Overwrites`, if they were written to disk.
     Clean,
 }
 
 impl Admits {
-    fn verdict(self, facts: &Facts) -> Decision {
+    fn decision(self, facts: &Facts) -> Decision {
         let Facts { there, dirty, fdirty } = *facts;
         let enters = match self {
             Admits::OnExit => fdirty || !there,
@@ -51,7 +51,7 @@ impl Admits {
     }
 }
 
-/// What using a page does to its place.
+/// The effect of a use on a page's place.
 #[derive(Clone, Copy, PartialEq)]
 enum Use {
     Nothing,
@@ -89,14 +89,14 @@ impl Order for Queue {
         self.admits != Admits::OnExit
     }
     fn admits(&mut self, page: PageId, facts: &Facts) -> Decision {
-        let verdict = self.admits.verdict(facts);
+        let decision = self.admits.decision(facts);
         if self.admits == Admits::OnExit
-            && verdict == Decision::There
+            && decision == Decision::There
             && self.queue.iter().any(|(p, _)| *p == page)
         {
             self.used(page);
         }
-        verdict
+        decision
     }
     fn hit(&mut self, page: PageId, resident: bool) {
         if resident {
@@ -113,7 +113,7 @@ impl Order for Queue {
         self.queue.retain(|(p, _)| *p != page);
     }
     fn victim(&mut self, busy: &dyn Fn(PageId) -> bool) -> Option<PageId> {
-        // Twice round at most: whoever is passed the first time goes the second.
+        // At most two rounds: a page that is passed the first time is the victim the second time.
         for _ in 0..2 * self.queue.len() {
             let at = self.queue.iter().position(|(page, _)| !busy(*page))?;
             if !self.queue[at].1 {
@@ -126,7 +126,7 @@ impl Order for Queue {
     }
 }
 
-/// Where the core's tables keep a key.
+/// The place of a key in the core's tables.
 fn place(key: u64, places: u64) -> u64 {
     let hash = (key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (hash >> 32).wrapping_mul(places) >> 32
@@ -148,7 +148,7 @@ impl Sets {
     fn set(&self, page: PageId) -> usize {
         place(page.0 / self.set_slots, self.sets.len() as u64) as usize
     }
-    /// The set that slots lie in: the last one takes what is left over.
+    /// The slots of the set: the last one has the remaining slots too.
     fn size(&self, set: usize) -> u64 {
         let last = set + 1 == self.sets.len();
         if last { self.slots - set as u64 * self.set_slots } else { self.set_slots }
@@ -160,7 +160,7 @@ impl Order for Sets {
         true
     }
     fn admits(&mut self, _page: PageId, facts: &Facts) -> Decision {
-        Admits::Changed.verdict(facts)
+        Admits::Changed.decision(facts)
     }
     fn hit(&mut self, _page: PageId, _resident: bool) {}
     fn entered(&mut self, page: PageId) {
@@ -195,7 +195,7 @@ impl Order for Sets {
     }
 }
 
-/// TAC: temperatures by region, exact, and the order in which pages came to the temperature they have.
+/// TAC: exact temperatures by region, and the order in which pages reached their present temperature.
 struct Tac {
     slots: u64,
     temperatures: BTreeMap<u64, u64>,
@@ -236,7 +236,7 @@ impl Tac {
                     self.lists[class].retain(|p| *p != page);
                     self.lists[real].push(page);
                 } else if !busy(page) {
-                    // No page of all that are here is colder.
+                    // No idle page is colder.
                     let coldest =
                         self.lists.iter().flatten().filter(|p| !busy(**p)).map(|p| self.class(*p)).min();
                     assert_eq!(coldest, Some(class));
@@ -258,7 +258,7 @@ impl Order for Tac {
         self.coldest(busy).is_none_or(|(coldest, _)| class > coldest)
     }
     fn admits(&mut self, _page: PageId, facts: &Facts) -> Decision {
-        Admits::Clean.verdict(facts)
+        Admits::Clean.decision(facts)
     }
     fn hit(&mut self, page: PageId, _resident: bool) {
         self.warm(page);

@@ -1,15 +1,14 @@
-//! The naive model of slot placement: maps and vectors. Who goes first and who may enter is asked of an
-//! [`Order`].
+//! The naive model of slot placement: maps and vectors. An [`Order`] decides evictions and admissions.
 
 use super::Model;
 use super::orders::order_of;
 use entresol_core::{
-    Admission, CleanPage, Config, DequeuePage, Generation, Job, Lookup, Occupancy, PageId, PolicyKind,
-    Position, SlotId, Taken, WritePage,
+    Admission, CleanPage, Config, DequeuePage, Flush, Forget, Forgotten, Generation, Job, Lookup, Occupancy,
+    PageId, PolicyKind, Position, SlotId, Taken, WritePage,
 };
 use std::collections::BTreeMap;
 
-/// What is known of a page that is evicted.
+/// The known facts of a page that is evicted.
 pub struct Facts {
     /// A version of it is staged or on flash.
     pub there: bool,
@@ -26,7 +25,7 @@ pub enum Decision {
 
 /// A policy, naively.
 pub trait Order {
-    /// Whether a page from disk may enter; `free` slots are left when all that is staged has taken one.
+    /// Whether a page from disk may enter; `free` slots are left after all staged pages have taken one.
     fn arrives(&mut self, page: PageId, free: i64, busy: &dyn Fn(PageId) -> bool) -> bool;
     fn admits(&mut self, page: PageId, facts: &Facts) -> Decision;
     fn hit(&mut self, page: PageId, resident: bool);
@@ -39,7 +38,7 @@ pub trait Order {
     fn victim_for(&mut self, _page: PageId, _busy: &dyn Fn(PageId) -> bool) -> Option<PageId> {
         None
     }
-    /// Slots to be free ahead of demand in a cache of `slots`.
+    /// Slots to keep free ahead of demand in a cache of `slots`.
     fn ahead(&self, slots: u64) -> u64 {
         32.min(slots / 8)
     }
@@ -47,7 +46,7 @@ pub trait Order {
     fn group(&self, _page: PageId) -> Option<(usize, u64)> {
         None
     }
-    /// Which page the cleaner takes, now that too many are dirty.
+    /// The page that the cleaner takes, when too many are dirty.
     fn clean(&mut self, _dirty_idle: &dyn Fn(PageId) -> bool) -> Option<PageId> {
         None
     }
@@ -82,10 +81,10 @@ pub struct SlotsModel {
     staged: BTreeMap<u64, Staged>,
     staged_front: u64,
     rear: u64,
-    /// Before this position even overtaken versions are written.
+    /// Overtaken versions before this position are written too.
     close_at: u64,
     resident: BTreeMap<PageId, Resident>,
-    /// Writes to each slot, counted up to 255 and from 0 again.
+    /// Writes to each slot, modulo 256.
     writes: Vec<u8>,
     /// Pages being written for the first time: each has a slot.
     new: Vec<PageId>,
@@ -138,7 +137,7 @@ impl SlotsModel {
         self.resident.remove(&page);
     }
 
-    /// The page to be emptied for `page`, which is dirty; a clean one goes at once.
+    /// The dirty page to be emptied for `page`. A clean one is emptied at once.
     fn make_room_for(&mut self, page: PageId) -> Option<PageId> {
         let resident = &self.resident;
         let victim = self.order.victim_for(page, &|p| resident[&p].busy)?;
@@ -149,7 +148,7 @@ impl SlotsModel {
         None
     }
 
-    /// Which page the next write job must write; forgets overtaken ones on the way.
+    /// The page that the next write job must write. Forgets overtaken ones before it.
     fn next_write(&mut self) -> Option<u64> {
         let mut found = None;
         for position in self.staged.keys().copied().collect::<Vec<_>>() {
@@ -180,7 +179,7 @@ impl SlotsModel {
         found
     }
 
-    /// Empties clean victims; the dirty one that must be dequeued next.
+    /// Empties clean victims. Returns the dirty one that must be dequeued next.
     fn next_victim(&mut self) -> Option<PageId> {
         while self.free() + self.dequeuing < self.order.ahead(self.config.slots as u64) {
             let resident = &self.resident;
@@ -193,7 +192,7 @@ impl SlotsModel {
         None
     }
 
-    /// A dirty page in the way of a staged one.
+    /// A dirty page that blocks a staged one.
     fn next_in_the_way(&mut self) -> Option<PageId> {
         for position in self.staged.keys().copied().collect::<Vec<_>>() {
             let Staged { page, state, waits_for, .. } = self.staged[&position];
@@ -226,7 +225,7 @@ impl SlotsModel {
         self.order.clean(&|page| resident[&page].dirty && !resident[&page].busy)
     }
 
-    /// The page must have been given the next frame, if there is one.
+    /// The page must have been given the next frame, if there is a free one.
     fn enters(&mut self, page: PageId, dirty: bool, got: Admission) {
         let frames = self.config.staging_pages() as u64;
         if self.rear - self.staged_front == frames {
@@ -239,11 +238,24 @@ impl SlotsModel {
         self.rear += 1;
     }
 
-    /// Forgets the page; `None` while something is being done with a copy of it.
+    /// Whether an operation on a copy of the page is under way.
+    fn is_busy(&self, page: PageId) -> bool {
+        let staged = self.staged.values().any(|s| s.page == page && s.state != FrameState::Ready);
+        staged || self.resident.get(&page).is_some_and(|r| r.busy)
+    }
+
+    /// Whether the newest copy of the page is dirty.
+    fn is_dirty(&self, page: PageId) -> bool {
+        match self.newest_staged(page) {
+            Some(position) => self.staged[&position].dirty,
+            None => self.resident.get(&page).is_some_and(|r| r.dirty),
+        }
+    }
+
+    /// Forgets the page; `None` while an operation on a copy of it is under way.
     fn forget(&mut self, page: PageId) -> Option<bool> {
         let there = self.is_there(page);
-        let staged_busy = self.staged.values().any(|s| s.page == page && s.state != FrameState::Ready);
-        if staged_busy || self.resident.get(&page).is_some_and(|r| r.busy) {
+        if self.is_busy(page) {
             return None;
         }
         self.staged.retain(|_, s| s.page != page);
@@ -310,10 +322,7 @@ impl Model for SlotsModel {
             assert_eq!(got, Taken::Copied);
             return;
         }
-        let dirty = match self.newest_staged(page) {
-            Some(position) => self.staged[&position].dirty,
-            None => self.resident.get(&page).is_some_and(|r| r.dirty),
-        };
+        let dirty = self.is_dirty(page);
         let expected = if self.forget(page) == Some(true) { Taken::Moved { dirty } } else { Taken::Copied };
         assert_eq!(got, expected);
     }
@@ -327,7 +336,7 @@ impl Model for SlotsModel {
         }
     }
 
-    fn job(&mut self, job: Option<&Job>, writes_only: bool) {
+    fn job(&mut self, job: Option<&Job>, _flush: Option<&Flush>, writes_only: bool) {
         if let Some(position) = self.next_write() {
             let Some(Job::Write { pages, one_io: false, .. }) = job else {
                 panic!("position {position} is to be written")
@@ -373,7 +382,7 @@ impl Model for SlotsModel {
         staged.state = FrameState::Ready;
     }
 
-    fn written(&mut self, pages: &[WritePage]) {
+    fn written(&mut self, pages: &[WritePage], _flush: Option<&Flush>) {
         let page = &pages[0];
         let staged = self.staged.remove(&page.position.0).expect("staged");
         assert_eq!(staged.state, FrameState::Writing);
@@ -419,7 +428,29 @@ impl Model for SlotsModel {
         }
     }
 
-    fn restored(&mut self, _entries: &[(Position, PageId, bool)], _front: Position, _rear: Position) {
+    fn flush(&mut self, got: Option<Position>) {
+        self.close_group();
+        assert_eq!(got, Some(Position(self.rear)));
+    }
+
+    fn forget(&mut self, (first, last): (PageId, PageId), _after: u64, got: &Forget) {
+        let pages = || (first.0..=last.0).map(PageId);
+        if pages().any(|page| self.is_busy(page)) {
+            assert_eq!(*got, Forget::Full);
+            return;
+        }
+        let dirty = pages().filter(|page| self.is_dirty(*page)).count() as u32;
+        let found = pages().filter(|page| self.forget(*page) == Some(true)).count() as u32;
+        assert_eq!(*got, Forget::Done { found, dirty, in_dequeue: false });
+    }
+
+    fn restored(
+        &mut self,
+        _entries: &[(Position, PageId, bool)],
+        _records: &[Forgotten],
+        _front: Position,
+        _rear: Position,
+    ) {
         *self = Self::new(&self.config);
     }
 

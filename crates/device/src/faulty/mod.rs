@@ -1,14 +1,14 @@
-//! A device in memory that loses, tears, misplaces and damages what a real one may, by plan.
+//! A device in memory that loses, tears, misdirects and damages data as a real one may, according to a plan.
 //!
 //! It keeps two images: the *durable* one, and above it the sectors written since the last sync. Reads see
-//! both. After a crash, [`FaultyDevice::after_crash`] gives the durable image with any subset of the unsynced
-//! sectors: the same crash can be looked at with many survivals.
+//! both. After a crash, [`FaultyDevice::after_crash`] returns the durable image with any subset of the
+//! unsynced sectors, so the same crash can be examined with many survivals.
 //!
-//! Between the two lies a third layer: writes whose sync failed as on ext4. They can be read and are never
+//! Between the two is a third layer: writes whose sync failed as on ext4. They can be read and never become
 //! durable.
 //!
-//! Invariant: without a fault the device reads as if every write had been carried out; and a write that a
-//! successful sync followed is in every image after a crash (unless [`Fault::SyncLies`]).
+//! Invariant: without a fault, the device reads as if every write had been carried out. Every write before a
+//! successful sync is in every image after a crash (unless [`Fault::SyncLies`]).
 
 mod moment;
 mod pending;
@@ -29,13 +29,13 @@ use std::sync::Arc;
 #[derive(Debug)]
 struct Content {
     pending: Pending,
-    /// Readable, and never to be durable ([`Fault::SyncErrorKeepingPages`]).
+    /// Readable, and never durable ([`Fault::SyncErrorKeepingPages`]).
     undurable: Pending,
     dead: Option<String>,
 }
 
-/// A device that fails as its [`FaultPlan`] says. Writes are atomic per sector only, of 512 bytes unless said
-/// otherwise.
+/// A device that fails according to its [`FaultPlan`]. Only single sectors are written atomically: of 512
+/// bytes unless set otherwise.
 #[derive(Debug)]
 pub struct FaultyDevice {
     name: String,
@@ -47,7 +47,7 @@ pub struct FaultyDevice {
     capacity_max: u64,
 }
 
-/// How a request that was let through ends.
+/// The end of a request that was accepted.
 enum Effect {
     Done,
     Fail(DeviceError),
@@ -88,36 +88,36 @@ impl FaultyDevice {
         Self { capacity_max: bytes, ..self }
     }
 
-    /// The name that [`Injection::device`] means.
+    /// The name that [`Injection::device`] refers to.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Number of unsynced writes, and of their sectors: the lengths that [`Survival::Writes`] and
-    /// [`Survival::Sectors`] can use up.
+    /// Number of unsynced writes, and of their sectors: the useful lengths of [`Survival::Writes`] and
+    /// [`Survival::Sectors`].
     pub fn unsynced(&self) -> (usize, usize) {
         self.state.lock().pending.len(self.sectors.sector as usize)
     }
 
-    /// What would be found after a power failure now. Leaves this device as it is.
+    /// The image after a power failure now. This device is unchanged.
     pub fn after_crash(&self, survival: &Survival) -> MemoryDevice {
         moment::survivor(&self.durable, &self.state.lock().pending, self.sectors, survival)
     }
 
-    /// As [`Moment::after_kill`], now. Leaves this device as it is.
+    /// As [`Moment::after_kill`], now. This device is unchanged.
     pub fn after_kill(&self, plan: Arc<FaultPlan>) -> Self {
         self.moment().after_kill(plan)
     }
 
-    /// What this device holds now, durable and not: every power failure that could strike at this moment
-    /// starts from it.
+    /// The present content of this device, durable and not: the start of every power failure possible at this
+    /// moment.
     pub fn moment(&self) -> Moment {
         let state = self.state.lock();
         let durable = self.durable.fork(&self.name);
         Moment::new(durable, state.pending.clone(), state.undurable.clone(), self.sectors)
     }
 
-    /// Flips one bit of the durable content, for good. `bit` counts from the start of the device.
+    /// Flips one bit of the durable content permanently. `bit` counts from the start of the device.
     pub fn flip_bit(&self, bit: u64) {
         let sector = bit / 8 / SECTOR_BYTES as u64 * SECTOR_BYTES as u64;
         let mut data = [0; SECTOR_BYTES];
@@ -139,7 +139,7 @@ impl FaultyDevice {
         DeviceError::Dead { device: self.name.clone(), reason: reason.to_owned() }
     }
 
-    /// Refuses requests of a device that is gone or without power.
+    /// Refuses requests of a device that has died or has no power.
     fn check_alive(&self) -> Result<(), DeviceError> {
         if self.plan.has_crashed() {
             return Err(self.dead("power has failed"));
@@ -156,14 +156,14 @@ impl FaultyDevice {
         self.dead(reason)
     }
 
-    /// Where else a write of this length can land.
+    /// A wrong offset for a misdirected write of this length.
     fn elsewhere(&self, offset: u64, length: u64) -> u64 {
         let unit = u64::from(self.sectors.sector);
         let places = (self.geometry().capacity_bytes - length) / unit;
         if places == 0 {
             return offset;
         }
-        // One of the other places: the own one is skipped.
+        // One of the other places: the right one is skipped.
         let sector = self.plan.below(places);
         let own = offset / unit;
         (if sector < own { sector } else { sector + 1 }) * unit
@@ -180,7 +180,7 @@ impl FaultyDevice {
             }
             _ => {}
         }
-        // Both under the lock: a sync between them would move sectors from the second place to the first.
+        // Both under the lock: a sync in between would move sectors from the second image to the first.
         let state = self.state.lock();
         self.durable.read_anyway(offset, buffer);
         state.undurable.overlay(offset, buffer);
@@ -219,7 +219,7 @@ impl FaultyDevice {
         };
         self.keep(place, data);
         match fault {
-            // The write was under way: it may survive, whole or in part.
+            // The write was under way: it may survive in whole or in part.
             Some(Fault::Crash) => Effect::Crash,
             Some(Fault::DuplicatedWrite) => {
                 let place = self.elsewhere(offset, length);
@@ -266,11 +266,11 @@ impl Device for FaultyDevice {
         let mut result = Ok(());
         let mut crashes = false;
         for at in self.plan.order(batch.len()) {
-            let verdict = match &mut batch[at] {
+            let effect = match &mut batch[at] {
                 Io::Read { offset, buffer } => self.read_one(*offset, buffer),
                 Io::Write { offset, data } => self.write_one(*offset, data),
             };
-            match verdict {
+            match effect {
                 Effect::Done => {}
                 Effect::Fail(error) => result = result.and(Err(error)),
                 Effect::Crash => crashes = true,
@@ -305,7 +305,7 @@ impl Device for FaultyDevice {
         Ok(())
     }
 
-    /// Takes effect durably at once: a crash does not bring the content back.
+    /// Durable at once: a crash does not restore the content.
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         check::range(&self.name, self.geometry(), "discard", offset, length)?;
         self.check_alive()?;

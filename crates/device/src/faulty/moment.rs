@@ -1,7 +1,7 @@
-//! A device at one moment: the durable image, and the writes that no sync had made durable.
+//! A device at one moment: the durable image, and the writes that were not durable.
 //!
-//! Invariant: nothing in it changes, so that one moment serves any number of power failures, each with other
-//! survivors.
+//! Invariant: a moment is immutable. So one moment serves any number of power failures, each with other
+//! surviving writes.
 
 use super::pending::{Pending, Sectors, Survival, Survivor};
 use super::write_within;
@@ -9,12 +9,12 @@ use super::{FaultPlan, FaultyDevice};
 use crate::MemoryDevice;
 use std::sync::Arc;
 
-/// What a [`super::FaultyDevice`] held at one moment.
+/// The content of a [`super::FaultyDevice`] at one moment.
 #[derive(Debug)]
 pub struct Moment {
     durable: MemoryDevice,
     pending: Pending,
-    /// Readable, and never to be durable.
+    /// Readable, and never durable.
     undurable: Pending,
     sectors: Sectors,
 }
@@ -29,13 +29,13 @@ impl Moment {
         self.pending.len(self.sectors.sector as usize)
     }
 
-    /// What would have been found after a power failure at this moment.
+    /// The image after a power failure at this moment.
     pub fn after_crash(&self, survival: &Survival) -> MemoryDevice {
         survivor(&self.durable, &self.pending, self.sectors, survival)
     }
 
-    /// The device when the program that used it was killed at this moment, and power has not failed: what was
-    /// not synced can be read, and is still not durable.
+    /// The device after a kill of its program at this moment, without a power failure: unsynced writes can be
+    /// read, and are still not durable.
     pub fn after_kill(&self, plan: Arc<FaultPlan>) -> FaultyDevice {
         let name = self.durable.name();
         let (pending, undurable) = (self.pending.clone(), self.undurable.clone());
@@ -43,7 +43,7 @@ impl Moment {
     }
 }
 
-/// The durable image with those of the unsynced sectors that survive.
+/// The durable image with the surviving unsynced sectors.
 pub(super) fn survivor(
     durable: &MemoryDevice,
     pending: &Pending,

@@ -1,8 +1,7 @@
 //! Writes that no sync has made durable yet.
 //!
-//! Invariant: pieces stand in the order in which they were written, so that carrying them out in order gives
-//! what a read must see. A write is one piece, or several where a discard took sectors out of it. A copy
-//! shares their bytes.
+//! Invariant: pieces are kept in the order of the writes, so that applying them in order gives the content
+//! for a read. A write is one piece, or several if a discard removed sectors of it. A copy shares the bytes.
 
 use entresol_runtime::rng::Rng;
 use std::ops::Range;
@@ -11,23 +10,24 @@ use std::sync::Arc;
 /// Smallest unit that survives a crash whole, in bytes.
 pub(super) const SECTOR_BYTES: usize = 512;
 
-/// Which unsynced writes a crash leaves.
+/// The unsynced writes that survive a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Survival {
     /// None of them.
     None,
     /// All of them.
     All,
-    /// Each sector of each write or not, as the seed decides: torn writes, in any order.
+    /// Each sector of each write survives or not, as the seed decides: torn writes, in any order.
     Seed(u64),
-    /// As [`Survival::Seed`], and some sectors cannot be read afterwards, as drives report those that the
-    /// power cut tore. Where the medium writes larger units than sectors, units that are written in part may
-    /// become unreadable as a whole.
+    /// As [`Survival::Seed`], and some sectors become unreadable, as drives report sectors torn by a power
+    /// cut. If the medium writes larger units than sectors, partly written units may become unreadable as a
+    /// whole.
     Torn(u64),
-    /// Exactly those writes, whole, for which this holds `true`, in order of submission; further ones do not.
+    /// Exactly the writes, whole, for which this holds `true`, in order of submission. Further writes are
+    /// lost.
     Writes(Vec<bool>),
-    /// Exactly those sectors of writes for which this holds `true`, in order of submission; further ones do
-    /// not.
+    /// Exactly the sectors of writes for which this holds `true`, in order of submission. Further sectors are
+    /// lost.
     Sectors(Vec<bool>),
 }
 
@@ -37,7 +37,7 @@ struct Piece {
     /// In bytes.
     offset: u64,
     bytes: Arc<[u8]>,
-    /// The part of `bytes` that counts; whole sectors.
+    /// The part of `bytes` that is in use; whole sectors.
     part: Range<usize>,
     /// The write it belongs to, counted since the last sync.
     write: u32,
@@ -61,7 +61,7 @@ impl Piece {
         ends.into_iter().flatten().filter(in_part).map(move |start| start..start + block)
     }
 
-    /// Without what lies in `offset .. end`: nothing, one piece or two.
+    /// The piece without `offset .. end`: nothing, one piece or two.
     fn without(self, offset: u64, end: u64) -> impl Iterator<Item = Piece> {
         let keep = |from: u64, to: u64| {
             let (from, to) = (from.max(self.offset), to.min(self.end()));
@@ -86,7 +86,7 @@ impl Pending {
         self.writes += 1;
     }
 
-    /// Lays the pending writes over what was read from the durable image.
+    /// Copies the pending writes over the content read from the durable image.
     pub fn overlay(&self, offset: u64, buffer: &mut [u8]) {
         let end = offset + buffer.len() as u64;
         for piece in &self.pieces {
@@ -98,7 +98,7 @@ impl Pending {
         }
     }
 
-    /// Forgets what was written to the range.
+    /// Forgets writes to the range.
     pub fn discard(&mut self, offset: u64, length: u64) {
         let end = offset + length;
         if self.pieces.iter().any(|piece| piece.offset < end && offset < piece.end()) {
@@ -118,7 +118,7 @@ impl Pending {
         self.pieces.iter().any(|piece| piece.offset <= offset && offset < piece.end())
     }
 
-    /// Takes over what `later` holds, which was written after all that is here.
+    /// Takes over the pieces of `later`, which were written after all pieces of `self`.
     pub fn absorb(&mut self, later: &mut Pending) {
         for piece in later.pieces.drain(..) {
             self.pieces.push(Piece { write: self.writes + piece.write, ..piece });
@@ -138,7 +138,7 @@ impl Pending {
         (self.writes as usize, bytes / sector)
     }
 
-    /// Calls `each` with what survives a crash, older versions first.
+    /// Calls `each` with each survivor of a crash, older versions first.
     pub fn survivors(&self, survival: &Survival, sectors: Sectors, mut each: impl FnMut(Survivor<'_>)) {
         let mut rng = Rng::new(match survival {
             Survival::Seed(seed) | Survival::Torn(seed) => *seed,
@@ -148,7 +148,7 @@ impl Pending {
         let mut index = 0;
         for piece in &self.pieces {
             let data = piece.data();
-            // Adjacent survivors at once.
+            // Adjacent survivors are reported together.
             let mut run: Option<usize> = None;
             for start in (0..data.len()).step_by(unit) {
                 let survives = match survival {
@@ -190,7 +190,7 @@ impl Pending {
     }
 }
 
-/// What a crash leaves of an unsynced write.
+/// The remains of an unsynced write after a crash.
 pub(super) enum Survivor<'a> {
     /// These bytes at this offset.
     New(u64, &'a [u8]),
@@ -198,11 +198,11 @@ pub(super) enum Survivor<'a> {
     Unreadable(Range<u64>),
 }
 
-/// What a device writes at once, in bytes.
+/// The units that a device writes, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sectors {
-    /// Atomically.
+    /// Written atomically.
     pub sector: u32,
-    /// Without touching neighbours.
+    /// Written without effect on neighbours.
     pub physical: u32,
 }

@@ -1,44 +1,44 @@
-//! When which device does what wrong.
+//! Fault plans: which fault strikes which device at which operation.
 //!
-//! Invariant: what happens depends on the plan and on the order of operations alone. Operations are counted
-//! over all devices of a plan, from 1: each request of a batch, each sync and each discard is one.
+//! Invariant: faults depend only on the plan and on the order of operations. Operations are counted over all
+//! devices of a plan, from 1. Each request of a batch, each sync and each discard is one.
 
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sync::{Rank, TinyMutex};
 
-/// What a device does wrong.
+/// A fault of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Power fails at a write, sync or read: the simulation is halted ([`entresol_runtime::sim::halt`]) with
     /// the operation and the rest of its batch under way. Outside a simulation, all devices of the plan
-    /// refuse everything from then on.
+    /// refuse all further requests.
     Crash,
     /// A read fails.
     ReadError,
-    /// A write fails; nothing is written.
+    /// A write fails without effect.
     WriteError,
-    /// A write fails because the medium is full; nothing is written.
+    /// A write fails without effect because the medium is full.
     NoSpace,
-    /// A sync fails; nothing is lost yet, nothing is durable either.
+    /// A sync fails. No write is lost or durable yet.
     SyncError,
-    /// A sync fails, and what was written since the last one is lost (as Linux drops dirty pages).
+    /// A sync fails, and the writes since the last one are lost (as Linux drops dirty pages).
     SyncErrorLosingWrites,
-    /// A sync fails, and what was written since the last one can still be read, counts as clean, and never
-    /// becomes durable, as ext4 has it: until the page cache is dropped, or power fails, nobody can tell.
+    /// A sync fails as on ext4: the writes since the last one can still be read, count as clean, and never
+    /// become durable. They are not noticeable until the page cache is dropped or power fails.
     SyncErrorKeepingPages,
     /// A sync succeeds without making anything durable.
     SyncLies,
-    /// A write is acknowledged and forgotten.
+    /// A write is acknowledged and lost.
     LostWrite,
-    /// A write lands elsewhere on the device.
+    /// A write is misdirected to another place on the device.
     MisdirectedWrite,
-    /// A write lands where it should, and elsewhere too.
+    /// A write is done at its place and at another place too.
     DuplicatedWrite,
-    /// One bit of what a read covers is flipped on the medium, for good.
+    /// One bit in the range of a read is flipped permanently on the medium.
     BitRot,
-    /// The device is gone: it refuses everything from then on.
+    /// The device dies: it refuses all further requests.
     Death,
-    /// The device's own mistake: the thread that asks it panics.
+    /// A bug of the device: the calling thread panics.
     Panic,
 }
 
@@ -69,14 +69,15 @@ impl Fault {
     }
 }
 
-/// A fault to come.
+/// A planned fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Injection {
-    /// It strikes at the first operation with at least this number that it suits (a sync error at a sync, …).
+    /// It strikes at the first operation with at least this number that is of its kind (a sync error at a
+    /// sync, …).
     pub at: u64,
     /// Only on the device of this name; on any if `None`.
     pub device: Option<String>,
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
     /// Every time from then on, instead of once.
     pub forever: bool,
@@ -88,7 +89,7 @@ struct PlanState {
     injections: Vec<Injection>,
     struck: u64,
     crashed: bool,
-    /// Requests of a batch are carried out in any order.
+    /// Whether requests of a batch are carried out in any order.
     any_order: bool,
     rng: Rng,
 }
@@ -108,7 +109,7 @@ impl FaultPlan {
         ))
     }
 
-    /// The requests of each batch overlap, and end in an order that the seed picks.
+    /// Makes the requests of each batch overlap, and end in an order that the seed picks.
     #[must_use]
     pub fn in_any_order(self) -> Self {
         self.0.lock().any_order = true;
@@ -128,7 +129,7 @@ impl FaultPlan {
         order
     }
 
-    /// Nothing goes wrong; operations are counted.
+    /// A plan without faults, which only counts operations.
     pub fn none() -> Self {
         Self::new(0, Vec::new())
     }
@@ -176,7 +177,7 @@ impl FaultPlan {
         self.0.lock().crashed
     }
 
-    /// Counts an operation; tells what goes wrong with it.
+    /// Counts an operation, and returns the fault that strikes it.
     pub(super) fn next(&self, device: &str, operation: Operation) -> Option<Fault> {
         let mut state = self.0.lock();
         state.operations += 1;

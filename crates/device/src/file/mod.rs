@@ -1,7 +1,7 @@
-//! A regular file or block device, one blocking system call after the other.
+//! A regular file or block device, with one blocking system call at a time.
 //!
-//! Invariant: when `run` returns, each request of the batch has been carried out in full, or an error says
-//! which was not.
+//! Invariant: when `run` returns, each request of the batch has been carried out in full, or the error names
+//! one that was not.
 
 mod open;
 mod options;
@@ -14,9 +14,9 @@ use std::path::Path;
 
 /// A device over `pread` and `pwrite`. See [`crate::UringDevice`] for batches at queue depth.
 ///
-/// Opening takes an exclusive lock on the file. A sync is `fdatasync`; after a failed one the device refuses
-/// all further requests, because what was written before may be lost. A discard punches a hole where the file
-/// system can.
+/// Opening takes an exclusive lock on the file. A sync is `fdatasync`. After a failed sync the device refuses
+/// all further requests, because earlier writes may be lost. A discard punches a hole if the file system
+/// supports it.
 #[derive(Debug)]
 pub struct FileDevice(OpenFile);
 
@@ -29,7 +29,7 @@ impl FileDevice {
         OpenFile::open(path.as_ref(), options).map(Self)
     }
 
-    /// What the owner should know about how the file was opened, if anything.
+    /// A message for the owner about the open, if any.
     pub fn notice(&self) -> Option<&str> {
         self.0.notice.as_deref()
     }

@@ -1,7 +1,7 @@
 //! Opening a file or block device for direct I/O; shared by the file and the io_uring device.
 //!
-//! Invariant: an open device is locked against other processes, its space is allocated where the file system
-//! can do so, and every part of its range can be written.
+//! Invariant: an open device is locked against other processes, its space is allocated if the file system
+//! supports it, and every part of its range can be written.
 
 use super::options::FileOptions;
 use crate::bounce;
@@ -20,12 +20,12 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// How long to wait for the lock of a file. A process that was killed keeps its files until its last request
-/// is done, and a child of a process that closes a file keeps it from its fork to its exec.
+/// The time to wait for the lock of a file. A killed process keeps its files until its last request is done.
+/// A child of a process that closes a file keeps the file from its fork to its exec.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_RETRY: Duration = Duration::from_millis(5);
 
-/// What both devices over a file have in common.
+/// The common part of both devices over a file.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub name: String,
@@ -36,7 +36,7 @@ pub(crate) struct OpenFile {
     pub notice: Option<String>,
     pub counters: SharedCounters,
     pub busy: BusyClock,
-    /// Set by the first failed sync: what was written before it may be lost, and a later sync would not tell.
+    /// Set by the first failed sync: earlier writes may be lost, and a later sync would not report that.
     dead: OnceLock<String>,
 }
 
@@ -73,7 +73,7 @@ impl OpenFile {
                 return Err(failed(format!("the block device has only {size} bytes")));
             }
             let free = fstatvfs(&file).map_err(|error| failed(error.to_string()))?;
-            // Asked first: a reservation that fails halfway would fill the file system meanwhile.
+            // Checked first: a reservation that fails halfway would have filled the file system.
             if capacity_bytes - size > free.f_bavail * free.f_frsize {
                 return Err(failed(format!(
                     "no space: the file must grow by {} bytes, but only {} are free on its file system",
@@ -116,7 +116,7 @@ impl OpenFile {
         DeviceError::Io { device: self.name.clone(), operation, offset, length, reason: reason.to_string() }
     }
 
-    /// Refuses everything once a sync has failed.
+    /// Refuses all requests once a sync has failed.
     pub fn check_alive(&self) -> Result<(), DeviceError> {
         match self.dead.get() {
             None => Ok(()),
@@ -201,7 +201,7 @@ impl OpenFile {
     }
 }
 
-/// Locks the file against everybody else.
+/// Locks the file against other processes.
 fn lock(file: &File) -> Result<(), Errno> {
     let began = now();
     loop {
@@ -212,8 +212,8 @@ fn lock(file: &File) -> Result<(), Errno> {
     }
 }
 
-/// The file, and whether it is open for direct I/O. A new one is its owner's alone, and its name is durable.
-/// A block device is opened exclusively: one that is mounted is refused.
+/// The file, and whether it is open for direct I/O. A new file is accessible by its owner only, and its name
+/// is durable. A block device is opened exclusively: a mounted one is refused.
 fn open_file(path: &Path, options: FileOptions) -> std::io::Result<(File, bool)> {
     let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
     let exclusive = match &kind {
@@ -244,14 +244,14 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The unit that the medium under the file writes at once, if the system tells. Larger ones than a page of 4
-/// KiB are stripes of arrays, of which a torn write endangers no more than itself.
+/// The unit that the medium of the file writes at once, if the system reports it. Units larger than 4 KiB are
+/// stripes of arrays, in which a torn write endangers only its own sectors.
 fn physical_bytes(file: &File) -> Option<u32> {
     let stat = fstat(file).ok()?;
     let is_block_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
     let device = if is_block_device { stat.st_rdev } else { stat.st_dev };
     let place = format!("/sys/dev/block/{}:{}", major(device), minor(device));
-    // A partition's queue is that of its device.
+    // A partition uses the queue of its device.
     let queues = ["queue", "../queue"].map(|queue| format!("{place}/{queue}/physical_block_size"));
     let told = queues.iter().find_map(|queue| std::fs::read_to_string(queue).ok())?;
     told.trim().parse().ok().filter(|bytes: &u32| bytes.is_power_of_two()).map(|bytes| bytes.min(4096))
@@ -263,7 +263,7 @@ fn size_of_file(mut file: &File) -> std::io::Result<u64> {
     file.seek(SeekFrom::End(0))
 }
 
-/// Grows a regular file and reserves its space, so that a full file system is met now and not by a later
+/// Grows a regular file and reserves its space, so that a full file system is noticed now and not by a later
 /// write.
 fn allocate(file: &File, capacity_bytes: u64) -> Result<(), Errno> {
     match fallocate(file, FallocateFlags::empty(), 0, capacity_bytes) {
@@ -272,7 +272,7 @@ fn allocate(file: &File, capacity_bytes: u64) -> Result<(), Errno> {
     }
 }
 
-/// The smallest unit that direct reads accept: 512 bytes, or 4096 on drives with such sectors.
+/// The smallest unit of direct reads: 512 bytes, or 4096 on drives with such sectors.
 fn direct_sector_bytes(file: &File) -> u32 {
     let accepts_512 = bounce::with(512, |buffer| file.read_at(buffer, 0)).is_ok();
     if accepts_512 { 512 } else { 4096 }

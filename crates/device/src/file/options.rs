@@ -1,19 +1,18 @@
-//! How a file or block device is to be opened.
+//! Options for opening a file or block device.
 
 /// Options of [`crate::FileDevice::open`] and [`crate::UringDevice::open`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileOptions {
-    /// Capacity in bytes. A smaller regular file is grown and its space reserved; `None` takes the size as it
-    /// is.
+    /// Capacity in bytes. A smaller regular file is grown and its space reserved. `None`: the present size.
     pub capacity_bytes: Option<u64>,
     /// Create the file if it does not exist.
     pub create: bool,
-    /// Bypass the page cache (O_DIRECT) if the file system takes it.
+    /// Bypass the page cache (O_DIRECT) if the file system supports it.
     pub is_direct_wanted: bool,
 }
 
 impl FileOptions {
-    /// An existing file or block device, as large as it is, with direct I/O.
+    /// An existing file or block device of its present size, with direct I/O.
     pub fn existing() -> Self {
         Self { capacity_bytes: None, create: false, is_direct_wanted: true }
     }

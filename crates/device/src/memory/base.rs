@@ -1,6 +1,6 @@
 //! An immutable image that many memory devices share.
 //!
-//! Invariant: nothing in an image changes once it exists; a page that it does not hold reads as zeros.
+//! Invariant: an image never changes once it exists. A page that it does not hold reads as zeros.
 
 use super::delta::{PAGE_BYTES, Page};
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Pages per leaf of the two-level tables.
 pub(super) const LEAF_PAGES: usize = 512;
 
-/// A page that lies in one page of the machine's memory.
+/// A page that is aligned to a page of the machine's memory.
 #[derive(Clone, Debug)]
 #[repr(align(4096))]
 pub(super) struct AlignedPage(pub Page);
@@ -22,12 +22,12 @@ impl AlignedPage {
 /// All pages of a leaf, in one piece of memory.
 pub(super) type Piece = Box<[AlignedPage]>;
 
-/// Pages whose numbers follow one another.
+/// Pages with consecutive numbers.
 #[derive(Debug)]
 pub(super) enum BaseLeaf {
-    /// Pages one by one; what is not there is zeros.
+    /// Pages one by one; missing ones are zeros.
     Pages(Box<[Option<Arc<Page>>]>),
-    /// All of them, together.
+    /// All of them, in one piece.
     Piece(Piece),
 }
 
@@ -37,9 +37,9 @@ pub(super) enum BaseLeaf {
 pub struct BaseImage {
     pub(super) capacity_bytes: u64,
     pub(super) leaves: Vec<Option<BaseLeaf>>,
-    /// Numbers of sectors that devices over it cannot read.
+    /// Numbers of sectors that devices over the image cannot read.
     pub(super) unreadable: BTreeSet<u64>,
-    /// Of the devices over it: (sector, physical), in bytes.
+    /// For devices over the image: (sector, physical), in bytes.
     pub(super) sectors: (u32, u32),
 }
 
@@ -67,7 +67,7 @@ impl BaseImage {
         }
     }
 
-    /// As [`BaseImage::page`], to keep.
+    /// As [`BaseImage::page`], shared.
     pub(super) fn shared_page(&self, number: u64) -> Option<Arc<Page>> {
         match self.leaves.get(number as usize / LEAF_PAGES)?.as_ref()? {
             BaseLeaf::Pages(pages) => pages[number as usize % LEAF_PAGES].clone(),

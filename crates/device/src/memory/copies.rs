@@ -1,32 +1,32 @@
-//! A page as copies of pieces of an image's pages, wherever in the page they lie: what a log with page images
-//! of a database shares with that database.
+//! A page encoded as copies of pieces of an image's pages, at any place in the page: for a log with page
+//! images of a database, which shares these pieces with the database.
 //!
-//! Pieces are found by anchors: places chosen by their content alone (a rolling hash of the last 64 bytes),
-//! so that the same string has its anchors at the same places in image and page, however it has moved (as
-//! rsync and LBFS find them). From an anchor a piece is followed in both directions, past a few bytes that
-//! differ.
+//! Pieces are found by anchors: places chosen by their content alone (a rolling hash of the last 64 bytes).
+//! So the same string has its anchors at the same places in image and page, even if it has moved (as in rsync
+//! and LBFS). From an anchor a piece is extended in both directions, across a few bytes that differ.
 //!
-//! Encoding: tokens, each a little-endian `u16` number of bytes as they are, these bytes, a `u16` number of
-//! copied bytes and, unless that is 0, a `u40` offset in the image. A copy lies within one page of the image.
+//! Encoding: a series of tokens. Each is a little-endian `u16` number of literal bytes, these bytes, a `u16`
+//! number of copied bytes and, unless that is 0, a `u40` offset in the image. A copy is within one page of
+//! the image.
 //!
-//! Invariant: `apply(encode(page)) == page`; what the index says is compared before it is believed.
+//! Invariant: `apply(encode(page)) == page`. A match found by the index is compared before it is used.
 
 use super::base::BaseImage;
 use super::delta::{PAGE_BYTES, Page};
 use arrayvec::ArrayVec;
 use std::sync::Arc;
 
-/// Bytes of content that choose an anchor.
+/// Bytes that choose an anchor.
 const WINDOW: usize = 64;
-/// One place of so many is an anchor, as a power of two.
+/// One place in this many, as a power of two, is an anchor.
 const ANCHOR_BITS: u32 = 9;
-/// Equal bytes in a row that are worth a token of their own.
+/// Least number of equal bytes in a row that get a token.
 const RUN: usize = 16;
-/// Bytes without such a run after which a piece has ended.
+/// Bytes without such a run that end a piece.
 const GAP: usize = 96;
-/// An encoding of this size or more is not worth it.
+/// An encoding of this size or more saves too little.
 const CODE_BYTES_MAX: usize = PAGE_BYTES * 7 / 8;
-/// Pieces of one page; more are not looked for.
+/// Most pieces of one page.
 const PIECES_MAX: usize = 32;
 const OFFSET_BYTES: usize = 5;
 const NOWHERE: u64 = u64::MAX;
@@ -34,7 +34,7 @@ const NOWHERE: u64 = u64::MAX;
 /// An encoded page.
 pub(super) type Code = ArrayVec<u8, CODE_BYTES_MAX>;
 
-/// What each byte adds to the rolling hash: splitmix64 of the byte.
+/// The value of each byte in the rolling hash: splitmix64 of the byte.
 static GEAR: [u64; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -48,11 +48,11 @@ static GEAR: [u64; 256] = {
     table
 };
 
-/// Calls `each` with the hash at every anchor of `bytes` and the place behind its window.
+/// Calls `each` with the hash at every anchor of `bytes` and the end of its window.
 fn anchors(bytes: &[u8], mut each: impl FnMut(u64, usize)) {
     let mut hash = 0u64;
     for (at, byte) in bytes.iter().enumerate() {
-        // A byte leaves the hash when it has been shifted 64 times.
+        // A byte has no effect on the hash after 64 shifts.
         hash = (hash << 1).wrapping_add(GEAR[usize::from(*byte)]);
         if hash >> (64 - ANCHOR_BITS) == 0 && at + 1 >= WINDOW {
             each(hash, at + 1);
@@ -63,7 +63,7 @@ fn anchors(bytes: &[u8], mut each: impl FnMut(u64, usize)) {
 /// Finds pieces of an image by their content. See the module's header.
 pub struct CopyIndex {
     image: Arc<BaseImage>,
-    /// By hash, one anchor to a place: offset in the image behind its window, or [`NOWHERE`].
+    /// By hash, one anchor for each place: the offset in the image of the end of its window, or [`NOWHERE`].
     places: Box<[u64]>,
 }
 
@@ -74,7 +74,7 @@ impl std::fmt::Debug for CopyIndex {
 }
 
 impl CopyIndex {
-    /// Looks at all of `image`, a few seconds for each GiB. Takes about a fiftieth of the image's memory.
+    /// Indexes all of `image`, in a few seconds for each GiB. Takes about a fiftieth of the image's memory.
     pub fn of(image: Arc<BaseImage>) -> Self {
         let expected = (image.resident_bytes() >> ANCHOR_BITS) as usize;
         let mut places = vec![NOWHERE; expected.next_power_of_two().max(64)].into_boxed_slice();
@@ -88,9 +88,9 @@ impl CopyIndex {
         Self { image, places }
     }
 
-    /// `page` as copies, or `None` if that saves little.
+    /// `page` encoded as copies, or `None` if that saves little.
     pub(super) fn encode(&self, page: &Page) -> Option<Code> {
-        // Which bytes are those of the image, and from where.
+        // The bytes of the page that are equal to bytes of the image, and their places there.
         let mut pieces = ArrayVec::<Piece<'_>, PIECES_MAX>::new();
         anchors(page, |hash, at| {
             let end = pieces.last().map_or(0, |piece| piece.end);
@@ -102,7 +102,7 @@ impl CopyIndex {
                 return;
             }
             let (number, within) = (offset / PAGE_BYTES as u64, (offset % PAGE_BYTES as u64) as usize);
-            // An anchor at the end of a page lies, by its offset, at the beginning of the next.
+            // By its offset, an anchor at the end of a page is at the beginning of the next page.
             let (number, within) = if within == 0 { (number - 1, PAGE_BYTES) } else { (number, within) };
             if let Some(source) = self.image.page(number) {
                 pieces.extend(Piece::around(page, at, end, source, within, number));
@@ -146,7 +146,7 @@ impl CopyIndex {
 }
 
 fn place(hash: u64, places: usize) -> usize {
-    // The upper bits are those that make it an anchor.
+    // The upper bits are those that select the anchors.
     (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (places - 1)
 }
 
@@ -172,8 +172,8 @@ fn take_u16(code: &mut &[u8]) -> usize {
     usize::from(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
-/// A stretch of a page that is, but for a few bytes, a stretch of one page of the image: `page[at + n]` goes
-/// with `source[within + n]`.
+/// A part of a page that is, except for a few bytes, a part of one page of the image: `page[at + n]`
+/// corresponds to `source[within + n]`.
 struct Piece<'i> {
     start: usize,
     end: usize,
@@ -184,7 +184,8 @@ struct Piece<'i> {
 }
 
 impl<'i> Piece<'i> {
-    /// Follows the piece from an anchor in both directions, not back before `from`. `None` if it is none.
+    /// Extends the piece from an anchor in both directions, but not below `from`. `None` if there is no
+    /// piece.
     fn around(
         page: &Page,
         at: usize,
@@ -214,8 +215,7 @@ impl<'i> Piece<'i> {
     }
 }
 
-/// How far two strings go together: to the end of the last run, where after [`GAP`] bytes without one there
-/// is an end.
+/// The length up to which two strings agree: the end of the last run before [`GAP`] bytes without a run.
 fn reach<'b>(pairs: impl Iterator<Item = (&'b u8, &'b u8)>) -> usize {
     let (mut reached, mut run) = (0, 0);
     for (at, (one, other)) in pairs.enumerate() {
@@ -260,7 +260,7 @@ mod tests {
         let mut rng = Rng::new(5);
         let content = noise(&mut rng, PAGES * PAGE_BYTES);
         let index = index(&content);
-        // Images in any order, a head before each, a few bytes of each changed.
+        // Images in any order, each after a head and with a few bytes changed.
         let mut log = Vec::new();
         for _ in 0..200 {
             let head = rng.below(60) as usize;
@@ -287,7 +287,7 @@ mod tests {
         let index = Arc::new(index(&content));
         let device = MemoryDevice::new("log", 1 << 20).with_copies(index);
         let mut model = vec![0; 1 << 20];
-        // A log that grows by whole sectors, its last ones written again, and goes round twice.
+        // A log that grows by whole sectors, rewrites its last ones, and wraps twice.
         let (mut end, mut left) = (0, Vec::new());
         while end < 2 << 20 {
             while left.len() < 5000 {
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn any_mixture_comes_back() {
         let mut rng = Rng::new(7);
-        // Few different bytes, repetitions and zeros: many anchors, and anchors that mislead.
+        // Few different bytes, repetitions and zeros: many anchors, and anchors of unequal pieces.
         let mut content: Vec<u8> = (0..PAGES * PAGE_BYTES).map(|at| (at / 7 % 5) as u8).collect();
         for page in content.chunks_mut(PAGE_BYTES).step_by(2) {
             page.iter_mut().for_each(|byte| *byte = rng.below(3) as u8);

@@ -8,11 +8,11 @@
 
 /// Unit in which memory devices store content, in bytes.
 pub(super) const PAGE_BYTES: usize = 4096;
-/// A difference of this size or more is not worth it.
+/// A difference of this size or more saves too little.
 const DELTA_BYTES_MAX: usize = PAGE_BYTES / 2;
 const WORD: usize = 8;
 const BLOCK: usize = 64;
-/// Unchanged words between two changed ones that are cheaper to store than a new run's head.
+/// Unchanged words between two changed ones that take less space than the head of a new run.
 const GAP_WORDS: usize = 1;
 
 pub(super) type Page = [u8; PAGE_BYTES];
@@ -21,7 +21,7 @@ static ZEROS: Page = [0; PAGE_BYTES];
 
 const _: () = assert!(PAGE_BYTES / BLOCK == u64::BITS as usize);
 
-/// The encoded difference, in place.
+/// The encoded difference.
 pub(super) struct Encoder {
     bytes: [u8; DELTA_BYTES_MAX],
     length: usize,
@@ -32,7 +32,7 @@ impl Encoder {
     pub fn encode(base: Option<&Page>, page: &Page) -> Option<Self> {
         let base = base.unwrap_or(&ZEROS);
         let changed = changed_blocks(base, page);
-        // Fewer changed blocks always fit.
+        // A difference with fewer changed blocks always fits.
         if changed.count_ones() as usize * (BLOCK + 4) > DELTA_BYTES_MAX - 4
             && changed_words(base, page) * WORD > DELTA_BYTES_MAX - 8
         {
@@ -91,7 +91,8 @@ impl Encoder {
 fn changed_blocks(base: &Page, page: &Page) -> u64 {
     let blocks = base.as_chunks::<BLOCK>().0.iter().zip(page.as_chunks::<BLOCK>().0);
     blocks.enumerate().fold(0, |changed, (block, (old, new))| {
-        // Without a branch or a call: the base page is often cold, and the processor can then read ahead.
+        // Without a branch or a call: the base page is often not in the processor's cache, and can then be
+        // read ahead.
         let words = old.as_chunks::<WORD>().0.iter().zip(new.as_chunks::<WORD>().0);
         let differing =
             words.fold(0, |any, (old, new)| any | (u64::from_le_bytes(*old) ^ u64::from_le_bytes(*new)));
@@ -99,7 +100,7 @@ fn changed_blocks(base: &Page, page: &Page) -> u64 {
     })
 }
 
-/// How many words differ; much faster than encoding.
+/// The number of words that differ; much faster than encoding.
 fn changed_words(base: &Page, page: &Page) -> usize {
     let words = base.as_chunks::<WORD>().0.iter().zip(page.as_chunks::<WORD>().0);
     words.filter(|(old, new)| old != new).count()

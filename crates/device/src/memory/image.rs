@@ -1,8 +1,9 @@
-//! A device in memory for loading what becomes a [`BaseImage`]: its pages lie in large aligned pieces, which
-//! the image takes over without copying. Every miss of a simulated pool later copies a page out of them, and
-//! every page that is written is compared with one; both are faster than with pages scattered over the heap.
+//! A device in memory on which the content of a [`BaseImage`] is loaded. Its pages are in large aligned
+//! pieces, which the image takes over without copying. Later, every miss of a simulated pool copies a page
+//! from a piece, and every written page is compared with one. Both are faster than with pages scattered over
+//! the heap.
 //!
-//! Memory is taken a piece (2 MiB) at a time, so this is for content without large holes.
+//! Memory is allocated a piece (2 MiB) at a time, so the content should have no large holes.
 
 use super::base::{AlignedPage, BaseImage, BaseLeaf, LEAF_PAGES, Piece};
 use super::{Content, Memory, page_parts};
@@ -14,12 +15,11 @@ pub struct Pieces {
     pieces: Box<[TinyMutex<Option<Piece>>]>,
 }
 
-/// A device in memory whose content will be an image. Writes are durable at once.
+/// A device in memory whose content will become an image. Writes are durable at once.
 pub type ImageDevice = Memory<Pieces>;
 
 impl ImageDevice {
-    /// A device of zeros. `capacity_bytes` is rounded up to whole 4 KiB pages; memory is taken as it is
-    /// written.
+    /// A device of zeros. `capacity_bytes` is rounded up to whole 4 KiB pages. Memory is allocated by writes.
     pub fn new(name: &str, capacity_bytes: u64) -> Self {
         Self::with(name, capacity_bytes, |pieces| Pieces {
             pieces: (0..pieces).map(|_| TinyMutex::new(Rank::DeviceMemory, None)).collect(),

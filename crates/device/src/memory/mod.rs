@@ -1,9 +1,9 @@
-//! Devices in memory: one [`Device`] over two ways to keep what was written.
+//! Devices in memory: one [`Device`] over two representations of the content.
 //!
 //! | file | what it keeps |
 //! |---|---|
-//! | `pages` | pages one by one, as differences from a shared image: what experiments run on |
-//! | `image` | large aligned pieces: what images are loaded into |
+//! | `pages` | pages one by one, as differences from a shared image: for experiments |
+//! | `image` | large aligned pieces: for loading images |
 //! | `base` | an image, frozen |
 //! | `delta` | a page as a difference from another |
 //! | `copies` | a page as copies of pieces of an image |
@@ -30,24 +30,24 @@ use unreadable::Unreadable;
 
 const SECTOR_BYTES: u32 = 512;
 
-/// Bytes of a device, kept somehow. Ranges lie within the capacity; memory does not fail.
+/// The bytes of a device. Ranges are within the capacity; memory does not fail.
 pub trait Content: Send + Sync {
-    /// Fills `buffer` with what lies at `offset`.
+    /// Fills `buffer` with the bytes at `offset`.
     fn read_at(&self, offset: u64, buffer: &mut [u8]);
-    /// Puts `data` there.
+    /// Writes `data` at `offset`.
     fn write_at(&self, offset: u64, data: &[u8]);
-    /// The range need not be kept: whole pages in it read as zeros afterwards.
+    /// The range is no longer needed: whole pages in it read as zeros afterwards.
     fn discard_at(&self, offset: u64, length: u64);
 }
 
-/// A device in memory that keeps its bytes in `C`. Writes are durable at once. It does not fail, but for
-/// sectors that were marked as unreadable.
+/// A device in memory that keeps its bytes in `C`. Writes are durable at once. Only reads of sectors that
+/// were marked as unreadable fail.
 pub struct Memory<C> {
     name: String,
     geometry: Geometry,
     counters: SharedCounters,
     unreadable: Unreadable,
-    /// Of a device that writes to this memory: (sector, physical), in bytes.
+    /// For a device over this memory: (sector, physical), in bytes.
     sectors: (u32, u32),
     content: C,
 }
@@ -59,8 +59,8 @@ impl<C> std::fmt::Debug for Memory<C> {
 }
 
 impl<C> Memory<C> {
-    /// A device of `capacity_bytes`, rounded up to whole 4 KiB pages; its content is made for so many leaves
-    /// of [`LEAF_PAGES`] pages.
+    /// A device of `capacity_bytes`, rounded up to whole 4 KiB pages. `content` is called with the number of
+    /// leaves of [`LEAF_PAGES`] pages.
     fn with(name: &str, capacity_bytes: u64, content: impl FnOnce(usize) -> C) -> Self {
         let capacity_bytes = capacity_bytes.next_multiple_of(PAGE_BYTES as u64);
         Self {
@@ -79,8 +79,8 @@ impl<C> Memory<C> {
     }
 
     /// The memory of a medium with sectors of `sector` bytes that writes `physical` bytes at once. A
-    /// [`FaultyDevice`](crate::FaultyDevice) over it behaves so; the memory itself is read and written by 512
-    /// bytes.
+    /// [`FaultyDevice`](crate::FaultyDevice) over it uses these sizes. The memory itself is read and written
+    /// in units of 512 bytes.
     #[must_use]
     pub fn with_sectors(self, sector: u32, physical: u32) -> Self {
         Self { sectors: (sector, physical), ..self }
@@ -91,7 +91,7 @@ impl<C> Memory<C> {
         self.sectors
     }
 
-    /// Every 512-byte sector that the range touches cannot be read until all of it is written.
+    /// Makes every 512-byte sector that the range touches unreadable until all of it is written.
     pub fn mark_unreadable(&self, offset: u64, length: u64) {
         self.unreadable.mark(offset, length);
     }
@@ -119,7 +119,7 @@ impl<C> Memory<C> {
 }
 
 impl<C: Content> Memory<C> {
-    /// What lies there, be it unreadable. The range was checked.
+    /// The content, even if unreadable. The range was checked.
     pub(crate) fn read_anyway(&self, offset: u64, buffer: &mut [u8]) {
         self.content.read_at(offset, buffer);
     }
@@ -142,7 +142,7 @@ impl<C: Content> Device for Memory<C> {
         self.geometry
     }
 
-    /// One request after the other.
+    /// Carries out one request after the other.
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         check::batch(&self.name, self.geometry, batch)?;
         self.counters.count(batch);

@@ -1,12 +1,13 @@
-//! Over an optional shared base image, with changed pages as small differences.
+//! Pages over an optional shared base image, with changed pages stored as small differences.
 //!
-//! Six simulated systems can run over one loaded database: each stores only what it changed, as a difference
-//! from the base page while that takes less than half a page, whole otherwise. A flash device stores its
-//! pages as differences from the database's base page that they are a version of, if it is told how to find
-//! it ([`Reference`]); a log device, as copies of pieces of the database ([`CopyIndex`]).
+//! Six simulated systems can run over one loaded database. Each stores only its changed pages: as a
+//! difference from the base page while that takes less than half a page, whole otherwise. Two kinds of
+//! devices save memory in other ways. A flash device stores a page as a difference from the database's base
+//! page of which it is a version, if it is told how to find that page ([`Reference`]). A log device stores a
+//! page as copies of pieces of the database ([`CopyIndex`]).
 //!
-//! Invariant: a read returns what was written last, whatever form it is stored in; what was never written
-//! reads as the base image, or as zeros without one.
+//! Invariant: a read returns the bytes last written, in whatever form they are stored. Pages that were never
+//! written read as the base image, or as zeros without one.
 
 use super::base::{BaseImage, BaseLeaf, LEAF_PAGES};
 use super::copies::CopyIndex;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Finds, for the content of a 4 KiB page that is being written, the byte offset of a similar page in the
-/// image. A wrong answer costs memory, never content.
+/// image. A wrong answer costs memory, but does not change the content.
 pub type Locate = Arc<dyn Fn(&[u8]) -> Option<u64> + Send + Sync>;
 
 /// An image of *another* device in which similar pages are found, for storing differences.
@@ -26,7 +27,7 @@ pub type Locate = Arc<dyn Fn(&[u8]) -> Option<u64> + Send + Sync>;
 pub struct Reference {
     /// The image.
     pub image: Arc<BaseImage>,
-    /// Where in it to look.
+    /// Finds the similar page.
     pub locate: Locate,
 }
 
@@ -39,19 +40,19 @@ enum Slot {
     Zero,
     /// A difference from the base image's page of the same number.
     Delta(Arc<[u8]>),
-    /// A difference from the reference image's page with this number. The number lies here, not with the
-    /// difference, so that the processor can fetch both at once.
+    /// A difference from the reference image's page with this number. The number is stored here and not with
+    /// the difference, so that the processor can load both at once.
     Referenced(u32, Arc<[u8]>),
-    /// Put together from pieces of another image.
+    /// Copies of pieces of another image.
     Copies(Arc<[u8]>),
-    /// All of it.
+    /// The whole page.
     Whole(Arc<Page>),
 }
 
 type Leaf = Box<[Slot]>;
 
-/// A page is packed when the page so many further is first written: the end of a log is written again and
-/// again.
+/// A page is packed at the first write of the page this many places after it, because the end of a log is
+/// rewritten often.
 const PACKED_BEHIND: usize = 16;
 
 /// Pages one by one; see the module's header.
@@ -68,8 +69,8 @@ pub struct Pages {
 pub type MemoryDevice = Memory<Pages>;
 
 impl MemoryDevice {
-    /// A device of zeros. `capacity_bytes` is rounded up to whole 4 KiB pages; memory is taken as pages are
-    /// written.
+    /// A device of zeros. `capacity_bytes` is rounded up to whole 4 KiB pages. Memory is allocated as pages
+    /// are written.
     pub fn new(name: &str, capacity_bytes: u64) -> Self {
         Self::with(name, capacity_bytes, |leaves| Pages {
             base: None,
@@ -105,7 +106,7 @@ impl MemoryDevice {
         self
     }
 
-    /// A device with the same content, independent from now on. What pages hold is shared until one side
+    /// A device with the same content, independent from now on. Pages are shared until one of the devices
     /// writes them.
     pub fn fork(&self, name: &str) -> Self {
         let pages = &self.content;
@@ -129,7 +130,7 @@ impl MemoryDevice {
     }
 
     /// Freezes the content into an image. Pages that this device did not change are shared with its own base,
-    /// if that keeps them one by one.
+    /// if the base keeps them one by one.
     pub fn freeze(self) -> Arc<BaseImage> {
         let pages = &self.content;
         let leaf = |(leaf_number, leaf): (usize, &TinyMutex<Option<Leaf>>)| {
@@ -251,7 +252,7 @@ impl Pages {
     }
 }
 
-/// Puts `new` in the place of `old` if it fits exactly and nobody shares the place.
+/// Puts `new` in the place of `old` if it fits exactly and the place is not shared.
 fn replaced(old: &mut Arc<[u8]>, new: &[u8]) -> bool {
     let place = if old.len() == new.len() { Arc::get_mut(old) } else { None };
     let fits = place.is_some();
@@ -301,7 +302,7 @@ impl Content for Pages {
         }
     }
 
-    /// Frees the memory of whole pages in the range; parts of pages keep what they hold.
+    /// Frees the memory of whole pages in the range; parts of pages keep their content.
     fn discard_at(&self, offset: u64, length: u64) {
         let first = offset.div_ceil(PAGE_BYTES as u64);
         let end = (offset + length) / PAGE_BYTES as u64;
@@ -326,7 +327,7 @@ impl Content for Pages {
 }
 
 impl Pages {
-    /// Writes within one page. True if it is kept whole now and was not before.
+    /// Writes within one page. True if the page is kept whole now and was not before.
     fn write_part(&self, number: usize, within: usize, data: &[u8]) -> bool {
         let mut leaf = self.leaves[number / LEAF_PAGES].lock();
         let slots = leaf.get_or_insert_with(|| {
@@ -351,7 +352,7 @@ impl Pages {
         !was_whole && matches!(slot, Slot::Whole(_))
     }
 
-    /// Keeps a page that is whole as copies of pieces of an image, if that is worth it.
+    /// Stores a whole page as copies of pieces of an image, if that saves enough.
     fn pack(&self, number: usize, index: &CopyIndex) {
         let mut leaf = self.leaves[number / LEAF_PAGES].lock();
         if let Some(slots) = leaf.as_mut()

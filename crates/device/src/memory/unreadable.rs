@@ -1,6 +1,6 @@
-//! Sectors that a device in memory cannot give back: latent errors, and sectors torn by a power cut.
+//! Unreadable sectors of a device in memory: latent errors, and sectors torn by a power cut.
 //!
-//! Invariant: a sector is unreadable from when it was marked until all of it is written.
+//! Invariant: a sector is unreadable from the time it was marked until all of it is written.
 
 use super::SECTOR_BYTES;
 use entresol_runtime::sync::{Rank, TinyMutex};
@@ -27,14 +27,14 @@ impl Unreadable {
         self.sectors.lock().clone()
     }
 
-    /// Every sector that the range touches cannot be read from now on.
+    /// Makes every sector that the range touches unreadable.
     pub fn mark(&self, offset: u64, length: u64) {
         let end = (offset + length).div_ceil(SECTOR_BYTES.into());
         self.sectors.lock().extend(offset / u64::from(SECTOR_BYTES)..end);
         self.any.store(true, Relaxed);
     }
 
-    /// Those that the range touches.
+    /// The unreadable sectors that the range touches.
     pub fn touched(&self, offset: u64, length: u64) -> Vec<u64> {
         if !self.any.load(Relaxed) || length == 0 {
             return Vec::new();

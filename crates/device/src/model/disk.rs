@@ -1,20 +1,21 @@
 //! Magnetic disks: one spindle or a RAID-0 array of them, with a controller's write cache.
 //!
-//! Each spindle serves first come, first served. A request that does not continue where the spindle's
-//! previous one ended costs a positioning time, which falls with the number of requests that wait for the
-//! spindle, because the drive and the controller reorder them (NCQ, elevator):
+//! Each spindle serves requests in order of arrival. A request that does not continue where the spindle's
+//! previous one ended costs a positioning time. This time decreases with the number of requests that wait for
+//! the spindle, because the drive and the controller reorder them (NCQ, elevator):
 //!
 //! `positioning(q) = deep + (shallow - deep) / q`
 //!
-//! with `shallow` the random access time of a lone request and `deep` what it tends to. Reordering is in this
-//! figure only: completions stay in order of arrival.
+//! `shallow` is the random access time of a lone request, and `deep` is the limit for long queues. Reordering
+//! is modelled by this figure only: completions stay in order of arrival.
 //!
 //! **Write cache** (battery-backed, on the array's controller): a write is acknowledged once it is in the
-//! cache; its work is a debt of its spindle, paid in idle time. While the debt of a spindle fills its share
-//! of the cache, writes to it are worked off in line. The cache is sorted before writing, so cached writes
-//! cost the `deep` time. A sync has nothing to do then: the battery stands in.
+//! cache. Its work is a debt of its spindle, done in idle time. While the debt of a spindle fills its share
+//! of the cache, its writes wait for the debt to be worked off. The cache is sorted before writing, so cached
+//! writes cost the `deep` time. A sync then has nothing to do, because the battery preserves the cache.
 //!
-//! Invariant: work is conserved. Whatever the cache defers is paid by idle time or by later requests.
+//! Invariant: work is conserved. All work deferred by the cache is done in idle time or delays later
+//! requests.
 
 use super::Timing;
 use std::collections::VecDeque;
@@ -28,7 +29,7 @@ pub struct DiskParameters {
     pub stripe_bytes: u64,
     /// Random read of a lone request: mean seek and half a turn.
     pub read_shallow_ns: f64,
-    /// What a random read tends to in a deep queue.
+    /// The limit of a random read in a deep queue.
     pub read_deep_ns: f64,
     /// As `read_shallow_ns`, for writes.
     pub write_shallow_ns: f64,
@@ -38,7 +39,7 @@ pub struct DiskParameters {
     pub read_bandwidth: f64,
     /// Sequential write of one spindle, bytes per second.
     pub write_bandwidth: f64,
-    /// Write cache of the whole controller in bytes; 0: none that survives a power failure.
+    /// Write cache of the whole controller in bytes; 0: no cache that survives a power failure.
     pub write_cache_bytes: u64,
     /// Acknowledgement of a cached write.
     pub cache_latency_ns: u64,
@@ -48,12 +49,12 @@ pub struct DiskParameters {
 
 #[derive(Default)]
 struct Spindle {
-    /// Foreground work lasts until then.
+    /// End of the foreground work.
     free_at: f64,
-    /// Cached writes not worked off yet, nanoseconds and bytes.
+    /// Nanoseconds of work of cached writes that is not done yet.
     debt_ns: f64,
     debt_bytes: f64,
-    /// Where the previous request ended on this spindle.
+    /// End of the previous request on this spindle.
     head: u64,
     /// Completions of foreground requests, in order.
     pending: VecDeque<f64>,
@@ -66,7 +67,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// A disk whose write cache is `scale` times smaller than the real one's.
+    /// A disk whose write cache is smaller than the real one's by the factor `scale`.
     pub fn new(parameters: DiskParameters, scale: f64) -> Self {
         let spindles = (0..parameters.spindles)
             .map(|_| Spindle { head: u64::MAX, pending: VecDeque::with_capacity(256), ..Spindle::default() })
@@ -84,7 +85,7 @@ impl Disk {
         let (first, last) = (offset / stripe, (end.max(offset + 1) - 1) / stripe);
         let mut completion = start as f64;
         for unit in first..=last.min(first + spindles - 1) {
-            // Where the request begins on this spindle, and how much of it lies there.
+            // The beginning of the request on this spindle, and its length there.
             let begin = offset.max(unit * stripe);
             let units = (last - unit) / spindles + 1;
             let last_unit = unit + (units - 1) * spindles;
@@ -130,7 +131,7 @@ impl Disk {
             spindle.debt_ns += transfer + if sequential { 0.0 } else { deep };
             spindle.debt_bytes += bytes as f64;
             if spindle.debt_bytes > cache {
-                // Room must be made first: as much old work as the new bytes bring.
+                // Room must be made first: as much old work as new bytes.
                 let share = (spindle.debt_bytes - cache) / spindle.debt_bytes;
                 spindle.free_at += spindle.debt_ns * share;
                 spindle.debt_ns *= 1.0 - share;

@@ -1,11 +1,10 @@
 //! The part of the mapping table that an SSD keeps in its own memory (DFTL: Gupta, Kim, Urgaonkar, ASPLOS
 //! 2009).
 //!
-//! The table from logical to physical pages lies on flash in *translation pages*; the controller holds the
-//! recently used ones. Accesses that spread over more than it can hold miss: an extra flash read, and an
-//! extra program when the entry that goes is dirty. This is what makes cost grow with the region that
-//! accesses spread over (FaCE §5.3: "the randomness becomes higher as the data region of writes is
-//! extended").
+//! The table from logical to physical pages is on flash, in *translation pages*; the controller keeps the
+//! recently used ones. Accesses that spread over more pages miss: an extra flash read, and an extra program
+//! when the replaced translation page is dirty. So the cost grows with the region of the accesses (FaCE §5.3:
+//! "the randomness becomes higher as the data region of writes is extended").
 //!
 //! Invariant: at most `capacity` translation pages are resident. Replacement is CLOCK.
 
@@ -14,7 +13,7 @@ const RESIDENT: u8 = 1;
 const REFERENCED: u8 = 2;
 const DIRTY: u8 = 4;
 
-/// What a lookup cost.
+/// The outcome of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lookup {
     Hit,
@@ -32,7 +31,7 @@ pub(super) struct MapCache {
 }
 
 impl MapCache {
-    /// A cache of up to `capacity` of the `pages` translation pages, empty.
+    /// An empty cache of up to `capacity` of the `pages` translation pages.
     pub fn new(pages: usize, capacity: usize) -> Self {
         let capacity = capacity.max(1);
         Self { flags: vec![ABSENT; pages], ring: Vec::with_capacity(capacity.min(pages)), hand: 0, capacity }

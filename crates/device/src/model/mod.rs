@@ -1,10 +1,10 @@
-//! A device with the timing of a modelled one, under whichever clock runs.
+//! A device with the timing of a modelled one, under the clock of the running runtime.
 //!
 //! [`ModelDevice`] wraps a device that holds the data. A batch's completion times are computed at submission,
-//! by arithmetic on "busy until" times; the caller sleeps once, until the latest; then the data effect
-//! happens. So writes become visible, and reads are sampled, at completion.
+//! by arithmetic on "busy until" times. The caller sleeps once, until the latest completion, and then the
+//! data is read or written. So writes become visible, and reads are sampled, at completion.
 //!
-//! Invariant: timing is a function of the order, times, offsets and lengths of the requests alone, never of
+//! Invariant: timing is a function only of the order, times, offsets and lengths of the requests, never of
 //! the data.
 
 mod disk;
@@ -29,14 +29,14 @@ use queue::CommandQueue;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How long a modelled device takes. Times are nanoseconds of virtual time. `start` never decreases from call
+/// The timing of a modelled device. Times are nanoseconds of virtual time. `start` never decreases from call
 /// to call.
 pub(crate) trait Timing: Send {
-    /// A read enters the device at `start`; when is it done?
+    /// A read enters the device at `start`. Returns its completion.
     fn read(&mut self, start: u64, offset: u64, length: u64) -> u64;
-    /// A write enters the device at `start`; when is it acknowledged?
+    /// A write enters the device at `start`. Returns its acknowledgement.
     fn write(&mut self, start: u64, offset: u64, length: u64) -> u64;
-    /// All writes acknowledged before `start` are to be made durable; when is that done?
+    /// A sync of all writes acknowledged before `start`. Returns its completion.
     fn sync(&mut self, start: u64) -> u64;
     /// The range is no longer needed.
     fn discard(&mut self, offset: u64, length: u64);
@@ -50,11 +50,11 @@ struct ModelState {
     counters: Counters,
 }
 
-/// A device that takes the time of a modelled one. Made by [`crate::Profile::build`].
+/// A device with the timing of a modelled one. Made by [`crate::Profile::build`].
 pub struct ModelDevice<D> {
     name: String,
     inner: D,
-    /// Requests take no time and are not counted.
+    /// If set, requests take no time and are not counted.
     instant: AtomicBool,
     /// Held for arithmetic only, never across a sleep.
     state: TinyMutex<ModelState>,
@@ -78,7 +78,7 @@ impl<D: Device> ModelDevice<D> {
         }
     }
 
-    /// The device that holds the data. What is done to it takes no virtual time.
+    /// The device that holds the data. Operations on it take no virtual time.
     pub fn inner(&self) -> &D {
         &self.inner
     }
@@ -88,14 +88,13 @@ impl<D: Device> ModelDevice<D> {
         &self.name
     }
 
-    /// From now on requests take no time and are not counted (or take time again): for verifying after a
+    /// If `instant`, requests take no time and are not counted from now on: for verification after a
     /// measurement.
     pub fn set_instant(&self, instant: bool) {
         self.instant.store(instant, Relaxed);
     }
 
-    /// Sleeps until `completion` is reached. A power failure meanwhile means that the request was not carried
-    /// out.
+    /// Sleeps until `completion`. If power fails meanwhile, the request was not carried out.
     fn wait(&self, operation: &'static str, completion: u64) -> Result<(), DeviceError> {
         sleep_until(Time(completion));
         if entresol_runtime::sim::is_halted() {
@@ -105,7 +104,7 @@ impl<D: Device> ModelDevice<D> {
         Ok(())
     }
 
-    /// Forgets the timing, gives the data back.
+    /// Returns the data without the timing.
     pub fn into_inner(self) -> D {
         self.inner
     }
@@ -130,7 +129,7 @@ impl ModelState {
         completion
     }
 
-    /// When the last request of the batch completes.
+    /// The completion of the last request of the batch.
     fn submit(&mut self, now: u64, batch: &[Io<'_>]) -> u64 {
         let mut last = now;
         for io in batch {
@@ -157,8 +156,8 @@ impl ModelState {
     }
 }
 
-/// The timing of a modelled device alone, for simulations that keep their own time: each call says when a
-/// request that arrives at `now` is done. Requests are served in the order of the calls. Made by
+/// Only the timing of a modelled device, for simulations that keep their own time: each call returns the
+/// completion of a request that arrives at `now`. Requests are served in the order of the calls. Made by
 /// [`crate::Profile::stopwatch`].
 pub struct Stopwatch {
     state: ModelState,
@@ -170,22 +169,22 @@ impl Stopwatch {
         Self { state: ModelState { timing, queue, counters: Counters::default() } }
     }
 
-    /// A read of `length` bytes at `offset`.
+    /// The completion of a read of `length` bytes at `offset`.
     pub fn read(&mut self, now: Time, offset: u64, length: u64) -> Time {
         Time(self.state.read(now.0, offset, length))
     }
 
-    /// A write of `length` bytes at `offset`: when is it acknowledged?
+    /// The acknowledgement of a write of `length` bytes at `offset`.
     pub fn write(&mut self, now: Time, offset: u64, length: u64) -> Time {
         Time(self.state.write(now.0, offset, length))
     }
 
-    /// Everything acknowledged is made durable.
+    /// The completion of a sync of all acknowledged writes.
     pub fn sync(&mut self, now: Time) -> Time {
         Time(self.state.sync(now.0))
     }
 
-    /// What the device has done until `now`.
+    /// The counters until `now`.
     pub fn counters(&self, now: Time) -> Counters {
         self.state.counters(now.0)
     }

@@ -1,8 +1,8 @@
-//! A cloud network volume: no seek, a latency, and two limits (requests and bytes per second) that all
-//! requests share.
+//! A cloud network volume: no seek, a latency, and two limits (requests and bytes per second) shared by all
+//! requests.
 //!
-//! Invariant: over any stretch of time the volume serves at most its limit of requests and of bytes; no
-//! credit is saved up while it is idle (the guaranteed rate, without bursts).
+//! Invariant: over any interval the volume serves at most its limit of requests and of bytes. No credit is
+//! saved up while it is idle (the guaranteed rate, without bursts).
 
 use super::Timing;
 
@@ -17,7 +17,7 @@ pub struct NetworkParameters {
     pub request_bytes_max: u64,
     /// Time from submission to completion without any queueing, in nanoseconds.
     pub latency_ns: u64,
-    /// Duration of a sync in nanoseconds: one round trip; a completed write is durable already.
+    /// Duration of a sync in nanoseconds: one round trip. A completed write is already durable.
     pub sync_ns: u64,
 }
 

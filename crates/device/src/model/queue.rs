@@ -1,7 +1,7 @@
 //! The device's command queue (NCQ: 32 commands on SATA) and its utilisation.
 //!
-//! Invariant: no more than `depth` requests are in the device at any virtual time; further ones enter first
-//! in, first out, each when the earliest completion frees a place. Entry times never decrease.
+//! Invariant: no more than `depth` requests are in the device at any virtual time. Further ones enter in
+//! order of arrival, each at the earliest completion. Entry times never decrease.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,7 +29,8 @@ impl CommandQueue {
         }
     }
 
-    /// When a request that arrives at `now` enters the device. To be followed by [`CommandQueue::complete`].
+    /// The time at which a request that arrives at `now` enters the device. To be followed by
+    /// [`CommandQueue::complete`].
     pub fn enter(&mut self, now: u64) -> u64 {
         let mut start = now.max(self.entered_last);
         while let Some(&Reverse(earliest)) = self.completions.peek()
@@ -48,7 +49,8 @@ impl CommandQueue {
         self.occupy(now, completion);
     }
 
-    /// Counts the interval as busy, as far as it is not counted yet. Intervals come in order of their start.
+    /// Counts the interval as busy, as far as it is not counted yet. Intervals are given in order of their
+    /// start.
     pub fn occupy(&mut self, from: u64, to: u64) {
         let from = from.max(self.busy_until);
         if to > from {

@@ -1,35 +1,36 @@
 //! Flash SSDs: dies behind one controller, programs and garbage collection that block reads, a queue limit.
 //!
-//! Why so much: a drive's pure random and sequential rates do not predict what it does under a mix of reads
-//! and writes (MISSION, "What FaCE's result stands on"). What is modelled, and where each figure of FaCE's
-//! table 1 comes from:
+//! The model is this detailed because a drive's pure random and sequential rates do not predict its rates
+//! under a mix of reads and writes (MISSION, "What FaCE's result stands on"). The parts of the model, and the
+//! source of each figure of FaCE's table 1:
 //!
 //! * **Controller and bus**: one command takes `command_ns`, each 4 KiB `transfer_ns`. They bound random
 //!   reads and sequential reads.
-//! * **Dies**: logical page `l` lies on die `l mod dies`. A read occupies its die for `read_ns`; a program of
-//!   `program_pages` pages for `program_ns`; both first come, first served, so a read behind a program or
-//!   behind garbage collection waits for it. All dies programming bound sequential writes.
-//! * **Write buffer** of `buffer_pages`: a write is acknowledged when it is in the buffer; it leaves it when
-//!   its program ends. Pages gather per die until a multi-plane program is full.
-//! * **Garbage collection** (`entresol_ftl::PageMap`): greedy, per die, with a spare share that sets the
-//!   write amplification of pure random writes over the whole device, and thereby their rate. Copying is not
-//!   done page by page in between: a die owes it, and works it off in *episodes* of at least `gc_episode_ns`
-//!   that nothing interrupts.
+//! * **Dies**: logical page `l` is on die `l mod dies`. A read occupies its die for `read_ns`; a program of
+//!   `program_pages` pages for `program_ns`. Both are served in order of arrival, so a read waits for
+//!   programs and garbage collection that are ahead of it. The time of programs on all dies bounds sequential
+//!   writes.
+//! * **Write buffer** of `buffer_pages`: a write is acknowledged when it is in the buffer, and stays in it
+//!   until its program ends. Pages are gathered for each die until a multi-plane program is full.
+//! * **Garbage collection** (`entresol_ftl::PageMap`): greedy, per die. The spare share sets the write
+//!   amplification of pure random writes over the whole device, and thereby their rate. Copies are not done
+//!   page by page between other work: they are a debt of the die, which it works off in *episodes* of at
+//!   least `gc_episode_ns` without interruption.
 //! * **Queue**: while a few dies are in such an episode, the reads that wait for them fill the 32 places of
-//!   the command queue and keep requests for idle dies out: the convoy that neither pure reads nor pure
-//!   writes show. The episode's length sets its strength; it is the parameter to calibrate.
+//!   the command queue and block requests for idle dies. Neither pure reads nor pure writes show this convoy.
+//!   The episode's length sets its strength; it is the parameter to calibrate.
 //! * **Mapping cache** (see `mapcache`): accesses spread over a region larger than `map_cache_bytes` pay
 //!   extra reads, and a read that waits for two dies meets an episode twice as often.
 //!
-//! **Scaled down.** A region of tens of megabytes stands for gigabytes ([`crate::Scale`]): blocks shrink
+//! **Scaled down.** A region of tens of megabytes stands for gigabytes ([`crate::Scale`]). Blocks shrink
 //! until a die has at least 32 (64 where possible), erase time shrinks with them, and the mapping cache's
-//! reach with the scale. Small blocks and few of them amplify writes a little differently; copying time is
+//! reach with the scale. Small blocks and few of them amplify writes a little differently. So copying time is
 //! corrected by the ratio of the nominal amplification to the one measured while the device is
 //! preconditioned.
 //!
 //! **State at the start**: full, written in random order and overwritten at random five times (steady state).
 //!
-//! Invariant: every page programmed (by the host, by copying, by the map) is paid for in die time exactly
+//! Invariant: every programmed page (of the host, of copying, of the map) is charged to die time exactly
 //! once.
 
 use super::Timing;
@@ -44,14 +45,14 @@ const PAGE_BYTES: u64 = 4096;
 /// Entries of a translation page at full scale: 4 bytes each.
 const MAP_ENTRIES: u64 = 1024;
 
-/// Random overwrites of the whole device before it is used; greedy collection with little spare settles
-/// slowly.
+/// Random overwrites of the whole device before its use: greedy collection with little spare space reaches
+/// its steady state slowly.
 const PRECONDITION_PASSES: u32 = 5;
 
 /// Parameters of an SSD. Times in nanoseconds; pages are 4 KiB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SsdParameters {
-    /// Commands the drive takes at once (NCQ: 32).
+    /// Commands that the drive accepts at once (NCQ: 32).
     pub queue_depth: usize,
     /// Units that work independently.
     pub dies: u32,
@@ -71,47 +72,48 @@ pub struct SsdParameters {
     pub block_pages: u32,
     /// Physical space on top of the logical, as a share of the logical.
     pub spare_share: f64,
-    /// What `spare_share` leads to for random writes over the whole device with large blocks: `a / (a + W(-a
-    /// e^-a))` for `a = 1 + spare_share`, W the Lambert function (Desnoyers, SYSTOR 2012).
+    /// The write amplification that `spare_share` gives for random writes over the whole device with large
+    /// blocks: `a / (a + W(-a e^-a))` for `a = 1 + spare_share`, W the Lambert function (Desnoyers, SYSTOR
+    /// 2012).
     pub write_amplification: f64,
-    /// Garbage collection of a die runs at least this long at a stretch, while it owes that much.
+    /// Least duration of garbage collection of a die without interruption, while its debt is that long.
     pub gc_episode_ns: u64,
-    /// Longest time that a read waits for a program or garbage collection in progress: drives that can
-    /// suspend them. `u64::MAX`: no suspension.
+    /// Longest time that a read waits for a program or garbage collection in progress, in drives that can
+    /// suspend these. `u64::MAX`: no suspension.
     pub suspend_ns: u64,
     /// Write buffer in pages.
     pub buffer_pages: u32,
     /// Logical space that the cached part of the mapping table covers, in bytes at full scale.
     pub map_cache_bytes: u64,
-    /// The buffer survives a power failure: a sync waits for nothing.
+    /// The buffer survives a power failure, so a sync does not wait.
     pub power_loss_protected: bool,
     /// Fixed part of a sync.
     pub sync_ns: u64,
 }
 
-/// How a page of a request is looked up in the map.
+/// The kind of look-up of a page of a request in the map.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MapAccess {
-    /// A translation page that the request has not used yet.
+    /// Of a translation page that the request has not used yet.
     Charged,
-    /// A translation page that exists only because of the scale.
+    /// Of a translation page that exists only because of the scale.
     Free,
-    /// The translation page of the page before.
+    /// Of the translation page of the page before.
     Same,
 }
 
 #[derive(Default)]
 struct DieTime {
-    /// Work that has reached the die lasts until then.
+    /// End of the work that has reached the die.
     free_at: u64,
-    /// Programs whose pages enter the buffer later than now, because it is full: (from when, duration). Reads
-    /// may still go before them.
+    /// Programs whose pages enter the buffer later than now, because it is full: (start, duration). Reads may
+    /// still be served before them.
     ahead: VecDeque<(u64, u64)>,
-    /// Work including `ahead` lasts until then.
+    /// End of the work, including `ahead`.
     booked_until: u64,
-    /// Copying done in the books but not yet in time.
+    /// Time of copies that are recorded and not yet worked off.
     gc_owed_ns: u64,
-    /// Erases of blocks with nothing to copy, not yet in time.
+    /// Time of erases of blocks without pages to copy, not yet worked off.
     erase_owed_ns: u64,
     /// Pages gathered for the next program.
     gathered: u32,
@@ -132,7 +134,7 @@ pub(crate) struct Ssd {
     buffered: u32,
     map: MapCache,
     map_entries: u64,
-    /// Where the last read and the last write ended.
+    /// End of the last read and of the last write.
     read_end: u64,
     write_end: u64,
     programmed_pages: u64,
@@ -140,7 +142,7 @@ pub(crate) struct Ssd {
 }
 
 impl DieTime {
-    /// Lets the booked programs that have reached the die by `now` take their time.
+    /// Moves the booked programs that have reached the die by `now` to its work.
     fn advance(&mut self, now: u64) {
         while let Some(&(from, duration)) = self.ahead.front()
             && from <= now
@@ -150,7 +152,7 @@ impl DieTime {
         }
     }
 
-    /// Work that reaches the die now; returns its end.
+    /// Adds work that reaches the die now. Returns its end.
     fn work(&mut self, now: u64, duration: u64) -> u64 {
         self.advance(now);
         self.free_at = self.free_at.max(now) + duration;
@@ -158,7 +160,7 @@ impl DieTime {
         self.free_at
     }
 
-    /// A program that reaches the die at `from`, not before now; returns its end as it looks now.
+    /// Books a program that reaches the die at `from`, not before now. Returns its end as expected now.
     fn book(&mut self, from: u64, duration: u64) -> u64 {
         self.booked_until = self.booked_until.max(from) + duration;
         self.ahead.push_back((from, duration));
@@ -167,8 +169,7 @@ impl DieTime {
 }
 
 impl Ssd {
-    /// A drive of `capacity_bytes` in steady state, of which each byte stands for `scale` bytes of the real
-    /// one.
+    /// A drive of `capacity_bytes` in steady state. Each byte stands for `scale` bytes of the real one.
     pub fn new(parameters: SsdParameters, capacity_bytes: u64, scale: f64) -> Self {
         let SsdParameters { dies, block_pages: block_pages_real, program_pages, .. } = parameters;
         let pages = capacity_bytes.div_ceil(PAGE_BYTES).max(1);
@@ -183,7 +184,7 @@ impl Ssd {
         let map_cached = (parameters.map_cache_bytes as f64 / scale) as u64 / (PAGE_BYTES * map_entries);
         let mut ssd = Self {
             parameters: SsdParameters {
-                // Enough that pages waiting for a full program cannot fill it.
+                // Large enough that pages waiting for a full program cannot fill it.
                 buffer_pages: parameters.buffer_pages.max(2 * dies * unit),
                 ..parameters
             },
@@ -210,8 +211,8 @@ impl Ssd {
         ssd
     }
 
-    /// Brings all dies into the steady state of random writes. Returns nominal over measured copies per
-    /// write.
+    /// Brings all dies into the steady state of random writes. Returns the ratio of nominal to measured
+    /// copies per write.
     fn precondition(&mut self, die_pages: u32) -> f64 {
         let mut rng = Rng::new(0x0055_D0FF);
         let mut copied = 0u64;
@@ -234,7 +235,7 @@ impl Ssd {
         if measured > 0.1 { (self.parameters.write_amplification - 1.0) / measured } else { 1.0 }
     }
 
-    /// Takes the controller and the bus for a command of `pages`.
+    /// Occupies the controller and the bus for a command of `pages`.
     fn transfer(&mut self, start: u64, pages: u64) -> u64 {
         self.bus_free =
             self.bus_free.max(start) + self.parameters.command_ns + pages * self.parameters.transfer_ns;
@@ -249,7 +250,7 @@ impl Ssd {
         time.work(issued, read_ns).min(wait_max).max(ready + read_ns)
     }
 
-    /// Looks the page up in the mapping table; returns when the answer is there.
+    /// Looks the page up in the mapping table. Returns the time of the answer.
     fn look_up(&mut self, page: u64, issued: u64, access: MapAccess, is_write: bool) -> u64 {
         let translation = (page / self.map_entries) as u32;
         match access {
@@ -275,9 +276,9 @@ impl Ssd {
         }
     }
 
-    /// The pages of a range, each with how it is looked up in the map. Scaled down, a translation page has
-    /// fewer entries, so that random accesses miss as often as on the real region; sequential ones then meet
-    /// more of them than they would, of which only every real one is charged.
+    /// The pages of a range, each with its kind of look-up. Scaled down, a translation page has fewer
+    /// entries, so that random accesses miss as often as on the real region. Sequential accesses then use
+    /// more translation pages than on the real region, and only every real one is charged.
     fn pages(
         &self,
         offset: u64,
@@ -299,7 +300,7 @@ impl Ssd {
         })
     }
 
-    /// Frees a place in the write buffer; returns when the page can enter.
+    /// Frees a place in the write buffer. Returns the time at which the page can enter.
     fn make_room(&mut self, mut at: u64) -> u64 {
         while let Some(&Reverse((end, pages))) = self.programs.peek()
             && (end <= at || self.buffered >= self.parameters.buffer_pages)
@@ -334,7 +335,7 @@ impl Ssd {
         let time = &mut self.times[die];
         let mut duration = self.program_ns + std::mem::take(&mut time.erase_owed_ns);
         if time.gc_owed_ns >= episode {
-            // Never much less than what comes in, so that the debt stays bounded however short the episode.
+            // Never much less than the new debt, so that the debt stays bounded however short the episode is.
             let worked_off = episode.max(time.gc_owed_ns / 4);
             time.gc_owed_ns -= worked_off;
             duration += worked_off;
@@ -369,7 +370,7 @@ impl Timing for Ssd {
         let follows = std::mem::replace(&mut self.write_end, offset + length) == offset;
         for (page, access) in self.pages(offset, length, follows) {
             at = self.make_room(at);
-            // The buffer takes the page meanwhile: the lookup takes die time, not the host's.
+            // The buffer accepts the page meanwhile: the look-up takes die time, but no time of the host.
             self.look_up(page, issued, access, true);
             self.write_page(page, at);
         }

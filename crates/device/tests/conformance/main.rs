@@ -1,4 +1,4 @@
-//! The conformance suite on every device, in the runtimes that it is made for.
+//! The conformance suite on every device, in the runtimes that support it.
 
 mod suite;
 

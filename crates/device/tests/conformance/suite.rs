@@ -1,6 +1,6 @@
-//! What every device does, whatever is behind it: one suite that all implementations pass.
+//! The conformance suite: the contract that all devices must fulfil.
 //!
-//! Call [`check`] in a test with a fresh device whose content nobody needs.
+//! Call [`check`] in a test with a fresh device whose content is not needed.
 
 use entresol_device::{Device, DeviceError, Io};
 use entresol_runtime::rng::Rng;
@@ -31,7 +31,7 @@ fn sector(device: &dyn Device) -> u64 {
     u64::from(device.geometry().sector_bytes)
 }
 
-/// `length` bytes that tell `seed` and their place.
+/// `length` bytes that depend on `seed` and their place.
 fn pattern(seed: u64, length: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     (0..length).map(|_| rng.next_u64() as u8).collect()

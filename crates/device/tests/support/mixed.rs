@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Decimal, as drives are sold.
 pub const MB: u64 = 1_000_000;
 
-/// What the clients do.
+/// The load of the clients.
 #[derive(Clone, Copy)]
 pub struct Mix {
     /// Clients.
     pub tasks: u64,
-    /// Of 100 requests.
+    /// Reads among 100 requests.
     pub read_percent: u64,
-    /// Pages that are written together, one behind the other on the device; 1: single pages at random.
+    /// Adjacent pages that are written together; 1: single random pages.
     pub group: u64,
 }
 
-/// Starts the clients on a device of `profile` with `region_mb` that stand for 50 times as much. Call in a
-/// simulation.
+/// Starts the clients on a device of `profile` with `region_mb` that stand for 50 times as much. To be called
+/// in a simulation.
 pub fn start(profile: Profile, region_mb: u64, mix: Mix) -> Arc<impl Device + use<>> {
     let memory = MemoryDevice::new("data", region_mb * MB);
     let pages = memory.geometry().capacity_bytes / 4096;

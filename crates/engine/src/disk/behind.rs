@@ -15,7 +15,7 @@ use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, spawn};
 use std::sync::{Arc, Weak};
 
-/// A disk and the pages on their way to it.
+/// A disk and its staged pages.
 pub(crate) struct WriteBehind {
     pub disk: DiskPages,
     staging: DiskStaging,
@@ -35,7 +35,7 @@ impl WriteBehind {
         }
     }
 
-    /// Starts the tasks that write; `write` puts staged pages where they belong.
+    /// Starts the writer tasks. `write` writes staged pages to their places.
     pub(crate) fn start_writers(
         self: &Arc<Self>,
         write: impl Fn(&[Staged<'_>]) -> Result<(), TierError> + Clone + Send + 'static,
@@ -59,7 +59,7 @@ impl WriteBehind {
         *self.upstream.lock() = Some(upstream);
     }
 
-    /// Fills `buffer` if `page` is on its way to disk.
+    /// Fetches `page` into `buffer` if it is staged.
     pub(crate) fn fetch_staged(&self, page: PageId, buffer: &mut [u8]) -> Result<Option<Fetched>, TierError> {
         self.disk.check_length(buffer)?;
         if !self.staging.fetch(page, buffer)? {
@@ -69,7 +69,7 @@ impl WriteBehind {
         Ok(Some(clean(Source::Staging)))
     }
 
-    /// Fills `buffer` from disk.
+    /// Fetches the page from disk into `buffer`.
     pub(crate) fn fetch_from_disk(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
         self.disk.read(page, buffer)?;
         self.tallies.disk_reads.add(1);
@@ -105,7 +105,7 @@ impl WriteBehind {
     }
 }
 
-/// What comes from a layer that holds nothing newer than disk.
+/// The answer of a layer without dirty pages.
 pub(crate) fn clean(source: Source) -> Fetched {
     Fetched { source, dirty: false, fdirty: false }
 }

@@ -1,22 +1,26 @@
-//! Which flash goes with which disk (docs/DESIGN.md §4): the disk's label names the cache bound to it and an
-//! epoch that grows at each open.
+//! The binding of flash and disk (docs/DESIGN.md §4): the disk's label names the cache bound to it, and an
+//! epoch that is raised at each open.
 //!
-//! An open raises the epoch in three steps, each durable before the next: (1) all superblocks, not *begun*;
-//! (2) the disk's label; (3) all superblocks, *begun*. Only then does anything else happen. So, of the same
-//! cache:
+//! An open raises the epoch in three steps, each durable before the next:
 //!
-//! - flash and disk of one epoch: they belong together;
-//! - flash behind disk: the disk was written without this flash;
-//! - flash one ahead, not begun: an open was cut off between (1) and (2);
-//! - flash one ahead and begun, or more than one ahead: the disk is an older state of itself.
+//! 1. It writes all superblocks with the new epoch, not *begun*.
+//! 2. It writes the disk's label.
+//! 3. It writes all superblocks, *begun*. No other write is made before this.
 //!
-//! The last holds for each copy of the label: before step (1), both say the same. An open that was cut off
-//! before step (2) is finished first, with the epoch and the nonce that it wrote to the flash: a label of it
-//! may exist that could not be read for a while.
+//! So the epochs of flash and disk of the same cache tell their relation:
 //!
-//! Epochs are counted, so two branches of one copy that were both opened since have the same. A *nonce*,
-//! drawn at random for each epoch, tells them apart: flash and disk of one epoch have the same, and a flash
-//! that is one ahead names the nonce that its disk still has.
+//! - Equal: they belong together.
+//! - Flash is behind: the disk was written without this flash.
+//! - Flash is one ahead, not begun: an open was interrupted between steps 1 and 2.
+//! - Flash is one ahead and begun, or more than one ahead: the disk is an older copy of itself.
+//!
+//! The last rule holds for each copy of the label, because both copies agree before step 1. An open that was
+//! interrupted before step 2 is completed first, with the epoch and the nonce that it wrote to the flash: a
+//! copy of the label with these may exist that was temporarily unreadable.
+//!
+//! Epochs are counted, so two branches of one copy that were both opened since have the same epoch. A
+//! *nonce*, drawn at random for each epoch, distinguishes them: flash and disk of one epoch have the same
+//! nonce, and a flash that is one ahead names the nonce that its disk still has.
 
 use super::{LabelState, Labels, read_label};
 use crate::TierError;
@@ -43,18 +47,18 @@ pub(crate) fn new_label(page_bytes: u32) -> Label {
     }
 }
 
-/// The disk is about to be written in a new epoch.
+/// Begins a new epoch in `label`, before the disk is written.
 pub(crate) fn begin_epoch(label: &mut Label) {
     label.epoch += 1;
     label.epoch_nonce = random();
 }
 
-/// A new name.
+/// A new random identity.
 pub(crate) fn new_uuid() -> Uuid {
     Uuid::from_random(random(), random())
 }
 
-/// What the label of `disk` says; `None` if it has none that can be read. Nothing is opened or written.
+/// The binding in the label of `disk`; `None` if it has no readable label. Nothing is opened or written.
 ///
 /// # Errors
 /// If the disk as a whole cannot be read.
@@ -83,7 +87,7 @@ pub(crate) fn expect_label(disk: &dyn Device, page_bytes: u32) -> Result<Labels,
     }
 }
 
-/// Refuses a disk whose pages have other bytes than `page_bytes`.
+/// Refuses a disk whose pages have another size than `page_bytes`.
 pub(crate) fn expect_page_bytes(label: &Label, page_bytes: u32) -> Result<(), TierError> {
     if label.page_bytes == page_bytes {
         return Ok(());
@@ -94,13 +98,13 @@ pub(crate) fn expect_page_bytes(label: &Label, page_bytes: u32) -> Result<(), Ti
     )))
 }
 
-/// Whether an open was cut off after it had written its epoch to the superblocks, and before the disk's label
-/// had it.
+/// Whether an open was interrupted after it wrote its epoch to the superblocks, and before it wrote the
+/// disk's label.
 pub(crate) fn is_cut_off(superblock: &Superblock, label: &Label) -> bool {
     superblock.epoch == label.epoch + 1 && !superblock.begun && superblock.previous_nonce == label.epoch_nonce
 }
 
-/// Why the cache does not belong to the disk, if so.
+/// Why the cache does not belong to the disk. `None`: it does.
 pub(crate) fn foreign(superblock: &Superblock, label: &Label) -> Option<String> {
     let cache = superblock.cache;
     if superblock.disk != label.disk {

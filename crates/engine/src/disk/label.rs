@@ -17,17 +17,17 @@ use entresol_format::{BLOCK_BYTES, BlockFault};
 pub(crate) struct Labels {
     /// The newest whole one.
     pub newest: Label,
-    /// Both say the same. Otherwise one is damaged, or an open was cut off between the two.
+    /// Both copies agree. Otherwise one is damaged, or an open was interrupted between the two writes.
     pub agree: bool,
 }
 
-/// What lies where a label should be.
+/// The state of the label's place.
 pub(crate) enum LabelState {
-    /// Nothing was ever written.
+    /// Nothing was ever written there.
     Blank,
     /// A label.
     Valid(Labels),
-    /// Something else, or a damaged label: why each copy was refused.
+    /// Other content, or a damaged label: why each copy was refused.
     Unreadable(String),
 }
 
@@ -77,8 +77,9 @@ pub(crate) fn read_label(disk: &dyn Device) -> Result<LabelState, TierError> {
     })
 }
 
-/// Writes `label` to both places, one after the other, durably; raises its sequence. They are read back:
-/// everything that follows relies on them, and whichever is lost later, the other one says the same.
+/// Writes `label` to both places durably, one after the other, and raises its sequence. Both copies are read
+/// back, because all later writes rely on them: if one copy is lost later, the other one has the same
+/// content.
 pub(crate) fn write_label(disk: &dyn Device, label: &mut Label) -> Result<(), TierError> {
     let copies = if mutant!("one-label-copy-renewed") { 1 } else { COPIES };
     let copies = buffer::copies(copies, |block| {

@@ -1,7 +1,7 @@
 //! The layer without flash: the two-layer baseline.
 //!
 //! Invariant: when [`Layer::evict`] of a dirty page returns, the page is staged for the disk, and every fetch
-//! gives that version or a newer one; [`Layer::checkpoint`] makes it durable.
+//! returns that version or a newer one. [`Layer::checkpoint`] makes it durable.
 
 use super::{BATCH, LabelState, Labels, WriteBehind, binding, read_label, write_label};
 use crate::api::{Binding, Evicted, Fetched, Layer, TierMetrics, Upstream, Victim};
@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 
 /// A disk without a flash tier.
 ///
-/// Dropped without [`Layer::close`], it stops its tasks and leaves the disk as after a crash.
+/// If dropped without [`Layer::close`], it stops its tasks and leaves the disk as after a crash.
 pub struct DiskLayer {
     behind: Arc<WriteBehind>,
     tasks: TinyMutex<Vec<JoinHandle>>,
@@ -35,11 +35,11 @@ impl DiskLayer {
         Arc::new(Self { behind, tasks })
     }
 
-    /// Labels `disk` as new, with pages of `page_bytes`. What was on it is lost.
+    /// Labels `disk` as new, with pages of `page_bytes`. The content of the disk is lost.
     ///
     /// # Errors
-    /// [`TierError::Refused`] if a flash cache may hold newer pages of what is on it, or if it holds
-    /// something unknown.
+    /// [`TierError::Refused`] if a flash cache may hold newer versions of the disk's pages, or if the content
+    /// is unknown.
     pub fn create(disk: Arc<dyn Device>, page_bytes: u32) -> Result<Arc<Self>, TierError> {
         Self::create_on(disk, page_bytes, false)
     }
@@ -77,7 +77,7 @@ impl DiskLayer {
         Ok(Self::new(disk, page_bytes))
     }
 
-    /// Opens a labelled disk without flash. A flash cache of it that holds nothing newer is left behind and
+    /// Opens a labelled disk without flash. A flash cache of it without dirty pages is detached from it, and
     /// will be emptied when it is opened.
     ///
     /// # Errors
@@ -89,9 +89,9 @@ impl DiskLayer {
     }
 }
 
-/// Opens a labelled disk that no flash cache is bound to from here on.
+/// Opens a labelled disk. From here on no flash cache is bound to it.
 pub(crate) fn open_unbound(disk: &dyn Device, page_bytes: u32) -> Result<(), TierError> {
-    // As a flash tier's open does: what is read from here on is durable.
+    // As in a flash tier's open: pages that are read from here on are durable.
     disk.sync().and_then(|()| disk.drop_cached()).map_err(disk_error)?;
     let mut label = binding::expect_label(disk, page_bytes)?.newest;
     refuse_if_bound(&label)?;

@@ -2,6 +2,7 @@
 
 mod behind;
 pub(crate) mod binding;
+mod in_place;
 mod label;
 mod layer;
 mod notes;
@@ -10,6 +11,7 @@ mod staging;
 
 pub(crate) use behind::{WriteBehind, clean};
 pub use binding::disk_binding;
+pub use in_place::InPlaceDisk;
 pub(crate) use label::{LabelState, Labels, read_label, write_label};
 pub use layer::DiskLayer;
 pub(crate) use layer::open_unbound;

@@ -23,7 +23,8 @@ impl Default for DurableNotes {
 }
 
 impl DurableNotes {
-    /// These pages have been written. Now and then syncs the disk and tells `upstream` of all there are.
+    /// Adds pages that have been written. From time to time syncs the disk and reports all pages to
+    /// `upstream`.
     pub(crate) fn add(
         &self,
         disk: &DiskPages,

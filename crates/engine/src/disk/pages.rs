@@ -12,7 +12,7 @@ use entresol_core::PageId;
 use entresol_device::{Device, Io};
 use entresol_format::label::{LABEL_AREA_BYTES, Label, Session};
 use entresol_format::layout::disk_offset;
-use entresol_format::{Uuid, page};
+use entresol_format::{PageFormat, Uuid, page};
 use entresol_runtime::sync::{Mutex, Rank};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -21,17 +21,19 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 pub(crate) struct DiskPages {
     pub device: Arc<dyn Device>,
     pub page_bytes: u32,
-    /// Pages that fit behind the label.
+    page_format: PageFormat,
+    /// Pages that fit after the label.
     pub capacity_pages: u64,
     syncs: Syncs,
     /// Held while the label is changed.
     label: Mutex<()>,
-    /// By page, many to a place: the first sync that makes the last write durable; 0: none was made.
+    /// By page, with several pages for each entry: the first sync that makes the last write durable. 0: no
+    /// write.
     written: Box<[AtomicU64]>,
 }
 
-/// Places in the table of writes: many more than pages are written between two syncs, for pages that share a
-/// place wait for each other's syncs.
+/// Entries of the table of writes. They must be many more than the pages written between two syncs, because
+/// pages that share an entry wait for each other's syncs.
 const PLACES: usize = 4096;
 
 fn place(page: PageId) -> usize {
@@ -40,12 +42,18 @@ fn place(page: PageId) -> usize {
 
 impl DiskPages {
     pub(crate) fn new(device: Arc<dyn Device>, page_bytes: u32) -> Self {
+        Self::of_format(device, page_bytes, PageFormat::Native)
+    }
+
+    /// A disk with pages of `page_format`.
+    pub(crate) fn of_format(device: Arc<dyn Device>, page_bytes: u32, page_format: PageFormat) -> Self {
         let written = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
         let room = device.geometry().capacity_bytes.saturating_sub(LABEL_AREA_BYTES);
         Self {
             capacity_pages: room / u64::from(page_bytes),
             device,
             page_bytes,
+            page_format,
             syncs: Syncs::default(),
             label: Mutex::new(Rank::DiskLabel, ()),
             written,
@@ -99,7 +107,8 @@ impl DiskPages {
         )))
     }
 
-    /// Refuses a page that cannot be written: `data` is none, or the disk ends before it.
+    /// Refuses a page that cannot be written: `data` is not a page, or the page is beyond the end of the
+    /// disk.
     pub(crate) fn check_victim(&self, page: PageId, data: &[u8]) -> Result<(), TierError> {
         self.check_length(data)?;
         if page.0 < self.capacity_pages {
@@ -111,7 +120,7 @@ impl DiskPages {
         )))
     }
 
-    /// Reads `page` and proves it.
+    /// Reads `page` and proves it, if its format allows that: bytes of somebody else are what the disk says.
     pub(crate) fn read(&self, id: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
         let offset = self.offset(id);
         match self.device.read(offset, buffer) {
@@ -124,6 +133,9 @@ impl DiskPages {
             read => read.map_err(disk_error)?,
         }
         self.prove_kept(std::iter::once(id))?;
+        if self.page_format != PageFormat::Native {
+            return Ok(());
+        }
         page::verify(buffer, id, None).map_err(|fault| TierError::Damaged {
             page: id,
             place: format!("disk offset {offset}"),
@@ -131,13 +143,13 @@ impl DiskPages {
         })
     }
 
-    /// Reads adjacent pages from `first` on, as they lie there: neither proved nor known to be kept.
+    /// Reads adjacent pages from `first` on, neither proved by checksum nor with [`DiskPages::prove_kept`].
     pub(crate) fn read_run(&self, first: PageId, bytes: &mut [u8]) -> Result<(), TierError> {
         self.device.read(self.offset(first), bytes).map_err(disk_error)
     }
 
-    /// These pages were read just now: an error if a sync that failed, or is about to, may have lost the last
-    /// write of one of them, so that an older version was read.
+    /// To be called after a read of these pages. Returns an error if a sync that failed, or is about to fail,
+    /// may have lost the last write of one of them, so that an older version was read.
     pub(crate) fn prove_kept(&self, pages: impl Iterator<Item = PageId>) -> Result<(), TierError> {
         let written = pages.map(|page| self.written[place(page)].load(SeqCst)).max().unwrap_or(0);
         if written == 0 {
@@ -152,7 +164,7 @@ impl DiskPages {
         Ok(())
     }
 
-    /// These pages have been written, by whatever way.
+    /// Notes that these pages have been written, by this or another path.
     pub(crate) fn have_written(&self, pages: impl Iterator<Item = PageId>) {
         let next = self.syncs.next();
         for page in pages {

@@ -26,7 +26,7 @@ pub(crate) const WRITERS: usize = 4;
 #[derive(Clone, Copy)]
 pub(crate) struct Staged<'a> {
     pub page: PageId,
-    /// Sealed for the disk.
+    /// The page, sealed for the disk.
     pub bytes: &'a [u8],
 }
 
@@ -43,10 +43,10 @@ enum FrameState {
 struct Frames {
     pages: [PageId; FRAMES],
     states: [FrameState; FRAMES],
-    /// When it was staged, counted.
+    /// Sequence number of its staging.
     order: [u64; FRAMES],
     next_order: u64,
-    /// Staged and not written.
+    /// Frames staged and not written.
     used: usize,
 }
 
@@ -68,8 +68,8 @@ pub(super) struct DiskStaging {
     failure: TinyMutex<Option<TierError>>,
 }
 
-/// Records the failure of a writer that panics, and wakes all waiters. (In a simulation a panic ends
-/// everything.)
+/// Records the failure of a writer that panics, and wakes all waiters. (In a simulation a panic ends the
+/// run.)
 struct PanicGuard<'a>(&'a DiskStaging);
 
 impl Drop for PanicGuard<'_> {
@@ -81,7 +81,7 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// What became of an offer.
+/// The answer to an offer.
 enum Offer {
     Taken,
     /// No frame is free, or the page's own is being written.
@@ -122,7 +122,7 @@ impl DiskStaging {
         Ok(())
     }
 
-    /// Copies a page out, if it is here.
+    /// Copies a page to `buffer`, if it is staged.
     pub(super) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<bool, TierError> {
         self.check()?;
         loop {
@@ -139,7 +139,7 @@ impl DiskStaging {
             };
             if let Some((at, order)) = frame {
                 let bytes = self.buffers[at].read();
-                // Written and reused meanwhile?
+                // Check whether the frame was written and reused meanwhile.
                 let frames = self.frames.lock();
                 let same = frames.order[at] == order && frames.states[at] != FrameState::Filling;
                 drop(frames);
@@ -152,7 +152,7 @@ impl DiskStaging {
         }
     }
 
-    /// Takes a copy of a dirty page; waits while there is no room.
+    /// Copies a dirty page to staging; waits while there is no room.
     pub(super) fn stage(&self, page: PageId, data: &[u8]) -> Result<(), TierError> {
         if self.waiting.load(SeqCst) == 0
             && let Offer::Taken = self.offer(page, data)?
@@ -176,7 +176,7 @@ impl DiskStaging {
         }
     }
 
-    /// As [`DiskStaging::stage`], but says false instead of waiting.
+    /// As [`DiskStaging::stage`], but returns false instead of waiting.
     pub(super) fn try_stage(&self, page: PageId, data: &[u8]) -> Result<bool, TierError> {
         if self.waiting.load(SeqCst) > 0 {
             return Ok(false);
@@ -214,7 +214,7 @@ impl DiskStaging {
         Ok(Offer::Taken)
     }
 
-    /// Waits until everything staged so far is written.
+    /// Waits until all pages staged so far are written.
     pub(super) fn drain(&self) -> Result<(), TierError> {
         let end = self.frames.lock().next_order;
         loop {
@@ -239,8 +239,8 @@ impl DiskStaging {
         self.progress.notify_all();
     }
 
-    /// Has `write` write what is staged, at most [`BATCH`] pages at once in the order of their places, until
-    /// stopped. No page is written twice at once. `written` is told which pages went to disk, with their
+    /// Writes staged pages with `write` until stopped: at most [`BATCH`] pages at once, in the order of their
+    /// places. No page is in two writes at once. `written` is called with the pages written to disk and their
     /// LSNs.
     pub(super) fn writer_task(
         &self,
@@ -282,7 +282,7 @@ impl DiskStaging {
         self.progress.notify_all();
     }
 
-    /// The pages staged first, in the order of their places on disk.
+    /// The oldest staged pages, in the order of their places on disk.
     fn take_batch(&self) -> ArrayVec<(PageId, usize), BATCH> {
         let mut frames = self.frames.lock();
         let mut ready: ArrayVec<(u64, usize), FRAMES> = ArrayVec::new();

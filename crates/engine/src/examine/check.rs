@@ -8,7 +8,7 @@ use crate::disk::{DiskPages, LabelState, read_label};
 use crate::error::flash_error;
 use crate::recover::{Reader, Scan, ScannedGroup, read_segment};
 use crate::{OpenReport, TierError, TierOptions, recover, unreadable};
-use entresol_core::{Directory, Lookup, Mode, PageId, Partition, Placement, Position};
+use entresol_core::{Directory, Forgotten, Lookup, Mode, PageId, Partition, Placement, Position};
 use entresol_device::Device;
 use entresol_format::superblock::Superblock;
 use entresol_format::{BlockFault, page, summary};
@@ -16,12 +16,12 @@ use std::fmt;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Broken invariants, in sentences.
     pub faults: Vec<String>,
-    /// What is worth knowing but allowed, e.g. what a crash leaves.
+    /// Notable findings that are allowed, e.g. after a crash.
     pub notices: Vec<String>,
     /// Groups whose summaries were compared.
     pub groups: u64,
@@ -31,10 +31,10 @@ pub struct CheckReport {
     pub pages: u64,
     /// Pages on disk that were compared.
     pub disk_pages: u64,
-    /// Pages whose newest version on flash is dirty and yet older than disk's. Not a fault while the cache
-    /// was not shut down: a restart of the database that was itself cut off leaves them, for it rebuilds
-    /// pages from older images in the log, and the next one goes on from there. Without such a restart it is
-    /// one.
+    /// Pages whose newest version on flash is marked dirty and yet is older than the disk's. This is not a
+    /// fault if the cache was not shut down. An interrupted restart of the database leaves such pages,
+    /// because it rebuilds pages from older images in the log; the next restart continues from there. Without
+    /// such a restart it is a fault.
     pub older_than_disk: u64,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for CheckReport {
     }
 }
 
-/// Checks the cache on `flash`, and with `disk` what both say of each other. The cache is not open meanwhile.
+/// Checks the cache on `flash` and, with `disk`, whether both agree. The cache must not be open.
 ///
 /// # Errors
 /// [`TierError::Device`] if a device cannot be read. Everything else is in the report.
@@ -109,7 +109,8 @@ fn examine(
         Directory::AtShutdown => superblock.directory,
     };
     if kept {
-        let disk = disk.map(|device| DiskPages::new(device, superblock.page_bytes));
+        let disk =
+            disk.map(|device| DiskPages::of_format(device, superblock.page_bytes, superblock.page_format));
         return super::slots::check_slots(flash, disk, &superblock, &options, report);
     }
     if superblock.policy.placement() == Placement::Slots {
@@ -120,7 +121,7 @@ fn examine(
     }
     let mut open = OpenReport::default();
     let mut restored = recover::restore(flash, &superblock, &options, &mut open)?;
-    // What recovery had to work around is damage, but for what a crash may leave.
+    // Damage that recovery worked around is a fault, except for the effects of a crash.
     report.faults.append(&mut open.notices);
     if open.torn > 0 {
         report.notices.push(format!("{} groups or pages were being written at the crash", open.torn));
@@ -134,7 +135,8 @@ fn examine(
     let groups = all_groups(&mut reader, restored.front)?;
     report.groups = groups.len() as u64;
     check_segments(&mut reader, &groups, restored.front, report)?;
-    let mut disk = disk.map(|device| DiskPages::new(device, superblock.page_bytes));
+    let mut disk =
+        disk.map(|device| DiskPages::of_format(device, superblock.page_bytes, superblock.page_format));
     if superblock.mode == Mode::WriteThrough && !superblock.clean && disk.take().is_some() {
         report.notices.push(
             "write-through and not shut down cleanly: pages on disk were not compared, redo decides"
@@ -151,7 +153,7 @@ fn check_copies(copies: &[Result<Superblock, BlockFault>], report: &mut CheckRep
             damaged.push(format!("superblock copy {at} cannot be used: {fault}"));
         }
     }
-    // A crash tears at most the one being written.
+    // A crash tears at most the copy being written.
     let list = if damaged.len() > 1 { &mut report.faults } else { &mut report.notices };
     list.append(&mut damaged);
     let caches = copies.iter().flatten().map(|superblock| (superblock.cache, superblock.disk));
@@ -195,7 +197,7 @@ fn check_binding(
     Ok(())
 }
 
-/// Every group from the front to the rear.
+/// All groups from the front to the rear.
 fn all_groups(reader: &mut Reader<'_>, front: Position) -> Result<Vec<ScannedGroup>, TierError> {
     let group_pages = reader.group_pages();
     let durable = reader.superblock.durable.0;
@@ -205,7 +207,7 @@ fn all_groups(reader: &mut Reader<'_>, front: Position) -> Result<Vec<ScannedGro
     Ok(groups)
 }
 
-/// Each entry of a segment is the page that the group's summary names.
+/// Each entry of a segment names the same page as the group's summary.
 fn check_segments(
     reader: &mut Reader<'_>,
     groups: &[ScannedGroup],
@@ -218,7 +220,7 @@ fn check_segments(
         if (number + 1) * entries <= front.0 {
             continue;
         }
-        let views = match read_segment(reader, number)? {
+        let segment = match read_segment(reader, number)? {
             Ok(views) => views,
             Err(why) => {
                 report.fault(format!("directory segment {number}: {why}"));
@@ -226,7 +228,7 @@ fn check_segments(
             }
         };
         report.segments += 1;
-        for (at, view) in views.into_iter().enumerate() {
+        for (at, view) in segment.views.into_iter().enumerate() {
             let position = number * entries + at as u64;
             let Some(group) = (position >= front.0)
                 .then(|| groups.binary_search_by_key(&(position / group_pages), |group| group.number).ok())
@@ -235,9 +237,16 @@ fn check_segments(
                 continue;
             };
             let entry: Option<summary::Entry> = groups[group].entries[(position % group_pages) as usize];
-            // Whether it is newer than disk may have changed since the group was written (write-through).
+            // The dirty flag may have changed since the group was written (write-through).
             let (listed, written) = (view.map(|view| view.page), entry.map(|entry| entry.page));
-            if listed != written {
+            let forgotten = |page: PageId| {
+                let records = groups.iter().flat_map(|group| &group.records);
+                let names = |record: &&Forgotten| {
+                    (record.first..=record.last).contains(&page) && position < record.below.0
+                };
+                records.into_iter().find(names).is_some()
+            };
+            if listed != written && !(listed.is_none() && written.is_some_and(forgotten)) {
                 report.fault(format!(
                     "position {position}: directory segment {number} says {listed:?}, the group's summary {written:?}"
                 ));
@@ -261,7 +270,7 @@ impl Pages<'_, '_> {
         let mut buffer = AlignedBuffer::new(superblock.group_pages as usize * page_bytes);
         let mut disk_page = AlignedBuffer::new(page_bytes);
         for group in groups {
-            let offset = self.reader.layout.group_offset(group.number);
+            let offset = self.reader.layout.pages_offset(group.number);
             unreadable::read(self.reader.flash, offset, &mut buffer).map_err(flash_error)?;
             let first = self.reader.position(group.number).0;
             for (at, entry) in group.entries.iter().enumerate() {
@@ -285,19 +294,17 @@ impl Pages<'_, '_> {
             Lookup::Flash { generation, dirty, .. } => generation.matches(position).then_some(dirty),
             Lookup::Staged { .. } | Lookup::Absent => None,
         };
-        // A superseded version is of no use to anybody.
+        // A superseded version is not needed.
         let Some(dirty) = newest else { return Ok(()) };
         self.report.pages += 1;
         let stamp = self.reader.superblock.stamps().stamp(position);
-        let found =
-            page::verify(bytes, entry.page, Some(stamp)).map_err(|fault| unreadable::fault_of(bytes, fault));
-        let sound = found.and_then(|()| {
-            let (sum, lsn) = (page::header(bytes).checksum.get(), page::lsn(bytes));
-            let same = sum == entry.checksum && lsn == entry.lsn;
-            if same {
+        let page_format = self.reader.superblock.page_format;
+        let found = page_format.verify(bytes, entry.page, stamp, entry.checksum);
+        let sound = found.map_err(|fault| unreadable::fault_of(bytes, fault)).and_then(|()| {
+            if page_format.lsn(bytes) == entry.lsn {
                 Ok(())
             } else {
-                Err("its checksum or LSN is not the one in the group's summary".to_owned())
+                Err("its LSN is not the one in the group's summary".to_owned())
             }
         });
         if let Err(fault) = sound {
@@ -317,6 +324,19 @@ impl Pages<'_, '_> {
     ) -> Result<(), TierError> {
         let Some(disk) = &self.disk else { return Ok(()) };
         self.report.disk_pages += 1;
+        let page_format = self.reader.superblock.page_format;
+        if !page_format.names_itself() {
+            disk.read(id, disk_page)?;
+            let mut bytes = bytes.to_vec();
+            page_format.unseal(&mut bytes, id);
+            if page_format.takes(disk_page) {
+                page_format.unseal(disk_page, id);
+            }
+            if !dirty && disk_page != bytes {
+                self.report.fault(format!("page {id} counts as clean, but is another one on disk"));
+            }
+            return Ok(());
+        }
         let on_flash = page::lsn(bytes).0;
         match disk.read(id, disk_page) {
             Err(error @ TierError::Device { .. }) => return Err(error),

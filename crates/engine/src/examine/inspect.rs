@@ -8,37 +8,36 @@ use entresol_format::superblock::Superblock;
 use std::fmt;
 use zerocopy::IntoBytes;
 
-/// What the directory would be if the cache were opened now.
+/// The directory that an open would recover now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryReport {
-    /// All positions below are gone.
+    /// All positions below this one are released.
     pub front: Position,
     /// The next position.
     pub rear: Position,
-    /// How full it is.
+    /// The occupancy.
     pub occupancy: Occupancy,
-    /// What bringing it back took.
+    /// The report of the recovery.
     pub open: OpenReport,
 }
 
-/// What is on a flash device. Printed as a table of lines.
+/// The content of a flash device. Displayed as a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectReport {
-    /// The copies of the superblock, in place order: sequence, or why it cannot be used.
+    /// The copies of the superblock, in the order of their places: the sequence, or why it cannot be used.
     pub copies: Vec<Result<u64, String>>,
-    /// The newest.
+    /// The newest superblock.
     pub superblock: Superblock,
-    /// Bytes the cache takes.
+    /// Bytes that the cache takes.
     pub device_bytes: u64,
     /// Its directory; `None` with slot placement, whose directory does not survive.
     pub directory: Option<DirectoryReport>,
 }
 
-/// Says what is on `flash`.
+/// Examines `flash`.
 ///
 /// # Errors
-/// [`TierError::Refused`] if there is no cache, if it is truncated, or if its directory cannot be brought
-/// back.
+/// [`TierError::Refused`] if there is no cache, if it is truncated, or if its directory cannot be recovered.
 pub fn inspect(flash: &dyn Device) -> Result<InspectReport, TierError> {
     let copies = superblocks(flash)?;
     let superblock = newest(&copies)?;

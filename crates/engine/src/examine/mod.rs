@@ -1,7 +1,7 @@
 //! Tools that look at a flash device without opening it: `inspect` describes it, `check` proves that it is
 //! sound.
 //!
-//! Invariant: nothing here writes.
+//! Invariant: this module never writes.
 
 mod check;
 mod inspect;
@@ -17,7 +17,7 @@ use entresol_device::Device;
 use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_format::{BLOCK_BYTES, BlockFault};
 
-/// All copies of the superblock, as they are.
+/// All copies of the superblock, each decoded or refused.
 pub(crate) fn superblocks(flash: &dyn Device) -> Result<Vec<Result<Superblock, BlockFault>>, TierError> {
     let capacity = flash.geometry().capacity_bytes;
     let needed = (COPIES - 1) * COPY_STRIDE + BLOCK_BYTES as u64;

@@ -24,7 +24,7 @@ pub(super) fn check_slots(
     let layout = options.layout();
     let mut open = OpenReport::default();
     let blocks = read_directory(flash, &layout, &mut open)?;
-    // A sector is never torn, so none is damaged by a crash.
+    // A sector is never torn, so a crash damages none.
     report.faults.append(&mut open.notices);
     let mut pages: BTreeMap<PageId, SlotId> = BTreeMap::new();
     let page_bytes = superblock.page_bytes as usize;
@@ -65,7 +65,7 @@ pub(super) fn check_slots(
 fn prove(bytes: &[u8], slot: SlotId, entry: &SlotEntry, superblock: &Superblock) -> Result<(), String> {
     page::verify(bytes, entry.page, None).map_err(|fault| fault.to_string())?;
     let found = superblock.stamps().position_in(slot, Position(page::header(bytes).generation.get()));
-    // A directory written at a shutdown has the lowest byte only.
+    // A directory written at a shutdown has only the lowest byte.
     let byte_is_same = || found < superblock.next_positions() && found.0 as u8 == entry.position.0 as u8;
     let same = found == entry.position || (superblock.directory && byte_is_same());
     if same { Ok(()) } else { Err(format!("generation {} found, {} expected", found.0, entry.position.0)) }

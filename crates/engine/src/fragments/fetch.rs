@@ -33,7 +33,7 @@ impl Shared {
                     points::FETCH_MOVED.reach();
                     return now;
                 }
-                // It was not given to another fragment meanwhile: it is damaged.
+                // The slot was not given to another fragment meanwhile: the copy is damaged.
                 self.behind.tallies.damaged_clean.add(1);
                 state.cache.discard(id);
                 None
@@ -42,7 +42,7 @@ impl Shared {
         self.behind.fetch_from_disk(id, buffer)
     }
 
-    /// Reads a copy; whether it is the page that is meant.
+    /// Reads a copy. Returns whether it is the expected page and version.
     fn is_there(&self, id: PageId, copy: StampedCopy, buffer: &mut [u8]) -> bool {
         if self.flash.read(self.offset(copy.slot), buffer).is_err() {
             points::FETCH_UNREADABLE.reach();

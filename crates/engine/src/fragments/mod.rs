@@ -3,17 +3,19 @@
 //! | file | what it does |
 //! |---|---|
 //! | `options` | sizes and knobs |
-//! | `open` | what may not be overwritten, whose the disk is |
+//! | `open` | checks of devices, and making the cache |
 //! | `shared` | the state that all tasks share, and the core's latch |
 //! | `fetch` | reading, from flash or disk |
 //! | `write` | staging → disk, and flash if the page's fragment is mapped |
 //! | `populate` | disk → flash, in the background |
-//! | `versions` | what must be stamped into which page |
+//! | `versions` | the expected stamps of pages |
 //!
-//! Invariants: flash is never newer than disk, and its directory lies in memory only: every open begins with
-//! an empty cache, and losing the flash at any time loses nothing. A page is served from flash only when
-//! checksum, id, the number of the population that brought it and the count of its writes-through are as they
-//! must be. The latch is never held across an I/O or a wait.
+//! Invariants:
+//! - Flash is never newer than disk, and the directory is in memory only. Every open begins with an empty
+//!   cache, and a loss of the flash at any time loses no data.
+//! - A page is served from flash only if its checksum, its id, the number of its population and the count of
+//!   its writes-through are as expected.
+//! - The latch is never held across an I/O or a wait.
 
 mod fetch;
 mod open;
@@ -40,19 +42,19 @@ pub use points::POINTS;
 
 /// A cache of fragments between a buffer pool and a disk.
 ///
-/// Dropped without [`Layer::close`], it stops its tasks and leaves the disk as after a crash.
+/// If dropped without [`Layer::close`], it stops its tasks and leaves the disk as after a crash.
 pub struct FragmentTier {
     shared: Arc<Shared>,
     tasks: TinyMutex<Vec<JoinHandle>>,
 }
 
 impl FragmentTier {
-    /// Opens a labelled disk with an empty cache on `flash`. What is on `flash` is lost.
+    /// Opens a labelled disk with an empty cache on `flash`. The content of `flash` is lost.
     ///
     /// # Errors
     /// [`TierError::Config`] for impossible options or a flash device that is too small;
-    /// [`TierError::Refused`] if the disk or the flash device belongs to a cache that may hold pages newer
-    /// than their disk, or if the disk has no label.
+    /// [`TierError::Refused`] if the disk has no label, or if the disk or the flash device belongs to a cache
+    /// that may hold dirty pages.
     pub fn open(
         flash: Arc<dyn Device>,
         disk: Arc<dyn Device>,
@@ -68,7 +70,7 @@ impl FragmentTier {
         Ok(Arc::new(Self { shared, tasks: TinyMutex::new(Rank::Tasks, tasks) }))
     }
 
-    /// Why the cache switched itself off and the database goes on from disk alone, if it did.
+    /// Why the cache was switched off, so that the database uses the disk alone. `None`: it was not.
     pub fn notice(&self) -> Option<String> {
         self.shared.notice()
     }

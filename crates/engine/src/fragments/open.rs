@@ -53,9 +53,9 @@ pub(super) fn open(
     Shared::new(flash, disk, options, config, region)
 }
 
-/// Makes the flash one of a cache of fragments: first its mark, each copy durable by itself, so that from the
-/// first on the device is known to be ours; then zeros wherever a superblock is. Nothing is written where
-/// that is so already.
+/// Makes the device one of a cache of fragments. First the mark is written, each copy durable by itself, so
+/// that the device can be identified from then on. Then zeros are written over each superblock. Places that
+/// already have the right content are not written.
 fn take_over(flash: &dyn Device) -> Result<(), TierError> {
     let mut block = AlignedBuffer::new(BLOCK_BYTES);
     let write = |offset, block: &[u8]| flash.write(offset, block).and_then(|()| flash.sync());
@@ -75,7 +75,7 @@ fn take_over(flash: &dyn Device) -> Result<(), TierError> {
     Ok(())
 }
 
-/// Pages that have a place on `disk`, as far as they can be numbered.
+/// Pages with a place on `disk`, as far as they can be numbered.
 fn volume_pages(disk: &dyn Device, page_bytes: u32) -> u32 {
     let pages =
         disk.geometry().capacity_bytes.saturating_sub(disk_offset(entresol_core::PageId(0), page_bytes))

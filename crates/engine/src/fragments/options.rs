@@ -5,8 +5,8 @@ use crate::TierError;
 use entresol_core::{FragmentConfig, SlotId};
 use entresol_format::layout::{fragment_page_offset, page_bytes_possible};
 
-/// What a cache of fragments is made of. Nothing of it lies on flash, so all of it may change from one open
-/// to the next.
+/// The configuration of a cache of fragments. It is not stored on flash, so all of it may change from one
+/// open to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentOptions {
     /// Bytes of a page: a power of two, 4 KiB to 32 KiB.
@@ -17,9 +17,9 @@ pub struct FragmentOptions {
     pub fragment_pages: u32,
     /// Tasks that populate, and populations that may be under way at once.
     pub workers: u32,
-    /// Most populations begun in a thousand reads and writes.
+    /// Most populations begun per thousand reads and writes.
     pub pace_permille: u32,
-    /// The cache may be put over whatever lies on the flash device, unless it is a cache that is needed.
+    /// Permits the cache on a flash device with any content, except a cache that is needed.
     pub overwrite: bool,
 }
 
@@ -39,7 +39,7 @@ impl FragmentOptions {
         }
     }
 
-    /// The same with so many fragments of so many pages, and the pace that is usual for them.
+    /// The same with `slots` fragments of `fragment_pages`, and the usual pace for these.
     pub fn with_fragments(self, fragment_pages: u32, slots: u32) -> Self {
         let flash_pages = fragment_pages.saturating_mul(slots);
         let config = FragmentConfig::new(1, slots).with_fragments(fragment_pages, flash_pages);
@@ -51,18 +51,18 @@ impl FragmentOptions {
         u64::from(self.slots) * u64::from(self.fragment_pages)
     }
 
-    /// Bytes of DRAM by which fetches prove that no write-through was lost, beside the core's directory: one
-    /// for each page.
+    /// Bytes of DRAM that fetches need to prove that no write-through was lost, in addition to the core's
+    /// directory: one for each page.
     pub fn proof_bytes(&self) -> u64 {
         self.flash_pages() * COUNT_BYTES as u64
     }
 
-    /// How large the flash device must be, in bytes.
+    /// The least size of the flash device, in bytes.
     pub fn flash_bytes(&self) -> u64 {
         fragment_page_offset(SlotId(0), self.page_bytes) + self.flash_pages() * u64::from(self.page_bytes)
     }
 
-    /// The core's view of them, below a volume of so many pages.
+    /// The core's configuration, for a volume of `volume_pages`.
     pub(super) fn config(&self, volume_pages: u32) -> FragmentConfig {
         FragmentConfig {
             fragment_pages: self.fragment_pages,
@@ -72,10 +72,10 @@ impl FragmentOptions {
         }
     }
 
-    /// Says whether a cache can be made from them.
+    /// Checks that a cache can be made from these options.
     ///
     /// # Errors
-    /// [`TierError::Config`] says what is not possible and what is.
+    /// [`TierError::Config`] names the impossible setting, and the possible values.
     pub fn validate(&self) -> Result<(), TierError> {
         if !page_bytes_possible(self.page_bytes) {
             return Err(TierError::Config(format!(

@@ -1,5 +1,5 @@
-//! The named code points of SCE's cache: each handling of a fault. It has no recovery: its directory lies in
-//! memory.
+//! The named code points of SCE's cache: each handling of a fault. It has no recovery, because its directory
+//! is in memory.
 
 entresol_runtime::coverage_points! {
     OPEN_NEEDED = "sce, open: flash refused, another disk needs what is on it";

@@ -48,7 +48,7 @@ impl Shared {
                 });
             }
             Err(error) => {
-                // The disk's errors are told to those who want its pages.
+                // Errors of the disk are reported to the tasks that fetch its pages.
                 if matches!(error, TierError::Device { role: "flash", .. }) {
                     points::POPULATE_FAILED.reach();
                     self.switch_off(&error);
@@ -60,7 +60,7 @@ impl Shared {
         }
     }
 
-    /// Copies a fragment; returns the pages of it that are not to be served.
+    /// Copies a fragment. Returns those of its pages that must not be served.
     fn copy(&self, begun: Begun, buffer: &mut AlignedBuffer) -> Result<Vec<PageId>, TierError> {
         let Begun { population: Population { first, pages, .. }, copy } = begun;
         let page_bytes = self.options.page_bytes as usize;

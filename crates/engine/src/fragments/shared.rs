@@ -21,23 +21,23 @@ use zerocopy::IntoBytes;
 /// Largest cache whose invariants are checked after every step in debug builds.
 const CHECKED_FRAGMENTS_MAX: u32 = 1024;
 
-/// What the latch is around.
+/// The state under the latch.
 struct Latched {
-    /// The core's.
+    /// The core's region.
     region: Vec<u64>,
     versions: Versions,
-    /// Populations that are begun and that no worker has taken yet: never more than there are workers.
+    /// Populations that have begun and have no worker yet: never more than the workers.
     begun: VecDeque<Begun>,
 }
 
-/// A population, and what its pages are to be on flash.
+/// A population, and the stamps of its pages.
 #[derive(Clone, Copy)]
 pub(super) struct Begun {
     pub population: Population,
     pub copy: StampedCopy,
 }
 
-/// What a task that holds the latch sees.
+/// The state as a task sees it while it holds the latch.
 pub(super) struct Locked<'a> {
     pub cache: Fragments<'a>,
     pub versions: &'a mut Versions,
@@ -63,7 +63,7 @@ pub(super) struct Shared {
     latched: TinyMutex<Latched>,
     /// For pages on their way to flash.
     pub buffers: PageBuffers,
-    /// For the workers: there may be one.
+    /// Notifies the workers that a population may be due.
     pub populations: Signal,
     stopped: AtomicBool,
     /// Flash is no longer used: why.
@@ -114,17 +114,17 @@ impl Shared {
         result
     }
 
-    /// One look at the state, under the latch.
+    /// Reads the state under the latch.
     pub(super) fn with<R>(&self, step: impl FnOnce(&mut Locked<'_>) -> R) -> R {
         self.latched(|state, _| step(state))
     }
 
-    /// As [`Shared::with`], where `page` has a place on the volume and the flash is in use.
+    /// As [`Shared::with`], if `page` has a place on the volume and the flash is in use.
     pub(super) fn look<R>(&self, page: PageId, step: impl FnOnce(&mut Locked<'_>) -> Option<R>) -> Option<R> {
         if self.has_place(page) && self.is_running() { self.with(step) } else { None }
     }
 
-    /// One step of the core, after which free workers may have something to do.
+    /// Takes one step of the core, after which idle workers may have work.
     pub(super) fn step<R>(&self, step: impl FnOnce(&mut Locked<'_>) -> R) -> R {
         let (result, begun) = self.latched(|state, waiting| {
             let result = step(state);
@@ -145,7 +145,7 @@ impl Shared {
         self.latched(|_, begun| begun.pop_front())
     }
 
-    /// Whether the core knows of `page`: another one is the disk's to refuse.
+    /// Whether the core has `page`. If not, the disk refuses it.
     pub(super) fn has_place(&self, page: PageId) -> bool {
         page.object() == self.config.volume && page.number() < self.config.volume_pages
     }
@@ -162,7 +162,7 @@ impl Shared {
         self.stopped.load(SeqCst)
     }
 
-    /// The flash has failed. Nothing on it is newer than disk, so the database goes on without it.
+    /// Switches off the flash, which has failed. It has no dirty pages, so the database continues without it.
     pub(super) fn switch_off(&self, error: &TierError) {
         let notice = || format!("the flash cache is switched off, the database goes on from disk: {error}");
         let notice = self.off.lock().get_or_insert_with(notice).clone();

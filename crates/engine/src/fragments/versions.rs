@@ -1,54 +1,54 @@
-//! Which version of a page must lie on flash. Identity and checksum do not tell it from the version before,
-//! and the number of its population only from what other populations left; so each write-through is counted,
-//! and the count is stamped into the page.
+//! The expected version of each page on flash. Id and checksum do not distinguish a version from the one
+//! before it. The number of the population distinguishes it only from pages of other populations. So each
+//! write-through is counted, and the count is part of the stamp.
 //!
 //! Invariant: two versions of a page that were written to the same place in one open, fewer than 256
-//! writes-through of it apart, have different stamps; so have what different opens write, as far as 64 random
-//! bits can tell. A fetch that expects a stamp therefore misses a write that the device has lost, whole or in
-//! part, and however many of them.
+//! writes-through apart, have different stamps. Versions of different opens have different stamps too, except
+//! with the probability of equal 64-bit random numbers. So a fetch with an expected stamp notices any number
+//! of lost writes, whole or in part.
 //!
-//! Costs one byte of DRAM for each page on flash (256 for a fragment of 1 MiB, 0.02 % of the flash), beside
-//! the core's directory.
+//! This costs one byte of DRAM for each page on flash (256 for a fragment of 1 MiB, 0.02 % of the flash), in
+//! addition to the core's directory.
 
 use entresol_core::{FlashCopy, Position, SlotId, mutant};
 
-/// A copy on flash: where it lies, and what must be stamped into it.
+/// A copy on flash: its place, and its expected stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StampedCopy {
     pub slot: SlotId,
     pub stamp: Position,
 }
 
-/// What is counted of a page on flash.
+/// The count of a page on flash.
 type Count = u8;
 /// Bytes of DRAM for each page on flash.
 pub(super) const COUNT_BYTES: usize = size_of::<Count>();
-/// Bits of a stamp that count writes-through; above them the population's number.
+/// Bits of a stamp that count writes-through. The bits above are the population's number.
 const COUNT_BITS: u32 = Count::BITS;
 
 /// See the module's header.
 pub(super) struct Versions {
-    /// Makes the stamps of each open different.
+    /// Makes the stamps of different opens different.
     salt: u64,
-    /// By slot of a page: how often it was written through since its population, modulo 256.
+    /// By slot of a page: its writes-through since its population, modulo 256.
     writes: Box<[Count]>,
 }
 
 impl Versions {
-    /// For so many pages of flash.
+    /// For `pages` pages of flash.
     pub(super) fn new(pages: u64, salt: u64) -> Self {
         let salt = if mutant!("stale-flash-believed") { 0 } else { salt };
         Self { salt, writes: vec![0; usize::try_from(pages).expect("memory can count them")].into() }
     }
 
-    /// What must lie there now.
+    /// The copy as it should be now.
     pub(super) fn of(&self, copy: FlashCopy) -> StampedCopy {
         let writes = self.writes[copy.slot.0 as usize];
         let number = u64::from(copy.population) << COUNT_BITS | u64::from(writes);
         StampedCopy { slot: copy.slot, stamp: Position(self.salt.wrapping_add(number)) }
     }
 
-    /// A page is about to be written through: what its new version must be.
+    /// Begins a write-through of a page. Returns the stamp of its new version.
     pub(super) fn begin_write(&mut self, copy: FlashCopy) -> StampedCopy {
         if !mutant!("write-through-not-counted") {
             let writes = &mut self.writes[copy.slot.0 as usize];
@@ -57,7 +57,7 @@ impl Versions {
         self.of(copy)
     }
 
-    /// A population begins there: what its pages must be, the first one's slot given.
+    /// Begins a population at `first`, the slot of its first page. Returns the stamp of its pages.
     pub(super) fn begin_population(&mut self, first: FlashCopy, pages: u32) -> StampedCopy {
         let from = first.slot.0 as usize;
         self.writes[from..from + pages as usize].fill(0);

@@ -1,9 +1,9 @@
-//! Staged pages go to disk, and over their copies on flash where their fragments are mapped (SCE §3.2, figure
-//! 2: "write requests invalidate page validity bitmaps and are passed to backing device"; §4.2: write-through
-//! if mapped).
+//! Staged pages are written to disk, and over their copies on flash if their fragments are mapped (SCE §3.2,
+//! figure 2: "write requests invalidate page validity bitmaps and are passed to backing device"; §4.2:
+//! write-through if mapped).
 //!
-//! Invariant: while a page is being written it is not valid on flash, and it becomes valid only when both
-//! writes are done.
+//! Invariant: while a page is being written it is not valid on flash. It becomes valid only when both writes
+//! are done.
 
 use super::points;
 use super::shared::{Locked, Shared};
@@ -21,7 +21,7 @@ use entresol_format::page;
 const WRITES_COUNTED: usize = 255;
 const _: () = assert!(WRITERS * BATCH <= WRITES_COUNTED, "no write waits for another of its fragment");
 
-/// Where a page of a batch goes; of one that goes through, what its copy is to be.
+/// The path of a page of a batch and, for a write-through, the expected version of its copy.
 struct Path {
     page: PageId,
     path: WritePath,
@@ -56,7 +56,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes those pages over their copies whose path leads there.
+    /// Writes the pages with a write-through path over their copies.
     fn write_through(&self, staged: &[Staged<'_>], paths: &Paths) -> Result<(), TierError> {
         let mut copies = ArrayVec::<(u64, AlignedBuffer), BATCH>::new();
         for Path { page, copy, .. } in paths {
@@ -82,7 +82,7 @@ impl Shared {
 }
 
 impl Locked<'_> {
-    /// As [`Fragments::write`](entresol_core::Fragments::write); a write-through is counted.
+    /// As [`Fragments::write`](entresol_core::Fragments::write). A write-through is counted.
     fn begin_write(&mut self, page: PageId) -> Path {
         let path = self.cache.write(page);
         let copy = match path {

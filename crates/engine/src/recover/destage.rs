@@ -17,12 +17,12 @@ use crate::to_disk::{READS_MAX, read_proved, write_sorted};
 use crate::{TierError, TierOptions, points};
 use entresol_core::{Generation, Lookup, PageId, Partition, SlotId};
 use entresol_device::Device;
-use entresol_format::page;
+use entresol_format::PageFormat;
 use entresol_format::superblock::Superblock;
 use zerocopy::IntoBytes;
 
 impl Restored {
-    /// Copies every page that is newer than disk there, durably, and marks all as clean.
+    /// Destages all dirty pages durably, and marks all as clean.
     pub(crate) fn destage_all(
         &mut self,
         flash: &dyn Device,
@@ -36,7 +36,7 @@ impl Restored {
             partition.dirty_slots().map(|(slot, page)| (page, slot)).collect();
         dirty.sort_unstable();
         let layout = options.layout();
-        let disk = DiskPages::new(disk.clone(), options.page_bytes);
+        let disk = DiskPages::of_format(disk.clone(), options.page_bytes, options.page_format);
         let mut buffer = AlignedBuffer::new(READS_MAX * options.page_bytes as usize);
         for wanted in dirty.chunks(READS_MAX) {
             let prove = |at: usize, data: &[u8]| {
@@ -44,9 +44,15 @@ impl Restored {
                 let Lookup::Flash { generation: Generation::Exact(position), .. } = partition.peek(id) else {
                     unreachable!("a restored dirty page is on flash")
                 };
-                page::verify(data, id, Some(superblock.stamps().stamp(position)))
+                let stamp = superblock.stamps().stamp(position);
+                match superblock.page_format {
+                    PageFormat::Raw => {
+                        superblock.page_format.verify(data, id, stamp, partition.proof(wanted[at].1))
+                    }
+                    page_format => page_format.verify_alone(data, id, stamp),
+                }
             };
-            let read = read_proved(flash, &layout, wanted, &mut buffer, prove);
+            let read = read_proved(flash, (&layout, options.page_format), wanted, &mut buffer, prove);
             let mut pages = read.inspect_err(|error| {
                 if matches!(error, TierError::Damaged { .. }) {
                     points::UNSURE_DAMAGED.reach();

@@ -1,47 +1,59 @@
-//! Filling the core's directory in ascending order of position: segments, then the groups behind them that
-//! the superblock knows to be durable, then the tail. The newest version of each page wins.
+//! Fills the core's directory in ascending order of position: segments, then the groups after them that the
+//! superblock records as durable, then the tail. The newest version of each page wins.
 //!
-//! A segment's word that an entry was superseded is not taken. The version that superseded it may have been
-//! lost:
+//! A segment's mark that an entry was superseded is ignored, because the version that superseded it may have
+//! been lost:
 //!
-//! 1. groups `g` and `g + 1` are under way, and `g + 1` is done first: its pages supersede entries of the
-//!    segment;
-//! 2. the segment is written; nothing yet records that `g + 1` is durable;
-//! 3. power fails, and `g + 1` is damaged: it counts as never written;
-//! 4. the entry is the newest version that is left, and may be newer than disk.
 //!
-//! If the newer version is there, it comes later in the order of positions and wins.
+//! 1. Groups `g` and `g + 1` are under way, and `g + 1` is done first: its pages supersede entries of the
+//!    segment.
+//! 2. The segment is written. No record says yet that `g + 1` is durable.
+//! 3. Power fails, and `g + 1` is damaged: it counts as never written.
+//! 4. The entry is the newest version left, and may be dirty.
+//!
+//! If the newer version is present, it is later in the order of positions and wins.
 
-use super::scan::{Reader, Scan, ScannedGroup};
+use super::scan::{Reader, ScannedGroup};
+use super::tail::Scan;
 use super::{is_dirty, read_segment};
 use crate::TierError;
 use crate::points;
-use entresol_core::{Partition, Position};
+use entresol_core::{Forgotten, Partition, Position, mutant};
 
+/// Fills `partition`. Returns the records of forgotten pages that no directory segment names, with the groups
+/// whose summaries do.
 pub(crate) fn fill(
     reader: &mut Reader<'_>,
     scan: &Scan,
     partition: &mut Partition<'_>,
-) -> Result<(), TierError> {
+) -> Result<Vec<(u64, Forgotten)>, TierError> {
     let superblock = reader.superblock;
     let entries = u64::from(superblock.segment_entries);
-    partition.restore_begin(scan.front);
-    // Positions before the first segment, if the front did not pass them.
+    let mut fill = Fill { scan, partition, records: Vec::new() };
+    fill.partition.restore_begin(scan.front);
+    // Positions before the first segment, if the front is not beyond them.
     let before = (superblock.segment_first * entries).min(superblock.durable.0);
-    fill_from_groups(reader, scan, scan.front.0..before, partition)?;
+    fill.enter_groups(reader, scan.front.0..before)?;
     for number in superblock.segment_first..superblock.segment_next {
         let (start, end) = (number * entries, (number + 1) * entries);
         if end <= scan.front.0 {
             continue;
         }
         match read_segment(reader, number)? {
-            Ok(views) => {
+            Ok(segment) => {
                 points::SEGMENT_USED.reach();
-                for (at, view) in views.into_iter().enumerate() {
+                for (at, view) in segment.views.iter().enumerate() {
                     let position = Position(start + at as u64);
                     let Some(view) = view.filter(|_| position >= scan.front) else { continue };
                     let dirty = is_dirty(superblock, position, view.dirty);
-                    partition.restore_entry(position, view.page, dirty);
+                    fill.partition.restore_entry(position, view.page, dirty);
+                    fill.partition.restore_proof(position, view.proof);
+                }
+                let group = start / reader.group_pages();
+                fill.records.extend(segment.records.iter().map(|record| (group, *record)));
+                if segment.records_incomplete {
+                    points::SEGMENT_RECORDS_INCOMPLETE.reach();
+                    fill.records_of_groups(reader, start..end)?;
                 }
             }
             Err(why) => {
@@ -49,46 +61,77 @@ pub(crate) fn fill(
                 reader.notices.push(format!(
                     "directory segment {number} cannot be used ({why}); the summaries of its groups are read instead"
                 ));
-                fill_from_groups(reader, scan, start..end, partition)?;
+                fill.enter_groups(reader, start..end)?;
             }
         }
     }
-    let covered = scan.front.0.max(superblock.segment_next * entries);
-    fill_from_groups(reader, scan, covered..superblock.durable.0, partition)?;
+    let covered = superblock.segment_next * entries;
+    fill.enter_groups(reader, scan.front.0.max(covered)..superblock.durable.0)?;
     for group in &scan.groups {
-        enter(reader, group, scan.front, partition);
+        fill.enter(reader, group);
     }
+    let Fill { mut records, .. } = fill;
+    // At last: a record may be named by the summary of a group before its position. It touches no copy at
+    // its position and after it.
+    for (_, record) in
+        records.iter().filter(|(_, record)| record.below > scan.front && !mutant!("forgotten-page-restored"))
+    {
+        partition.restore_forget(record);
+    }
+    records.retain(|(group, _)| group * reader.group_pages() >= covered);
     partition.restore_end(scan.rear);
-    Ok(())
+    Ok(records)
 }
 
-fn fill_from_groups(
-    reader: &mut Reader<'_>,
-    scan: &Scan,
-    positions: std::ops::Range<u64>,
-    partition: &mut Partition<'_>,
-) -> Result<(), TierError> {
-    let first = positions.start.max(scan.front.0) / reader.group_pages();
-    for group in reader.durable_groups(first, positions.end / reader.group_pages())? {
-        enter(reader, &group, scan.front, partition);
-        if group.repair {
-            reader.rebuilt.push(group);
+struct Fill<'a, 'p, 'r> {
+    scan: &'a Scan,
+    partition: &'p mut Partition<'r>,
+    /// With the groups that name them.
+    records: Vec<(u64, Forgotten)>,
+}
+
+impl Fill<'_, '_, '_> {
+    fn enter_groups(
+        &mut self,
+        reader: &mut Reader<'_>,
+        positions: std::ops::Range<u64>,
+    ) -> Result<(), TierError> {
+        let first = positions.start.max(self.scan.front.0) / reader.group_pages();
+        for group in reader.durable_groups(first, positions.end / reader.group_pages())? {
+            self.enter(reader, &group);
+            if group.repair {
+                reader.rebuilt.push(group);
+            }
         }
+        Ok(())
     }
-    Ok(())
-}
 
-fn enter(reader: &Reader<'_>, group: &ScannedGroup, front: Position, partition: &mut Partition<'_>) {
-    let start = reader.position(group.number);
-    if start < front {
-        return;
+    /// Only the records of groups whose pages are known already.
+    fn records_of_groups(
+        &mut self,
+        reader: &mut Reader<'_>,
+        positions: std::ops::Range<u64>,
+    ) -> Result<(), TierError> {
+        let first = positions.start.max(self.scan.front.0) / reader.group_pages();
+        for group in reader.durable_groups(first, positions.end / reader.group_pages())? {
+            self.records.extend(group.records.iter().map(|record| (group.number, *record)));
+        }
+        Ok(())
     }
-    group.invalidations.iter().for_each(|page| partition.restore_invalidate(*page));
-    for (at, entry) in group.entries.iter().enumerate() {
-        if let Some(entry) = entry {
-            let position = Position(start.0 + at as u64);
-            let dirty = is_dirty(reader.superblock, position, entry.dirty);
-            partition.restore_entry(position, entry.page, dirty);
+
+    fn enter(&mut self, reader: &Reader<'_>, group: &ScannedGroup) {
+        let start = reader.position(group.number);
+        if start < self.scan.front {
+            return;
+        }
+        self.records.extend(group.records.iter().map(|record| (group.number, *record)));
+        for (at, entry) in group.entries.iter().enumerate() {
+            if let Some(entry) = entry {
+                let position = Position(start.0 + at as u64);
+                let dirty = is_dirty(reader.superblock, position, entry.dirty);
+                self.partition.restore_entry(position, entry.page, dirty);
+                self.partition.restore_proof(position, entry.checksum);
+            }
         }
     }
 }

@@ -32,13 +32,14 @@ mod directory;
 mod scan;
 mod segments;
 mod slots;
+mod tail;
 
 use crate::api::Survivors;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::superblock::write_superblock;
 use crate::{OpenReport, TierError, TierOptions, points};
-use entresol_core::{Partition, Position, mutant, region_bytes};
+use entresol_core::{Forgotten, Partition, Position, mutant, region_bytes};
 use entresol_device::Device;
 use entresol_format::losses::Loss;
 use entresol_format::summary::{self, Entry};
@@ -46,9 +47,10 @@ use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, Layout};
 use zerocopy::IntoBytes;
 
-pub(crate) use scan::{Reader, Scan, ScannedGroup};
+pub(crate) use scan::{Reader, ScannedGroup};
 pub(crate) use segments::read_segment;
 pub(crate) use slots::{RestoredSlots, read_directory, restore_slots};
+pub(crate) use tail::Scan;
 
 /// A directory that was brought back.
 pub(crate) struct Restored {
@@ -63,6 +65,8 @@ pub(crate) struct Restored {
     group_pages: u64,
     /// Summaries to write before anything else.
     repairs: Vec<ScannedGroup>,
+    /// Records of forgotten pages that no directory segment names, with the groups whose summaries do.
+    pub records: Vec<(u64, Forgotten)>,
     /// Groups whose torn summaries are to be erased.
     erased: Vec<u64>,
     durable: Position,
@@ -81,7 +85,7 @@ pub(crate) fn restore(
     let mut region = vec![0u64; region_bytes(&options.config()).div_ceil(8)];
     let mut partition = Partition::format(region.as_mut_bytes(), &options.config())
         .map_err(|error| TierError::Config(error.to_string()))?;
-    directory::fill(&mut reader, &scan, &mut partition)?;
+    let records = directory::fill(&mut reader, &scan, &mut partition)?;
     let occupancy = partition.occupancy();
     if cfg!(debug_assertions) {
         partition.check().expect("a restored directory keeps the invariants");
@@ -92,12 +96,11 @@ pub(crate) fn restore(
     report.torn = scan.torn;
     reader.report(report);
     let mut repairs = std::mem::take(&mut reader.rebuilt);
-    let incomplete = scan.groups.into_iter().filter(|group| group.repair);
-    let missing = incomplete.clone().map(|group| group.number).collect();
-    repairs.extend(incomplete);
+    let missing = scan.groups.iter().filter(|group| group.lost).map(|group| group.number).collect();
+    repairs.extend(scan.groups.into_iter().filter(|group| group.repair));
     let (front, rear, durable, erased) = (scan.front, scan.rear, scan.durable, scan.torn_summaries);
     let group_pages = options.group_pages.into();
-    Ok(Restored { region, front, rear, missing, group_pages, repairs, erased, durable })
+    Ok(Restored { region, front, rear, missing, group_pages, repairs, records, erased, durable })
 }
 
 impl Restored {
@@ -144,24 +147,48 @@ impl Restored {
         let mut block = AlignedBuffer::new(BLOCK_BYTES);
         for number in &self.erased {
             points::SUMMARY_ERASED.reach();
-            flash.write(layout.summary_offset(*number), &block).map_err(flash_error)?;
+            for copy in 0..layout.summary_copies() {
+                flash.write(layout.summary_offset(*number, copy), &block).map_err(flash_error)?;
+            }
         }
-        for group in &self.repairs {
-            points::REPAIRED.reach();
-            let head = summary::Head {
-                group: group.number,
-                cache: superblock.cache,
-                epoch: superblock.epoch,
-                durable: self.durable,
-                front: self.front,
-            };
-            let entries = group.entries.iter().copied();
-            summary::encode(&mut block, &head, entries, &group.invalidations);
-            flash.write(layout.summary_offset(group.number), &block).map_err(flash_error)?;
+        let copies = layout.summary_copies();
+        // Where there are two, never both between two syncs.
+        for last in 1..=copies {
+            for group in &self.repairs {
+                let copy = if last == copies { group.told_by } else { copies - 1 - group.told_by };
+                self.encode(group, superblock, &mut block);
+                flash.write(layout.summary_offset(group.number, copy), &block).map_err(flash_error)?;
+            }
+            if last == copies || !mutant!("both-summaries-repaired-at-once") {
+                flash.sync().map_err(flash_error)?;
+            }
         }
-        flash.sync().map_err(flash_error)
+        Ok(())
+    }
+
+    /// The summary of a group as it is to be.
+    fn encode(&self, group: &ScannedGroup, superblock: &Superblock, block: &mut [u8]) {
+        points::REPAIRED.reach();
+        // A summary says nothing of positions beyond its group: it was written before they were.
+        let durable = self.durable.min(Position(group.number * self.group_pages));
+        let head = summary::Head {
+            version: superblock.version,
+            group: group.number,
+            cache: superblock.cache,
+            epoch: superblock.epoch,
+            durable,
+            front: self.front.min(durable),
+            ends: 0,
+            written: self.group_pages as u32,
+            flushed: self.group_pages as u32,
+            revision: REVISION_OF_A_REPAIR,
+        };
+        summary::encode(block, &head, group.entries.iter().copied(), &group.records);
     }
 }
+
+/// Above all revisions that a group has while it is written.
+const REVISION_OF_A_REPAIR: u64 = 1 << 32;
 
 /// Whether a page that entered at `position` must be taken for newer than disk.
 fn is_dirty(superblock: &Superblock, position: Position, recorded: bool) -> bool {

@@ -1,19 +1,20 @@
-//! Finds the groups on flash after the newest complete segment, and decides which of them can be trusted.
+//! Reads what lies on flash after the newest complete segment: the summaries of groups, and where these do
+//! not suffice, their pages.
 
 use super::from_header;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::{OpenReport, TierError, points, unreadable};
 use arrayvec::ArrayVec;
-use entresol_core::{PageId, Position, STAGING_GROUPS_MAX, SlotId, mutant};
+use entresol_core::{Forgotten, PageId, Position, STAGING_GROUPS_MAX, SlotId, mutant};
 use entresol_device::{Device, Io};
 use entresol_format::page;
-use entresol_format::summary::{Entry, Summary};
+use entresol_format::summary::{self, Entry, Summary};
 use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, BlockFault, Layout};
 
 /// Summaries read at once.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 
 /// Reads from flash and counts.
 pub(crate) struct Reader<'a> {
@@ -38,34 +39,26 @@ pub(crate) struct ScannedGroup {
     pub number: u64,
     /// A page for each position, where there is one.
     pub entries: Vec<Option<Entry>>,
-    /// Pages whose older copies are stale.
-    pub invalidations: Vec<PageId>,
-    /// Its summary on flash says something else, or there is none.
+    /// Forgotten pages, whose older copies are stale.
+    pub records: Vec<Forgotten>,
+    /// Its summaries on flash say something else, or one of them is missing.
     pub repair: bool,
-}
-
-/// What the scan found.
-pub(crate) struct Scan {
-    /// Groups in ascending order; those missing between hold nothing.
-    pub groups: Vec<ScannedGroup>,
-    pub front: Position,
-    pub durable: Position,
-    pub rear: Position,
-    /// Groups (or pages, page by page) that were not written completely.
-    pub torn: u64,
-    /// Groups at or beyond the rear whose summaries are damaged: of writes that a power failure tore.
-    pub torn_summaries: Vec<u64>,
+    /// Something of it counts as never written.
+    pub lost: bool,
+    /// All of it counts as never written.
+    pub nothing: bool,
+    /// The copy of the summary that tells all this: the last one to be overwritten.
+    pub told_by: u64,
 }
 
 /// A group's summary as it lies on flash.
-struct Raw {
-    group: ScannedGroup,
-    durable: Position,
-    front: Position,
+pub(super) struct Raw {
+    pub group: ScannedGroup,
+    pub head: summary::Head,
 }
 
 /// What lies where a group's summary belongs.
-enum Block {
+pub(super) enum Block {
     /// It.
     Summary(Raw),
     /// Something whole: nothing, or what was written there in another round. The group's own is not there, or
@@ -76,7 +69,26 @@ enum Block {
 }
 
 impl Block {
-    fn summary(&self) -> Option<&Raw> {
+    /// What two copies say together: the newer one counts. If one is damaged, both are to be written again.
+    fn or(self, other: Block) -> Block {
+        match (self, other) {
+            (Block::Summary(one), Block::Summary(other)) => {
+                Block::Summary(if one.head.revision >= other.head.revision { one } else { other })
+            }
+            (Block::Summary(mut raw), Block::Damaged) | (Block::Damaged, Block::Summary(mut raw)) => {
+                points::SUMMARY_COPY_USED.reach();
+                raw.group.repair = true;
+                Block::Summary(raw)
+            }
+            (summary @ Block::Summary(_), Block::Other) | (Block::Other, summary @ Block::Summary(_)) => {
+                summary
+            }
+            (Block::Damaged, _) | (_, Block::Damaged) => Block::Damaged,
+            (Block::Other, Block::Other) => Block::Other,
+        }
+    }
+
+    pub(super) fn summary(&self) -> Option<&Raw> {
         match self {
             Block::Summary(raw) => Some(raw),
             Block::Other | Block::Damaged => None,
@@ -125,23 +137,44 @@ impl<'a> Reader<'a> {
         Position(group * self.group_pages())
     }
 
-    /// Reads the summaries of `count` groups from `first` on, at most [`BATCH`].
-    fn summaries(&mut self, first: u64, count: usize) -> Result<Vec<Block>, TierError> {
+    /// Reads the summaries of `count` groups from `first` on, at most [`BATCH`]. The copy before the pages is
+    /// read only where the one after them does not say all.
+    pub(super) fn summaries(&mut self, first: u64, count: usize) -> Result<Vec<Block>, TierError> {
+        let copies = self.layout.summary_copies();
+        let all = (0..count).map(|at| first + at as u64).collect::<Vec<_>>();
+        let mut found = self.summary_copies(&all, copies - 1)?;
+        if copies == 1 {
+            return Ok(found);
+        }
+        let group_pages = self.superblock.group_pages;
+        let is_whole = |block: &Block| block.summary().is_some_and(|raw| raw.head.written == group_pages);
+        let unsure: Vec<u64> =
+            all.iter().zip(&found).filter(|(_, block)| !is_whole(block)).map(|(group, _)| *group).collect();
+        for (group, other) in unsure.iter().zip(self.summary_copies(&unsure, 0)?) {
+            let block = &mut found[(group - first) as usize];
+            let after = std::mem::replace(block, Block::Other);
+            *block = after.or(other);
+        }
+        Ok(found)
+    }
+
+    /// Reads one copy of the summaries of `groups`, at most [`BATCH`].
+    fn summary_copies(&mut self, groups: &[u64], copy: u64) -> Result<Vec<Block>, TierError> {
         let mut batch = ArrayVec::<Io<'_>, BATCH>::new();
-        for (at, buffer) in self.blocks.chunks_exact_mut(BLOCK_BYTES).take(count).enumerate() {
-            batch.push(Io::Read { offset: self.layout.summary_offset(first + at as u64), buffer });
+        for (group, buffer) in groups.iter().zip(self.blocks.chunks_exact_mut(BLOCK_BYTES)) {
+            batch.push(Io::Read { offset: self.layout.summary_offset(*group, copy), buffer });
         }
         unreadable::read_batch(self.flash, &mut batch).map_err(flash_error)?;
         drop(batch);
-        self.summaries_read += count as u64;
-        self.bytes_read += (count * BLOCK_BYTES) as u64;
-        let blocks = self.blocks.chunks_exact(BLOCK_BYTES).take(count).enumerate();
-        Ok(blocks.map(|(at, block)| self.judge_block(first + at as u64, block)).collect())
+        self.summaries_read += groups.len() as u64;
+        self.bytes_read += (groups.len() * BLOCK_BYTES) as u64;
+        let blocks = groups.iter().zip(self.blocks.chunks_exact(BLOCK_BYTES));
+        Ok(blocks.map(|(group, block)| self.judge_block(*group, copy, block)).collect())
     }
 
-    fn judge_block(&self, number: u64, block: &[u8]) -> Block {
+    fn judge_block(&self, number: u64, copy: u64, block: &[u8]) -> Block {
         match Summary::decode(block, self.superblock.group_pages) {
-            Ok(summary) => self.accept(number, &summary).map_or(Block::Other, Block::Summary),
+            Ok(summary) => self.accept(number, copy, &summary).map_or(Block::Other, Block::Summary),
             Err(BlockFault::Blank) => Block::Other,
             Err(BlockFault::Magic { expected, found }) if is_another(expected, found) => Block::Other,
             Err(_) => Block::Damaged,
@@ -149,7 +182,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `None`: it is of another cache, group or life.
-    fn accept(&self, number: u64, summary: &Summary<'_>) -> Option<Raw> {
+    fn accept(&self, number: u64, copy: u64, summary: &Summary<'_>) -> Option<Raw> {
         let head = summary.head;
         let left_over =
             self.position(number) >= self.superblock.session_rear && head.epoch < self.superblock.epoch;
@@ -170,15 +203,18 @@ impl<'a> Reader<'a> {
         let group = ScannedGroup {
             number,
             entries: summary.entries().collect(),
-            invalidations: summary.invalidations().collect(),
+            records: summary.stale().collect(),
             repair: false,
+            lost: false,
+            nothing: false,
+            told_by: copy,
         };
-        Some(Raw { group, durable: head.durable, front: head.front })
+        Some(Raw { group, head })
     }
 
     /// Reads the pages of a group.
     fn read_pages(&mut self, number: u64) -> Result<(), TierError> {
-        unreadable::read(self.flash, self.layout.group_offset(number), &mut self.pages)
+        unreadable::read(self.flash, self.layout.pages_offset(number), &mut self.pages)
             .map_err(flash_error)?;
         self.pages_verified += self.group_pages();
         self.bytes_read += self.pages.len() as u64;
@@ -204,28 +240,45 @@ impl<'a> Reader<'a> {
         of_this_cache && (found > position.0 || !(position.0 - found).is_multiple_of(slots))
     }
 
-    /// Takes out the entries of `group` whose pages are not whole. Returns how many these were.
-    fn verify(&mut self, group: &mut ScannedGroup) -> Result<u64, TierError> {
+    /// Takes out the entries of `raw` that were not written: whole parts, or page by page. Returns how many
+    /// parts or pages these were. What was flushed before is not doubted.
+    pub(super) fn verify(&mut self, raw: &mut Raw, by_group: bool) -> Result<u64, TierError> {
+        let Raw { group, head } = raw;
         self.read_pages(group.number)?;
         let first = self.position(group.number).0;
+        let is_whole = |at: usize, entry: &Entry| {
+            let stamp = self.superblock.stamps().stamp(Position(first + at as u64));
+            let verified =
+                self.superblock.page_format.verify(self.page(at), entry.page, stamp, entry.checksum);
+            verified.is_ok() || mutant!("torn-group-accepted")
+        };
         let mut torn = 0;
-        for at in 0..group.entries.len() {
-            let Some(entry) = group.entries[at] else { continue };
-            let page = self.page(at);
-            let whole = page::verify(page, entry.page, None).is_ok()
-                && page::header(page).checksum.get() == entry.checksum
-                && self.is_at(page, Position(first + at as u64));
-            if !whole && !mutant!("torn-group-accepted") {
-                group.entries[at] = None;
-                torn += 1;
+        for part in head.unsure_parts() {
+            let places = part.start as usize..part.end as usize;
+            let mut damaged = Vec::new();
+            for at in places.clone() {
+                if let Some(entry) = group.entries[at].as_ref().filter(|entry| !is_whole(at, entry)) {
+                    damaged.push((at, entry.page));
+                }
             }
+            if damaged.is_empty() {
+                continue;
+            }
+            if by_group {
+                // This part, and any after it, was never acknowledged.
+                group.entries[part.start as usize..].fill(None);
+                group.nothing = part.start == 0;
+                return Ok(torn + 1);
+            }
+            torn += damaged.len() as u64;
+            damaged.iter().for_each(|(at, _)| group.entries[*at] = None);
         }
         Ok(torn)
     }
 
     /// A group without a summary: what the headers of its pages tell. Returns the places of pages that are
     /// damaged, too, or are there instead of what was written there.
-    fn read_headers(&mut self, number: u64) -> Result<(ScannedGroup, Vec<usize>), TierError> {
+    pub(super) fn read_headers(&mut self, number: u64) -> Result<(ScannedGroup, Vec<usize>), TierError> {
         self.read_pages(number)?;
         let first = self.position(number).0;
         let mut damaged = Vec::new();
@@ -239,8 +292,18 @@ impl<'a> Reader<'a> {
             }
             (sound && self.is_at(page, position)).then(|| from_header(page, id))
         });
-        let entries = entries.collect();
-        Ok((ScannedGroup { number, entries, invalidations: Vec::new(), repair: true }, damaged))
+        let entries: Vec<_> = entries.collect();
+        let nothing = entries.iter().all(Option::is_none);
+        let group = ScannedGroup {
+            number,
+            entries,
+            records: Vec::new(),
+            repair: true,
+            lost: true,
+            nothing,
+            told_by: 0,
+        };
+        Ok((group, damaged))
     }
 
     /// The groups from `first` to before `end`, all of which are durable.
@@ -258,9 +321,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A group that is durable, with what lies where its summary belongs.
-    fn durable_group(&mut self, number: u64, block: Block) -> Result<ScannedGroup, TierError> {
+    pub(super) fn durable_group(&mut self, number: u64, block: Block) -> Result<ScannedGroup, TierError> {
+        let group_pages = self.superblock.group_pages;
         match block {
-            Block::Summary(raw) => Ok(raw.group),
+            Block::Summary(raw) if raw.head.written == group_pages => Ok(raw.group),
+            // The last summary of the group was synced before the group counted as durable.
+            Block::Summary(_) => self.rebuild(number, false),
             Block::Other => self.rebuild(number, true),
             Block::Damaged => self.rebuild(number, false),
         }
@@ -278,7 +344,15 @@ impl<'a> Reader<'a> {
     /// there, which had at most so many groups under way as staging can hold. A summary that power has torn
     /// is erased by the next open ([`super::Restored::repair`]): a damaged one is of the group's own write.
     fn rebuild(&mut self, number: u64, lost: bool) -> Result<ScannedGroup, TierError> {
-        let (group, damaged) = self.read_headers(number)?;
+        if !self.superblock.page_format.names_itself() {
+            points::SUMMARIES_LOST.reach();
+            return Err(TierError::Refused(format!(
+                "both summaries of group {number} on flash are missing or damaged, and its pages do not say what they are: a \
+                 page newer than disk may be lost; restore the flash device, or wipe it and recover the database from a \
+                 backup"
+            )));
+        }
+        let (mut group, damaged) = self.read_headers(number)?;
         let missing = group.entries.iter().position(Option::is_none);
         let ahead = number.checked_sub(self.superblock.session_rear.0 / self.group_pages());
         let is_left_over = ahead.is_some_and(|ahead| ahead < STAGING_GROUPS_MAX.into());
@@ -302,106 +376,11 @@ impl<'a> Reader<'a> {
             )));
         }
         points::REBUILT.reach();
+        (group.lost, group.nothing) = (false, false);
         let found = group.entries.iter().flatten().count();
         self.notices.push(format!(
             "the summary of group {number} was damaged; {found} pages were found by their headers"
         ));
         Ok(group)
-    }
-}
-
-impl Scan {
-    /// Looks at the groups from the superblock's durable position up to the rear.
-    pub(crate) fn of_tail(reader: &mut Reader<'_>) -> Result<Scan, TierError> {
-        let superblock = reader.superblock;
-        let group_pages = reader.group_pages();
-        let staging = superblock.staging_groups as usize;
-        let first = superblock.durable.0 / group_pages;
-        let mut raws: Vec<Block> = Vec::new();
-        let (mut durable, mut front) = (superblock.durable, superblock.front);
-        let mut valid = 0;
-        // No superblock is a ring behind, so the tail does not meet itself.
-        while (raws.len() - valid < staging || reader.position(first + valid as u64) < durable)
-            && (raws.len() as u64) < reader.layout.groups()
-        {
-            let count = BATCH.min(reader.layout.groups() as usize - raws.len());
-            for raw in reader.summaries(first + raws.len() as u64, count)? {
-                if let Some(raw) = raw.summary() {
-                    durable = durable.max(raw.durable);
-                    if raw.front > front && !mutant!("front-in-summaries-ignored") {
-                        front = raw.front;
-                    }
-                    valid = raws.len() + 1;
-                }
-                raws.push(raw);
-            }
-        }
-        raws.truncate(valid + staging);
-        let rear = durable.max(superblock.session_rear);
-        let damaged =
-            |(at, block): (usize, &Block)| matches!(block, Block::Damaged).then_some(first + at as u64);
-        let torn_summaries = raws.iter().enumerate().filter_map(damaged).collect();
-        let mut scan = Scan { groups: Vec::new(), front, durable, rear, torn: 0, torn_summaries };
-        let known_durable = ((durable.0 / group_pages).saturating_sub(first) as usize).min(raws.len());
-        let unsure = raws.split_off(known_durable);
-        for (number, raw) in (first + known_durable as u64..).zip(unsure) {
-            scan.judge(reader, number, raw)?;
-        }
-        let oldest = scan.rear.0.saturating_sub(superblock.slots.into());
-        scan.front = Position(scan.front.0.max(oldest));
-        // What lies beyond the rear is as if never written.
-        let rear = scan.rear;
-        scan.groups.retain(|group| Position(group.number * group_pages) < rear);
-        scan.torn_summaries.retain(|number| Position(number * group_pages) >= rear);
-        let mut groups = Vec::with_capacity(known_durable + scan.groups.len());
-        for (number, block) in (first..).zip(raws) {
-            // What the front has passed is not needed. (Nor was it written over: nothing is written a ring
-            // beyond the superblock's durable position, where this scan begins.)
-            if block.summary().is_some() || reader.position(number) >= scan.front {
-                groups.push(reader.durable_group(number, block)?);
-            }
-        }
-        groups.append(&mut scan.groups);
-        scan.groups = groups;
-        Ok(scan)
-    }
-
-    /// Looks into a group that may have been in the middle of being written.
-    fn judge(&mut self, reader: &mut Reader<'_>, number: u64, block: Block) -> Result<(), TierError> {
-        let by_group = reader.superblock.policy.by_group();
-        let group = match block {
-            Block::Summary(Raw { mut group, .. }) => {
-                let torn = reader.verify(&mut group)?;
-                if torn > 0 {
-                    if by_group {
-                        points::TORN_GROUP.reach()
-                    } else {
-                        points::TORN_PAGE.reach()
-                    }
-                    group.repair = true;
-                    if by_group {
-                        group.entries.fill(None);
-                        group.invalidations.clear();
-                    }
-                }
-                self.torn += if by_group { u64::from(torn > 0) } else { torn };
-                group
-            }
-            _ if by_group || reader.superblock.clean => ScannedGroup {
-                number,
-                entries: vec![None; reader.group_pages() as usize],
-                invalidations: Vec::new(),
-                repair: true,
-            },
-            _ => {
-                points::NO_SUMMARY.reach();
-                reader.read_headers(number)?.0
-            }
-        };
-        if !group.repair || group.entries.iter().any(Option::is_some) {
-            self.rear = self.rear.max(reader.position(number + 1));
-        }
-        self.groups.push(group);
-        Ok(())
     }
 }

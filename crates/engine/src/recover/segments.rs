@@ -4,9 +4,21 @@ use super::scan::Reader;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use crate::{TierError, unreadable};
-use entresol_core::{SlotView, mutant};
-use entresol_format::segment::{self, ENTRY_BYTES, Head};
+use entresol_core::{Forgotten, SlotView, mutant};
+use entresol_format::segment::{self, Head};
+use entresol_format::stale::{RawStale, STALE_BYTES};
 use entresol_format::{BLOCK_BYTES, checksum};
+use zerocopy::FromBytes;
+
+/// What a directory segment says.
+pub(crate) struct Segment {
+    /// Of each position, the page.
+    pub views: Vec<Option<SlotView>>,
+    /// Forgotten pages.
+    pub records: Vec<Forgotten>,
+    /// There are more records: the summaries of its groups name them all.
+    pub records_incomplete: bool,
+}
 
 /// Bytes read at once.
 const CHUNK: usize = 256 << 10;
@@ -15,7 +27,7 @@ const CHUNK: usize = 256 << 10;
 pub(crate) fn read_segment(
     reader: &mut Reader<'_>,
     number: u64,
-) -> Result<Result<Vec<Option<SlotView>>, String>, TierError> {
+) -> Result<Result<Segment, String>, TierError> {
     let superblock = reader.superblock;
     let mut bytes = AlignedBuffer::new(reader.layout.segment_bytes() as usize);
     let offset = reader.layout.segment_offset(number);
@@ -33,10 +45,22 @@ pub(crate) fn read_segment(
     {
         return Ok(Err(format!("segment {} of cache {} lies in its place", head.segment, head.cache)));
     }
-    let entries = &rest[..head.entries as usize * ENTRY_BYTES];
-    let found = checksum::of(entries);
+    let entry_bytes = reader.layout.segment_entry_bytes();
+    let entries = head.entries as usize * entry_bytes;
+    if head.stale as usize > reader.layout.segment_stale_max() {
+        return Ok(Err(format!("it has {} records of forgotten pages, more than fit", head.stale)));
+    }
+    let used = &rest[..entries + head.stale as usize * STALE_BYTES];
+    let found = checksum::of(used);
     if found != head.checksum && !mutant!("segment-checksum-not-checked") {
         return Ok(Err(format!("checksum {found:#010x} found, {:#010x} expected", head.checksum)));
     }
-    Ok(Ok(segment::decode_entries(entries).collect()))
+    let records = used[entries..]
+        .chunks_exact(STALE_BYTES)
+        .map(|bytes| RawStale::ref_from_bytes(bytes).expect("a chunk has the length of a record").read());
+    let Some(records) = records.collect() else {
+        return Ok(Err("a record of forgotten pages in it is impossible".to_owned()));
+    };
+    let views = segment::decode_entries(&used[..entries], entry_bytes).collect();
+    Ok(Ok(Segment { views, records, records_incomplete: head.stale_incomplete }))
 }

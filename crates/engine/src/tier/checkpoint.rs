@@ -5,27 +5,30 @@
 //! - Slot placement: staging is drained, all dirty pages are copied to disk, and the disk is synced. TAC also
 //!   writes its temperatures; LOC and GLB write their directory when they are closed.
 
-use super::shared::Shared;
+use super::back::Back;
 use crate::buffer::AlignedBuffer;
 use crate::{TierError, points};
-use entresol_core::{Mode, Position, mutant};
+use entresol_core::{Partition, Position, mutant};
+use entresol_runtime::now;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Pages that one checkpoint of slot placement copies at a time.
 const SWEEP_PAGES: usize = 32;
 
-impl Shared {
+impl Back {
     /// From now on no dirty page moves up, until the checkpoint is over.
     pub(crate) fn checkpoint_begins(&self) {
         // Under the latch: every take of a page is either before or after.
-        self.with(|_| self.checkpoints.store(1, SeqCst));
+        self.front.with(|_| self.front.board.checkpoints.store(1, SeqCst));
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), TierError> {
         self.checkpoint_begins();
+        let begin = now();
         let result = self.make_checkpoint();
         if result.is_ok() {
-            self.checkpoints.store(0, SeqCst);
+            self.front.tallies().checkpoints_took.ends(begin);
+            self.front.board.checkpoints.store(0, SeqCst);
         }
         result
     }
@@ -33,7 +36,7 @@ impl Shared {
     /// A failure of it is one of the tier: a failed sync may have lost writes of other tasks, and a page
     /// that cannot be copied stays where it is.
     fn make_checkpoint(&self) -> Result<(), TierError> {
-        if self.check_running()? {
+        if self.front.check_running()? {
             let rear = if mutant!("checkpoint-leaves-staging") { Position(0) } else { self.drain()? };
             match self.make_durable(rear) {
                 Ok(()) => return Ok(()),
@@ -42,7 +45,7 @@ impl Shared {
                     self.fail(error);
                 }
             }
-            self.check_running()?;
+            self.front.check_running()?;
         }
         self.disk.sync()
     }
@@ -50,56 +53,71 @@ impl Shared {
     /// Everything before `rear` is on flash: makes that last.
     fn make_durable(&self, rear: Position) -> Result<(), TierError> {
         if self.is_log() {
-            if self.options.mode == Mode::WriteThrough {
-                self.disk.sync()?;
+            if !self.front.options.disk_may_lack() {
+                self.sync_callers_writes()?;
+                return self.write_superblock(|_| ());
             }
+            let sure = self.sure_below(rear);
+            self.disk.sync()?;
             return self.write_superblock(|superblock| {
-                if self.options.mode == Mode::WriteThrough {
-                    superblock.unsure_from = superblock.unsure_from.max(rear);
-                }
+                superblock.unsure_from = superblock.unsure_from.max(sure);
             });
         }
-        let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.page_bytes());
+        let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.front.page_bytes());
         self.sweep_all(&mut scratch)?;
         self.disk.sync()?;
         self.write_temperatures()
     }
 
     /// Waits until everything staged so far is on flash. Returns the rear at the time of the call.
+    /// With log placement records of forgotten pages are durable, too.
     pub(crate) fn drain(&self) -> Result<Position, TierError> {
-        let rear = self.with(|partition| {
+        self.settle_dead()?;
+        let close = |partition: &mut Partition<'_>| {
+            if partition.records_waiting() > 0 {
+                // A group takes them, if there is none.
+                partition.flush();
+            }
             partition.close_group();
-            let occupancy = partition.occupancy();
-            Position(occupancy.entered)
+        };
+        let (rear, records) = self.front.with(|partition| {
+            close(partition);
+            (Position(partition.occupancy().entered), partition.records_made())
         });
-        self.writes.notify_one();
+        self.front.writes.notify_one();
         loop {
-            let seen = self.progress.epoch();
-            if !self.check_running()? {
+            let seen = self.front.progress.epoch();
+            if !self.front.check_running()? {
                 return Ok(rear);
             }
-            let published = self.with(|partition| partition.published());
-            if published >= rear {
+            let is_over = self.front.with(|partition| {
+                let is_recorded = partition.records_durable() >= records;
+                if !is_recorded {
+                    close(partition);
+                }
+                is_recorded && partition.published() >= rear
+            });
+            if is_over {
                 return Ok(rear);
             }
-            self.writes.notify_one();
-            self.background.notify_one();
-            self.progress.wait(seen);
+            self.front.writes.notify_one();
+            self.front.background.notify_one();
+            self.front.progress.wait(seen);
         }
     }
 
     /// The last checkpoint: afterwards the next open is warm.
     pub(crate) fn finish(&self) -> Result<(), TierError> {
-        if self.state.is_closed() {
+        if self.front.state.is_closed() {
             return Ok(());
         }
-        if !self.check_running()? {
+        if !self.front.check_running()? {
             return self.disk.sync();
         }
         self.checkpoint()?;
         let directory = self.materialise_directory()?;
-        let entered = self.with(|partition| partition.occupancy().entered);
-        let rear = Position(entered.next_multiple_of(self.config.group_pages.into()));
+        let entered = self.front.with(|partition| partition.occupancy().entered);
+        let rear = Position(entered.next_multiple_of(self.front.config.group_pages.into()));
         self.write_superblock(|superblock| {
             superblock.clean = true;
             superblock.directory = directory;
@@ -111,7 +129,7 @@ impl Shared {
 
     /// Ends the tasks.
     pub(crate) fn stop(&self) {
-        self.state.stop();
+        self.front.state.stop();
         self.wake_all();
     }
 }

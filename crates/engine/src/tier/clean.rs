@@ -4,13 +4,12 @@
 //! The core marks the slots busy, and no other task touches them meanwhile. The disk is not synced here: a
 //! crash loses the whole directory, and redo starts at the last checkpoint, which syncs (LC).
 
+use super::back::Back;
 use super::placed::Placed;
-use super::shared::Shared;
 use crate::to_disk::{READS_MAX, read_proved};
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::{CleanPage, Job, PageId, SlotId, Ticket};
-use entresol_format::page;
 
 /// Most pages copied at once.
 const COPIES_MAX: usize = READS_MAX;
@@ -46,23 +45,24 @@ impl Copies {
     }
 }
 
-impl Shared {
+impl Back {
     pub(crate) fn copy_to_disk(&self, copies: &Copies, scratch: &mut [u8]) -> Result<(), TierError> {
         let wanted: ArrayVec<(PageId, SlotId), COPIES_MAX> =
             copies.pages.iter().map(|(page, _)| (page.page, page.slot)).collect();
+        let proofs: ArrayVec<u32, COPIES_MAX> = self.front.proofs(wanted.iter().map(|(_, slot)| *slot));
         let prove = |at: usize, data: &[u8]| {
             let page = &copies.pages[at].0;
-            self.prove(data, page.page, page.slot, page.generation)
+            self.front.prove(data, page.page, page.slot, page.generation, proofs[at])
         };
-        let read = read_proved(&*self.flash, &self.flash.layout, &wanted, scratch, prove);
-        self.tallies.dequeue_reads.add(copies.pages.len());
+        let read = read_proved(&*self.flash, self.flash_format(), &wanted, scratch, prove);
+        self.front.tallies().dequeue_reads.add(copies.pages.len());
         let mut destages = read.inspect_err(|error| {
             if matches!(error, TierError::Damaged { .. }) {
                 points::COPY_DAMAGED.reach();
             }
         })?;
         self.destage(&mut destages)?;
-        self.with(|partition| {
+        self.front.with(|partition| {
             for (page, ticket) in &copies.pages {
                 match ticket {
                     Some(ticket) => partition.dequeued(*ticket),
@@ -71,7 +71,7 @@ impl Shared {
             }
         });
         self.tell_destaged(&destages);
-        let written = destages.iter().map(|(page, data)| (*page, page::lsn(data)));
+        let written = destages.iter().map(|(page, data)| (*page, self.front.options.page_format.lsn(data)));
         let Placed::Slots(slots) = &self.placed else { return Ok(()) };
         slots.notes.add(&self.disk, self.upstream().as_deref(), written)
     }
@@ -80,15 +80,15 @@ impl Shared {
     pub(crate) fn sweep_all(&self, scratch: &mut [u8]) -> Result<(), TierError> {
         let mut from = SlotId(0);
         loop {
-            let seen = self.progress.epoch();
-            if !self.check_running()? {
+            let seen = self.front.progress.epoch();
+            if !self.front.check_running()? {
                 return Ok(());
             }
-            let mut copies = Copies::new(scratch.len() / self.page_bytes());
+            let mut copies = Copies::new(scratch.len() / self.front.page_bytes());
             let mut end = false;
             let mut busy = false;
             while copies.has_room() {
-                match self.with(|partition| partition.sweep(from)) {
+                match self.front.with(|partition| partition.sweep(from)) {
                     None => end = true,
                     Some(Err(slot)) => (from, busy) = (slot, true),
                     Some(Ok(page)) => {
@@ -101,9 +101,9 @@ impl Shared {
             }
             if !copies.pages.is_empty() {
                 self.copy_to_disk(&copies, scratch)?;
-                self.job_is_done();
+                self.front.job_is_done();
             } else if busy {
-                self.progress.wait(seen);
+                self.front.progress.wait(seen);
             }
             if end {
                 return Ok(());

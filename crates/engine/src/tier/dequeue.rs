@@ -4,19 +4,18 @@
 //! Invariants: a dequeue is reported only when its destages are durable on disk. A damaged dirty page stops
 //! the tier; it is never dropped. A damaged clean page is dropped and counted; the disk has it.
 
-use super::shared::Shared;
-use super::staging::Incoming;
+use super::back::Back;
 use crate::error::flash_error;
+use crate::front::Incoming;
 use crate::to_disk::{Destages, damaged};
 use crate::{TierError, points, unreadable};
 use arrayvec::ArrayVec;
 use entresol_core::{Admission, DequeuePage, Fate, GROUP_PAGES_MAX, Ticket, mutant};
 use entresol_device::Io;
-use entresol_format::page;
 
 type Batch<'a> = ArrayVec<Io<'a>, GROUP_PAGES_MAX>;
 
-impl Shared {
+impl Back {
     pub(crate) fn dequeue_group(
         &self,
         ticket: Ticket,
@@ -29,10 +28,14 @@ impl Shared {
             pages.iter().copied().enumerate().filter(|(_, page)| needed(page)).collect();
         if let (Some(first), Some(last)) = (whole.first(), whole.last()) {
             self.read_group(&whole, (first.0, last.0), one_io, scratch)?;
-            self.tallies.dequeue_reads.add(whole.len());
+            self.front.tallies().dequeue_reads.add(whole.len());
             self.drop_damaged(&mut whole, scratch)?;
+            for (at, page) in &whole {
+                let bytes = &mut scratch[at * self.front.page_bytes()..][..self.front.page_bytes()];
+                self.front.options.page_format.unseal(bytes, page.page.expect("only pages were read"));
+            }
         }
-        let bytes = |at: usize| &scratch[at * self.page_bytes()..(at + 1) * self.page_bytes()];
+        let bytes = |at: usize| &scratch[at * self.front.page_bytes()..(at + 1) * self.front.page_bytes()];
         for (at, page) in whole.iter().filter(|(_, page)| page.fate == Fate::SecondChance) {
             if !self.restage(ticket, page, bytes(*at)) {
                 // The tier ends: the group stays as it is.
@@ -42,8 +45,8 @@ impl Shared {
         let copies = whole.iter().filter_map(|(at, page)| Some((page.to_clean()?.page, bytes(*at))));
         let mut destages: Destages<'_> = copies.collect();
         if mutant!("reuse-before-destage") {
-            self.with(|partition| partition.dequeued(ticket));
-            self.progress.notify_all();
+            self.front.with(|partition| partition.dequeued(ticket));
+            self.front.progress.notify_all();
         }
         if !destages.is_empty() {
             self.destage(&mut destages)?;
@@ -53,9 +56,9 @@ impl Shared {
             self.tell_destaged(&destages);
         }
         if !mutant!("reuse-before-destage") {
-            self.with(|partition| partition.dequeued(ticket));
+            self.front.with(|partition| partition.dequeued(ticket));
         }
-        Ok(())
+        self.settle_dead()
     }
 
     /// Reads the pages at the places `needed` of a group to the same places of `scratch`.
@@ -66,7 +69,7 @@ impl Shared {
         one_io: bool,
         scratch: &mut [u8],
     ) -> Result<(), TierError> {
-        let page_bytes = self.page_bytes();
+        let page_bytes = self.front.page_bytes();
         if one_io {
             let offset = self.flash.layout.slot_offset(needed[0].1.slot);
             let range = first * page_bytes..(last + 1) * page_bytes;
@@ -97,11 +100,15 @@ impl Shared {
         pages: &mut ArrayVec<(usize, DequeuePage), GROUP_PAGES_MAX>,
         scratch: &[u8],
     ) -> Result<(), TierError> {
+        let proofs: ArrayVec<u32, GROUP_PAGES_MAX> =
+            self.front.proofs(pages.iter().map(|(_, page)| page.slot));
+        let mut proofs = proofs.into_iter();
         let mut failure = None;
         pages.retain(|(at, page)| {
-            let bytes = &scratch[*at * self.page_bytes()..(*at + 1) * self.page_bytes()];
+            let proof = proofs.next().expect("one for each page");
+            let bytes = &scratch[*at * self.front.page_bytes()..(*at + 1) * self.front.page_bytes()];
             let id = page.page.expect("only pages were read");
-            match self.prove(bytes, id, page.slot, page.generation) {
+            match self.front.prove(bytes, id, page.slot, page.generation, proof) {
                 Ok(()) => true,
                 Err(fault) => {
                     if page.dirty && !mutant!("damaged-dirty-page-dropped") {
@@ -109,7 +116,7 @@ impl Shared {
                         failure.get_or_insert_with(|| damaged(id, page.slot, bytes, fault));
                     } else {
                         points::DEQUEUE_DAMAGED_CLEAN.reach();
-                        self.tallies.damaged_clean.add(1);
+                        self.front.tallies().damaged_clean.add(1);
                     }
                     false
                 }
@@ -120,31 +127,34 @@ impl Shared {
 
     /// Gives a page its second chance; waits for room in staging. False if the tier ends meanwhile.
     fn restage(&self, ticket: Ticket, page: &DequeuePage, data: &[u8]) -> bool {
-        let lsn = page::lsn(data);
+        let lsn = self.front.options.page_format.lsn(data);
         loop {
-            let seen = self.progress.epoch();
-            if self.state.is_stopped() {
+            let seen = self.front.progress.epoch();
+            if self.front.state.is_stopped() {
                 return false;
             }
-            match self.with(|partition| partition.restage(ticket, page, lsn)) {
+            match self.front.with(|partition| partition.restage(ticket, page, lsn)) {
                 Admission::AlreadyThere => {
                     points::DEQUEUE_OVERTAKEN.reach();
                     return true;
                 }
-                Admission::Full | Admission::Bypass { .. } => self.progress.wait(seen),
+                Admission::Full | Admission::Bypass { .. } => self.front.progress.wait(seen),
                 Admission::Stage { frame, position } => {
                     let id = page.page.expect("only pages get second chances");
-                    let stamp = self.stamps.stamp(position);
+                    let stamp = self.front.stamp(position);
                     let dirty = page.dirty && !mutant!("second-chance-recorded-clean");
-                    self.staging.copy_in(frame, &Incoming { page: id, dirty, data, position, stamp });
-                    let due = self.with(|partition| {
-                        partition.staged(frame);
+                    let proof = self
+                        .front
+                        .staging
+                        .copy_in(frame, &Incoming { page: id, dirty, data, position, stamp });
+                    let due = self.front.with(|partition| {
+                        partition.staged_with(frame, proof);
                         partition.write_due(frame)
                     });
                     if due {
-                        self.writes.notify_one();
+                        self.front.writes.notify_one();
                     }
-                    self.tallies.second_chances.add(1);
+                    self.front.tallies().second_chances.add(1);
                     return true;
                 }
             }

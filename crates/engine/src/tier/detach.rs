@@ -2,7 +2,7 @@
 //! disk's label is changed.
 
 use super::FlashTier;
-use super::shared::Shared;
+use super::back::Back;
 use crate::api::Layer;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::{expect_label, foreign};
@@ -51,11 +51,11 @@ pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachRep
     Ok(DetachReport { cache: superblock.cache, pages_written: tier.metrics().disk_writes, notices })
 }
 
-impl Shared {
+impl Back {
     /// Brings everything that is in staging to flash. False if the disk alone serves.
     pub(crate) fn prepare_to_detach(&self) -> Result<bool, TierError> {
         self.checkpoint()?;
-        self.check_running()
+        self.front.check_running()
     }
 
     /// Releases the disk. The tasks have ended: no dequeue brings an overtaken version to disk after the
@@ -92,9 +92,9 @@ impl Shared {
     /// meanwhile: the tasks have ended.
     fn collect<T>(&self, visit: impl Fn(&Partition<'_>, &mut dyn FnMut(T))) -> Vec<T> {
         let mut count = 0;
-        self.with(|partition| visit(partition, &mut |_| count += 1));
+        self.front.with(|partition| visit(partition, &mut |_| count += 1));
         let mut found = Vec::with_capacity(count);
-        self.with(|partition| visit(partition, &mut |one| found.push(one)));
+        self.front.with(|partition| visit(partition, &mut |one| found.push(one)));
         found
     }
 
@@ -102,13 +102,14 @@ impl Shared {
     fn destage_staged(&self) -> Result<(), TierError> {
         let staged: Vec<PageId> =
             self.collect(|partition, found| partition.staged_dirty_pages().for_each(found));
-        let mut buffer = AlignedBuffer::new(self.page_bytes());
+        let mut buffer = AlignedBuffer::new(self.front.page_bytes());
         for page in staged {
-            let Lookup::Staged { frame, position, dirty: true } = self.with(|partition| partition.peek(page))
+            let Lookup::Staged { frame, position, dirty: true } =
+                self.front.with(|partition| partition.peek(page))
             else {
                 continue;
             };
-            if !self.staging.copy_out(frame, page, self.stamps.stamp(position), &mut buffer) {
+            if !self.front.staging.copy_out(frame, page, position, &mut buffer) {
                 return Err(TierError::Refused(format!(
                     "page {page} is being evicted while its cache is detached; stop the database first"
                 )));
@@ -131,13 +132,16 @@ impl Shared {
         });
         dirty.sort_unstable_by_key(|(page, ..)| *page);
         dirty.dedup_by_key(|(page, ..)| *page);
-        let mut buffer = AlignedBuffer::new(READS_MAX * self.page_bytes());
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
         for pages in dirty.chunks(READS_MAX) {
             let wanted: ArrayVec<(PageId, SlotId), READS_MAX> =
                 pages.iter().map(|(page, slot, _)| (*page, *slot)).collect();
-            let prove = |at: usize, data: &[u8]| self.prove(data, pages[at].0, pages[at].1, pages[at].2);
+            let proofs: ArrayVec<u32, READS_MAX> = self.front.proofs(pages.iter().map(|(_, slot, _)| *slot));
+            let prove = |at: usize, data: &[u8]| {
+                self.front.prove(data, pages[at].0, pages[at].1, pages[at].2, proofs[at])
+            };
             points::DETACH_COPIED.reach();
-            self.destage(&mut read_proved(&*self.flash, &self.flash.layout, &wanted, &mut buffer, prove)?)?;
+            self.destage(&mut read_proved(&*self.flash, self.flash_format(), &wanted, &mut buffer, prove)?)?;
         }
         Ok(())
     }

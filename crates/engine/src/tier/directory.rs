@@ -14,7 +14,7 @@
 //! after a crash. (Before a slot is written again that is not needed: the entry names the exact position of
 //! its version, which then is not in the slot.)
 
-use super::shared::Shared;
+use super::back::Back;
 use super::slot_directory::SlotDirectory;
 use crate::TierError;
 use crate::api::{Evicted, Victim};
@@ -22,7 +22,7 @@ use entresol_core::{Admission, Lookup, PageId, SlotId, WritePage, mutant};
 use entresol_format::slots::SlotEntry;
 use std::sync::atomic::Ordering::SeqCst;
 
-impl Shared {
+impl Back {
     /// Whether the directory on flash is kept up with every page.
     pub(crate) fn keeps_directory(&self) -> bool {
         self.directory().is_some()
@@ -32,11 +32,12 @@ impl Shared {
     /// frame is filled.
     pub(crate) fn take_through_directory(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         let written_through = Victim { dirty: false, ..victim };
-        let admission = self.in_turn(|tier| {
-            if !tier.check_running()? {
+        let admission = self.front.in_turn(|| {
+            if !self.front.check_running()? {
                 return Ok(Some(Admission::Bypass { stale: false }));
             }
-            Ok(Some(tier.admission(&written_through)).filter(|admission| *admission != Admission::Full))
+            Ok(Some(self.front.admission(&written_through, None))
+                .filter(|admission| *admission != Admission::Full))
         })?;
         let written = self.write_unmoved(victim, data);
         if let (Err(error), Admission::Stage { .. }) = (&written, admission) {
@@ -45,17 +46,19 @@ impl Shared {
         }
         written?;
         match admission {
-            Admission::Stage { frame, position } => self.fill(frame, position, victim.page, false, data),
-            Admission::AlreadyThere => self.tallies.already_on_flash.add(1),
-            Admission::Bypass { .. } | Admission::Full => self.tallies.bypassed.add(1),
+            Admission::Stage { frame, position } => {
+                self.front.fill(frame, position, victim.page, false, data)
+            }
+            Admission::AlreadyThere => self.front.tallies().already_on_flash.add(1),
+            Admission::Bypass { .. } | Admission::Full => self.front.tallies().bypassed.add(1),
         }
         Ok(Evicted { dirty: false })
     }
 
     /// Writes a page to disk when nothing on flash can be taken for it any more.
     fn write_unmoved(&self, victim: Victim, data: &[u8]) -> Result<(), TierError> {
-        if self.check_running()? {
-            let slot = self.with(|partition| partition.slot_holding(victim.page));
+        if self.front.check_running()? {
+            let slot = self.front.with(|partition| partition.slot_holding(victim.page));
             self.directory_forgets(victim.page, slot)?;
         }
         self.write_to_disk(victim, data)
@@ -67,8 +70,8 @@ impl Shared {
         let Some(directory) = self.directory() else { return Ok(()) };
         let mut slots = Vec::from_iter(slot);
         loop {
-            let seen = self.progress.epoch();
-            if !self.check_running()? {
+            let seen = self.front.progress.epoch();
+            if !self.front.check_running()? {
                 return Ok(());
             }
             let moving = directory.moving(page);
@@ -76,7 +79,7 @@ impl Shared {
                 break;
             }
             slots.extend(moving);
-            self.progress.wait(seen);
+            self.front.progress.wait(seen);
         }
         let invalidated = slots.into_iter().try_for_each(|slot| {
             match self.invalidate(directory, slot, |entry| entry.page == page)? {
@@ -90,7 +93,7 @@ impl Shared {
                 // Memory says something else than flash: were it asked again, it would be believed. The disk
                 // alone serves now.
                 self.fail(error);
-                self.check_running().map(drop)
+                self.front.check_running().map(drop)
             }
             result => result,
         }
@@ -105,7 +108,7 @@ impl Shared {
     ) -> Result<bool, TierError> {
         let change = |entry: Option<SlotEntry>| entry.filter(|entry| wanted(*entry)).map(|_| None);
         let changed = directory.update(&self.flash, slot, change)?;
-        self.tallies.directory_writes.add(changed.into());
+        self.front.tallies().directory_writes.add(changed.into());
         Ok(changed)
     }
 
@@ -124,21 +127,21 @@ impl Shared {
             let id = page.page.expect("slot placement writes pages only");
             let newest = Lookup::Staged { frame: page.frame, position: page.position, dirty: page.dirty };
             // A newer version may be on its way to disk: then this one stays invalid.
-            if self.with(|partition| partition.peek(id)) == newest {
+            if self.front.with(|partition| partition.peek(id)) == newest {
                 let entry = SlotEntry { page: id, position: page.stamp, rank: 0, dirty: page.dirty };
                 directory.update(&self.flash, page.slot, |_| Some(Some(entry)))?;
-                self.tallies.directory_writes.add(1);
+                self.front.tallies().directory_writes.add(1);
             }
         }
         Ok(())
     }
 
     /// Syncs the disk, unless all that was written there is durable.
-    fn sync_disk_if_written(&self) -> Result<(), TierError> {
-        let written = self.tallies.disk_writes.get();
-        if self.disk_synced.load(SeqCst) < written {
+    pub(crate) fn sync_disk_if_written(&self) -> Result<(), TierError> {
+        let written = self.front.tallies().disk_writes.get();
+        if self.front.board.disk_synced.load(SeqCst) < written {
             self.disk.sync()?;
-            self.disk_synced.fetch_max(written, SeqCst);
+            self.front.board.disk_synced.fetch_max(written, SeqCst);
         }
         Ok(())
     }

@@ -1,37 +1,33 @@
-//! An eviction: the page is copied into staging. When staging is full, evictors wait, first come, first
-//! served. A page that was fetched from disk populates the flash in the same way, but never waits.
+//! What an eviction does that the front cannot: it writes to disk what belongs there, before or instead of
+//! the flash; and what a request to forget does beside.
 //!
 //! Invariant: a dirty page is never dropped. It is in staging, on flash or on disk, or the caller gets an
 //! error.
 
-use super::shared::Shared;
-use super::staging::Incoming;
+use super::back::Back;
 use crate::api::{Evicted, Victim};
+use crate::front::Offered;
 use crate::{TierError, points};
-use entresol_core::{Admission, FrameId, PageId, Position, Route};
-use entresol_format::page;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use entresol_core::{Admission, PageId, Route, mutant};
+use std::sync::atomic::Ordering::SeqCst;
 
-/// Counts a waiting evictor, until dropped.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, SeqCst);
-    }
-}
-
-impl Shared {
+impl Back {
     pub(crate) fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         self.disk.check_victim(victim.page, data)?;
-        let evicted = match self.route(&victim)? {
+        let route = self.route(&victim, data)?;
+        let around = matches!(route, Route::Around { write: true, .. });
+        let evicted = match route {
+            _ if self.through.is_some() && (around || route == Route::DiskThenFlash) => {
+                self.write_through(victim, around, data)?
+            }
+            Route::Around { write, .. } if self.is_log() => self.write_around_log(victim, write, data)?,
             Route::Around { forget, write } => {
                 if forget {
                     self.forget(victim.page)?;
                 }
                 self.bypass(victim, write, data)?
             }
-            _ if victim.dirty && self.keeps_directory() && self.check_running()? => {
+            _ if victim.dirty && self.keeps_directory() && self.front.check_running()? => {
                 self.take_through_directory(victim, data)?
             }
             Route::DiskThenFlash => {
@@ -40,23 +36,55 @@ impl Shared {
             }
             Route::Flash => self.take(victim, data)?,
         };
-        self.tallies.evicted(victim.dirty, victim.fdirty);
+        self.front.tallies().evicted(victim.dirty, victim.fdirty);
         Ok(evicted)
     }
 
     /// Where the mode sends this page. A tier that has switched itself off asks for every page as for the
-    /// flash: [`Self::offer`] sends it to disk.
-    fn route(&self, victim: &Victim) -> Result<Route, TierError> {
-        match self.options.mode.route(victim.dirty, victim.fdirty) {
+    /// flash: the front answers [`Offered::Off`].
+    fn route(&self, victim: &Victim, data: &[u8]) -> Result<Route, TierError> {
+        let options = &self.front.options;
+        if !options.page_format.takes(data) {
+            return Ok(Route::Around { forget: true, write: victim.dirty });
+        }
+        match options.mode.route(victim.dirty, victim.fdirty) {
             Route::Flash => Ok(Route::Flash),
-            route => Ok(if self.check_running()? { route } else { Route::Flash }),
+            route => Ok(if self.front.check_running()? { route } else { Route::Flash }),
+        }
+    }
+
+    /// A page that is not taken under a log policy. First its older copies are forgotten in memory, so that no
+    /// destage of one of them follows the write to disk. They are dead, and may be forgotten on flash, when
+    /// that write is durable.
+    fn write_around_log(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
+        let cause = self.causes.begins();
+        if write && mutant!("destage-after-write-around") {
+            self.write_to_disk(victim, data)?;
+        }
+        let forgotten = self.front.forget_range((victim.page, victim.page), cause);
+        let written = match write && !mutant!("destage-after-write-around") {
+            true => forgotten.and_then(|_| self.write_to_disk(victim, data)),
+            false => forgotten.map(drop),
+        };
+        match written {
+            Ok(()) => {
+                self.causes.ends(cause);
+                self.front.tallies().bypassed.add(write.into());
+                self.front.job_is_done();
+                Ok(Evicted { dirty: false })
+            }
+            Err(error) => {
+                // What was forgotten may be the newest version there is: a restart finds it.
+                self.fail(error.clone());
+                Err(error)
+            }
         }
     }
 
     /// The page does not enter the flash, and is written to disk if `write` says so.
     fn bypass(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
         if write {
-            self.tallies.bypassed.add(1);
+            self.front.tallies().bypassed.add(1);
             self.write_to_disk(victim, data)?;
         }
         Ok(Evicted { dirty: false })
@@ -65,143 +93,84 @@ impl Shared {
     /// Makes the core forget every copy of `page`, and the directory on flash, if there is one.
     fn forget(&self, page: PageId) -> Result<(), TierError> {
         loop {
-            let seen = self.progress.epoch();
-            if !self.check_running()? {
+            let seen = self.front.progress.epoch();
+            if !self.front.check_running()? {
                 return Ok(());
             }
-            let (slot, admission) =
-                self.with(|partition| (partition.slot_holding(page), partition.bypass(page)));
+            let (slot, admission) = self.front.with(|partition| {
+                self.front.order.changes(page);
+                (partition.slot_holding(page), partition.bypass(page))
+            });
             if admission == Admission::Full {
-                self.background.notify_one();
-                self.progress.wait(seen);
+                self.front.background.notify_one();
+                self.front.progress.wait(seen);
                 continue;
             }
             // Slots and frames may have become free.
-            self.job_is_done();
+            self.front.job_is_done();
             return self.directory_forgets(page, slot);
         }
     }
 
-    pub(super) fn take(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
-        self.in_turn(|tier| tier.offer(victim, data))
+    /// See [`Front::forget_range`](crate::front::Front::forget_range); the directory on flash forgets, too,
+    /// if there is one.
+    pub(crate) fn forget_range(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
+        if first <= last && self.keeps_directory() {
+            let entries = self.front.with(|partition| partition.entries());
+            let mut pages: Vec<PageId> = Vec::with_capacity(entries as usize);
+            if last.0 - first.0 < entries.into() {
+                pages.extend((first.0..=last.0).map(PageId));
+            } else {
+                self.front.with(|partition| pages.extend(partition.pages_in(0..entries, (first, last))));
+            }
+            pages.into_iter().try_for_each(|page| self.forget(page))?;
+        }
+        self.front.forget_range((first, last), 0)
     }
 
-    /// Repeats `offer` until it gives something, waiting for room in the order of arrival.
-    pub(crate) fn in_turn<T>(
-        &self,
-        mut offer: impl FnMut(&Self) -> Result<Option<T>, TierError>,
-    ) -> Result<T, TierError> {
-        if self.waiting.load(SeqCst) == 0
-            && let Some(done) = offer(self)?
-        {
-            return Ok(done);
-        }
-        self.waiting.fetch_add(1, SeqCst);
-        let _waiting = Waiting(&self.waiting);
-        let _turn = self.turn.acquire(1);
-        loop {
-            let seen = self.progress.epoch();
-            if let Some(done) = offer(self)? {
-                return Ok(done);
+    pub(super) fn take(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
+        let offered = self.front.take(victim, data)?;
+        self.taken(victim, data, offered)
+    }
+
+    /// Does what is left to do for a page that was offered.
+    fn taken(&self, victim: Victim, data: &[u8], offered: Offered) -> Result<Evicted, TierError> {
+        match offered {
+            Offered::Taken => Ok(Evicted { dirty: victim.dirty }),
+            Offered::Bypass => self.bypass(victim, victim.dirty, data),
+            Offered::Off => {
+                points::OFF_EVICT.reach();
+                if victim.dirty {
+                    self.write_to_disk(victim, data)?;
+                }
+                Ok(Evicted { dirty: false })
             }
-            self.background.notify_one();
-            self.progress.wait(seen);
         }
     }
 
     pub(crate) fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
         self.disk.check_victim(victim.page, data)?;
-        let route = self.options.mode.route(victim.dirty, victim.fdirty);
-        let must_wait = route != Route::Flash || victim.dirty && !self.check_running()?;
-        if must_wait || self.waiting.load(SeqCst) > 0 {
+        let route = self.route(&victim, data)?;
+        let must_wait = route != Route::Flash || victim.dirty && !self.front.check_running()?;
+        if must_wait || self.front.somebody_waits() {
             return Ok(None);
         }
-        let evicted = self.offer(victim, data)?;
-        if evicted.is_some() {
-            self.tallies.evicted(victim.dirty, victim.fdirty);
-        }
-        Ok(evicted)
+        let Some(offered) = self.front.offer(victim, data)? else { return Ok(None) };
+        let evicted = self.taken(victim, data, offered)?;
+        self.front.tallies().evicted(victim.dirty, victim.fdirty);
+        Ok(Some(evicted))
     }
 
     pub(crate) fn write_to_disk(&self, victim: Victim, data: &[u8]) -> Result<(), TierError> {
         let mut buffer = self.buffers.take();
         buffer.copy_from_slice(data);
-        page::seal(&mut buffer, victim.page, Position(0));
+        self.front.options.page_format.seal_for_disk(&mut buffer, victim.page);
         let written = self.disk.write(victim.page, &buffer);
         self.buffers.give_back(buffer);
         written?;
-        self.tallies.disk_writes.add(1);
+        let tallies = self.front.tallies();
+        tallies.disk_writes.add(1);
+        self.front.board.disk_owed.fetch_max(tallies.disk_writes.get(), SeqCst);
         Ok(())
-    }
-
-    /// The core's answer to an offer; [`Admission::Full`] also from a tier that is switching itself off.
-    pub(crate) fn admission(&self, victim: &Victim) -> Admission {
-        let Victim { page, lsn, dirty, fdirty } = *victim;
-        // The state is looked at under the latch again: a tier that switches itself off does so under it.
-        self.with(|partition| {
-            if self.state.is_running() { partition.evict(page, lsn, dirty, fdirty) } else { Admission::Full }
-        })
-    }
-
-    /// Offers the page to the core once. `None`: there is no room now.
-    fn offer(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
-        if !self.check_running()? {
-            // Switched off: the disk alone.
-            points::OFF_EVICT.reach();
-            if victim.dirty {
-                self.write_to_disk(victim, data)?;
-            }
-            return Ok(Some(Evicted { dirty: false }));
-        }
-        match self.admission(&victim) {
-            Admission::Full => return Ok(None),
-            Admission::AlreadyThere => self.tallies.already_on_flash.add(1),
-            Admission::Bypass { .. } => return self.bypass(victim, victim.dirty, data).map(Some),
-            Admission::Stage { frame, position } => {
-                self.fill(frame, position, victim.page, victim.dirty, data);
-            }
-        }
-        Ok(Some(Evicted { dirty: victim.dirty }))
-    }
-
-    /// Copies a page into the frame that it was given.
-    pub(crate) fn fill(&self, frame: FrameId, position: Position, page: PageId, dirty: bool, data: &[u8]) {
-        let incoming = Incoming { page, dirty, data, position, stamp: self.stamps.stamp(position) };
-        self.staging.copy_in(frame, &incoming);
-        let due = self.with(|partition| {
-            partition.staged(frame);
-            partition.write_due(frame)
-        });
-        if due {
-            self.writes.notify_one();
-        }
-        if position.0.is_multiple_of(self.config.group_pages.into()) {
-            self.background.notify_one();
-        }
-    }
-
-    /// A page has come from disk and goes up: takes a copy, if the policy will have it and there is room. The
-    /// page is clean, so the caller never waits.
-    pub(crate) fn populate(&self, page: PageId, data: &[u8]) {
-        if !self.config.policy.populates() || !self.options.mode.populates() {
-            return;
-        }
-        let admission =
-            self.with(
-                |partition| {
-                    if self.state.is_running() { partition.arrived(page) } else { Admission::Full }
-                },
-            );
-        match admission {
-            Admission::Stage { frame, position } => {
-                self.fill(frame, position, page, false, data);
-                self.tallies.populated.add(1);
-            }
-            Admission::Full => {
-                self.tallies.population_dropped.add(1);
-                self.background.notify_one();
-            }
-            Admission::AlreadyThere | Admission::Bypass { .. } => {}
-        }
     }
 }

@@ -4,43 +4,24 @@
 //!   from the disk, and then continues with the disk alone.
 //! - Otherwise every later call returns [`TierError::Poisoned`].
 
-use super::run_state::{LEAVING, OFF, POISONED, RUNNING};
-use super::shared::Shared;
+use super::back::Back;
 use crate::disk::binding::begin_epoch;
 use crate::{TierError, events, points};
-use entresol_core::{Lsn, Partition, Unsaved, mutant};
+use entresol_core::{Lsn, Unsaved, mutant};
 use entresol_format::Uuid;
 use entresol_runtime::is_simulated;
-use std::sync::atomic::Ordering::SeqCst;
-use zerocopy::IntoBytes;
 
-impl Shared {
-    /// True if the tier runs, false if it is switched off and the disk alone serves.
-    pub(crate) fn check_running(&self) -> Result<bool, TierError> {
-        loop {
-            let seen = self.progress.epoch();
-            match self.state.code.load(SeqCst) {
-                RUNNING => return Ok(true),
-                OFF => return Ok(false),
-                LEAVING => self.progress.wait(seen),
-                POISONED => return Err(self.state.failure().expect("a poisoned tier has failed")),
-                _ => return Err(TierError::Refused("the flash tier is closed; open it again".to_owned())),
-            }
-        }
-    }
-
+impl Back {
     /// A background job failed for good.
     pub(crate) fn fail(&self, error: TierError) {
-        let first = self.with(|partition| {
-            let runs = self.state.code.compare_exchange(RUNNING, LEAVING, SeqCst, SeqCst).is_ok();
-            runs.then(|| partition.unsaved())
-        });
+        let first =
+            self.front.with(|partition| self.front.state.begin_to_leave().then(|| partition.unsaved()));
         if let Some(unsaved) = first {
             let flash_failed = matches!(error, TierError::Device { role: "flash", .. });
             let nothing_lost = unsaved.pages == 0 || mutant!("switched-off-while-dirty");
             match flash_failed && nothing_lost {
                 true => self.switch_off(&error, unsaved),
-                false => self.state.poison(poison(&error, unsaved)),
+                false => self.front.state.poison(poison(&error, unsaved)),
             }
         }
         self.wake_all();
@@ -54,12 +35,11 @@ impl Shared {
                 let notice =
                     format!("the flash tier is switched off, the database goes on from disk: {error}");
                 events::switched_off(&notice);
-                *self.state.notice.lock() = Some(notice);
-                self.state.code.store(OFF, SeqCst);
+                self.front.state.switch_off(notice);
             }
             Err(unbound) => {
                 points::UNBIND_FAILED.reach();
-                self.state.poison(poison(&unbound, unsaved));
+                self.front.state.poison(poison(&unbound, unsaved));
             }
         }
     }
@@ -67,23 +47,23 @@ impl Shared {
     /// A task panics: poisons the tier and wakes all waiters. Does no I/O and never waits: a destructor calls
     /// it.
     fn panicked(&self) {
-        let region = self.region.try_lock();
-        let unsaved = region
-            .and_then(|mut region| Some(Partition::attach(region.as_mut_bytes()).ok()?.unsaved()))
+        let unsaved = self
+            .front
+            .try_step(|partition| partition.unsaved())
             .unwrap_or(Unsaved { pages: 0, oldest: None });
         let error = TierError::Refused("a task panicked, which is a bug of this program".into());
-        self.state.poison(poison(&error, unsaved));
+        self.front.state.poison(poison(&error, unsaved));
         self.wake_all();
     }
 
     /// Wakes all waiters: each looks again at what it waits for.
     pub(crate) fn wake_all(&self) {
-        self.writes.notify_all();
-        self.background.notify_all();
+        self.front.writes.notify_all();
+        self.front.background.notify_all();
         if let Some(log) = self.log() {
             log.segments.notify_all();
         }
-        self.progress.notify_all();
+        self.front.progress.notify_all();
     }
 
     /// Makes the disk independent of the flash: from here on what lies there is history. With `remembered`
@@ -103,7 +83,7 @@ impl Shared {
 
 /// Poisons the tier if the task that holds it panics: in the background, or a client's that evicts a
 /// page. It may leave behind what others wait for. (In a simulation a panic ends everything.)
-pub(crate) struct PanicGuard<'a>(pub &'a Shared);
+pub(crate) struct PanicGuard<'a>(pub &'a Back);
 
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {

@@ -1,80 +1,40 @@
-//! A fetch: from staging, from flash, else from disk.
-//!
-//! Invariants: a served page was proved by checksum, id and generation, and is the newest version. After a
-//! version was served, no older one is, also after a power failure.
+//! What a fetch does that the front cannot: it reads the disk, and deals with damage.
 
-use super::shared::Shared;
+use super::back::Back;
 use crate::api::{Fetched, Source, Victim};
+use crate::front::{Found, Offered, ReadTicket};
 use crate::{TierError, points};
-use entresol_core::{Lookup, PageId, Taken, mutant};
-use entresol_runtime::yield_now;
-use std::sync::atomic::Ordering::SeqCst;
+use entresol_core::{PageId, mutant};
 
-/// Reads of a slot that give something else, with the directory unchanged, before the page is called damaged:
-/// a slot that is overwritten while it is read is told apart by one more look.
-const READS_MAX: u32 = 3;
-
-impl Shared {
+impl Back {
     pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
         self.disk.check_length(buffer)?;
-        if !self.check_running()? {
-            points::OFF_FETCH.reach();
-            return self.fetch_from_disk(page, buffer);
-        }
-        let mut lookup = self.with(|partition| partition.fetch(page));
-        let mut reads = 0;
-        loop {
-            match lookup {
-                Lookup::Absent => return self.fetch_from_disk(page, buffer),
-                Lookup::Staged { frame, position, dirty } => {
-                    if self.staging.copy_out(frame, page, self.stamps.stamp(position), buffer) {
-                        self.tallies.staging_hits.add(1);
-                        return Ok(self.went_up(page, Source::Staging, dirty));
-                    }
-                    // Written and reused meanwhile, or still being copied in.
-                    yield_now();
-                    lookup = self.with(|partition| partition.peek(page));
-                }
-                Lookup::Flash { slot, generation, dirty } => {
-                    let fault = match self.flash.read(self.flash.layout.slot_offset(slot), buffer) {
-                        Err(error) => error.to_string(),
-                        Ok(()) => match self.prove(buffer, page, slot, generation) {
-                            Err(fault) => fault.to_string(),
-                            Ok(()) => {
-                                self.tallies.flash_hits.add(1);
-                                return Ok(self.went_up(page, Source::Flash, dirty));
-                            }
-                        },
-                    };
-                    let now = self.with(|partition| partition.peek(page));
-                    reads = if now == lookup { reads + 1 } else { 0 };
-                    if now != lookup {
-                        points::FETCH_MOVED.reach();
-                    }
-                    lookup = now;
-                    if reads < READS_MAX {
-                        continue;
-                    }
-                    if dirty && !mutant!("damaged-dirty-page-read-from-disk") {
-                        points::FETCH_DAMAGED_DIRTY.reach();
-                        return Err(TierError::Damaged {
-                            page,
-                            place: format!("flash slot {}", slot.0),
-                            fault,
-                        });
-                    }
-                    points::FETCH_DAMAGED_CLEAN.reach();
-                    self.tallies.damaged_clean.add(1);
-                    return self.fetch_past_damage(page, buffer);
-                }
+        match self.front.fetch(page, buffer)? {
+            Found::Here(fetched) => Ok(fetched),
+            Found::OnDisk(ticket) => self.fetch_from_disk(page, ticket, buffer),
+            Found::Damaged { place, fault, dirty, .. }
+                if dirty && !mutant!("damaged-dirty-page-read-from-disk") =>
+            {
+                points::FETCH_DAMAGED_DIRTY.reach();
+                Err(TierError::Damaged { page, place, fault })
+            }
+            Found::Damaged { ticket, .. } => {
+                points::FETCH_DAMAGED_CLEAN.reach();
+                self.front.tallies().damaged_clean.add(1);
+                self.fetch_past_damage(page, ticket, buffer)
             }
         }
     }
 
-    fn fetch_from_disk(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
+    fn fetch_from_disk(
+        &self,
+        page: PageId,
+        ticket: ReadTicket,
+        buffer: &mut [u8],
+    ) -> Result<Fetched, TierError> {
         self.disk.read(page, buffer)?;
-        self.tallies.disk_reads.add(1);
-        self.populate(page, buffer);
+        self.front.tallies().disk_reads.add(1);
+        self.front.populate(page, ticket, buffer);
         Ok(Fetched { source: Source::Disk, dirty: false, fdirty: false })
     }
 
@@ -82,34 +42,20 @@ impl Shared {
     /// when power fails between the write of a page to disk and that of its group, the copy before comes back
     /// as clean. So that it never follows what is served now, should it become readable again, the page
     /// enters the flash anew, durably.
-    fn fetch_past_damage(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
-        let fetched = self.fetch_from_disk(page, buffer)?;
+    fn fetch_past_damage(
+        &self,
+        page: PageId,
+        ticket: ReadTicket,
+        buffer: &mut [u8],
+    ) -> Result<Fetched, TierError> {
+        let fetched = self.fetch_from_disk(page, ticket, buffer)?;
         if self.is_log() {
-            let victim = Victim { page, lsn: entresol_format::page::lsn(buffer), dirty: false, fdirty: true };
-            self.take(victim, buffer)?;
-            self.drain()?;
-        }
-        Ok(fetched)
-    }
-
-    /// The page was read and proved: an exclusive policy gives up its copy. Not of a dirty page while a
-    /// checkpoint is under way: DRAM may have evicted all that the checkpoint needs, and the sweep would
-    /// not meet it any more.
-    fn went_up(&self, page: PageId, source: Source, dirty: bool) -> Fetched {
-        if !self.config.policy.exclusive() {
-            return Fetched { source, dirty, fdirty: false };
-        }
-        let taken = self.with(|partition| {
-            let stays = dirty && self.checkpoints.load(SeqCst) > 0;
-            if stays || !self.state.is_running() { Taken::Copied } else { partition.taken(page) }
-        });
-        match taken {
-            Taken::Copied => Fetched { source, dirty, fdirty: false },
-            Taken::Moved { dirty } => {
-                self.tallies.moved_up.add(1);
-                self.job_is_done();
-                Fetched { source, dirty, fdirty: dirty }
+            let lsn = self.front.options.page_format.lsn(buffer);
+            let victim = Victim { page, lsn, dirty: false, fdirty: true };
+            if self.front.take_read(victim, ticket, buffer)? == Offered::Taken {
+                self.drain()?;
             }
         }
+        Ok(fetched)
     }
 }

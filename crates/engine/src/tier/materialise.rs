@@ -5,8 +5,8 @@
 //! implementation does. A directory with dirty pages would have to survive a crash after the next open, so
 //! every change of it would have to be written.
 
+use super::back::Back;
 use super::placed::Placed;
-use super::shared::Shared;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::SeqCst;
 /// Bytes written at once: others get their turn between.
 const CHUNK: usize = 64 << 10;
 
-impl Shared {
+impl Back {
     /// Writes the temperatures to the older of their two places, durably, if the policy has any.
     pub(crate) fn write_temperatures(&self) -> Result<(), TierError> {
         let length = self.flash.layout.temperatures_bytes() as usize;
@@ -29,7 +29,7 @@ impl Shared {
         }
         let mut buffer = AlignedBuffer::new(length);
         let (head, payload) = buffer.split_at_mut(BLOCK_BYTES);
-        let places = self.with(|partition| {
+        let places = self.front.with(|partition| {
             let temperatures = partition.temperatures();
             let places = temperatures.len();
             for (bytes, temperature) in payload.chunks_exact_mut(4).zip(temperatures) {
@@ -39,7 +39,9 @@ impl Shared {
         });
         let nth = slots.temperatures_written.fetch_add(1, SeqCst);
         let checksum = checksum::of(&payload[..4 * places]);
-        let what = Head { segment: nth, cache: self.superblocks.cache, entries: places as u32, checksum };
+        let cache = self.superblocks.cache;
+        let entries = places as u32;
+        let what = Head { segment: nth, cache, entries, checksum, stale: 0, stale_incomplete: false };
         temperatures::encode_head(&what, head);
         let offset = self.flash.layout.temperatures_offset(nth);
         for (at, chunk) in buffer.chunks(CHUNK).enumerate() {
@@ -51,14 +53,14 @@ impl Shared {
     /// At a shutdown, when all is clean: writes the directory of a policy that keeps it for the next open.
     /// True if there is one now.
     pub(crate) fn materialise_directory(&self) -> Result<bool, TierError> {
-        if self.config.policy.directory() != Directory::AtShutdown {
+        if self.front.config.policy.directory() != Directory::AtShutdown {
             return Ok(false);
         }
         self.flash.sync_writes()?;
         // Of each slot what was last written there, and what counts.
         let mut entries: Vec<(Position, Option<SlotEntry>)> =
-            vec![(Position(0), None); self.config.slots as usize];
-        self.with(|partition| {
+            vec![(Position(0), None); self.front.config.slots as usize];
+        self.front.with(|partition| {
             for (slot, (last, _)) in (0..).map(SlotId).zip(&mut entries) {
                 *last = Position(partition.slot_generation(slot).into());
             }
@@ -74,7 +76,7 @@ impl Shared {
         for number in 0..self.flash.layout.directory_blocks() {
             slots::clear(&mut block, number);
             let first = number as u32 * BLOCK_ENTRIES;
-            let last = (first + BLOCK_ENTRIES).min(self.config.slots);
+            let last = (first + BLOCK_ENTRIES).min(self.front.config.slots);
             for slot in (first..last).map(SlotId) {
                 let at = slot.0 - first;
                 match entries[slot.0 as usize] {

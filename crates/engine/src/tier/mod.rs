@@ -4,11 +4,12 @@
 //! |---|---|
 //! | `open` | creating and opening |
 //! | `plan` | what an open does, decided without reading or writing |
-//! | `shared` | the state that all tasks share, and the partition's latch |
-//! | `flash`, `run_state`, `superblock_copies`, `slot_directory`, `destaged` | parts of that state |
+//! | `back` | the state that the tasks share, with the front |
+//! | `flash`, `superblock_copies`, `slot_directory`, `destaged` | parts of that state |
 //! | `placed` | what only log placement has, or only slot placement |
-//! | `staging` | the memory between DRAM and flash |
-//! | `fetch`, `evict` | the buffer pool's side |
+//! | `fetch`, `evict`, `flush` | what the front leaves to its caller: the disk, damage, durability |
+//! | `causes` | what makes forgotten pages dead |
+//! | `through` | changed pages to disk, when no log stands above |
 //! | `write` | staging → flash |
 //! | `directory` | the slot directory on flash: invalidate, write, validate (TAC) |
 //! | `background`, `dequeue`, `clean`, `destage` | flash → disk, second chances, pulls |
@@ -21,7 +22,9 @@
 //! Invariant: under the partition's latch there is no I/O, no wait, no other lock and no allocation
 //! (docs/LOCKING.md; `tests/allocation.rs`).
 
+mod back;
 mod background;
+mod causes;
 mod checkpoint;
 mod clean;
 mod dequeue;
@@ -33,21 +36,21 @@ mod evict;
 mod failure;
 mod fetch;
 mod flash;
+mod flush;
 mod materialise;
 mod open;
 mod placed;
 mod plan;
-mod run_state;
 mod segment;
-mod shared;
 mod slot_directory;
-mod staging;
 mod superblock;
 mod superblock_copies;
+mod through;
 mod write;
 
 use crate::api::{Binding, Evicted, Fetched, Layer, Survivors, TierMetrics, Upstream, Victim};
 use crate::{OpenReport, TierError, TierOptions, events};
+use back::Back;
 use entresol_core::{Lookup, PageId, mutant};
 use entresol_device::Device;
 use entresol_format::Uuid;
@@ -55,7 +58,6 @@ use entresol_format::label::Session;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
-use shared::Shared;
 use std::sync::{Arc, Weak};
 
 pub use detach::{DetachReport, detach};
@@ -64,7 +66,7 @@ pub use detach::{DetachReport, detach};
 ///
 /// Dropped without [`Layer::close`], it stops its tasks and leaves the flash as after a crash.
 pub struct FlashTier {
-    shared: Arc<Shared>,
+    back: Arc<Back>,
     tasks: TinyMutex<Vec<JoinHandle>>,
 }
 
@@ -81,9 +83,9 @@ impl FlashTier {
         disk: Arc<dyn Device>,
         options: TierOptions,
     ) -> Result<Arc<Self>, TierError> {
-        let shared = open::create(flash, disk, options).inspect_err(events::refused)?;
-        events::opened(shared.superblocks.cache, &shared.options, &OpenReport::default());
-        Ok(Self::start(shared))
+        let back = open::create(flash, disk, options).inspect_err(events::refused)?;
+        events::opened(back.superblocks.cache, &back.front.options, &OpenReport::default());
+        Ok(Self::start(back))
     }
 
     /// Opens the cache on `flash` for the disk it belongs to, after a shutdown or a crash. With log placement
@@ -97,32 +99,32 @@ impl FlashTier {
         disk: Arc<dyn Device>,
         options: TierOptions,
     ) -> Result<(Arc<Self>, OpenReport), TierError> {
-        let (shared, report) = open::open(flash, disk, options).inspect_err(events::refused)?;
-        events::opened(shared.superblocks.cache, &shared.options, &report);
-        Ok((Self::start(shared), report))
+        let (back, report) = open::open(flash, disk, options).inspect_err(events::refused)?;
+        events::opened(back.superblocks.cache, &back.front.options, &report);
+        Ok((Self::start(back), report))
     }
 
     /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and
     /// ends. From then on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
     pub fn detach(&self) -> Result<(), TierError> {
-        let prepared = self.shared.prepare_to_detach();
+        let prepared = self.back.prepare_to_detach();
         if !mutant!("detach-beside-older-destages") {
             self.end();
         }
         // A task may have failed meanwhile.
-        let result = match (prepared, self.shared.state.failure()) {
+        let result = match (prepared, self.back.front.state.failure()) {
             (Err(error), _) | (Ok(_), Some(error)) => Err(error),
             (Ok(false), None) => Ok(()),
-            (Ok(true), None) if self.shared.state.notice().is_some() => Ok(()),
-            (Ok(true), None) => self.shared.release_disk(),
+            (Ok(true), None) if self.back.front.state.notice().is_some() => Ok(()),
+            (Ok(true), None) => self.back.release_disk(),
         };
         self.end();
-        events::ended(self.shared.superblocks.cache, "detached", &result);
+        events::ended(self.back.superblocks.cache, "detached", &result);
         result
     }
 
     fn end(&self) {
-        self.shared.stop();
+        self.back.stop();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         // One that has panicked has poisoned the tier.
         tasks.into_iter().for_each(|task| drop(task.join_or_panic()));
@@ -130,98 +132,121 @@ impl FlashTier {
 
     /// Why the tier switched itself off and goes on from disk alone, if it did.
     pub fn notice(&self) -> Option<String> {
-        self.shared.state.notice()
+        self.back.front.state.notice()
     }
 
-    fn start(shared: Shared) -> Arc<Self> {
-        let shared = Arc::new(shared);
-        let task = |name: &str, work: fn(&Shared)| {
-            let shared = shared.clone();
+    fn start(back: Back) -> Arc<Self> {
+        let back = Arc::new(back);
+        let task = |name: &str, work: fn(&Back)| {
+            let back = back.clone();
             spawn(name, move || {
-                let _guard = PanicGuard(&shared);
-                work(&shared);
+                let _guard = PanicGuard(&back);
+                work(&back);
             })
         };
-        let writers = (0..shared.options.write_workers)
-            .map(|at| task(&format!("flash writer {at}"), Shared::writer_task));
-        let background = (0..shared.options.background_workers)
-            .map(|at| task(&format!("flash background {at}"), Shared::background_task));
+        let writers = (0..back.front.options.write_workers)
+            .map(|at| task(&format!("flash writer {at}"), Back::writer_task));
+        let background = (0..back.front.options.background_workers)
+            .map(|at| task(&format!("flash background {at}"), Back::background_task));
         let mut tasks: Vec<JoinHandle> = writers.chain(background).collect();
-        if shared.is_log() {
-            tasks.push(task("flash directory", Shared::segment_task));
+        if back.is_log() {
+            tasks.push(task("flash directory", Back::segment_task));
         }
-        Arc::new(Self { shared, tasks: TinyMutex::new(Rank::Tasks, tasks) })
+        Arc::new(Self { back, tasks: TinyMutex::new(Rank::Tasks, tasks) })
+    }
+}
+
+impl FlashTier {
+    /// Makes everything that was handed down before durable: evicted pages and forgotten ones. For callers
+    /// without a log.
+    ///
+    /// # Errors
+    /// What failed. Then nothing is known of pages handed down since the last flush.
+    pub fn flush(&self) -> Result<(), TierError> {
+        let _guard = PanicGuard(&self.back);
+        self.back.flush()
+    }
+
+    /// Forgets the pages from `first` to `last`, which are dead: readers get what is on disk from now on, and
+    /// after the next flush or checkpoint that stays so after a crash. When it returns, no older version is
+    /// on its way to disk. Returns the number of copies that were in the cache.
+    ///
+    /// # Errors
+    /// What failed: the tier's.
+    pub fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
+        let _guard = PanicGuard(&self.back);
+        self.back.forget_range(first, last)
     }
 }
 
 impl Layer for FlashTier {
     fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
-        self.shared.fetch(page, buffer)
+        self.back.fetch(page, buffer)
     }
 
     fn is_on_flash(&self, page: PageId) -> bool {
-        self.shared.with(|partition| partition.peek(page)) != Lookup::Absent
+        self.back.front.with(|partition| partition.peek(page)) != Lookup::Absent
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
-        let _guard = PanicGuard(&self.shared);
-        self.shared.evict(victim, data)
+        let _guard = PanicGuard(&self.back);
+        self.back.evict(victim, data)
     }
 
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
-        let _guard = PanicGuard(&self.shared);
-        self.shared.try_evict(victim, data)
+        let _guard = PanicGuard(&self.back);
+        self.back.try_evict(victim, data)
     }
 
     fn checkpoint_begins(&self) {
-        self.shared.checkpoint_begins();
+        self.back.checkpoint_begins();
     }
 
     fn moves_pages_up(&self) -> bool {
-        self.shared.config.policy.exclusive()
+        self.back.front.config.policy.exclusive()
     }
 
     fn checkpoint(&self) -> Result<(), TierError> {
-        let _guard = PanicGuard(&self.shared);
-        self.shared.checkpoint()
+        let _guard = PanicGuard(&self.back);
+        self.back.checkpoint()
     }
 
     fn attach(&self, upstream: Weak<dyn Upstream>) {
-        *self.shared.upstream.lock() = Some(upstream);
+        *self.back.upstream.lock() = Some(upstream);
     }
 
     fn survivors(&self) -> Option<&Survivors> {
-        self.shared.log()?.survivors.as_ref()
+        self.back.log()?.survivors.as_ref()
     }
 
     fn capacity_pages(&self) -> u64 {
-        self.shared.disk.capacity_pages
+        self.back.disk.capacity_pages
     }
 
     fn binding(&self) -> Result<Binding, TierError> {
-        self.shared.disk.binding()
+        self.back.disk.binding()
     }
 
     fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError> {
-        self.shared.disk.bind_log(log, session)
+        self.back.disk.bind_log(log, session)
     }
 
     fn metrics(&self) -> TierMetrics {
-        self.shared.metrics()
+        self.back.metrics()
     }
 
     fn close(&self) -> Result<(), TierError> {
-        let guard = PanicGuard(&self.shared);
-        let result = self.shared.finish();
+        let guard = PanicGuard(&self.back);
+        let result = self.back.finish();
         drop(guard);
         self.end();
-        events::ended(self.shared.superblocks.cache, "closed", &result);
+        events::ended(self.back.superblocks.cache, "closed", &result);
         result
     }
 }
 
 impl Drop for FlashTier {
     fn drop(&mut self) {
-        self.shared.stop();
+        self.back.stop();
     }
 }

@@ -1,33 +1,31 @@
 //! Creates and opens a tier. Nothing is written before every check has passed.
 
+use super::back::Back;
+use super::causes::Causes;
 use super::destaged::Destaged;
 use super::flash::Flash;
 use super::placed::{LogParts, Placed, SlotParts};
 use super::plan::{OpenPlan, Outcome, Reading, decide};
-use super::run_state::RunState;
-use super::shared::Shared;
 use super::slot_directory::SlotDirectory;
-use super::staging::Staging;
 use super::superblock_copies::Superblocks;
+use super::through::Through;
 use crate::buffer::PageBuffers;
 use crate::disk::binding::{begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
 use crate::disk::{DiskPages, LabelState, Labels, read_label, write_label};
 use crate::error::{disk_error, flash_error};
-use crate::metrics::Tallies;
+use crate::front::Front;
 use crate::recover::{self, Restored, RestoredSlots};
-use crate::signal::Signal;
 use crate::superblock::{empty_superblock, needed_elsewhere, read_newest, write_all_copies};
 use crate::{OpenReport, TierError, TierOptions, claim, points};
-use entresol_core::{Mode, Partition, Position, mutant, region_bytes};
+use entresol_core::{Partition, Position, mutant, region_bytes};
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
 use entresol_format::losses::{Loss, Losses};
-use entresol_format::superblock::{POSITIONS_OF_AN_OPEN, Superblock};
+use entresol_format::superblock::Superblock;
 use entresol_runtime::now;
-use entresol_runtime::sync::{Rank, Semaphore, TinyMutex};
+use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
 use zerocopy::IntoBytes;
 
 fn check_size(flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
@@ -44,7 +42,7 @@ pub(crate) fn create(
     flash: Arc<dyn Device>,
     disk: Arc<dyn Device>,
     options: TierOptions,
-) -> Result<Shared, TierError> {
+) -> Result<Back, TierError> {
     options.validate()?;
     check_size(&*flash, &options.layout())?;
     let (mut label, is_new) = match read_label(&*disk)? {
@@ -84,7 +82,7 @@ pub(crate) fn format(
     options: TierOptions,
     mut label: Label,
     sequence: u64,
-) -> Result<Shared, TierError> {
+) -> Result<Back, TierError> {
     begin_epoch(&mut label);
     label.cache = new_uuid();
     label.dirty_possible = options.dirty_possible();
@@ -108,36 +106,24 @@ pub(crate) fn assemble(
     disk: Arc<dyn Device>,
     options: TierOptions,
     superblock: Superblock,
-    mut region: Vec<u64>,
-    mut placed: Placed,
-) -> Shared {
-    let config = options.config();
-    let partition = Partition::attach(region.as_mut_bytes()).expect("the region holds this tier's partition");
-    if let Placed::Slots(slots) = &mut placed {
-        slots.positions.end = partition.occupancy().entered.saturating_add(POSITIONS_OF_AN_OPEN);
-    }
-    Shared {
-        flash: Flash::new(flash, options.layout()),
-        disk: DiskPages::new(disk, options.page_bytes),
+    region: Vec<u64>,
+    placed: Placed,
+) -> Back {
+    let (first, listed) = match &placed {
+        Placed::Log(_) => (Position(0), None),
+        Placed::Slots(slots) => (slots.first, slots.directory.as_ref().map(SlotDirectory::listed)),
+    };
+    Back {
+        flash: Flash::new(flash.clone(), options.layout()),
+        disk: DiskPages::of_format(disk, options.page_bytes, options.page_format),
         placed,
-        stamps: superblock.stamps(),
-        region: TinyMutex::new(Rank::CachePartition, region),
-        staging: Staging::new(&config, options.page_bytes),
         buffers: PageBuffers::new(options.page_bytes),
         superblocks: Superblocks::new(superblock),
-        state: RunState::default(),
-        tallies: Tallies::default(),
         destaged: Destaged::default(),
+        causes: Causes::default(),
+        through: options.page_format.has_no_owner_with_a_log().then(Through::default),
         upstream: TinyMutex::new(Rank::Upstream, None),
-        writes: Signal::default(),
-        background: Signal::default(),
-        progress: Signal::default(),
-        checkpoints: AtomicUsize::new(0),
-        disk_synced: AtomicU64::new(0),
-        waiting: AtomicUsize::new(0),
-        turn: Semaphore::new(Rank::EvictionTurn, 1),
-        config,
-        options,
+        front: Front::new(options, flash, superblock.stamps(), region, first.0, listed),
     }
 }
 
@@ -146,7 +132,7 @@ pub(crate) fn open(
     flash: Arc<dyn Device>,
     disk: Arc<dyn Device>,
     options: TierOptions,
-) -> Result<(Shared, OpenReport), TierError> {
+) -> Result<(Back, OpenReport), TierError> {
     let started = now();
     options.validate()?;
     // If the program was killed and the machine was not, what is found may not be durable yet. A superblock
@@ -164,12 +150,12 @@ pub(crate) fn open(
     let mut report = OpenReport::default();
     let (newest, faults) = read_newest(&*flash)?;
     report.notices.extend(faults.iter().cloned());
-    let shared = match newest {
+    let back = match newest {
         None => open_blank(flash, disk, options, labels.newest, &mut report)?,
         Some(superblock) => open_cache(flash, disk, options, labels, superblock, &mut report)?,
     };
     report.duration = now().since(started);
-    Ok((shared, report))
+    Ok((back, report))
 }
 
 fn open_blank(
@@ -178,7 +164,7 @@ fn open_blank(
     options: TierOptions,
     label: Label,
     report: &mut OpenReport,
-) -> Result<Shared, TierError> {
+) -> Result<Back, TierError> {
     if label.dirty_possible {
         points::OPEN_BLANK_REFUSED.reach();
         let why =
@@ -203,7 +189,7 @@ fn open_cache(
     labels: Labels,
     superblock: Superblock,
     report: &mut OpenReport,
-) -> Result<Shared, TierError> {
+) -> Result<Back, TierError> {
     let label = labels.newest;
     let plan = decide(&label, &superblock, &options)?;
     check_size(&*flash, &options.layout())?;
@@ -286,8 +272,9 @@ fn resume(
             if mutant!("session-rear-not-recorded") {
                 next.session_rear = superblock.session_rear;
             }
-            (next.unsure_from, next.unsure_to) = unsure(superblock, restored.rear, options.mode);
-            Ok((next, Placed::Log(LogParts { survivors, ..LogParts::default() }), restored.region))
+            (next.unsure_from, next.unsure_to) = unsure(superblock, restored.rear, options);
+            let log = LogParts::restored(survivors, restored.records);
+            Ok((next, Placed::Log(log), restored.region))
         }
         Found::Slots(slots) => {
             let directory = slots
@@ -301,7 +288,7 @@ fn resume(
             let mut region = empty_region(options)?;
             if let Placed::Slots(slots) = &mut placed {
                 let first = superblock.next_positions();
-                slots.positions.start = first.0;
+                slots.first = first;
                 (next.front, next.rear) = (first, first);
                 (next.durable, next.session_rear) = (first, first);
                 let mut partition =
@@ -366,12 +353,12 @@ fn record_epoch(
     write_label(disk, label)
 }
 
-/// The positions that are unsure after an open. In write-through mode what was unsure has just been destaged,
-/// and all to come is unsure until the next checkpoint; otherwise it stays so until it is dequeued.
-fn unsure(superblock: &Superblock, rear: Position, mode: Mode) -> (Position, Position) {
-    match mode {
-        Mode::WriteThrough => (rear, Position::MAX),
-        _ => (superblock.unsure_from, superblock.unsure_to.min(rear)),
+/// The positions that are unsure after an open. If disk may come to lack pages, what was unsure has just been
+/// destaged, and all to come is unsure until the next checkpoint; otherwise it stays so until it is dequeued.
+fn unsure(superblock: &Superblock, rear: Position, options: &TierOptions) -> (Position, Position) {
+    match options.disk_may_lack() {
+        true => (rear, Position::MAX),
+        false => (superblock.unsure_from, superblock.unsure_to.min(rear)),
     }
 }
 

@@ -5,11 +5,10 @@ use crate::TierOptions;
 use crate::api::Survivors;
 use crate::disk::DurableNotes;
 use crate::signal::Signal;
-use entresol_core::{Directory, Lsn, PageId, Placement, Position, SlotId};
-use entresol_format::superblock::{POSITIONS_OF_AN_OPEN, Superblock};
+use entresol_core::{Directory, Forgotten, Lsn, PageId, Placement, Position, mutant};
+use entresol_format::superblock::Superblock;
 use entresol_runtime::sync::{Rank, TinyMutex};
-use std::ops::Range;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// By the placement of the policy.
 pub(crate) enum Placed {
@@ -25,6 +24,51 @@ pub(crate) struct LogParts {
     pub unpublished: TinyMutex<Vec<(u64, PageId, Lsn)>>,
     /// For the task that writes directory segments: a segment may be complete.
     pub segments: Signal,
+    /// Records of forgotten pages that summaries name, with their groups, for the next directory segments.
+    records: TinyMutex<Vec<(u64, Forgotten)>>,
+    /// A group whose summary had no room for all records.
+    pub full_summary: AtomicU64,
+}
+
+impl LogParts {
+    /// Adds the records that earlier summaries of `group` name before those in `records`, which its next one
+    /// is to name, too; at most `room` in all. Returns how many of the new ones have no room.
+    pub(crate) fn name_records(&self, group: u64, records: &mut Vec<Forgotten>, room: usize) -> u64 {
+        let mut kept = self.records.lock();
+        let named = |kept: &[(u64, Forgotten)]| kept.iter().filter(|(of, _)| *of == group).count();
+        let left = room - named(&kept);
+        let over = records.len().saturating_sub(left);
+        records.truncate(left);
+        kept.extend(records.iter().map(|record| (group, *record)));
+        let named = |(of, _): &&(u64, Forgotten)| *of == group && !mutant!("record-not-repeated");
+        let all: Vec<Forgotten> = kept.iter().filter(named).map(|(_, record)| *record).collect();
+        if !all.is_empty() {
+            *records = all;
+        }
+        if over > 0 {
+            self.full_summary.store(group, SeqCst);
+        }
+        over as u64
+    }
+
+    /// After a restart that found `survivors`; `records` are those that the summaries of groups name which no
+    /// directory segment covers.
+    pub(crate) fn restored(survivors: Option<Survivors>, records: Vec<(u64, Forgotten)>) -> Self {
+        let records = TinyMutex::new(Rank::ForgottenRecords, records);
+        Self { survivors, records, ..Self::default() }
+    }
+
+    /// The records that summaries of groups before `end` name; they are kept no longer.
+    pub(crate) fn take_records(&self, end: u64) -> Vec<Forgotten> {
+        let mut kept = self.records.lock();
+        let taken = kept.iter().filter(|(group, _)| *group < end).map(|(_, record)| *record);
+        let mut taken: Vec<Forgotten> = taken.collect();
+        kept.retain(|(group, _)| *group >= end);
+        // Several summaries may name a record.
+        taken.sort_unstable_by_key(|record| (record.first, record.last, record.below));
+        taken.dedup();
+        taken
+    }
 }
 
 impl Default for LogParts {
@@ -33,15 +77,16 @@ impl Default for LogParts {
             survivors: None,
             unpublished: TinyMutex::new(Rank::DurableNotes, Vec::new()),
             segments: Signal::default(),
+            records: TinyMutex::new(Rank::ForgottenRecords, Vec::new()),
+            full_summary: AtomicU64::new(u64::MAX),
         }
     }
 }
 
 /// Slot placement.
 pub(crate) struct SlotParts {
-    /// The positions of all pages that are served from flash. The directory keeps one byte of each; pages of
-    /// an earlier open, or of another cache, have positions outside.
-    pub positions: Range<u64>,
+    /// No page that is served from flash has a position below.
+    pub first: Position,
     /// The slot directory on flash, of a policy that keeps it up with every page.
     pub directory: Option<SlotDirectory>,
     /// Copies of the temperatures written, ever.
@@ -67,17 +112,10 @@ impl SlotParts {
     /// No page that is served from flash entered below `first`.
     pub(crate) fn new(directory: Option<SlotDirectory>, temperatures_written: u64, first: Position) -> Self {
         Self {
-            positions: first.0..POSITIONS_OF_AN_OPEN,
+            first,
             directory,
             temperatures_written: AtomicU64::new(temperatures_written),
             notes: DurableNotes::default(),
         }
-    }
-
-    /// Whether the version of `page` that entered at `position` may be served from `slot`.
-    pub(crate) fn may_hold(&self, slot: SlotId, page: PageId, position: Position) -> bool {
-        let listed =
-            || self.directory.as_ref().is_none_or(|directory| directory.admits(slot, page, position));
-        self.positions.contains(&position.0) && listed()
     }
 }

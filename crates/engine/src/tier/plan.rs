@@ -76,6 +76,9 @@ pub(super) fn decide(
     if foreign.is_none() || superblock.is_needed() {
         check_shape(superblock, options)?;
     }
+    if superblock.version != options.version {
+        return of_another_version(superblock, options);
+    }
     let is_ours = foreign.is_none();
     // It was released when no page on it was dirty any more, though it could not be told so: it was
     // failing.
@@ -87,10 +90,25 @@ pub(super) fn decide(
     };
     Ok(OpenPlan {
         reading,
-        destages: is_ours && reading == Reading::Log && options.mode == Mode::WriteThrough,
-        disk_suffices: is_ours && reading == Reading::Log && superblock.mode == Mode::WriteThrough,
+        destages: is_ours && reading == Reading::Log && options.disk_may_lack(),
+        disk_suffices: is_ours && reading == Reading::Log && superblock.mode != Mode::WriteBack,
         foreign,
     })
+}
+
+/// Decides on a cache of another version of the format.
+fn of_another_version(superblock: &Superblock, options: &TierOptions) -> Result<OpenPlan, TierError> {
+    let why = format!(
+        "cache {} on the flash device is of format version {}, this release writes version {}",
+        superblock.cache, superblock.version, options.version
+    );
+    if superblock.is_needed() {
+        points::OPEN_OTHER_VERSION.reach();
+        return Err(TierError::Refused(format!(
+            "{why}, and pages on it may be newer than the disk; detach it (`entresol detach FLASH DISK`) and create a new one"
+        )));
+    }
+    Ok(OpenPlan { foreign: Some(why), reading: Reading::Nothing, destages: false, disk_suffices: false })
 }
 
 impl OpenPlan {
@@ -132,6 +150,7 @@ fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), Tie
         ("number of slots", superblock.slots, options.slots),
         ("group size", superblock.group_pages, options.group_pages),
         ("segment size", superblock.segment_entries, options.segment_entries),
+        ("page format", superblock.page_format as u32, options.page_format as u32),
     ];
     for (what, found, wanted) in shape {
         if found != wanted {

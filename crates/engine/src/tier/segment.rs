@@ -4,22 +4,25 @@
 //! Invariants: the superblock names a segment only when it is durable. A segment overwrites only one whose
 //! positions the front has passed.
 
-use super::shared::Shared;
+use super::back::Back;
+use super::placed::LogParts;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
 use entresol_core::{Position, SlotView};
-use entresol_format::segment::{self, ENTRY_BYTES, Head};
+use entresol_format::segment::{self, Head};
+use entresol_format::stale::{RawStale, STALE_BYTES};
 use entresol_format::{BLOCK_BYTES, checksum};
+use zerocopy::IntoBytes;
 
 /// Entries copied under one hold of the latch.
 const STEP: u64 = 512;
 /// Bytes written at once: others get their turn between.
 const CHUNK: usize = 64 << 10;
 
-impl Shared {
+impl Back {
     fn segment_entries(&self) -> u64 {
-        self.options.segment_entries.into()
+        self.front.options.segment_entries.into()
     }
 
     /// Whether the next segment can be written.
@@ -33,54 +36,70 @@ impl Shared {
         let mut scratch = AlignedBuffer::new(0);
         loop {
             let seen = log.segments.epoch();
-            if self.state.is_stopped() {
+            if self.front.state.is_stopped() {
                 return;
             }
-            if !self.segment_is_complete(self.with(|partition| partition.published())) {
+            if self.unsure_is_long() {
+                // A failure of it is the tier's, and ends this task above.
+                let _ = self.checkpoint();
+                continue;
+            }
+            if !self.segment_is_complete(self.front.with(|partition| partition.published())) {
                 log.segments.wait(seen);
                 continue;
             }
             if scratch.is_empty() {
                 scratch = AlignedBuffer::new(self.flash.layout.segment_bytes() as usize);
             }
-            if let Err(error) = self.write_segment(self.superblocks.segment_next(), &mut scratch) {
+            if let Err(error) = self.write_segment(log, self.superblocks.segment_next(), &mut scratch) {
                 self.fail(error);
                 return;
             }
         }
     }
 
-    fn write_segment(&self, number: u64, scratch: &mut [u8]) -> Result<(), TierError> {
+    fn write_segment(&self, log: &LogParts, number: u64, scratch: &mut [u8]) -> Result<(), TierError> {
         let entries = self.segment_entries();
         let (start, end) = (number * entries, (number + 1) * entries);
+        let mut records = log.take_records(self.front.group_number(Position(end)));
+        let room = self.flash.layout.segment_stale_max();
+        let stale_incomplete = records.len() > room;
+        records.truncate(room);
         let (block, payload) = scratch.split_at_mut(BLOCK_BYTES);
-        let used = &mut payload[..entries as usize * ENTRY_BYTES];
+        let entry_bytes = self.flash.layout.segment_entry_bytes();
+        let (used, rest) = payload.split_at_mut(entries as usize * entry_bytes);
         let mut at = start;
-        for bytes in used.chunks_mut(STEP as usize * ENTRY_BYTES) {
+        for bytes in used.chunks_mut(STEP as usize * entry_bytes) {
             self.copy_entries(at, bytes);
             at += STEP;
         }
-        let checksum = checksum::of(used);
-        let head = Head { segment: number, cache: self.superblocks.cache, entries: entries as u32, checksum };
+        for (record, bytes) in records.iter().zip(rest.chunks_exact_mut(STALE_BYTES)) {
+            bytes.copy_from_slice(RawStale::of(record).as_bytes());
+        }
+        let stale = records.len();
+        let checksum = checksum::of(&payload[..entries as usize * entry_bytes + stale * STALE_BYTES]);
+        let cache = self.superblocks.cache;
+        let (entries, stale) = (entries as u32, stale as u32);
+        let head = Head { segment: number, cache, entries, checksum, stale, stale_incomplete };
         head.encode(block);
         let offset = self.flash.layout.segment_offset(number);
         for (at, chunk) in scratch.chunks(CHUNK).enumerate() {
             self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
         }
         self.flash.sync_writes()?;
-        debug_assert!(self.with(|partition| partition.published()).0 >= end);
+        debug_assert!(self.front.with(|partition| partition.published()).0 >= end);
         self.write_superblock(|superblock| {
             superblock.segment_next = number + 1;
             superblock.segment_first =
-                (superblock.front.0 / entries).clamp(superblock.segment_first, number + 1);
+                (superblock.front.0 / u64::from(entries)).clamp(superblock.segment_first, number + 1);
         })
     }
 
     /// Copies the entries of the positions from `first` on.
     fn copy_entries(&self, first: u64, bytes: &mut [u8]) {
-        self.with(|partition| {
+        self.front.with(|partition| {
             let (released, _) = partition.window();
-            for (at, entry) in bytes.chunks_exact_mut(ENTRY_BYTES).enumerate() {
+            for (at, entry) in bytes.chunks_exact_mut(self.flash.layout.segment_entry_bytes()).enumerate() {
                 let position = Position(first + at as u64);
                 let view: Option<SlotView> = match position < released {
                     true => None,

@@ -5,32 +5,23 @@
 use super::flash::Flash;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
+use crate::front::Listed;
 use crate::{TierError, points};
-use entresol_core::{PageId, Position, SlotId, WritePage};
+use entresol_core::{PageId, SlotId, WritePage};
 use entresol_device::DeviceError;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::{BLOCK_BYTES, Layout, Uuid};
 use entresol_runtime::sync::{Mutex, Rank, TinyMutex, TinyMutexGuard};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-
-/// No page.
-const NOBODY: u64 = u64::MAX;
+use std::sync::Arc;
 
 /// The directory as it lies on flash.
 pub(crate) struct SlotDirectory {
     blocks: Vec<Mutex<AlignedBuffer>>,
     cache: Uuid,
-    /// What is readable of the entries without their blocks' latches, by slot.
-    listed: Vec<Listed>,
+    /// What is readable of the entries without their blocks' latches.
+    listed: Arc<Listed>,
     /// Pages in motion, with the slot that is being written. Only the core's step is taken under it.
     moving: TinyMutex<Vec<(SlotId, PageId)>>,
-}
-
-struct Listed {
-    /// The page whose entry may be valid on flash.
-    page: AtomicU64,
-    /// The position of the version that it is, or was, valid for.
-    position: AtomicU64,
 }
 
 impl SlotDirectory {
@@ -49,10 +40,9 @@ impl SlotDirectory {
         let blocks: Vec<AlignedBuffer> = blocks.collect();
         let page = |slot: u32| {
             let entry = slots::get(&blocks[(slot / BLOCK_ENTRIES) as usize], slot % BLOCK_ENTRIES, cache);
-            let (page, position) = entry.map_or((NOBODY, 0), |entry| (entry.page.0, entry.position.0));
-            Listed { page: AtomicU64::new(page), position: AtomicU64::new(position) }
+            entry.map(|entry| (entry.page, entry.position))
         };
-        let listed = (0..slots).map(page).collect();
+        let listed = Arc::new(Listed::new((0..slots).map(page)));
         let moving = TinyMutex::new(Rank::Motion, Vec::new());
         Self {
             blocks: blocks.into_iter().map(|block| Mutex::new(Rank::SlotDirectory, block)).collect(),
@@ -72,16 +62,14 @@ impl SlotDirectory {
         let (number, at) = (slot.0 / BLOCK_ENTRIES, slot.0 % BLOCK_ENTRIES);
         let mut block = self.blocks[number as usize].lock();
         let Some(entry) = change(slots::get(&block, at, self.cache)) else { return Ok(false) };
-        let listed = &self.listed[slot.0 as usize];
         if let Some(entry) = entry {
-            listed.position.store(entry.position.0, SeqCst);
-            listed.page.store(entry.page.0, SeqCst);
+            self.listed.set(slot, entry.page, entry.position);
         }
         slots::set(&mut block, number.into(), at, self.cache, entry);
         flash.write(flash.layout.directory_offset(number.into()), &block).map_err(flash_error)?;
         flash.sync_writes()?;
         if entry.is_none() {
-            listed.page.store(NOBODY, SeqCst);
+            self.listed.clear(slot);
         }
         Ok(true)
     }
@@ -106,10 +94,9 @@ impl SlotDirectory {
         }))
     }
 
-    /// Whether the version of `page` stamped with `position` may be what lies in `slot`.
-    pub(crate) fn admits(&self, slot: SlotId, page: PageId, position: Position) -> bool {
-        let listed = &self.listed[slot.0 as usize];
-        listed.page.load(SeqCst) != page.0 || listed.position.load(SeqCst) == position.0
+    /// For those who fetch.
+    pub(crate) fn listed(&self) -> Arc<Listed> {
+        self.listed.clone()
     }
 
     /// The pages in motion. The caller holds them over the step of the core that decides on writes.
@@ -131,7 +118,7 @@ impl SlotDirectory {
 /// The pages in motion, latched. Invariant: a task that has seen the core after a step that decided on
 /// writes, and then asks which pages are in motion, finds the pages of those writes.
 pub(crate) struct Motion<'a> {
-    listed: &'a [Listed],
+    listed: &'a Listed,
     moving: TinyMutexGuard<'a, Vec<(SlotId, PageId)>>,
 }
 
@@ -141,8 +128,7 @@ impl Motion<'_> {
         for page in pages {
             self.moving.extend(page.page.map(|id| (page.slot, id)));
             // What the slot held.
-            let listed = self.listed[page.slot.0 as usize].page.load(SeqCst);
-            self.moving.extend((listed != NOBODY).then_some((page.slot, PageId(listed))));
+            self.moving.extend(self.listed.page(page.slot).map(|listed| (page.slot, listed)));
         }
     }
 }

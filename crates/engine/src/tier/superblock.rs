@@ -10,7 +10,7 @@
 //! round, whichever copy is left. The copies are written in turn, at even distances: a small write between
 //! the groups costs a drive more than its time.
 
-use super::shared::Shared;
+use super::back::Back;
 use super::superblock_copies::Last;
 use crate::TierError;
 use crate::error::flash_error;
@@ -18,7 +18,7 @@ use entresol_core::{Position, mutant};
 use entresol_format::superblock::{COPIES, Superblock};
 use std::sync::atomic::Ordering::SeqCst;
 
-impl Shared {
+impl Back {
     /// Writes a superblock with the present positions and whatever `change` sets, durably.
     pub(crate) fn write_superblock(&self, change: impl FnOnce(&mut Superblock)) -> Result<(), TierError> {
         self.write_next(&mut self.superblocks.last.lock(), change)
@@ -29,10 +29,10 @@ impl Shared {
         let Last { block, copies } = last;
         if self.is_log() {
             let ((front, rear), published) =
-                self.with(|partition| (partition.window(), partition.published()));
+                self.front.with(|partition| (partition.window(), partition.published()));
             (next.front, next.rear, next.durable) = (front, rear, published);
             if mutant!("durable-position-runs-ahead") {
-                let group = u64::from(self.config.group_pages);
+                let group = u64::from(self.front.config.group_pages);
                 next.durable = Position(rear.0 / group * group);
             }
         }
@@ -47,15 +47,20 @@ impl Shared {
         let oldest =
             |field: fn(&Superblock) -> Position| copies.iter().map(field).min().expect("there are copies");
         self.superblocks.front_is_recorded(oldest(|copy| copy.front));
+        if self.is_log() {
+            let front = self.superblocks.recorded_front();
+            self.front.with(|partition| partition.front_is_durable(front));
+        }
         self.superblocks.oldest_durable.store(oldest(|copy| copy.durable).0, SeqCst);
         self.superblocks.newest_durable.store(next.durable.0, SeqCst);
         self.superblocks.first_segment_missing.store(next.segment_next, SeqCst);
+        self.superblocks.unsure_from.store(next.unsure_from.0, SeqCst);
         Ok(())
     }
 
     /// Sees to it that groups up to the position `end` may be written.
     pub(crate) fn allow_writes_to(&self, end: Position) -> Result<(), TierError> {
-        let slots = u64::from(self.config.slots);
+        let slots = u64::from(self.front.config.slots);
         let front_needed = end.0.saturating_sub(slots);
         let oldest_needed = end.0.saturating_sub(slots * 7 / 8);
         let newest_needed = end.0.saturating_sub(slots * 7 / (8 * COPIES));

@@ -16,6 +16,8 @@ pub(crate) struct Superblocks {
     pub(super) oldest_durable: AtomicU64,
     pub(super) newest_durable: AtomicU64,
     pub(super) first_segment_missing: AtomicU64,
+    /// The newest `unsure_from`.
+    pub(super) unsure_from: AtomicU64,
     pub cache: entresol_format::Uuid,
     pub epoch: u64,
 }
@@ -41,6 +43,7 @@ impl Superblocks {
             oldest_durable: AtomicU64::new(last.durable.0),
             newest_durable: AtomicU64::new(last.durable.0),
             first_segment_missing: AtomicU64::new(last.segment_next),
+            unsure_from: AtomicU64::new(last.unsure_from.0),
             cache: last.cache,
             epoch: last.epoch,
             last: Mutex::new(
@@ -58,6 +61,11 @@ impl Superblocks {
     /// A durable record says that all positions below `front` are dequeued for good.
     pub(crate) fn front_is_recorded(&self, front: Position) {
         self.recorded_front.fetch_max(front.0, SeqCst);
+    }
+
+    /// What is on flash below this position is on disk, too, unless it is dirty.
+    pub(crate) fn sure(&self) -> Position {
+        Position(self.unsure_from.load(SeqCst))
     }
 
     /// The number of the next directory segment to write.

@@ -1,51 +1,120 @@
 //! Staging → flash. With log placement the write that completes a group is durable before it is reported:
 //! from then on the group's pages are served from flash, and older versions may go.
 
+use super::back::Back;
 use super::placed::LogParts;
-use super::shared::Shared;
 use super::slot_directory::SlotDirectory;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
+use crate::front::Composition;
 use crate::{DurableGroup, TierError};
 use arrayvec::ArrayVec;
-use entresol_core::{GROUP_PAGES_MAX, Job, Lsn, PageId, Position, WritePage, mutant};
+use entresol_core::{
+    Forgotten, FrameId, GROUP_PAGES_MAX, Job, Lsn, PageId, Partition, Position, Ticket, WritePage, mutant,
+};
 use entresol_device::Io;
-use entresol_format::{page, summary};
-use entresol_runtime::may_preempt;
+use entresol_format::{BLOCK_BYTES, PageFormat, page, summary};
+use entresol_runtime::{may_preempt, now};
 
-impl Shared {
+/// A write job's part of its group.
+#[derive(Clone, Copy)]
+struct Part {
+    ticket: Ticket,
+    /// First position of the group, and its frame.
+    first: Position,
+    frame: FrameId,
+    /// The group is complete with this write.
+    completes: bool,
+    /// A summary is due: the group is complete or flushed.
+    needs_summary: bool,
+    /// Places that are written with this write.
+    upto: u32,
+    /// Places that were durable before.
+    flushed: u32,
+}
+
+impl Part {
+    fn of(partition: &Partition<'_>, job: &Job) -> Self {
+        let Job::Write { ticket, pages, completes_group, .. } = job else {
+            unreachable!("next_write gives write jobs only")
+        };
+        let group_pages = partition.config().group_pages;
+        let flush = partition.flush_of(*ticket);
+        let (first, frame) = match (&flush, pages.first()) {
+            (Some(flush), _) => (flush.first, flush.frame),
+            (None, Some(page)) => {
+                let place = page.frame.0 % group_pages;
+                (Position(page.position.0.saturating_sub(place.into())), FrameId(page.frame.0 - place))
+            }
+            (None, None) => unreachable!("a write has pages, or flushes"),
+        };
+        Self {
+            ticket: *ticket,
+            first,
+            frame,
+            completes: *completes_group,
+            needs_summary: *completes_group || flush.is_some(),
+            upto: flush.map_or(if *completes_group { group_pages } else { 0 }, |flush| flush.upto),
+            flushed: partition.flushed_places(*ticket),
+        }
+    }
+
+    /// Whether `pages` are the group.
+    fn is_whole(&self, pages: &[WritePage]) -> bool {
+        self.completes && pages.len() as u32 == self.upto
+    }
+
+    /// The place after the last page.
+    fn end(&self, pages: &[WritePage]) -> u32 {
+        pages.last().map_or(0, |page| (page.position.0 - self.first.0) as u32 + 1)
+    }
+}
+
+/// A summary that is in a group's buffer.
+struct Composed {
+    /// The front that it records.
+    front: Position,
+    /// Number after the last record of forgotten pages that is durable with it.
+    records: u64,
+    /// The place it is written to, if not to both.
+    copy: u64,
+}
+
+impl Back {
     /// A writer: does write jobs until the tier stops.
     pub(crate) fn writer_task(&self) {
-        let mut scratch = AlignedBuffer::new(match self.config.policy.by_group() {
-            true => 0,
-            false => self.config.group_pages as usize * self.page_bytes() + entresol_format::BLOCK_BYTES,
-        });
+        let mut scratch = AlignedBuffer::new(0);
         loop {
-            let seen = self.writes.epoch();
-            if self.state.is_stopped() {
+            let seen = self.front.writes.epoch();
+            if self.front.state.is_stopped() {
                 return;
             }
-            let Some(job) = self.next_write() else {
-                self.writes.wait(seen);
+            let Some((job, part)) = self.next_write() else {
+                self.front.writes.wait(seen);
                 continue;
             };
             // There may be more: another writer looks.
-            self.writes.notify_one();
+            self.front.writes.notify_one();
             let Job::Write { ticket, pages, one_io, completes_group } = job else {
                 unreachable!("next_write gives write jobs only");
             };
+            let is_whole = self.is_log() && one_io && part.is_whole(&pages);
+            if scratch.is_empty() && !is_whole {
+                scratch = AlignedBuffer::new(self.scratch_bytes());
+            }
             if mutant!("valid-before-written") {
-                self.with(|partition| partition.written(ticket, &pages));
+                self.front.with(|partition| partition.written(ticket, &pages));
             }
             if let Some(log) = self.log()
                 && mutant!("durable-told-before-written")
             {
                 self.tell_durable(log, &pages, completes_group);
             }
-            let written = match (self.is_log(), one_io) {
-                (true, true) => self.write_group(&pages),
-                (true, false) => self.write_run(&pages, completes_group, &mut scratch),
-                (false, _) => self
+            let begin = now();
+            let written = match self.is_log() {
+                true if is_whole => self.write_group(&part, &pages),
+                true => self.write_run(&part, &pages, one_io, &mut scratch),
+                false => self
                     .invalidate_slots(&pages)
                     .and_then(|()| self.write_slots(&pages, &mut scratch))
                     .and_then(|()| self.validate_slots(&pages)),
@@ -54,14 +123,14 @@ impl Shared {
                 self.fail(error);
                 return;
             }
-            let published = self.with(|partition| {
+            let published = self.front.with(|partition| {
                 if !mutant!("valid-before-written") {
                     partition.written(ticket, &pages);
                 }
                 partition.published()
             });
             if let Some(log) = self.log() {
-                if self.segment_is_complete(published) {
+                if self.segment_is_complete(published) || self.unsure_is_long() {
                     log.segments.notify_one();
                 }
                 self.tell_durable(log, &pages, completes_group);
@@ -69,15 +138,16 @@ impl Shared {
             if let Some(directory) = self.directory() {
                 directory.end(&pages);
             }
-            self.tallies.flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
-            self.job_is_done();
+            self.front.tallies().writes_took.ends(begin);
+            self.front.tallies().flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
+            self.front.job_is_done();
         }
     }
 
     /// Tells the buffer pool which dirty pages are durable with the group that `pages` complete.
     fn tell_durable(&self, log: &LogParts, pages: &[WritePage], completes_group: bool) {
-        let Some(upstream) = self.upstream() else { return };
-        let group = self.group_number(pages[0].position);
+        let (Some(upstream), Some(first)) = (self.upstream(), pages.first()) else { return };
+        let group = self.front.group_number(first.position);
         let dirty = pages.iter().filter(|page| page.dirty).filter_map(|page| Some((page.page?, page.lsn)));
         if !completes_group {
             log.unpublished.lock().extend(dirty.map(|(page, lsn)| (group, page, lsn)));
@@ -97,104 +167,151 @@ impl Shared {
     /// The next write. Looking for one may already free frames, where newer versions have overtaken what was
     /// in them: then those who wait are told. If there is none since a slot must be emptied first, the
     /// background tasks are told: they may have looked before the page was complete.
-    fn next_write(&self) -> Option<Job> {
+    fn next_write(&self) -> Option<(Job, Part)> {
         may_preempt();
         let motion = self.directory().map(SlotDirectory::motion);
-        let found = self.step(|partition| {
+        let found = self.front.step(|partition| {
             let published = partition.published();
             let job = partition.next_write();
             let waits = job.is_none() && partition.write_waits_for_background();
-            (job, partition.published() > published, waits)
+            let part = job.as_ref().map(|job| Part::of(partition, job));
+            (job.zip(part), partition.published() > published, waits)
         });
-        if let (Some(motion), Some(Job::Write { pages, .. })) = (motion, &found.0) {
+        if let (Some(motion), Some((Job::Write { pages, .. }, _))) = (motion, &found.0) {
             motion.begin(pages);
         }
         let (job, made_room, waits) = found;
         if waits {
-            self.background.notify_one();
+            self.front.background.notify_one();
         }
         if made_room {
-            self.progress.notify_all();
+            self.front.progress.notify_all();
         }
         job
     }
 
-    /// Tells everybody that a job is complete: there may be room, new jobs, and news for those who wait.
-    pub(crate) fn job_is_done(&self) {
-        self.progress.notify_all();
-        self.background.notify_one();
-        self.writes.notify_one();
+    fn scratch_bytes(&self) -> usize {
+        self.front.config.group_pages as usize * self.front.page_bytes() + BLOCK_BYTES
     }
 
-    /// A whole group with its summary: one sequential write.
-    fn write_group(&self, pages: &[WritePage]) -> Result<(), TierError> {
-        let (first, frame) = (pages[0].position, pages[0].frame);
-        self.allow_writes_to(Position(first.0 + pages.len() as u64))?;
-        let front = self.compose_summary(first, frame);
-        let group = self.staging.group(frame);
+    /// A whole group with its summaries: one sequential write.
+    fn write_group(&self, part: &Part, pages: &[WritePage]) -> Result<(), TierError> {
+        self.allow_writes_to(Position(part.first.0 + pages.len() as u64))?;
+        let composed = self.compose_summary(part);
+        let group = self.front.staging.group(part.frame);
         self.flash
-            .write(self.flash.layout.group_offset(self.group_number(first)), group.all())
+            .write(self.flash.layout.group_offset(self.front.group_number(part.first)), group.all())
             .map_err(flash_error)?;
         drop(group);
+        self.sync_part(&composed)
+    }
+
+    /// Makes what was written with this summary durable.
+    fn sync_part(&self, composed: &Composed) -> Result<(), TierError> {
         if !mutant!("group-not-synced") {
             self.flash.sync_writes()?;
         }
-        self.superblocks.front_is_recorded(front);
+        self.superblocks.front_is_recorded(composed.front);
+        let front = self.superblocks.recorded_front();
+        self.front.with(|partition| {
+            partition.recorded(composed.records);
+            partition.front_is_durable(front);
+        });
         Ok(())
     }
 
-    pub(crate) fn group_number(&self, position: Position) -> u64 {
-        position.0 / u64::from(self.config.group_pages)
-    }
-
-    /// Fills in the summary of the group that starts at `first` and lies in the buffer of `frame`. Returns
-    /// the front that it records.
-    fn compose_summary(&self, first: Position, frame: entresol_core::FrameId) -> Position {
-        let ((front, _), durable) = self.with(|partition| (partition.window(), partition.published()));
+    /// Fills in the summaries of the group that is in the buffer of the part's frame.
+    fn compose_summary(&self, part: &Part) -> Composed {
+        let number = self.front.group_number(part.first);
+        let durable_causes = self.causes.durable();
+        let ((front, _), durable, present, (waiting, mut records)) = self.front.with(|partition| {
+            let all = mutant!("forgotten-page-in-summary");
+            let present = if all { u128::MAX } else { partition.staged_pages(part.first) };
+            (
+                partition.window(),
+                partition.published(),
+                present,
+                partition.records(part.ticket, durable_causes),
+            )
+        });
+        // What an earlier summary of the group names, the later ones must name, too.
+        let mut stale: Vec<Forgotten> = waiting.to_vec();
+        let room = summary::stale_max(self.front.config.group_pages);
+        if let Some(log) = self.log() {
+            records -= log.name_records(number, &mut stale, room);
+        }
         let head = summary::Head {
-            group: self.group_number(first),
+            version: self.front.options.version,
+            group: number,
             cache: self.superblocks.cache,
             epoch: self.superblocks.epoch,
             durable,
             front,
+            ends: 0,
+            written: part.upto,
+            flushed: part.flushed,
+            revision: 0,
         };
-        let mut group = self.staging.group_mut(frame);
-        group.compose(first, &head);
-        front
+        let mut group = self.front.staging.group_mut(part.frame);
+        let copy = group.compose(&Composition { head, first: part.first, present, stale: &stale });
+        drop(group);
+        Composed { front, records, copy }
     }
 
-    /// Some pages of a group, one write each, and the summary when the group is complete with them.
-    fn write_run(&self, pages: &[WritePage], completes: bool, scratch: &mut [u8]) -> Result<(), TierError> {
-        let last = pages[pages.len() - 1].position;
-        self.allow_writes_to(Position(last.0 + 1))?;
-        let number = self.group_number(last);
-        let first = Position(number * u64::from(self.config.group_pages));
-        let frame = pages[0].frame;
-        let front = completes.then(|| self.compose_summary(first, frame));
-        let mut batch = ArrayVec::<Io<'_>, { GROUP_PAGES_MAX + 1 }>::new();
-        let (copies, block) = scratch.split_at_mut(self.config.group_pages as usize * self.page_bytes());
+    /// Some pages of a group, and a summary if they complete the group or flush what there is of it.
+    ///
+    /// If nothing of the group was flushed before, a summary that completes it is written to both places.
+    /// Otherwise one of them may be the only record of an acknowledged flush: it is overwritten after the
+    /// other one is durable.
+    fn write_run(
+        &self,
+        part: &Part,
+        pages: &[WritePage],
+        one_io: bool,
+        scratch: &mut [u8],
+    ) -> Result<(), TierError> {
+        let page_bytes = self.front.page_bytes();
+        let number = self.front.group_number(part.first);
+        self.allow_writes_to(Position(part.first.0 + u64::from(part.upto.max(part.end(pages)))))?;
+        let composed = part.needs_summary.then(|| self.compose_summary(part));
+        let mut batch = ArrayVec::<Io<'_>, { GROUP_PAGES_MAX + 2 }>::new();
+        let (copies, block) = scratch.split_at_mut(self.front.config.group_pages as usize * page_bytes);
         // Copied out, so that no evictor waits for the device.
-        let group = self.staging.group(frame);
-        for (page, copy) in pages.iter().zip(copies.chunks_exact_mut(self.page_bytes())) {
-            if page.page.is_some() {
-                copy.copy_from_slice(group.page((page.position.0 - first.0) as usize));
-                batch.push(Io::Write { offset: self.flash.layout.slot_offset(page.slot), data: copy });
+        let group = self.front.staging.group(part.frame);
+        let place = |page: &WritePage| (page.position.0 - part.first.0) as usize;
+        if let (true, Some(first), Some(last)) = (one_io, pages.first(), pages.last()) {
+            let bytes = group.pages(place(first)..place(last) + 1);
+            copies[..bytes.len()].copy_from_slice(bytes);
+            let data = &copies[..bytes.len()];
+            batch.push(Io::Write { offset: self.flash.layout.slot_offset(first.slot), data });
+        } else {
+            for (page, copy) in pages.iter().zip(copies.chunks_exact_mut(page_bytes)) {
+                if page.page.is_some() {
+                    copy.copy_from_slice(group.page(place(page)));
+                    batch.push(Io::Write { offset: self.flash.layout.slot_offset(page.slot), data: copy });
+                }
             }
         }
-        if completes {
-            block.copy_from_slice(group.summary_block());
-            batch.push(Io::Write { offset: self.flash.layout.summary_offset(number), data: block });
-        }
+        block.copy_from_slice(group.summary_block());
         drop(group);
+        let summary =
+            |copy: u64| Io::Write { offset: self.flash.layout.summary_offset(number, copy), data: block };
+        let is_first = part.completes && (part.flushed == 0 || mutant!("both-summaries-overwritten"));
+        match &composed {
+            Some(_) if is_first => batch.extend((0..self.flash.layout.summary_copies()).map(summary)),
+            Some(composed) => batch.push(summary(composed.copy)),
+            None => {}
+        }
         if batch.is_empty() {
             return Ok(());
         }
         self.flash.run(&mut batch).map_err(flash_error)?;
-        if completes && !mutant!("group-not-synced") {
-            self.flash.sync_writes()?;
-        }
-        if let Some(front) = front {
-            self.superblocks.front_is_recorded(front);
+        drop(batch);
+        let Some(composed) = composed else { return Ok(()) };
+        self.sync_part(&composed)?;
+        if part.completes && !is_first {
+            let other = self.flash.layout.summary_offset(number, (composed.copy + 1) % summary::COPIES);
+            self.flash.write(other, block).map_err(flash_error)?;
         }
         Ok(())
     }
@@ -203,13 +320,15 @@ impl Shared {
     /// survive a crash.
     fn write_slots(&self, pages: &[WritePage], scratch: &mut [u8]) -> Result<(), TierError> {
         let mut batch = ArrayVec::<Io<'_>, GROUP_PAGES_MAX>::new();
-        for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.page_bytes())) {
-            let at = page.frame.0 % self.config.group_pages;
-            copy.copy_from_slice(self.staging.group(page.frame).page(at as usize));
+        for (page, copy) in pages.iter().zip(scratch.chunks_exact_mut(self.front.page_bytes())) {
+            let at = page.frame.0 % self.front.config.group_pages;
+            copy.copy_from_slice(self.front.staging.group(page.frame).page(at as usize));
             // Now that the slot is known, so is the version: the slot and its counter of writes are stamped,
             // too.
             let id = page.page.expect("slot placement writes pages only");
-            page::seal(copy, id, self.stamps.stamp_in(page.slot, page.stamp));
+            if self.front.options.page_format == PageFormat::Native {
+                page::seal(copy, id, self.front.stamps.stamp_in(page.slot, page.stamp));
+            }
             batch.push(Io::Write { offset: self.flash.layout.slot_offset(page.slot), data: copy });
         }
         self.flash.run(&mut batch).map_err(flash_error)

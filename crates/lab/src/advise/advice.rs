@@ -38,7 +38,7 @@ pub enum Reason {
     NotFastEnough,
 }
 
-/// How sure the verdict is: whether both halves of what was measured say the same.
+/// How sure the recommendation is: whether both halves of what was measured say the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sureness {
@@ -179,14 +179,14 @@ pub(super) fn assemble(search: &Search<'_>, judged: &Judged, halves: &[Halves]) 
         digest: String::new(),
     };
     let shown = |choice: &Option<Choice>| choice.as_ref().and_then(find).map(show);
-    let said = words::Topics {
+    let topics = words::Topics {
         advised: shown(&judged.advised),
         pair: shown(&judged.pair),
         alone: shown(&judged.alone),
         years_min: question.years_min,
     };
-    advice.sentence = words::sentence(&advice, &said);
-    advice.warnings = words::warnings(&advice, &said);
+    advice.sentence = words::sentence(&advice, &topics);
+    advice.warnings = words::warnings(&advice, &topics);
     advice.digest = digest::of(&advice, 0);
     advice
 }
@@ -197,9 +197,7 @@ fn of(choice: &Choice, halves: &[Halves]) -> Option<[f64; 2]> {
 
 /// How many times as fast as DRAM alone for the same money, in each half.
 fn gains(choice: &Choice, halves: &[Halves]) -> Option<[f64; 2]> {
-    let alone = halves
-        .iter()
-        .find(|half| half.choice.middle == crate::replay::FlashLayer::None && half.choice.b == choice.b)?;
+    let alone = halves.iter().find(|half| half.choice.flash_layer.is_none() && half.choice.b == choice.b)?;
     let ours = of(choice, halves)?;
     Some([alone.responses_us[0] / ours[0], alone.responses_us[1] / ours[1]])
 }

@@ -152,7 +152,7 @@ fn of_gain<'r>(search: &Search<'_>, flash: &'r Run) -> (Recommendation, Reason, 
 /// What is advised, then the best of each policy in each mode on each device; DRAM alone is always there.
 fn best(ranked: &[&Run], advised: Option<&Run>, alone: Option<&Run>) -> Vec<Choice> {
     let mut best: Vec<Choice> = Vec::new();
-    let kind = |choice: &Choice| (choice.middle, choice.mode, choice.device);
+    let kind = |choice: &Choice| (choice.flash_layer, choice.mode, choice.device);
     for run in advised.iter().chain(ranked) {
         if best.len() < BEST && !best.iter().any(|other| kind(other) == kind(&run.choice)) {
             best.push(run.choice);

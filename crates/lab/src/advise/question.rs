@@ -1,7 +1,8 @@
 //! What is asked, and what cannot be.
 
 use crate::replay::device::DeviceSpec;
-use crate::replay::{FlashLayer, RunConfig, SimulationError};
+use crate::replay::{RunConfig, SimulationError};
+use entresol_core::Cache;
 use thiserror::Error;
 
 /// What the best configuration is best at.
@@ -25,7 +26,7 @@ pub struct Question {
     /// Flash devices to choose from.
     pub flash_devices: Vec<DeviceSpec>,
     /// Policies to choose from; no flash at all is always considered.
-    pub middles: Vec<FlashLayer>,
+    pub caches: Vec<Cache>,
     /// What is wanted.
     pub goal: Goal,
     /// A flash device that is worn out sooner, in years, is not advised.
@@ -85,7 +86,7 @@ impl Question {
         if self.flash_devices.is_empty() {
             return Err(AdviceError::Nothing { what: "flash device" });
         }
-        if self.middles.iter().all(|middle| *middle == FlashLayer::None) {
+        if self.caches.is_empty() {
             return Err(AdviceError::Nothing { what: "policy" });
         }
         for device in &self.flash_devices {

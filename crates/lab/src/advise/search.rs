@@ -7,8 +7,8 @@ use super::judge::{self, Judged};
 use super::question::{AdviceError, Goal, Question};
 use super::split::Market;
 use crate::cost::Layers;
-use crate::replay::{FlashLayer, Progress, RunConfig, SimulationResult, simulate};
-use entresol_core::Mode;
+use crate::replay::{Progress, RunConfig, SimulationResult, simulate};
+use entresol_core::{Cache, Mode};
 use entresol_trace::Trace;
 
 /// Money that is tried where none is given, as DRAM in per cent of the trace's pages.
@@ -29,7 +29,7 @@ pub(super) const BEST: usize = 5;
 /// A configuration to be tried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Choice {
-    pub middle: FlashLayer,
+    pub flash_layer: Option<Cache>,
     pub mode: Mode,
     /// Index of the flash device in the question.
     pub device: usize,
@@ -48,7 +48,7 @@ pub(super) struct Run {
 
 impl Run {
     pub fn has_flash(&self) -> bool {
-        self.choice.middle != FlashLayer::None
+        self.choice.flash_layer.is_some()
     }
     pub fn response_us(&self) -> f64 {
         self.result.mean_response_us
@@ -108,20 +108,17 @@ impl<'a> Search<'a> {
         let everything = self.config(&self.everything());
         self.avoidable.compulsory_us = self.simulate(&[everything])?[0].mean_response_us;
         let budgets = self.budgets();
-        let probes: Vec<FlashLayer> = self.middles().take(PROBES).collect();
         let mut choices = Vec::new();
         for b in &budgets {
             choices.push(self.alone(*b));
-            probes.iter().for_each(|middle| choices.extend(self.splits(*b, *middle)));
+            for cache in self.question.caches.iter().take(PROBES) {
+                choices.extend(self.splits(*b, *cache));
+            }
         }
         self.run(choices)?;
         self.run(self.other_policies())?;
         self.run(self.other_modes())?;
         self.run(self.between(&budgets))
-    }
-
-    fn middles(&self) -> impl Iterator<Item = FlashLayer> {
-        self.question.middles.iter().copied().filter(|middle| *middle != FlashLayer::None)
     }
 
     /// Money to be tried, in pages of DRAM.
@@ -141,7 +138,7 @@ impl<'a> Search<'a> {
     /// DRAM alone for the money of `b` pages.
     pub fn alone(&self, b: f64) -> Choice {
         let layers = self.market.dram_alone(b);
-        Choice { middle: FlashLayer::None, mode: Mode::WriteBack, device: 0, layers, b }
+        Choice { flash_layer: None, mode: Mode::WriteBack, device: 0, layers, b }
     }
 
     /// DRAM for all pages: only first reads come from disk.
@@ -149,11 +146,12 @@ impl<'a> Search<'a> {
         self.alone(self.market.pages)
     }
 
-    fn splits(&self, b: f64, middle: FlashLayer) -> Vec<Choice> {
+    fn splits(&self, b: f64, cache: Cache) -> Vec<Choice> {
         let on = |device: usize| {
             let spec = &self.question.flash_devices[device];
-            let choice = move |layers| Choice { middle, mode: Mode::WriteBack, device, layers, b };
-            self.market.splits(b, middle, spec).into_iter().map(choice)
+            let choice =
+                move |layers| Choice { flash_layer: Some(cache), mode: Mode::WriteBack, device, layers, b };
+            self.market.splits(b, cache, spec).into_iter().map(choice)
         };
         let all = (0..self.question.flash_devices.len()).flat_map(on);
         all.filter_map(|choice| self.modes(&choice).into_iter().next()).collect()
@@ -168,10 +166,10 @@ impl<'a> Search<'a> {
     }
 
     /// The same money and flash under another policy.
-    fn with(&self, choice: &Choice, middle: FlashLayer) -> Option<Choice> {
+    fn with(&self, choice: &Choice, cache: Cache) -> Option<Choice> {
         let device = &self.question.flash_devices[choice.device];
-        let layers = self.market.beside(choice.b, choice.layers.flash_pages, middle, device)?;
-        self.modes(&Choice { middle, layers, ..*choice }).into_iter().next()
+        let layers = self.market.beside(choice.b, choice.layers.flash_pages, cache, device)?;
+        self.modes(&Choice { flash_layer: Some(cache), layers, ..*choice }).into_iter().next()
     }
 
     /// The best splits with flash so far, each once.
@@ -199,7 +197,7 @@ impl<'a> Search<'a> {
     fn other_policies(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
         for choice in self.best_splits() {
-            choices.extend(self.middles().filter_map(|middle| self.with(&choice, middle)));
+            choices.extend(self.question.caches.iter().filter_map(|cache| self.with(&choice, *cache)));
         }
         choices
     }
@@ -208,11 +206,11 @@ impl<'a> Search<'a> {
         let ranked = judge::ranked(&self.runs, self.question, self.avoidable);
         let best: Vec<&Choice> =
             ranked.into_iter().filter(|run| run.has_flash()).map(|run| &run.choice).collect();
-        let mut policies: Vec<FlashLayer> = Vec::new();
+        let mut policies: Vec<Option<Cache>> = Vec::new();
         let mut choices = Vec::new();
         for choice in best {
-            if !policies.contains(&choice.middle) && policies.len() < MODES_OF {
-                policies.push(choice.middle);
+            if !policies.contains(&choice.flash_layer) && policies.len() < MODES_OF {
+                policies.push(choice.flash_layer);
                 choices.extend(self.modes(choice));
             }
         }
@@ -231,8 +229,8 @@ impl<'a> Search<'a> {
         for (run, step) in flash.into_iter().chain(alone).flat_map(|run| STEPS.map(|step| (run, step))) {
             let b = (run.choice.b * step).max(self.market.dram_min());
             choices.push(self.alone(b));
-            if run.has_flash() {
-                choices.extend(self.splits(b, run.choice.middle));
+            if let Some(cache) = run.choice.flash_layer {
+                choices.extend(self.splits(b, cache));
             }
         }
         choices
@@ -240,7 +238,7 @@ impl<'a> Search<'a> {
 
     fn config(&self, choice: &Choice) -> RunConfig {
         RunConfig {
-            middle: choice.middle,
+            flash_layer: choice.flash_layer,
             mode: choice.mode,
             dram_pages: choice.layers.dram_pages,
             flash_pages: choice.layers.flash_pages,

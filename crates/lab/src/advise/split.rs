@@ -5,9 +5,8 @@
 
 use super::question::Question;
 use crate::cost::{EquiCost, Layers};
-use crate::replay::FlashLayer;
 use crate::replay::device::DeviceSpec;
-use entresol_core::bytes_per_slot;
+use entresol_core::{Cache, bytes_per_slot};
 use entresol_trace::Trace;
 
 /// Flash sizes that are tried, in per cent of the trace's pages. More than all: log placement keeps old
@@ -55,11 +54,11 @@ impl Market {
         (self.pages * DRAM_SHARE_MIN).max(DRAM_PAGES_MIN).min(self.pages).ceil()
     }
 
-    fn equi_cost(&self, middle: FlashLayer, device: &DeviceSpec) -> EquiCost {
-        let directory = match middle {
-            FlashLayer::Policy(policy) => bytes_per_slot(policy) as f64,
-            FlashLayer::Fragments => FRAGMENT_ENTRY_BYTES * self.page_bytes / f64::from(1 << 20),
-            FlashLayer::None | FlashLayer::Blocks(_) => DIRECTORY_BYTES,
+    fn equi_cost(&self, cache: Cache, device: &DeviceSpec) -> EquiCost {
+        let directory = match cache {
+            Cache::Policy(policy) => bytes_per_slot(policy) as f64,
+            Cache::Fragments => FRAGMENT_ENTRY_BYTES * self.page_bytes / f64::from(1 << 20),
+            Cache::Blocks(_) => DIRECTORY_BYTES,
         };
         EquiCost {
             price_ratio: self.flash_page(device) / self.dram_page,
@@ -74,22 +73,16 @@ impl Market {
     }
 
     /// DRAM beside `flash_pages` for the money of `b` pages of DRAM, if enough of it is left.
-    pub fn beside(
-        &self,
-        b: f64,
-        flash_pages: u32,
-        middle: FlashLayer,
-        device: &DeviceSpec,
-    ) -> Option<Layers> {
-        let left = self.equi_cost(middle, device).dram_left(b, f64::from(flash_pages)).floor();
+    pub fn beside(&self, b: f64, flash_pages: u32, cache: Cache, device: &DeviceSpec) -> Option<Layers> {
+        let left = self.equi_cost(cache, device).dram_left(b, f64::from(flash_pages)).floor();
         (left >= self.dram_min() && flash_pages > 0)
             .then(|| Layers { dram_pages: left.min(self.pages) as u32, flash_pages })
     }
 
     /// The splits of `b` that are tried.
-    pub fn splits(&self, b: f64, middle: FlashLayer, device: &DeviceSpec) -> Vec<Layers> {
+    pub fn splits(&self, b: f64, cache: Cache, device: &DeviceSpec) -> Vec<Layers> {
         let size = |percent: &f64| (self.pages * percent / 100.0).min(FLASH_PAGES_MAX).round() as u32;
-        FLASH_PERCENTS.iter().filter_map(|percent| self.beside(b, size(percent), middle, device)).collect()
+        FLASH_PERCENTS.iter().filter_map(|percent| self.beside(b, size(percent), cache, device)).collect()
     }
 
     /// What layers cost.
@@ -109,10 +102,10 @@ mod tests {
     fn no_split_costs_more_than_its_budget() {
         let market = Market { dram_page: 19.11 * 8192.0 / 1e9, pages: 50_000.0, page_bytes: 8192.0 };
         let device = Catalogue::builtin().flash("3la-flash").expect("built in").clone();
-        let middle = FlashLayer::Policy(PolicyKind::FaceGsc);
+        let cache = Cache::Policy(PolicyKind::FaceGsc);
         let mut seen = 0;
         for b in [20.0, 500.0, 1000.0, 4000.0, 49_000.0] {
-            for layers in market.splits(b, middle, &device) {
+            for layers in market.splits(b, cache, &device) {
                 let directory = f64::from(layers.flash_pages) * 16.0 / 8192.0 * market.dram_page;
                 let paid = market.money(layers, &device) + directory;
                 assert!(paid <= b * market.dram_page * (1.0 + 1e-12), "{b} {layers:?}");

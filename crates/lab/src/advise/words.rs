@@ -20,14 +20,14 @@ pub(super) struct Topics {
     pub years_min: f64,
 }
 
-/// The verdict in one sentence.
-pub(super) fn sentence(advice: &Advice, said: &Topics) -> String {
-    format!("{}{}", verdict(advice, said).trim_end(), compulsory(advice, said))
+/// The recommendation in one sentence.
+pub(super) fn sentence(advice: &Advice, topics: &Topics) -> String {
+    format!("{}{}", recommendation(advice, topics).trim_end(), compulsory(advice, topics))
 }
 
 /// How much of the response nothing could avoid.
-fn compulsory(advice: &Advice, said: &Topics) -> String {
-    let response = said.advised.as_ref().map(|advised| advised.mean_response_us);
+fn compulsory(advice: &Advice, topics: &Topics) -> String {
+    let response = topics.advised.as_ref().map(|advised| advised.mean_response_us);
     let share = response.map_or(0.0, |response| (advice.compulsory_us / response).min(1.0) * 100.0);
     if share < FIRST_READS_PERCENT {
         return String::new();
@@ -39,12 +39,12 @@ fn compulsory(advice: &Advice, said: &Topics) -> String {
     )
 }
 
-fn verdict(advice: &Advice, said: &Topics) -> String {
+fn recommendation(advice: &Advice, topics: &Topics) -> String {
     let sure = sure(advice.sureness);
-    match (advice.verdict, &said.advised) {
+    match (advice.verdict, &topics.advised) {
         (_, None) => "Nothing could be tried.".into(),
         (Recommendation::Flash, Some(flash)) => {
-            let beside = compared(advice, flash, said);
+            let beside = compared(advice, flash, topics);
             format!("Buy flash: {}. {beside}{sure}", described(advice, flash))
         }
         (Recommendation::Unreachable, Some(nearest)) => format!(
@@ -53,19 +53,19 @@ fn verdict(advice: &Advice, said: &Topics) -> String {
             described(advice, nearest)
         ),
         (Recommendation::NoFlash, Some(alone)) => {
-            let why = why_not(advice, alone, said);
+            let why = why_not(advice, alone, topics);
             format!("No flash: {}. {why}{sure}", described(advice, alone))
         }
     }
 }
 
-fn compared(advice: &Advice, flash: &Candidate, said: &Topics) -> String {
+fn compared(advice: &Advice, flash: &Candidate, topics: &Topics) -> String {
     let mut text = String::new();
     if let Some(gain) = flash.gain {
         text = format!("DRAM alone for the same money takes {}. ", time(flash.mean_response_us * gain));
     }
     let fast = |alone: &&Candidate| advice.target_us.is_some_and(|us| alone.mean_response_us <= us);
-    match (&said.alone, advice.target_us) {
+    match (&topics.alone, advice.target_us) {
         (Some(alone), Some(_)) if fast(&alone) => {
             text.push_str(&format!("DRAM alone that is as fast costs {}. ", money(advice, alone.money)));
         }
@@ -75,8 +75,8 @@ fn compared(advice: &Advice, flash: &Candidate, said: &Topics) -> String {
     text
 }
 
-fn why_not(advice: &Advice, alone: &Candidate, said: &Topics) -> String {
-    let rival = said.pair.as_ref().map(|pair| {
+fn why_not(advice: &Advice, alone: &Candidate, topics: &Topics) -> String {
+    let rival = topics.pair.as_ref().map(|pair| {
         format!("the best with flash, {}, takes {}", layers(advice, pair), time(pair.mean_response_us))
     });
     match (advice.reason, rival) {
@@ -84,7 +84,7 @@ fn why_not(advice: &Advice, alone: &Candidate, said: &Topics) -> String {
             format!("Flash would make it slower: for the same money {rival}. ")
         }
         (Reason::WearsOut, _) => {
-            format!("Every flash cache that was tried would be worn out within {} years. ", said.years_min)
+            format!("Every flash cache that was tried would be worn out within {} years. ", topics.years_min)
         }
         (Reason::TooSmall, _) => "For this trace and money no flash cache is large enough to work. ".into(),
         (_, Some(rival)) if alone.dram_hit_rate >= HITS_HIGH => {
@@ -105,9 +105,9 @@ fn sure(sureness: Sureness) -> &'static str {
 }
 
 /// What else is to be known.
-pub(super) fn warnings(advice: &Advice, said: &Topics) -> Vec<String> {
+pub(super) fn warnings(advice: &Advice, topics: &Topics) -> Vec<String> {
     let mut warnings = Vec::new();
-    let years = said.advised.as_ref().and_then(|advised| advised.flash_lifetime_years);
+    let years = topics.advised.as_ref().and_then(|advised| advised.flash_lifetime_years);
     if let Some(years) = years.filter(|years| *years < YEARS_SHORT) {
         warnings.push(format!("At this pace the flash device is worn out after {years:.1} years."));
     }

@@ -5,7 +5,7 @@ use crate::bench::image::{Image, PAGE_BYTES, store_options};
 use crate::bench::split::Split;
 use crate::config::{BenchConfig, Run};
 use anyhow::{Context, bail};
-use entresol_core::{Config, Lsn, PageId, SlotId, System};
+use entresol_core::{Config, Lsn, PageId, System};
 use entresol_device::memory::Reference;
 use entresol_device::{Device, MemoryDevice, ModelDevice, Profile, Scale};
 use entresol_engine::{DiskLayer, Layer, disk_offset};
@@ -118,10 +118,14 @@ impl Media {
         };
         let tail = rig.modelled.last().context("the flash device is modelled")?.clone();
         let head: Modelled = Arc::new(Profile::named(profile)?.build(media.clone(), scale_of(image)));
-        let layout =
-            Layout::new(&Config::new(tier.policy, tier.slots), tier.page_bytes, tier.segment_entries);
+        let layout = Layout::new(
+            &Config::new(tier.policy, tier.slots),
+            tier.page_format,
+            tier.page_bytes,
+            tier.segment_entries,
+        );
         rig.modelled.push(head.clone());
-        rig.flash = Some(Arc::new(Split { head, tail, boundary: layout.slot_offset(SlotId(0)) }));
+        rig.flash = Some(Arc::new(Split { head, tail, boundary: layout.area_offset() }));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::FragmentKnobs;
 use super::device::{DeviceSpec, MemorySpec};
-use entresol_core::{Mode, PolicyKind, System};
+use entresol_core::{Cache, Mode};
 use std::ops::Range;
 
 /// The replacement of the DRAM layer, by its name on the command line.
@@ -35,90 +35,12 @@ impl Replacement {
     }
 }
 
-/// What lies between DRAM and disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FlashLayer {
-    /// Nothing: two layers (2LA).
-    None,
-    /// A flash cache under this policy of the core.
-    Policy(PolicyKind),
-    /// SCE's cache of fragments.
-    Fragments,
-    /// A flash cache that is its own translation layer.
-    Blocks(BlockKind),
-}
+/// The name of a run without a flash cache on the command line.
+pub const NO_CACHE: &str = "none";
 
-/// The flash caches that are their own translation layer, by their names on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BlockKind {
-    /// RFDB/WFDB with its write buffer.
-    RwFdb,
-    /// FlashTier.
-    FlashTier,
-    /// FlashTier with a write buffer.
-    FlashTierBuffered,
-}
-
-impl BlockKind {
-    /// All of them.
-    pub const ALL: [BlockKind; 3] = [BlockKind::RwFdb, BlockKind::FlashTier, BlockKind::FlashTierBuffered];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            BlockKind::RwFdb => "rwfdb",
-            BlockKind::FlashTier => "flashtier",
-            BlockKind::FlashTierBuffered => "flashtier-buffer",
-        }
-    }
-
-    /// The one of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
-
-impl FlashLayer {
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            FlashLayer::None => "none",
-            FlashLayer::Policy(policy) => policy.name(),
-            FlashLayer::Fragments => System::Fragments.name(),
-            FlashLayer::Blocks(kind) => kind.name(),
-        }
-    }
-
-    /// The one of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let of_system = |system| match system {
-            System::Cached(policy) => Some(FlashLayer::Policy(policy)),
-            System::Fragments => Some(FlashLayer::Fragments),
-            System::DiskOnly | System::FlashOnly => None,
-        };
-        let blocks = || BlockKind::from_name(name).map(FlashLayer::Blocks);
-        match name {
-            "none" => Some(FlashLayer::None),
-            _ => System::from_name(name).and_then(of_system).or_else(blocks),
-        }
-    }
-
-    /// The mode where none is asked for.
-    pub const fn usual_mode(self) -> Mode {
-        match self {
-            FlashLayer::None => Mode::WriteBack,
-            FlashLayer::Policy(policy) => policy.usual_mode(),
-            FlashLayer::Fragments => System::Fragments.usual_mode(),
-            FlashLayer::Blocks(_) => Mode::WriteThrough,
-        }
-    }
-
-    /// Every name.
-    pub fn names() -> Vec<&'static str> {
-        let caches = System::ALL.into_iter().filter(|system| system.has_cache()).map(System::name);
-        let blocks = BlockKind::ALL.map(BlockKind::name);
-        std::iter::once("none").chain(caches).chain(blocks).collect()
-    }
+/// The name of a flash layer on the command line and in results.
+pub fn layer_name(flash_layer: Option<Cache>) -> &'static str {
+    flash_layer.map_or(NO_CACHE, Cache::name)
 }
 
 /// When references come.
@@ -136,8 +58,8 @@ pub enum Arrival {
 /// One run over a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunConfig {
-    /// What lies between DRAM and disk.
-    pub middle: FlashLayer,
+    /// The flash cache between DRAM and disk; without one there are two layers (2LA).
+    pub flash_layer: Option<Cache>,
     /// What becomes of dirty pages that leave DRAM.
     pub mode: Mode,
     /// Replacement in DRAM.

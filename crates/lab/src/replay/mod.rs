@@ -25,7 +25,7 @@ mod result;
 mod run;
 pub mod tier;
 
-pub use config::{Arrival, BlockKind, FlashLayer, Replacement, RunConfig};
+pub use config::{Arrival, NO_CACHE, Replacement, RunConfig, layer_name};
 pub use error::SimulationError;
 pub use fragments::FragmentKnobs;
 pub use prepare::{block_sizes, core_config, flash_pages_min};
@@ -33,7 +33,7 @@ pub use result::{RelationResult, SimulationResult};
 pub use run::{Counts, Point};
 
 use crate::bench::parallel;
-use entresol_core::{Fragments, Partition, fragment_region_bytes, region_bytes};
+use entresol_core::{Cache, Fragments, Partition, fragment_region_bytes, region_bytes};
 use entresol_ftl::cache::BlockCache;
 use entresol_trace::Trace;
 use pool::{Clock, Fifo, Lru, Order};
@@ -79,9 +79,9 @@ pub(crate) fn replay(
     progress: &dyn Fn(f64),
 ) -> Result<Replayed, SimulationError> {
     let disk = config.device(&config.disk_device, trace, trace.pages.len() as u64)?;
-    match config.middle {
-        FlashLayer::None => Ok(below_dram(trace, config, Bare::new(disk, places.as_slice()), progress)),
-        FlashLayer::Policy(policy) => {
+    match config.flash_layer {
+        None => Ok(below_dram(trace, config, Bare::new(disk, places.as_slice()), progress)),
+        Some(Cache::Policy(policy)) => {
             let core = core_config(policy, config.flash_pages)?;
             let mut region = vec![0u64; region_bytes(&core) / 8];
             let partition = Partition::format(region.as_mut_bytes(), &core)?;
@@ -90,7 +90,7 @@ pub(crate) fn replay(
             let tier = Cached::new(partition, config.mode, devices, &trace.pages, places.as_slice());
             Ok(below_dram(trace, config, tier, progress))
         }
-        FlashLayer::Fragments => {
+        Some(Cache::Fragments) => {
             let fragments = config.fragments.config(trace, config.flash_pages)?;
             let mut region = vec![0u64; fragment_region_bytes(&fragments) / 8];
             let cache = Fragments::format(region.as_mut_bytes(), &fragments)?;
@@ -98,14 +98,14 @@ pub(crate) fn replay(
             let flash = config.device(&config.flash_device, trace, slots.into())?;
             Ok(below_dram(trace, config, Fragmented::new(cache, (flash, disk), places.as_slice()), progress))
         }
-        FlashLayer::Blocks(kind) => {
+        Some(Cache::Blocks(kind)) => {
             let cache = prepare::block_cache(kind, trace, config.flash_pages)?;
             blocks(trace, places, config, cache, progress)
         }
     }
 }
 
-/// One run with a cache that is its own translation layer, whatever `config` says lies in the middle.
+/// One run with a cache that is its own translation layer, whatever flash layer `config` names.
 pub(crate) fn blocks(
     trace: &Trace,
     places: &Places,

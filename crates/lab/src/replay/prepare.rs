@@ -1,9 +1,9 @@
 //! What runs over one trace share, and what is checked before they start.
 
-use super::config::{Arrival, BlockKind, FlashLayer, RunConfig};
+use super::config::{Arrival, RunConfig};
 use super::device::{Device, DeviceSpec};
 use super::error::SimulationError;
-use entresol_core::{Config, Mode, PolicyKind};
+use entresol_core::{BlockKind, Cache, Config, Mode, PolicyKind};
 use entresol_ftl::cache::{
     BLOCKS_MIN, BlockCache, CacheSizes, FlashTier, FlashTierConfig, RwFdb, RwFdbConfig,
 };
@@ -164,12 +164,17 @@ impl RunConfig {
         Ok(Device::new(spec, trace.page_bytes))
     }
 
-    fn check_mode(&self, policy: &'static str, works: impl Fn(Mode) -> bool) -> Result<(), SimulationError> {
-        if works(self.mode) {
+    fn check_mode(&self, cache: Cache) -> Result<(), SimulationError> {
+        if cache.runs_in(self.mode) {
             return Ok(());
         }
-        let possible: Vec<_> = Mode::ALL.into_iter().filter(|mode| works(*mode)).map(Mode::name).collect();
-        Err(SimulationError::Mode { policy, mode: self.mode.name(), possible: possible.join(", ") })
+        let possible: Vec<_> =
+            Mode::ALL.into_iter().filter(|mode| cache.runs_in(*mode)).map(Mode::name).collect();
+        Err(SimulationError::Mode {
+            policy: cache.name(),
+            mode: self.mode.name(),
+            possible: possible.join(", "),
+        })
     }
 
     /// Says whether the run is possible on `trace`.
@@ -192,20 +197,18 @@ impl RunConfig {
             return Err(SimulationError::DramPages { found: self.dram_pages, max: DRAM_PAGES_MAX });
         }
         self.device(&self.disk_device, trace, 1)?;
-        match self.middle {
-            FlashLayer::None => {}
-            FlashLayer::Policy(policy) => {
+        self.flash_layer.map_or(Ok(()), |cache| self.check_mode(cache))?;
+        match self.flash_layer {
+            None => {}
+            Some(Cache::Policy(policy)) => {
                 self.device(&self.flash_device, trace, 1)?;
                 core_config(policy, self.flash_pages)?;
-                self.check_mode(policy.name(), |mode| policy.refusal(mode).is_none())?;
             }
-            FlashLayer::Fragments => {
+            Some(Cache::Fragments) => {
                 self.device(&self.flash_device, trace, 1)?;
                 self.fragments.config(trace, self.flash_pages)?;
-                self.check_mode(self.middle.name(), |mode| mode == Mode::WriteThrough)?;
             }
-            FlashLayer::Blocks(kind) => {
-                self.check_mode(kind.name(), |mode| mode == Mode::WriteThrough)?;
+            Some(Cache::Blocks(kind)) => {
                 let (policy, found, min) = (kind.name(), self.flash_pages, block_pages_min(trace));
                 if found < min {
                     return Err(SimulationError::FlashPages { policy, found, min });

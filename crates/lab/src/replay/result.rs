@@ -1,6 +1,6 @@
 //! Results of a simulation as they are written to JSON. Field names are part of the command's interface.
 
-use super::config::{Arrival, FlashLayer, RunConfig};
+use super::config::{Arrival, RunConfig, layer_name};
 use super::run::{Point, Replayed};
 use crate::bench::digest;
 use crate::cost;
@@ -173,7 +173,7 @@ pub(super) fn assemble(
     result.flash_hit_rate = share(hits, hits + tier.disk_reads);
     result.dirty_evictions = tier.dirty_evictions;
     result.clean_evictions = tier.clean_evictions;
-    let cached = config.middle != FlashLayer::None;
+    let cached = config.flash_layer.is_some();
     result.write_reduction = if cached { 1.0 - share(tier.disk_writes, tier.dirty_evictions) } else { 0.0 };
     result.flash_reads = tier.flash_hits + tier.dequeue_reads;
     result.flash_writes = tier.flash_writes;
@@ -198,12 +198,12 @@ pub(super) fn assemble(
 }
 
 fn described(trace: &Trace, config: &RunConfig) -> SimulationResult {
-    let cached = config.middle != FlashLayer::None;
+    let cached = config.flash_layer.is_some();
     let flash_pages = if cached { config.flash_pages } else { 0 };
     let pages = trace.unique_pages() as f64;
     SimulationResult {
         trace: trace.name.clone(),
-        policy: config.middle.name().into(),
+        policy: layer_name(config.flash_layer).into(),
         mode: config.mode.name().into(),
         replacement: config.replacement.name().into(),
         dram_pages: config.dram_pages,

@@ -1,7 +1,7 @@
 //! One coroutine: the only place of the runtime with `unsafe` switching code.
 //!
-//! Invariant: `ACTIVE` is non-null exactly while a fiber runs on this OS thread, and then points to that
-//! fiber's own yielder, which lives on the fiber's stack until its body returns.
+//! Invariant: `ACTIVE` is non-null exactly while a fiber runs on this OS thread. It then points to that
+//! fiber's own yielder, which is on the fiber's stack until its body returns.
 #![allow(unsafe_code)]
 
 use corosensei::stack::DefaultStack;
@@ -14,7 +14,7 @@ thread_local! {
     static STACKS: RefCell<Vec<(usize, DefaultStack)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How many stacks an OS thread keeps for the next simulations.
+/// Most stacks that an OS thread keeps for later simulations.
 const STACKS_KEPT_MAX: usize = 512;
 
 pub(super) struct Fiber {
@@ -24,7 +24,7 @@ pub(super) struct Fiber {
 }
 
 impl Fiber {
-    /// A suspended fiber that will run `body`. `body` must not let a panic out.
+    /// A suspended fiber that will run `body`. `body` must not unwind out of the fiber.
     ///
     /// # Safety
     /// Everything that `body` borrows must outlive the fiber, until it is done, dropped or forgotten.
@@ -48,7 +48,7 @@ impl Fiber {
         matches!(result, CoroutineResult::Return(()))
     }
 
-    /// Gives the stack of a fiber that has returned back for reuse.
+    /// Returns the stack of a finished fiber for reuse.
     pub fn recycle(self) {
         let Self { coroutine, stack_bytes, .. } = self;
         if coroutine.done() {
@@ -69,8 +69,8 @@ impl Fiber {
 pub(super) fn suspend() {
     let yielder = ACTIVE.get();
     assert!(!yielder.is_null(), "a simulated task can wait only on its own stack");
-    // SAFETY: non-null means that the fiber which owns this yielder is running right now (module invariant):
-    // it is this very code's caller, so the yielder at the bottom of this stack is alive.
+    // SAFETY: non-null means that the fiber which owns this yielder is running right now (module invariant).
+    // That fiber is the caller, so the yielder at the bottom of this stack is alive.
     unsafe { (*yielder).suspend(()) }
 }
 

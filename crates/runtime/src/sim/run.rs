@@ -1,22 +1,22 @@
-//! Starting a simulation and what comes out of it.
+//! The start of a simulation, and its outcome.
 
 use super::world::{World, enter, world};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a simulation is made of.
+/// The configuration of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimConfig {
     /// Seed of [`crate::random`] and of the random order.
     pub seed: u64,
-    /// CPU cores that [`crate::consume_cpu`] shares out; at least 1.
+    /// CPU cores shared by calls of [`crate::consume_cpu`]; at least 1.
     pub cores: usize,
-    /// Stack of each task in bytes; only what is touched takes memory.
+    /// Stack of each task in bytes; only the used part takes memory.
     pub stack_bytes: usize,
     /// Run ready tasks in an order picked by the seed, instead of first in, first out: to find races.
     pub random_order: bool,
-    /// Once in so many times that a task is about to take a lock (see [`crate::may_preempt`]), the others run
-    /// first, now and then for a while; 0: never. Finds races that lie between two waits.
+    /// A task about to take a lock is preempted once in this many times (see [`crate::may_preempt`]): the
+    /// other tasks run first, sometimes for a while. 0: never. Finds races between two waits.
     pub preempt_one_of: u64,
 }
 
@@ -59,8 +59,8 @@ impl<T> Outcome<T> {
     }
 }
 
-/// A world with its own clock, tasks, cores and random numbers. Any number may run at once on different OS
-/// threads, and one after the other on one.
+/// A world with its own clock, tasks, cores and random numbers. Any number of worlds may run at once on
+/// different OS threads, and one after the other on one thread.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     config: SimConfig,
@@ -72,8 +72,8 @@ impl Simulation {
         Self { config }
     }
 
-    /// Runs `main` as the first task, and what it spawns, on the calling OS thread, until `main` returns or
-    /// the world ends otherwise. Tasks that remain are unwound (see the module's header).
+    /// Runs `main` as the first task, and the tasks that it spawns, on the calling OS thread, until `main`
+    /// returns or the world ends otherwise. Remaining tasks are unwound (see the module's header).
     ///
     /// # Panics
     /// If called inside a simulation.
@@ -86,8 +86,8 @@ impl Simulation {
         enter(Some(world.clone()));
         let end = End { world: &world };
         #[allow(unsafe_code)]
-        // SAFETY: `end` tears the world down before `result` and what `main` borrows go out of scope, also if
-        // the scheduler panics; after that no task runs again.
+        // SAFETY: `end` tears the world down before `result` and the borrows of `main` go out of scope, also
+        // if the scheduler panics; after that no task runs again.
         let main = unsafe { world.spawn_unchecked("main", || result = Some(main())) };
         let deadlocked = world.run_until_end(main);
         let panic = world.tear_down();
@@ -101,7 +101,7 @@ impl Simulation {
     }
 }
 
-/// Leaves the world, however [`Simulation::run`] ends.
+/// Tears the world down when [`Simulation::run`] ends in any way.
 struct End<'a> {
     world: &'a Rc<World>,
 }

@@ -1,7 +1,8 @@
 //! The timers of a simulation.
 //!
 //! Invariant: timers fire in order of (deadline, order of setting). A timer whose wait ended otherwise stays
-//! in the heap as *stale* until it surfaces or the stale ones outnumber the live.
+//! in the heap as *stale*. It is removed when it becomes the earliest, or when stale timers outnumber the
+//! live.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +12,7 @@ pub(super) struct Timer {
     pub deadline: u64,
     sequence: u64,
     pub slot: u32,
-    /// The wait that this timer ends; an older number than the slot's marks it stale.
+    /// Number of the wait that this timer ends. If it is older than the slot's number, the timer is stale.
     pub wait: u32,
 }
 
@@ -42,7 +43,8 @@ impl Timers {
         self.stale -= 1;
     }
 
-    /// Notes that the wait of a set timer ended otherwise. `is_live` tells the live ones, for clearing out.
+    /// Notes that the wait of a set timer ended otherwise. `is_live` selects the timers to keep in a
+    /// clean-up.
     pub fn cancelled(&mut self, is_live: impl Fn(&Timer) -> bool) {
         self.stale += 1;
         if self.stale > 64 && self.stale * 2 > self.heap.len() {

@@ -1,7 +1,7 @@
 //! The scheduler of one simulation.
 //!
-//! Invariant: exactly one of its tasks runs at a time; a task is in the ready queue, or waits (parked,
-//! sleeping), or runs, or is done, and `Slot::state` says which.
+//! Invariant: exactly one of its tasks runs at a time. A task is in the ready queue, or waits (parked,
+//! sleeping), or runs, or is done; `Slot::state` has its state.
 
 use super::fiber::{self, Fiber};
 use super::run::SimConfig;
@@ -22,7 +22,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
 }
 
-/// The simulation that the caller runs in.
+/// The simulation of the caller.
 pub(crate) fn world() -> Option<Rc<World>> {
     CURRENT.with_borrow(Clone::clone)
 }
@@ -32,16 +32,16 @@ pub(super) fn enter(world: Option<Rc<World>>) -> Option<Rc<World>> {
     CURRENT.replace(world)
 }
 
-/// Names a task of one simulation.
+/// Identifies a task of one simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskId {
     world: u64,
     slot: u32,
-    /// Slots are used again; this tells their users apart.
+    /// Slots are reused; the generation distinguishes their users.
     generation: u32,
 }
 
-/// What unwinds a task of a halted world.
+/// The panic payload that unwinds a task of a halted world.
 struct HaltSignal;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ struct Slot {
     generation: u32,
     /// Number of the current wait; a timer of an earlier one is stale.
     wait: u32,
-    /// An unpark that came while the task was not parked.
+    /// An unpark that arrived while the task was not parked.
     token: bool,
     /// A halt or a panic is unwinding the task: it must not be unwound again inside a destructor.
     unwinding: bool,
@@ -92,7 +92,7 @@ pub(crate) struct World {
     now: Cell<u64>,
     running: Cell<u32>,
     halted: Cell<bool>,
-    /// The OS thread was unwinding before any task ran, so `std::thread::panicking` says nothing about the
+    /// The OS thread was unwinding before any task ran, so `std::thread::panicking` does not describe the
     /// tasks.
     born_panicking: bool,
     stack_bytes: usize,
@@ -110,7 +110,7 @@ impl Drop for World {
 
 /// One of so many preempted tasks stays away for a while, like a thread whose core runs another one.
 const AWAY_ONE_OF: u64 = 8;
-/// Longest time that it stays away.
+/// Longest time of such a suspension.
 const AWAY_MAX_NANOS: u64 = 200_000;
 
 /// Simulations of this process that preempt: while there is none, no further check is made.
@@ -174,7 +174,7 @@ impl World {
 
     pub fn spawn(self: &Rc<Self>, name: &str, body: impl FnOnce() + 'static) -> TaskId {
         if self.halted.get() {
-            // Nothing starts in a world that is ending; the task counts as done.
+            // A world that is ending starts no task; the task counts as done.
             let TaskId { world, slot, generation } = self.current();
             return TaskId { world, slot, generation: generation.wrapping_sub(1) };
         }
@@ -186,13 +186,14 @@ impl World {
     }
 
     /// # Safety
-    /// What `body` borrows must stay alive until the task is done, or until the world has been torn down.
+    /// Values that `body` borrows must stay alive until the task is done, or until the world has been torn
+    /// down.
     #[allow(unsafe_code)]
     pub(super) unsafe fn spawn_unchecked(self: &Rc<Self>, name: &str, body: impl FnOnce()) -> TaskId {
         let world = Rc::downgrade(self);
         let root = move || {
             let result = catch_unwind(AssertUnwindSafe(|| {
-                // A task that never ran when the world ended only drops what it owns.
+                // A task that had not run when the world ended only drops its values.
                 if world.upgrade().is_some_and(|world| !world.is_halted()) { body() } else { drop(body) }
             }));
             if let (Err(payload), Some(world)) = (result, world.upgrade()) {
@@ -251,7 +252,7 @@ impl World {
         }
     }
 
-    /// Lets the others run first, or even for a while, if the generator says so.
+    /// Lets the other tasks run first, or for a while, if the generator decides so.
     pub fn may_preempt(&self) {
         if self.preempt_one_of == 0 || self.halted.get() || std::thread::panicking() {
             return;
@@ -304,7 +305,7 @@ impl World {
         }
         {
             let mut inner = self.inner.borrow_mut();
-            // Nothing can happen before the deadline: go on without a switch.
+            // No event can occur before the deadline: continue without a switch.
             if inner.ready.is_empty() && inner.timers.peek().is_none_or(|timer| timer.deadline > deadline.0) {
                 self.now.set(deadline.0);
                 return;
@@ -355,7 +356,7 @@ impl World {
     pub fn halt(&self) -> ! {
         self.halted.set(true);
         self.die_if_halted();
-        // A destructor of a dying task may not unwind again: wait for the end of the world instead.
+        // A destructor of a dying task must not unwind again: it waits for the end of the world instead.
         loop {
             self.park(None);
         }
@@ -372,7 +373,8 @@ impl World {
                 resume_unwind(Box::new(HaltSignal));
             }
         } else if std::thread::panicking() && !self.born_panicking {
-            // A panicking task waits in a destructor: its panic ends the world, so nothing else needs to run.
+            // A panicking task waits in a destructor. Its panic ends the world, so no other task needs to
+            // run.
             self.halted.set(true);
             self.inner.borrow_mut().slots[self.running.get() as usize].unwinding = true;
         }
@@ -394,7 +396,7 @@ impl World {
         self.halted.set(true);
     }
 
-    /// Runs tasks until the world is halted, `main` is done, or nothing can ever happen again (then the names
+    /// Runs tasks until the world is halted, `main` is done, or no event can occur any more (then the names
     /// of the waiting tasks are returned).
     pub(super) fn run_until_end(&self, main: TaskId) -> Option<Vec<String>> {
         while !self.halted.get() {
@@ -420,7 +422,7 @@ impl World {
                 self.run_slot(slot as u32);
             }
         }
-        // Those that waited in a destructor and have been woken since.
+        // Tasks that waited in a destructor and have been woken since.
         loop {
             let woken = {
                 let mut inner = self.inner.borrow_mut();
@@ -436,10 +438,10 @@ impl World {
         self.inner.borrow_mut().panic.take()
     }
 
-    /// Makes sure that no task can ever run again, whatever state they are in.
+    /// Makes sure that no task can ever run again, in whatever state it is.
     pub(super) fn forget_tasks(&self) {
         let Ok(mut inner) = self.inner.try_borrow_mut() else {
-            // The scheduler itself panicked halfway: running on would free memory that tasks still use.
+            // The scheduler itself panicked halfway: to continue would free memory that tasks still use.
             std::process::abort();
         };
         for slot in &mut inner.slots {
@@ -458,7 +460,8 @@ impl World {
         inner.slots.iter().filter(|slot| slot.fiber.is_some()).map(|slot| slot.name.clone()).collect()
     }
 
-    /// The next task to run; moves time on when none is ready. None if no task will ever be ready again.
+    /// The next task to run. Advances the time when none is ready. `None` if no task will ever be ready
+    /// again.
     fn next_ready(&self) -> Option<u32> {
         let mut inner = self.inner.borrow_mut();
         let Inner { slots, ready, timers, order_rng, .. } = &mut *inner;

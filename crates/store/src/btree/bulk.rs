@@ -1,12 +1,12 @@
-//! Building a tree bottom-up from rows in order.
+//! Bottom-up construction of a tree from sorted rows.
 //!
-//! The pages lie behind all that were ever allocated, and go straight to the layer, unlogged. When the layer
-//! has made them durable, one record allocates them all and puts the topmost into the root: a crash before
-//! that leaves the table empty and the pages unallocated.
+//! The pages are after all pages that were ever allocated, and are written to the layer at once, unlogged.
+//! When the layer has made them durable, one record allocates all of them and writes the topmost page into
+//! the root. A crash before that record leaves the table empty and the pages unallocated.
 //!
-//! Invariant: no record since the redo point speaks of a page behind the end of the store, so that redo
-//! leaves loaded pages alone although their LSN is older than every record. For the end never shrinks while
-//! the store is open, and opening makes a checkpoint.
+//! Invariant: no record since the redo point names a page after the end of the store. So redo does not change
+//! loaded pages, although their LSN is older than every record. The reasons: the end never shrinks while the
+//! store is open, and opening makes a checkpoint.
 
 use super::split::separator;
 use crate::core::{Core, Work};
@@ -23,12 +23,12 @@ use zerocopy::little_endian::U64;
 /// LSN of loaded pages: older than every record.
 const LOADED_LSN: Lsn = Lsn(1);
 
-/// One level of the tree under construction: its rightmost page, not yet passed to the layer.
+/// One level of the tree under construction: its rightmost page, not yet evicted to the layer.
 struct Level {
     page: Vec<u8>,
     /// Least key of the page.
     first: Vec<u8>,
-    /// The page's number, if it had to be known already.
+    /// The page's number, if it was needed before the page's eviction.
     number: PageNumber,
 }
 
@@ -36,15 +36,15 @@ struct Loader<'a> {
     core: &'a Core,
     root: PageNumber,
     levels: Vec<Level>,
-    /// Last key of the leaf passed to the layer last.
+    /// Last key of the last leaf that was evicted to the layer.
     last_key: Option<Vec<u8>>,
-    /// Next page to take.
+    /// Next page to allocate.
     next: u32,
     capacity: usize,
 }
 
 impl Core {
-    /// Fills the empty tree at `root`; `rows` puts the next key and value into its arguments, or returns
+    /// Fills the empty tree at `root`. `rows` writes the next key and value into its arguments, or returns
     /// false.
     pub(crate) fn bulk_load(
         &self,
@@ -110,7 +110,7 @@ impl Loader<'_> {
         self.levels.push(Level { page, first: Vec::new(), number: PageNumber::NONE });
     }
 
-    /// A page number that is not a bitmap's.
+    /// The next page number that is not a bitmap's.
     fn take_number(&mut self) -> Result<PageNumber, StoreError> {
         let taken = self.next - self.core.space.end();
         self.core.check_disk_room_locked(u64::from(taken) + 1)?;
@@ -128,7 +128,7 @@ impl Loader<'_> {
         let need = key.len() + value.len() + SLOT_BYTES;
         let node = Node(&self.levels[level].page);
         let count = node.count();
-        // At least two cells in a page, so that levels shrink.
+        // At least two cells in a page, so each level is smaller than the one below.
         if count >= 2 && (node.used() + need > self.capacity || need > node.free()) {
             self.turn_page(level)?;
             return self.add(level, key, value);
@@ -147,7 +147,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Hands the level's page down and begins the next.
+    /// Evicts the level's page and begins the next one.
     fn turn_page(&mut self, level: usize) -> Result<(), StoreError> {
         let number = self.number_of(level)?;
         let next = if level == 0 { self.take_number()? } else { PageNumber::NONE };
@@ -174,7 +174,7 @@ impl Loader<'_> {
         if number.is_some() { Ok(number) } else { self.take_number() }
     }
 
-    /// Hands the level's page down and enters it in the level above.
+    /// Evicts the level's page and adds it to the level above.
     fn close_page(&mut self, level: usize, number: PageNumber) -> Result<(), StoreError> {
         NodeMut(&mut self.levels[level].page).forget_run();
         evict_page(self.core, number, &mut self.levels[level].page)?;
@@ -187,7 +187,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Closes all levels but the topmost, which goes into the root, and allocates the pages.
+    /// Closes all levels except the topmost, moves that into the root, and allocates the pages.
     fn finish(mut self, work: &mut Work) -> Result<(), StoreError> {
         let mut level = 0;
         while level + 1 < self.levels.len() {
@@ -200,7 +200,7 @@ impl Loader<'_> {
         let group_pages = bitmap::group_pages(page_bytes);
         let old_groups = core.space.groups();
         let new_groups = self.next.div_ceil(group_pages).max(old_groups);
-        // The last group's bitmap counts, though no page behind it may have been taken.
+        // The bitmap of the last group counts, even if no page after it was taken.
         self.next = self.next.max(bitmap::bitmap_of_group(new_groups - 1, page_bytes).0 + 1);
         core.check_on_disk(u64::from(self.next) - 1)?;
         let first_new = core.space.end();
@@ -224,7 +224,7 @@ impl Loader<'_> {
                 reason: "rows were inserted while it was being loaded".into(),
             });
         }
-        // All that can fail comes before the first change.
+        // All steps that can fail are before the first change.
         let meta = core.pool.fix_exclusive(meta::META_PAGE)?;
         let last = old_groups - 1;
         let bits = core.pool.fix_exclusive(bitmap::bitmap_of_group(last, page_bytes))?;
@@ -246,7 +246,7 @@ impl Loader<'_> {
     }
 }
 
-/// Gives a page that was never in the pool to the layer.
+/// Evicts a page to the layer that was never in the pool.
 fn evict_page(core: &Core, number: PageNumber, page: &mut [u8]) -> Result<(), StoreError> {
     let head = header_mut(page);
     head.page = U64::new(number.id().0);

@@ -7,12 +7,12 @@ use crate::pool::{PageRead, PageWrite, Pin};
 use crate::{PageNumber, StoreError};
 use std::ops::Deref;
 
-/// Where a descent goes.
+/// The target of a descent.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'k> {
-    /// To the leaf that covers the key.
+    /// The leaf that covers the key.
     Key(&'k [u8]),
-    /// To the leaf that covers the keys right below the key.
+    /// The leaf that covers the keys immediately below the key.
     Before(&'k [u8]),
 }
 
@@ -115,7 +115,7 @@ impl Core {
         }
     }
 
-    /// The pages from the root to the leaf that covers `key`, each with the slot taken (0 for the leaf). For
+    /// The pages from the root to the leaf that covers `key`, each with the chosen slot (0 for the leaf). For
     /// structure modifications: latches one page at a time.
     pub(crate) fn path(
         &self,
@@ -144,7 +144,7 @@ impl Core {
     }
 }
 
-/// Refuses a page that is not of a tree, or not of this level of it: so every descent ends at a leaf.
+/// Refuses a page that is not a tree node, or not of this level of the tree. So every descent ends at a leaf.
 pub(crate) fn check_level(page: &[u8], number: PageNumber, level: u16) -> Result<(), StoreError> {
     check_node(page, number)?;
     if Node(page).level() == level {
@@ -157,7 +157,7 @@ pub(crate) fn check_level(page: &[u8], number: PageNumber, level: u16) -> Result
     })
 }
 
-/// Refuses a page that is not of a tree.
+/// Refuses a page that is not a tree node.
 pub(crate) fn check_node(page: &[u8], number: PageNumber) -> Result<(), StoreError> {
     if is_node(page) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Reading, inserting, changing and deleting a row.
+//! Reads, inserts, changes and deletes of a row.
 
 use super::descend::Target;
 use crate::core::{Core, Work};
@@ -16,23 +16,24 @@ use crate::{PageNumber, StoreError, TxnId};
 use entresol_core::{Lsn, mutant};
 use std::sync::Arc;
 
-/// On whose behalf a row changes, which decides what is logged.
+/// The author of a row change, which determines what is logged.
 pub(crate) enum Author<'a> {
-    /// A transaction going forward: the record tells how to undo it, and so does the transaction's undo log.
+    /// A transaction going forward. The record contains the undo information, and so does the transaction's
+    /// undo log.
     Forward(&'a Arc<TxnState>, &'a mut UndoLog),
-    /// A transaction being rolled back: the record tells what is to be undone next.
+    /// A transaction in rollback. The record names the next record to be undone.
     Rollback(&'a Arc<TxnState>, Lsn),
 }
 
 impl Author<'_> {
-    /// Room that is kept for rolling back may be used.
+    /// Whether room reserved for rollbacks may be used.
     fn rolls_back(&self) -> bool {
         matches!(self, Author::Rollback(..))
     }
 }
 
 impl Core {
-    /// Shows the row to `visit`; `None` if there is none.
+    /// Calls `visit` with the row; `None` if there is none.
     pub(crate) fn row_get<T>(
         &self,
         work: &mut Work,
@@ -179,7 +180,7 @@ impl Core {
         Ok(true)
     }
 
-    /// Starts the record of a row's change: how to undo it, or what is to be undone next.
+    /// Starts the record of a row change, with its undo information or the next record to be undone.
     fn begin_change(&self, work: &mut Work, author: &Author<'_>, undo: &Undo<'_>) {
         record::start(&mut work.record);
         match author {
@@ -192,8 +193,8 @@ impl Core {
         }
     }
 
-    /// Makes and logs a row's change, whose undoing reshapes the leaf as told. Nothing is changed if the log
-    /// has no room for its undoing.
+    /// Makes and logs a row change. `reshaping`: the effect of its undo on the leaf. Nothing is changed if
+    /// the log has no room for the undo.
     fn finish_change(
         &self,
         work: &mut Work,
@@ -240,8 +241,8 @@ impl Core {
     }
 }
 
-/// The bytes in which two values of equal length differ, from the first to behind the last; `None` if in
-/// none.
+/// The range in which two values of equal length differ, from the first different byte to after the last one.
+/// `None` if they are equal.
 fn difference(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
     let first = old.iter().zip(new).position(|(a, b)| a != b)?;
     let same = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();

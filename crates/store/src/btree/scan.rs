@@ -1,9 +1,10 @@
 //! Rows in key order, forward and backward, along the links between leaves.
 //!
-//! Forward, the next leaf is latched before the current one is let go. Backward that order would deadlock
-//! with writers, so the left leaf is only tried; if it is taken, the scan lets go, waits for it, and seeks
-//! its place again. A row lock is tried under the latch; if it is taken, the scan lets go of everything,
-//! waits, and seeks again.
+//! A forward scan latches the next leaf before it releases the current one. A backward scan in that order
+//! could deadlock with writers. So it only tries to latch the left leaf. If that leaf is latched by another
+//! task, the scan releases the current leaf, waits for the left one, and seeks its position again. A row lock
+//! is tried under the latch. If another transaction has it, the scan releases all latches, waits, and seeks
+//! again.
 
 use super::descend::{Target, check_level};
 use crate::core::{Core, Work};
@@ -12,7 +13,7 @@ use crate::pool::{PageRead, Pin};
 use crate::txn::locks::{LockName, Request};
 use crate::{Direction, Lock, PageNumber, StoreError, TxnId};
 
-/// What a scan visits.
+/// The range of a scan.
 pub(crate) struct Range<'a> {
     pub root: PageNumber,
     pub from: &'a [u8],
@@ -21,16 +22,16 @@ pub(crate) struct Range<'a> {
     pub lock: Lock,
 }
 
-/// Where a scan goes on.
+/// The position at which a scan continues.
 struct Place {
     key: Vec<u8>,
     inclusive: bool,
 }
 
-/// What ended work on a leaf.
+/// Why the work on a leaf ended.
 enum Step {
     Done,
-    /// A row lock is taken: `Place` names the row.
+    /// A row lock is not available: `Place` names the row.
     Busy(LockName),
     NextLeaf,
 }
@@ -64,7 +65,7 @@ impl Core {
         }
     }
 
-    /// Scans from `place` until the end (`None`), or until a row lock is taken.
+    /// Scans from `place` until the end (`None`), or until a row lock is not available.
     fn scan_leaves<'a>(
         &'a self,
         work: &mut Work,
@@ -113,7 +114,7 @@ impl Core {
                     None => {
                         let (lsn, here) = (leaf.lsn(), leaf.unlatch());
                         let next = self.pool.fix_shared(next)?.unlatch();
-                        // Unless the leaf has changed meanwhile, its link still holds.
+                        // If the leaf has not changed meanwhile, its link is still valid.
                         let Some(_here) = here.read().filter(|leaf| leaf.lsn() == lsn) else {
                             continue 'seek;
                         };
@@ -128,7 +129,7 @@ impl Core {
         }
     }
 
-    /// Visits the rows of one leaf, from `slot` on (forward) or from before it (backward).
+    /// Visits the rows of one leaf, from `slot` on (forward) or from the one before it (backward).
     #[allow(clippy::too_many_arguments)]
     fn scan_leaf(
         &self,

@@ -1,8 +1,8 @@
-//! Making room in a leaf: splits, from the lowest page whose parent has room, and growth at the root.
+//! Page splits: from the lowest page whose parent has room, and growth at the root.
 //!
-//! Where a page is split: a leaf that receives ascending keys, at its right end or at a point within, is
-//! split at that point, so that what lies left of it stays full; any other page is split in the middle of its
-//! bytes. (TPC-C inserts orders at a hundred such points, one per district.)
+//! The split point: a leaf with ascending inserts, at its right end or at a point within, is split at that
+//! point, so that the part left of it stays full. Any other page is split in the middle of its bytes. (TPC-C
+//! inserts orders at a hundred such points, one per district.)
 
 use super::descend::Target;
 use crate::core::{Core, Work};
@@ -13,15 +13,15 @@ use crate::pool::Pin;
 use crate::wal::RecordKind;
 use crate::{PageNumber, StoreError, TxnId};
 
-/// Inserts in a row that tell of an ascending run within a page.
+/// Number of consecutive inserts that indicates an ascending run within a page.
 const RUN_WITHIN: u16 = 2;
-/// At a page's right end less is enough.
+/// The same at a page's right end, where fewer are sufficient.
 const RUN_AT_END: u16 = 1;
 
 impl Core {
-    /// Does one step towards `need` free bytes in the leaf for `key`: splits it, or a page above it that must
-    /// have room first. The caller holds no latches, no permit and no room, and must look again.
-    /// `rolls_back`: the room of both log and disk that is kept for rolling back may be used.
+    /// Does one step towards `need` free bytes in the leaf for `key`: splits the leaf, or a page above it
+    /// that must have room first. The caller holds no latches, no permit and no room, and must look again.
+    /// `rolls_back`: the room of both log and disk that is reserved for rollbacks may be used.
     #[cold]
     pub(crate) fn make_room(
         &self,
@@ -31,8 +31,9 @@ impl Core {
         need: usize,
         rolls_back: bool,
     ) -> Result<(), StoreError> {
-        // The split will change the right sibling's link, and that page is often a cold one: fetched before
-        // the lock is taken, it delays nobody else. Should it be another page by then, it is fetched again.
+        // The split will change the right sibling's link, and that page is often not in DRAM. It is fetched
+        // before the lock is taken, so no other task waits for that. If the sibling is another page by then,
+        // that one is fetched.
         {
             let _permit = self.pool.enter();
             let right = Node(&self.leaf_shared(work, root, Target::Key(key))?).right();
@@ -54,8 +55,8 @@ impl Core {
         self.split_or_prepare(work, &room, root, &path, leaf, (key, need))
     }
 
-    /// Does one step of splitting page `index` of `path`: the split itself if its parent has room, else one
-    /// of the parent. `row`: the key, and the bytes that its leaf must have free.
+    /// Does one step of a split of page `index` of `path`: the split itself if its parent has room, otherwise
+    /// one step for the parent. `row`: the key, and the number of free bytes that its leaf needs.
     fn split_or_prepare(
         &self,
         work: &mut Work,
@@ -77,7 +78,7 @@ impl Core {
         self.split(work, room, root, path[above], path[index], row)
     }
 
-    /// Moves the root's content to a new page, its only child.
+    /// Moves the root's content to a new page, which becomes its only child.
     fn grow_root(&self, work: &mut Work, room: &Room<'_>, root: PageNumber) -> Result<(), StoreError> {
         let allocation = self.allocate(&mut work.record, room)?;
         let bit = allocation.op();
@@ -100,8 +101,8 @@ impl Core {
         Ok(())
     }
 
-    /// Splits `child`, whose parent has room for another separator. Does nothing if rows that came or went
-    /// meanwhile have changed the need for it.
+    /// Splits `child`, whose parent has room for another separator. Does nothing if inserts or deletions
+    /// meanwhile have changed the need for the split.
     fn split(
         &self,
         work: &mut Work,
@@ -111,7 +112,7 @@ impl Core {
         (child, child_slot): (PageNumber, usize),
         (key, need): (&[u8], usize),
     ) -> Result<(), StoreError> {
-        // All pages into DRAM first, so that nothing waits for I/O under the latches.
+        // All pages are fetched into DRAM first, so nothing waits for I/O under the latches.
         let allocation = self.allocate(&mut work.record, room)?;
         let bit = allocation.op();
         let mut new = self.pool.fix_new(allocation.page)?;
@@ -176,12 +177,13 @@ impl Core {
     }
 }
 
-/// Latches a pinned page exclusively. Its fetch has succeeded before, so it is there.
+/// Latches a pinned page exclusively. Its fetch has succeeded before, so the page is in its frame.
 pub(crate) fn write_pinned(pin: Pin<'_>) -> Result<crate::pool::PageWrite<'_>, StoreError> {
     pin.write().ok_or_else(|| StoreError::Other("a pinned page has left its frame".into()))
 }
 
-/// First slot that moves right, and the separator: above all that stays, not above what moves or is to come.
+/// First slot that moves right, and the separator. The separator is above all keys that stay, and not above
+/// the keys that move or the new key.
 fn split_leaf_at(node: Node<'_>, key: &[u8]) -> (usize, Vec<u8>) {
     let count = node.count();
     let at = match node.find(key) {
@@ -197,7 +199,7 @@ fn split_leaf_at(node: Node<'_>, key: &[u8]) -> (usize, Vec<u8>) {
     (at, separator(node.key(at - 1), node.key(at)).to_vec())
 }
 
-/// First slot that moves right when a separator is to come at `slot`.
+/// First slot that moves right when a separator is to be inserted at `slot`.
 fn split_inner_at(node: Node<'_>, slot: usize) -> usize {
     let count = node.count();
     if slot == count && node.continues_run(slot, RUN_AT_END) {
@@ -209,7 +211,7 @@ fn split_inner_at(node: Node<'_>, slot: usize) -> usize {
     }
 }
 
-/// The slot, neither the first nor behind the last, that halves the bytes best.
+/// The slot that halves the bytes best; neither the first slot nor the one after the last.
 fn middle(node: Node<'_>) -> usize {
     let half = node.used() / 2;
     let mut bytes = 0;

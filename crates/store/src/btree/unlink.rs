@@ -1,7 +1,7 @@
-//! Giving a leaf that has become empty back, with the inner pages that it leaves without children.
+//! Frees an empty leaf, and the inner pages that have no children without it.
 //!
-//! A queue-like table, filled at one end and emptied at the other, thus keeps its size. Half-full pages are
-//! not merged.
+//! So a table used as a queue, filled at one end and emptied at the other, keeps its size. Half-full pages
+//! are not merged.
 
 use super::split::write_pinned;
 use crate::core::{Core, Work};
@@ -15,9 +15,9 @@ use crate::wal::RecordKind;
 use crate::{PageNumber, StoreError, TxnId};
 
 impl Core {
-    /// Unlinks the leaf for `key` if it is empty, still, and not the root. The caller holds no latches, no
-    /// permit and no room. Without room in the log the leaf stays: rows that are inserted there use it, and
-    /// its last deletion gives it back.
+    /// Unlinks the leaf for `key` if it is still empty and is not the root. The caller holds no latches, no
+    /// permit and no room. Without room in the log the leaf stays. Later inserts use it, and the last
+    /// deletion from it frees it.
     #[cold]
     pub(crate) fn unlink_empty(
         &self,
@@ -50,7 +50,7 @@ impl Core {
             return Ok(());
         }
 
-        // All pages into DRAM first, then the latches: top down, left to right, bitmaps last.
+        // All pages into DRAM first. Then the latches: top down, left to right, bitmaps last.
         let pin =
             |page: PageNumber| -> Result<Pin<'_>, StoreError> { Ok(self.pool.fix_shared(page)?.unlatch()) };
         let top = pin(path[above].0)?;
@@ -101,8 +101,8 @@ impl Core {
         Ok(())
     }
 
-    /// The place in `path` of the lowest ancestor that keeps another child, else of the root, which becomes
-    /// an empty leaf.
+    /// The index in `path` of the lowest ancestor that has another child, or otherwise of the root, which
+    /// becomes an empty leaf.
     fn lowest_kept(&self, path: &[(PageNumber, usize)]) -> Result<usize, StoreError> {
         let mut above = path.len() - 2;
         while above > 0 && Node(&self.pool.fix_shared(path[above].0)?).count() == 1 {
@@ -112,7 +112,7 @@ impl Core {
     }
 }
 
-/// The bits of `pages` in the bitmap of each group, by group.
+/// The bits of `pages` in the bitmaps, by group.
 fn bits_by_group(pages: &[PageNumber], page_bytes: usize) -> Vec<(u32, Vec<u32>)> {
     let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
     for page in pages {
@@ -126,15 +126,15 @@ fn bits_by_group(pages: &[PageNumber], page_bytes: usize) -> Vec<(u32, Vec<u32>)
     groups
 }
 
-/// The pages of an unlinking, latched exclusively.
+/// The pages of an unlink, latched exclusively.
 struct Latched<'a> {
-    /// The pages that are freed, the leaf last.
+    /// The pages to be freed, the leaf last.
     pages: Vec<PageWrite<'a>>,
     left: Option<PageWrite<'a>>,
     right: Option<PageWrite<'a>>,
 }
 
-/// Latches the pages of `chain` from the top down, and the siblings of the last one from left to right.
+/// Latches the pages of `chain` from top to bottom, and the siblings of the last one from left to right.
 fn latch<'a>(chain: Vec<Pin<'a>>, siblings: [Option<Pin<'a>>; 2]) -> Result<Latched<'a>, StoreError> {
     let mut chain = chain.into_iter();
     let leaf = chain.next_back();

@@ -1,4 +1,4 @@
-//! A full check of all trees and of the free space. The store must be quiet meanwhile.
+//! A full check of all trees and of the free space. No other work on the store may be in progress.
 
 use super::descend::check_node;
 use crate::core::Core;
@@ -8,10 +8,10 @@ use crate::space::check_bitmap;
 use crate::{PageNumber, StoreError};
 use entresol_format::page::header;
 
-/// What [`crate::Store::verify`] has counted.
+/// The counts of [`crate::Store::verify`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Tables, the catalog not counted.
+    /// Number of tables without the catalog.
     pub tables: u64,
     /// Rows of all tables.
     pub rows: u64,
@@ -21,11 +21,11 @@ pub struct VerifyReport {
     pub empty_leaves: u64,
     /// Inner pages of all trees.
     pub inner_pages: u64,
-    /// Bytes that cells and slots take in leaves.
+    /// Bytes of cells and slots in leaves.
     pub leaf_bytes: u64,
-    /// Pages that are allocated, the meta page and bitmaps included.
+    /// Allocated pages, including the meta page and bitmaps.
     pub allocated: u64,
-    /// Pages within the store's end that are free.
+    /// Free pages before the store's end.
     pub free: u64,
     /// Levels of the highest tree.
     pub levels: u64,
@@ -104,7 +104,7 @@ impl Walk<'_> {
         expect(number, "root of its tree", self.root, node.root())?;
         let cells: usize = (0..node.count()).map(|slot| node.cell_bytes(slot)).sum();
         expect(number, "bytes used", cells, node.used())?;
-        // An inner page's slot 0 stands for all below, whatever its key.
+        // Slot 0 of an inner page represents all keys below slot 1, whatever its key.
         for slot in usize::from(level > 0)..node.count() {
             let key = node.key(slot);
             let above_before = slot <= usize::from(level > 0) || node.key(slot - 1) < key;

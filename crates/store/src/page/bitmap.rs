@@ -1,8 +1,8 @@
-//! Which pages are allocated: one bitmap page for each group of pages, at a fixed place.
+//! The allocated pages: one bitmap page for each group of pages, at a fixed place.
 //!
-//! Invariant: a bit changes in the same log record that links or unlinks its page, so no crash leaks a page
-//! or leaves one in use that is marked free. Page `g * group_pages + 1` is the bitmap of group `g` (page 0 is
-//! the meta page); its own bit, and page 0's, are always set.
+//! Invariant: a bit changes in the same log record that links or unlinks its page. So no crash leaks a page,
+//! or leaves a used page marked as free. Page `g * group_pages + 1` is the bitmap of group `g` (page 0 is the
+//! meta page). Its own bit, and that of page 0, are always set.
 
 use super::{PageKind, clear};
 use crate::PageNumber;
@@ -23,7 +23,7 @@ pub(crate) fn place(page: PageNumber, page_bytes: usize) -> (u32, u32) {
     (page.0 / group_pages(page_bytes), page.0 % group_pages(page_bytes))
 }
 
-/// Makes `page` the bitmap of `group` with only the fixed pages allocated.
+/// Makes `page` the bitmap of `group`, with only the fixed pages allocated.
 pub(crate) fn format(page: &mut [u8], group: u32) {
     clear(page, PageKind::Bitmap);
     set(page, 1, true);
@@ -47,7 +47,7 @@ pub(crate) fn set(page: &mut [u8], bit: u32, allocated: bool) {
     }
 }
 
-/// The first clear bit at or behind `from`.
+/// The first clear bit at or after `from`.
 pub(crate) fn first_free(page: &[u8], from: u32) -> Option<u32> {
     let bits = &page[PAGE_HEADER_BYTES..];
     let mut index = from as usize / 8;
@@ -59,7 +59,7 @@ pub(crate) fn first_free(page: &[u8], from: u32) -> Option<u32> {
     Some(index as u32 * 8 + byte.trailing_ones())
 }
 
-/// How many of the first `bits` bits are clear.
+/// The number of clear bits among the first `bits` bits.
 pub(crate) fn count_free(page: &[u8], bits: u32) -> u32 {
     (0..bits).filter(|bit| !get(page, *bit)).count() as u32
 }

@@ -1,4 +1,5 @@
-//! Little-endian integers and length-prefixed byte strings at a place in a slice or at the end of a buffer.
+//! Little-endian integers and length-prefixed byte strings, at an offset in a slice or at the end of a
+//! buffer.
 
 /// The integer at `at`.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -47,18 +48,18 @@ pub(crate) fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends a string of at most 65,535 bytes behind its length.
+/// Appends the length of a string of at most 65,535 bytes, then the string.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     debug_assert!(bytes.len() <= u16::MAX as usize);
     put_u16(out, bytes.len() as u16);
     out.extend_from_slice(bytes);
 }
 
-/// Takes values off the front of a slice; `None` when it is too short. For bytes that come from a device.
+/// Reads values from the front of a slice; `None` when it is too short. For bytes from a device.
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Whether all has been taken.
+    /// Whether all bytes have been read.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

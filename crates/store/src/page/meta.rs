@@ -1,4 +1,4 @@
-//! Page 0: what a store says of itself.
+//! Page 0: the description of a store.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|

@@ -10,14 +10,14 @@
 //! | 44 | 4 | left sibling (leaves; 0: none) |
 //! | 48 | 4 | root page of the tree |
 //! | 52 | 2 | slot of the latest insert, 0xffff: none |
-//! | 54 | 2 | inserts in a row that each went right behind the one before |
+//! | 54 | 2 | consecutive inserts that were each directly after the one before |
 //! | 56 | 6 each | slots: offset of the cell, length of its key, length of its value |
 //!
-//! A cell is key and value, one behind the other. In an inner node the value is a child's page number and the
-//! key is the least key of that child; slot 0's key is empty and stands for "all below".
+//! A cell is a key followed by its value. In an inner node the value is a child's page number and the key is
+//! the least key of that child. Slot 0's key is empty and represents all keys below slot 1.
 //!
-//! Invariant: keys ascend strictly by `memcmp`; slots and heap do not meet; free bytes = gap between them +
-//! removed.
+//! Invariant: keys ascend strictly by `memcmp`; slots and heap do not overlap;
+//! free bytes = gap between them + removed.
 
 use super::bytes::{set_u16, set_u32, u16_at, u32_at};
 use super::{PageKind, clear, kind};
@@ -41,12 +41,12 @@ const NO_SLOT: u16 = 0xffff;
 /// Bytes of the value of an inner cell.
 pub(crate) const CHILD_BYTES: usize = 4;
 
-/// Most bytes of key and value of a row: four rows fit a page.
+/// Maximum bytes of key and value of a row: four rows fit in a page.
 pub(crate) const fn max_row(page_bytes: usize) -> usize {
     (page_bytes - NODE_HEADER_BYTES) / 4 - SLOT_BYTES
 }
 
-/// Most bytes of a key.
+/// Maximum bytes of a key.
 pub(crate) const fn max_key(page_bytes: usize) -> usize {
     page_bytes / 8
 }
@@ -61,13 +61,13 @@ pub(crate) fn format(page: &mut [u8], level: u16, root: PageNumber) {
     set_u16(page, LAST_INSERT, NO_SLOT);
 }
 
-/// Whether the page is a node at all.
+/// Whether the page is a node.
 pub(crate) fn is_node(page: &[u8]) -> bool {
     kind(page) == PageKind::Leaf as u16 || kind(page) == PageKind::Inner as u16
 }
 
-/// Whether a page that is a node keeps the invariant of the module's header as far as memory safety of its
-/// readers goes: slots and cells lie where they may, and the bytes add up. For pages that come from a device.
+/// Whether a node keeps the invariant of the module's header, as far as its readers need for memory safety:
+/// slots and cells are at valid offsets, and the bytes add up. For pages from a device.
 pub(crate) fn is_sound(page: &[u8]) -> bool {
     let node = Node(page);
     let (heap, removed) = (node.heap(), u16_at(page, REMOVED) as usize);
@@ -90,7 +90,7 @@ pub(crate) fn is_sound(page: &[u8]) -> bool {
     cells + removed + heap == page.len()
 }
 
-/// As `a.cmp(b)`, quicker for keys of a few words.
+/// As `a.cmp(b)`, but faster for keys of a few words.
 fn compare(a: &[u8], b: &[u8]) -> Ordering {
     let word = |bytes: &[u8], at: usize| {
         bytes[at..].first_chunk().map(|chunk: &[u8; 8]| u64::from_be_bytes(*chunk)).unwrap_or(0)
@@ -106,11 +106,11 @@ fn compare(a: &[u8], b: &[u8]) -> Ordering {
             other => return other,
         }
     }
-    // The last word of the common part overlaps what was found equal.
+    // The last word of the common part overlaps words that were equal.
     word(a, common - 8).cmp(&word(b, common - 8)).then(a.len().cmp(&b.len()))
 }
 
-/// A node to read.
+/// A node for reading.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a>(pub &'a [u8]);
 
@@ -133,15 +133,15 @@ impl<'a> Node<'a> {
     pub(crate) fn heap(self) -> usize {
         u16_at(self.0, HEAP) as usize
     }
-    /// First byte behind the slots.
+    /// First byte after the slots.
     pub(crate) fn slots_end(self) -> usize {
         NODE_HEADER_BYTES + SLOT_BYTES * self.count()
     }
-    /// Bytes that cells and slots can still take, after compaction if need be.
+    /// Bytes that are free for cells and slots, if necessary after compaction.
     pub(crate) fn free(self) -> usize {
         self.heap() - self.slots_end() + u16_at(self.0, REMOVED) as usize
     }
-    /// Bytes that cells and slots take.
+    /// Bytes of cells and slots.
     pub(crate) fn used(self) -> usize {
         self.0.len() - NODE_HEADER_BYTES - self.free()
     }
@@ -167,7 +167,7 @@ impl<'a> Node<'a> {
         let (_, key, value) = self.slot(index);
         key + value + SLOT_BYTES
     }
-    /// Slot of `key`, or where it would go.
+    /// Slot of `key`, or the slot at which it would be inserted.
     pub(crate) fn find(self, key: &[u8]) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.count());
         while low < high {
@@ -205,7 +205,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A node to change.
+/// A node for changes.
 pub(crate) struct NodeMut<'a>(pub &'a mut [u8]);
 
 impl NodeMut<'_> {
@@ -239,7 +239,7 @@ impl NodeMut<'_> {
         set_u16(self.0, LAST_INSERT, slot as u16);
     }
 
-    /// Takes a cell away.
+    /// Removes a cell.
     pub(crate) fn remove(&mut self, slot: usize) {
         let count = self.as_ref().count();
         assert!(slot < count, "remove of slot {slot} of {count}");
@@ -301,7 +301,7 @@ impl NodeMut<'_> {
         }
     }
 
-    /// Forgets where the latest insert went.
+    /// Forgets the position of the latest insert.
     pub(crate) fn forget_run(&mut self) {
         set_u16(self.0, LAST_INSERT, NO_SLOT);
         set_u16(self.0, RUN, 0);
@@ -314,7 +314,7 @@ impl NodeMut<'_> {
         set_u16(self.0, at + 4, value as u16);
     }
 
-    /// Gives bytes of the heap back.
+    /// Frees bytes of the heap.
     fn release(&mut self, offset: usize, bytes: usize) {
         if offset == self.as_ref().heap() {
             set_u16(self.0, HEAP, (offset + bytes) as u16);

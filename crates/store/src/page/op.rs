@@ -1,7 +1,7 @@
-//! The elementary changes of a page, as they are done, logged and redone.
+//! The elementary changes of a page: the same for execution, log and redo.
 //!
-//! Invariant: an operation's effect depends on the page's cells only, not on where in the page they lie, so
-//! redo gives the same cells as the original change. [`PageOp::Image`] does not depend on the page at all.
+//! Invariant: the effect of an operation depends only on the page's cells, not on their offsets in the page.
+//! So redo gives the same cells as the original change. [`PageOp::Image`] does not depend on the page at all.
 
 use super::bytes::{Reader, put_bytes, put_u16, put_u32, set_u32};
 use super::node::{Node, NodeMut, is_node};
@@ -13,26 +13,26 @@ use zerocopy::little_endian::U16;
 /// A change of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageOp<'a> {
-    /// The page's whole content: `low` begins behind the page header, `high` ends at the page's end, zeros
-    /// between.
+    /// The page's whole content. `low` begins after the page header, `high` ends at the page's end, and zeros
+    /// are between them.
     Image { kind: u16, low: &'a [u8], high: &'a [u8] },
-    /// A new cell.
+    /// Inserts a cell.
     Insert { slot: u16, key: &'a [u8], value: &'a [u8] },
-    /// A cell goes.
+    /// Removes a cell.
     Remove { slot: u16 },
-    /// A cell's value changes.
+    /// Changes a cell's value.
     SetValue { slot: u16, value: &'a [u8] },
-    /// Bytes at `at` of a cell's value change.
+    /// Changes bytes at `at` of a cell's value.
     Patch { slot: u16, at: u16, bytes: &'a [u8] },
-    /// All cells from `slot` on go.
+    /// Removes all cells from `slot` on.
     Truncate { slot: u16 },
-    /// The left sibling changes.
+    /// Changes the left sibling.
     Left(PageNumber),
-    /// The right sibling changes.
+    /// Changes the right sibling.
     Right(PageNumber),
-    /// Bitmap page: `count` bits from `first` change.
+    /// Bitmap page: changes `count` bits from `first`.
     Bits { first: u32, count: u32, allocated: bool },
-    /// Four bytes at `at` change (meta page).
+    /// Changes four bytes at `at` (meta page).
     Word { at: u16, value: u32 },
 }
 
@@ -48,7 +48,7 @@ const BITS: u8 = 9;
 const WORD: u8 = 10;
 
 impl<'a> PageOp<'a> {
-    /// The image of `page` as it is.
+    /// The image of `page` in its current state.
     pub(crate) fn image(page: &'a [u8]) -> PageOp<'a> {
         let (low_end, high_start) = if is_node(page) {
             (Node(page).slots_end(), Node(page).heap())
@@ -59,12 +59,12 @@ impl<'a> PageOp<'a> {
         PageOp::Image { kind: kind(page), low: &page[PAGE_HEADER_BYTES..low_end], high: &page[high_start..] }
     }
 
-    /// Whether the change needs no former content.
+    /// Whether the change does not depend on the page's former content.
     pub(crate) fn is_blind(&self) -> bool {
         matches!(self, PageOp::Image { .. })
     }
 
-    /// Does it.
+    /// Makes the change.
     pub(crate) fn apply(&self, page: &mut [u8]) {
         match *self {
             PageOp::Image { kind, low, high } => {
@@ -91,7 +91,7 @@ impl<'a> PageOp<'a> {
         }
     }
 
-    /// Whether [`PageOp::apply`] can be done to `page` without breaking it: log records come from a device.
+    /// Whether [`PageOp::apply`] can change `page` without damage to it: log records come from a device.
     pub(crate) fn fits(&self, page: &[u8]) -> bool {
         let node = Node(page);
         let cell = |slot: u16| is_node(page) && (slot as usize) < node.count();
@@ -178,7 +178,7 @@ impl<'a> PageOp<'a> {
         }
     }
 
-    /// The next change of a log record; `None` if there is no sense in it.
+    /// The next change of a log record; `None` if it is malformed.
     pub(crate) fn decode(reader: &mut Reader<'a>) -> Option<PageOp<'a>> {
         Some(match reader.u8()? {
             IMAGE => PageOp::Image { kind: reader.u16()?, low: reader.bytes()?, high: reader.bytes()? },

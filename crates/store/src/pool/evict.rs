@@ -1,4 +1,4 @@
-//! Eviction, victims that the layer pulls, and the checkpoint's copies.
+//! Eviction, victims pulled by the layer, and the checkpoint's copies.
 
 use super::frame::FrameState;
 use super::{FrameId, Pool};
@@ -7,13 +7,13 @@ use entresol_core::{Lsn, PageId, mutant};
 use entresol_engine::{DurableGroup, Upstream, Victim};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// At most this share of the frames lies free because the layer pulled their pages.
+/// At most this share of the frames is free because the layer pulled their pages.
 const RESERVE_SHARE: usize = 8;
 
 impl Pool {
-    /// Evicts the coldest unpinned frame and returns it, free; `None` if all are pinned. Frames whose changes
-    /// are durable in the log go first: each flush pads a sector of the log, and room for that is counted
-    /// ([`crate::undo_need`]).
+    /// Evicts the coldest unpinned frame and returns it, free. `None` if all are pinned. Frames whose changes
+    /// are durable in the log are evicted first: each flush pads a sector of the log, and the log's room
+    /// counts that padding ([`crate::undo_need`]).
     pub(super) fn evict_one(&self) -> Result<Option<FrameId>, StoreError> {
         loop {
             let durable = self
@@ -35,7 +35,7 @@ impl Pool {
         }
     }
 
-    /// Gives a frame's page to the layer, waiting as long as that takes. The frame is pinned.
+    /// Evicts a frame's page to the layer, and waits as long as necessary. The frame is pinned.
     fn evict_page(&self, id: FrameId) -> Result<(), StoreError> {
         let frame = self.frame(id);
         let data = frame.data.read();
@@ -58,8 +58,7 @@ impl Pool {
         Victim { page: page.id(), lsn: state.lsn, dirty: state.dirty, fdirty: state.fdirty }
     }
 
-    /// Frees a pinned frame whose page the layer holds, unless it was pinned again meanwhile; drops
-    /// the pin.
+    /// Frees a pinned frame whose page the layer has, unless it was pinned again meanwhile. Drops the pin.
     fn detach(&self, id: FrameId) -> bool {
         let frame = self.frame(id);
         let page = frame.page().expect("a frame that the replacer knows holds a page");
@@ -85,11 +84,11 @@ impl Pool {
         }
     }
 
-    /// Gives the page in frame `index` to the layer if the layer has an older version; the page stays.
-    /// Latches the page only while it is copied to `buffer`.
+    /// Gives the page in frame `index` to the layer if the layer has an older version; the page stays in the
+    /// frame. The page is latched only while it is copied to `buffer`.
     pub(crate) fn clean_frame(&self, index: usize, buffer: &mut [u8]) -> Result<bool, StoreError> {
         let frame = &self.frames[index];
-        // A page that is being fetched may be moving up, newer than anything below.
+        // A page that is being fetched may be moving up, and then is newer than any version below.
         let moving_up = self.layer.moves_pages_up() && frame.is_loading();
         if !frame.state().fdirty && !moving_up {
             return Ok(false);
@@ -104,12 +103,12 @@ impl Pool {
             same
         });
         if pinned != Some(true) {
-            // Evicted since, so the layer holds it.
+            // It was evicted meanwhile, so the layer has it.
             return Ok(false);
         }
         let pin = super::Pin::new(self, here, page);
         let state = {
-            // Exclusively, in order to wait for an evictor that is evicting this very page.
+            // The latch is exclusive in order to wait for a concurrent eviction of this page.
             let data = frame.data.write();
             let state = frame.state();
             if !state.fdirty {
@@ -144,7 +143,7 @@ impl Pool {
                     frame.evicted(state.lsn, evicted.dirty);
                     Some(())
                 }
-                // The next eviction gets the error and can report it.
+                // The next eviction gets and reports the error.
                 Ok(None) | Err(_) => None,
             }
         };
@@ -170,16 +169,16 @@ impl Upstream for Pool {
     }
 
     fn durable(&self, pages: &[(PageId, Lsn)], group: Option<DurableGroup>) {
-        // During redo there is nothing to append to.
+        // During redo there is no log for appends.
         if let Some(wal) = self.wal.get().filter(|_| self.notes) {
             crate::durable::append_note(wal, pages, group);
         }
     }
 
     fn destaged(&self, page: PageId, lsn: Lsn) {
-        // Redo may rebuild a page from an older image: then a frame reaches LSNs again that the layer knows
-        // already, and an older version may be behind in its queue. A redundant write later is the price of
-        // not believing this news.
+        // Redo may rebuild a page from an older image. Then the frame gets LSNs again that the layer already
+        // knows, and an older version may still be in the layer's queue. So this report is ignored during
+        // redo, at the cost of a redundant write later.
         if self.redoing.load(SeqCst) {
             return;
         }

@@ -1,12 +1,12 @@
-//! Which pages this session has evicted with changes of its own.
+//! The pages that this session has evicted with its own changes.
 //!
-//! A restart finds the log's end, E. A page that then comes from the layer with an LSN at or after E is of
-//! this session, or of a log that has lost its end: its changes are in no log, and perhaps were never
-//! acknowledged. The LSN alone tells the two apart only until the log has grown past it. So there is a bit
-//! for each page that was evicted with such an LSN.
+//! A restart finds the log's end, E. Later the layer returns a page with an LSN at or after E. Either this
+//! session has written the page, or its changes were in a lost end of the log: they are in no log, and
+//! perhaps were never acknowledged. The LSN alone distinguishes the two cases only until the log has grown
+//! past it. So there is a bit for each page that was evicted with such an LSN.
 //!
-//! Memory: a bit for each page of the disk, taken in chunks of 4 KiB as they are needed: 32 MiB for a
-//! terabyte that is all changed.
+//! Memory: a bit for each page of the disk, allocated in chunks of 4 KiB when needed: 32 MiB for a terabyte
+//! of which all pages were changed.
 
 use crate::PageNumber;
 use std::sync::OnceLock;
@@ -26,13 +26,13 @@ pub(super) struct EvictedPages {
 }
 
 impl EvictedPages {
-    /// For a disk of so many pages; none was evicted.
+    /// For a disk of `pages` pages, none of them evicted.
     pub(super) fn new(pages: u64) -> Self {
         let pages = pages.min(1 << 32);
         Self { chunks: (0..pages.div_ceil(PAGES)).map(|_| OnceLock::new()).collect() }
     }
 
-    /// `page` is about to be evicted. A page beyond the disk's end is the layer's to refuse.
+    /// Records that `page` is about to be evicted. A page beyond the disk's end is refused by the layer.
     pub(super) fn note(&self, page: PageNumber) {
         let (chunk, word, bit) = place(page);
         if let Some(chunk) = self.chunks.get(chunk) {

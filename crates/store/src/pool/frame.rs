@@ -1,9 +1,9 @@
 //! One frame: a page's bytes behind a latch, a pin count, and a state word.
 //!
-//! Invariant: the state word holds the page's LSN with `dirty` (newer than disk) and `fdirty` (newer than
-//! what the layer below holds; FaCE §3.3). Both are set before the change they tell of is logged; `fdirty` is
-//! cleared only when the layer holds this LSN, and `dirty` only while `fdirty` is clear, so no change can be
-//! taken for written.
+//! Invariant: the state word contains the page's LSN with `dirty` (newer than disk) and `fdirty` (newer than
+//! the version in the layer below; FaCE §3.3). Both flags are set before their change is logged. `fdirty` is
+//! cleared only when the layer has this LSN, and `dirty` only while `fdirty` is clear. So no unwritten change
+//! is treated as written.
 
 use crate::PageNumber;
 use entresol_core::{Lsn, mutant};
@@ -16,7 +16,7 @@ const FDIRTY: u64 = 2;
 const FLAG_BITS: u32 = 2;
 const NO_PAGE: u32 = u32::MAX;
 
-/// A frame's state word, taken apart.
+/// A frame's state word, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameState {
     pub lsn: Lsn,
@@ -40,9 +40,9 @@ pub(crate) struct Frame {
     state: AtomicU64,
     loading: AtomicBool,
     orphan: AtomicBool,
-    /// When it was last moved in the replacer's order.
+    /// The time of its last move in the replacer's order.
     pub(super) stamp: AtomicU32,
-    /// Clock: fixed since the hand passed.
+    /// Clock: fixed since the hand passed it.
     pub(super) referenced: AtomicBool,
     /// The page's bytes and latch.
     pub(super) data: RwLock<Box<[u8]>>,
@@ -74,7 +74,7 @@ impl Frame {
         self.page.load(Acquire) == page.0
     }
 
-    /// A free frame is taken for `page`, pinned once.
+    /// Assigns a free frame to `page`, with one pin.
     pub(super) fn begin_load(&self, page: PageNumber) {
         self.loading.store(true, Release);
         self.state.store(0, Release);
@@ -82,7 +82,7 @@ impl Frame {
         self.page.store(page.0, Release);
     }
 
-    /// The page's bytes are there.
+    /// The page's bytes have been read.
     pub(super) fn loaded(&self, lsn: Lsn, dirty: bool, fdirty: bool) {
         self.state.store(FrameState { lsn, dirty, fdirty }.pack(), Release);
         self.loading.store(false, Release);
@@ -105,7 +105,7 @@ impl Frame {
         self.pins.fetch_add(1, Relaxed);
     }
 
-    /// Takes an unpinned frame.
+    /// Pins an unpinned frame.
     pub(super) fn try_pin_first(&self) -> bool {
         self.pins.load(Relaxed) == 0 && self.pins.compare_exchange(0, 1, SeqCst, Relaxed).is_ok()
     }
@@ -119,7 +119,7 @@ impl Frame {
         self.pins.store(0, SeqCst);
     }
 
-    /// The frame holds no page, but tasks that wanted one still have it pinned.
+    /// Marks a frame without a page that is still pinned by tasks that wanted its page.
     pub(super) fn make_orphan(&self) {
         self.orphan.store(true, SeqCst);
     }
@@ -128,7 +128,7 @@ impl Frame {
         self.orphan.load(SeqCst)
     }
 
-    /// True for the one that takes the orphan.
+    /// True for the one task that takes over the orphan.
     pub(super) fn adopt(&self) -> bool {
         self.orphan.swap(false, SeqCst)
     }
@@ -138,20 +138,20 @@ impl Frame {
         FrameState::unpack(self.state.load(Acquire))
     }
 
-    /// A change is about to be made and logged.
+    /// Called before a change is made and logged.
     pub(crate) fn mark_dirty(&self) {
         if self.state.load(Relaxed) & (DIRTY | FDIRTY) != DIRTY | FDIRTY {
             self.state.fetch_or(DIRTY | FDIRTY, SeqCst);
         }
     }
 
-    /// The change was logged at `lsn`.
+    /// Records that the change was logged at `lsn`.
     pub(crate) fn changed(&self, lsn: Lsn) {
         self.state.store(FrameState { lsn, dirty: true, fdirty: true }.pack(), Release);
     }
 
-    /// The layer holds the version `lsn`, which is newer than disk if `dirty`. Does nothing if the page has
-    /// changed.
+    /// Records that the layer has the version `lsn`, which is newer than disk if `dirty`. Does nothing if the
+    /// page has changed.
     pub(crate) fn evicted(&self, lsn: Lsn, dirty: bool) {
         let _ = self.state.fetch_update(AcqRel, Acquire, |word| {
             let state = FrameState::unpack(word);
@@ -160,7 +160,7 @@ impl Frame {
         });
     }
 
-    /// Disk holds the version `lsn`. Does nothing if the page has changed.
+    /// Records that disk has the version `lsn`. Does nothing if the page has changed.
     pub(super) fn destaged(&self, lsn: Lsn) {
         let _ = self.state.fetch_update(AcqRel, Acquire, |word| {
             let state = FrameState::unpack(word);

@@ -1,6 +1,6 @@
 //! Pinned pages, and pages latched shared or exclusively.
 //!
-//! Invariant: a latch is let go before the pin under it.
+//! Invariant: a latch is released before its pin.
 
 use super::frame::Frame;
 use super::{FrameId, Pool};
@@ -41,7 +41,7 @@ impl<'a> Pin<'a> {
         frame.holds(self.page).then_some(PageRead { data, pin: self })
     }
 
-    /// As [`Pin::read`], but gives the pin back instead of waiting.
+    /// As [`Pin::read`], but returns the pin instead of waiting.
     pub(crate) fn try_read(self) -> Result<PageRead<'a>, Pin<'a>> {
         let frame = self.frame();
         match frame.data.try_read() {
@@ -80,7 +80,7 @@ impl<'a> PageRead<'a> {
         Lsn(header(&self.data).lsn.get())
     }
 
-    /// Lets the latch go, keeps the pin.
+    /// Releases the latch and keeps the pin.
     pub(crate) fn unlatch(self) -> Pin<'a> {
         drop(self.data);
         self.pin
@@ -96,16 +96,16 @@ impl std::ops::Deref for PageRead<'_> {
 
 /// A page latched exclusively.
 pub(crate) struct PageWrite<'a> {
-    /// The page was not fetched and has no content yet: no other task may see it in this state.
+    /// The page was not fetched and has no content yet. No other task may see it in this state.
     blank: bool,
-    /// The watcher knows of a change since the page was latched.
+    /// The watcher was notified of a change since the page was latched.
     watched: bool,
     data: RwLockWriteGuard<'a, Box<[u8]>>,
     pin: Pin<'a>,
 }
 
 impl<'a> PageWrite<'a> {
-    /// A page that was not fetched. Unless it is changed, it leaves the pool when it is dropped.
+    /// A page that was not fetched. If it is not changed, it is removed from the pool when this is dropped.
     pub(super) fn blank(data: RwLockWriteGuard<'a, Box<[u8]>>, pin: Pin<'a>) -> PageWrite<'a> {
         PageWrite { blank: true, watched: false, data, pin }
     }
@@ -119,7 +119,7 @@ impl<'a> PageWrite<'a> {
         Lsn(header(&self.data).lsn.get())
     }
 
-    /// The page's bytes, to be changed: marks the frame dirty first.
+    /// The page's bytes for a change. Marks the frame dirty first.
     pub(crate) fn change(&mut self) -> &mut [u8] {
         self.blank = false;
         self.pin.frame().mark_dirty();
@@ -131,7 +131,7 @@ impl<'a> PageWrite<'a> {
         &mut self.data
     }
 
-    /// The changes made were logged at `lsn`.
+    /// Records that the changes were logged at `lsn`.
     pub(crate) fn changed(&mut self, lsn: Lsn) {
         let id = self.pin.page.id();
         let head = header_mut(&mut self.data);
@@ -144,7 +144,7 @@ impl<'a> PageWrite<'a> {
 impl Drop for PageWrite<'_> {
     fn drop(&mut self) {
         if self.blank {
-            // Under the latch: those who wait for it find the frame without their page.
+            // Under the latch: tasks that wait for it then find the frame without their page.
             self.pin.pool.withdraw(&self.pin);
         }
     }

@@ -2,24 +2,23 @@
 //!
 //! * [`frame`]: a frame's state word, pins and latch.
 //! * [`table`]: page number → frame.
-//! * [`replace`]: which frame goes first.
+//! * [`replace`]: the order of eviction.
 //! * [`guard`]: pinned and latched pages.
-//! * [`evict`]: eviction; what the layer asks of the pool.
-//! * [`evicted`]: which pages this session has evicted.
+//! * [`evict`]: eviction, and requests of the layer to the pool.
+//! * [`evicted`]: the pages that this session has evicted.
 //!
 //! Rules:
-//! 1. A frame's page changes only while the frame is unpinned, under the table shard's lock; whoever pins a
-//!    frame does so under that lock, or takes the pin count from 0 to 1 under the replacer's.
+//! 1. A frame's page changes only while the frame is unpinned, under the table shard's lock. A task pins a
+//!    frame under that lock, or takes the pin count from 0 to 1 under the replacer's lock.
 //! 2. A page is changed only under its exclusive latch, after the frame was marked dirty.
-//! 3. The log is durable up to a page's LSN before the page is handed to the layer.
-//! 4. A page stays in the table until the layer holds its newest version, so a fetch never finds an older
-//!    one.
-//! 5. The page of a pinned frame is passed to the layer by one task at a time: an evictor starts only on
-//!    unpinned frames, and a checkpoint pins the frame and waits for an evictor by latching the page.
-//! 6. A page whose LSN is not durable in the log is not served, nor one with an LSN from after the end that
-//!    the restart found, unless this session has evicted it: its changes are of another log, or of a lost
-//!    end.
-//! 7. No I/O is done, and nothing waits, under a shard's or the replacer's lock.
+//! 3. The log is durable up to a page's LSN before the page is evicted to the layer.
+//! 4. A page stays in the table until the layer has its newest version, so a fetch never finds an older one.
+//! 5. The page of a pinned frame is given to the layer by one task at a time. An evictor starts only on
+//!    unpinned frames. A checkpoint pins the frame, and waits for an evictor by latching the page.
+//! 6. A page is not served if its LSN is not durable in the log. It is not served either if its LSN is at or
+//!    after the end that the restart found, unless this session has evicted the page. The changes of such a
+//!    page are in another log, or in a lost end of this one.
+//! 7. No task does I/O or waits while it holds a shard's or the replacer's lock.
 
 pub(crate) mod evict;
 mod evicted;
@@ -51,20 +50,20 @@ use table::PageTable;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameId(pub u32);
 
-/// The log's end before a restart has found one.
+/// The log's end before a restart has determined it.
 const NO_LOG: u64 = u64::MAX;
-/// Pins that one page operation may hold while it waits for a frame.
+/// Maximum number of pins of one page operation while it waits for a frame.
 const PINS_PER_OPERATION: usize = 2;
-/// Pins beyond that: one structure modification at a time, the checkpoint, a pulled victim.
+/// Additional pins: one structure modification at a time, the checkpoint, a pulled victim.
 const PINS_RESERVED: usize = 24;
-/// Frames that are never pinned. An eviction takes a page whose changes are durable in the log, if there is
-/// one: so it flushes the log only when as many pages have changed since the last flush.
+/// Number of frames that are never pinned. An eviction takes a page whose changes are durable in the log, if
+/// there is one. So it flushes the log only when as many pages have changed since the last flush.
 pub(crate) const UNPINNED_FRAMES: usize = 16;
 
 /// The buffer pool.
 pub(crate) struct Pool {
     layer: Arc<dyn Layer>,
-    /// Absent during redo, when everything in the log is durable.
+    /// Absent during redo, when the whole log is durable.
     wal: OnceLock<Arc<Wal>>,
     frames: Box<[Frame]>,
     table: PageTable,
@@ -74,11 +73,11 @@ pub(crate) struct Pool {
     starved: TinyMutex<Vec<Task>>,
     starving: AtomicUsize,
     operations: Semaphore,
-    /// A restart is repeating history.
+    /// A restart is in its redo.
     redoing: AtomicBool,
-    /// Where the log ended that a restart has read.
+    /// The end of the log that a restart has read.
     log_end: AtomicU64,
-    /// Pages evicted with LSNs from there on.
+    /// Pages evicted with LSNs at or after that end.
     evicted: EvictedPages,
     /// [`Options::durable_notes`].
     notes: bool,
@@ -89,7 +88,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool of empty frames; tells the layer of itself.
+    /// A pool of empty frames. Registers itself with the layer.
     pub(crate) fn new(layer: Arc<dyn Layer>, options: &Options) -> Arc<Pool> {
         let count = options.frames;
         let evicted = EvictedPages::new(layer.capacity_pages());
@@ -119,17 +118,18 @@ impl Pool {
         pool
     }
 
-    /// A restart begins to repeat history, or has done so.
+    /// Called when a restart begins or ends its redo.
     pub(crate) fn set_redoing(&self, redoing: bool) {
         self.redoing.store(redoing, SeqCst);
     }
 
-    /// Pages from the layer must have LSNs before `end`, but for those that are evicted from now on.
+    /// From now on, pages from the layer must have LSNs before `end`, except pages that are evicted from now
+    /// on.
     pub(crate) fn set_log_end(&self, end: Lsn) {
         self.log_end.store(end.0, SeqCst);
     }
 
-    /// From now on pages are evicted only when `wal` is durable up to their LSN.
+    /// From now on, a page is evicted only when `wal` is durable up to its LSN.
     pub(crate) fn set_wal(&self, wal: Arc<Wal>) {
         assert!(self.wal.set(wal).is_ok(), "a pool gets its log once");
     }
@@ -139,18 +139,18 @@ impl Pool {
         &self.layer
     }
 
-    /// Permission to work on pages: bounds the pins held at once, so that a task that waits for a frame
-    /// always gets one. Held during one operation, never while waiting for a row lock.
+    /// A permit for work on pages. It bounds the number of pins held at once, so that a task that waits for a
+    /// frame always gets one. It is held during one operation, never during a wait for a row lock.
     pub(crate) fn enter(&self) -> SemaphorePermit<'_> {
         self.operations.acquire(1)
     }
 
-    /// Page accesses, and how many found the page in DRAM.
+    /// Page accesses, and those that found the page in DRAM.
     pub(crate) fn access_counts(&self) -> (u64, u64) {
         self.table.access_counts()
     }
 
-    /// Pages fetched from the layer, and how many came from flash or staging.
+    /// Pages fetched from the layer, and those from flash or staging.
     pub(crate) fn fetch_counts(&self) -> (u64, u64) {
         (self.fetched.load(Relaxed), self.fetched_from_flash.load(Relaxed))
     }
@@ -163,7 +163,7 @@ impl Pool {
         &self.frames[id.0 as usize]
     }
 
-    /// Pins a page, fetching it if need be.
+    /// Pins a page; fetches it if necessary.
     pub(crate) fn pin(&self, page: PageNumber) -> Result<Pin<'_>, StoreError> {
         if let Some(pin) = self.pin_hit(page) {
             return Ok(pin);
@@ -171,7 +171,7 @@ impl Pool {
         self.pin_miss(page)
     }
 
-    /// Pins a page that is in DRAM and not being fetched; never waits, counts only when it succeeds.
+    /// Pins a page that is in DRAM and not being fetched. Never waits, and counts only on success.
     pub(crate) fn try_pin(&self, page: PageNumber) -> Option<Pin<'_>> {
         let id = self.table.find_and(page, |id| {
             let frame = self.frame(id);
@@ -186,7 +186,7 @@ impl Pool {
         Some(Pin::new(self, id, page))
     }
 
-    /// An access was counted.
+    /// Notifies the watcher of a counted access.
     fn watch(&self, page: PageNumber) {
         if let Some(watcher) = &self.watcher {
             watcher.fixed(page.id());
@@ -231,9 +231,9 @@ impl Pool {
         })
     }
 
-    /// The log is durable up to a page's LSN before the layer gets the page. If a page comes back whose LSN
-    /// is not durable, or was durable before the restart and is not in the log, the log is not the one that
-    /// described its changes.
+    /// The log is durable up to a page's LSN before the layer gets the page. So a page from the layer is
+    /// refused if its LSN is not durable, or was durable before the restart and is not in the log: then this
+    /// log is not the log of the page's changes.
     fn refuse_beyond_log(&self, page: PageNumber, lsn: Lsn) -> Result<(), StoreError> {
         let end = self.log_end.load(SeqCst);
         let is_durable = || self.wal.get().is_none_or(|wal| wal.is_durable(lsn));
@@ -249,7 +249,7 @@ impl Pool {
         })
     }
 
-    /// Latches a page exclusively without fetching it: its content will be replaced as a whole.
+    /// Latches a page exclusively without a fetch: its whole content will be replaced.
     pub(crate) fn fix_new(&self, page: PageNumber) -> Result<PageWrite<'_>, StoreError> {
         loop {
             if let Some(pin) = self.pin_hit(page) {
@@ -285,7 +285,7 @@ impl Pool {
         }
     }
 
-    /// Gives a free frame to `page`, pinned and exclusively latched, unless another task was first.
+    /// Assigns a free frame to `page`, pinned and exclusively latched, unless another task was faster.
     fn claim(&self, free: FrameId, page: PageNumber) -> Claim<'_> {
         let frame = self.frame(free);
         let data = frame.data.try_write().expect("nobody latches a frame that he has not pinned");
@@ -306,7 +306,7 @@ impl Pool {
         }
     }
 
-    /// A free frame: from the reserve, or by eviction; waits while all frames are pinned.
+    /// Takes a free frame from the reserve, or by eviction; waits while all frames are pinned.
     fn take_frame(&self) -> Result<FrameId, StoreError> {
         loop {
             let reserve = self.free.lock().pop();
@@ -324,7 +324,7 @@ impl Pool {
     fn wait_for_frame(&self) {
         self.starved.lock().push(entresol_runtime::current());
         self.starving.fetch_add(1, SeqCst);
-        // Every unpin from here on sees that a task starves.
+        // From here on, every unpin sees that a task starves.
         let hope = !self.free.lock().is_empty() || self.frames.iter().any(|frame| frame.pins() == 0);
         if !hope {
             entresol_runtime::park();
@@ -356,8 +356,8 @@ impl Pool {
         }
     }
 
-    /// Takes a page that has no content out of its frame, which the caller has latched exclusively. The frame
-    /// becomes free when the last who waited for it has let go.
+    /// Removes a page without content from its frame, which the caller has latched exclusively. The frame
+    /// becomes free when the last task that waits for it has unpinned it.
     fn withdraw(&self, pin: &Pin<'_>) {
         let (id, frame) = (pin.frame_id(), self.frame(pin.frame_id()));
         self.table.remove(pin.page());
@@ -367,13 +367,13 @@ impl Pool {
     }
 }
 
-/// A page that is being fetched. If that fails, or panics, the page leaves its frame: those who wait for the
-/// latch find the frame without their page, and try themselves.
+/// A page that is being fetched. If the fetch fails or panics, the page is removed from its frame. Tasks that
+/// wait for the latch then find the frame without their page, and fetch the page themselves.
 struct Loading<'a> {
     pool: &'a Pool,
-    /// Let go before the pin.
+    /// Released before the pin.
     data: RwLockWriteGuard<'a, Box<[u8]>>,
-    /// `None`: the page is there.
+    /// `None`: the page has been read.
     pin: Option<Pin<'a>>,
 }
 

@@ -1,7 +1,7 @@
-//! Which frame goes first: LRU or clock.
+//! The order of eviction: LRU or clock.
 //!
-//! Invariant: the replacer knows exactly the frames that hold a page; it picks only frames whose pin the
-//! caller could take.
+//! Invariant: the replacer contains exactly the frames with a page. It picks only frames whose pin the caller
+//! could take.
 
 use super::FrameId;
 use super::frame::Frame;
@@ -10,7 +10,7 @@ use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// One of the two orders.
+/// One of the two policies.
 pub(super) enum Replacer {
     Lru(Lru),
     Clock(Clock),
@@ -71,7 +71,7 @@ impl Replacer {
             }
             Replacer::Clock(clock) => {
                 let mut hand = clock.hand.lock();
-                // The first round clears what the second may need.
+                // The first round clears reference bits, so the second one can find a frame.
                 for _ in 0..2 * frames.len() {
                     let at = hand.at;
                     hand.at = (at + 1) % frames.len();
@@ -90,8 +90,8 @@ impl Replacer {
 }
 
 /// Least recently used, as a list through the frames. A frame that was moved to the front within the last
-/// sixteenth of the pool's moves is left where it is: hot pages then cost no lock, and no frame is off by
-/// more than a sixteenth.
+/// sixteenth of the pool's moves is not moved. So accesses to hot pages need no lock, and the position of a
+/// frame is wrong by at most a sixteenth.
 pub(super) struct Lru {
     list: TinyMutex<List>,
     moves: AtomicU32,
@@ -144,7 +144,7 @@ impl List {
         self.next.len() as u32 - 1
     }
 
-    /// True if it was in the list.
+    /// Returns whether it was in the list.
     fn unlink(&mut self, id: u32) -> bool {
         let (next, previous) = (self.next[id as usize], self.previous[id as usize]);
         if next == id {
@@ -167,7 +167,7 @@ impl List {
     }
 }
 
-/// Second chance on a rotating hand.
+/// Second chance with a rotating hand.
 pub(super) struct Clock {
     hand: TinyMutex<Hand>,
 }

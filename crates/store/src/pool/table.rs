@@ -1,7 +1,7 @@
 //! Page number → frame: a hash table in shards, each open-addressed with linear probing.
 //!
-//! Invariant: a shard has at least as many empty places as full ones, so probing ends; between a page's home
-//! place and its entry there is no empty place (removal shifts entries back).
+//! Invariant: a shard has at least as many empty entries as full ones, so probing ends. There is no empty
+//! entry between a page's home index and its entry (removal shifts entries back).
 
 use super::FrameId;
 use crate::PageNumber;
@@ -27,10 +27,10 @@ fn hash(page: PageNumber) -> u64 {
 }
 
 impl PageTable {
-    /// Room for `frames` pages, however they fall on the shards.
+    /// Capacity for `frames` pages, in whatever distribution over the shards.
     pub(super) fn new(frames: usize) -> PageTable {
         let shards = 1usize << SHARD_BITS;
-        // Twice the even share, doubled when a shard gets more.
+        // Twice the average share, doubled when a shard gets more.
         let size = (frames / shards * 4).next_power_of_two().max(16);
         let shard = || {
             TinyMutex::new(
@@ -45,7 +45,7 @@ impl PageTable {
         &self.shards[(hash(page) >> (64 - SHARD_BITS)) as usize]
     }
 
-    /// The page's frame, if `accept` (called under the shard's lock) takes it. Counts an access, and a hit.
+    /// The page's frame, if `accept` accepts it (called under the shard's lock). Counts an access, and a hit.
     pub(super) fn find_and(&self, page: PageNumber, accept: impl FnOnce(FrameId) -> bool) -> Option<FrameId> {
         let mut shard = self.shard(page).lock();
         let place = shard.find(page)?;
@@ -65,7 +65,8 @@ impl PageTable {
         Some(visit(FrameId(shard.entries[place] as u32)))
     }
 
-    /// Enters the page, or, if it is there, calls `pin` for its frame and returns it. Counts an access.
+    /// Inserts the page. If it is already in the table, calls `pin` for its frame and returns that. Counts an
+    /// access.
     pub(super) fn insert_or(
         &self,
         page: PageNumber,
@@ -83,12 +84,12 @@ impl PageTable {
         Ok(())
     }
 
-    /// Takes the page out.
+    /// Removes the page.
     pub(super) fn remove(&self, page: PageNumber) {
         self.remove_if(page, || true);
     }
 
-    /// Takes the page out if `condition` holds (called under the shard's lock). True if it did.
+    /// Removes the page if `condition` holds (called under the shard's lock). Returns whether it did.
     pub(super) fn remove_if(&self, page: PageNumber, condition: impl FnOnce() -> bool) -> bool {
         let mut shard = self.shard(page).lock();
         match shard.find(page) {
@@ -164,7 +165,7 @@ impl Shard {
                     return;
                 }
                 let home = self.home(PageNumber((entry >> 32) as u32));
-                // The entry may move back to the hole unless its home lies behind the hole.
+                // The entry may move back to the hole unless its home index is after the hole.
                 if place.wrapping_sub(home) & mask >= place.wrapping_sub(hole) & mask {
                     self.entries[hole] = entry;
                     hole = place;

@@ -1,4 +1,4 @@
-//! The pool over a layer that notes what it is asked.
+//! The pool over a layer that records its calls.
 
 use super::Pool;
 use crate::{Options, PageNumber, Replacement};
@@ -97,7 +97,7 @@ fn many_who_want_a_page_wait_for_one_fetch() {
     });
 }
 
-/// What lay in the frame before must not pass for the page.
+/// The former content of the frame must not be served as the page.
 #[test]
 fn a_fetch_that_panics_leaves_no_page() {
     let layer = Arc::new(Notes::default());
@@ -142,7 +142,7 @@ fn cold_pages_go_first_and_hot_ones_stay() {
             assert_eq!(evicted.len() - hot, 1000 - FRAMES as usize);
             match replacement {
                 Replacement::Lru => assert!(hot == 0 && evicted.is_sorted()),
-                // The hand's first round finds every page referenced.
+                // In its first round, the hand finds every page referenced.
                 Replacement::Clock => assert!(hot <= 2, "{hot} evictions of hot pages"),
             }
         });
@@ -193,7 +193,7 @@ fn a_destaged_page_is_clean_unless_it_has_changed() {
         assert_eq!(dirty(1), (true, false), "an older version was destaged");
         upstream.destaged(PageNumber(1).id(), Lsn(500));
         assert_eq!(dirty(1), (false, false));
-        // A change that is not logged yet: the LSN is still the old one.
+        // A change that is not yet logged: the LSN is still the old one.
         let mut write = pool.fix_exclusive(PageNumber(3)).unwrap();
         write.change()[100] = 2;
         upstream.destaged(PageNumber(3).id(), Lsn(500));

@@ -1,9 +1,9 @@
-//! The transactions that have logged something and have not ended.
+//! The active transactions: those that have logged a record and have not ended.
 //!
-//! Invariant: a transaction enters before its first record is appended, and its last record (commit or end)
-//! is appended under this table's lock together with its leaving. So a snapshot taken under the lock, with
-//! the redo point, holds exactly the transactions that have records before the redo point and none of commit
-//! or end, with their newest LSNs.
+//! Invariant: a transaction enters the table before its first record is appended. Its last record (commit or
+//! end) is appended under the table's lock, together with its removal. So a snapshot taken under the lock,
+//! with the redo point, contains exactly the transactions that have records before the redo point but no
+//! commit or end record, with their newest LSNs.
 
 use crate::undo_need::{UndoNeed, UndoNeeds};
 use crate::wal::Wal;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What others need to know of a transaction.
+/// The shared state of a transaction.
 #[derive(Debug)]
 pub(crate) struct TxnState {
     id: TxnId,
-    /// No record of it is older; 0 while it has none.
+    /// A lower bound of the LSNs of its records; 0 while it has none.
     first: AtomicU64,
-    /// Its newest record, set under the log's lock.
+    /// LSN of its newest record, set under the log's lock.
     last: AtomicU64,
-    /// Pages that had been allocated when it logged its first record.
+    /// Number of pages that had been allocated when it logged its first record.
     allocations: AtomicU64,
-    /// For all that it has done; rolling back does not lessen it.
+    /// The need of all its changes. A rollback does not reduce it.
     undo_needs: UndoNeeds,
 }
 
@@ -48,7 +48,7 @@ impl TxnState {
         &self.last
     }
 
-    /// Whether it has logged anything.
+    /// Whether it has logged any record.
     pub(crate) fn has_records(&self) -> bool {
         self.first.load(Relaxed) != 0
     }
@@ -65,15 +65,15 @@ pub(crate) struct ActiveTxn {
 /// See the module's header.
 pub(crate) struct ActiveTable {
     next: AtomicU64,
-    /// Of all entries.
+    /// The sum over all entries.
     undo_needs: UndoNeeds,
-    /// Pages that had been allocated when the oldest entry entered, or fewer.
+    /// Number of pages that had been allocated when the oldest entry entered; a lower bound.
     allocations: AtomicU64,
     entries: TinyMutex<BTreeMap<TxnId, Arc<TxnState>>>,
 }
 
 impl ActiveTable {
-    /// A table whose first transaction will be `next`.
+    /// A table whose first transaction gets the number `next`.
     pub(crate) fn new(next: u64) -> ActiveTable {
         ActiveTable {
             next: AtomicU64::new(next),
@@ -88,19 +88,19 @@ impl ActiveTable {
         TxnState::new(TxnId(self.next.fetch_add(1, Relaxed)))
     }
 
-    /// Undoing the transaction may need this much more.
+    /// Increases the undo need of the transaction.
     pub(crate) fn add(&self, txn: &TxnState, need: UndoNeed) {
         txn.undo_needs.add(need);
         self.undo_needs.add(need);
     }
 
-    /// Takes back what was added last.
+    /// Subtracts the need that was added last.
     pub(crate) fn subtract(&self, txn: &TxnState, need: UndoNeed) {
         txn.undo_needs.subtract(need);
         self.undo_needs.subtract(need);
     }
 
-    /// The transaction is about to log a change; `allocations` pages have been allocated so far.
+    /// Called before the transaction logs a change; `allocations` pages have been allocated so far.
     pub(crate) fn enter(&self, txn: &Arc<TxnState>, wal: &Wal, allocations: u64) {
         if !txn.has_records() {
             let mut entries = self.entries.lock();
@@ -113,17 +113,17 @@ impl ActiveTable {
         }
     }
 
-    /// Appends the transaction's last record with `append`, and takes the transaction out.
+    /// Appends the transaction's last record with `append`, and removes the transaction.
     pub(crate) fn leave(&self, txn: &TxnState, append: impl FnOnce() -> Lsn) -> Lsn {
         let mut entries = self.entries.lock();
         entries.remove(&txn.id);
-        // What it needed pays for its last record, so it is given back after that.
+        // The need includes the last record, so it is released after the append.
         let lsn = append();
         self.undo_needs.subtract(txn.undo_needs.total());
         lsn
     }
 
-    /// A transaction found by restart: its records lie between `first` and `last`.
+    /// Adds a transaction found by restart, with records between `first` and `last`.
     pub(crate) fn restore(&self, found: ActiveTxn) -> Arc<TxnState> {
         let txn = Arc::new(TxnState {
             id: found.id,
@@ -136,31 +136,32 @@ impl ActiveTable {
         txn
     }
 
-    /// What rolling back all of them may need.
+    /// The undo need of all active transactions.
     pub(crate) fn undo_needs(&self) -> UndoNeed {
         self.undo_needs.total()
     }
 
-    /// Pages allocated since the oldest of them entered, or more; `now`: pages allocated so far.
+    /// Number of pages allocated since the oldest active transaction entered, an upper bound; `now`: pages
+    /// allocated so far.
     pub(crate) fn splits(&self, now: u64) -> u64 {
         now.saturating_sub(self.allocations.load(Relaxed))
     }
 
-    /// Makes [`ActiveTable::splits`] exact for now.
+    /// Makes [`ActiveTable::splits`] exact at this moment.
     pub(crate) fn find_oldest(&self, now: u64) {
         let entries = self.entries.lock();
         let oldest = entries.values().map(|txn| txn.allocations.load(Relaxed)).min();
         self.allocations.store(oldest.unwrap_or(now), Relaxed);
     }
 
-    /// No record of any of them is older; `None` if there are none.
+    /// A lower bound of the LSNs of all their records; `None` if there are none.
     pub(crate) fn first(&self) -> Option<Lsn> {
         let entries = self.entries.lock();
         entries.values().map(|txn| Lsn(txn.first.load(Relaxed))).min()
     }
 
-    /// Sets the redo point, unless `check` of it and the number of active transactions fails; returns it, the
-    /// number of the next transaction, and all transactions active at that point.
+    /// Sets the redo point, unless `check` fails for it and the number of active transactions. Returns it,
+    /// the number of the next transaction, and all transactions active at that point.
     pub(crate) fn snapshot(
         &self,
         wal: &Wal,

@@ -20,7 +20,7 @@ fn simulate(main: impl FnOnce() + Send) {
     Simulation::new(SimConfig::default()).run(main).unwrap();
 }
 
-/// Takes the lock in a new task after `millis`, notes the grant, holds it for a while.
+/// Takes the lock in a new task after `millis`, records the grant, and holds the lock for a while.
 fn later(
     table: &Arc<LockTable>,
     grants: &Arc<Mutex<Vec<TxnId>>>,
@@ -82,7 +82,7 @@ fn an_upgrade_goes_before_those_who_wait() {
         let reader = later(&table, &grants, (B, Lock::Shared, 0));
         let writer = later(&table, &grants, (C, Lock::Exclusive, 1));
         sleep(Duration::from_millis(10));
-        // B holds it too and lets go at 100 ms; C waits since 1 ms.
+        // B holds it too and releases it at 100 ms; C has waited since 1 ms.
         assert!(!table.lock(A, name(1), Lock::Exclusive).unwrap(), "held before: to be released once");
         assert_eq!(*grants.lock().unwrap(), [B]);
         table.release(A, name(1));
@@ -113,7 +113,7 @@ fn the_one_who_closes_a_cycle_is_refused() {
         assert!(matches!(refused, Err(StoreError::Deadlock)));
         table.release(C, name(3));
         waiters.into_iter().for_each(|waiter| waiter.join());
-        // All is free again.
+        // All locks are free again.
         for row in 1..=3 {
             assert_eq!(table.try_lock(D, name(row), Lock::Exclusive), Request::Granted);
         }

@@ -1,11 +1,12 @@
 //! Row locks: shared or exclusive on the hash of table and key.
 //!
 //! Invariants:
-//! 1. A lock's holders are all shared, or one exclusive. Waiters are granted first in, first out; only the
-//!    upgrade of a holder goes before them.
+//! 1. All holders of a lock are shared, or there is one exclusive holder. Waiters are granted first in, first
+//!    out; only an upgrade of a holder precedes them.
 //! 2. A transaction waits for at most one lock, and never with a page latched or pinned.
 //! 3. No transaction waits for one that will not end: see [`LockTable::fail`].
-//! 4. Two keys with the same 64-bit hash share a lock: a needless wait, never a missed one.
+//! 4. Two keys with the same 64-bit hash share a lock. This can cause an unnecessary wait, but never misses a
+//!    conflict.
 
 use super::waits::WaitsFor;
 use crate::{Lock, PageNumber, StoreError, TxnId};
@@ -38,7 +39,7 @@ fn mix(word: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// Lock names are hashes already.
+/// Uses lock names as hashes, because they are hashes already.
 #[derive(Default)]
 struct Identity(u64);
 
@@ -64,7 +65,7 @@ struct Waiter {
 struct Head {
     exclusive: bool,
     owner: TxnId,
-    /// Further shared holders.
+    /// Other shared holders.
     others: Vec<TxnId>,
     waiters: VecDeque<Waiter>,
 }
@@ -79,14 +80,14 @@ type Shard = HashMap<LockName, Head, BuildHasherDefault<Identity>>;
 
 const SHARD_BITS: u32 = 6;
 
-/// What became of a request that does not wait.
+/// The result of a request that does not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Granted now: to be released at the end.
+    /// Granted now: the lock must be released at the end.
     Granted,
-    /// Held before, in this mode or a stronger one.
+    /// The transaction already held the lock, in this mode or a stronger one.
     Held,
-    /// Others stand in the way.
+    /// The lock conflicts with those of other transactions.
     Busy,
 }
 
@@ -106,8 +107,8 @@ impl LockTable {
         }
     }
 
-    /// Some locks will never be given back: their transaction could not be rolled back because of `error`.
-    /// Transactions that wait for a lock, or would have to, get that error instead.
+    /// Some locks will never be released, because their transaction could not be rolled back due to `error`.
+    /// Transactions that wait for a lock, or would have to wait, get that error instead.
     pub(crate) fn fail(&self, error: &StoreError) {
         self.failed.lock().get_or_insert_with(|| error.clone());
         for shard in &self.shards {
@@ -116,7 +117,7 @@ impl LockTable {
     }
 
     fn shard(&self, name: LockName) -> &TinyMutex<Shard> {
-        // The map uses the low bits and the top seven.
+        // The hash map uses the low bits and the top seven.
         &self.shards[(name.0 >> 40) as usize & ((1 << SHARD_BITS) - 1)]
     }
 
@@ -146,8 +147,8 @@ impl LockTable {
         Request::Granted
     }
 
-    /// Takes the lock, waiting as long as others stand in the way. True if it must be released at the end,
-    /// false if the transaction held it before. `Deadlock` if waiting would never end.
+    /// Takes the lock; waits while other transactions conflict. True if the lock must be released at the end,
+    /// false if the transaction already held it. `Deadlock` if the wait would never end.
     pub(crate) fn lock(&self, txn: TxnId, name: LockName, lock: Lock) -> Result<bool, StoreError> {
         match self.try_lock(txn, name, lock) {
             Request::Granted => Ok(true),
@@ -165,7 +166,7 @@ impl LockTable {
             let head = match shard.get_mut(&name) {
                 Some(head) => head,
                 None => {
-                    // Released between the two looks.
+                    // It was released after the first try.
                     let head = Head { exclusive, owner: txn, others: Vec::new(), waiters: VecDeque::new() };
                     shard.insert(name, head);
                     return Ok(true);
@@ -203,7 +204,7 @@ impl LockTable {
         Ok(!upgrade)
     }
 
-    /// Gives a lock back.
+    /// Releases a lock.
     pub(crate) fn release(&self, txn: TxnId, name: LockName) {
         let mut shard = self.shard(name).lock();
         let Some(head) = shard.get_mut(&name) else { return };
@@ -245,7 +246,7 @@ impl LockTable {
         }
     }
 
-    /// The waiter has the lock. It does not wait any more, though it may not run at once.
+    /// The waiter has the lock. It does not wait any more, but may not run at once.
     fn wake(&self, waiter: &Waiter) {
         self.waits.done(waiter.txn);
         waiter.granted.store(true, Ordering::Release);

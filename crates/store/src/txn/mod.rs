@@ -1,9 +1,9 @@
 //! Transactions: strict two-phase row locks, commit in groups, rollback by the inverse row changes.
 //!
-//! * [`active`]: the transactions that have logged something.
-//! * [`undo`]: how to undo a row's change, in the log and in memory.
-//! * [`locks`]: the row locks. [`waits`]: who waits for whom.
-//! * [`transaction`]: the public face.
+//! * [`active`]: the active transactions.
+//! * [`undo`]: undo information of a row change, in the log and in memory.
+//! * [`locks`]: the row locks. [`waits`]: the waits-for graph.
+//! * [`transaction`]: the public interface.
 
 pub(crate) mod active;
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Undoing a transaction's changes, live or at restart, with compensation records.
+//! Undo of a transaction's changes with compensation records, in a rollback or a restart.
 //!
-//! Invariant: each compensation names the next change to undo, so however often a restart is interrupted, no
-//! change is undone twice.
+//! Invariant: each compensation names the next change to undo. So no change is undone twice, however often a
+//! restart is interrupted.
 
 use super::active::TxnState;
 use super::undo::{Undo, UndoLog};
@@ -68,8 +68,8 @@ impl Core {
         Ok(())
     }
 
-    /// Appends the transaction's last record, and takes it out of the active table. Its need has room for the
-    /// record, and for the padding of a flush.
+    /// Appends the transaction's last record, and removes the transaction from the active table. Its need
+    /// includes the record and the padding of a flush.
     pub(crate) fn log_end(&self, work: &mut Work, txn: &TxnState, kind: RecordKind) -> Lsn {
         record::start(&mut work.record);
         self.active.leave(txn, || self.append(&mut work.record, kind, txn))

@@ -1,4 +1,4 @@
-//! Transactions as clients see them.
+//! The transactions of clients.
 
 use super::active::TxnState;
 use super::locks::LockName;
@@ -11,14 +11,14 @@ use entresol_core::{Lsn, mutant};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How a read locks the rows that it reads.
+/// The lock mode of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Read the newest version, committed or not (no lock).
+    /// Reads the newest version, committed or not (no lock).
     None,
-    /// With other readers, until the transaction ends.
+    /// Shared with other readers, until the transaction ends.
     Shared,
-    /// Alone, until the transaction ends: for rows that will be changed.
+    /// Exclusive until the transaction ends: for rows that will be changed.
     Exclusive,
 }
 
@@ -31,11 +31,11 @@ pub enum Direction {
     Backward,
 }
 
-/// A transaction: strict two-phase row locks, released when its commit is durable or its changes are undone.
-/// Dropping it aborts it.
+/// A transaction: strict two-phase row locks, which are released when its commit is durable or its changes
+/// are undone. A drop aborts it.
 ///
-/// Row locks protect rows, not gaps: a scan may miss a row that another transaction has deleted and not yet
-/// committed, and does not keep others from inserting rows into its range (no protection from phantoms).
+/// Row locks protect rows, not gaps. A scan may miss a row that another transaction has deleted but not yet
+/// committed. It does not prevent inserts of other transactions into its range (no protection from phantoms).
 ///
 /// After any error but [`StoreError::DuplicateKey`] and [`StoreError::RowTooLarge`] the transaction must be
 /// aborted.
@@ -51,7 +51,7 @@ impl Txn {
         Txn { state: core.active.begin(), buffers: core.take_buffers(), core: core.clone(), ended: false }
     }
 
-    /// Copies the row into `value` (cleared first); false if there is none. The lock is taken even then.
+    /// Copies the row into `value` (cleared first); false if there is none. The lock is taken in both cases.
     pub fn get(
         &mut self,
         table: Table,
@@ -91,8 +91,8 @@ impl Txn {
         self.core.row_delete(&mut self.buffers.work, author, table.root(), key)
     }
 
-    /// Visits the rows with `from <= key < to` in the direction's order, each under `lock`, until `visit`
-    /// returns false. `visit` runs with the page latched: it must not call the store or wait for anything.
+    /// Calls `visit` for the rows with `from <= key < to` in the direction's order, each under `lock`, until
+    /// `visit` returns false. `visit` runs with the page latched: it must not call the store or wait.
     pub fn scan(
         &mut self,
         table: Table,
@@ -106,8 +106,9 @@ impl Txn {
         self.core.scan(&mut self.buffers.work, &range, self.state.id(), &mut self.buffers.locks, visit)
     }
 
-    /// Durable when it returns (group commit). Returns the LSN of the commit record, `Lsn(0)` if nothing was
-    /// changed. After an error it is unknown until the next restart whether the transaction is committed.
+    /// Commits. The commit is durable when this returns (group commit). Returns the LSN of the commit record,
+    /// `Lsn(0)` if nothing was changed. After an error it is unknown until the next restart whether the
+    /// transaction is committed.
     pub fn commit(mut self) -> Result<Lsn, StoreError> {
         self.consume_cpu();
         self.ended = true;
@@ -124,7 +125,7 @@ impl Txn {
         Ok(lsn)
     }
 
-    /// Undoes everything the transaction has done.
+    /// Undoes all changes of the transaction.
     pub fn abort(mut self) -> Result<(), StoreError> {
         self.end_by_abort()
     }
@@ -137,7 +138,7 @@ impl Txn {
     fn end_by_abort(&mut self) -> Result<(), StoreError> {
         self.ended = true;
         if self.state.has_records() {
-            // If this fails the rows stay locked: they hold changes that only a restart can undo.
+            // If this fails, the rows stay locked: they contain changes that only a restart can undo.
             self.core
                 .roll_back(&mut self.buffers.work, &self.state, &self.buffers.undo)
                 .inspect_err(|error| self.core.locks.fail(error))?;
@@ -188,9 +189,9 @@ impl Drop for Txn {
             return;
         }
         if std::thread::panicking() || entresol_runtime::sim::is_halted() {
-            // What was being changed may be half done: only a restart can roll this transaction back, and
-            // until then its rows stay locked. A simulation ends with its first panic; elsewhere nobody may
-            // wait for them.
+            // A change may be incomplete: only a restart can roll this transaction back, and until then its
+            // rows stay locked. A simulation ends with its first panic; otherwise no task may wait for these
+            // locks.
             if !entresol_runtime::is_simulated() {
                 self.core.locks.fail(&StoreError::Other(format!(
                     "transaction {} was cut off by a panic of the program; its rows stay locked until the store is opened again",
@@ -199,7 +200,7 @@ impl Drop for Txn {
             }
             return;
         }
-        // The error is the log's or the layer's; whoever uses these next sees it.
+        // The error is that of the log or the layer; the next operation on these gets it.
         let _ = self.end_by_abort();
     }
 }

@@ -1,19 +1,19 @@
-//! How to undo a row's change: in the log for a restart, and in memory for a rollback.
+//! Undo information of a row change: in the log for a restart, and in memory for a rollback.
 
 use crate::PageNumber;
 use crate::page::bytes::{Reader, put_bytes, put_u16, put_u32};
 use entresol_core::Lsn;
 
-/// The way back from one change of a row.
+/// The undo of one change of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undo<'a> {
     /// The row was inserted: delete it.
     Insert { root: PageNumber, key: &'a [u8] },
     /// The row was deleted: insert it.
     Delete { root: PageNumber, key: &'a [u8], value: &'a [u8] },
-    /// The row's value was another.
+    /// The row had another value: restore it.
     Update { root: PageNumber, key: &'a [u8], value: &'a [u8] },
-    /// Bytes at `at` of the row's value were others.
+    /// Bytes at `at` of the row's value were different: restore them.
     Patch { root: PageNumber, key: &'a [u8], at: u16, bytes: &'a [u8] },
 }
 
@@ -23,7 +23,7 @@ const UPDATE: u8 = 3;
 const PATCH: u8 = 4;
 
 impl<'a> Undo<'a> {
-    /// Appends it to a log record.
+    /// Appends the undo to a log record.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let mut start = |tag: u8, root: PageNumber, key: &[u8]| {
             out.push(tag);
@@ -48,7 +48,7 @@ impl<'a> Undo<'a> {
         }
     }
 
-    /// Takes one off a log record; `None` if there is no sense in it.
+    /// Reads one undo from a log record; `None` if it is malformed.
     pub(crate) fn decode(reader: &mut Reader<'a>) -> Option<Undo<'a>> {
         let (tag, root, key) = (reader.u8()?, PageNumber(reader.u32()?), reader.bytes()?);
         Some(match tag {
@@ -61,28 +61,28 @@ impl<'a> Undo<'a> {
     }
 }
 
-/// The ways back of one transaction, newest last.
+/// The undo entries of one transaction, newest last.
 #[derive(Default)]
 pub(crate) struct UndoLog {
     bytes: Vec<u8>,
     /// End of each entry in `bytes`, and LSN of its record.
     entries: Vec<(usize, Lsn)>,
-    /// Pages of some of the newest entries, in no order.
+    /// Pages of some of the newest entries, unordered.
     recent: [PageNumber; RECENT],
 }
 
-/// So many pages are remembered: a transaction that fills a few tables goes to and fro between their leaves.
+/// Number of remembered pages: a transaction that fills a few tables alternates between their leaves.
 const RECENT: usize = 4;
 
 impl UndoLog {
-    /// An entry, encoded, whose record is about to be logged.
+    /// Drafts an encoded entry whose record is about to be logged.
     pub(crate) fn draft(&mut self, encoded: &[u8]) {
         let start = self.entries.last().map_or(0, |(end, _)| *end);
         self.bytes.truncate(start);
         self.bytes.extend_from_slice(encoded);
     }
 
-    /// Whether the page is of one of the newest entries; from now on it is.
+    /// Whether the page is one of the remembered pages. From now on it is remembered.
     pub(crate) fn visit(&mut self, page: PageNumber) -> bool {
         let seen = self.recent.contains(&page);
         if !seen {

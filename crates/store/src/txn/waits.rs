@@ -1,8 +1,8 @@
-//! Who waits for whom: the waits-for graph, searched for a cycle when a transaction is about to wait.
+//! The waits-for graph. It is searched for a cycle when a transaction is about to wait.
 //!
-//! Invariant: an edge leads from a waiting transaction to each that stood in its way when it began to wait.
-//! Under strict two-phase locking those stay in its way until they end or, having waited themselves, get the
-//! lock and then end; so no edge is missing, and one that is left over points to a transaction that will go.
+//! Invariant: an edge leads from a waiting transaction to each transaction that blocked it when its wait
+//! began. Under strict two-phase locking these block it until they end, perhaps after a wait of their own. So
+//! no edge is missing, and an outdated edge leads to a transaction that will end.
 
 use crate::TxnId;
 use entresol_runtime::sync::{Rank, TinyMutex};
@@ -20,7 +20,7 @@ impl Default for WaitsFor {
 }
 
 impl WaitsFor {
-    /// Enters that `waiter` waits for `blockers`, unless that would close a cycle; then returns false.
+    /// Adds edges from `waiter` to `blockers`, unless that would close a cycle; then returns false.
     pub(crate) fn try_wait(&self, waiter: TxnId, blockers: Vec<TxnId>) -> bool {
         let mut edges = self.edges.lock();
         let mut seen = Vec::new();
@@ -40,7 +40,7 @@ impl WaitsFor {
         true
     }
 
-    /// `waiter` waits no longer.
+    /// Removes the edges of `waiter`, which no longer waits.
     pub(crate) fn done(&self, waiter: TxnId) {
         self.edges.lock().remove(&waiter);
     }

@@ -1,7 +1,7 @@
-//! Reading and writing the two blocks of the master record.
+//! Reads and writes the two blocks of the master record.
 //!
-//! Both blocks are always written, and proved ([`write_copies`]): if the device had lost one, the next
-//! restart would silently build on an older state.
+//! Both blocks are always written and verified ([`write_copies`]). If the device had lost one, the next
+//! restart would silently continue from an older state.
 
 use super::master::{Block, Master, other_version};
 use crate::{StoreError, points};
@@ -11,8 +11,8 @@ use entresol_device::{Device, Io, write_copies};
 const BLOCK_STEP: u64 = 4096;
 
 impl Master {
-    /// The newest master record of a log device; `None` if there is none. A damaged or unreadable block is a
-    /// damaged copy: the other one counts.
+    /// The newest master record of a log device; `None` if there is none. A damaged or unreadable block
+    /// counts as a damaged copy: the other one is used.
     pub(crate) fn read(device: &dyn Device) -> Result<Option<Master>, StoreError> {
         let mut newest: Option<Master> = None;
         let (mut other, mut unreadable) = (None, None);
@@ -20,7 +20,7 @@ impl Master {
         let mut places = [(0, &mut first), (BLOCK_STEP, &mut second)];
         let mut both = places.each_mut().map(|(offset, buffer)| Io::Read { offset: *offset, buffer });
         let is_read = match device.run(&mut both) {
-            // Which of them is unreadable is not known.
+            // It is not known which of them is unreadable.
             Err(error) if error.is_unreadable() => false,
             result => result.map(|()| true)?,
         };
@@ -49,7 +49,7 @@ impl Master {
         }
     }
 
-    /// Makes a device that may hold the log of another store one without a master record.
+    /// Erases the master record of a device that may contain the log of another store.
     pub(crate) fn erase(device: &dyn Device) -> Result<(), StoreError> {
         let block = vec![0; Self::sector_for(device.geometry()) as usize];
         device.run(&mut [
@@ -60,7 +60,7 @@ impl Master {
         Ok(())
     }
 
-    /// Writes it with the next sequences over both blocks, the older one first, durably.
+    /// Writes the master record with the next sequences over both blocks, the older one first, durably.
     pub(crate) fn write_both(&mut self, device: &dyn Device) -> Result<(), StoreError> {
         let copies = [self.next_block(), self.next_block()];
         if write_copies(device, ("log", "master record"), &copies, false)? > 0 {
@@ -78,7 +78,7 @@ impl Master {
     }
 }
 
-/// Bytes of a block that are read.
+/// Number of bytes of a block that are read.
 fn unit(device: &dyn Device) -> usize {
     device.geometry().sector_bytes.max(512) as usize
 }

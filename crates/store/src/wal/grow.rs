@@ -1,17 +1,18 @@
-//! Moving the log into the larger area of a larger device, at a restart and before anything is appended. So a
+//! Moves the log into the larger area of a larger device, at a restart and before anything is appended. So a
 //! store whose log is full can be opened again: its owner gives it a larger device.
 //!
 //! 1. The needed part of the log, from its oldest needed record to its end, is copied to the *extension*: the
-//!    bytes of the device after the old area. There is nothing of value.
+//!    bytes of the device after the old area. The extension contains no needed data.
 //! 2. The copy is synced.
-//! 3. The next master record has the new area, and a shift that puts the copy where its LSNs say.
+//! 3. The next master record has the new area, and a shift such that the copy is at the positions of its
+//!    LSNs.
 //!
-//! Power fails before 3 is durable: the old place is untouched, and the old master record leads to it. Power
-//! fails after 3: the new master record leads to the copy. Both blocks name the new area before a record is
-//! appended, so the old place is overwritten only when it is not needed any more.
+//! If power fails before 3 is durable, the old place is unchanged, and the old master record leads to it. If
+//! power fails after 3, the new master record leads to the copy. Both blocks name the new area before a
+//! record is appended. So the old place is overwritten only when it is not needed any more.
 //!
-//! If the extension is too small for the needed part, or a sector of that part is unreadable, the log stays
-//! as it is. A later restart needs less of it.
+//! If the extension is too small for the needed part, or a sector of that part is unreadable, the log is not
+//! moved. At a later restart, the needed part is smaller.
 
 use super::LOG_START;
 use super::master::Master;
@@ -19,7 +20,7 @@ use super::ring::Ring;
 use crate::{StoreError, points};
 use entresol_device::Device;
 
-/// Bytes that are copied at once.
+/// Bytes copied at once.
 const CHUNK: u64 = 1 << 20;
 
 /// Copies `[oldest, end)` and changes `master` if the device has room; `end` is a sector boundary.

@@ -1,10 +1,10 @@
-//! Telling the log's end from damage.
+//! How the log's end is distinguished from damage.
 //!
-//! The log ends at the first place without a whole record. That is right after a crash: a flush writes many
-//! sectors, and a power failure may keep the later ones alone. A damaged sector in the middle of the log
+//! The log ends at the first place without a whole record. After a crash that is right: a flush writes many
+//! sectors, and a power failure may keep only the later ones. But a damaged sector in the middle of the log
 //! looks the same, and the records after it would be lost silently. So each record *claims* an LSN that was
-//! durable before the flush of the record began (the beginning of its part of the buffer, see
-//! [`super::log`]), and so does the master record. A claim beyond the place where the log ends proves damage.
+//! durable before the flush of the record began (the start of its part of the buffer, see [`super::log`]).
+//! The master record claims one, too. A claim beyond the place where the log ends proves damage.
 //!
 //! Why a claim is found if damage hits a durable place X that is not in the last part:
 //!
@@ -12,30 +12,30 @@
 //!    further record once it has [`super::log::PART_BYTES`], and the longest record has [`RECORD_BYTES_MAX`].
 //! 2. Its first record claims this boundary, which is beyond X.
 //!
-//! Damage of the last part is noticed only if the master record claims it (a clean shutdown ends so), or by a
-//! page on disk whose LSN is beyond the log's end: the buffer pool refuses such pages in the session that
-//! follows.
+//! Damage of the last part is detected only in two cases: the master record claims that part (after a clean
+//! shutdown it does), or a page on disk has an LSN beyond the log's end. The buffer pool refuses such pages
+//! in the session that follows.
 //!
-//! The place may be unreadable: a power failure can leave unreadable sectors of a torn flush. But if nothing
-//! can be read from there to the end of the look-ahead, the device has failed, and the restart ends with its
-//! error.
+//! The place may be unreadable: a power failure can leave unreadable sectors of a torn flush. But if
+//! everything from there to the end of the look-ahead is unreadable, the device has failed, and the restart
+//! ends with its error.
 //!
-//! Why there is no false alarm. Let X be a place without a whole record, reached by records and padding
-//! alone, and let a whole record R after X claim C. Then everything before C was durable before any byte of R
+//! Why there is no false alarm: let X be a place without a whole record that is reached only over records and
+//! padding. Let a whole record R after X claim C. Then everything before C was durable before any byte of R
 //! was written:
 //!
-//! 1. *Torn flush, failed sync*: the flush of R began after the part before was synced successfully, and the
-//!    first failure of the log is for good. So C is the boundary at which the torn part begins, and X is at
+//! 1. *Torn flush, failed sync*: the flush of R began after a successful sync of the part before, and the
+//!    first failure of the log is permanent. So C is the boundary at which the torn part begins, and X is at
 //!    or after it.
-//! 2. *Killed program*: the next open syncs the device before it reads. What it finds is durable; what it
-//!    does not find was of a torn flush, as in 1.
+//! 2. *Killed program*: the next open syncs the device before it reads. The records that it finds are
+//!    durable; missing records were of a torn flush, as in 1.
 //! 3. *Leftovers of an older life*: the open of that time found the end E with C <= E. Records before E are
 //!    never overwritten while they are needed, and new records begin at E or the sector boundary after it. So
-//!    X is at or after E. Besides, records of older epochs are not asked.
+//!    X is at or after E. Besides, claims of records of older epochs are ignored.
 //! 4. *Padding*: the first flush after an open claims the boundary after the end E, not E. The place X is
-//!    taken after padding, so it is that boundary, too.
+//!    determined after padding, so it is that boundary, too.
 //! 5. *Leftovers of an earlier round through the area, or from before the log moved into a larger one*: their
-//!    LSNs are not those of their places; where they are by chance, case 3 holds.
+//!    LSNs are not those of their places. If they are by chance, case 3 applies.
 
 use super::log::PART_BYTES;
 use super::master::Master;
@@ -46,12 +46,12 @@ use crate::{StoreError, points};
 use entresol_core::{Lsn, mutant};
 use entresol_device::DeviceError;
 
-/// How far after the log's end claims are looked for.
+/// Maximum distance after the log's end in which claims are searched.
 const LOOK_AHEAD: u64 = PART_BYTES + RECORD_BYTES_MAX as u64;
 
 impl LogScan<'_> {
-    /// Refuses a log that ends at `end`, after records of up to `epoch`, if it was durable beyond. Gives the
-    /// place of the end if it cannot be read: nobody can tell what was there.
+    /// Refuses a log that ends at `end`, after records of up to `epoch`, if the log was durable beyond.
+    /// Returns the place of the end if it is unreadable: then its former content is unknown.
     pub(crate) fn check_end(
         &mut self,
         master: &Master,
@@ -82,7 +82,7 @@ impl LogScan<'_> {
         })
     }
 
-    /// Whether a sector of the record that may be at `place` cannot be read.
+    /// Whether a sector of the possible record at `place` is unreadable.
     fn is_cut_by_unreadable(&mut self, place: u64) -> Result<bool, StoreError> {
         let prefix = self.bytes(place, RECORD_HEADER_BYTES as u64, LOOK_AHEAD, 0)?;
         let length = RecordHeader::length_at(prefix, Lsn(place)).unwrap_or(RECORD_HEADER_BYTES);
@@ -101,9 +101,9 @@ impl LogScan<'_> {
         place + (LOOK_AHEAD + self.sector).min(self.area() - self.sector)
     }
 
-    /// Refuses what a failing device gives back. The error may have passed since, and what follows is
-    /// readable: then this was not the end, unless what follows is left over from an older life. Or nothing
-    /// that follows is readable.
+    /// Refuses the result of a failing device, in two cases. Either the error was temporary and the following
+    /// bytes are readable now: then this was not the end, unless they are leftovers of an older life. Or none
+    /// of the following bytes is readable.
     fn check_unreadable(&mut self, place: u64, epoch: u32, error: DeviceError) -> Result<(), StoreError> {
         self.windows.forget();
         if self.header(Lsn(place), LOOK_AHEAD, 0)?.is_some_and(|header| header.epoch >= epoch) {
@@ -119,10 +119,10 @@ impl LogScan<'_> {
         Err(StoreError::Log(error))
     }
 
-    /// The first claim after `place` that something beyond `place` was durable, and the record that makes it.
+    /// The first claim after `place` that a byte beyond `place` was durable, and the record with the claim.
     fn claim_beyond(&mut self, place: u64, epoch: u32) -> Result<Option<(Lsn, Lsn)>, StoreError> {
         let first = (place + 1).next_multiple_of(self.sector);
-        // The whole circle would come back to the place itself.
+        // A search over the whole area would come back to the place itself.
         let last = self.last_looked_at(place);
         for lsn in (first..=last).step_by(self.sector as usize) {
             let window = (last + self.sector - lsn).max(RECORD_HEADER_BYTES as u64);

@@ -1,12 +1,12 @@
-//! Appending records, and making them durable in groups.
+//! Appends records, and makes them durable in groups.
 //!
-//! Appending copies the record into a buffer in memory and never waits, so that it may be done under page
-//! latches. The first that needs durability takes the whole buffer and writes it; those that come meanwhile
-//! wait for that flush, and one of them does the next (group commit).
+//! An append copies the record into a buffer in memory and never waits, so it may be done under page latches.
+//! The first task that needs durability takes the whole buffer and writes it. Tasks that arrive meanwhile
+//! wait for that flush, and one of them does the next one (group commit).
 //!
 //! A buffer of more than [`PART_BYTES`] has *parts*. Each part begins on a sector boundary, and is made
-//! durable before the next one is written. So each record can say of a near LSN that it was durable before
-//! (see [`super::hole`]).
+//! durable before the next one is written. So each record can claim that a near LSN was durable before (see
+//! [`super::hole`]).
 
 use super::grow::grow;
 use super::master::Master;
@@ -26,11 +26,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Smallest circular area.
+/// Minimum size of the circular area.
 pub(super) const AREA_MIN: u64 = 1 << 20;
-/// Smallest circular area of a new log, in pages: it must have room for their images.
+/// Minimum circular area of a new log, in pages: it must have room for their images.
 const AREA_PAGES_MIN: u64 = 256;
-/// A part of the buffer that has so many bytes gets no further record.
+/// A part of the buffer that has at least this many bytes gets no further record.
 pub(super) const PART_BYTES: u64 = 512 << 10;
 
 /// The log. See the folder's header for its invariants.
@@ -39,17 +39,17 @@ pub(crate) struct Wal {
     sector: u64,
     ring: Ring,
     id: u32,
-    /// [`PART_BYTES`], or fewer in tests.
+    /// [`PART_BYTES`], or less in tests.
     pub(super) part_bytes: u64,
     disk: Uuid,
     session: u64,
     tail: TinyMutex<Tail>,
     /// All bytes before this position are durable.
     durable: AtomicU64,
-    /// Copy of the tail's, to read without the lock.
+    /// A copy of the tail's value, for reads without the lock.
     redo_point: AtomicU64,
     oldest: AtomicU64,
-    /// Room that operations under way have reserved.
+    /// Room reserved by operations in progress.
     pub(crate) ledger: Ledger,
     flusher: Mutex<Flusher>,
     flushed: Condvar,
@@ -57,12 +57,12 @@ pub(crate) struct Wal {
     syncs: AtomicU64,
 }
 
-/// What is not yet on the device.
+/// The part of the log that is not yet on the device.
 struct Tail {
     buffer: Vec<u8>,
     /// LSN of the buffer's first byte; a sector boundary.
     start: u64,
-    /// LSN of the first byte of the buffer's last part. What is before is durable before that part is
+    /// LSN of the first byte of the buffer's last part. All earlier bytes are durable before that part is
     /// written.
     part: u64,
     /// Offsets in the buffer at which its parts begin, without the first part.
@@ -86,22 +86,22 @@ impl Tail {
 }
 
 struct Flusher {
-    /// `None`: it is taken.
+    /// `None`: a task has the turn.
     turn: Option<Turn>,
-    /// The first failure is for good.
+    /// The first failure; it is permanent.
     failed: Option<StoreError>,
 }
 
-/// Only its holder writes to the device and syncs it: a sync that fails may lose what another
-/// task has written, whose own sync would then succeed.
+/// Only its holder writes to the device and syncs it. Otherwise a failed sync could lose writes of another
+/// task whose own sync then succeeds.
 struct Turn {
-    /// Empty; changes places with the tail's.
+    /// Empty; is exchanged with the tail's buffer.
     spare: Vec<u8>,
     master: Master,
 }
 
-/// Who has the turn and panics takes it away for good: the log has failed for all who wait for it. (In a
-/// simulation a panic ends everything.)
+/// If the holder of the turn panics, the turn is lost permanently: the log has failed for all tasks that wait
+/// for it. (In a simulation a panic ends everything.)
 struct PanicGuard<'a>(&'a Wal);
 
 impl Drop for PanicGuard<'_> {
@@ -115,36 +115,36 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// Where a restart goes on in a log.
+/// The point at which a restart continues a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resume {
     /// End of the last record.
     pub end: Lsn,
-    /// Oldest LSN that is needed.
+    /// Oldest needed LSN.
     pub oldest: Lsn,
-    /// Where the next restart's redo begins if no checkpoint comes before it. Not `oldest`, which may be
-    /// older: a page whose image lies between would be changed without a new one, and a torn write of it
-    /// could not be repaired. Nor the end: restarts that are cut off again and again would log an image of
-    /// the same page each time.
+    /// Start of the next restart's redo if no checkpoint is made before. It must not be `oldest`, which may
+    /// be older: a page with an image between the two would be changed without a new image, and a torn write
+    /// of it could not be repaired. It must not be the end: restarts that are cut off repeatedly would log an
+    /// image of the same page each time.
     pub redo_point: Lsn,
-    /// How far the open before this one has come.
+    /// How far the previous open has come.
     pub session: Found,
 }
 
-/// A record to append; the payload lies behind the header's place in `bytes`.
+/// A record to append; the payload is after the space for the header in `bytes`.
 pub(crate) struct Draft<'a> {
     pub kind: RecordKind,
     pub txn: TxnId,
-    /// The transaction's newest LSN: becomes the record's `previous`, and is set to the record's own.
+    /// The transaction's newest LSN. It becomes the record's `previous`, and is set to the record's LSN.
     pub chain: Option<&'a AtomicU64>,
-    /// The redo point under which it was decided which pages need full images.
+    /// The redo point under which the need for full images was decided.
     pub redo_point: Option<Lsn>,
-    /// The room that was reserved for it: nothing is appended without ([`crate::log_room`]).
+    /// The room that was reserved for the record; no record is appended without room ([`crate::log_room`]).
     pub room: &'a Room<'a>,
 }
 
 impl Wal {
-    /// A new log on the whole device, for `disk`. `bind` makes the disk's label name a log and a session,
+    /// Creates a log on the whole device, for `disk`. `bind` makes the disk's label name a log and a session,
     /// durably.
     pub(crate) fn create(
         device: Arc<dyn Device>,
@@ -186,7 +186,7 @@ impl Wal {
     }
 
     /// Opens a log in a new epoch and a new session (see [`super::session`] for the order of writes), and
-    /// moves it into a larger area if the device has one. What follows its end was cleared
+    /// moves it into a larger area if the device has one. The rest of the sector after its end was cleared
     /// ([`clear_behind`]). `master` becomes the new one.
     pub(crate) fn resume(
         device: Arc<dyn Device>,
@@ -196,7 +196,7 @@ impl Wal {
     ) -> Result<Wal, StoreError> {
         let start = found.end.0.next_multiple_of(master.sector.into());
         if found.session == Found::Unfinished {
-            // Both blocks first: whichever is lost later, the log is not behind the disk.
+            // Both blocks first: if either is lost later, the log is not behind the disk.
             master.write_both(&*device)?;
             bind(master.log, master.session)?;
         }
@@ -208,12 +208,12 @@ impl Wal {
         master.session = Session { number: master.session.number + 1, nonce: entresol_runtime::random() };
         master.durable = Lsn(start);
         master.begun = false;
-        // Both blocks: whichever is lost later, the log is not behind the disk.
+        // Both blocks: if either is lost later, the log is not behind the disk.
         master.write_both(&*device)?;
         bind(master.log, master.session)?;
         master.begun = true;
-        // Both blocks: a session that has written must not pass for one that has not, whichever is lost
-        // later.
+        // Both blocks: if either is lost later, a session that has written must not look like one that has
+        // not.
         master.write_both(&*device)?;
         Ok(Wal::new(device, *master, start, found.oldest, found.redo_point))
     }
@@ -250,12 +250,12 @@ impl Wal {
         }
     }
 
-    /// The disk that the log belongs to, and the number of the session.
+    /// The UUID of the log's disk, and the number of the session.
     pub(crate) fn binding(&self) -> (Uuid, u64) {
         (self.disk, self.session)
     }
 
-    /// Appends a record and returns its LSN; `None` if the redo point has moved since the caller looked.
+    /// Appends a record and returns its LSN; `None` if the redo point has moved since the caller read it.
     pub(crate) fn append(&self, record: &mut Vec<u8>, draft: Draft<'_>) -> Option<Lsn> {
         let length = record.len();
         draft.room.assert_holds(length as u64);
@@ -287,13 +287,13 @@ impl Wal {
         Some(lsn)
     }
 
-    /// LSN that the next record gets at least.
+    /// A lower bound of the next record's LSN.
     pub(crate) fn end(&self) -> Lsn {
         Lsn(self.tail.lock().end())
     }
 
-    /// Makes the end of the log the redo point, and runs `snapshot` while no record can be appended; unless
-    /// that fails.
+    /// Makes the end of the log the redo point, and runs `snapshot` while no record can be appended. If
+    /// `snapshot` fails, the redo point stays.
     pub(crate) fn set_redo_point<T, E>(
         &self,
         snapshot: impl FnOnce(Lsn) -> Result<T, E>,
@@ -306,7 +306,7 @@ impl Wal {
         Ok((point, taken))
     }
 
-    /// A page whose LSN is older needs a full image at its next change.
+    /// A page with an older LSN needs a full image at its next change.
     pub(crate) fn redo_point(&self) -> Lsn {
         Lsn(self.redo_point.load(Acquire))
     }
@@ -331,7 +331,7 @@ impl Wal {
         )
     }
 
-    /// Waits for the turn and does `work`, unless all `is_done` before.
+    /// Waits for the turn and does `work`, unless `is_done` becomes true before.
     fn in_turn(
         &self,
         is_done: impl Fn() -> bool,
@@ -363,7 +363,7 @@ impl Wal {
         result
     }
 
-    /// Takes the tail's buffer, leaving `buffer` in its place, and makes it durable.
+    /// Takes the tail's buffer, exchanges it with `buffer`, and makes it durable.
     fn write_out(&self, buffer: &mut Vec<u8>) -> Result<(), StoreError> {
         let (start, parts) = {
             let mut tail = self.tail.lock();
@@ -397,8 +397,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Writes both blocks of the master record for a durable checkpoint record, and then gives back the log
-    /// before `oldest`.
+    /// Writes both blocks of the master record for a durable checkpoint record, then frees the log before
+    /// `oldest`.
     pub(crate) fn set_checkpoint(&self, checkpoint: Lsn, oldest: Lsn) -> Result<(), StoreError> {
         self.in_turn(
             || false,
@@ -417,48 +417,47 @@ impl Wal {
         self.ring.area
     }
 
-    /// Bytes of a sector: each flush pads to one.
+    /// Bytes of a sector: each flush is padded to one.
     pub(crate) fn sector(&self) -> u64 {
         self.sector
     }
 
-    /// Bytes that cannot be overwritten yet, with the padding of the next flush.
+    /// Bytes that cannot be overwritten yet, including the padding of the next flush.
     pub(crate) fn used(&self) -> u64 {
-        // Before the end: a checkpoint in between may give back the log up to a later end.
+        // Read before the end: a checkpoint in between may free the log up to a later end.
         let oldest = self.oldest.load(Acquire);
         self.end().0.next_multiple_of(self.sector) - oldest
     }
 
-    /// As [`Wal::used`], if the log ends at `end`; 0 if a checkpoint has given back everything before `end`
-    /// since.
+    /// As [`Wal::used`], if the log ends at `end`; 0 if a checkpoint has freed everything before `end` since.
     pub(crate) fn used_to(&self, end: u64) -> u64 {
         end.next_multiple_of(self.sector).saturating_sub(self.oldest.load(Acquire))
     }
 
-    /// From the oldest record that is needed, to the end.
+    /// The range from the oldest needed record to the end.
     pub(crate) fn needed(&self) -> std::ops::Range<Lsn> {
         Lsn(self.oldest.load(Acquire))..self.end()
     }
 
-    /// Bytes written, and syncs.
+    /// Bytes written, and number of syncs.
     pub(crate) fn counters(&self) -> (u64, u64) {
         (self.written_bytes.load(Relaxed), self.syncs.load(Relaxed))
     }
 
-    /// The error for a log of which `used` bytes are needed, and `undo` more for rolling back.
+    /// The error for a log of which `used` bytes are needed, and `undo` more for rollbacks.
     pub(crate) fn full(&self, used: u64, undo: u64) -> StoreError {
         StoreError::LogFull { used, undo, capacity: self.ring.area, oldest: Lsn(self.oldest.load(Acquire)) }
     }
 }
 
-/// Makes what follows `end` in its sector padding, durably. A torn flush may have left part of a record
-/// there. Appending to this sector instead would be wrong: if a crash kept its old content and the next
-/// sector's new one, the records in between would be lost without a trace.
+/// Fills the rest of the sector of `end` with padding, durably. A torn flush may have left part of a record
+/// there. An append to this sector instead would be wrong: if a crash kept this sector's old content and the
+/// next sector's new one, the records in between would be lost silently.
 ///
-/// This is the only write of a sector that holds records, and is done before redo. A sector that holds more
-/// than records and padding is of a torn flush: none of its records was durable when the program failed. So
-/// if power fails during this write and the sector becomes unreadable, these records are lost like others of
-/// that flush. But a page that redo has evicted must not be newer than the log; so redo has to wait.
+/// This is the only write of a sector with records, and is done before redo. If a sector contains more than
+/// records and padding, it is of a torn flush: none of its records was durable when the program failed. So if
+/// power fails during this write and the sector becomes unreadable, these records are lost like others of
+/// that flush. But a page evicted by redo must not be newer than the log, so redo must wait for this write.
 pub(crate) fn clear_behind(
     device: &dyn Device,
     master: &Master,
@@ -473,7 +472,7 @@ pub(crate) fn clear_behind(
     let start = end.0 - used;
     let mut bytes = scan.sector_at(start)?.to_vec();
     if scan.is_unreadable() {
-        // What is kept must be readable; what is cleared need not be.
+        // The kept part must be readable; the cleared part need not be.
         let smallest = u64::from(device.geometry().sector_bytes).clamp(1, sector);
         let (kept, cleared) = bytes.split_at_mut(used.next_multiple_of(smallest) as usize);
         if let Some(error) = master.ring().read(device, start, kept)? {

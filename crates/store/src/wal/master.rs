@@ -12,19 +12,19 @@
 //! | 44 | 4 | seed of the records' checksums |
 //! | 48 | 4 | page size of the store |
 //! | 52 | 4 | sector: flushes begin at multiples of it; recorded when the log is created |
-//! | 56 | 8 | shift: the byte with a given LSN lies at (LSN + shift) mod area |
+//! | 56 | 8 | shift: the byte with a given LSN is at (LSN + shift) mod area |
 //! | 64 | 8 | an LSN: all records before it were durable when this block was written |
 //! | 72 | 8 | number of the session (see [`super::session`]) |
 //! | 80 | 1 | 1: the session has begun |
 //! | 81 | 7 | zero |
 //! | 88 | 16 | UUID of the log |
-//! | 104 | 16 | UUID of the disk that the log belongs to |
+//! | 104 | 16 | UUID of the log's disk |
 //! | 120 | 8 | nonce of the session |
 //! | 128 | 8 | nonce of the session before |
 //!
 //! Invariants:
-//! 1. The whole block with the higher sequence counts. The other block is written next ([`super::blocks`]).
-//! 2. A checkpoint gives room back only after both blocks name it. So each of the two blocks suffices for a
+//! 1. The valid block with the higher sequence is used. The other block is written next ([`super::blocks`]).
+//! 2. A checkpoint frees room only after both blocks name it. So each of the two blocks is sufficient for a
 //!    restart.
 
 use super::log::AREA_MIN;
@@ -39,9 +39,9 @@ use entresol_format::checksum;
 
 const MAGIC: &[u8; 8] = b"ENTRSLOG";
 const VERSION: u32 = 3;
-/// Bytes of a block that are used.
+/// Number of used bytes of a block.
 const USED: usize = 136;
-/// The same in versions 1 and 2.
+/// The same for versions 1 and 2.
 const USED_BEFORE: [usize; 2] = [64, 128];
 
 /// See the module's table.
@@ -57,24 +57,24 @@ pub(crate) struct Master {
     pub shift: u64,
     pub durable: Lsn,
     pub session: Session,
-    /// Nonce of the session before: what the disk's label still has if an open was cut off.
+    /// Nonce of the session before. The disk's label still has it if an open was cut off.
     pub previous_nonce: u64,
     pub begun: bool,
     pub log: Uuid,
     pub disk: Uuid,
 }
 
-/// What a block holds.
+/// The content of a block.
 pub(super) enum Block {
     Master(Master),
-    /// A whole master record of another version.
+    /// A valid master record of another version.
     OtherVersion(u32),
     /// No master record, or a damaged one.
     None,
 }
 
 impl Master {
-    /// Where log bytes lie.
+    /// The mapping of log bytes to the device.
     pub(crate) fn ring(&self) -> Ring {
         Ring { area: self.area, shift: self.shift }
     }
@@ -87,7 +87,7 @@ impl Master {
     /// The newest master record of a log device.
     ///
     /// # Errors
-    /// If there is none, if it says what cannot be, or if the device does not suit the log.
+    /// If there is none, if it is invalid, or if the device does not suit the log.
     pub(crate) fn find(device: &dyn Device) -> Result<Master, StoreError> {
         let master = Self::read(device)?.ok_or_else(|| {
             StoreError::Config("the log device holds no log of a store; create the store first".into())
@@ -104,7 +104,7 @@ impl Master {
         Ok(master)
     }
 
-    /// Refuses what cannot be.
+    /// Refuses impossible values.
     fn check(&self, geometry: Geometry) -> Result<(), StoreError> {
         let impossible = |expected: String, found: u64| StoreError::Corrupt {
             place: "master record of the log".into(),
@@ -139,7 +139,7 @@ impl Master {
         Ok(())
     }
 
-    /// As the first bytes of `block`.
+    /// Writes the record to the first bytes of `block`.
     pub(super) fn encode(&self, block: &mut [u8]) {
         block.fill(0);
         block[..8].copy_from_slice(MAGIC);
@@ -163,7 +163,7 @@ impl Master {
         set_u32(block, 12, sum);
     }
 
-    /// What the bytes of a block say.
+    /// Decodes the bytes of a block.
     pub(super) fn decode(block: &[u8]) -> Block {
         if &block[..8] != MAGIC {
             return Block::None;

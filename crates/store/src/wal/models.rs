@@ -1,6 +1,6 @@
-//! Group commit under shuttle: the log itself, on a device that lets others run while it writes and syncs.
-//! Whatever the order, a flush returns only when the record lies in what was synced, one of those who wait
-//! does the next flush, and no committer is forgotten (shuttle reports a deadlock).
+//! Group commit under shuttle: the log itself, on a device that lets other tasks run while it writes and
+//! syncs. In every order, a flush returns only when the record is in the synced range, one of the waiting
+//! tasks does the next flush, and no committer is forgotten (shuttle reports a deadlock).
 //!
 //! ```text
 //! cargo test -p entresol-store --features shuttle --lib wal::models
@@ -18,14 +18,14 @@ use parking_lot::Mutex as TinyMutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Bytes that were written, and of these those that were synced, as far as the log has come without a gap.
+/// Number of bytes written, and number of bytes synced, both counted up to the first gap.
 #[derive(Default)]
 struct Extent {
     written: u64,
     synced: u64,
-    /// A sync that failed has lost what was written and not synced.
+    /// A failed sync has lost the unsynced writes.
     gap: bool,
-    /// Syncs until one fails; 0: none does.
+    /// Number of syncs until one fails; 0: none fails.
     fails_in: u64,
 }
 
@@ -114,8 +114,8 @@ fn check(model: impl Fn() + Send + Sync + Clone + 'static) {
     shuttle::check_pct(model, 700, 3);
 }
 
-/// Each client appends and flushes two records, another one makes a checkpoint; `judge` gets what each flush
-/// returned, and what was synced then.
+/// Each client appends and flushes two records, and another one makes a checkpoint. `judge` gets the result
+/// of each flush, and the synced range at that time.
 fn clients(device: &Arc<Slow>, judge: fn(Lsn, Result<(), StoreError>, u64)) {
     let wal = Arc::new(
         Wal::create(device.clone(), 4096, Uuid::NIL, |_, _| Ok(())).expect("the device is large enough"),
@@ -126,7 +126,7 @@ fn clients(device: &Arc<Slow>, judge: fn(Lsn, Result<(), StoreError>, u64)) {
             let lsn = append(&wal, 0);
             let flushed = wal.flush(lsn);
             judge(lsn, flushed.clone(), device.extent.lock().synced);
-            // An error is for good: a client sees it, too.
+            // An error is permanent: a client gets it, too.
             let _ = flushed.and_then(|()| wal.set_checkpoint(lsn, lsn));
         })
     };

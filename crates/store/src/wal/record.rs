@@ -2,7 +2,7 @@
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
-//! | 0 | 4 | length, header included; 0: the rest of the sector is padding |
+//! | 0 | 4 | length, header included |
 //! | 4 | 4 | CRC32C of the payload, then of bytes 8 .. 40, seeded with the log's id |
 //! | 8 | 8 | LSN |
 //! | 16 | 8 | transaction, 0: the system |
@@ -12,7 +12,7 @@
 //! | 37 | 3 | claim: an LSN that was durable before the flush of this record began, as (LSN - that) / 8 + 1; 0: none |
 //! | 40 | | payload |
 //!
-//! Records start at multiples of 8. What claims are good for: [`super::hole`].
+//! Records start at multiples of 8. For the use of claims, see [`super::hole`].
 
 use crate::TxnId;
 use crate::page::bytes::{set_u32, set_u64, u32_at, u64_at};
@@ -21,22 +21,22 @@ use entresol_format::checksum;
 
 /// Bytes before the payload.
 pub(crate) const RECORD_HEADER_BYTES: usize = 40;
-/// Longest record: a bound for what is read from a device.
+/// Maximum length of a record: a limit for lengths read from a device.
 pub(crate) const RECORD_BYTES_MAX: usize = 1 << 20;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum RecordKind {
-    /// A transaction's change: how to undo it, then the pages' changes.
+    /// A transaction's change: its undo, then the changes of pages.
     Update = 1,
-    /// Compensation: LSN of the next record to undo, then the pages' changes.
+    /// Compensation: LSN of the next record to undo, then the changes of pages.
     Compensation = 2,
     /// The transaction is committed.
     Commit = 3,
     /// The transaction is rolled back completely.
     End = 4,
-    /// The system's change (structure modification): the pages' changes.
+    /// A change of the system (structure modification): the changes of pages.
     System = 5,
     /// A checkpoint.
     Checkpoint = 6,
@@ -72,7 +72,7 @@ pub(crate) struct RecordHeader {
     pub claim: Option<Lsn>,
 }
 
-/// The claim of a record at `lsn` as its header has it.
+/// Encodes the claim of a record at `lsn` for its header.
 fn claim_bytes(lsn: Lsn, claim: Option<Lsn>) -> [u8; 3] {
     let code = claim.and_then(|claim| lsn.0.checked_sub(claim.0)).map_or(0, |distance| distance / 8 + 1);
     let code = if code < 1 << 24 { code as u32 } else { 0 };
@@ -100,19 +100,19 @@ impl RecordHeader {
         set_u32(record, 4, sum);
     }
 
-    /// Where the next record may be.
+    /// The lowest possible LSN of the next record.
     pub(crate) fn end(&self) -> Lsn {
         Lsn((self.lsn.0 + self.length as u64).next_multiple_of(8))
     }
 
-    /// The length that a header tells, if a record at `lsn` can have it.
+    /// The length in a header, if a record at `lsn` can have it.
     pub(crate) fn length_at(header: &[u8], lsn: Lsn) -> Option<usize> {
         let length = u32_at(header, 0) as usize;
         let possible = (RECORD_HEADER_BYTES..=RECORD_BYTES_MAX).contains(&length);
         (possible && u64_at(header, 8) == lsn.0).then_some(length)
     }
 
-    /// Proves that `record` is a whole record at `lsn` of the log `id`.
+    /// Verifies that `record` is a whole record at `lsn` of the log `id`.
     pub(crate) fn open(record: &[u8], lsn: Lsn, id: u32) -> Option<RecordHeader> {
         let length = Self::length_at(record, lsn)?;
         if record.len() != length {
@@ -142,7 +142,7 @@ pub(crate) fn payload_sum(id: u32, payload: &[u8]) -> u32 {
     checksum::append(id, payload)
 }
 
-/// Clears `record` and leaves room for the header.
+/// Clears `record` and leaves space for the header.
 pub(crate) fn start(record: &mut Vec<u8>) {
     record.clear();
     record.resize(RECORD_HEADER_BYTES, 0);

@@ -1,13 +1,13 @@
-//! Where log bytes lie on the device, and reading them in spite of unreadable sectors.
+//! The positions of log bytes on the device, and reads that tolerate unreadable sectors.
 
 use super::LOG_START;
 use crate::points;
 use entresol_device::{Device, DeviceError, Io};
 
-/// What an unreadable sector reads as: neither padding nor the length of a record.
+/// The bytes that replace an unreadable sector: neither padding nor the length of a record.
 pub(super) const UNREADABLE: u8 = 0xee;
 
-/// The circular area: the byte with a given LSN lies at `LOG_START + (lsn + shift) mod area`.
+/// The circular area: the byte with a given LSN is at `LOG_START + (lsn + shift) mod area`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ring {
     pub area: u64,
@@ -23,10 +23,10 @@ impl Ring {
         [(LOG_START + at, first), (LOG_START, length - first)]
     }
 
-    /// Reads the log from `lsn` on. Unreadable sectors become bytes of [`UNREADABLE`]; the error of the last
-    /// one is returned.
+    /// Reads the log from `lsn` on. Unreadable sectors are replaced by bytes of [`UNREADABLE`]; the error of
+    /// the last one is returned.
     ///
-    /// Such bytes must never be written back: the sectors may be readable again.
+    /// These bytes must never be written back: the sectors may be readable again later.
     pub(super) fn read(
         self,
         device: &dyn Device,
@@ -65,7 +65,7 @@ impl Ring {
     }
 }
 
-/// Reads a range; after a read error its halves, down to single sectors.
+/// Reads a range. After a read error, reads its halves, down to single sectors.
 fn read_readable(
     device: &dyn Device,
     offset: u64,

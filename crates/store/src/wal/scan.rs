@@ -1,4 +1,4 @@
-//! Reading records back from the device.
+//! Reads records from the device.
 
 use super::master::Master;
 use super::record::{RECORD_HEADER_BYTES, RecordHeader};
@@ -9,14 +9,14 @@ use crate::{StoreError, points};
 use entresol_core::{Lsn, mutant};
 use entresol_device::Device;
 
-/// Bytes read at once going forward.
+/// Bytes read at once in a forward scan.
 const WINDOW_FORWARD: u64 = 8 << 20;
-/// Bytes read at once going backward.
+/// Bytes read at once in a backward scan.
 const WINDOW_BACKWARD: u64 = 8 << 20;
 /// Bytes read at once for a single record.
 const WINDOW_SINGLE: u64 = 64 << 10;
 
-/// Reads records where they are asked for.
+/// Reads records at given LSNs.
 pub(crate) struct LogScan<'a> {
     device: &'a dyn Device,
     ring: Ring,
@@ -31,15 +31,15 @@ impl<'a> LogScan<'a> {
         LogScan { device, ring, id: master.id, sector, windows: Windows::default() }
     }
 
-    /// Goes on after the log may have moved.
+    /// Continues after the log may have moved.
     pub(crate) fn follow(&mut self, master: &Master) {
         if self.ring != master.ring() {
             *self = Self::new(self.device, master);
         }
     }
 
-    /// The record at or, past padding, behind `at`; `None` at the end of the log. `epoch` is the newest seen
-    /// so far.
+    /// The record at `at` or, after padding, the next one; `None` at the end of the log. `epoch` is the
+    /// newest seen so far.
     pub(crate) fn next(&mut self, at: Lsn, epoch: u32) -> Result<Option<(RecordHeader, &[u8])>, StoreError> {
         let lsn = self.past_padding(at)?;
         let Some(header) = self.header(Lsn(lsn), WINDOW_FORWARD, 0)? else { return Ok(None) };
@@ -56,8 +56,8 @@ impl<'a> LogScan<'a> {
         self.ring.area
     }
 
-    /// Where the record at or, past padding, after `at` begins. Padding fills the rest of a sector: a length
-    /// that turned into padding by damage is none.
+    /// The position of the record at `at` or after its padding. Padding fills the rest of a sector. So a
+    /// length that damage has turned into the padding value is not mistaken for padding.
     pub(super) fn past_padding(&mut self, at: Lsn) -> Result<u64, StoreError> {
         let lsn = at.0.next_multiple_of(8);
         let next = lsn.next_multiple_of(self.sector);
@@ -66,12 +66,12 @@ impl<'a> LogScan<'a> {
         Ok(if is_padding { next } else { lsn })
     }
 
-    /// The record at exactly `lsn`, which must be there. For reading backward.
+    /// The record at exactly `lsn`, which must be there. For backward scans.
     pub(crate) fn at(&mut self, lsn: Lsn) -> Result<(RecordHeader, &[u8]), StoreError> {
         self.exactly(lsn, WINDOW_BACKWARD, WINDOW_BACKWARD / 2)
     }
 
-    /// As [`LogScan::at`], if nothing else is wanted from near it.
+    /// As [`LogScan::at`], if no other records near it will be read.
     pub(crate) fn single(&mut self, lsn: Lsn) -> Result<(RecordHeader, &[u8]), StoreError> {
         self.exactly(lsn, WINDOW_SINGLE, 0)
     }
@@ -91,13 +91,12 @@ impl<'a> LogScan<'a> {
         self.bytes(start, self.sector, self.sector, 0)
     }
 
-    /// Whether anything of what was read last could not be read.
+    /// Whether the last read range has an unreadable sector.
     pub(super) fn is_unreadable(&self) -> bool {
         self.windows.unreadable().is_some()
     }
 
-    /// The error for a record that must be at `lsn` and is not: the device's, if it could not read all that
-    /// lies there.
+    /// The error for a missing record that must be at `lsn`: the device's error, if the place is unreadable.
     pub(crate) fn missing(&self, lsn: Lsn) -> StoreError {
         match self.windows.unreadable() {
             Some(error) => StoreError::Log(error.clone()),
@@ -124,8 +123,8 @@ impl<'a> LogScan<'a> {
         Ok(RecordHeader::open(self.bytes(lsn.0, length as u64, window, back)?, lsn, id))
     }
 
-    /// Log bytes `[at, at + length)`; reads `window` bytes, from `back` bytes earlier, unless they are in
-    /// memory.
+    /// Log bytes `[at, at + length)`. If they are not in memory, reads `window` bytes, beginning `back` bytes
+    /// earlier.
     pub(super) fn bytes(
         &mut self,
         at: u64,

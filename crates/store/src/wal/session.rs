@@ -1,11 +1,11 @@
-//! Sessions: which state of the disk goes with which state of the log.
+//! Sessions: which state of the disk belongs to which state of the log.
 //!
 //! The disk's label and the log's master record name each other. Both count *sessions*: each creation and
-//! each open begins one. This shows that a log and a disk are of different databases, or that one of them is
-//! an older copy. Each session has a *nonce*, too, drawn at random: if a database is copied, and both copies
-//! are opened, both count the same sessions, but a log and a disk of different copies have different nonces.
+//! each open begins one. This reveals a log and a disk of different databases, and an older copy of one of
+//! them. Each session also has a random *nonce*. If a database is copied and both copies are opened, both
+//! count the same sessions, but a log and a disk of different copies have different nonces.
 //!
-//! A new session begins like this; the numbers are sessions:
+//! The steps of the start of a session; the numbers are sessions:
 //!
 //! | step | write, durable before the next step | log | disk |
 //! |---|---|---|---|
@@ -15,25 +15,25 @@
 //! | 3 | both blocks of the master record: session 8, begun | 8, begun | 8 |
 //! | 4 | only now records are appended | 8, begun | 8 |
 //!
-//! 1. Power fails after step 1. The log is one session ahead of the disk, and "not begun" tells that session
+//! 1. Power fails after step 1. The log is one session ahead of the disk, and "not begun" shows that session
 //!    8 has written nothing. The open is accepted.
-//! 2. Somebody takes yesterday's disk (session 7) and today's log (session 8, begun). The log no longer has
-//!    changes that a checkpoint brought to today's disk. "Begun" tells this case from the first one, and the
-//!    open is refused.
-//! 3. Somebody takes today's disk (8) and yesterday's log (7). The log's session is the lower one: refused.
-//! 4. Power fails after step 1, and somebody copies the log (8, not begun). The next open finishes session 8
-//!    with step 2 and begins session 9; it does not use 8 again. So the copy is refused with any later disk.
-//!    If session 8 were used again, a disk of its end (8) would be accepted with the copy.
+//! 2. Yesterday's disk (session 7) is combined with today's log (session 8, begun). The log no longer has
+//!    changes that a checkpoint wrote to today's disk. "Begun" distinguishes this case from the first one,
+//!    and the open is refused.
+//! 3. Today's disk (8) is combined with yesterday's log (7). The log's session is the lower one: refused.
+//! 4. Power fails after step 1, and the log is copied (8, not begun). The next open finishes session 8 with
+//!    step 2 and begins session 9; it does not use 8 again. So the copy is refused with any later disk. If
+//!    session 8 were used again, a disk of its end (8) would be accepted with the copy.
 //!
-//! 5. A block of the master record is damaged. If the other one said "not begun" though records were
+//! 5. A block of the master record is damaged. If the other one contained "not begun" although records were
 //!    appended, yesterday's disk would be accepted with today's log. So step 3 writes both blocks before step
 //!    4.
-//! 6. The newer copy of the label is damaged. If only that copy named session 8, the disk would pass for one
+//! 6. The newer copy of the label is damaged. If only that copy named session 8, the disk would look like one
 //!    of session 7: today's log would be refused and yesterday's accepted. So step 2 writes both copies.
 //!
-//! A new log begins with its master records erased. Then the label names the log and session 1, and then the
-//! first master record says session 1, begun. Power fails in between: there is no master record, and the open
-//! says so.
+//! The creation of a log erases its master records. Then the label is written with the log and session 1, and
+//! then the first master record with session 1, begun. If power fails in between, there is no master record,
+//! and the open reports that.
 
 use super::master::Master;
 use crate::{StoreError, points};
@@ -45,15 +45,15 @@ use entresol_engine::{Binding, Uuid};
 pub(crate) enum Found {
     /// Both are of the same session.
     Same,
-    /// The log is one session ahead, which has not begun: the disk's label is to follow.
+    /// The log is one session ahead, and that session has not begun: the disk's label must be written next.
     Unfinished,
 }
 
 impl Master {
-    /// Whether this log goes with a disk that says `disk`.
+    /// Whether this log belongs to a disk with the binding `disk`.
     ///
     /// # Errors
-    /// [`StoreError::Config`] with what does not fit and what to do.
+    /// [`StoreError::Config`] with the mismatch and the remedy.
     pub(crate) fn check_binding(&self, disk: &Binding) -> Result<Found, StoreError> {
         let refused = |why: String| Err(StoreError::Config(why));
         if mutant!("log-session-not-checked") {

@@ -1,5 +1,5 @@
-//! The log against a model: whatever is torn, a restart finds a prefix of what was appended, and all that was
-//! flushed.
+//! The log against a model: after any torn write, a restart finds a prefix of the appended records, and all
+//! flushed ones.
 
 use super::log::{Draft, Resume, clear_behind};
 use super::master::Master;
@@ -31,7 +31,7 @@ fn create(log: Arc<dyn Device>, page_bytes: u32) -> Result<Wal, StoreError> {
     Wal::create(log, page_bytes, Uuid::NIL, |_, _| Ok(()))
 }
 
-/// As a restart does between its passes and its first record.
+/// Does the steps of a restart between its passes and its first record.
 fn resume(log: Arc<dyn Device>, mut master: Master, end: Lsn, oldest: Lsn) -> Wal {
     clear_behind(&*log, &master, &mut LogScan::new(&*log, &master), end).unwrap();
     let found = Resume { end, oldest, redo_point: oldest, session: Found::Same };
@@ -81,7 +81,7 @@ fn pieces_split_where_the_area_wraps() {
     assert_eq!(ring.pieces(4096 * 7 + 512, 1024), [(LOG_START + 3584, 512), (LOG_START, 512)]);
 }
 
-/// Whether a log with a flipped bit is refused. If it is not, it holds all of `model`.
+/// Whether a log with a flipped bit is refused. If it is not, it must contain all of `model`.
 fn is_refused(log: &FaultyDevice, oldest: Lsn, model: &[(Lsn, u64, Vec<u8>)]) -> bool {
     let master = Master::read(log).unwrap().unwrap();
     match try_read(log, &master, oldest) {
@@ -94,7 +94,7 @@ fn is_refused(log: &FaultyDevice, oldest: Lsn, model: &[(Lsn, u64, Vec<u8>)]) ->
     }
 }
 
-/// The log after its program was killed a few times: what was not synced is left to the next open.
+/// The log after its program was killed a few times. Unsynced writes are left to the next open.
 fn after_kills(
     mut log: Arc<FaultyDevice>,
     plan: &Arc<FaultPlan>,
@@ -123,7 +123,7 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
         let mut wal = create(log.clone(), 4096).unwrap();
         let part_bytes = [super::log::PART_BYTES, 2048][next(2) as usize];
         wal.part_bytes = part_bytes;
-        // As a checkpoint would.
+        // As in a checkpoint.
         let mut oldest = append(&wal, 0, b"checkpoint");
         wal.flush(oldest).unwrap();
         wal.set_checkpoint(oldest, oldest).unwrap();
@@ -149,7 +149,7 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
                     flushed = 1;
                 }
             }
-            // A flush under way, or one of its parts: written, not synced, and torn.
+            // A flush in progress, or one of its parts: written, not synced, and torn.
             if next(2) == 0 && model.len() > flushed {
                 let at = plan.operations() + 1 + next(6);
                 let device = Some("log".to_owned());
@@ -171,7 +171,7 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
             wal = resume(log.clone(), master, end, oldest);
             wal.part_bytes = part_bytes;
             assert!(wal.end() >= end);
-            // Damage before the newest flush is noticed, or harmless.
+            // Damage before the newest flush is detected, or harmless.
             let durable = wal.end();
             let lsn = append(&wal, 0, b"newest");
             wal.flush(lsn).unwrap();
@@ -187,7 +187,7 @@ fn a_restart_finds_what_was_flushed_and_no_leftovers() {
     assert!(damaged > 1000, "only {damaged} damaged logs were refused");
 }
 
-/// A length that turns to zero looks like padding up to the sector's end.
+/// A length that becomes zero must not be mistaken for padding up to the sector's end.
 #[test]
 fn a_record_whose_length_turns_to_zero_is_no_padding() {
     let (log, plan) = new_log();
@@ -210,8 +210,8 @@ fn a_record_whose_length_turns_to_zero_is_no_padding() {
     );
 }
 
-/// Whichever block is damaged later, an older disk does not pass for that of a session which has written
-/// nothing.
+/// If either block is damaged later, an older disk must not be accepted as that of a session which has
+/// written nothing.
 #[test]
 fn both_blocks_say_that_a_session_has_begun() {
     let (log, plan) = new_log();
@@ -234,7 +234,7 @@ fn both_blocks_say_that_a_session_has_begun() {
     }
 }
 
-/// Leftovers of an older life follow the end, and behind them is a sector that a power failure has torn.
+/// After the end there are leftovers of an older life, and after them a sector that a power failure has torn.
 #[test]
 fn an_unreadable_sector_behind_leftovers_is_of_no_importance() {
     let (log, plan) = new_log();
@@ -243,10 +243,10 @@ fn an_unreadable_sector_behind_leftovers_is_of_no_importance() {
     wal.flush(first).unwrap();
     wal.set_checkpoint(first, first).unwrap();
     let end = wal.end();
-    // A sector each.
+    // One sector each.
     let lsns = [2, 3, 4].map(|txn| append(&wal, txn, &[7; 512 - record::RECORD_HEADER_BYTES]));
     wal.flush(lsns[2]).unwrap();
-    // Of these only the first is missing after the crash: the flush was torn.
+    // After the crash only the first of these is missing: the flush was torn.
     let log = device(log.after_crash(&Survival::None), &plan);
     let master = Master::read(&*log).unwrap().unwrap();
     log.write(master.ring().pieces(lsns[0].0, 512)[0].0, &[0; 512]).unwrap();
@@ -262,7 +262,7 @@ fn an_unreadable_sector_behind_leftovers_is_of_no_importance() {
     assert_eq!((found.len(), end), (2, lsns[1]));
 }
 
-/// Damage at the beginning of a part that follows a long one: the look-ahead is long enough.
+/// Damage at the start of a part after a long one: the look-ahead is long enough.
 #[test]
 fn a_hole_in_a_long_flush_is_found_from_the_part_after_it() {
     let plan = Arc::new(FaultPlan::none());
@@ -272,7 +272,7 @@ fn a_hole_in_a_long_flush_is_found_from_the_part_after_it() {
     wal.flush(first).unwrap();
     wal.set_checkpoint(first, first).unwrap();
     let mut lsns = Vec::new();
-    // Nearly a part, and then the longest record.
+    // Almost a full part, and then the longest record.
     for _ in 0..3 {
         lsns.push(append(&wal, 2, &vec![1; super::log::PART_BYTES as usize - 100]));
         lsns.push(append(&wal, 3, &vec![2; record::RECORD_BYTES_MAX - record::RECORD_HEADER_BYTES]));
@@ -306,7 +306,7 @@ fn a_lost_write_of_a_master_record_is_repeated_once() {
         lose(false);
         wal.set_checkpoint(lsn, lsn).unwrap();
         assert_eq!(plan.struck(), round);
-        // Both blocks name it: each of them suffices.
+        // Both blocks name it: each of them is sufficient.
         for block in [0, 4096] {
             let copy = device(log.after_crash(&Survival::None), &plan);
             copy.flip_bit((block + 30) * 8);
@@ -381,7 +381,7 @@ fn a_leftover_with_the_right_place_is_told_by_its_epoch() {
     let master = Master::read(&*log).unwrap().unwrap();
     let (found, end) = read(&log, &master, first);
     assert_eq!(found.iter().map(|(_, txn, _)| *txn).collect::<Vec<_>>(), [1, 2]);
-    // A new record exactly where the lost one was: what lies behind it is of another life.
+    // A new record exactly in the place of the lost one: the records after it are of another life.
     let wal = resume(log.clone(), master, end, first);
     wal.flush(append(&wal, 5, &sector(5))).unwrap();
     let (found, _) = read(&log, &Master::read(&*log).unwrap().unwrap(), first);

@@ -1,13 +1,13 @@
-//! Parts of the log in memory while it is read.
+//! Parts of the log in memory during reads.
 //!
-//! A restart reads the log twice, for its analysis and for redo. What was read forward first is kept, up to
-//! [`KEPT_BYTES`], so that redo need not read it again. A window with an unreadable sector is not kept: it
-//! may be readable the next time.
+//! A restart reads the log twice, for its analysis and for redo. Windows of the first pass are kept, up to
+//! [`KEPT_BYTES`], so that redo need not read them again. A window with an unreadable sector is not kept: the
+//! sector may be readable the next time.
 
 use super::ring::Ring;
 use entresol_device::{Device, DeviceError};
 
-/// Bytes that are kept beside the window that was read last.
+/// Maximum bytes that are kept in addition to the last window.
 const KEPT_BYTES: usize = 64 << 20;
 
 /// Log bytes `[start, start + bytes.len())`.
@@ -28,11 +28,11 @@ impl Window {
     }
 }
 
-/// What was read last, and what is kept of before.
+/// The last window, and kept earlier ones.
 #[derive(Default)]
 pub(super) struct Windows {
     last: Window,
-    /// In the order of their reading.
+    /// In the order of the reads.
     kept: Vec<Window>,
     kept_bytes: usize,
     /// A read error in the last window.
@@ -75,7 +75,7 @@ impl Windows {
         self.unreadable.as_ref()
     }
 
-    /// Nothing is in memory: everything is read again.
+    /// Forgets all windows, so that everything is read again.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }

@@ -1,11 +1,11 @@
-//! Comparing every row of the store with the oracle.
+//! Compares all rows of the store with the oracle.
 
 use super::Tables;
 use super::oracle::{Key, Oracle, Row};
 use entresol_store::{Direction, Lock, Store, Table};
 use std::collections::BTreeMap;
 
-/// Most differences that are listed.
+/// Maximum number of differences that are listed.
 const LISTED: usize = 5;
 
 pub(super) fn verify(store: &Store, tables: Tables, oracle: &mut Oracle, money: i64) -> Result<(), String> {

@@ -19,23 +19,23 @@ pub(super) struct Client {
     pub long: u64,
 }
 
-/// Most items that a long transaction changes.
+/// Maximum number of items that a long transaction changes.
 const LONG: u64 = 40;
-/// How often in a row a transaction may be run again, while no other client commits either. In a crowd on the
-/// smallest log a dozen transactions have room at a time, so that one of hundreds of clients may be the last;
-/// but somebody always gets on.
+/// Maximum number of consecutive retries of a transaction while no other client commits either. With hundreds
+/// of clients on the smallest log, about a dozen transactions have room in the log at a time. One client may
+/// therefore be the last of hundreds, but some client always makes progress.
 const TRIES: u32 = 2000;
-/// The pause before a transaction is run again is drawn below this; it doubles up to eight times, as long as
-/// nobody commits: a checkpoint that makes room in the log may take that long.
+/// Upper bound of the random pause before a transaction is run again. It doubles up to eight times while no
+/// client commits: a checkpoint that makes room in the log may take that long.
 const PAUSE: u64 = 50_000;
 
-/// Why a transaction did not get as far as its commit.
+/// Why a transaction stopped before its commit.
 enum Stop {
-    /// A deadlock, or no room in the log: it must be run again.
+    /// A deadlock, or no room in the log: the transaction must be run again.
     Again,
-    /// No room on the disk: there may never be.
+    /// No room on the disk. There may never be room again.
     Full,
-    /// The store did something wrong.
+    /// An error of the store.
     Wrong(String),
 }
 
@@ -56,13 +56,13 @@ impl From<String> for Stop {
 }
 
 impl Client {
-    /// Does so many transactions.
+    /// Runs this number of transactions.
     pub(super) fn run(mut self, transactions: u64) -> Result<(), String> {
         let (mut done, mut tries, mut commits) = (0, 0, 0);
         while done < transactions {
             let mut txn = self.store.begin();
             match self.perform(&mut txn) {
-                // The seventh or so changes its mind.
+                // About every seventh transaction aborts by choice.
                 Ok(deed) if self.rng.below(if deed.writes.len() > 8 { 2 } else { 7 }) == 0 => {
                     txn.abort().map_err(|error| error.to_string())?
                 }
@@ -98,7 +98,7 @@ impl Client {
         Ok(())
     }
 
-    /// Makes a checkpoint, unless a long transaction is in its way.
+    /// Makes a checkpoint. A log that is full because of a long transaction is no error.
     fn checkpoint(&self) -> Result<(), String> {
         match self.store.checkpoint() {
             Ok(_) | Err(StoreError::LogFull { .. }) => Ok(()),
@@ -106,7 +106,7 @@ impl Client {
         }
     }
 
-    /// A transfer and some items, not yet committed.
+    /// Makes a transfer and changes some items, without the commit.
     fn perform(&mut self, txn: &mut Txn) -> Result<Deed, Stop> {
         let mut deed = Deed::default();
         let amount = self.rng.below(100) as i64;
@@ -124,7 +124,7 @@ impl Client {
         Ok(deed)
     }
 
-    /// Low numbers more often, so that some pages are hot.
+    /// Low numbers are more frequent, so some pages are hot.
     fn choose(&mut self) -> u32 {
         let bound = u64::from(self.accounts);
         self.rng.below(bound).min(self.rng.below(bound)) as u32
@@ -134,8 +134,8 @@ impl Client {
         Row { balance, stamp: self.rng.next_u64() }
     }
 
-    /// The row under an exclusive lock: what the oracle, or this very transaction, says is there must be
-    /// found.
+    /// Reads the row under a lock. A row must be found if it exists according to the oracle or was written by
+    /// this transaction.
     fn read(&self, txn: &mut Txn, deed: &Deed, key: Key, lock: Lock) -> Result<Option<Row>, Stop> {
         let mut found = Vec::new();
         let there = txn.get(self.tables.of(key), &key.bytes(), lock, &mut found)?;
@@ -152,7 +152,7 @@ impl Client {
 
     fn pay(&mut self, txn: &mut Txn, deed: &mut Deed, account: u32, amount: i64) -> Result<(), Stop> {
         let key = Key::Account(account);
-        // A shared lock first, now and then, makes for deadlocks.
+        // An occasional shared lock first causes deadlocks.
         let lock = if self.rng.below(4) == 0 { Lock::Shared } else { Lock::Exclusive };
         let found = self.read(txn, deed, key, lock)?.ok_or_else(|| format!("{key:?} does not exist"))?;
         let row = self.row(found.balance + amount);
@@ -183,7 +183,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads all accounts under shared locks: no transfer may be seen by half.
+    /// Reads all accounts under shared locks. No transfer may be half visible.
     fn audit(&mut self) -> Result<(), String> {
         let direction = if self.rng.below(2) == 0 { Direction::Forward } else { Direction::Backward };
         let mut txn = self.store.begin();

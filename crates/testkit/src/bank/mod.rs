@@ -1,9 +1,10 @@
-//! The bank: clients move money between accounts, insert, change and delete items, commit or abort, and now
-//! and then make a checkpoint or read all accounts.
+//! The bank workload. Clients move money between accounts, insert, change and delete items, and commit or
+//! abort. Now and then they make a checkpoint or read all accounts.
 //!
-//! Three tables: `accounts` (fixed rows, whose balances always have the same sum), `items` (rows that come
-//! and go), `markers` (one row for each committed transaction, by which a commit in flight is known to have
-//! happened).
+//! Three tables:
+//! - `accounts`: fixed rows, whose balances always have the same sum.
+//! - `items`: rows that are inserted and deleted.
+//! - `markers`: one row for each committed transaction. It tells whether a commit in flight has happened.
 
 mod check;
 mod client;
@@ -23,23 +24,24 @@ use std::time::Duration;
 /// The bank's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bank {
-    /// Clients, each doing one transaction at a time.
+    /// Number of clients. Each runs one transaction at a time.
     pub clients: u32,
-    /// Accounts, and as many possible items.
+    /// Number of accounts, and of possible items.
     pub accounts: u32,
-    /// Whether the log has images of whole pages, and the store replaces by clock (otherwise it does by LRU).
-    /// Without images, torn writes in place cannot be repaired: a write-back cache in log placement needs
-    /// none.
+    /// Whether the log has images of whole pages. With images the store replaces by clock, otherwise by LRU.
+    /// Without images, torn writes in place cannot be repaired. A write-back cache in log placement needs no
+    /// images.
     pub full_page_writes: bool,
-    /// One of so many transactions changes dozens of items, and is aborted more often than not; 0: none.
+    /// One of this many transactions is long: it changes dozens of items, and more often aborts than commits.
+    /// 0: none.
     pub long: u64,
     /// Frames of the buffer pool.
     pub frames: usize,
-    /// Time between the store's own checkpoints; clients make some, too.
+    /// Time between the store's own checkpoints. Clients make checkpoints, too.
     pub checkpoint_interval: Option<Duration>,
     /// Bytes of the disk.
     pub disk_bytes: u64,
-    /// Of all devices: bytes of a sector, and of what the medium writes at once.
+    /// For all devices: bytes of a sector, and bytes that the medium writes at once.
     pub sectors: (u32, u32),
 }
 
@@ -110,7 +112,7 @@ impl Workload for Bank {
         }
     }
 
-    /// The smallest log that the store takes: it wraps.
+    /// The smallest log that the store accepts, so the log wraps.
     fn device_bytes(&self) -> (u64, u64) {
         (self.disk_bytes, (1 << 20) + 8192)
     }

@@ -1,8 +1,8 @@
-//! What the bank's clients have been promised, kept outside of the store.
+//! The bank's oracle: the results acknowledged to clients, kept outside of the store.
 //!
-//! Invariant: `rows` are as all acknowledged transactions left them, in the order in which their locks were
-//! released. A deed in flight has logged its commit or is about to: it holds its locks, so no two of them
-//! have a row in common, and no row of theirs has been changed by anybody else since.
+//! Invariant: `rows` are the result of all acknowledged transactions, in the order in which their locks were
+//! released. A deed in flight has logged its commit or is about to log it, and holds its locks. So no two
+//! deeds in flight have a row in common, and no other transaction has changed their rows since.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ pub enum Key {
     Account(u32),
     /// An item.
     Item(u32),
-    /// A client's transaction.
+    /// The marker of a client's transaction.
     Marker {
-        /// Whose.
+        /// The client.
         client: u32,
-        /// Counted from 0.
+        /// The transaction's number, counted from 0.
         number: u32,
     },
 }
@@ -29,7 +29,7 @@ impl Key {
         }
     }
 
-    /// The key in its table: four bytes, or eight.
+    /// The key in its table, of four or eight bytes.
     pub(crate) fn bytes(self) -> Vec<u8> {
         match self {
             Key::Account(number) | Key::Item(number) => number.to_be_bytes().to_vec(),
@@ -38,20 +38,20 @@ impl Key {
     }
 }
 
-/// A row's content: all of its bytes follow from its key and this.
+/// A row's content. The key and this content determine all bytes of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Of an account; 0 otherwise.
+    /// Balance of an account; 0 otherwise.
     pub balance: i64,
     /// Unique for each write.
     pub stamp: u64,
 }
 
-/// Longest filling of a row, in bytes.
+/// Maximum length of a row's filling, in bytes.
 const FILLING_MAX: u64 = 900;
 
 impl Row {
-    /// The row's bytes. Its length changes with each write, so leaves split and empty.
+    /// The row's bytes. The length changes with each write, so leaves split and become empty.
     pub(crate) fn bytes(&self, key: Key) -> Vec<u8> {
         let mut bytes = [self.balance.to_le_bytes(), self.stamp.to_le_bytes()].concat();
         if !matches!(key, Key::Marker { .. }) {
@@ -69,10 +69,10 @@ impl Row {
     }
 }
 
-/// What one transaction leaves, if it commits.
+/// The writes of one transaction, if it commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deed {
-    /// Its writes in order, its marker among them; `None`: deleted.
+    /// The writes in order, among them the marker; `None`: deleted.
     pub writes: Vec<(Key, Option<Row>)>,
 }
 
@@ -81,13 +81,13 @@ pub struct Deed {
 pub struct Oracle {
     /// Rows of acknowledged transactions.
     pub rows: BTreeMap<Key, Row>,
-    /// What each client is committing.
+    /// The deed that each client is committing.
     pub in_flight: Vec<Option<Deed>>,
-    /// Transactions that each client has committed.
+    /// Number of transactions that each client has committed.
     pub commits: Vec<u32>,
-    /// Commits that were in flight at a crash and happened.
+    /// Number of commits in flight at a crash that had happened.
     pub found_committed: u64,
-    /// Commits that were in flight at a crash and did not.
+    /// Number of commits in flight at a crash that had not happened.
     pub found_undone: u64,
 }
 
@@ -119,7 +119,7 @@ impl Oracle {
         }
     }
 
-    /// Decides the commits in flight after a restart: those whose marker `is_there` have happened.
+    /// Resolves the commits in flight after a restart: a commit has happened if `is_there` finds its marker.
     pub(crate) fn resolve(&mut self, is_there: impl Fn(Key) -> bool) {
         for client in 0..self.in_flight.len() as u32 {
             if self.in_flight[client as usize].is_none() {

@@ -1,10 +1,10 @@
-//! The structures on flash and disk, one block each. An input is looked at as it is, and once more with its
-//! checksum put right, so that what lies behind the checksum is reached.
+//! Fuzz targets: the structures on flash and disk of one block each. An input is parsed unchanged, and again
+//! with a corrected checksum, so that the code after the checksum test is reached.
 //!
-//! What is accepted must survive being written and read again.
+//! An accepted structure must be the same after it is written and read again.
 
 use super::reseal::seal_block;
-use entresol_core::{PageId, Position};
+use entresol_core::{Forgotten, PageId, Position};
 use entresol_engine::{TierOptions, flash_bytes};
 use entresol_format::label::Label;
 use entresol_format::segment::{self, ENTRY_BYTES, Head};
@@ -12,7 +12,7 @@ use entresol_format::summary::{self, Summary};
 use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, BlockFault, checksum, page as pages};
 
-/// The input, then the same padded to a block and sealed.
+/// Calls `look` with the input, then with the input padded to a block and sealed.
 fn both(input: &[u8], look: impl Fn(&[u8])) {
     look(input);
     let mut block = vec![0; BLOCK_BYTES];
@@ -56,14 +56,14 @@ pub(super) fn summary(input: &[u8]) {
     let group_pages = u32::from(*group_pages);
     both(input, |block| {
         let Ok(found) = Summary::decode(block, group_pages) else { return };
-        let invalidations: Vec<PageId> = found.invalidations().collect();
+        let records: Vec<Forgotten> = found.stale().collect();
         assert_eq!(found.entries().len(), group_pages as usize);
-        if invalidations.len() <= summary::invalidations_max(group_pages) {
+        if found.head.version > 1 && records.len() <= summary::stale_max(group_pages) {
             let mut again = vec![0; BLOCK_BYTES];
-            summary::encode(&mut again, &found.head, found.entries(), &invalidations);
+            summary::encode(&mut again, &found.head, found.entries(), &records);
             let read = Summary::decode(&again, group_pages).expect("what was encoded is decoded");
             assert_eq!(read.head, found.head);
-            assert!(read.entries().eq(found.entries()) && read.invalidations().eq(invalidations));
+            assert!(read.entries().eq(found.entries()) && read.stale().eq(records));
         }
     });
 }
@@ -78,10 +78,11 @@ pub(super) fn segment(input: &[u8]) {
             assert_eq!(Head::decode(&again), Ok(found));
         }
     });
-    for (bytes, view) in entries.chunks_exact(ENTRY_BYTES).zip(segment::decode_entries(entries)) {
+    for (bytes, view) in entries.chunks_exact(ENTRY_BYTES).zip(segment::decode_entries(entries, ENTRY_BYTES))
+    {
         let mut again = [0; ENTRY_BYTES];
         segment::encode_entry(&mut again, view);
-        assert_eq!(segment::decode_entries(&again).next(), Some(view), "{bytes:02x?}");
+        assert_eq!(segment::decode_entries(&again, ENTRY_BYTES).next(), Some(view), "{bytes:02x?}");
     }
     assert_eq!(checksum::append(checksum::of(block), entries), checksum::of(input));
 }

@@ -1,4 +1,5 @@
-//! Three devices as one string of bytes, without the zeros: the input of the targets that take whole devices.
+//! Three device images as one byte string, without the zeros: the input of the targets that take whole
+//! devices.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -8,25 +9,25 @@
 //! | 2 | length, little-endian |
 //! | length | bytes |
 //!
-//! Every string of bytes is an input: what is cut off is taken as far as it goes, what does not fit is left
-//! out.
+//! Every byte string is a valid input. A truncated extent is shortened; an extent that does not fit is
+//! ignored.
 
 use crate::Media;
 
-/// Zeros shorter than this are kept.
+/// Runs of zeros shorter than this are kept.
 const GAP: usize = 10;
 
-/// Three images to be.
+/// Three encoded device images.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Images {
-    /// The first byte.
+    /// The choice byte.
     pub choice: u8,
-    /// What lies where: device, offset, bytes.
+    /// The extents: device, offset, bytes.
     pub extents: Vec<(usize, usize, Vec<u8>)>,
 }
 
 impl Images {
-    /// Takes an input apart.
+    /// Decodes an input.
     pub fn decode(input: &[u8]) -> Self {
         let Some((choice, mut rest)) = input.split_first() else { return Self::default() };
         let mut extents = Vec::new();
@@ -40,7 +41,7 @@ impl Images {
         Self { choice: *choice, extents }
     }
 
-    /// Puts it together again.
+    /// Encodes the input again.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![self.choice];
         for (device, offset, bytes) in &self.extents {
@@ -54,7 +55,7 @@ impl Images {
         out
     }
 
-    /// What lies on `media`.
+    /// The images of `media`.
     pub fn of(media: &Media, choice: u8) -> Self {
         let mut extents = Vec::new();
         for (device, bytes) in media.bytes().iter().enumerate() {
@@ -71,7 +72,7 @@ impl Images {
         Self { choice, extents }
     }
 
-    /// Images of these sizes in bytes: disk, log, flash.
+    /// Builds images of these sizes in bytes: disk, log, flash.
     pub fn lay_out(&self, sizes: [usize; 3]) -> [Vec<u8>; 3] {
         let mut images = sizes.map(|size| vec![0; size]);
         for (device, offset, bytes) in &self.extents {

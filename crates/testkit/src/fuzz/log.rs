@@ -1,11 +1,11 @@
-//! The write-ahead log: an image of its device, of at most a few MiB, with master records, checkpoint and
-//! records.
+//! Fuzz target of the write-ahead log: an image of its device, of at most a few MiB, with master records,
+//! checkpoint and records.
 
 use super::images::Images;
 use super::reseal::seal_log;
 use entresol_device::{Device, MemoryDevice};
 
-/// Bytes of the log device: the smallest that a store takes.
+/// Bytes of the log device: the smallest that a store accepts.
 pub(super) const LOG_BYTES: usize = (1 << 20) + 8192;
 
 pub(super) fn device(name: &str, image: &[u8]) -> MemoryDevice {
@@ -19,7 +19,7 @@ pub(super) fn device(name: &str, image: &[u8]) -> MemoryDevice {
     device
 }
 
-/// The input of [`Images`], of which only the log counts.
+/// An input of [`Images`]. Only its log is used.
 pub(super) fn wal(input: &[u8]) {
     let images = Images::decode(input);
     let [_, mut log, _] = images.lay_out([0, LOG_BYTES, 0]);

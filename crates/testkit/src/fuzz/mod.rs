@@ -1,9 +1,10 @@
-//! What is fed with arbitrary bytes: every parser of what comes from a device, recovery as a whole,
-//! and the readers of traces. It opens or is
-//! refused; it does not panic, hang, or take more memory than the options say.
+//! Fuzz targets for arbitrary bytes: every parser of data from a device, recovery as a whole, and the trace
+//! readers. A target accepts or rejects its input. It does not panic, hang, or use more memory than the
+//! options allow.
 //!
-//! One set of targets, three drivers: `fuzz/` wraps them for cargo-fuzz (coverage-guided, nightly toolchain);
-//! plain tests replay the corpus in `fuzz/corpus` on the stable one, and run the seeded [`mutate`] over it.
+//! One set of targets has three drivers. `fuzz/` wraps them for cargo-fuzz (coverage-guided, nightly
+//! toolchain). Plain tests replay the corpus in `fuzz/corpus` on the stable toolchain, and run the seeded
+//! [`mutate`] on it.
 //!
 //! Invariant: a target's result depends on its input alone.
 
@@ -19,12 +20,12 @@ mod trace;
 pub use images::Images;
 pub use samples::samples;
 
-/// Something that takes arbitrary bytes.
+/// A function that takes arbitrary bytes.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name: of the corpus folder, and of the cargo-fuzz target.
+    /// Name of the target, of its corpus folder, and of the cargo-fuzz target.
     pub name: &'static str,
-    /// Runs it; panics if something is wrong.
+    /// Runs the target. Panics if it finds a defect.
     pub run: fn(&[u8]),
 }
 
@@ -45,10 +46,10 @@ pub fn target(name: &str) -> Option<Target> {
     TARGETS.into_iter().find(|target| target.name == name)
 }
 
-/// For `fuzz/`: the target of that name, run.
+/// For `fuzz/`: runs the target of that name.
 ///
 /// # Panics
-/// If something is wrong, or there is no such target.
+/// If the target finds a defect, or there is no such target.
 pub fn run(name: &str, input: &[u8]) {
     let target = target(name).unwrap_or_else(|| panic!("there is no fuzz target {name:?}"));
     (target.run)(input);

@@ -1,18 +1,18 @@
-//! A seeded mutator: what a fuzzer without coverage can do to a corpus. Bits flip, bytes become interesting,
-//! stretches are copied, moved, cut out, doubled, zeroed, or come from another input; the end is cut off.
+//! A seeded mutator: fuzzing of a corpus without coverage. It flips bits, sets bytes to interesting values,
+//! and copies, moves, removes, doubles or zeroes ranges, or takes them from another input. It also truncates.
 //!
-//! Invariant: the same seed and inputs give the same output, in every release.
+//! Invariant: the same seed and inputs give the same output in every release.
 
 use entresol_runtime::rng::Rng;
 
-/// Longest output, in bytes.
+/// Maximum length of the output, in bytes.
 const LENGTH_MAX: usize = 1 << 17;
 
-/// Numbers at which something may go wrong.
+/// Boundary values that often cause errors.
 const INTERESTING: [u64; 12] =
     [0, 1, 7, 8, 0x7f, 0x80, 0xff, 0x7fff, 0x8000_0000, u32::MAX as u64, u64::MAX >> 1, u64::MAX];
 
-/// Changes `input` in a few places; `other` is another input to take bytes from.
+/// Changes `input` in a few places; `other` is another input from which bytes are taken.
 pub fn mutate(input: &[u8], other: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..1 + rng.below(6) {

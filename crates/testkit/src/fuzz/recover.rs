@@ -1,5 +1,5 @@
-//! Recovery from anything: disk, log and flash hold what the input says, a store is opened on them, read,
-//! changed and shut down.
+//! Fuzz target of recovery. Disk, log and flash have the content of the input; a store is opened on them,
+//! read, changed and shut down.
 
 use super::images::Images;
 use super::log::{LOG_BYTES, device};
@@ -13,27 +13,27 @@ use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_store::{Options, Parts, Store};
 use std::sync::Arc;
 
-/// Bytes of the disk: label and 192 pages.
+/// Bytes of the disk: the label and 192 pages.
 pub(super) const DISK_BYTES: usize = (64 << 10) + 192 * PAGE_BYTES as usize;
-/// Systems by their number in the choice byte.
+/// Systems, indexed by their number in the choice byte.
 pub(super) const SYSTEMS: [Subject; 6] = [
-    Subject::DiskOnly,
-    Subject::Cached(PolicyKind::Lc),
-    Subject::Cached(PolicyKind::Face),
-    Subject::Cached(PolicyKind::FaceGr),
-    Subject::Cached(PolicyKind::FaceGsc),
-    Subject::WriteThrough(PolicyKind::FaceGsc),
+    Subject::DISK_ONLY,
+    Subject::cached(PolicyKind::Lc),
+    Subject::cached(PolicyKind::Face),
+    Subject::cached(PolicyKind::FaceGr),
+    Subject::cached(PolicyKind::FaceGsc),
+    Subject::write_through(PolicyKind::FaceGsc),
 ];
-/// In the choice byte: put checksums right.
+/// Bit of the choice byte: correct the checksums.
 pub(super) const RESEAL: u8 = 8;
 
-/// The store's options: as few frames as there may be.
+/// The store's options: with the smallest allowed number of frames.
 pub(super) fn options() -> Options {
     Options { page_bytes: PAGE_BYTES, frames: entresol_store::MIN_FRAMES, ..Options::default() }
 }
 
-/// The input of [`Images`]; its choice byte says which system (low three bits) and whether checksums are put
-/// right.
+/// An input of [`Images`]. Its choice byte gives the system (low three bits) and whether checksums are
+/// corrected.
 pub(super) fn recover(input: &[u8]) {
     let images = Images::decode(input);
     let system = SYSTEMS[usize::from(images.choice & 7) % SYSTEMS.len()];
@@ -71,7 +71,7 @@ pub(super) fn recover(input: &[u8]) {
     }
 }
 
-/// Opens the store; reads and changes what is there, as far as that goes.
+/// Opens the store, then reads and changes its content as far as possible.
 fn use_store(layer: Arc<dyn Layer>, log: Arc<dyn Device>) {
     let Ok((store, _)) = Store::open(Parts { layer, log }, options()) else { return };
     let _ = store.verify();

@@ -1,10 +1,11 @@
-//! Computes checksums anew, so that damaged bytes reach the code that a wrong checksum would guard.
+//! Computes checksums again, so that damaged bytes reach the code after the checksum test.
 
 use entresol_format::block;
 use entresol_format::page::{self, PAGE_HEADER_BYTES};
+use entresol_format::stale::STALE_BYTES;
 use entresol_format::{BLOCK_BYTES, checksum, segment};
 
-/// Seals a block under the magic and the sequence that it holds.
+/// Seals a block with the magic and the sequence that it contains.
 pub(super) fn seal_block(bytes: &mut [u8]) {
     let (mut magic, mut sequence) = ([0; 8], [0; 8]);
     magic.copy_from_slice(&bytes[..8]);
@@ -12,7 +13,7 @@ pub(super) fn seal_block(bytes: &mut [u8]) {
     block::seal(bytes, magic, u64::from_le_bytes(sequence));
 }
 
-/// Seals every structure on a flash or disk image, and every page on it.
+/// Seals every structure and every page of a flash or disk image.
 pub(super) fn seal_image(image: &mut [u8], structures_only_below: usize) {
     let mut at = 0;
     while at + BLOCK_BYTES <= image.len() {
@@ -29,22 +30,26 @@ pub(super) fn seal_image(image: &mut [u8], structures_only_below: usize) {
     }
 }
 
-/// Seals a segment's header, with the checksum of the entries behind it.
+/// Seals a segment's header, with the checksum of the entries after it.
 fn seal_segment(block: &mut [u8], rest: &[u8]) {
     const ENTRIES_AT: usize = 48;
     const CHECKSUM_AT: usize = 52;
-    let mut entries = [0; 4];
-    entries.copy_from_slice(&block[ENTRIES_AT..ENTRIES_AT + 4]);
-    let length = u32::from_le_bytes(entries) as usize;
-    if let Some(payload) = length.checked_mul(segment::ENTRY_BYTES).and_then(|length| rest.get(..length)) {
+    const STALE_AT: usize = 56;
+    let number = |at: usize| {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&block[at..at + 4]);
+        u32::from_le_bytes(bytes) as usize
+    };
+    let length = number(ENTRIES_AT) * segment::ENTRY_BYTES + number(STALE_AT) * STALE_BYTES;
+    if let Some(payload) = rest.get(..length) {
         let sum = checksum::of(payload);
         block[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&sum.to_le_bytes());
     }
     seal_block(block);
 }
 
-/// Seals the master records of a log image, and every record that lies where its LSN says (their formats are
-/// in `entresol-store`, `wal/master.rs` and `wal/record.rs`).
+/// Seals the master records of a log image, and every record at the position of its LSN. The formats are in
+/// `entresol-store`, `wal/master.rs` and `wal/record.rs`.
 pub(super) fn seal_log(image: &mut [u8]) {
     const RECORDS_AT: usize = 8192;
     const HEADER: usize = 40;

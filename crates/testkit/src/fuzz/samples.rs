@@ -1,6 +1,6 @@
-//! The corpus: real images of a small store, whole ones and what a crash left, and the structures that lie on
-//! them. `cargo run -p entresol-testkit --example corpus` writes it to `fuzz/corpus`, anew when a format has
-//! changed.
+//! The corpus: images of a small store after a shutdown and after crashes, and the structures in them. `cargo
+//! run -p entresol-testkit --example corpus` writes it to `fuzz/corpus`. Run it again after a change of a
+//! format.
 
 use super::images::Images;
 use super::recover::{RESEAL, SYSTEMS};
@@ -10,18 +10,18 @@ use entresol_format::layout::Layout;
 use entresol_format::superblock::{COPIES, COPY_STRIDE};
 use entresol_format::{BLOCK_BYTES, segment, summary};
 
-/// For whole images: pages of a few rows each.
+/// For whole images: pages with a few rows each.
 const SMALL: Bank = Bank { clients: 2, accounts: 6, ..Bank::USUAL };
-/// For structures: groups go round.
+/// For structures: enough pages that groups are overwritten.
 const LARGE: Bank = Bank { clients: 2, accounts: 300, ..Bank::USUAL };
 
-/// Largest images that are kept.
+/// Maximum size of an image that is kept.
 const IMAGES_BYTES_MAX: usize = 28 << 10;
 
 /// Target, name and bytes of each file.
 ///
 /// # Panics
-/// If the store does something wrong.
+/// If the store makes an error.
 pub fn samples() -> Vec<(&'static str, String, Vec<u8>)> {
     let mut samples = Vec::new();
     samples.extend(super::trace::samples().into_iter().map(|(name, bytes)| ("trace", name, bytes)));
@@ -30,12 +30,12 @@ pub fn samples() -> Vec<(&'static str, String, Vec<u8>)> {
         let states = campaign.copies(&SMALL).expect("a sound store lives to its end");
         let choice = number as u8 | if number % 2 == 0 { RESEAL } else { 0 };
         let images = states.iter().map(|(at, media, _)| (at, Images::of(media, choice)));
-        // In the middle of the work, as late as the size allows.
+        // In the middle of the life, as late as the size allows.
         if let Some((at, images)) =
             images.filter(|(_, images)| images.encode().len() < IMAGES_BYTES_MAX).last()
         {
             samples.push(("recover", format!("{system}-{at}"), images.encode()));
-            // The notes in these logs are of pages on disk, and of pages on flash.
+            // The notes in these logs are of pages on disk and of pages on flash.
             if matches!(system.name(), "disk-only" | "face-gsc") {
                 let log = Images {
                     extents: images.extents.into_iter().filter(|it| it.0 == 1).collect(),
@@ -61,7 +61,7 @@ fn read(device: &dyn Device, offset: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Without the zeros at the end, which the targets add.
+/// Without the zeros at the end: the targets add them.
 fn trimmed(mut bytes: Vec<u8>) -> Vec<u8> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     bytes.truncate(end);
@@ -84,7 +84,7 @@ fn structures(
         return;
     }
     for group in 0..2 {
-        let block = read(flash, layout.summary_offset(group), BLOCK_BYTES);
+        let block = read(flash, layout.summary_offset(group, layout.summary_copies() - 1), BLOCK_BYTES);
         if block.starts_with(&summary::MAGIC) {
             let mut input = vec![group_pages as u8];
             input.extend(trimmed(block));
@@ -95,5 +95,5 @@ fn structures(
     if bytes.starts_with(&segment::MAGIC) {
         samples.push(("segment", name.to_owned(), trimmed(bytes)));
     }
-    samples.push(("page", name.to_owned(), trimmed(read(flash, layout.group_offset(0), BLOCK_BYTES))));
+    samples.push(("page", name.to_owned(), trimmed(read(flash, layout.pages_offset(0), BLOCK_BYTES))));
 }

@@ -1,9 +1,10 @@
-//! The trace readers: whatever the bytes, a trace that keeps its promises, or a refusal.
+//! Fuzz target of the trace readers. For any bytes, a reader returns a trace with the documented invariants,
+//! or an error.
 
 use entresol_trace::{Compression, Format, Op, ReadOptions, Request, Trace, TraceBuilder, read_from, write};
 use std::path::Path;
 
-/// The first byte chooses the format (0: recognised from the content), the rest is the content.
+/// The first byte chooses the format (0: detected from the content). The remaining bytes are the content.
 pub fn trace(input: &[u8]) {
     let Some((&choice, content)) = input.split_first() else { return };
     let format = usize::from(choice).checked_sub(1).map(|index| Format::ALL[index % Format::ALL.len()]);

@@ -1,52 +1,54 @@
-//! Where to look for each mutant: the caches, or the store, in which it can show itself at all. Not what to
-//! look for.
+//! Where the hunt looks for each mutant: the caches, or the store, in which the mutant can have an effect.
+//! Not which symptom to look for.
 
 use super::Mutant;
 use crate::Subject;
 use entresol_core::PolicyKind;
 
-/// What a hunt tries first and most often.
+/// The trials that a hunt tries first and most often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aim {
     /// Quick tortures of caches of these names.
     Caches(&'static [&'static str]),
-    /// Lives of such caches, hardly any crashes.
+    /// Lives of such caches, with very few crashes.
     Lives(&'static [&'static str]),
     /// Silent damage to such caches.
     Damage(&'static [&'static str]),
-    /// Writes that such caches lose.
+    /// Lost writes of such caches.
     LostWrites(&'static [&'static str]),
-    /// Sectors of such caches' devices that cannot be read.
+    /// Unreadable sectors on the devices of such caches.
     Unreadable(&'static [&'static str]),
-    /// Crashes of a store in the middle of its work, on these systems in turn.
+    /// Crashes of a store during transactions, on these systems in turn.
     Store(&'static [Subject]),
-    /// The same with a slow log device.
+    /// As `Store`, with a slow log device.
     SlowLog(&'static [Subject]),
     /// Crashes of a store, each followed by crashes of the lives after it, on the disk alone.
     Restarts,
-    /// Crashes of a store that has worked for long, each followed by crashes of the restarts, on these
-    /// systems in turn.
+    /// Crashes of a store after a long life, each followed by crashes of the restarts, on these systems in
+    /// turn.
     LateRestarts(&'static [Subject]),
-    /// A log that grows over what is left of a torn flush.
+    /// A log that grows over the leftovers of a torn flush.
     Leftovers,
-    /// A store whose flash is damaged while the machine is off, and restarts that are cut off after that.
+    /// A store whose flash is damaged while the machine is off, with crashes of the restarts after that.
     DamagedFlash,
-    /// Programs that are killed one after the other before power fails.
+    /// Programs that are killed one after another, before power fails.
     Kills,
-    /// Crashes while a store is made and loaded.
+    /// Crashes while a store is created and loaded.
     Birth,
     /// Caches that are detached after a crash and damage.
     Detached,
-    /// Disk, log and flash of different moments.
+    /// Disk, log and flash from different moments.
     Exchanged,
     /// Disk, log or flash with damaged or unreadable sectors.
     Media,
-    /// A disk that runs full.
+    /// A disk that becomes full.
     FullDisk,
     /// Hundreds of clients on the smallest log.
     Crowd,
-    /// More tables than the log has room for.
+    /// More tables than fit into the log.
     Tables,
+    /// Caches of raw pages that are flushed and forgotten.
+    Raw,
 }
 
 const LOG_BACK: Aim = Aim::Caches(&["face/write-back", "face-gr/write-back", "face-gsc/write-back"]);
@@ -58,23 +60,45 @@ const GSC: Aim = Aim::Caches(&["face-gsc/write-back"]);
 const LC: Aim = Aim::Caches(&["lc/write-back"]);
 const SCE: Aim = Aim::Caches(&["sce"]);
 const STORE: Aim = Aim::Store(&[
-    Subject::Cached(PolicyKind::FaceGsc),
-    Subject::DiskOnly,
-    Subject::Cached(PolicyKind::Lc),
-    Subject::Cached(PolicyKind::Face),
-    Subject::WriteThrough(PolicyKind::FaceGsc),
-    Subject::Cached(PolicyKind::FaceGr),
+    Subject::cached(PolicyKind::FaceGsc),
+    Subject::DISK_ONLY,
+    Subject::cached(PolicyKind::Lc),
+    Subject::cached(PolicyKind::Face),
+    Subject::write_through(PolicyKind::FaceGsc),
+    Subject::cached(PolicyKind::FaceGr),
 ]);
 pub(super) const LATE_RESTARTS: Aim =
-    Aim::LateRestarts(&[Subject::Cached(PolicyKind::Face), Subject::Cached(PolicyKind::FaceGr)]);
-const STORE_ON_DISK: Aim = Aim::Store(&[Subject::DiskOnly]);
-/// What survives on flash is newer than disk.
+    Aim::LateRestarts(&[Subject::cached(PolicyKind::Face), Subject::cached(PolicyKind::FaceGr)]);
+const STORE_ON_DISK: Aim = Aim::Store(&[Subject::DISK_ONLY]);
+/// Systems whose flash has newer versions than the disk.
 pub(super) const LOGS: [Subject; 3] = [
-    Subject::Cached(PolicyKind::FaceGsc),
-    Subject::Cached(PolicyKind::FaceGr),
-    Subject::Cached(PolicyKind::Face),
+    Subject::cached(PolicyKind::FaceGsc),
+    Subject::cached(PolicyKind::FaceGr),
+    Subject::cached(PolicyKind::Face),
 ];
 const STORE_ON_LOG: Aim = Aim::Store(&LOGS);
+
+/// Those of flushing and forgetting.
+const RAW: &[&str] = &[
+    "flush-returns-at-once",
+    "postgres-checksum-not-checked",
+    "late-read-populates",
+    "destage-after-write-around",
+    "disk-before-flash",
+    "writes-under-way-taken-for-done",
+    "two-writers-of-a-page",
+    "fingerprint-not-written-first",
+    "fingerprint-not-compared",
+    "forgotten-page-restored",
+    "forgotten-page-in-summary",
+    "flushed-page-not-in-segment",
+    "raw-checksum-not-checked",
+    "record-not-repeated",
+    "both-summaries-overwritten",
+    "flush-in-one-place",
+    "flushed-records-taken-for-nothing",
+    "both-summaries-repaired-at-once",
+];
 
 impl Aim {
     pub(super) fn of(mutant: Option<&Mutant>) -> Aim {
@@ -112,9 +136,9 @@ impl Aim {
             "reused-frame-not-noticed" => Aim::Lives(&["face", "face-gr", "face-gsc"]),
             "page-id-not-checked" => Aim::Caches(&["all"]),
             "superblock-in-place" | "label-in-place" | "page-checksum-not-checked" => LOG,
-            "wal-rule-skipped-for-pulled" => Aim::SlowLog(&[Subject::Cached(PolicyKind::FaceGsc)]),
+            "wal-rule-skipped-for-pulled" => Aim::SlowLog(const { &[Subject::cached(PolicyKind::FaceGsc)] }),
             "wal-rule-skipped" => {
-                Aim::SlowLog(&[Subject::WriteThrough(PolicyKind::FaceGsc), Subject::DiskOnly])
+                Aim::SlowLog(const { &[Subject::write_through(PolicyKind::FaceGsc), Subject::DISK_ONLY] })
             }
             "log-tail-not-cleared" | "undo-without-compensation" | "compensation-names-no-next" => {
                 Aim::Restarts
@@ -122,12 +146,13 @@ impl Aim {
             "failed-invalidation-tried-again" => Aim::Lives(&["tac/write-around"]),
             "lost-note-believed" | "losses-not-recorded" => Aim::DamagedFlash,
             "log-epoch-not-grown" | "log-of-older-epoch-accepted" => Aim::Leftovers,
-            // A page that is rebuilt from its image, though it has a note, is on flash in an older version
-            // when power fails.
+            // At the power failure, a page that is rebuilt from its image, although it has a note, is on
+            // flash in an older version.
             "durable-note-believed-blindly" => LATE_RESTARTS,
             "torn-log-record-accepted" | "log-not-synced" | "page-image-not-logged" => STORE_ON_DISK,
             "flash-not-synced-by-open" => Aim::Kills,
             "bulk-load-not-durable" => Aim::Birth,
+            name if RAW.contains(&name) => Aim::Raw,
             "note-trusted-without-survivors" => Aim::Detached,
             "log-session-not-checked"
             | "begun-flag-not-written"

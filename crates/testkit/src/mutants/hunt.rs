@@ -1,9 +1,10 @@
-//! Hunting one mutant: trials with the same judges that the sound program passes, until one of them finds
-//! something wrong.
+//! The hunt for one mutant: trials with the same judges as for the sound program, until one of them finds a
+//! defect.
 //!
-//! A trial is a quick torture of random caches ([`crate::torture()`]), a campaign of crashes of a store
-//! ([`Campaign`]) whose shape changes from round to round, or crashes while a store is made ([`Birth`]).
-//! `aim` says which suits the mutant, and on which caches; now and then all are tried.
+//! A trial is one of those in [`Aim`]: for example a quick torture of random caches ([`crate::torture()`]), a
+//! campaign of crashes of a store ([`Campaign`]) whose shape changes from round to round, or crashes while a
+//! store is created ([`Birth`]). `aim` gives the trial and the caches that suit the mutant. Now and then all
+//! trials are run.
 
 use super::aim::{Aim, LATE_RESTARTS, LOGS};
 use super::{Mutant, find};
@@ -13,25 +14,24 @@ use crate::torture::{
     DamagedFlash, Detached, Effort, Exchanged, Found, Killed, Scarce, SickMedia, Tally, Target,
     TortureOptions, torture,
 };
-use crate::{Bank, Campaign, Subject};
-use entresol_core::Placement;
-use entresol_core::PolicyKind;
+use crate::{Bank, Campaign, Subject, raw};
+use entresol_core::{Mode, Placement, PolicyKind, System};
 use entresol_runtime::rng::Rng;
 use entresol_store::MIN_FRAMES;
 use std::fmt;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// How a hunt went.
+/// The result of a hunt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hunt {
     /// The mutant; `None`: the sound program was run.
     pub mutant: Option<&'static Mutant>,
-    /// How often its place was passed.
+    /// How often the mutant's code was reached.
     pub met: u64,
-    /// Crash states looked at.
+    /// Number of crash states that were checked.
     pub states: u64,
-    /// What gave it away; `None`: it survived.
+    /// The failure that revealed the mutant; `None`: it survived.
     pub evidence: Option<String>,
 }
 
@@ -41,15 +41,15 @@ pub enum HuntError {
     /// No such mutant.
     #[error("there is no mutant {found:?}; known are {known}")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         found: String,
         /// All names.
         known: String,
     },
-    /// The build has none.
+    /// The build has no mutants.
     #[error("this build has no mutants; build it with `--features mutants`")]
     NotCompiledIn,
-    /// One process, one mutant.
+    /// A process can activate only one mutant.
     #[error("another mutant lives in this process already; start another one")]
     Taken,
 }
@@ -71,17 +71,17 @@ fn met() -> u64 {
     return 0;
 }
 
-/// When a hunt ends without success.
+/// The end of a hunt without success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// After the trial with which so many states were looked at.
+    /// Ends after the trial in which the number of checked states reaches this.
     pub states: u64,
-    /// After the trial that ends behind this time.
+    /// Ends after the trial that exceeds this time.
     pub time: Duration,
 }
 
-/// Brings the mutant `name` to life (none: the sound program) and runs trials from `seed` on until something
-/// is wrong or the limit is reached.
+/// Activates the mutant `name` (none: the sound program). Runs trials from `seed` on until a defect is found
+/// or the limit is reached.
 ///
 /// # Errors
 /// See [`HuntError`].
@@ -97,7 +97,7 @@ pub fn hunt(name: Option<&str>, seed: u64, limit: Limit) -> Result<Hunt, HuntErr
     let started = Instant::now();
     let aim = Aim::of(hunt.mutant);
     for round in 0.. {
-        // Now and then everything else: an aim may be wrong.
+        // Now and then all aims are tried: the aim of the mutant may be wrong.
         let aims: &[Aim] = if round % ALL_ONE_OF == ALL_ONE_OF - 1 { &EVERYTHING } else { &[aim] };
         for aim in aims {
             hunt.try_once(*aim, seed, round);
@@ -111,11 +111,11 @@ pub fn hunt(name: Option<&str>, seed: u64, limit: Limit) -> Result<Hunt, HuntErr
     Ok(hunt)
 }
 
-/// One of so many rounds looks everywhere.
+/// One of this many rounds tries all aims.
 const ALL_ONE_OF: u64 = 8;
 const EVERYTHING: [Aim; 13] = [
     Aim::Caches(&["all"]),
-    Aim::Store(&[Subject::Cached(PolicyKind::FaceGsc), Subject::DiskOnly, Subject::Cached(PolicyKind::Lc)]),
+    Aim::Store(&[Subject::cached(PolicyKind::FaceGsc), Subject::DISK_ONLY, Subject::cached(PolicyKind::Lc)]),
     Aim::Restarts,
     LATE_RESTARTS,
     Aim::Leftovers,
@@ -130,12 +130,15 @@ const EVERYTHING: [Aim; 13] = [
 ];
 
 fn may_do_without_images(systems: &[Subject]) -> bool {
-    let log =
-        |system: &Subject| matches!(system, Subject::Cached(policy) if policy.placement() == Placement::Log);
-    systems.iter().all(log)
+    systems.iter().all(|system| match *system {
+        Subject { system: System::Cached(policy), mode: Mode::WriteBack } => {
+            policy.placement() == Placement::Log
+        }
+        _ => false,
+    })
 }
 
-/// A store for a chapter.
+/// A store for a chapter of the torture.
 #[derive(Clone, Copy)]
 struct Chapter {
     system: Subject,
@@ -152,6 +155,8 @@ impl Chapter {
 
 /// States of each torture.
 const STATES: u64 = 3000;
+/// Caches of raw pages of each policy in a round.
+const RAW_CACHES: usize = 40;
 /// Stores of each system in a round of killed programs: they are quick.
 const KILLED_STORES: usize = 40;
 
@@ -181,23 +186,24 @@ impl Hunt {
                 let Chapter { system, bank, seed } = store;
                 Exchanged { system, bank, seed, transactions: 8 }.run(tally)
             }),
-            Aim::Media => self.chapter(seed, round, &[Subject::DiskOnly, LOGS[0]], |store, tally| {
+            Aim::Media => self.chapter(seed, round, &[Subject::DISK_ONLY, LOGS[0]], |store, tally| {
                 let Chapter { system, bank, seed } = store;
                 SickMedia { system, bank, seed, transactions: 24 }.run(tally)
             }),
-            Aim::FullDisk => self.chapter(seed, round, &[Subject::DiskOnly, LOGS[0]], |store, tally| {
+            Aim::FullDisk => self.chapter(seed, round, &[Subject::DISK_ONLY, LOGS[0]], |store, tally| {
                 store.scarce().small_disk(tally)
             }),
             Aim::Crowd => {
-                self.chapter(seed, round, &[Subject::DiskOnly], |store, tally| store.scarce().crowd(tally))
+                self.chapter(seed, round, &[Subject::DISK_ONLY], |store, tally| store.scarce().crowd(tally))
             }
+            Aim::Raw => self.flush_and_forget(seed, round),
             Aim::Tables => {
-                self.chapter(seed, round, &[Subject::DiskOnly], |store, tally| store.scarce().tables(tally))
+                self.chapter(seed, round, &[Subject::DISK_ONLY], |store, tally| store.scarce().tables(tally))
             }
         }
     }
 
-    /// A chapter of the torture of stores, on each of `systems`.
+    /// Runs a chapter of the torture of stores on each of `systems`.
     fn chapter(
         &mut self,
         seed: u64,
@@ -214,6 +220,27 @@ impl Hunt {
             let found = run(Chapter { system: *system, bank, seed: rng.next_u64() }, &mut tally).err();
             self.states += tally.states();
             self.evidence = found.map(|found| format!("{system}: {}", found.message));
+            if self.evidence.is_some() {
+                return;
+            }
+        }
+    }
+
+    fn flush_and_forget(&mut self, seed: u64, round: u64) {
+        let mut rng = Rng::new(seed ^ round << 39);
+        for cache in raw::order::CACHES {
+            let seed = rng.next_u64();
+            let both = raw::order::run(cache, seed).and_then(|()| raw::order::writers(cache, seed));
+            self.evidence = both.err();
+            if self.evidence.is_some() {
+                return;
+            }
+        }
+        for cache in raw::CACHES.repeat(RAW_CACHES) {
+            match raw::lives(cache, rng.next_u64()) {
+                Ok(lives) => self.states += lives.restarts,
+                Err(found) => self.evidence = Some(found),
+            }
             if self.evidence.is_some() {
                 return;
             }
@@ -240,8 +267,8 @@ impl Hunt {
         let bank = Bank {
             clients: 2 + 2 * rng.below(4) as u32,
             long: [0, 6][round as usize % 2],
-            // What destages through a log of its own on flash can do without images, and has less to fall
-            // back on.
+            // A cache that destages through a log of its own on flash works without images. Without them
+            // fewer errors are masked.
             full_page_writes: !round.is_multiple_of(3) || !may_do_without_images(systems),
             ..Bank::default()
         };
@@ -269,7 +296,7 @@ impl Hunt {
         self.campaign(&campaign, &bank);
     }
 
-    /// Long transactions, so that the log is written in long pieces, of which parts survive.
+    /// Long transactions cause long writes of the log, of which parts survive.
     fn crash_restarts(&mut self, seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 33);
         let bank = Bank { clients: 4 + rng.below(8) as u32, long: 3, ..Bank::default() };
@@ -279,12 +306,12 @@ impl Hunt {
             busy: true,
             slow: [Some("log"), None][round as usize % 2],
             threads: 1,
-            ..Campaign::new(Subject::DiskOnly, rng.next_u64(), 12)
+            ..Campaign::new(Subject::DISK_ONLY, rng.next_u64(), 12)
         };
         self.campaign(&campaign, &bank);
     }
 
-    /// Long lives with few crashes and restarts in less DRAM, so that redo evicts pages.
+    /// Long lives with few crashes, and restarts with less DRAM, so redo evicts pages.
     fn crash_late(&mut self, systems: &[Subject], seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 34);
         let bank = Bank { clients: 2, accounts: 1200, long: 2, frames: 192, ..Bank::default() };
@@ -294,7 +321,7 @@ impl Hunt {
         self.restart_campaign(&campaign, &bank, &Bank { frames: MIN_FRAMES, ..bank });
     }
 
-    /// Without images records are short, and many of them begin in a flush.
+    /// Without images, records are short, and many of them begin in a flush.
     fn go_over_leftovers(&mut self, seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 36);
         let bank = Leftovers::bank(&Bank { full_page_writes: false, ..Bank::default() });
@@ -348,7 +375,7 @@ impl Hunt {
         let bank = Bank::default();
         let mut crash = || -> Result<(), String> {
             let birth = Birth::new(&bank, system, seed + round)?;
-            // At every operation in turn, in the course of a few rounds.
+            // A few rounds together cover every operation.
             for at in (1 + round % 8..=birth.operations()).step_by(8) {
                 self.states += 1;
                 birth.crash_at(at).map_err(|why| format!("power failed at operation {at}: {why}"))?;

@@ -1,7 +1,7 @@
-//! The cache that is tortured: a flash tier under one of the policies, or a cache of fragments (SCE). What
-//! the rest of the torture has to know of it.
+//! The cache under torture: a flash tier under one of the policies, or a cache of fragments (SCE); and the
+//! properties of it that the rest of the torture needs.
 //!
-//! Invariant: what differs between the two, but for what only one of them has, is told apart here.
+//! Invariant: differences between the two are handled here, except properties that only one of them has.
 
 use super::target::Target;
 use crate::machine::Machine;
@@ -21,7 +21,7 @@ pub(super) enum Cache {
     Fragments(FragmentOptions),
 }
 
-/// A cache that was opened, and what was said then.
+/// An opened cache, and the notices of its open.
 pub(super) type Opened = (Arc<dyn Layer>, Vec<String>);
 
 /// The layout of a flash tier on its device.
@@ -35,7 +35,7 @@ pub(super) fn layout_of(options: &TierOptions) -> Layout {
         history: options.history,
         ..Config::new(options.policy, options.slots)
     };
-    Layout::new(&config, options.page_bytes, options.segment_entries)
+    Layout::new(&config, options.page_format, options.page_bytes, options.segment_entries)
 }
 
 impl Cache {
@@ -61,7 +61,7 @@ impl Cache {
         }
     }
 
-    /// Pages that fit on flash.
+    /// Number of pages that fit on flash.
     pub(super) fn slots(&self) -> u32 {
         match self {
             Cache::Tier(options) => options.slots,
@@ -69,7 +69,7 @@ impl Cache {
         }
     }
 
-    /// Where the page in a slot lies on flash.
+    /// Offset on flash of the page in a slot.
     pub(super) fn slot_offset(&self, slot: SlotId) -> u64 {
         match self {
             Cache::Tier(options) => layout_of(options).slot_offset(slot),
@@ -77,7 +77,7 @@ impl Cache {
         }
     }
 
-    /// Bytes of flash that it takes.
+    /// Bytes of flash of the cache.
     pub(super) fn flash_bytes(&self) -> u64 {
         match self {
             Cache::Tier(options) => flash_bytes(options),
@@ -85,18 +85,18 @@ impl Cache {
         }
     }
 
-    /// A page that is fetched leaves the flash.
+    /// Whether the cache forgets its copy of a fetched page.
     pub(super) fn is_exclusive(&self) -> bool {
         self.tier().is_some_and(|options| options.policy.exclusive())
     }
 
-    /// Whether dirty pages survive on flash, so that its loss is a loss.
+    /// Whether dirty pages survive on flash, so that the loss of the flash loses data.
     pub(super) fn keeps_dirty(&self) -> bool {
         self.is_log() && self.tier().is_some_and(|options| options.mode == Mode::WriteBack)
     }
 
-    /// Whether flash is a log with a directory that survives, so that a copy which left it may be there again
-    /// after a crash, until the front is recorded.
+    /// Whether flash is a log with a directory that survives. Then a copy that was dropped from flash may be
+    /// there again after a crash, until the front is recorded.
     pub(super) fn is_log(&self) -> bool {
         self.tier().is_some_and(|options| options.policy.placement() == Placement::Log)
     }
@@ -109,7 +109,7 @@ impl Cache {
         }
     }
 
-    /// The cache on these devices.
+    /// Opens the cache on these devices.
     pub(super) fn open(&self, machine: &Machine) -> Result<Opened, TierError> {
         match self {
             Cache::Tier(options) => {
@@ -122,7 +122,7 @@ impl Cache {
         }
     }
 
-    /// The same, put over whatever lies on the devices.
+    /// The same cache, which overwrites the content of the devices.
     pub(super) fn overwriting(&self) -> Cache {
         match self {
             Cache::Tier(options) => Cache::Tier(TierOptions { overwrite: true, ..options.clone() }),
@@ -130,7 +130,7 @@ impl Cache {
         }
     }
 
-    /// A new cache. One of fragments is new at each open; its disk must have been made.
+    /// Creates a cache. A cache of fragments is new at each open; its disk must have been created before.
     pub(super) fn create(&self, machine: &Machine) -> Result<Opened, TierError> {
         match self {
             Cache::Tier(options) => {
@@ -144,7 +144,7 @@ impl Cache {
         }
     }
 
-    /// Flash and disk break no invariant and agree on who is newer.
+    /// Checks the invariants of flash and disk, and that they agree about which version is newer.
     pub(super) fn expect_sound(&self, machine: &Machine, when: &str) -> Result<(), String> {
         if self.tier().is_none() {
             return match super::damage::newest_superblock(&*machine.flash()) {
@@ -160,7 +160,7 @@ impl Cache {
         }
     }
 
-    /// Damage that was met on flash, so that a clean page came from disk instead.
+    /// Whether the cache found damage on flash and read a clean page from disk instead.
     pub(super) fn is_damaged(&self, layer: &dyn Layer) -> bool {
         layer.metrics().damaged_clean > 0
     }

@@ -1,13 +1,13 @@
-//! What the pages of the tortured database hold: their number and their version, in every sector.
+//! The content of the pages of the tortured database: page number and version in every sector.
 //!
-//! Invariant: two versions of a page, or two pages, differ in each sector; so a page put together from two
-//! writes is never taken for a whole one, even by who does not look at its checksum.
+//! Invariant: two versions of a page, or two pages, differ in each sector. So a mixture of two writes is
+//! never mistaken for a whole page, even without a look at its checksum.
 
 use entresol_core::PageId;
 use entresol_format::page;
 
 const SECTOR_BYTES: usize = 512;
-/// Where in each sector the mark stands, behind the page header in the first.
+/// Offset of the mark in each sector. In the first sector it is after the page header.
 const MARK_AT: usize = 32;
 
 /// Fills `bytes` with `page` at `version`, not sealed.
@@ -22,7 +22,7 @@ pub(super) fn build(page: PageId, version: u64, bytes: &mut [u8]) {
     }
 }
 
-/// The version that a page served as `page` holds. An error says why it should not have been served.
+/// The version of a page that was served as `page`. An error says why it must not be served.
 pub(super) fn version(page: PageId, bytes: &[u8]) -> Result<u64, String> {
     page::verify(bytes, page, None).map_err(|fault| format!("page {page} was served damaged: {fault}"))?;
     let version = page::lsn(bytes).0;

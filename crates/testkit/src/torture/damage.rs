@@ -1,8 +1,7 @@
-//! What a flash device does to its content without a word: bits flip, writes are lost, go elsewhere, or
-//! happen twice.
+//! Silent faults of a flash device: bit flips, and lost, misdirected and duplicated writes.
 //!
-//! Invariant: one write is affected at a time, a whole one as the engine makes them (a superblock, a segment,
-//! a group, a page, a summary), wherever it lies.
+//! Invariant: one write is affected at a time. It is a whole write of the engine (a superblock, a segment, a
+//! group, a page, a summary), at any place.
 
 use super::cache::{Cache, layout_of};
 use super::fault::FaultKind;
@@ -17,14 +16,14 @@ use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
 use entresol_format::{BLOCK_BYTES, page};
 use entresol_runtime::rng::Rng;
 
-/// What a write covers, in bytes.
+/// The range of a write, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Unit {
+struct WriteRange {
     offset: u64,
     length: u64,
 }
 
-/// The silent kinds; a lost write is the hardest to miss.
+/// The silent kinds. A lost write is the hardest to detect.
 pub(super) const SILENT: [FaultKind; 5] = [
     FaultKind::BitFlip,
     FaultKind::LostWrite,
@@ -33,57 +32,58 @@ pub(super) const SILENT: [FaultKind; 5] = [
     FaultKind::DuplicatedWrite,
 ];
 
-/// The slots of the flash that hold something that was written as a page, with what it is.
-fn pages_on(flash: &dyn Device, cache: &Cache) -> Vec<(Unit, u64)> {
-    let unit = |slot| Unit { offset: cache.slot_offset(SlotId(slot)), length: cache.page_bytes().into() };
+/// The slots of the flash that contain a written page, with its content.
+fn pages_on(flash: &dyn Device, cache: &Cache) -> Vec<(WriteRange, u64)> {
+    let range =
+        |slot| WriteRange { offset: cache.slot_offset(SlotId(slot)), length: cache.page_bytes().into() };
     let named =
-        (0..cache.slots()).map(|slot| (unit(slot), page::header(&read(flash, unit(slot))).page.get()));
-    named.filter(|(unit, _)| read(flash, *unit).iter().any(|byte| *byte != 0)).collect()
+        (0..cache.slots()).map(|slot| (range(slot), page::header(&read(flash, range(slot))).page.get()));
+    named.filter(|(range, _)| read(flash, *range).iter().any(|byte| *byte != 0)).collect()
 }
 
-/// The newest superblock that can be read.
+/// The newest readable superblock.
 pub(super) fn newest_superblock(flash: &dyn Device) -> Option<Superblock> {
-    let copy = |copy: u64| Unit { offset: copy * COPY_STRIDE, length: BLOCK_BYTES as u64 };
+    let copy = |copy: u64| WriteRange { offset: copy * COPY_STRIDE, length: BLOCK_BYTES as u64 };
     let whole = (0..COPIES).filter_map(|nth| Superblock::decode(&read(flash, copy(nth))).ok());
     whole.max_by_key(|superblock| superblock.sequence)
 }
 
-/// A slot with a page, and another: half of the time one that holds a version of the same page.
-fn pages(rng: &mut Rng, cache: &Cache, flash: &dyn Device) -> Option<(Unit, Unit)> {
+/// A slot with a page, and another one. In half of the cases the other contains a version of the same page.
+fn pages(rng: &mut Rng, cache: &Cache, flash: &dyn Device) -> Option<(WriteRange, WriteRange)> {
     let all = pages_on(flash, cache);
-    let choose = |rng: &mut Rng, from: &[(Unit, u64)]| {
+    let choose = |rng: &mut Rng, from: &[(WriteRange, u64)]| {
         (!from.is_empty()).then(|| from[rng.below(from.len() as u64) as usize])
     };
     let (first, id) = choose(rng, &all)?;
-    let same: Vec<_> = all.iter().copied().filter(|(unit, page)| *page == id && *unit != first).collect();
+    let same: Vec<_> = all.iter().copied().filter(|(range, page)| *page == id && *range != first).collect();
     let other = if rng.below(2) == 0 { choose(rng, &same) } else { None };
     Some((first, other.or_else(|| choose(rng, &all))?.0))
 }
 
-/// A place that the engine writes to, of one of the kinds there are, and another of the same kind.
-fn units(rng: &mut Rng, cache: &Cache, flash: &MemoryDevice) -> Option<(Unit, Unit)> {
+/// A range that the engine writes to, of one of the kinds, and another of the same kind.
+fn ranges(rng: &mut Rng, cache: &Cache, flash: &MemoryDevice) -> Option<(WriteRange, WriteRange)> {
     let log = |options: &&TierOptions| options.policy.placement() == Placement::Log;
     let Some(options) = cache.tier().filter(log) else { return pages(rng, cache, flash) };
     let layout = layout_of(options);
     let block = BLOCK_BYTES as u64;
-    // Where the last groups were written there is more to go wrong than elsewhere.
+    // The last written groups are the most vulnerable ones.
     let (first, rear) = newest_superblock(flash).map_or((0, 0), |superblock| {
         let group = |position: Position| position.0 / u64::from(options.group_pages);
         (group(superblock.session_rear), group(superblock.durable))
     });
     let group = |rng: &mut Rng| match rng.below(4) {
         0 => (rear + rng.below(3)) % layout.groups(),
-        // Here a crash may have left something.
+        // A crash may have left something here.
         1 => (first + rng.below(2)) % layout.groups(),
         _ => rng.below(layout.groups()),
     };
     Some(match rng.below(8) {
         0 => {
-            let mut copy = || Unit { offset: rng.below(COPIES) * COPY_STRIDE, length: block };
+            let mut copy = || WriteRange { offset: rng.below(COPIES) * COPY_STRIDE, length: block };
             (copy(), copy())
         }
         1 => {
-            let mut segment = || Unit {
+            let mut segment = || WriteRange {
                 offset: layout.segment_offset(rng.below(layout.segment_places())),
                 length: layout.segment_bytes(),
             };
@@ -91,29 +91,40 @@ fn units(rng: &mut Rng, cache: &Cache, flash: &MemoryDevice) -> Option<(Unit, Un
         }
         2 | 3 => return pages(rng, cache, flash),
         4 => {
-            let mut summary = || Unit { offset: layout.summary_offset(group(rng)), length: block };
+            let mut summary = || {
+                let copy = rng.below(layout.summary_copies());
+                WriteRange { offset: layout.summary_offset(group(rng), copy), length: block }
+            };
             (summary(), summary())
         }
         _ => {
-            let mut group = || Unit { offset: layout.group_offset(group(rng)), length: layout.group_bytes() };
+            let mut group =
+                || WriteRange { offset: layout.group_offset(group(rng)), length: layout.group_bytes() };
             (group(), group())
         }
     })
 }
 
-/// A group that has been written again in its place, at the same position: a crash had left it by half.
+/// A group that was written again in its place, at the same position, because a crash had left it incomplete.
 fn rewritten(
     rng: &mut Rng,
     options: &TierOptions,
     flash: &MemoryDevice,
     before: &MemoryDevice,
-) -> Option<Unit> {
+) -> Option<WriteRange> {
     if options.policy.placement() == Placement::Slots {
         return None;
     }
     let layout = layout_of(options);
-    let block =
-        |flash, group| read(flash, Unit { offset: layout.summary_offset(group), length: BLOCK_BYTES as u64 });
+    let block = |flash, group| {
+        read(
+            flash,
+            WriteRange {
+                offset: layout.summary_offset(group, layout.summary_copies() - 1),
+                length: BLOCK_BYTES as u64,
+            },
+        )
+    };
     let head = |block: &[u8]| Summary::decode(block, options.group_pages).ok().map(|summary| summary.head);
     let again = |group: &u64| {
         let (now, then) = (block(flash, *group), block(before, *group));
@@ -122,10 +133,10 @@ fn rewritten(
     };
     let found: Vec<u64> = (0..layout.groups()).filter(again).collect();
     let group = *found.get(rng.below(found.len().max(1) as u64) as usize)?;
-    Some(Unit { offset: layout.group_offset(group), length: layout.group_bytes() })
+    Some(WriteRange { offset: layout.group_offset(group), length: layout.group_bytes() })
 }
 
-/// A bit of what is not zero in `bytes`, if that can be found: there is something to lose.
+/// A bit in a nonzero byte of `bytes`, if one is found: a change of it loses content.
 fn telling_bit(rng: &mut Rng, bytes: &[u8]) -> u64 {
     let mut tries = (0..200).map(|_| rng.below(bytes.len() as u64));
     let found = tries.find(|at| bytes[*at as usize] != 0);
@@ -136,18 +147,18 @@ fn flip(bytes: &mut [u8], bit: u64) {
     bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
 }
 
-fn read(device: &dyn Device, unit: Unit) -> Vec<u8> {
-    let mut bytes = vec![0; unit.length as usize];
-    device.read(unit.offset, &mut bytes).expect("the cache fits on its device");
+fn read(device: &dyn Device, range: WriteRange) -> Vec<u8> {
+    let mut bytes = vec![0; range.length as usize];
+    device.read(range.offset, &mut bytes).expect("the cache fits on its device");
     bytes
 }
 
-fn write(device: &MemoryDevice, unit: Unit, bytes: &[u8]) {
-    device.write(unit.offset, bytes).expect("the cache fits on its device");
+fn write(device: &MemoryDevice, range: WriteRange, bytes: &[u8]) {
+    device.write(range.offset, bytes).expect("the cache fits on its device");
 }
 
-/// Does it to the flash of `media`; `before` is an earlier state of it. Says what was done; `None`: nothing
-/// has changed.
+/// Applies a fault to the flash of `media`; `before` is an earlier state of the flash. Returns a description;
+/// `None`: nothing has changed.
 pub(super) fn damage(
     rng: &mut Rng,
     cache: &Cache,
@@ -156,65 +167,68 @@ pub(super) fn damage(
     kind: FaultKind,
 ) -> Option<String> {
     let flash = &media.flash;
-    let (mut unit, other) = units(rng, cache, flash)?;
-    // Nothing looks more like a lost write than what an older life has left in its place.
+    let (mut range, other) = ranges(rng, cache, flash)?;
+    // The remains of an older life in the same place are the hardest lost write to detect.
     if kind == FaultKind::LostWrite && rng.below(2) == 0 {
-        unit = cache.tier().and_then(|options| rewritten(rng, options, flash, before)).unwrap_or(unit);
+        range = cache.tier().and_then(|options| rewritten(rng, options, flash, before)).unwrap_or(range);
     }
-    let Unit { offset, length } = unit;
-    let (now, then) = (read(flash, unit), read(before, unit));
+    let WriteRange { offset, length } = range;
+    let (now, then) = (read(flash, range), read(before, range));
     let changed = match kind {
         FaultKind::BitFlip => {
             let mut bytes = now.clone();
             let bit = telling_bit(rng, &now);
             flip(&mut bytes, bit);
-            // Of a group, now and then, the summary, too.
-            let summary = now.len() - BLOCK_BYTES;
+            // Of a group, now and then, both summaries, too.
             let is_group = cache.tier().is_some_and(|options| length == layout_of(options).group_bytes());
             let twice = is_group && rng.below(3) == 0;
             if twice {
-                let bit = summary as u64 * 8 + telling_bit(rng, &now[summary..]);
-                flip(&mut bytes, bit);
+                let both = [0, now.len() - BLOCK_BYTES];
+                let copies = cache.tier().map_or(1, |options| layout_of(options).summary_copies());
+                for summary in &both[2 - copies as usize..] {
+                    let bit = *summary as u64 * 8 + telling_bit(rng, &now[*summary..*summary + BLOCK_BYTES]);
+                    flip(&mut bytes, bit);
+                }
             }
-            write(flash, unit, &bytes);
-            let also = if twice { ", and one of its summary" } else { "" };
+            write(flash, range, &bytes);
+            let also = if twice { ", and one of each of its summaries" } else { "" };
             return Some(format!("bit {bit} of {length} bytes at flash offset {offset} flipped{also}"));
         }
         FaultKind::LostWrite => {
-            write(flash, unit, &then);
+            write(flash, range, &then);
             now != then
         }
         FaultKind::MisdirectedWrite | FaultKind::DuplicatedWrite => {
             let there = read(flash, other);
             write(flash, other, &now);
-            if kind == FaultKind::MisdirectedWrite && other != unit {
-                write(flash, unit, &then);
+            if kind == FaultKind::MisdirectedWrite && other != range {
+                write(flash, range, &then);
             }
-            other != unit && there != now
+            other != range && there != now
         }
         other => unreachable!("{other} is not silent"),
     };
     changed.then(|| format!("{kind}: {length} bytes at flash offset {offset}; other place: {}", other.offset))
 }
 
-/// A bit, counted from the start of the flash, in a slot that holds a page.
+/// A bit, counted from the start of the flash, in a slot that contains a page.
 pub(super) fn bit_of_a_page(rng: &mut Rng, cache: &Cache, flash: &dyn Device) -> Option<u64> {
-    let (unit, _) = pages(rng, cache, flash)?;
-    Some(unit.offset * 8 + telling_bit(rng, &read(flash, unit)))
+    let (range, _) = pages(rng, cache, flash)?;
+    Some(range.offset * 8 + telling_bit(rng, &read(flash, range)))
 }
 
-/// As [`bit_of_a_page`], of the last two groups on flash, which lie beyond what the flash itself knows to
-/// have been durable.
+/// As [`bit_of_a_page`], but of the last two groups on flash, which are after the range that the flash itself
+/// records as durable.
 pub(super) fn bit_of_a_new_page(rng: &mut Rng, cache: &Cache, flash: &dyn Device) -> Option<u64> {
     let group = u64::from(cache.tier()?.group_pages);
     let rear = entresol_engine::inspect(flash).ok()?.directory?.rear.0;
     let position = rear.checked_sub(1 + rng.below(2 * group))?;
     let slot = SlotId((position % u64::from(cache.slots())) as u32);
-    let unit = Unit { offset: cache.slot_offset(slot), length: cache.page_bytes().into() };
-    Some(unit.offset * 8 + telling_bit(rng, &read(flash, unit)))
+    let range = WriteRange { offset: cache.slot_offset(slot), length: cache.page_bytes().into() };
+    Some(range.offset * 8 + telling_bit(rng, &read(flash, range)))
 }
 
-/// Flips a bit of a page on disk, or lets another page's write land in its place, too. Says what was done.
+/// Flips a bit of a page on disk, or writes another page in its place, too. Returns a description.
 pub(super) fn damage_disk(
     rng: &mut Rng,
     page_bytes: u32,
@@ -222,36 +236,38 @@ pub(super) fn damage_disk(
     disk: &MemoryDevice,
     kind: FaultKind,
 ) -> String {
-    let unit = |page| Unit { offset: disk_offset(PageId(page), page_bytes), length: page_bytes.into() };
+    let range =
+        |page| WriteRange { offset: disk_offset(PageId(page), page_bytes), length: page_bytes.into() };
     let page = rng.below(pages);
-    let mut bytes = read(disk, unit(page));
+    let mut bytes = read(disk, range(page));
     if kind == FaultKind::BitFlip {
         let bit = telling_bit(rng, &bytes);
         flip(&mut bytes, bit);
-        write(disk, unit(page), &bytes);
+        write(disk, range(page), &bytes);
         return format!("bit {bit} of page {page} on disk flipped");
     }
     let other = rng.below(pages);
-    bytes = read(disk, unit(other));
-    write(disk, unit(page), &bytes);
+    bytes = read(disk, range(other));
+    write(disk, range(page), &bytes);
     format!("page {other} was written in the place of page {page} on disk, too")
 }
 
-/// What the places for pages on flash held at some time.
-pub(super) struct Moment(Vec<(Unit, Vec<u8>)>);
+/// The content of all page slots on flash at one time.
+pub(super) struct Moment(Vec<(WriteRange, Vec<u8>)>);
 
 impl Moment {
     pub(super) fn of(flash: &dyn Device, cache: &Cache) -> Self {
-        let unit = |slot| Unit { offset: cache.slot_offset(SlotId(slot)), length: cache.page_bytes().into() };
-        Self((0..cache.slots()).map(unit).map(|unit| (unit, read(flash, unit))).collect())
+        let range =
+            |slot| WriteRange { offset: cache.slot_offset(SlotId(slot)), length: cache.page_bytes().into() };
+        Self((0..cache.slots()).map(range).map(|range| (range, read(flash, range))).collect())
     }
 
-    /// Undoes some of what was written to `flash` until `now`, or carries it out elsewhere, too.
+    /// Reverts some of the writes to `flash` between the two moments, or carries them out elsewhere, too.
     pub(super) fn bring_back(&self, rng: &mut Rng, kind: FaultKind, now: &Moment, flash: &dyn Device) {
-        let put = |unit: Unit, bytes: &[u8]| {
-            flash.write(unit.offset, bytes).expect("the cache fits on its device");
+        let put = |range: WriteRange, bytes: &[u8]| {
+            flash.write(range.offset, bytes).expect("the cache fits on its device");
         };
-        for ((unit, then), (_, written)) in self.0.iter().zip(&now.0).filter(|(old, new)| old.1 != new.1) {
+        for ((range, then), (_, written)) in self.0.iter().zip(&now.0).filter(|(old, new)| old.1 != new.1) {
             if rng.below(2) == 0 {
                 continue;
             }
@@ -259,55 +275,56 @@ impl Moment {
                 put(now.0[rng.below(now.0.len() as u64) as usize].0, written);
             }
             if kind != FaultKind::DuplicatedWrite {
-                put(*unit, then);
+                put(*range, then);
             }
         }
     }
 }
 
-/// Makes a sector of flash or disk unreadable: which device, what it is, and what that allows.
+/// Makes a sector of flash or disk unreadable. Returns the device, a description, and the rules that then
+/// hold.
 pub(super) fn make_unreadable(
     rng: &mut Rng,
     cache: &Cache,
     media: &Media,
     pages: u64,
 ) -> (&'static str, String, Rules) {
-    let sector = |rng: &mut Rng, unit: Unit| unit.offset + rng.below(unit.length / 512) * 512;
+    let sector = |rng: &mut Rng, range: WriteRange| range.offset + rng.below(range.length / 512) * 512;
     let redundant = || Rules { sound: false, ..Rules::crash(cache) };
     let block = BLOCK_BYTES as u64;
     if rng.below(3) == 0 {
         if rng.below(2) == 0 {
-            let copy = Unit { offset: rng.below(label::COPIES) * label::COPY_STRIDE, length: block };
+            let copy = WriteRange { offset: rng.below(label::COPIES) * label::COPY_STRIDE, length: block };
             media.disk.mark_unreadable(copy.offset, 512);
             return ("disk", format!("the label at {}", copy.offset), redundant());
         }
         let (page, length) = (PageId(rng.below(pages)), u64::from(cache.page_bytes()));
-        let at = sector(rng, Unit { offset: disk_offset(page, cache.page_bytes()), length });
+        let at = sector(rng, WriteRange { offset: disk_offset(page, cache.page_bytes()), length });
         media.disk.mark_unreadable(at, 512);
         return ("disk", format!("page {page} on disk, offset {at}"), Rules::silent_disk(cache));
     }
     let log = cache.tier().filter(|options| options.policy.placement() == Placement::Log);
-    let (unit, rules) = match (rng.below(4), log) {
+    let (range, rules) = match (rng.below(4), log) {
         (0, _) if cache.tier().is_some() => {
             let offset = rng.below(COPIES) * COPY_STRIDE;
-            (Unit { offset, length: 512 }, redundant())
+            (WriteRange { offset, length: 512 }, redundant())
         }
         (1, Some(options)) => {
             let layout = layout_of(options);
             let offset = layout.segment_offset(rng.below(layout.segment_places()));
-            (Unit { offset, length: layout.segment_bytes() }, redundant())
+            (WriteRange { offset, length: layout.segment_bytes() }, redundant())
         }
-        _ => match units(rng, cache, &media.flash) {
-            Some((unit, _)) => (unit, Rules::silent(cache)),
-            None => (Unit { offset: 0, length: 512 }, redundant()),
+        _ => match ranges(rng, cache, &media.flash) {
+            Some((range, _)) => (range, Rules::silent(cache)),
+            None => (WriteRange { offset: 0, length: 512 }, redundant()),
         },
     };
-    let at = sector(rng, unit);
+    let at = sector(rng, range);
     media.flash.mark_unreadable(at, 512);
-    ("flash", format!("flash offset {at}, of {} bytes at {}", unit.length, unit.offset), rules)
+    ("flash", format!("flash offset {at}, of {} bytes at {}", range.length, range.offset), rules)
 }
 
-/// Damages all superblocks but the one in place `spared`.
+/// Damages all superblocks except copy `spared`.
 pub(super) fn damage_superblocks(rng: &mut Rng, flash: &MemoryDevice, spared: u64) {
     let zeros = rng.below(2) == 0;
     for copy in (0..COPIES).filter(|copy| *copy != spared) {
@@ -315,6 +332,6 @@ pub(super) fn damage_superblocks(rng: &mut Rng, flash: &MemoryDevice, spared: u6
         if !zeros {
             bytes.iter_mut().for_each(|byte| *byte = rng.next_u64() as u8);
         }
-        write(flash, Unit { offset: copy * COPY_STRIDE, length: BLOCK_BYTES as u64 }, &bytes);
+        write(flash, WriteRange { offset: copy * COPY_STRIDE, length: BLOCK_BYTES as u64 }, &bytes);
     }
 }

@@ -1,10 +1,10 @@
 //! A small database above a layer: clients with a few frames each, checkpoints, and the layer's [`Upstream`].
 //!
-//! It does what a buffer pool must: a page is evicted before its frame is used again; a checkpoint evicts
-//! all that is newer than the layer's version; victims are given when the layer asks. Its log is perfect
-//! and needs no device: after a crash it makes the newest version of each page again.
+//! It behaves like a buffer pool. A page is evicted before its frame is used again. A checkpoint evicts every
+//! page that is newer than the layer's version. Victims are given when the layer asks. Its log is perfect and
+//! needs no device: after a crash the log restores the newest version of each page.
 //!
-//! Invariant: each client touches its own pages only, so that what a fetch must give is known exactly.
+//! Invariant: each client accesses its own pages only. So the right result of each fetch is known exactly.
 
 use super::content::{build, version};
 use super::oracle::Oracle;
@@ -18,17 +18,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Why a client or a restart does not go on.
+/// Why a client or a restart stops.
 #[derive(Clone, Debug)]
 pub(super) enum Stop {
-    /// The layer refused; whether it may is for others to say.
+    /// The layer returned an error. The caller decides whether that is allowed.
     Refused(TierError),
-    /// The layer did something wrong.
+    /// The layer made an error.
     Wrong(String),
 }
 
 impl Stop {
-    /// It, in words.
+    /// The reason, in words.
     pub(super) fn sentence(self) -> String {
         match self {
             Stop::Wrong(sentence) => sentence,
@@ -48,11 +48,11 @@ struct Frame {
     version: u64,
     dirty: bool,
     fdirty: bool,
-    /// A client evicts it.
+    /// A client is evicting the page.
     busy: bool,
 }
 
-/// Of one that looks again and again, less and less often.
+/// Polling with exponential backoff.
 #[derive(Default)]
 struct Patience(u32);
 
@@ -69,14 +69,14 @@ pub(super) struct Database {
     oracle: Arc<Mutex<Oracle>>,
     page_bytes: usize,
     frames_max: usize,
-    /// The frames of each client, the coldest first.
+    /// The frames of each client, from coldest to hottest.
     frames: Mutex<Vec<Vec<Frame>>>,
     checkpoints: Latch<()>,
-    /// What each client fetched so far, counted at the beginning and at the end: odd while it fetches.
+    /// Fetch counters of each client. Each fetch counts at its beginning and at its end: odd during a fetch.
     fetches: Vec<AtomicU64>,
 }
 
-/// A client fetches, until dropped.
+/// A client fetches until this is dropped.
 struct Fetching<'a>(&'a AtomicU64);
 
 impl<'a> Fetching<'a> {
@@ -110,7 +110,7 @@ impl Database {
         database
     }
 
-    /// Does all of a client's operations.
+    /// Runs all operations of a client.
     pub(super) fn run(&self, client: usize, ops: &[Op]) -> Result<(), Stop> {
         let mut buffer = vec![0; self.page_bytes];
         for op in ops {
@@ -124,7 +124,7 @@ impl Database {
         Ok(())
     }
 
-    /// Waits until the page's frame is not being evicted; gives its place, if it has one.
+    /// Waits until the page's frame is not being evicted. Returns its index, if it has one.
     fn settled<'a>(
         &'a self,
         client: usize,
@@ -174,7 +174,7 @@ impl Database {
         Ok(())
     }
 
-    /// Waits for the fetches that are under way: their pages may have moved up, so that DRAM alone has them.
+    /// Waits for the fetches in progress: their pages may have moved up, so that only DRAM has them.
     fn wait_for_fetches(&self) {
         for fetches in &self.fetches {
             let (seen, mut patience) = (fetches.load(SeqCst), Patience::default());
@@ -212,7 +212,7 @@ impl Database {
         (page, Victim { page, lsn: Lsn(version), dirty, fdirty })
     }
 
-    /// Gives a page to the layer, and waits as long as it takes. Whether the frame stays dirty.
+    /// Evicts a page to the layer, and waits as long as necessary. Returns whether the frame stays dirty.
     fn evict_page(&self, victim: Victim, buffer: &mut [u8]) -> Result<bool, Stop> {
         build(victim.page, victim.lsn.0, buffer);
         if victim.fdirty {
@@ -223,7 +223,7 @@ impl Database {
         Ok(evicted.dirty)
     }
 
-    /// A frame was evicted, or could not be (`None`).
+    /// Ends an eviction of a frame. `dirty` is `None` if the eviction failed.
     fn settle(&self, client: usize, page: PageId, dirty: Option<bool>, leaves: bool) {
         let mut frames = self.frames.lock();
         let own = &mut frames[client];
@@ -237,8 +237,8 @@ impl Database {
         }
     }
 
-    /// As a database checkpoint does: evicts whatever the layer has an older version of, then has the
-    /// layer make it durable.
+    /// A database checkpoint: evicts every page of which the layer has an older version, then makes the
+    /// layer's content durable.
     pub(super) fn checkpoint(&self) -> Result<(), Stop> {
         let _turn = self.checkpoints.lock();
         let mut buffer = vec![0; self.page_bytes];
@@ -267,14 +267,14 @@ impl Database {
         Ok(())
     }
 
-    /// Ends as a database does.
+    /// Shuts down as a database does.
     pub(super) fn shutdown(&self) -> Result<(), Stop> {
         self.checkpoint()?;
         Ok(self.layer.close()?)
     }
 
-    /// The restart of the database after a crash: each page is found in a legal version and, if there was a
-    /// newer one, made anew from the log.
+    /// The restart of the database after a crash. Each page must be found in a legal version. If there was a
+    /// newer version, the log restores it.
     pub(super) fn recover(&self, rules: &super::judge::Rules) -> Result<(), Stop> {
         let mut buffer = vec![0; self.page_bytes];
         let known = self.oracle.lock().clone();
@@ -288,7 +288,7 @@ impl Database {
                 Some((found, _)) => (found, oracle.found(page, found)),
                 None => (0, oracle.found_torn(page)),
             };
-            // A load that was cut off goes on.
+            // Continues a load that was cut off.
             let newest = if newest == 0 { oracle.change(page) } else { newest };
             drop(oracle);
             if found < newest {
@@ -310,7 +310,7 @@ impl Database {
         Ok(())
     }
 
-    /// A new version of `page` is evicted.
+    /// Evicts a new version of `page`.
     pub(super) fn make_anew(&self, page: PageId, buffer: &mut [u8]) -> Result<(), Stop> {
         let lsn = Lsn(self.oracle.lock().change(page));
         self.evict_page(Victim { page, lsn, dirty: true, fdirty: true }, buffer).map(drop)
@@ -331,7 +331,7 @@ impl Database {
         if victim.fdirty {
             self.oracle.lock().hand(page, victim.lsn.0);
         }
-        // The next eviction gets the error.
+        // The next eviction reports the error.
         let evicted = self.layer.try_evict(victim, buffer).ok().flatten();
         if evicted.is_some() {
             self.oracle.lock().evicted(page, victim.lsn.0);

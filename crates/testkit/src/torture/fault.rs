@@ -1,38 +1,38 @@
-//! The kinds of faults, by the names under which their states are counted.
+//! The kinds of faults, with the names under which states are counted.
 
 use entresol_device::Fault;
 use std::fmt;
 
-/// What went wrong before a state was recovered.
+/// The fault before a state was recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FaultKind {
-    /// Power failed; whole unsynced writes survived or not.
+    /// Power failed. Each unsynced write survived as a whole or not at all.
     Crash,
-    /// Power failed; sectors of unsynced writes survived or not.
+    /// Power failed. Each sector of unsynced writes survived or not.
     TornWrite,
     /// Power failed during a recovery.
     CrashInRecovery,
     /// Power failed during the recovery from a crash in a recovery.
     CrashInRecoveryAgain,
-    /// The program was killed, and power stayed on.
+    /// The program was killed, without a power failure.
     Kill,
-    /// Power failed while a cache was being made, or a database loaded.
+    /// Power failed while a cache was created, or a database loaded.
     Create,
     /// Reads failed before.
     ReadError,
     /// Writes failed before.
     WriteError,
-    /// Writes failed for want of space.
+    /// Writes failed because the device was full.
     NoSpace,
     /// A sync failed.
     SyncError,
-    /// A sync failed, and what it should have made durable was lost.
+    /// A sync failed, and the writes that it should have made durable were lost.
     SyncErrorLosingWrites,
-    /// A write was acknowledged and never happened.
+    /// A write was acknowledged and was never carried out.
     LostWrite,
-    /// A write went elsewhere.
+    /// A write was carried out at another place.
     MisdirectedWrite,
-    /// A write went elsewhere, too.
+    /// A write was carried out at another place, too.
     DuplicatedWrite,
     /// A bit flipped.
     BitFlip,
@@ -40,21 +40,22 @@ pub enum FaultKind {
     FlashDeath,
     /// The flash device was replaced by a blank one.
     FlashGone,
-    /// The flash device is an older state of itself, or the database ran on without it.
+    /// The flash device is in an older state, or the database has run without it.
     StaleFlash,
     /// The flash device of another database.
     ForeignFlash,
     /// Three of the four superblocks are damaged.
     Superblocks,
-    /// Sectors cannot be read: latent errors.
+    /// Sectors are unreadable: latent errors.
     Unreadable,
-    /// Power failed; sectors of unsynced writes survived, or not, or cannot be read.
+    /// Power failed. Each sector of unsynced writes survived, did not survive, or is unreadable.
     TornUnreadable,
-    /// A sync failed; what it should have made durable can be read, and never is durable (ext4).
+    /// A sync failed. The writes that it should have made durable can be read, but never become durable
+    /// (ext4).
     SyncErrorKeepingPages,
-    /// Disk, log and flash are of different moments, or of different databases.
+    /// Disk, log and flash are from different moments, or from different databases.
     Exchanged,
-    /// The cache was detached from its disk after something had gone wrong.
+    /// The cache was detached from its disk after a fault.
     Detached,
     /// The disk is full.
     DiskFull,
@@ -62,7 +63,7 @@ pub enum FaultKind {
     LogFull,
 }
 
-/// Faults that the device reports when they happen.
+/// Faults that the device reports.
 pub(super) const LOUD: [Fault; 6] = [
     Fault::ReadError,
     Fault::WriteError,
@@ -137,7 +138,7 @@ impl FaultKind {
         }
     }
 
-    /// The kind under which states are counted in which a device did this wrong before.
+    /// The kind under which states are counted after this fault of a device.
     pub(super) fn of(fault: Fault) -> Self {
         match fault {
             Fault::Crash => FaultKind::Crash,
@@ -155,7 +156,7 @@ impl FaultKind {
         }
     }
 
-    /// The device said nothing when it happened: what was promised before may be gone, and must be missed.
+    /// The device did not report the fault. Data promised before may be lost, and the loss must be detected.
     pub(super) fn is_silent(self) -> bool {
         matches!(
             self,

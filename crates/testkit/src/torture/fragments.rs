@@ -1,5 +1,5 @@
-//! What only a cache of fragments has to stand: its directory lies in memory and begins empty, so there is
-//! nothing to recover, and all that may go wrong with its flash does so while it is in use.
+//! Trials for caches of fragments only. Their directory is in memory and starts empty, so there is nothing to
+//! recover. All faults of their flash occur while it is in use.
 
 use super::cache::Cache;
 use super::damage::{Moment, newest_superblock};
@@ -17,13 +17,13 @@ use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Operations between what happens to the flash, each time.
+/// Operations between two faults of the flash.
 const WORK: u64 = 40;
 const KINDS: [FaultKind; 4] =
     [FaultKind::LostWrite, FaultKind::LostWrite, FaultKind::MisdirectedWrite, FaultKind::DuplicatedWrite];
 
-/// A flash tier that lies where another database's fragments are expected, if one does: with pages that its
-/// disk does not have, or with none.
+/// A flash tier in the place where another database's fragments are expected, for some seeds: with pages that
+/// its disk does not have, or without such pages.
 pub(super) fn tier_in_place(script: &Script) -> Option<TierOptions> {
     let mode = match script.seed % 4 {
         0 => Mode::WriteBack,
@@ -35,7 +35,7 @@ pub(super) fn tier_in_place(script: &Script) -> Option<TierOptions> {
 }
 
 impl Trial<'_> {
-    /// The cache is opened with other knobs.
+    /// Opens the cache with other settings.
     pub(super) fn other_knobs(&mut self, options: &FragmentOptions, note: Note<'_>) -> bool {
         let FragmentOptions { slots, fragment_pages, .. } = *options;
         let options = FragmentOptions {
@@ -54,7 +54,7 @@ impl Trial<'_> {
         note((FaultKind::Crash, None), result.map_err(|why| format!("opened with other knobs: {why}")))
     }
 
-    /// The flash holds pages that another database needs: it is refused, and left as it is.
+    /// The flash contains pages that another database needs. The flash is refused and stays unchanged.
     pub(super) fn needed_elsewhere(
         &mut self,
         flash: &MemoryDevice,
@@ -77,7 +77,7 @@ impl Trial<'_> {
         if !note((FaultKind::ForeignFlash, Some("flash")), result.map_err(told)) {
             return false;
         }
-        // Refusing has changed nothing.
+        // The refusal has changed nothing.
         let media = Media { flash: self.media.flash.fork("flash"), ..left };
         let rules = self.rules(Rules::crash(cache));
         let seed = self.rng.next_u64();
@@ -85,8 +85,8 @@ impl Trial<'_> {
         note((FaultKind::ForeignFlash, Some("flash")), result)
     }
 
-    /// Writes to flash are lost, or go elsewhere, while the cache is in use: some places hold again what they
-    /// held before, in this life or when it began, or what others hold.
+    /// Writes to flash are lost or misdirected while the cache is in use. Some slots contain again an earlier
+    /// content, of this life or of its beginning, or the content of other slots.
     pub(super) fn lost_in_use(&mut self, note: Note<'_>) -> bool {
         let shape = &self.script.shape;
         let cache = &shape.cache;
@@ -101,7 +101,7 @@ impl Trial<'_> {
             let database = Database::new(tier.clone(), oracle, cache.page_bytes(), 1, shape.frames);
             database.recover(&rules)?;
             let mut rng = Rng::new(seed);
-            // As it was when the life began.
+            // The flash at the beginning of the life.
             let mut before = Moment::of(&self.media.flash, cache);
             for _ in 0..3 {
                 let work = (0..WORK).map(|_| {

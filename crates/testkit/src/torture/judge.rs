@@ -1,7 +1,7 @@
-//! Recovering one crash image, and what may be found in it.
+//! Recovery of one crash state, and the check of its pages.
 //!
-//! Invariant: whatever goes wrong, a page is served in a version that the oracle admits, or not at all; and
-//! not at all only where the rules of the case allow it.
+//! Invariant: under any fault, a page is served in a version that the oracle admits, or not at all. It may be
+//! missing only where the rules of the case allow it.
 
 use super::cache::{Cache, Opened};
 use super::content::version;
@@ -18,43 +18,44 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How a recovery has to begin.
+/// How the open of a cache must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
     /// The cache opens.
     Must,
-    /// It opens, or is refused with a sentence.
+    /// The cache opens, or is refused with a sentence.
     May,
-    /// It had not been made completely: it opens, or can be made anew.
+    /// The cache was not created completely: it opens, or can be created again.
     Birth,
 }
 
-/// What the case allows.
+/// The effects that a case allows.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub opening: Opening,
-    /// What the layer called durable has to be there, too.
+    /// Versions that the layer reported durable must be found, too.
     pub believe_layer: bool,
-    /// A page may be reported damaged on flash, by its name.
+    /// A page may be reported as damaged on flash, by its number.
     pub damage: bool,
-    /// A page may be reported damaged on disk, by its name.
+    /// A page may be reported as damaged on disk, by its number.
     pub disk_damage: bool,
     /// A torn copy on disk is repaired from the log.
     pub torn: bool,
     /// Pages are written to disk before flash has them, so disk may be ahead of flash.
     pub disk_ahead: bool,
-    /// There, a copy that flash has dropped may be back after a crash: what disk gave instead is no promise.
+    /// With `disk_ahead`, a copy that flash has dropped may be back after a crash. So a version read from
+    /// disk is no promise.
     pub copies_return: bool,
-    /// Flash and disk break no invariant, before and after.
+    /// Flash and disk break no invariant, before and after the recovery.
     pub sound: bool,
-    /// A silent fault may strike while pages are judged: from then on these rules hold, too.
+    /// A silent fault may strike while pages are judged. From then on these rules hold, too.
     pub meanwhile: Option<(Arc<FaultPlan>, Box<Rules>)>,
-    /// Damage that was noticed.
+    /// Number of detected damages.
     pub noticed: AtomicU64,
 }
 
 impl Rules {
-    /// After a power failure of sound devices.
+    /// After a power failure, with sound devices.
     pub(super) fn crash(cache: &Cache) -> Self {
         Self {
             opening: Opening::Must,
@@ -70,13 +71,13 @@ impl Rules {
         }
     }
 
-    /// Before the cache was made completely.
+    /// Before the cache was created completely.
     pub(super) fn birth(cache: &Cache) -> Self {
         Self { opening: Opening::Birth, sound: false, ..Self::crash(cache) }
     }
 
-    /// After flash lost or changed something without a word. Where nothing on it is needed, nothing is lost;
-    /// elsewhere the loss is reported.
+    /// After a silent loss or change on flash. If no page on flash is needed, nothing is lost; otherwise the
+    /// loss is reported.
     pub(super) fn silent(cache: &Cache) -> Self {
         let needed = cache.keeps_dirty();
         Self {
@@ -88,26 +89,26 @@ impl Rules {
         }
     }
 
-    /// After a device has failed and said so. A tier that switched itself off has written pages in place: a
-    /// torn one is repaired from the log.
+    /// After a device reported a fault. A tier that switched itself off has written pages in place; a torn
+    /// one is repaired from the log.
     pub(super) fn failed(cache: &Cache) -> Self {
         Self { torn: true, sound: false, ..Self::crash(cache) }
     }
 
-    /// After the disk changed a page without a word: it is missed when it is read.
+    /// After a silent change of a page on disk: it is detected when the page is read.
     pub(super) fn silent_disk(cache: &Cache) -> Self {
         Self { disk_damage: true, sound: false, ..Self::crash(cache) }
     }
 
-    /// Another flash device than the right one, or none: refused where the right one is needed, of no
-    /// consequence elsewhere.
+    /// With another flash device than the right one, or none. It is refused where the right one is needed,
+    /// and has no effect elsewhere.
     pub(super) fn exchanged(cache: &Cache) -> Self {
         let opening = if cache.keeps_dirty() { Opening::May } else { Opening::Must };
         Self { opening, sound: false, ..Self::crash(cache) }
     }
 
-    /// Fetches a page: the version found, and where. `None`: a torn copy lies on disk, and the log repairs
-    /// it; or it is damaged, and was reported.
+    /// Fetches a page. Returns the version found and its source. `None`: there is a torn copy on disk, and
+    /// the log repairs it; or the page is damaged, and the damage was reported.
     pub(super) fn fetch(
         &self,
         layer: &dyn Layer,
@@ -118,8 +119,7 @@ impl Rules {
         let fetched = layer.fetch(page, buffer);
         let verdict = self.judge(&fetched, oracle, page, buffer);
         match (&verdict, &self.meanwhile) {
-            // This very answer is judged again, and the page not fetched again: what was served wrong once is
-            // wrong.
+            // The same answer is judged again, without another fetch: a wrong answer remains wrong.
             (Err(Stop::Wrong(_)), Some((plan, rules))) if plan.struck() > 0 => {
                 rules.judge(&fetched, oracle, page, buffer)
             }
@@ -127,7 +127,7 @@ impl Rules {
         }
     }
 
-    /// The answer to a fetch of `page`; what was served is in `bytes`.
+    /// Judges the answer to a fetch of `page`; `bytes` is the served page.
     fn judge(
         &self,
         fetched: &Result<Fetched, TierError>,
@@ -153,7 +153,7 @@ impl Rules {
             Err(TierError::Damaged { page: named, .. }) if *named != page => {
                 Err(Stop::Wrong(format!("page {named} was reported damaged to who fetched page {page}")))
             }
-            // Nobody but the device knows why.
+            // Only the device knows the reason.
             Err(error @ TierError::Unreadable { .. })
                 if !(self.disk_damage || self.torn && oracle.may_be_torn(page)) =>
             {
@@ -187,19 +187,19 @@ impl Rules {
     }
 }
 
-/// What a recovery came to.
+/// The result of a recovery.
 #[derive(Debug, Default)]
 pub(super) struct Recovered {
     /// Pages compared with the oracle.
     pub pages: u64,
-    /// Damage was noticed, or the flash refused.
+    /// Damage was detected, or the flash was refused.
     pub noticed: bool,
     /// Moments at which the recovery could have been cut off.
     pub points: Vec<Point>,
 }
 
-/// Runs `body` in a simulation from `seed`. An error tells of a panic or of tasks that wait for ever; `None`:
-/// power failed.
+/// Runs `body` in a simulation with this seed. An error describes a panic, or tasks that wait forever.
+/// `None`: power failed.
 pub(super) fn simulate<T: Send>(seed: u64, body: impl FnOnce() -> T + Send) -> Result<Option<T>, String> {
     let preempt_one_of = [0, 4, 0, 25][seed as usize % 4];
     let config = SimConfig { seed, random_order: true, preempt_one_of, ..SimConfig::default() };
@@ -216,16 +216,16 @@ pub(super) fn undisturbed<T: Send>(seed: u64, body: impl FnOnce() -> T + Send) -
     simulate(seed, body)?.ok_or_else(|| "the simulation was halted though no crash was planned".to_owned())
 }
 
-/// The cache on these devices, opened as `opening` says, and what was said then.
+/// Opens the cache on these devices as `opening` demands. Returns it with the notices of the open.
 pub(super) fn open(machine: &Machine, cache: &Cache, opening: Opening) -> Result<Opened, TierError> {
     match cache.open(machine) {
-        // Where sectors are unreadable its owner has to say that it may be made anew.
+        // If sectors are unreadable, the owner of the cache must allow that it is created again.
         Err(TierError::Refused(_)) if opening == Opening::Birth => cache.overwriting().create(machine),
         result => result,
     }
 }
 
-/// Recovers what lies on `media` and compares each page with `oracle`.
+/// Recovers from `media` and compares each page with `oracle`.
 pub(super) fn recover(
     shape: &Shape,
     media: Media,
@@ -236,7 +236,7 @@ pub(super) fn recover(
     recover_on(shape, Machine::new(media, FaultPlan::none(), 0), oracle, rules, seed, false)
 }
 
-/// As [`recover`], on a machine; the moments of the recovery are recorded if they are to be watched.
+/// As [`recover`], on a machine. If `watch` is set, the moments of the recovery are recorded.
 pub(super) fn recover_on(
     shape: &Shape,
     mut machine: Machine,
@@ -272,7 +272,7 @@ pub(super) fn recover_on(
     conclude(rules, result, points)
 }
 
-/// What a recovery that ended with `result` (pages compared, and whether damage was noticed) comes to.
+/// The result of a recovery that ended with `result` (pages compared, and whether damage was detected).
 pub(super) fn conclude(
     rules: &Rules,
     result: Result<(u64, bool), Stop>,
@@ -289,7 +289,7 @@ pub(super) fn conclude(
         {
             Ok(Recovered { pages: 0, noticed: true, points })
         }
-        // A dequeue in the background met the damaged page first: the tier has stopped, and its reason names
+        // A background dequeue has read the damaged page first. The tier has stopped, and its reason names
         // the page.
         Err(Stop::Refused(TierError::Poisoned { reason, .. }))
             if rules.damage && reason.contains("is damaged") =>
@@ -300,12 +300,12 @@ pub(super) fn conclude(
     }
 }
 
-/// Said after crashes, too.
+/// Whether the notice is also given after ordinary crashes.
 fn is_usual(notice: &str) -> bool {
     notice.contains("were copied to disk first") || notice.starts_with("superblock copy")
 }
 
-/// Whether a check of these media finds fault with them.
+/// Whether a check of these media finds a defect.
 pub(super) fn is_found_out(media: &Media) -> bool {
     let disk: Arc<dyn Device> = Arc::new(media.disk.fork("disk"));
     !check(&media.flash, Some(disk)).is_ok_and(|report| report.is_sound())
@@ -326,7 +326,7 @@ mod tests {
 
     const PAGE: PageId = PageId(1);
 
-    /// A layer that gives the same answer whatever it is asked.
+    /// A layer that gives the same answer to every fetch.
     struct Answer(Result<Vec<u8>, TierError>);
 
     impl Layer for Answer {
@@ -376,7 +376,7 @@ mod tests {
         Cache::Tier(TierOptions { mode, ..TierOptions::new(PolicyKind::FaceGsc, 64) })
     }
 
-    /// The rules of all cases, on a cache whose flash is needed and on one whose flash is not.
+    /// The rules of all cases, for a cache whose flash is needed and for one whose flash is not.
     fn all_rules() -> Vec<Rules> {
         let each = |mode: Mode| {
             let cache = cache(mode);
@@ -394,7 +394,7 @@ mod tests {
         [Mode::WriteBack, Mode::WriteThrough].into_iter().flat_map(each).collect()
     }
 
-    /// Versions 1 to 4 of each page: 2 is promised, 3 was told to be durable, 4 is being evicted.
+    /// Versions 1 to 4 of each page: 2 is promised, 3 was reported durable, 4 is being evicted.
     fn oracle() -> Oracle {
         let mut oracle = Oracle::new(3, 1);
         for page in (0..3).map(PageId) {
@@ -416,7 +416,7 @@ mod tests {
         matches!(verdict(rules, answer), Err(Stop::Wrong(_)))
     }
 
-    /// These rules as those of a life in which a silent fault has struck.
+    /// These rules as the rules of a life in which a silent fault has struck.
     fn struck(rules: Rules, mode: Mode) -> Rules {
         let strike = Injection { at: 1, device: None, fault: Fault::LostWrite, forever: false };
         let plan = Arc::new(FaultPlan::new(1, vec![strike]));
@@ -453,8 +453,8 @@ mod tests {
         }
     }
 
-    /// A restart has found version 2 though 3 and 4 were evicted before: on disk, and only where disk
-    /// comes first, one of these may show later.
+    /// A restart has found version 2 although 3 and 4 were evicted before. One of these may be found later
+    /// only on disk, and only where pages are written to disk first.
     #[test]
     fn disk_is_ahead_of_flash_only_where_it_is_written_first() {
         let mut oracle = oracle();

@@ -1,5 +1,4 @@
-//! One life of the machine: switched on, recovered, put to work, shut down or not; watched at every
-//! operation.
+//! One life of the machine: power on, recovery, operations, perhaps a shutdown. Every operation is observed.
 
 use super::database::{Database, Stop};
 use super::fault::FaultKind;
@@ -16,29 +15,29 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a life begins with.
+/// The state at the start of a life.
 #[derive(Debug)]
 pub(super) struct Start {
     pub media: Media,
     pub oracle: Oracle,
-    /// The cache has been made before.
+    /// The cache was created before.
     pub born: bool,
 }
 
-/// What a life left.
+/// The result of a life.
 pub(super) struct Lived {
-    /// Every moment at which power may have failed.
+    /// All moments at which power may have failed.
     pub points: Vec<Point>,
-    /// After the end, with power failing then.
+    /// The state after the end of the life, with a power failure then.
     pub end: Start,
     /// The fault that struck.
     pub struck: Option<FaultKind>,
-    /// A device's fault stopped a client, or was noticed otherwise.
+    /// A device's fault stopped a client, or was detected otherwise.
     pub noticed: bool,
 }
 
 impl Start {
-    /// Before the first life: a disk with all pages at version 1, or blank devices.
+    /// The state before the first life: a disk with all pages at version 1, or blank devices.
     pub(super) fn new(script: &Script) -> Result<Self, String> {
         let shape = &script.shape;
         let page_bytes = shape.cache.page_bytes();
@@ -78,8 +77,8 @@ fn plan(life: &Life) -> FaultPlan {
     if life.seed.is_multiple_of(4) { plan.in_any_order() } else { plan }
 }
 
-/// Runs all clients of `life` to their end; returns what stopped one of them. A mistake is worth more than a
-/// refusal.
+/// Runs all clients of `life` to their end; returns the reason why one of them stopped. An error of the layer
+/// takes precedence over a refusal.
 fn run_clients(database: &Arc<Database>, life: &Life) -> Option<Stop> {
     let first = Arc::new(Mutex::new(None));
     let tasks = life.clients.iter().enumerate().map(|(client, ops)| {
@@ -98,7 +97,7 @@ fn run_clients(database: &Arc<Database>, life: &Life) -> Option<Stop> {
     first.lock().take()
 }
 
-/// Lives it; one of `one_of` moments is recorded. An error says what the engine did wrong.
+/// Runs the life; one of `one_of` moments is recorded. An error describes a defect of the engine.
 pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> Result<Lived, String> {
     let shape = &script.shape;
     let kind = life.trouble.map(|trouble| FaultKind::of(trouble.fault));
@@ -118,9 +117,9 @@ pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> R
         let database =
             Database::new(tier.clone(), oracle.clone(), shape.cache.page_bytes(), clients, shape.frames);
         if start.born {
-            // Also from a life in which a device failed.
+            // Also for restarts after a life in which a device failed.
             let rules = Rules::failed(&shape.cache);
-            // A bit that flips in the very restart cannot be told from a write that was torn before.
+            // A bit flip during this restart looks like a write that was torn before.
             let silent = kind.is_some_and(FaultKind::is_silent);
             let meanwhile = silent.then(|| (plan.clone(), Box::new(Rules::silent(&shape.cache))));
             database.recover(&Rules { meanwhile, ..rules })?;
@@ -131,7 +130,7 @@ pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> R
             }
         }
         let stopped = run_clients(&database, life);
-        // All that lies on this flash was written in this life.
+        // All content of this flash was written in this life.
         if shape.cache.tier().is_none() && plan.struck() == 0 && shape.cache.is_damaged(&*tier) {
             let why = "nothing was wrong with the flash, and yet what lay there was not the version wanted";
             return Err(Stop::Wrong(why.to_owned()));
@@ -170,7 +169,7 @@ pub(super) fn live(script: &Script, life: &Life, start: Start, one_of: u64) -> R
     Ok(Lived { points: points.take(), end, struck, noticed })
 }
 
-/// Whether the engine may stop with `error` after the fault that struck.
+/// Whether the engine may stop with `error` after this fault.
 fn expect_allowed(
     script: &Script,
     life: &Life,
@@ -181,16 +180,16 @@ fn expect_allowed(
     let cache = &script.shape.cache;
     let needed = cache.keeps_dirty() || cache.mode() == Mode::WriteBack;
     let flash_alone = life.trouble.is_some_and(|trouble| trouble.device == "flash" && !trouble.disk_too);
-    // A blank flash of which a bit has flipped is not blank any more: its owner decides.
+    // A blank flash with a flipped bit is not blank any more: its owner decides.
     if struck.is_some_and(FaultKind::is_silent) && error.to_string().contains("is not blank") {
         return Ok(());
     }
     match struck {
-        // Nothing on this flash is needed: what it says or does not say must not matter.
+        // Nothing on this flash is needed, so its content must have no effect.
         Some(kind) if kind.is_silent() && !needed => {
             Err(format!("{kind} on flash that holds nothing of value, and yet: {error}"))
         }
-        // Nor whether it works.
+        // Nor does it matter whether it works.
         Some(kind) if cache.tier().is_none() && opened && flash_alone => {
             Err(format!("{kind} on flash that nobody needs, and yet: {error}"))
         }

@@ -1,13 +1,17 @@
-//! Torture: the real engine and store under crashes at every operation and every fault there is, counted.
+//! Torture: the real engine and store under crashes at every operation and under all faults, with counts.
 //!
-//! A torture consists of *runs*. Each draws a configuration and a script from the seed (`script`), carries it
-//! out on simulated devices (`life`) and then looks at every state that a power failure at any operation
-//! could have left: all subsets of the unsynced writes, torn ones, crashes of the recovery, crashes of the
-//! recovery from that (`point`, `run`). Some states are made worse before: superblocks damaged, flash
-//! exchanged, lost, damaged without a word (`trial`, `damage`). Each is recovered and compared, page by page,
-//! with what may legally be found (`oracle`, `judge`). What goes wrong is shortened (`shrink`).
+//! A torture consists of *runs*. Each run has these steps:
+//! 1. It draws a configuration and a script from the seed (`script`).
+//! 2. It carries out the script on simulated devices (`life`).
+//! 3. It examines every state that a power failure at any operation could have left: all subsets of the
+//!    unsynced writes, torn writes, crashes of the recovery, crashes of the recovery from that (`point`,
+//!    `run`).
+//! 4. Before the recovery, some states get further faults: superblocks damaged, flash exchanged, lost, or
+//!    silently damaged (`trial`, `damage`).
+//! 5. Each state is recovered, and each page is compared with its legal versions (`oracle`, `judge`).
+//! 6. The script of a violation is shortened (`shrink`).
 //!
-//! Invariant: run `n` of a seed is the same on every machine, whatever ran before it and on however many
+//! Invariant: run `n` of a seed is the same on every machine, after any other runs, and with any number of
 //! threads. So a violation is replayed by its seed and run.
 
 mod cache;
@@ -44,67 +48,67 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use store::StoreRun;
 
-/// One of so many runs is looked at as [`TortureOptions::effort`] says; of the others only the lives are
-/// lived, which takes no time beside it.
+/// One of this many runs is examined with [`TortureOptions::effort`]. The others only run their lives, which
+/// takes little time in comparison.
 const LOOKED_AT: u64 = 64;
-/// Of a thorough torture's, one of so many is looked at thoroughly, and the others quickly: there is more to
-/// see in many caches than in one.
+/// Of the runs of a thorough torture, one of this many is examined thoroughly, and the others quickly: many
+/// caches reveal more than one.
 const THOROUGH: u64 = 6;
-/// Which of as many runs is of a whole store.
+/// The index, among [`LOOKED_AT`] runs, of the run of a whole store.
 const STORE_RUN: u64 = 32;
 
-/// How thoroughly each life is looked at.
+/// How thoroughly each life is examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// One of so many moments at which power may fail is looked at.
+    /// One of this many moments at which power may fail is examined.
     one_of: u64,
-    /// States at each of them.
+    /// Maximum number of states at each of them.
     states: usize,
-    /// Images that are tried with other flash and with damage.
+    /// Number of crash states that are tried with other flash and with damage.
     images: usize,
-    /// These with such damage only; none: with everything.
+    /// Restricts the damage to these kinds; empty: everything is tried.
     damage_only: &'static [FaultKind],
 }
 
 impl Effort {
     /// Everything.
     pub const THOROUGH: Self = Self { one_of: 1, states: usize::MAX, images: 6, damage_only: &[] };
-    /// A few moments: more lives in the same time.
+    /// A few moments, so that more lives run in the same time.
     pub const QUICK: Self = Self { one_of: 16, states: 4, images: 6, damage_only: &[] };
-    /// Hardly any: what goes wrong while a cache is in use.
+    /// Very few moments: for faults while a cache is in use.
     pub const LIVES: Self = Self { one_of: 200, states: 1, images: 0, damage_only: &[] };
-    /// What a device does without a word.
+    /// Silent faults of a device.
     pub const DAMAGE: Self = Self { one_of: 50, states: 1, images: 8, damage_only: &SILENT };
-    /// Writes that a device loses, at many moments.
+    /// Lost writes, at many moments.
     pub const LOST_WRITES: Self =
         Self { one_of: 8, images: 24, damage_only: &[FaultKind::LostWrite], ..Self::DAMAGE };
-    /// Sectors that cannot be read, at many moments.
+    /// Unreadable sectors, at many moments.
     pub const UNREADABLE: Self =
         Self { one_of: 8, images: 24, damage_only: &[FaultKind::Unreadable], ..Self::DAMAGE };
 }
 
-/// What to torture, and for how long.
+/// The settings of a torture.
 #[derive(Clone, Debug)]
 pub struct TortureOptions {
-    /// Of everything that happens by chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Ends after the run with which so many states have been recovered.
+    /// Ends after the run in which the number of recovered states reaches this.
     pub states: Option<u64>,
     /// Starts no run after this time.
     pub time: Option<Duration>,
-    /// Only this run.
+    /// Only the run of this number.
     pub only: Option<u64>,
-    /// Policies and modes to draw from.
+    /// Targets (policies and modes) to draw from.
     pub targets: Vec<Target>,
-    /// How thoroughly.
+    /// How thoroughly each life is examined.
     pub effort: Effort,
     /// Whether some runs are of whole stores.
     pub stores: bool,
-    /// Ends after so many violations.
+    /// Ends after this many violations.
     pub violations_max: usize,
     /// Whether the first violation's script is shortened.
     pub shrink: bool,
-    /// OS threads.
+    /// Number of OS threads.
     pub threads: usize,
 }
 
@@ -134,7 +138,7 @@ impl TortureOptions {
         Script::draw(self.seed_of(number), &self.targets)
     }
 
-    /// How thoroughly run `number` is looked at.
+    /// The effort of run `number`.
     fn effort(&self, number: u64) -> Effort {
         match self.effort {
             _ if !number.is_multiple_of(LOOKED_AT) => Effort::LIVES,
@@ -143,13 +147,13 @@ impl TortureOptions {
         }
     }
 
-    /// A run of a whole store, if this is to be one.
+    /// The run of a whole store, if run `number` is one.
     fn store_run(&self, number: u64) -> Option<StoreRun> {
         let is_one = self.stores && number % LOOKED_AT == STORE_RUN;
         is_one.then(|| StoreRun::draw(self.seed_of(number), &self.targets)).flatten()
     }
 
-    /// What goes wrong in the run of `violation`, with as little as possible around it.
+    /// The violation, shown with the shortest script that was found.
     fn shortened(&self, violation: &Violation) -> String {
         let found = Found { kind: violation.kind, message: violation.message.clone() };
         let (script, found) = match self.store_run(violation.run) {
@@ -177,21 +181,21 @@ impl TortureOptions {
     }
 }
 
-/// What one run came to.
+/// The result of one run.
 struct Done {
     tally: Tally,
     system: String,
     found: Option<Found>,
 }
 
-/// Runs of all threads, taken into the report in the order of their numbers.
+/// Results of all threads. They are added to the report in the order of their numbers.
 struct Desk {
     done: BTreeMap<u64, Done>,
     next: u64,
     report: TortureReport,
 }
 
-/// Carries it out.
+/// Runs the torture.
 ///
 /// # Panics
 /// If there are no targets.
@@ -221,10 +225,10 @@ pub fn torture(options: &TortureOptions) -> TortureReport {
     report.seed = options.seed;
     report.threads = threads;
     report.seconds = began.elapsed().as_secs_f64();
-    // Whether a whole store was tortured, too, is a question of how many runs there were.
+    // Whether a whole store was tortured depends on the number of runs.
     let store_runs = (first..first + report.runs).any(|number| options.store_run(number).is_some());
     let store_points = if store_runs { entresol_store::POINTS } else { &[] };
-    // A flash tier and SCE's cache have little in common.
+    // A flash tier and SCE's cache share few code points.
     let tier = options.targets.iter().any(|target| *target != Target::FRAGMENTS);
     let tier_points = if tier { entresol_engine::POINTS } else { &[] };
     let fragments = options.targets.contains(&Target::FRAGMENTS);
@@ -243,7 +247,7 @@ pub fn torture(options: &TortureOptions) -> TortureReport {
 }
 
 impl Desk {
-    /// Takes in the runs that are next; true if these were enough.
+    /// Adds the results that are next in order. Returns whether the torture may end.
     fn take_in(&mut self, options: &TortureOptions) -> bool {
         let is_enough = |report: &TortureReport| {
             report.violations.len() >= options.violations_max

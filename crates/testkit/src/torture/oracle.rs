@@ -1,33 +1,40 @@
-//! What may legally be found after a crash, page by page, kept outside of the engine.
+//! The oracle: the legal versions of each page after a crash, kept outside of the engine.
 //!
-//! Versions of a page are counted from 1; version 0 is a page that was never written. Invariants: a version
-//! that was promised (by a checkpoint, by a clean shutdown, or because a restart found it) is never followed
-//! by an older one; only versions that were evicted can be found, and of those that were so before a
-//! restart only what it found. With one exception: where pages are written to disk before flash has them, a
-//! restart may find a page on flash though a newer version is on disk already. The database's log has that
-//! one, too, and makes it anew, so it does no harm should it show when the flash is gone, or has dropped its
-//! copy. A log on flash may have that copy back after a crash, before a checkpoint has recorded its front:
-//! with such caches what a restart finds on disk is not promised before that.
+//! Versions of a page are counted from 1; version 0 is a page that was never written. A version is *promised*
+//! by a checkpoint, by a clean shutdown, or because a restart found it.
+//!
+//! Invariants: a promised version is never followed by an older one. Only evicted versions can be found. Of
+//! the versions evicted before a restart, only the one that it found can be found later.
+//!
+//! The last rule has one exception, where pages are written to disk before flash:
+//! 1. A restart may find a page on flash although a newer version is already on disk.
+//! 2. The database's log has that newer version, too, and restores it.
+//! 3. So it is harmless if the version on disk is found later, when the flash is gone or has dropped its
+//!    copy.
+//!
+//! A log on flash may have that copy back after a crash, until a checkpoint has recorded its front. So with
+//! such caches a version that a restart finds on disk is not promised before that checkpoint.
 
 use entresol_core::PageId;
 
-/// Versions evicted are remembered exactly as far as so many versions above the promised one.
+/// Evicted versions are remembered exactly only up to this many versions above the promised one.
 const REMEMBERED: u64 = 127;
 
-/// What is known of one page.
+/// The oracle's knowledge of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Page {
-    /// Survives every crash.
+    /// The version that survives every crash.
     promised: u64,
-    /// The layer said that this one is durable ([`entresol_engine::Upstream::durable`]).
+    /// The version that the layer reported durable ([`entresol_engine::Upstream::durable`]).
     told: u64,
-    /// Bit `n`: version `promised + n` was evicted, or is being; bit [`REMEMBERED`]: so was a later one.
+    /// Bit `n`: version `promised + n` was evicted, or is being evicted. Bit [`REMEMBERED`]: so was a later
+    /// one.
     evicted: u128,
-    /// The same, of those that were evicted before a restart found `promised` or an older one.
+    /// The same for versions evicted before a restart that found `promised` or an older version.
     before: u128,
-    /// The newest one whose hand-over has returned: what a fetch must give.
+    /// The newest version whose eviction has returned: a fetch must return it.
     returned: u64,
-    /// The newest one that was made.
+    /// The newest version that was made.
     newest: u64,
 }
 
@@ -43,7 +50,7 @@ impl Page {
         }
         let shifted = |versions: u128| match versions >> REMEMBERED {
             0 => versions.checked_shr(by.min(REMEMBERED + 1) as u32).unwrap_or(0),
-            // Later ones than could be remembered may be any of those that can be now.
+            // All versions above the remembered range may have been evicted.
             _ => u128::MAX,
         };
         (self.evicted, self.before) = (shifted(self.evicted), shifted(self.before));
@@ -80,7 +87,7 @@ impl Oracle {
         (0..self.pages.len() as u64).map(PageId)
     }
 
-    /// Grows whenever an older state than before has become illegal.
+    /// A counter. It grows whenever a formerly legal state becomes illegal.
     pub(super) fn promises(&self) -> u64 {
         self.promises
     }
@@ -92,7 +99,7 @@ impl Oracle {
         page.newest
     }
 
-    /// The version that a fetch must give.
+    /// The version that a fetch must return.
     pub(super) fn expected(&self, page: PageId) -> u64 {
         self.page(page).returned
     }
@@ -123,13 +130,13 @@ impl Oracle {
         }
     }
 
-    /// Whatever was evicted survives every crash from now on.
+    /// From now on, every evicted version survives every crash.
     pub(super) fn promise_returned(&mut self) {
         let returned: Vec<u64> = self.pages.iter().map(|page| page.returned).collect();
         self.promise(&returned);
     }
 
-    /// The layer says that `version` will survive a crash.
+    /// The layer reports that `version` survives a crash.
     pub(super) fn tell(&mut self, page: PageId, version: u64) {
         let page = self.page_mut(page);
         if version > page.told.max(page.promised) {
@@ -138,29 +145,29 @@ impl Oracle {
         }
     }
 
-    /// Whether `found` is legal after a crash. With `believe_layer` what the layer said is durable must be
-    /// there, too.
+    /// Whether `found` is legal after a crash. With `believe_layer`, versions that the layer reported durable
+    /// must have survived, too.
     pub(super) fn admits(&self, page: PageId, found: u64, believe_layer: bool) -> bool {
         let page = self.page(page);
         let least = if believe_layer { page.promised.max(page.told) } else { page.promised };
         found >= least && page.evicted & page.bit(found) != 0
     }
 
-    /// Whether `found` may be on disk since before a restart that has not found it.
+    /// Whether `found` may have been on disk since before a restart that did not find it.
     pub(super) fn may_be_on_disk(&self, page: PageId, found: u64) -> bool {
         let page = self.page(page);
         found > page.promised && page.before & page.bit(found) != 0
     }
 
-    /// Whether a write of the page to disk may have been under way since it was last promised: then the log
-    /// of the database has a full image of it, and a torn copy on disk is no loss.
+    /// Whether a write of the page to disk may have been in progress since it was last promised. If so, the
+    /// database's log has a full image of the page, and a torn copy on disk is no loss.
     pub(super) fn may_be_torn(&self, page: PageId) -> bool {
         let page = self.page(page);
         page.evicted & !1 != 0
     }
 
-    /// A restart has found `version`. From now on it is promised. Returns what the database's log makes of
-    /// it.
+    /// A restart has found `version`. From now on it is promised. Returns the version that the database's log
+    /// restores.
     pub(super) fn found(&mut self, page: PageId, version: u64) -> u64 {
         let page = self.page_mut(page);
         page.promise(version);
@@ -170,8 +177,8 @@ impl Oracle {
         page.newest
     }
 
-    /// As [`Oracle::found`], on a disk that may be ahead of a log on flash: what was legal before may come
-    /// back, but nothing newer.
+    /// As [`Oracle::found`], on a disk that may be ahead of a log on flash. Versions that were legal before
+    /// remain legal, but no newer ones.
     pub(super) fn found_ahead(&mut self, page: PageId, version: u64) -> u64 {
         let known = self.page_mut(page);
         if version <= known.promised {
@@ -185,14 +192,14 @@ impl Oracle {
         known.newest
     }
 
-    /// A restart has found a torn copy on disk: it is repaired from the log.
+    /// A restart has found a torn copy on disk, which is repaired from the log.
     pub(super) fn found_torn(&mut self, page: PageId) -> u64 {
         let page = self.page_mut(page);
         page.told = 0;
         page.newest
     }
 
-    /// What may be found of a page, in words.
+    /// The legal versions of a page, in words.
     pub(super) fn describe(&self, page: PageId) -> String {
         let Page { promised, told, evicted, newest, .. } = self.page(page);
         let legal: Vec<String> = (0..=REMEMBERED)
@@ -210,7 +217,7 @@ mod tests {
 
     const PAGE: PageId = PageId(1);
 
-    /// Version 2 evicted, 3 only made, 4 being evicted.
+    /// Version 2 was evicted, 3 was only made, 4 is being evicted.
     fn oracle() -> Oracle {
         let mut oracle = Oracle::new(2, 1);
         assert_eq!(oracle.change(PAGE), 2);
@@ -266,7 +273,7 @@ mod tests {
         assert_eq!((legal(&oracle), on_disk(&oracle)), (vec![5], vec![]));
     }
 
-    /// Version 4 is on disk, flash has dropped version 2: a crash may bring 2 back, until a checkpoint.
+    /// Version 4 is on disk, and flash has dropped version 2. A crash may bring 2 back, until a checkpoint.
     #[test]
     fn what_a_restart_finds_on_a_disk_that_is_ahead_is_no_promise() {
         let mut oracle = oracle();

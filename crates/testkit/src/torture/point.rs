@@ -1,7 +1,7 @@
-//! The moments of a life at which power may fail, and what may then be left.
+//! The moments of a life at which power may fail, and their crash states.
 //!
-//! Invariant: no state is looked at twice. Between two moments with neither a write nor a sync nor a new
-//! promise there is nothing new; and what survives without any of the newest writes was looked at before.
+//! Invariant: no state is examined twice. Between two moments without a write, a sync or a new promise there
+//! is no new state. States without any of the newest writes were examined before.
 
 use super::fault::FaultKind;
 use super::oracle::Oracle;
@@ -12,36 +12,36 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Unsynced writes of which all subsets are looked at.
+/// Maximum number of unsynced writes of which all subsets are examined.
 const EXHAUSTIVE_MAX: usize = 8;
-/// Subsets looked at where there are more.
+/// Number of subsets examined if there are more writes.
 const SAMPLES: usize = 12;
-/// States with torn writes looked at, at each moment.
+/// Number of states with torn writes examined at each moment.
 const TORN_SAMPLES: usize = 2;
 
 /// A moment at which power may fail.
 #[derive(Debug)]
 pub(super) struct Point {
-    /// Operations of the devices before.
+    /// Device operations before the moment.
     pub at: u64,
     still: Standstill,
     pub oracle: Oracle,
-    /// The cache had been made completely.
+    /// The cache was completely created.
     pub born: bool,
-    /// What had gone wrong before.
+    /// The fault that had struck before.
     pub trouble: Option<FaultKind>,
-    /// Unsynced writes on disk and on flash of which all subsets have been looked at before.
+    /// Numbers of unsynced writes on disk and on flash of which all subsets have been examined before.
     known: Option<(usize, usize)>,
 }
 
-/// What survives of the unsynced writes.
+/// The unsynced writes that survive.
 #[derive(Clone, Debug)]
 pub(super) struct Chance {
     disk: Survival,
     flash: Survival,
-    /// Writes survive by sectors.
+    /// Each sector of a write survives or not.
     pub torn: bool,
-    /// And some of these cannot be read.
+    /// Also, some of the sectors are unreadable.
     pub unreadable: bool,
 }
 
@@ -62,17 +62,17 @@ impl Point {
         (self.still.disk.unsynced().0, self.still.flash.unsynced().0)
     }
 
-    /// The machine when the program was killed, and power has not failed.
+    /// The machine after the program was killed without a power failure.
     pub(super) fn after_kill(&self) -> Machine {
         self.still.after_kill(FaultPlan::none(), 0)
     }
 
-    /// Whether there is anything that a power failure after a kill could take.
+    /// Whether there are unsynced writes that a power failure after a kill could lose.
     pub(super) fn has_unsynced(&self) -> bool {
         self.unsynced() != (0, 0)
     }
 
-    /// What is left after a power failure.
+    /// The media after a power failure.
     pub(super) fn media(&self, chance: &Chance) -> Media {
         let survival = |of| Survival::clone(of);
         Media {
@@ -82,7 +82,7 @@ impl Point {
         }
     }
 
-    /// Everything that may survive which was not looked at before; a sample where that is too much.
+    /// All survivors that were not examined before; a sample if there are too many.
     pub(super) fn chances(&self, rng: &mut Rng) -> Vec<Chance> {
         let (disk, flash) = self.unsynced();
         let writes = disk + flash;
@@ -121,7 +121,7 @@ impl Point {
         chances
     }
 
-    /// One of all that may survive.
+    /// One random choice of the survivors.
     pub(super) fn any_chance(&self, rng: &mut Rng) -> Chance {
         match rng.below(4) {
             0 => Chance { disk: Survival::All, flash: Survival::All, torn: false, unreadable: false },
@@ -131,10 +131,10 @@ impl Point {
     }
 }
 
-/// What is known of a life while it goes on.
+/// The state of a life in progress.
 #[derive(Debug, Default)]
 pub(super) struct Stage {
-    /// The cache has been made completely.
+    /// The cache was completely created.
     pub born: AtomicBool,
     /// The cache is open.
     pub opened: AtomicBool,
@@ -142,19 +142,19 @@ pub(super) struct Stage {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Others than one of so many are passed over.
+    /// One of this many moments is recorded.
     one_of: u64,
     points: Vec<Point>,
-    /// Promises, progress and birth at the last moment that was recorded.
+    /// Promises, progress and birth at the last recorded moment.
     last: Option<(u64, Progress, bool)>,
 }
 
-/// The moments seen so far.
+/// The moments recorded so far.
 #[derive(Clone, Debug)]
 pub(super) struct Points(Arc<Mutex<Seen>>);
 
 impl Points {
-    /// Takes them out.
+    /// Takes the moments out.
     pub(super) fn take(&self) -> Vec<Point> {
         std::mem::take(&mut self.0.lock().points)
     }
@@ -191,8 +191,8 @@ impl Points {
     }
 }
 
-/// Records every moment, or one of so many, of what `machine` is going to do. `stage`: of a life, whose plan
-/// may hold a fault of `kind`.
+/// Records every moment, or one of `one_of`, of the coming operations of `machine`. `stage` is that of a
+/// life, whose plan may contain a fault of `kind`.
 pub(super) fn observe(
     machine: &mut Machine,
     oracle: Arc<Mutex<Oracle>>,

@@ -1,4 +1,4 @@
-//! What a torture has done and found.
+//! The result of a torture.
 
 use super::fault::FaultKind;
 use std::collections::BTreeMap;
@@ -6,30 +6,30 @@ use std::fmt;
 
 /// The devices of a machine, by their names.
 pub const DEVICES: [&str; 3] = ["disk", "log", "flash"];
-/// Code points that were reached least often, as many as are printed.
+/// Number of printed code points: those that were reached least often.
 const RAREST: usize = 8;
 
-/// Something was lost, made up, or served wrong.
+/// Data was lost, invented, or served wrongly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Seed of the torture.
     pub seed: u64,
-    /// The run in which it happened.
+    /// Number of the run.
     pub run: u64,
-    /// What was drawn from: the value of `--system`.
+    /// The systems that were drawn from: the value of `--system`.
     pub systems: String,
-    /// On what.
+    /// The system under test.
     pub system: String,
-    /// What had gone wrong with the devices.
+    /// The fault of the devices.
     pub kind: FaultKind,
-    /// Where in the run, and what was wrong.
+    /// The place in the run, and the defect.
     pub message: String,
-    /// The run, as short as it could be made; empty where it was not.
+    /// The shortest script of the run that was found; empty if the run was not shortened.
     pub script: String,
 }
 
 impl Violation {
-    /// A command that runs it again.
+    /// A command that repeats the run.
     pub fn replay(&self) -> String {
         format!("entresol torture --seed {} --system {} --run {}", self.seed, self.systems, self.run)
     }
@@ -47,29 +47,29 @@ impl fmt::Display for Violation {
 /// Counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Crash images recovered and verified, by what had gone wrong.
+    /// Number of crash states recovered and verified, by fault.
     pub states_by_fault: BTreeMap<FaultKind, u64>,
-    /// Of these, those in which one device was at fault, by kind and device ("disk", "log" or "flash").
+    /// Among these, states with a fault of one device, by kind and device ("disk", "log" or "flash").
     pub states_by_device: BTreeMap<(FaultKind, &'static str), u64>,
-    /// Recoveries that came to an end: the caches were open.
+    /// Completed recoveries: the caches were open.
     pub restarts: u64,
     /// Pages compared with the oracle after a recovery.
     pub recovered_pages: u64,
     /// Lives in which a fault struck a device.
     pub faults_struck: u64,
-    /// Faults that the engine noticed: it refused, named a damaged page, went around it, or its check found
-    /// it.
+    /// Faults that the engine detected: it refused, named a damaged page or bypassed it, or its check found
+    /// the fault.
     pub faults_detected: u64,
-    /// Lives lived.
+    /// Number of lives.
     pub lives: u64,
-    /// States of machines with slow devices; these are counted in `states_by_fault`, too.
+    /// States of machines with slow devices; also counted in `states_by_fault`.
     pub states_slow: u64,
-    /// States of lives in which the clock jumped; these are counted in `states_by_fault`, too.
+    /// States of lives in which the clock jumped; also counted in `states_by_fault`.
     pub states_jumped: u64,
 }
 
 impl Tally {
-    /// All states.
+    /// Number of all states.
     pub fn states(&self) -> u64 {
         self.states_by_fault.values().sum()
     }
@@ -78,13 +78,13 @@ impl Tally {
         *self.states_by_fault.entry(kind).or_default() += 1;
     }
 
-    /// As [`Tally::count`], of a fault of `device`.
+    /// As [`Tally::count`], for a fault of `device`.
     pub(super) fn count_on(&mut self, kind: FaultKind, device: &'static str) {
         self.count(kind);
         *self.states_by_device.entry((kind, device)).or_default() += 1;
     }
 
-    /// States of faults of one device, by kind: of the disk, of the log, of the flash.
+    /// States with a fault of one device, by kind: of the disk, of the log, of the flash.
     pub fn by_device(&self) -> BTreeMap<FaultKind, [u64; 3]> {
         let mut table: BTreeMap<FaultKind, [u64; 3]> = BTreeMap::new();
         for ((kind, device), states) in &self.states_by_device {
@@ -111,20 +111,20 @@ impl Tally {
     }
 }
 
-/// What a torture has done and found.
+/// The result of a torture.
 #[derive(Clone, Debug, Default)]
 pub struct TortureReport {
-    /// Seed of it all.
+    /// Seed of the torture.
     pub seed: u64,
-    /// Runs, each of a configuration of its own.
+    /// Number of runs, each with its own configuration.
     pub runs: u64,
-    /// All counts together.
+    /// The sum of all counts.
     pub tally: Tally,
     /// The counts of each system.
     pub systems: BTreeMap<String, Tally>,
-    /// What was wrong, in order of the runs.
+    /// The violations, in order of the runs.
     pub violations: Vec<Violation>,
-    /// Code points that were reached, of those that are named.
+    /// Named code points that were reached.
     pub reached: Vec<&'static str>,
     /// Named code points that were not reached.
     pub unreached: Vec<&'static str>,
@@ -132,7 +132,7 @@ pub struct TortureReport {
     pub points: BTreeMap<&'static str, u64>,
     /// Real time taken, in seconds.
     pub seconds: f64,
-    /// OS threads that worked.
+    /// Number of OS threads.
     pub threads: usize,
 }
 

@@ -1,5 +1,4 @@
-//! One run: the lives of a script one after the other, and every state that a power failure, or worse, could
-//! have left of them.
+//! One run: the lives of a script in turn, and every crash state of them, with and without further faults.
 
 use super::Effort;
 use super::damage::SILENT;
@@ -14,43 +13,44 @@ use crate::machine::Machine;
 use entresol_device::{FaultPlan, MemoryDevice};
 use entresol_runtime::rng::Rng;
 
-/// Crashes in recoveries are followed so deep.
+/// Maximum depth of crashes in recoveries.
 const DEPTH_MAX: u32 = 2;
-/// One of so many recoveries is cut off at each of its operations; of recoveries in recoveries, too.
+/// One of this many recoveries is cut off at each of its operations. The second number is for recoveries in
+/// recoveries.
 const CUT_OFF: [u64; DEPTH_MAX as usize] = [32, 48];
-/// At one of so many moments the program is killed, too; power fails in the recovery after that.
+/// At one of this many moments the program is killed, too. Power fails in the recovery after that.
 const KILLED: u64 = 16;
-/// States looked at, at most, at one moment of a recovery.
+/// Maximum number of states examined at one moment of a recovery.
 const IN_RECOVERY_MAX: usize = 12;
-/// States of recoveries that a run looks at, about: there is more to see in many caches than in one.
+/// Approximate limit of the states of recoveries that a run examines: many caches reveal more than one.
 const IN_RECOVERIES_MAX: u64 = 8192;
-/// Of what is left of them, one recovery takes at most this part.
+/// One recovery takes at most this part of the states that remain.
 const IN_RECOVERY_PART: u64 = 4;
 
-/// What went wrong.
+/// A violation.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub kind: FaultKind,
     pub message: String,
 }
 
-/// A run under way.
+/// A run in progress.
 struct Run<'a> {
     script: &'a Script,
     effort: Effort,
     rng: Rng,
     tally: Tally,
-    /// States of recoveries looked at.
+    /// Number of states of recoveries that were examined.
     in_recoveries: u64,
     slow: bool,
     jumped: bool,
-    /// What goes wrong in this life, and on which device.
+    /// The fault of this life, and its device.
     trouble: Option<(FaultKind, &'static str)>,
-    /// No device has failed so far: flash and disk must agree at any moment.
+    /// No device has failed so far, so flash and disk must agree at any moment.
     sound: bool,
 }
 
-/// Carries a script out, up to the first thing that is wrong.
+/// Carries a script out, up to the first violation.
 pub(super) fn run(script: &Script, effort: Effort) -> (Tally, Option<Found>) {
     let mut run = Run {
         script,
@@ -92,7 +92,7 @@ impl Run<'_> {
             explored.map_err(|found| Found { message: in_life(found.message), ..found })?;
             self.sound &= !struck;
             if lived.struck.is_some_and(FaultKind::is_silent) {
-                // What is missing now may be missed at any later time.
+                // Lost data may be found missing at any later time.
                 return Ok(());
             }
             start = match life.crashes && !lived.points.is_empty() {
@@ -108,7 +108,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Notes a state; an error if it is one that must not be. `device`: the one at fault, if one is.
+    /// Records a state; an error if the state is illegal. `device`: the device at fault, if any.
     fn note(
         &mut self,
         kind: FaultKind,
@@ -127,7 +127,7 @@ impl Run<'_> {
         Ok(recovered)
     }
 
-    /// One of how many of these moments of a recovery is looked at.
+    /// The stride between the examined moments of a recovery.
     fn one_of(&self, points: usize, depth: u32) -> usize {
         if depth == 0 {
             return 1;
@@ -136,7 +136,7 @@ impl Run<'_> {
         points.div_ceil((left as usize / IN_RECOVERY_MAX).max(1)).max(1)
     }
 
-    /// Looks at everything that a power failure at one of the points may have left.
+    /// Examines all crash states of the points.
     fn explore(&mut self, points: &[Point], depth: u32) -> Result<(), Found> {
         let shape = &self.script.shape;
         let one_of = self.one_of(points.len(), depth);
@@ -172,7 +172,7 @@ impl Run<'_> {
                 let watch = cut_off && !silent && point.born && self.in_recoveries < IN_RECOVERIES_MAX;
                 let machine = Machine::new(point.media(&chance), FaultPlan::none(), 0);
                 let told = format!("power failed at operation {} ({chance:?})", point.at);
-                // Before the recovery some structure may be unreadable.
+                // A structure may be unreadable before the recovery.
                 let rules = Rules { sound: rules().sound && !chance.unreadable, ..rules() };
                 self.look(point, machine, &rules, (kind, told), depth, watch)?;
             }
@@ -186,8 +186,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Looks at what is left at a moment, told as in `left`; then at each moment of the recovery from that,
-    /// if it is to be watched.
+    /// Examines the crash state of a moment, described by `left`. If `watch` is set, then also examines each
+    /// moment of the recovery from it.
     fn look(
         &mut self,
         point: &Point,
@@ -201,7 +201,7 @@ impl Run<'_> {
         let result = recover_on(&self.script.shape, machine, &point.oracle, rules, seed, watch);
         let device = self.trouble.filter(|(fault, _)| *fault == kind).map(|(_, device)| device);
         let recovered = self.note(kind, device, result.map_err(|why| format!("{left}: {why}")))?;
-        // What was unreadable before may still be so while the recovery is under way.
+        // Sectors that were unreadable before may still be unreadable during the recovery.
         let sound = self.sound;
         self.sound &= rules.sound;
         let explored = self.explore(&recovered.points, depth + 1).map_err(|found| Found {
@@ -212,7 +212,7 @@ impl Run<'_> {
         explored
     }
 
-    /// Tries a few of the images with other flash and with damage.
+    /// Tries a few of the crash states with other flash and with damage.
     fn try_some(
         &mut self,
         points: &[Point],

@@ -1,7 +1,7 @@
-//! A run, written down: everything that is done to a cache, drawn from a seed before anything happens.
+//! A run in writing: all operations on a cache, drawn from a seed before the run starts.
 //!
-//! Invariant: what happens in a run depends on its script alone. So a script can be shortened, and what is
-//! left replayed.
+//! Invariant: a run depends on its script alone. So a script can be shortened, and the shorter script can be
+//! replayed.
 
 use super::cache::Cache;
 use super::fault::{FaultKind, LOUD};
@@ -21,14 +21,14 @@ pub(super) struct Shape {
     pub pages: u64,
     /// DRAM frames of each client.
     pub frames: usize,
-    /// Requests take up to this on either side.
+    /// Maximum delay of requests, on either side.
     pub latency_max: Duration,
-    /// The cache is made on a blank disk, and the database loaded through it.
+    /// The cache is created on a blank disk, and the database is loaded through it.
     pub fresh: bool,
 }
 
-/// One thing that a client does. A client touches only its own pages: those whose number is its own modulo
-/// the number of clients.
+/// One operation of a client. A client accesses only its own pages: those whose number modulo the number of
+/// clients is the client's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Read(PageId),
@@ -38,26 +38,26 @@ pub(super) enum Op {
     Pause(Duration),
 }
 
-/// What goes wrong with a device in a life, besides its end.
+/// A fault of a device in a life, besides its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub device: &'static str,
     pub fault: Fault,
-    /// The first operation of the life that it may strike.
+    /// The first operation of the life at which the fault may strike.
     pub at: u64,
-    /// From then on, instead of once.
+    /// The fault strikes at every operation from then on, instead of once.
     pub forever: bool,
     /// From then on the disk refuses writes, too.
     pub disk_too: bool,
 }
 
-/// One life of the machine: switched on, recovered, put to work, shut down or not.
+/// One life of the machine: power on, recovery, operations, perhaps a shutdown.
 #[derive(Clone, Debug)]
 pub(super) struct Life {
     pub seed: u64,
     pub clients: Vec<Vec<Op>>,
     pub trouble: Option<Trouble>,
-    /// Shut down at the end; otherwise it just ends.
+    /// The life ends with a shutdown; otherwise without one.
     pub closes: bool,
     /// The next life begins from a crash in this one instead of from its end.
     pub crashes: bool,
@@ -74,7 +74,7 @@ pub(super) struct Script {
 /// More groups than the smallest cache has.
 const GROUPS_MAX: u32 = 1 << 10;
 
-/// The smallest cache of that kind; `None` if the engine does not run it.
+/// The smallest cache of that kind; `None` if the engine does not support it.
 pub(super) fn smallest(
     policy: PolicyKind,
     mode: Mode,
@@ -108,14 +108,13 @@ fn range(rng: &mut Rng, from: u64, to: u64) -> u64 {
 }
 
 impl Shape {
-    /// Operations of a life, about.
+    /// Approximate number of operations of a life.
     fn operations_max(&self) -> u64 {
-        // Fragments need reads to come, and more to go.
+        // Fragments are populated by reads, and evicted only after more of them.
         if self.cache.tier().is_some() { 64 } else { 160 }
     }
 
-    /// What a client does at the end: where nothing that lies on flash survives, each page is looked at once
-    /// more.
+    /// The last operations of a client. Where nothing on flash survives, it reads each page once more.
     fn sweep(&self, client: u64, clients: u64) -> impl Iterator<Item = Op> + use<> {
         let pages = if self.cache.tier().is_some() { 0 } else { self.pages };
         (client..pages).step_by(clients as usize).map(|page| Op::Read(PageId(page)))
@@ -138,7 +137,7 @@ impl Script {
     }
 }
 
-/// A policy (or SCE), each as likely as any other, and one of its modes.
+/// A policy (or SCE), all with the same probability, and one of its modes.
 fn draw_target(rng: &mut Rng, targets: &[Target]) -> Target {
     let mut policies: Vec<_> = targets.iter().map(|target| target.policy()).collect();
     policies.dedup();
@@ -167,7 +166,7 @@ fn draw_fragments(rng: &mut Rng) -> Shape {
     }
 }
 
-/// How a cache is used.
+/// The use of a cache.
 fn draw_use(rng: &mut Rng, cache: Cache) -> Shape {
     Shape {
         pages: range(rng, 8, u64::from(cache.slots().clamp(8, 96))),
@@ -180,7 +179,7 @@ fn draw_use(rng: &mut Rng, cache: Cache) -> Shape {
 
 fn draw_shape(rng: &mut Rng, target: Target) -> Shape {
     let Some(policy) = target.policy() else { return draw_fragments(rng) };
-    // A summary is longer than a sector only in a large group.
+    // Only in a large group, a summary is longer than a sector.
     let large = if rng.below(4) == 0 { 24 } else { 3 };
     let group_pages = one(rng, &[2, 2, 2, 3, 4, 4, 5, large]);
     let staging_groups = range(rng, 2, 3) as u32;
@@ -201,7 +200,7 @@ fn draw_shape(rng: &mut Rng, target: Target) -> Shape {
     draw_use(rng, Cache::Tier(options))
 }
 
-/// A device that is slow to answer.
+/// The delay of a slow device.
 pub(super) const SLOW: Duration = Duration::from_millis(900);
 /// A jump of the clock.
 pub(super) const JUMP: Duration = Duration::from_secs(90_000);
@@ -233,13 +232,13 @@ fn draw_op(rng: &mut Rng, shape: &Shape, (client, clients): (u64, u64), checkpoi
         return Op::Pause(one(rng, &[Duration::from_micros(7), Duration::from_millis(300), JUMP]));
     }
     let own = (shape.pages - client).div_ceil(clients);
-    // Low numbers more often, so that some pages are hot.
+    // Low numbers are more frequent, so some pages are hot.
     let page = PageId(rng.below(own).min(rng.below(own)) * clients + client);
     if rng.below(10) < writes { Op::Write(page) } else { Op::Read(page) }
 }
 
 fn draw_trouble(rng: &mut Rng, shape: &Shape, is_last: bool) -> Trouble {
-    // Populations read what others write and sync.
+    // Populations read pages that other tasks write and sync.
     if shape.cache.tier().is_none() && rng.below(4) == 0 {
         let at = range(rng, 1, 400);
         let (device, fault) = ("disk", Fault::SyncErrorLosingWrites);
@@ -247,14 +246,14 @@ fn draw_trouble(rng: &mut Rng, shape: &Shape, is_last: bool) -> Trouble {
     }
     let silent =
         [Fault::LostWrite, Fault::MisdirectedWrite, Fault::DuplicatedWrite, Fault::BitRot, Fault::Death];
-    // After a silent fault anything may be missing for ever, so it comes last. Only flash is guarded against
-    // them.
+    // After a silent fault any page may be missing forever, so it comes in the last life. Only flash is
+    // guarded against silent faults.
     let (device, fault) = match is_last && rng.below(2) == 0 {
         true => ("flash", one(rng, &silent)),
         false => (one(rng, &["flash", "flash", "disk"]), one(rng, &LOUD)),
     };
-    // A flash that loses all writes from some moment on is an older state of itself, and nothing on it can
-    // tell.
+    // A flash that loses all writes from some moment on is an older state of itself. Nothing on it can reveal
+    // that.
     let forever = LOUD.contains(&fault) && rng.below(3) == 0;
     let ends = fault == Fault::Death || forever && device == "flash" && fault != Fault::ReadError;
     let disk_too = ends && rng.below(4) == 0;

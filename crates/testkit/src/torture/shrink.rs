@@ -1,15 +1,15 @@
-//! Making a script that goes wrong shorter.
+//! Shortens a script with a violation.
 //!
-//! Invariant: what is returned goes wrong, too, though perhaps in another way or at another place.
+//! Invariant: the returned script has a violation, too, but perhaps another one or at another place.
 
 use super::Effort;
 use super::run::{Found, run};
 use super::script::{Op, Script};
 
-/// Runs spent on it.
+/// Maximum number of runs for this.
 const ATTEMPTS_MAX: usize = 250;
 
-/// The shortest script found, and what goes wrong in it.
+/// The shortest script found, and its violation.
 pub(super) fn shrink(script: Script, found: Found, effort: Effort) -> (Script, Found) {
     let mut shrinking = Shrinking { script, found, effort, attempts: 0 };
     while shrinking.pass() {}
@@ -24,7 +24,7 @@ struct Shrinking {
 }
 
 impl Shrinking {
-    /// Takes `shorter` if it goes wrong.
+    /// Takes `shorter` if it has a violation.
     fn attempt(&mut self, shorter: Script) -> bool {
         if self.attempts == ATTEMPTS_MAX {
             return false;
@@ -46,7 +46,7 @@ impl Shrinking {
         self.attempt(shorter)
     }
 
-    /// Tries to leave out each thing once; true if something could be.
+    /// Tries to leave out each part once; returns whether a part could be left out.
     fn pass(&mut self) -> bool {
         let mut progress = false;
         for life in (0..self.script.lives.len()).rev() {

@@ -1,15 +1,15 @@
-//! What is tortured: a policy in a mode, or SCE.
+//! The targets of torture: a policy in a mode, or SCE.
 
 use super::script::smallest;
 use entresol_core::{PolicyKind, System};
 use entresol_engine::Mode;
 use std::fmt;
 
-/// A policy and a mode that it can be run in; or SCE, which has one mode.
+/// A policy and a mode that supports it; or SCE, which has one mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
-    /// The policy's place in [`PolicyKind::ALL`], and the mode's in [`Mode::ALL`]: they have no order of
-    /// their own. SCE is no policy of the flash tier: its place is behind them all.
+    /// The policy's index in [`PolicyKind::ALL`], and the mode's index in [`Mode::ALL`], because these types
+    /// have no order of their own. SCE is no policy of the flash tier: its index is after all of them.
     places: (usize, usize),
 }
 
@@ -29,12 +29,12 @@ impl Target {
         PolicyKind::ALL.get(self.places.0).copied()
     }
 
-    /// The mode. SCE writes through what it has, and around what it has not.
+    /// The mode. SCE writes through for cached pages, and around the cache for others.
     pub fn mode(self) -> Mode {
         if self == Self::FRAGMENTS { System::Fragments.usual_mode() } else { Mode::ALL[self.places.1] }
     }
 
-    /// All that the engine can run.
+    /// All targets that the engine supports.
     pub fn all() -> Vec<Target> {
         let possible = |(policy, mode): &(PolicyKind, Mode)| smallest(*policy, *mode, 2, 2).is_some();
         let targets = PolicyKind::ALL.into_iter().flat_map(|policy| Mode::ALL.map(|mode| (policy, mode)));
@@ -42,15 +42,15 @@ impl Target {
         targets.chain([Target::FRAGMENTS]).collect()
     }
 
-    /// The targets that `name` means: `all`, a policy, or a policy and a mode (`face-gsc/write-through`).
-    /// Empty if there is no such thing.
+    /// The targets of a `name`: `all`, a policy, or a policy and a mode (`face-gsc/write-through`). Empty if
+    /// the name is unknown.
     pub fn named(name: &str) -> Vec<Target> {
         let means =
             |target: &Target| name == "all" || name == target.name() || name == target.to_string().as_str();
         Self::all().into_iter().filter(means).collect()
     }
 
-    /// Names that mean `targets`, separated by commas.
+    /// The names of `targets`, separated by commas.
     pub(super) fn names(targets: &[Target]) -> String {
         if targets == Self::all() {
             return "all".to_owned();

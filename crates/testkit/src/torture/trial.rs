@@ -1,5 +1,4 @@
-//! What may happen to the devices while the machine is off: flash exchanged, lost, brought back too late, or
-//! damaged.
+//! Faults of the devices while the machine is off: flash exchanged, lost, brought back too late, or damaged.
 
 use super::cache::Cache;
 use super::content::build;
@@ -25,33 +24,33 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Silent faults tried on each image.
+/// Number of silent faults tried on each crash state.
 const DAMAGES: usize = 6;
 
-/// Longest time that requests take on either side while a cache is at work that is detached then.
+/// Maximum delay of requests on either side while a cache is in use before its detach.
 const LATENCY_MAX: Duration = Duration::from_micros(40);
 
-/// What a crash left, and what is needed to try it.
+/// A crash state, and the context of its trials.
 pub(super) struct Trial<'a> {
     pub script: &'a Script,
     pub media: Media,
     pub oracle: &'a Oracle,
-    /// The flash as it was when the life began in which power failed.
+    /// The flash at the start of the life in which power failed.
     pub before: &'a MemoryDevice,
     /// No device has failed so far.
     pub sound: bool,
-    /// Nothing else than these faults of the devices is tried; none: everything is.
+    /// Only these faults of the devices are tried; empty: all.
     pub damage_only: &'static [FaultKind],
     pub rng: Rng,
 }
 
-/// Called with every state tried: what went wrong, and what became of it.
+/// Called with every tried state: the fault, and the result of the recovery.
 pub(super) type Note<'a> = &'a mut dyn FnMut(At, Result<Recovered, String>) -> bool;
-/// What went wrong, and on which device, if on one.
+/// The fault, and its device, if it is one device's.
 pub(super) type At = (FaultKind, Option<&'static str>);
 
 impl Trial<'_> {
-    /// Tries everything; ends early when `note` says false.
+    /// Tries everything; ends early when `note` returns false.
     pub(super) fn run(mut self, foreign: &MemoryDevice, note: Note<'_>) {
         if self.damage_only == [FaultKind::Unreadable] {
             let _ = self.unreadable(note) && self.unreadable(note);
@@ -86,7 +85,7 @@ impl Trial<'_> {
         MemoryDevice::new("flash", self.script.shape.cache.flash_bytes())
     }
 
-    /// After a device has failed, more is allowed.
+    /// After a fault of a device, the rules are relaxed.
     pub(super) fn rules(&self, rules: Rules) -> Rules {
         Rules { torn: rules.torn || !self.sound, sound: rules.sound && self.sound, ..rules }
     }
@@ -96,7 +95,7 @@ impl Trial<'_> {
         recover(&self.script.shape, media, self.oracle, rules, self.rng.next_u64())
     }
 
-    /// Any one superblock is enough.
+    /// One intact superblock is sufficient, whichever it is.
     fn superblocks(&mut self, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
         (0..COPIES).all(|spared| {
@@ -113,7 +112,7 @@ impl Trial<'_> {
         })
     }
 
-    /// The labels of the disk: the newest, and the one before.
+    /// The labels of the disk: the newest one, and the one before.
     fn labels(&self) -> Option<(Label, Option<Label>)> {
         let mut block = vec![0; BLOCK_BYTES];
         let mut label = |copy: u64| {
@@ -137,7 +136,7 @@ impl Trial<'_> {
     fn label(&mut self, note: Note<'_>) -> bool {
         let Some((newest, older)) = self.labels() else { return true };
         let Some(older) = older else {
-            // The second one goes to the other place.
+            // The second label is written to the other place.
             let lost = newest.sequence > 1 && self.sound;
             let result = if lost {
                 Err("the label before the newest was not kept".to_owned())
@@ -154,8 +153,8 @@ impl Trial<'_> {
         )
     }
 
-    /// The newest label is lost, as in a power failure in the middle of its write, when flash is of that
-    /// epoch already. The one before is still there; where it names the same cache, everything is as it was.
+    /// The newest label is lost, as in a power failure during its write, after flash has got that epoch. The
+    /// label before it is still there. If that names the same cache, nothing is lost.
     fn newest_label(&mut self, note: Note<'_>) -> bool {
         let Some((newest, Some(older))) = self.labels() else { return true };
         let is_bound = self.script.shape.cache.tier().is_some();
@@ -171,8 +170,8 @@ impl Trial<'_> {
         )
     }
 
-    /// The database goes on after a restart: what recovery brought back goes its way to disk, or is dropped,
-    /// while half of the pages change. All others must still be there at the end.
+    /// The database continues after a restart. Recovered pages are destaged or dropped, while half of the
+    /// pages change. All others must still be there at the end.
     fn go_on(&mut self, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
         let rules = self.rules(Rules::crash(cache));
@@ -194,12 +193,11 @@ impl Trial<'_> {
         note((FaultKind::Crash, None), result.map_err(|why| format!("the database went on: {why}")))
     }
 
-    /// A page on flash is damaged after a restart, when many are known to be wanted; then their turn to leave
-    /// comes.
+    /// A page on flash is damaged after a restart, after many pages were referenced. Then they are dequeued.
     fn damaged_later(&mut self, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
         let rules = match cache.mode() {
-            // A dirty page is damaged, perhaps.
+            // The damaged page may be dirty.
             Mode::WriteBack => Rules { damage: true, opening: Opening::May, ..Rules::silent(cache) },
             _ => Rules::silent(cache),
         };
@@ -213,7 +211,7 @@ impl Trial<'_> {
             let (tier, _) = cache.open(&machine)?;
             let database = Database::new(tier.clone(), oracle.clone(), cache.page_bytes(), 1, 2);
             let mut buffer = vec![0; cache.page_bytes() as usize];
-            // What moves up is not on flash any more.
+            // A page that moves up is not on flash any more.
             if !cache.is_exclusive() {
                 for page in self.oracle.ids().filter(|_| rng.below(2) == 0) {
                     rules.fetch(&*tier, self.oracle, page, &mut buffer)?;
@@ -241,7 +239,7 @@ impl Trial<'_> {
         )
     }
 
-    /// The disk changes a page without a word, or writes another one in its place.
+    /// The disk silently changes a page, or writes another page in its place.
     fn silent_disk(&mut self, note: Note<'_>) -> bool {
         let shape = &self.script.shape;
         [FaultKind::BitFlip, FaultKind::DuplicatedWrite].into_iter().all(|kind| {
@@ -252,8 +250,8 @@ impl Trial<'_> {
         })
     }
 
-    /// Somebody makes a new cache for the disk instead of opening the one it has: refused where that one is
-    /// needed.
+    /// A new cache is created for the disk instead of opening the existing one. This is refused if the
+    /// existing one is needed.
     fn made_anew(&mut self, options: &TierOptions, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
         let media = Media { flash: self.blank(), ..self.media.fork() };
@@ -271,7 +269,7 @@ impl Trial<'_> {
                 let rules = Rules::exchanged(cache);
                 self.recover(left, rules)
             }
-            // Refusing has changed nothing.
+            // The refusal has changed nothing.
             Ok(Err(_)) => {
                 let rules = Rules::crash(cache);
                 let media = Media { flash: self.media.flash.fork("flash"), ..left };
@@ -284,7 +282,7 @@ impl Trial<'_> {
         )
     }
 
-    /// The cache is opened in another mode than it was made for.
+    /// The cache is opened in another mode than that of its creation.
     fn other_mode(&mut self, options: &TierOptions, note: Note<'_>) -> bool {
         let cache = Cache::Tier(TierOptions { mode: Mode::WriteThrough, ..options.clone() });
         let shape = Shape { cache, ..self.script.shape.clone() };
@@ -295,7 +293,7 @@ impl Trial<'_> {
         note((FaultKind::Crash, None), result.map_err(|why| format!("opened in write-through mode: {why}")))
     }
 
-    /// The flash of another database in its place.
+    /// The flash of another database is in the place of this one.
     fn foreign(&mut self, flash: &MemoryDevice, note: Note<'_>) -> bool {
         match newest_superblock(flash) {
             Some(needed) if self.script.shape.cache.tier().is_none() && needed.is_needed() => {
@@ -305,7 +303,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Another flash device in its place.
+    /// Another flash device is in the place of this one.
     pub(super) fn exchange(&mut self, kind: FaultKind, flash: &MemoryDevice, note: Note<'_>) -> bool {
         let media = Media { flash: flash.fork("flash"), ..self.media.fork() };
         let rules = Rules::exchanged(&self.script.shape.cache);
@@ -313,18 +311,19 @@ impl Trial<'_> {
         note((kind, Some("flash")), result.map_err(|why| format!("with another flash device: {why}")))
     }
 
-    /// Second chances make detaching a race.
+    /// Number of detaches. Second chances make a detach a race, so it is repeated.
     fn detaches(&self) -> u32 {
         let is_gsc = |options: &TierOptions| options.policy == PolicyKind::FaceGsc;
         if self.script.shape.cache.tier().is_some_and(is_gsc) { 3 } else { 1 }
     }
 
-    /// The cache is detached, after some work above it; from then on the disk alone has everything, also
+    /// Detaches the cache after some work of clients. From then on all pages are on the disk alone, also
     /// after a power failure.
     fn detach(&self, options: &TierOptions, oracle: &Arc<Mutex<Oracle>>, seed: u64) -> Result<Media, String> {
         let cache = &self.script.shape.cache;
         let machine = Machine::new(self.media.fork(), FaultPlan::none(), 0);
-        // Mostly nothing else takes time, and tasks are preempted: then a second chance is soonest under way.
+        // In most runs nothing else takes time, and tasks are preempted. A second chance in progress is then
+        // most likely.
         let (seed, paced) = match seed % 4 {
             0 => (seed, LATENCY_MAX),
             _ => (seed & !3 | 1, Duration::ZERO),
@@ -334,7 +333,8 @@ impl Trial<'_> {
             let (tier, _) = FlashTier::open(machine.flash(), machine.disk(), options.clone())?;
             let database = Database::new(tier.clone(), oracle.clone(), cache.page_bytes(), 1, 2);
             database.recover(&self.rules(Rules::crash(cache)))?;
-            // Second chances may be under way: what was only read is still the newest version, and wanted.
+            // Second chances may be in progress: a page that was only read is still the newest version, and
+            // needed.
             let mut rng = Rng::new(!seed);
             let mut ops = |count: u32| -> Vec<Op> {
                 let mut page = || PageId(rng.below(pages));
@@ -355,8 +355,8 @@ impl Trial<'_> {
         Ok(machine.after_crash(seed))
     }
 
-    /// The database runs on from disk alone (detached first, where its pages are needed), and then the flash
-    /// comes back.
+    /// The database continues on the disk alone (after a detach, if the cache's pages are needed), and then
+    /// the flash comes back.
     fn run_without(&mut self, note: Note<'_>) -> bool {
         let result = self.ran_without();
         note(
@@ -391,8 +391,8 @@ impl Trial<'_> {
         recover(&self.script.shape, media, &known, &rules, self.rng.next_u64())
     }
 
-    /// Sectors of flash or disk cannot be read. What is redundant comes from its other copy, and nothing else
-    /// is lost than what is named.
+    /// Sectors of flash or disk are unreadable. Redundant data is read from its other copy, and only named
+    /// pages are lost.
     fn unreadable(&mut self, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
         (0..DAMAGES).all(|_| {
@@ -404,7 +404,7 @@ impl Trial<'_> {
         })
     }
 
-    /// The disk is as it was before the session that has just begun: flash has met a newer one.
+    /// The disk is in its state before the current session: flash belongs to a newer disk.
     fn older_disk(&mut self, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
         let Some(options) = cache.tier() else { return true };
@@ -429,7 +429,7 @@ impl Trial<'_> {
                 let open = || FlashTier::open(machine.flash(), machine.disk(), options.clone());
                 match undisturbed(seed, || open().map(|(_, report)| report.notices))? {
                     Err(TierError::Refused(_)) => Ok(Recovered { noticed: true, ..Recovered::default() }),
-                    // Nothing on it is needed: it begins empty, and says so.
+                    // No page on it is needed: it starts empty, and a notice reports that.
                     Ok(notices) if notices.iter().any(|notice| notice.contains("was emptied")) => {
                         Ok(Recovered { noticed: true, ..Recovered::default() })
                     }
@@ -445,7 +445,7 @@ impl Trial<'_> {
     fn silent(&mut self, note: Note<'_>) -> bool {
         let cache = &self.script.shape.cache;
         let Cache::Tier(options) = cache else {
-            // What lies there while the machine is off is of no use to anybody.
+            // The content of this flash is not used after a power-off.
             return (0..DAMAGES).all(|_| self.lost_in_use(note));
         };
         (0..DAMAGES).all(|_| {
@@ -471,11 +471,12 @@ impl Trial<'_> {
     }
 }
 
-/// The flash of another database, with pages that this one never had.
+/// The flash of another database, with pages that this database never had.
 pub(super) fn foreign_flash(script: &Script) -> Result<MemoryDevice, String> {
     let cache = &script.shape.cache;
     let other = Script { seed: !script.seed, lives: Vec::new(), ..script.clone() };
-    // Fragments come from reads alone; and where they are now, a cache may have been that is needed.
+    // Fragments are populated by reads only. A cache of another database, with needed pages, may also be in
+    // their place.
     let tier = match cache {
         Cache::Tier(options) => Some(options.clone()),
         Cache::Fragments(_) => tier_in_place(script),

@@ -1,4 +1,4 @@
-//! One number for a whole database: equal databases have equal digests.
+//! A digest of a whole database: equal databases have equal digests.
 
 use crate::database::Database;
 use crate::error::TpccError;

@@ -1,6 +1,6 @@
-//! The consistency conditions of clause 3.3.2, over a database at rest.
+//! The consistency conditions of clause 3.3.2, checked on a database at rest.
 //!
-//! | condition | says |
+//! | condition | content |
 //! |---|---|
 //! | 1 | W_YTD = sum of D_YTD |
 //! | 2 | D_NEXT_O_ID - 1 = newest order = newest new order |
@@ -12,12 +12,12 @@
 //! | 8 | W_YTD = sum of H_AMOUNT at the warehouse |
 //! | 9 | D_YTD = sum of H_AMOUNT at the district |
 //! | 10 | C_BALANCE = sum of delivered OL_AMOUNT - sum of H_AMOUNT |
-//! | 11 | orders - new orders = those loaded as delivered + C_DELIVERY_CNT (at first 2,100, as the clause has it) |
+//! | 11 | orders - new orders = orders loaded as delivered + C_DELIVERY_CNT (2,100 at first, as in the clause) |
 //! | 12 | C_BALANCE + C_YTD_PAYMENT = sum of delivered OL_AMOUNT |
 //! | indexes (ours) | orders without gaps; one entry by customer for each order, and one by name for each customer |
 //!
-//! Invariant: each table is read once, in key order, without locks; memory is that of one district's orders
-//! and, with [`Depth::Full`], 8 bytes for each customer.
+//! Invariant: each table is read once, in key order, without locks. The memory use is that of one district's
+//! orders and, with [`Depth::Full`], 8 bytes for each customer.
 
 mod customers;
 mod digest;
@@ -36,12 +36,12 @@ use entresol_store::{Lock, Txn};
 use orders::DistrictOrders;
 use payments::Payments;
 
-/// How much to check.
+/// The extent of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// Conditions 1 to 7 and the index by customer: reads warehouses, districts, orders and lines.
     Orders,
-    /// All: also reads customers and history.
+    /// All conditions: also reads customers and history.
     Full,
 }
 
@@ -50,8 +50,8 @@ pub fn check(database: &Database, depth: Depth) -> Result<Report, TpccError> {
     check_range(database, depth, 1, database.scale().warehouses)
 }
 
-/// Checks one warehouse. With [`Depth::Full`] all of HISTORY is read nevertheless, as payments lie in the
-/// order of time.
+/// Checks one warehouse. With [`Depth::Full`] all of HISTORY is read nevertheless, because payments are
+/// stored in the order of time.
 pub fn check_warehouse(
     database: &Database,
     warehouse: WarehouseId,
@@ -80,7 +80,7 @@ struct Check<'a> {
     database: &'a Database,
     txn: &'a mut Txn,
     payments: Option<Payments>,
-    /// Memory that is used again for each district.
+    /// Memory that is reused for each district.
     orders: DistrictOrders,
     report: Report,
 }

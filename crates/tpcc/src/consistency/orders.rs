@@ -8,7 +8,7 @@ use crate::schema::{
 };
 use entresol_store::{Direction, Lock, Txn};
 
-/// What is remembered of an order.
+/// The stored facts of an order.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     customer: CustomerId,
@@ -19,7 +19,7 @@ struct Order {
     indexed: u8,
 }
 
-/// The customer's place in a list; beyond its end for a number that no customer has.
+/// The customer's index in a list; beyond the end of the list for a number without a customer.
 fn place_of(customer: CustomerId) -> usize {
     (customer.get() as usize).wrapping_sub(1)
 }
@@ -40,7 +40,7 @@ impl DistrictOrders {
         self.orders.len() as u64 - self.new_orders
     }
 
-    /// What the customer's delivered orders come to.
+    /// The sum of the customer's delivered orders.
     pub(super) fn delivered_to(&self, customer: CustomerId) -> Cents {
         self.delivered.get(place_of(customer)).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Sums of HISTORY, which lies in the order of time: read once, for all warehouses that are checked.
+//! Sums of HISTORY, which is stored in the order of time: read once, for all checked warehouses.
 
 use super::report::Report;
 use crate::database::Database;
@@ -8,7 +8,7 @@ use crate::schema::{Cents, CustomerId, DistrictId, DistrictKey, HistoryKey, Ware
 use entresol_store::{Direction, Lock, Txn};
 use zerocopy::big_endian::{U32, U64};
 
-/// What was paid where and by whom, at the warehouses `first ..= last`.
+/// Payments by place and by customer, at the warehouses `first ..= last`.
 pub(super) struct Payments {
     first: u32,
     last: u32,

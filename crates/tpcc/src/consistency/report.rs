@@ -1,8 +1,8 @@
-//! What a check found.
+//! The result of a check.
 
 use std::fmt::{self, Debug};
 
-/// A condition of clause 3.3.2, or one of ours about indexes.
+/// A condition of clause 3.3.2, or one of our own about indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Condition {
     /// Condition 1.
@@ -45,16 +45,16 @@ impl fmt::Display for Condition {
     }
 }
 
-/// Where a condition does not hold.
+/// A place where a condition does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which condition.
+    /// The condition.
     pub condition: Condition,
     /// The row, and the column or sum.
     pub place: String,
-    /// What should be there.
+    /// The expected value.
     pub expected: String,
-    /// What is there.
+    /// The value found.
     pub found: String,
 }
 
@@ -65,16 +65,16 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The outcome of a check.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Rows and index entries read.
     pub rows: u64,
     /// Comparisons made.
     pub comparisons: u64,
-    /// The first violation of each condition, in the order in which they were met.
+    /// The first violation of each condition, in the order in which they were found.
     pub violations: Vec<Violation>,
-    /// Violations of any condition.
+    /// Number of violations of all conditions.
     pub violations_total: u64,
 }
 
@@ -84,7 +84,7 @@ impl Report {
         self.violations_total == 0
     }
 
-    /// Compares; `place` is asked for only where they differ.
+    /// Compares; calls `place` only if the values differ.
     pub(super) fn expect<T: PartialEq + Debug>(
         &mut self,
         condition: Condition,

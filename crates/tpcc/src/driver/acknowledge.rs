@@ -1,4 +1,4 @@
-//! What the outside is told of commits, so that a crash test can keep a record that the crash does not touch.
+//! Notifications of commits. A crash test uses them for a record that a crash does not affect.
 
 use crate::scale::DISTRICTS;
 use crate::schema::{
@@ -6,9 +6,9 @@ use crate::schema::{
     WarehouseId,
 };
 
-/// Is told of every commit.
+/// Gets a notification of every commit.
 pub trait Acknowledge: Send + Sync {
-    /// Called by the client as soon as the commit has returned; must not block for long.
+    /// Called by the client immediately after the commit has returned; must not block for long.
     fn acknowledge(&self, acknowledged: &Acknowledged);
 }
 
@@ -23,20 +23,20 @@ impl<F: Fn(&Acknowledged) + Send + Sync> Acknowledge for F {
 pub struct Acknowledged {
     /// The client's number, from 0.
     pub client: u32,
-    /// How many transactions the client had finished before.
+    /// Number of transactions that the client had finished before.
     pub sequence: u64,
-    /// What must be found in the database from now on.
+    /// The result that must be in the database from now on.
     pub effect: Effect,
 }
 
-/// What a committed transaction has left in the database.
+/// The result of a committed transaction in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// A new order with its lines.
     NewOrder {
         /// The order.
         key: OrderKey,
-        /// Who ordered.
+        /// The customer.
         customer: CustomerId,
         /// Number of lines.
         lines: u8,
@@ -45,18 +45,18 @@ pub enum Effect {
     Payment {
         /// Its row in HISTORY.
         key: HistoryKey,
-        /// Where it was paid.
+        /// The district in which it was paid.
         district: DistrictKey,
-        /// Who paid.
+        /// The customer who paid.
         customer: CustomerKey,
-        /// How much.
+        /// The amount.
         amount: Cents,
     },
-    /// Deliveries.
+    /// The deliveries of a Delivery transaction.
     Delivery {
         /// The warehouse.
         warehouse: WarehouseId,
-        /// Who delivered.
+        /// The carrier.
         carrier: CarrierId,
         /// The order delivered in each district.
         orders: [Option<OrderId>; DISTRICTS as usize],

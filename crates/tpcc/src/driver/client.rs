@@ -1,4 +1,5 @@
-//! One client: draws a transaction, runs it until it is not a deadlock's victim, counts it, tells of it.
+//! One client: draws a transaction, repeats it while it is a deadlock victim, counts it, and reports its
+//! commit.
 
 use super::Shared;
 use super::acknowledge::{Acknowledged, Effect};
@@ -76,7 +77,7 @@ impl<'a> Client<'a> {
         self.recorder().finished(kind, effect.is_some(), self.shared.started, began, ended);
         self.wait(after);
         if ended == began && is_simulated() {
-            // Neither processor nor devices are modelled, so nothing else makes time pass.
+            // Neither processor nor devices are modelled, so only this yield makes time pass.
             yield_now();
         }
         Ok(())
@@ -97,7 +98,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Runs `attempt` until it is not a deadlock's victim. All attempts have the same input.
+    /// Runs `attempt`, and repeats it with the same input while it is a deadlock victim.
     fn retry<T>(
         &mut self,
         kind: Kind,
@@ -171,7 +172,8 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Where client `number` of `clients` stands: as far apart as the warehouses and their districts allow.
+/// The home of client `number` of `clients`: homes are as far apart as the warehouses and their districts
+/// allow.
 fn home(number: u32, clients: u32, warehouses: u32) -> (WarehouseId, DistrictId) {
     let (warehouse, round) = if clients < warehouses {
         let spread = u64::from(number) * u64::from(warehouses) / u64::from(clients);

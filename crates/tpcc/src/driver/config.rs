@@ -1,4 +1,4 @@
-//! What a run is made of.
+//! The configuration of a run.
 
 use super::acknowledge::Acknowledge;
 use crate::random::{Random, Seed};
@@ -6,27 +6,27 @@ use crate::transactions::Kind;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a run is set up. [`RunConfig::new`] gives the usual one.
+/// The settings of a run. [`RunConfig::new`] gives the usual ones.
 #[derive(Clone)]
 pub struct RunConfig {
-    /// Clients, each running one transaction at a time.
+    /// Number of clients. Each runs one transaction at a time.
     pub clients: u32,
-    /// Where the clients' choices come from.
+    /// Seed of the clients' choices.
     pub seed: Seed,
-    /// Which transactions.
+    /// The mix of transactions.
     pub mix: Mix,
-    /// Where the clients stand.
+    /// The homes of the clients.
     pub home: Home,
-    /// How long they wait between transactions.
+    /// The wait times between transactions.
     pub pace: Pace,
-    /// A client ends after so many transactions; `None`: when the run is stopped.
+    /// A client ends after this number of transactions; `None`: when the run is stopped.
     pub transactions_per_client: Option<u64>,
-    /// Is told of every commit, after it has returned.
+    /// Notified of every commit after it has returned.
     pub acknowledge: Option<Arc<dyn Acknowledge>>,
 }
 
 impl RunConfig {
-    /// The standard deck, fixed home warehouses, no waiting, no end.
+    /// The standard deck, fixed home warehouses, no wait times, no end.
     pub fn new(clients: u32, seed: Seed) -> Self {
         Self {
             clients,
@@ -40,36 +40,36 @@ impl RunConfig {
     }
 }
 
-/// Which transactions clients run.
+/// The mix of transactions of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// A shuffled deck of 23 cards for each client: ten New-Order, ten Payment, one of each other (clause
     /// 5.2.4.2).
     Deck,
-    /// Each drawn on its own with these weights, in the order of [`Kind::ALL`].
+    /// Each transaction is drawn independently with these weights, in the order of [`Kind::ALL`].
     Weighted([u32; 5]),
 }
 
 impl Mix {
-    /// 45 New-Order, 43 Payment, 4 of each other, as BenchmarkSQL has it.
+    /// 45 New-Order, 43 Payment, 4 of each other, as in BenchmarkSQL.
     pub const BENCHMARK_SQL: Mix = Mix::Weighted([45, 43, 4, 4, 4]);
 }
 
-/// Where a client stands.
+/// The home of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// At one warehouse and district, spread evenly. With fewer clients than warehouses, most of the database
-    /// is then touched only by remote orders and payments.
+    /// One warehouse and district, evenly distributed. With fewer clients than warehouses, most of the
+    /// database is then accessed only by remote orders and payments.
     Fixed,
-    /// At another warehouse and district for each transaction, drawn uniformly: the whole database is in use
-    /// whatever the number of clients. Not the specification's way.
+    /// Another warehouse and district for each transaction, drawn uniformly. So the whole database is
+    /// accessed, for any number of clients. This differs from the specification.
     Anywhere,
 }
 
-/// How long clients wait.
+/// The wait times of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Not at all.
+    /// No wait times.
     Unpaced,
     /// After each transaction, exponentially distributed with this mean.
     Think(Duration),
@@ -78,7 +78,7 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// The time before a transaction of `kind` and the time after it.
+    /// The wait times before and after a transaction of `kind`.
     pub(super) fn waits(self, kind: Kind, random: &mut Random) -> (Duration, Duration) {
         match self {
             Pace::Unpaced => (Duration::ZERO, Duration::ZERO),
@@ -91,15 +91,15 @@ impl Pace {
                     Kind::Delivery | Kind::StockLevel => (2, 5),
                 };
                 let mean = Duration::from_secs(think);
-                // No longer than ten times the mean (clause 5.2.5.4).
+                // At most ten times the mean (clause 5.2.5.4).
                 (Duration::from_secs(keying), exponential(mean, random).min(mean * 10))
             }
         }
     }
 }
 
-/// An exponentially distributed time, by von Neumann's comparisons: without logarithms it is the same on
-/// every machine.
+/// An exponentially distributed time, by von Neumann's comparisons. This needs no logarithms, so it is the
+/// same on every machine.
 fn exponential(mean: Duration, random: &mut Random) -> Duration {
     let mut whole = 0u32;
     loop {

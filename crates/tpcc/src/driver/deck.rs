@@ -1,4 +1,4 @@
-//! Which transaction comes next.
+//! The sequence of a client's transactions.
 
 use super::config::Mix;
 use crate::random::Random;

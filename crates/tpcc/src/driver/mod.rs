@@ -1,7 +1,7 @@
-//! Clients that run the transactions, and what is counted meanwhile.
+//! Clients that run the transactions, and their statistics.
 //!
-//! Invariant: a client's inputs depend on the run's seed and the client's number only. Under the simulated
-//! runtime the whole run is a function of the seeds.
+//! Invariant: a client's inputs depend only on the run's seed and the client's number. In the simulated
+//! runtime, the whole run is a function of the seeds.
 
 mod acknowledge;
 mod client;
@@ -29,10 +29,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use zerocopy::big_endian::{U32, U64};
 
-/// Longest time that a stopping run waits in one piece.
+/// Maximum length of a single wait, so that a stopped run ends soon.
 const STEP: Duration = Duration::from_secs(1);
 
-/// What the clients of a run share.
+/// The shared state of the clients of a run.
 struct Shared {
     database: Database,
     config: RunConfig,
@@ -66,13 +66,13 @@ impl Shared {
     }
 }
 
-/// Clients at work. Dropping it stops them without waiting.
+/// Clients in progress. A drop stops them without waiting.
 pub struct Run {
     shared: Arc<Shared>,
     clients: Vec<JoinHandle>,
 }
 
-/// Starts the clients. One run at a time uses a database.
+/// Starts the clients. Only one run at a time may use a database.
 pub fn start(database: &Database, config: &RunConfig) -> Result<Run, TpccError> {
     let shared = Arc::new(Shared {
         database: database.clone(),
@@ -96,8 +96,8 @@ pub fn start(database: &Database, config: &RunConfig) -> Result<Run, TpccError> 
     Ok(Run { shared, clients })
 }
 
-/// Runs the clients for `duration` of runtime time and returns what they did. Clients with a number of
-/// transactions to run ([`RunConfig::transactions_per_client`]) may end earlier; `None` waits for them.
+/// Runs the clients for `duration` of runtime time and returns their statistics. Clients with a fixed number
+/// of transactions ([`RunConfig::transactions_per_client`]) may end earlier; `None` waits for them.
 pub fn run(
     database: &Database,
     config: &RunConfig,
@@ -132,8 +132,8 @@ fn next_session(database: &Database) -> Result<U32, TpccError> {
 }
 
 impl Run {
-    /// What has been done since the start. Cheap enough to be taken every second; two of them make a window
-    /// ([`Statistics::since`]), for example to leave out a warm-up.
+    /// The statistics since the start. Cheap enough for every second. The difference of two is a window
+    /// ([`Statistics::since`]), for example without a warm-up.
     pub fn snapshot(&self) -> Statistics {
         let mut sum = Statistics::new(self.shared.started, entresol_runtime::now());
         for recorder in &self.shared.recorders {
@@ -142,12 +142,12 @@ impl Run {
         sum
     }
 
-    /// When it was started.
+    /// The start time.
     pub fn started(&self) -> Time {
         self.shared.started
     }
 
-    /// Whether a client has failed, and so all are stopping.
+    /// Whether a client has failed, so that all are stopping.
     pub fn has_failed(&self) -> bool {
         self.shared.failure.lock().is_some()
     }
@@ -164,12 +164,12 @@ impl Run {
         }
     }
 
-    /// Asks the clients to end after their present transaction.
+    /// Requests the clients to end after their current transaction.
     pub fn stop(&self) {
         self.shared.stop();
     }
 
-    /// Waits until all clients have ended and returns what they did, or the first error that one met.
+    /// Waits until all clients have ended. Returns their statistics, or the first error.
     pub fn finish(mut self) -> Result<Statistics, TpccError> {
         for client in std::mem::take(&mut self.clients) {
             client.join();

@@ -1,4 +1,4 @@
-//! What clients count.
+//! The statistics of clients.
 
 use crate::transactions::Kind;
 use entresol_runtime::Time;
@@ -6,20 +6,20 @@ use hdrhistogram::Histogram;
 use std::fmt;
 use std::time::Duration;
 
-/// Longest response time told apart, in microseconds: one hour.
+/// Maximum response time that is distinguished, in microseconds: one hour.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 
-/// Of one kind of transaction.
+/// The statistics of one kind of transaction.
 #[derive(Clone, Debug)]
 pub struct KindStatistics {
-    /// Committed.
+    /// Number of committed transactions.
     pub committed: u64,
-    /// Rolled back because an item number was not valid (New-Order only).
+    /// Number of transactions rolled back because of an invalid item number (New-Order only).
     pub rolled_back: u64,
-    /// Attempts given up because of a deadlock, and run again.
+    /// Number of attempts that ended in a deadlock and were repeated.
     pub deadlocks: u64,
-    /// Microseconds of runtime time from the first attempt to the end of the transaction, of all that were
-    /// committed or rolled back; two significant digits.
+    /// Response times in microseconds of runtime time, from the first attempt to the end of the transaction,
+    /// of all committed and rolled-back transactions; two significant digits.
     pub latency_us: Histogram<u64>,
 }
 
@@ -45,7 +45,7 @@ impl KindStatistics {
     }
 }
 
-/// One client's counts. Only the client writes them, so its lock is free but for snapshots.
+/// One client's counts. Only the client writes them, so its lock is contended only by snapshots.
 pub(super) struct Recorder {
     kinds: [KindStatistics; 5],
     new_orders_per_second: Vec<u32>,
@@ -79,16 +79,16 @@ impl Recorder {
     }
 }
 
-/// What all clients did from one instant to another.
+/// The statistics of all clients between two instants.
 #[derive(Clone, Debug)]
 pub struct Statistics {
-    /// Beginning.
+    /// Start of the window.
     pub from: Time,
-    /// End.
+    /// End of the window.
     pub to: Time,
     /// In the order of [`Kind::ALL`]; see [`Statistics::of`].
     pub kinds: [KindStatistics; 5],
-    /// Committed New-Orders in each second of runtime time since the run's start, whatever `from` is.
+    /// Committed New-Orders in each second of runtime time since the run's start, independent of `from`.
     pub new_orders_per_second: Vec<u32>,
 }
 
@@ -113,7 +113,7 @@ impl Statistics {
         }
     }
 
-    /// What was done between `earlier`, a snapshot of the same run, and this one.
+    /// The statistics between `earlier`, a snapshot of the same run, and this one.
     ///
     /// # Panics
     /// If `earlier` is of another run or later.
@@ -132,22 +132,22 @@ impl Statistics {
         window
     }
 
-    /// Of one kind.
+    /// The statistics of one kind.
     pub fn of(&self, kind: Kind) -> &KindStatistics {
         &self.kinds[kind.index()]
     }
 
-    /// From beginning to end, of runtime time.
+    /// Duration of the window in runtime time.
     pub fn duration(&self) -> Duration {
         self.to.since(self.from)
     }
 
-    /// Committed transactions of all kinds.
+    /// Number of committed transactions of all kinds.
     pub fn committed(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.committed).sum()
     }
 
-    /// Attempts given up because of deadlocks.
+    /// Number of attempts that ended in a deadlock.
     pub fn deadlocks(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.deadlocks).sum()
     }

@@ -1,4 +1,4 @@
-//! After a restart: is everything there that was acknowledged before the crash?
+//! Verification after a restart: all transactions that were acknowledged before the crash must be there.
 
 use super::acknowledge::{Acknowledged, Effect};
 use crate::database::Database;
@@ -9,17 +9,17 @@ use crate::schema::{
 use entresol_store::{Direction, Lock, Txn};
 use std::fmt;
 
-/// Losses listed in full; the others are counted.
+/// Maximum number of losses listed in full; the others are only counted.
 const LISTED: usize = 20;
 
-/// Something acknowledged that is not in the database.
+/// An acknowledged effect that is not in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// What was acknowledged.
+    /// The acknowledged transaction.
     pub acknowledged: Acknowledged,
-    /// What should be there.
+    /// The expected content.
     pub expected: String,
-    /// What is there.
+    /// The content found.
     pub found: String,
 }
 
@@ -29,12 +29,12 @@ impl fmt::Display for Loss {
     }
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
-    /// Acknowledged transactions looked up.
+    /// Number of acknowledged transactions checked.
     pub checked: u64,
-    /// How many of them are lost, in whole or in part.
+    /// Number of them that are lost, completely or in part.
     pub lost: u64,
     /// The first of the losses.
     pub losses: Vec<Loss>,
@@ -50,8 +50,8 @@ impl fmt::Display for Verification {
     }
 }
 
-/// Looks up everything that was acknowledged: each new order with its lines and its index entry, each payment
-/// in HISTORY, each delivery. The database must be at rest.
+/// Checks all acknowledged effects: each new order with its lines and its index entry, each payment in
+/// HISTORY, each delivery. The database must be at rest.
 pub fn verify_acknowledged<'a>(
     database: &Database,
     acknowledged: impl IntoIterator<Item = &'a Acknowledged>,
@@ -88,7 +88,7 @@ pub fn verify_acknowledged<'a>(
     Ok(verification)
 }
 
-/// What was expected and what was found instead.
+/// The expected content and the content found.
 type Missing = Option<(String, String)>;
 
 struct Search<'a> {
@@ -164,7 +164,8 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// Lines of an order for which `counts`, told whether a line is delivered, says yes.
+    /// Number of lines of an order for which `counts` returns true; its argument is whether the line is
+    /// delivered.
     fn lines(&mut self, key: OrderKey, counts: impl Fn(bool) -> bool) -> Result<u32, TpccError> {
         let OrderKey { warehouse, district, order } = key;
         let bound = |order: OrderId| OrderLineKey::first_of(warehouse, district, order);

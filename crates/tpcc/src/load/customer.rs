@@ -11,15 +11,15 @@ use crate::schema::{
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::little_endian::{self, U16};
 
-/// What each customer has paid (clause 4.3.3.1).
+/// The initial payment of each customer (clause 4.3.3.1).
 const FIRST_PAYMENT: Cents = Cents::whole(10);
 
-/// What all customers of a district have paid.
+/// The sum of the initial payments of a district's customers.
 pub(super) fn district_payments(scale: Scale) -> Cents {
     Cents::new(FIRST_PAYMENT.get() * i64::from(scale.customers))
 }
 
-/// The names of a district's customers, one after the other.
+/// The names of a district's customers, in order of their numbers.
 struct Names {
     random: Random,
     constant: u32,
@@ -32,7 +32,7 @@ impl Names {
         Self { random, constant: constants.last_name, last_names: config.scale.last_names() }
     }
 
-    /// Last and first name of customer `number`: the first thousand have each last name once.
+    /// Last and first name of customer `number`. Each of the first thousand has a different last name.
     fn next(&mut self, number: u32) -> (Text<16>, Text<16>) {
         let last = if number <= self.last_names {
             number - 1
@@ -91,7 +91,7 @@ pub(super) fn customer_names(
 ) -> impl FnMut(&mut CustomerNameKey, &mut ()) -> bool {
     let config = *config;
     let mut places = Places::new(config.scale, 1, config.scale.customers);
-    // The district's keys; it is refilled and sorted when a district opens.
+    // The district's keys. They are filled and sorted at the start of each district.
     let mut keys: Vec<CustomerNameKey> = Vec::new();
     move |key, ()| {
         let Some(place) = places.next() else { return false };

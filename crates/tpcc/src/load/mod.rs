@@ -1,8 +1,9 @@
 //! The initial database (clause 4.3.3), loaded table by table in key order.
 //!
 //! Invariant: the rows are a function of the scale and the seed alone. Each part of a table (a warehouse's
-//! stock, a district's customers) has its own stream of random numbers, so tables that share facts (orders,
-//! their lines and their index; customers and their index by name) generate them alike without keeping them.
+//! stock, a district's customers) has its own stream of random numbers. So tables with common facts (orders,
+//! their lines and their index; customers and their index by name) generate the same facts without storing
+//! them.
 
 mod customer;
 mod order;
@@ -16,31 +17,31 @@ use crate::scale::Scale;
 use crate::schema::{Record, Relation};
 use entresol_store::Store;
 
-/// What to load.
+/// The configuration of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadConfig {
-    /// How much.
+    /// The size.
     pub scale: Scale,
-    /// Of which content.
+    /// The seed of the content.
     pub seed: Seed,
 }
 
-/// How far a load is.
+/// The progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The table being loaded.
     pub table: &'static str,
-    /// Rows loaded so far, of all tables.
+    /// Number of rows loaded so far, in all tables.
     pub rows: u64,
-    /// Rows there will be about (lines of orders are random), of all tables.
+    /// Approximate number of rows of all tables at the end (the number of order lines is random).
     pub rows_total: u64,
 }
 
-/// Rows between two reports of progress.
+/// Number of rows between two progress reports.
 const REPORT_EVERY: u64 = 1 << 16;
 
-/// Loads a database into an empty store and makes it durable with a checkpoint. `progress` is called now and
-/// then, and at the end of each table.
+/// Loads a database into an empty store and makes it durable with a checkpoint. `progress` is called at
+/// intervals and at the end of each table.
 pub fn load(
     store: &Store,
     config: &LoadConfig,
@@ -65,15 +66,15 @@ pub fn load(
     Ok(database)
 }
 
-/// For tables that never grow, or only at the end of a district's part.
+/// For tables that never grow, or grow only at the end of a district's part.
 const FULL: f64 = 1.0;
-/// For tables that grow everywhere.
+/// For tables that grow at all places.
 const ROOM_TO_GROW: f64 = 0.9;
 
 fn expected_rows(scale: Scale) -> u64 {
     let warehouses = u64::from(scale.warehouses);
     let undelivered = u64::from(scale.customers - scale.first_undelivered() + 1) * scale.districts();
-    // Customer, its index, history, order and its index; ten lines an order.
+    // Customer, its index, history, order and its index; ten lines per order.
     u64::from(scale.items) * (warehouses + 1)
         + warehouses
         + scale.districts()
@@ -89,7 +90,7 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Fills one table with what `next` writes into key and row until it returns false.
+    /// Fills one table with the keys and rows that `next` writes, until it returns false.
     fn fill<K: Record, R: Record>(
         &mut self,
         relation: &Relation<K, R>,

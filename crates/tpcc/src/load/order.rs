@@ -9,7 +9,7 @@ use crate::schema::{
     OrderLineKey, OrderLineRow, OrderRow, Timestamp,
 };
 
-/// What the four tables share about the orders of a district; element `n` is of order `n + 1`.
+/// The common facts of the four tables about the orders of a district; element `n` is of order `n + 1`.
 #[derive(Default)]
 struct DistrictOrders {
     /// A permutation of the district's customers.
@@ -70,7 +70,7 @@ pub(super) fn customer_orders(config: &LoadConfig) -> impl FnMut(&mut CustomerOr
     let mut facts = DistrictOrders::default();
     let mut order_of = Vec::new();
     move |key, ()| {
-        // Here a place is a customer, who has one order.
+        // Here each place represents a customer, with one order.
         let Some(place) = places.next() else { return false };
         if places.opens(place) {
             facts.generate(&config, place);

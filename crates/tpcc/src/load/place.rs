@@ -1,4 +1,4 @@
-//! Walking over all warehouses and districts in key order.
+//! An iteration over all warehouses and districts in key order.
 
 use crate::scale::{DISTRICTS, Scale};
 use crate::schema::{DistrictId, WarehouseId};

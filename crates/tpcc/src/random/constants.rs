@@ -14,7 +14,7 @@ pub struct Constants {
 }
 
 impl Constants {
-    /// Those of a load.
+    /// The constants of a load.
     pub fn for_load(seed: Seed) -> Self {
         let mut random = Random::stream(seed, Purpose::Constants, 0, 0);
         Self {
@@ -24,7 +24,8 @@ impl Constants {
         }
     }
 
-    /// Those of a run on a database loaded with `load`: C_LAST's differs from the load's by a valid amount.
+    /// The constants of a run on a database loaded with `load`. The one for C_LAST differs from the load's by
+    /// a valid amount.
     pub fn for_run(seed: Seed, load: Constants) -> Self {
         let mut random = Random::stream(seed, Purpose::Constants, 1, 0);
         let valid: Vec<u32> = (0..=255).filter(|&run| is_valid_delta(load.last_name.abs_diff(run))).collect();

@@ -1,8 +1,7 @@
 //! Random numbers, names and text of the specification (clauses 2.1.6, 4.3.2).
 //!
-//! Invariant: every stream of numbers is a function of the seed, of what it is for and of the table's part or
-//! client it belongs to. So a load is the same however it is ordered, and a client's input does not depend on
-//! scheduling.
+//! Invariant: every stream of numbers is a function of the seed, of its purpose, and of its part of a table
+//! or its client. So a load does not depend on its order, and a client's input does not depend on scheduling.
 
 mod constants;
 mod text;
@@ -13,11 +12,11 @@ pub use text::last_name;
 
 use entresol_runtime::rng::{Rng, Xoshiro};
 
-/// Where all randomness of a load or a run comes from.
+/// The seed of all random numbers of a load or a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seed(pub u64);
 
-/// What a stream is for; streams of different purposes are independent.
+/// The purpose of a stream; streams of different purposes are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Purpose {
@@ -52,7 +51,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// The stream for `purpose`, of part `major`, `minor` (a warehouse and district, a client, or zeros).
+    /// The stream for `purpose` and the part `major`, `minor` (a warehouse and district, a client, or zeros).
     pub fn stream(seed: Seed, purpose: Purpose, major: u32, minor: u32) -> Self {
         let part = u64::from(major) << 32 | u64::from(minor);
         let mixed = mix(mix(mix(seed.0).wrapping_add(purpose as u64)).wrapping_add(part));
@@ -64,7 +63,7 @@ impl Random {
         self.generator.next_u64()
     }
 
-    /// Uniform in `low ..= high`; off by less than one part in 2^32.
+    /// Uniform in `low ..= high`, with an error of less than one part in 2^32.
     pub fn uniform(&mut self, low: u32, high: u32) -> u32 {
         debug_assert!(low <= high, "an empty range {low} ..= {high}");
         let range = u64::from(high - low) + 1;
@@ -87,7 +86,7 @@ impl Random {
         (mixed % (u64::from(high - low) + 1)) as u32 + low
     }
 
-    /// Puts the elements into a random order (Fisher and Yates).
+    /// Shuffles the elements (Fisher and Yates).
     pub fn shuffle<T>(&mut self, elements: &mut [T]) {
         for last in (1..elements.len()).rev() {
             elements.swap(last, self.uniform(0, last as u32) as usize);
@@ -95,7 +94,7 @@ impl Random {
     }
 }
 
-/// Bits that each bit of `value` changes.
+/// Mixes the bits: every bit of `value` affects the result.
 fn mix(value: u64) -> u64 {
     Rng::new(value).next_u64()
 }
@@ -123,7 +122,7 @@ mod tests {
     #[test]
     fn the_stream_never_changes() {
         const PINNED: [u32; 6] = [303_942, 596_617, 495_319, 31_034, 856_330, 602_297];
-        // A change of generator would silently change every experiment.
+        // A different generator would silently change every experiment.
         let mut random = Random::stream(Seed(42), Purpose::Client, 1, 0);
         let drawn: Vec<u32> = (0..6).map(|_| random.uniform(1, 1_000_000)).collect();
         assert_eq!(drawn, PINNED);

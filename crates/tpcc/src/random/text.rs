@@ -1,7 +1,7 @@
 //! Random text (clause 4.3.2.2) and last names (clause 4.3.2.3).
 //!
-//! Eight characters come from one random word through a table of 256 entries, so some characters of an
-//! alphabet are likelier than others by one part in 256. Nothing depends on it.
+//! A table of 256 entries maps one random word to eight characters. So some characters of an alphabet are
+//! more frequent than others, by one part in 256. Nothing depends on that.
 
 use super::Random;
 use crate::schema::{Address, Text};
@@ -11,7 +11,7 @@ const LETTERS_AND_DIGITS: [u8; 256] =
 const DIGITS: [u8; 256] = alphabet(b"0123456789");
 const LETTERS: [u8; 256] = alphabet(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 
-/// What one row of ITEM and STOCK in ten contains.
+/// The word in one tenth of the rows of ITEM and STOCK.
 pub(crate) const ORIGINAL: &[u8; 8] = b"ORIGINAL";
 
 const fn alphabet(characters: &[u8]) -> [u8; 256] {
@@ -45,8 +45,8 @@ impl Random {
         self.fill(&DIGITS, out.reserve(N));
     }
 
-    /// An a-string of `low ..= N` characters, in one case of ten with "ORIGINAL" somewhere in it (clause
-    /// 4.3.3.1).
+    /// An a-string of `low ..= N` characters. In one case of ten it contains "ORIGINAL" at a random position
+    /// (clause 4.3.3.1).
     pub(crate) fn item_data<const N: usize>(&mut self, low: u32, out: &mut Text<N>) {
         let length = self.uniform(low, N as u32);
         let text = out.reserve(length as usize);

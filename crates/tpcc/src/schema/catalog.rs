@@ -1,5 +1,5 @@
-//! What the loader leaves for later runs: the scale and the constants of the random numbers. Not part of the
-//! specification.
+//! The loader's information for later runs: the scale and the constants of the random numbers. Not part of
+//! the specification.
 
 use crate::error::TpccError;
 use crate::random::Constants;
@@ -46,7 +46,7 @@ pub struct CatalogRow {
 }
 
 impl CatalogRow {
-    /// The row that describes a database.
+    /// Makes the row that describes a database.
     pub fn new(scale: Scale, load: Constants) -> Self {
         Self {
             format: U32::new(FORMAT),
@@ -59,7 +59,7 @@ impl CatalogRow {
         }
     }
 
-    /// The database that the row describes.
+    /// Decodes the description of the database.
     pub fn read(&self) -> Result<(Scale, Constants), TpccError> {
         if self.format.get() != FORMAT {
             return Err(TpccError::Format { expected: FORMAT, found: self.format.get() });

@@ -60,11 +60,12 @@ pub struct CustomerRow {
     pub payments: U16,
     /// C_DELIVERY_CNT.
     pub deliveries: U16,
-    /// C_DATA: 300 to 500 bytes of miscellany.
+    /// C_DATA: 300 to 500 bytes of miscellaneous text.
     pub data: Text<500>,
 }
 
-/// Key of the index by name; its rows are empty. Zero padding orders shorter names first, as text does.
+/// Key of the index by name; its rows are empty. Because of the zero padding, shorter names are first, as in
+/// text order.
 #[derive(
     Clone,
     Copy,

@@ -4,7 +4,8 @@ use super::{Cents, CustomerId, DistrictId, Text, Timestamp, WarehouseId};
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Our key: rows lie in the order in which they came, as in a heap, so that all inserts meet in one page.
+/// Our key: rows are stored in the order of their inserts, as in a heap, so all inserts are into the same
+/// page.
 #[derive(
     Clone,
     Copy,
@@ -23,7 +24,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 )]
 #[repr(C)]
 pub struct HistoryKey {
-    /// 0 for the load; each run takes the next number that is free.
+    /// 0 for the load; each run takes the next unused number.
     pub session: U32,
     /// Number of the payment within its session.
     pub sequence: U64,
@@ -39,9 +40,9 @@ pub struct HistoryRow {
     pub customer_district: DistrictId,
     /// H_C_W_ID: the customer's warehouse.
     pub customer_warehouse: WarehouseId,
-    /// H_D_ID: the district paid at.
+    /// H_D_ID: the district of the payment.
     pub district: DistrictId,
-    /// H_W_ID: the warehouse paid at.
+    /// H_W_ID: the warehouse of the payment.
     pub warehouse: WarehouseId,
     /// H_DATE.
     pub date: Timestamp,

@@ -1,13 +1,13 @@
 //! Identifiers as types.
 //!
-//! Invariant: identifiers are stored big-endian, in keys and rows alike, so that the bytes of a key compare
-//! like the tuple of its identifiers.
+//! Invariant: identifiers are stored big-endian, in keys and in rows. So the byte order of keys is the order
+//! of the tuples of their identifiers.
 
 use std::fmt;
 use zerocopy::big_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Derives shared by everything that lies in a key or a row.
+/// Derives shared by all types that are stored in a key or a row.
 macro_rules! wide_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -111,7 +111,7 @@ narrow_id! {
     LineNumber
 }
 narrow_id! {
-    /// The carrier of an order, `1 ..= 10`; 0 stands for the specification's null: not delivered yet.
+    /// The carrier of an order, `1 ..= 10`; 0 represents the specification's null: not delivered yet.
     CarrierId
 }
 

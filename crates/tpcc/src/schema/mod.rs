@@ -1,9 +1,9 @@
 //! The nine tables and two secondary indexes (clause 1.3), each a table of the store.
 //!
-//! Keys and rows are fixed-size types that are stored as they lie in memory: identifiers big-endian, so that
-//! keys compare as bytes; other numbers little-endian; text padded with zero bytes. With the key, rows are
-//! about as wide as the specification estimates in clause 4.2.2 (stock 312 bytes, customer 666, order line
-//! 59).
+//! Keys and rows are fixed-size types with the same layout in memory and in the store: identifiers
+//! big-endian, so that keys compare as bytes; other numbers little-endian; text padded with zero bytes.
+//! Including the key, rows are about as wide as the specification estimates in clause 4.2.2 (stock 312 bytes,
+//! customer 666, order line 59).
 
 mod catalog;
 mod customer;

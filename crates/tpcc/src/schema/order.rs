@@ -41,7 +41,7 @@ pub struct OrderRow {
     pub carrier: CarrierId,
     /// O_OL_CNT: number of lines.
     pub lines: u8,
-    /// O_ALL_LOCAL: 1 if all items come from the home warehouse, else 0.
+    /// O_ALL_LOCAL: 1 if the home warehouse supplies all items, else 0.
     pub all_local: u8,
 }
 

@@ -32,7 +32,7 @@ pub struct OrderLineKey {
 }
 
 impl OrderLineKey {
-    /// Where the lines of this order and of those after it begin.
+    /// The lower bound of the keys of the lines of this order and of all later orders.
     pub const fn first_of(warehouse: WarehouseId, district: DistrictId, order: OrderId) -> Self {
         Self { warehouse, district, order, line: LineNumber::new(0) }
     }

@@ -1,7 +1,7 @@
 //! A table with its key and row types.
 //!
-//! Invariant: what is stored under a relation is exactly the bytes of its key type and of its row type.
-//! Anything else found there is reported as damage, with the table's name and the sizes.
+//! Invariant: a stored key or row of a relation has exactly the bytes of its type. Any other size is reported
+//! as damage, with the table's name and the sizes.
 
 use crate::error::TpccError;
 use entresol_store::{Direction, Lock, Store, StoreError, Table, Txn};
@@ -9,14 +9,14 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What can be stored as a key or a row: fixed size, no padding, any alignment.
+/// A type that can be stored as a key or a row: fixed size, no padding, any alignment.
 pub trait Record:
     FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned + Copy + Debug + 'static
 {
 }
 impl<T: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned + Copy + Debug + 'static> Record for T {}
 
-/// A store's table holding rows of type `R` under keys of type `K`, in the order of the keys' bytes.
+/// A table of the store with rows of type `R` and keys of type `K`, in the order of the keys' bytes.
 pub struct Relation<K, R> {
     table: Table,
     name: &'static str,
@@ -53,8 +53,8 @@ impl<K: Record, R: Record> Relation<K, R> {
         self.table
     }
 
-    /// The row under `key`, in `buffer`, to be read or changed there and handed to [`Relation::update`].
-    /// `None` if there is none.
+    /// Reads the row of `key` into `buffer`, where it can be read or changed and then passed to
+    /// [`Relation::update`]. `None` if there is none.
     pub fn get<'b>(
         &self,
         txn: &mut Txn,
@@ -72,7 +72,7 @@ impl<K: Record, R: Record> Relation<K, R> {
         }
     }
 
-    /// As [`Relation::get`]; that there is none is an error that names the key.
+    /// As [`Relation::get`], but a missing row is an error that names the key.
     pub fn require<'b>(
         &self,
         txn: &mut Txn,
@@ -83,7 +83,7 @@ impl<K: Record, R: Record> Relation<K, R> {
         self.get(txn, key, lock, buffer)?.ok_or_else(|| self.missing(key))
     }
 
-    /// Adds a row. That the key exists already is an error that names it.
+    /// Adds a row. If the key exists, that is an error that names it.
     pub fn insert(&self, txn: &mut Txn, key: &K, row: &R) -> Result<(), TpccError> {
         match txn.insert(self.table, key.as_bytes(), row.as_bytes()) {
             Err(StoreError::DuplicateKey) => {
@@ -93,17 +93,17 @@ impl<K: Record, R: Record> Relation<K, R> {
         }
     }
 
-    /// Replaces the row under `key`, which must exist.
+    /// Replaces the row of `key`, which must exist.
     pub fn update(&self, txn: &mut Txn, key: &K, row: &R) -> Result<(), TpccError> {
         if txn.update(self.table, key.as_bytes(), row.as_bytes())? { Ok(()) } else { Err(self.missing(key)) }
     }
 
-    /// Removes the row under `key`; false if there is none.
+    /// Removes the row of `key`; false if there is none.
     pub fn delete(&self, txn: &mut Txn, key: &K) -> Result<bool, TpccError> {
         Ok(txn.delete(self.table, key.as_bytes())?)
     }
 
-    /// Visits the rows with `from <= key < to` in the direction's order until `visit` returns false.
+    /// Calls `visit` for the rows with `from <= key < to` in the direction's order, until it returns false.
     pub fn scan(
         &self,
         txn: &mut Txn,

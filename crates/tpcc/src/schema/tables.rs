@@ -17,17 +17,17 @@ macro_rules! tables {
         }
 
         impl Tables {
-            /// Creates them, empty.
+            /// Creates empty tables.
             pub(crate) fn create(store: &Store) -> Result<Self, TpccError> {
                 Ok(Self { $($field: Relation::create(store, $name)?,)* })
             }
 
-            /// Finds them.
+            /// Finds the tables.
             pub(crate) fn open(store: &Store) -> Result<Self, TpccError> {
                 Ok(Self { $($field: Relation::open(store, $name)?,)* })
             }
 
-            /// Their names and store tables.
+            /// The names and store tables of all tables.
             pub fn all(&self) -> Vec<(&'static str, entresol_store::Table)> {
                 vec![$((self.$field.name(), self.$field.table()),)*]
             }

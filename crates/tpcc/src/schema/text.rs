@@ -1,6 +1,6 @@
 //! Text columns.
 //!
-//! Invariant: text is padded with zero bytes, so a row has one fixed size, and shorter text sorts first.
+//! Invariant: text is padded with zero bytes, so a row has a fixed size, and shorter text sorts first.
 
 use std::fmt;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub struct Text<const N: usize>([u8; N]);
 
 impl<const N: usize> Text<N> {
-    /// The text; what goes beyond `N` bytes is cut off.
+    /// The text, truncated to `N` bytes.
     pub fn new(text: &[u8]) -> Self {
         let mut bytes = [0; N];
         let length = text.len().min(N);
@@ -27,13 +27,13 @@ impl<const N: usize> Text<N> {
         &self.0[..length]
     }
 
-    /// The first `length` bytes, to be written; the rest becomes padding.
+    /// The first `length` bytes, for writes; the other bytes become padding.
     pub(crate) fn reserve(&mut self, length: usize) -> &mut [u8] {
         self.0[length..].fill(0);
         &mut self.0[..length]
     }
 
-    /// Puts `prefix` before the text and cuts off what goes beyond `N` bytes.
+    /// Inserts `prefix` before the text and truncates to `N` bytes.
     pub fn prepend(&mut self, prefix: &[u8]) {
         let length = prefix.len().min(N);
         self.0.copy_within(..N - length, length);

@@ -1,6 +1,6 @@
 //! Column values as types: money, rates, instants, addresses.
 //!
-//! Invariant: numbers are stored little-endian at a fixed size, so every row can be read and changed in
+//! Invariant: numbers are stored little-endian with a fixed size, so every row can be read and changed in
 //! place.
 
 use super::Text;
@@ -28,7 +28,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub struct Cents(I64);
 
 impl Cents {
-    /// Nothing.
+    /// No money.
     pub const ZERO: Cents = Cents::new(0);
 
     /// This many cents.
@@ -39,7 +39,7 @@ impl Cents {
     pub const fn whole(units: i64) -> Self {
         Self::new(units * 100)
     }
-    /// In cents.
+    /// The number of cents.
     pub const fn get(self) -> i64 {
         self.0.get()
     }
@@ -98,7 +98,7 @@ impl fmt::Debug for Cents {
     }
 }
 
-/// An instant: microseconds of runtime time plus two; 0 stands for the specification's null.
+/// An instant: microseconds of runtime time plus two; 0 represents the specification's null.
 #[derive(
     Clone,
     Copy,
@@ -118,16 +118,16 @@ impl fmt::Debug for Cents {
 pub struct Timestamp(U64);
 
 impl Timestamp {
-    /// Never, so far.
+    /// Null: the event has not happened.
     pub const NULL: Timestamp = Timestamp(U64::ZERO);
-    /// When the database was loaded: before any instant of a run.
+    /// The time of the load: before any instant of a run.
     pub const LOAD: Timestamp = Timestamp(U64::new(1));
 
-    /// The runtime's present.
+    /// The current runtime time.
     pub fn now() -> Self {
         Self(U64::new(entresol_runtime::now().0 / 1_000 + 2))
     }
-    /// Whether it stands for null.
+    /// Whether this represents null.
     pub const fn is_null(self) -> bool {
         self.0.get() == 0
     }
@@ -159,14 +159,14 @@ impl fmt::Debug for Timestamp {
 pub struct Rate(U16);
 
 impl Rate {
-    /// All of it: 100 %.
+    /// The whole: 100 %.
     pub const WHOLE: Rate = Rate::new(10_000);
 
     /// This many hundredths of a percent.
     pub const fn new(basis_points: u16) -> Self {
         Self(U16::new(basis_points))
     }
-    /// In hundredths of a percent.
+    /// The number of hundredths of a percent.
     pub const fn get(self) -> u16 {
         self.0.get()
     }

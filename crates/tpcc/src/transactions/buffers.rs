@@ -1,4 +1,4 @@
-//! Memory that a client uses again for every transaction, so that no row is allocated.
+//! Memory that a client reuses for every transaction, so that no row is allocated.
 
 use crate::database::Database;
 use crate::error::TpccError;
@@ -8,13 +8,13 @@ use entresol_store::{Direction, Lock, Txn};
 /// Scratch memory of one client.
 #[derive(Default)]
 pub struct Buffers {
-    /// The row at hand.
+    /// The current row.
     pub(super) row: Vec<u8>,
-    /// A customer that is kept while other rows are read.
+    /// A customer row that is kept during reads of other rows.
     pub(super) customer: Vec<u8>,
-    /// Lines of the order at hand.
+    /// Lines of the current order.
     pub(super) lines: Vec<(OrderLineKey, OrderLineRow)>,
-    /// Customers of one last name.
+    /// Customers with the same last name.
     pub(super) customers: Vec<CustomerId>,
     /// Items of recent orders.
     pub(super) items: Vec<ItemId>,

@@ -1,7 +1,7 @@
 //! Delivery (clause 2.7): the oldest undelivered order of each district of a warehouse is delivered.
 //!
-//! It runs at once, within the client and in one transaction, instead of being queued (clause 2.7.2.1): there
-//! is no deferred execution and no result file.
+//! It runs at once, within the client and in one transaction, without the queue of clause 2.7.2.1: there is
+//! no deferred execution and no result file.
 
 use super::buffers::read_lines;
 use super::{Buffers, Terminal, commit};
@@ -15,26 +15,26 @@ use crate::schema::{
 use entresol_store::{Direction, Lock, Txn};
 use zerocopy::little_endian::U16;
 
-/// What the terminal sends.
+/// The input from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryInput {
     /// The home warehouse.
     pub warehouse: WarehouseId,
-    /// Who delivers.
+    /// The carrier.
     pub carrier: CarrierId,
 }
 
 impl DeliveryInput {
-    /// As clause 2.7.1 has it.
+    /// An input according to clause 2.7.1.
     pub fn generate(random: &mut Random, terminal: &Terminal) -> Self {
         Self { warehouse: terminal.warehouse, carrier: CarrierId::new(random.uniform_u8(1, 10)) }
     }
 }
 
-/// What was delivered.
+/// The output: the delivered orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryOutput {
-    /// The order delivered in each district; `None` where all had been delivered.
+    /// The order delivered in each district; `None` if all its orders had been delivered.
     pub orders: [Option<OrderId>; DISTRICTS as usize],
 }
 
@@ -45,8 +45,8 @@ pub fn delivery(
     input: &DeliveryInput,
 ) -> Result<DeliveryOutput, TpccError> {
     commit(database.store(), |txn| {
-        // One delivery at a time in a warehouse. Otherwise a second one would take the second oldest order
-        // while the first may still abort and put the oldest one back.
+        // Only one delivery at a time in a warehouse. Otherwise a second one would take the second oldest
+        // order while the first one may still abort and restore the oldest one.
         let lock = NewOrderKey::delivery_lock(input.warehouse);
         database.tables().new_orders.get(txn, &lock, Lock::Exclusive, &mut buffers.row)?;
         let mut output = DeliveryOutput::default();
@@ -72,8 +72,8 @@ fn deliver_oldest(
         return Err(TpccError::MissingRow { table: tables.new_orders.name(), key: format!("{key:?}") });
     }
 
-    // Only deliveries change an order, so under the delivery lock this unlocked read is the newest committed
-    // version. It tells the customer, who comes first in the order of locks.
+    // Only deliveries change an order. So under the delivery lock this unlocked read returns the newest
+    // committed version. It gives the customer, which must be locked first.
     let order_key = OrderKey { warehouse, district, order };
     let order_row = tables.orders.require(txn, &order_key, Lock::None, &mut buffers.row)?;
     let customer_key = CustomerKey { warehouse, district, customer: order_row.customer };

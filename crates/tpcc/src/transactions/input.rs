@@ -1,4 +1,4 @@
-//! What all terminals' inputs have in common: where the terminal stands, and how it chooses a customer.
+//! The common part of all terminals' inputs: the terminal's home, and its choice of a customer.
 
 use crate::database::Database;
 use crate::error::TpccError;
@@ -7,7 +7,7 @@ use crate::scale::{DISTRICTS, Scale};
 use crate::schema::{CustomerId, CustomerNameKey, DistrictId, Text, WarehouseId};
 use entresol_store::{Direction, Lock, Txn};
 
-/// Where a terminal stands, and what its choices depend on.
+/// A terminal's home, and the parameters of its choices.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
     /// The database's cardinalities.
@@ -16,26 +16,26 @@ pub struct Terminal {
     pub constants: Constants,
     /// Its home warehouse.
     pub warehouse: WarehouseId,
-    /// Its district; only Stock-Level keeps to it (clause 2.8.1.1).
+    /// Its district; only Stock-Level always uses it (clause 2.8.1.1).
     pub district: DistrictId,
 }
 
-/// How a customer is named.
+/// The selection of a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CustomerChoice {
     /// By number.
     Id(CustomerId),
-    /// By last name: the middle one of all that have it, by first name (clause 2.5.2.2).
+    /// By last name: the middle one of all customers with this name, ordered by first name (clause 2.5.2.2).
     LastName(Text<16>),
 }
 
 impl Terminal {
-    /// Any district.
+    /// A random district.
     pub(super) fn any_district(&self, random: &mut Random) -> DistrictId {
         DistrictId::new(random.uniform_u8(1, DISTRICTS))
     }
 
-    /// Another warehouse than this one, if there is one.
+    /// A random other warehouse; this one if there is no other.
     pub(super) fn other_warehouse(&self, random: &mut Random) -> WarehouseId {
         if self.scale.warehouses == 1 {
             return self.warehouse;
@@ -44,12 +44,12 @@ impl Terminal {
         WarehouseId::new(if drawn < self.warehouse.get() { drawn } else { drawn + 1 })
     }
 
-    /// A customer's number, not uniform.
+    /// A random customer number, not uniform.
     pub(super) fn customer_id(&self, random: &mut Random) -> CustomerId {
         CustomerId::new(random.nurand(1_023, self.constants.customer, 1, self.scale.customers))
     }
 
-    /// A customer: in 60 of 100 cases by last name (clauses 2.5.1.2, 2.6.1.2).
+    /// A random customer: in 60 of 100 cases by last name (clauses 2.5.1.2, 2.6.1.2).
     pub(super) fn customer(&self, random: &mut Random) -> CustomerChoice {
         if random.percent(60) {
             let number = random.nurand(255, self.constants.last_name, 0, self.scale.last_names() - 1);

@@ -1,8 +1,8 @@
-//! The five transactions (clauses 2.4 to 2.8), each with the input that a terminal would send and the output
-//! that it would show.
+//! The five transactions (clauses 2.4 to 2.8), each with the input from a terminal and the output for it.
 //!
-//! **Locks.** Rows that will be changed are locked exclusively at their first read, always in this order,
-//! which rules out deadlocks between the five (the store may still report one when two keys share a lock):
+//! **Locks.** A row that will be changed is locked exclusively at its first read. The order of the locks is
+//! always as below, so the five cannot deadlock with each other (the store may still report a deadlock when
+//! two keys share a lock):
 //!
 //! 1. the warehouse's delivery lock (a key of NEW-ORDER that no row has) and rows of NEW-ORDER, district by
 //!    district;
@@ -11,15 +11,15 @@
 //! 4. a district, then a warehouse;
 //! 5. rows being inserted, which no other transaction can see.
 //!
-//! Delivery goes through 1 and 2 once for each district; it waits there only for customers held by a Payment
-//! or an Order-Status, and for new orders held by a New-Order, none of which waits for a delivery while
-//! holding these. The hot rows, districts and warehouses, are locked last, so they are held while little
-//! remains to be done.
+//! Delivery takes locks 1 and 2 once for each district. There it waits only for customers locked by a Payment
+//! or an Order-Status, and for new orders locked by a New-Order. None of these waits for a delivery while it
+//! holds these locks. The hot rows, districts and warehouses, are locked last, so the time until their
+//! release is short.
 //!
-//! **Isolation** (clause 3.4). New-Order, Payment, Delivery and Order-Status are serialisable: what they read
-//! without a lock are columns that no transaction changes (W_TAX, C_DISCOUNT, ITEM, the index by name).
-//! Stock-Level reads committed orders, as clause 2.8.2.3 allows; its one deviation is that an S_QUANTITY may
-//! be a New-Order's that has not committed yet.
+//! **Isolation** (clause 3.4). New-Order, Payment, Delivery and Order-Status are serialisable: they read
+//! without a lock only columns that no transaction changes (W_TAX, C_DISCOUNT, ITEM, the index by name).
+//! Stock-Level reads committed orders, as clause 2.8.2.3 allows. Its one deviation: an S_QUANTITY may be that
+//! of a New-Order that has not committed yet.
 
 mod buffers;
 mod delivery;
@@ -40,7 +40,7 @@ pub use stock_level::{StockLevelInput, StockLevelOutput, stock_level};
 use crate::error::TpccError;
 use entresol_store::{Store, Txn};
 
-/// Which of the five.
+/// The kind of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Clause 2.4.
@@ -56,11 +56,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them, in the order of their discriminants.
+    /// All kinds, in the order of their discriminants.
     pub const ALL: [Kind; 5] =
         [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
 
-    /// As in the specification.
+    /// The name in the specification.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::NewOrder => "New-Order",
@@ -71,13 +71,13 @@ impl Kind {
         }
     }
 
-    /// Its place in [`Kind::ALL`].
+    /// Its index in [`Kind::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
 }
 
-/// Runs `body` in a transaction and commits; aborts if `body` fails, and returns its error.
+/// Runs `body` in a transaction and commits. If `body` fails, aborts and returns its error.
 fn commit<T>(store: &Store, body: impl FnOnce(&mut Txn) -> Result<T, TpccError>) -> Result<T, TpccError> {
     let mut txn = store.begin();
     match body(&mut txn) {
@@ -86,7 +86,7 @@ fn commit<T>(store: &Store, body: impl FnOnce(&mut Txn) -> Result<T, TpccError>)
             Ok(output)
         }
         Err(error) => {
-            // The first error is the one to tell: if aborting fails too, it is for the same reason.
+            // The first error is reported: if the abort fails too, it has the same reason.
             let _ = txn.abort();
             Err(error)
         }

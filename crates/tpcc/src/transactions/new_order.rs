@@ -13,18 +13,18 @@ use crate::schema::{
 use entresol_store::{Lock, Txn};
 use zerocopy::little_endian::{I16, U32};
 
-/// One line as the terminal sends it.
+/// One line of the input from the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineInput {
-    /// The item; one that does not exist makes the transaction roll back (clause 2.4.1.4).
+    /// The item. If it does not exist, the transaction is rolled back (clause 2.4.1.4).
     pub item: ItemId,
     /// The warehouse that supplies it.
     pub supply: WarehouseId,
-    /// How many, `1 ..= 10`.
+    /// The quantity, `1 ..= 10`.
     pub quantity: u8,
 }
 
-/// What the terminal sends.
+/// The input from the terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct NewOrderInput {
     warehouse: WarehouseId,
@@ -38,7 +38,7 @@ impl NewOrderInput {
     /// An input of the given lines, at most 15.
     ///
     /// # Panics
-    /// If there are none or more.
+    /// If there are no lines, or more than 15.
     pub fn new(
         warehouse: WarehouseId,
         district: DistrictId,
@@ -51,8 +51,8 @@ impl NewOrderInput {
         Self { warehouse, district, customer, lines: all, count: lines.len() as u8 }
     }
 
-    /// As clause 2.4.1 has it: one item in a hundred from another warehouse, one order in a hundred ending
-    /// with an unused item number.
+    /// An input according to clause 2.4.1: one item in a hundred from another warehouse, and one order in a
+    /// hundred with an unused item number at the end.
     pub fn generate(random: &mut Random, terminal: &Terminal) -> Self {
         let district = terminal.any_district(random);
         let customer = terminal.customer_id(random);
@@ -82,17 +82,17 @@ impl NewOrderInput {
     pub fn district(&self) -> DistrictId {
         self.district
     }
-    /// Who orders.
+    /// The customer.
     pub fn customer(&self) -> CustomerId {
         self.customer
     }
-    /// What is ordered.
+    /// The ordered lines.
     pub fn lines(&self) -> &[LineInput] {
         &self.lines[..usize::from(self.count)]
     }
 }
 
-/// One line as the terminal shows it.
+/// One line of the output for the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineOutput {
     /// I_PRICE.
@@ -101,19 +101,19 @@ pub struct LineOutput {
     pub amount: Cents,
     /// S_QUANTITY, after the order.
     pub stock: i16,
-    /// "B" rather than "G": item and stock are both original.
+    /// "B" instead of "G": item and stock are both original.
     pub brand: bool,
     district_info: Text<24>,
     original: bool,
     exists: bool,
 }
 
-/// What the terminal shows.
+/// The output for the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewOrderOutput {
     /// The order's number.
     pub order: OrderId,
-    /// With discount and taxes.
+    /// The sum with discount and taxes.
     pub total: Cents,
     /// W_TAX.
     pub warehouse_tax: Rate,
@@ -136,18 +136,18 @@ impl NewOrderOutput {
     }
 }
 
-/// How it ended.
+/// The end of the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "99 of 100 are the large one, and it lives on the stack only")]
 pub enum NewOrderOutcome {
     /// The order is in the database.
     Committed(NewOrderOutput),
-    /// An item number was not valid; nothing has changed.
+    /// An item number was invalid; nothing has changed.
     RolledBack,
 }
 
-/// Runs the transaction. With an unused item number the whole profile is carried out, but for that line, and
-/// then rolled back (clause 2.4.2.3).
+/// Runs the transaction. With an unused item number all steps are executed except for that line, and then
+/// rolled back (clause 2.4.2.3).
 pub fn new_order(
     database: &Database,
     buffers: &mut Buffers,
@@ -164,7 +164,7 @@ pub fn new_order(
             Ok(NewOrderOutcome::RolledBack)
         }
         Err(error) => {
-            // As in `commit`: the first error is the one to tell.
+            // As in `commit`: the first error is reported.
             let _ = txn.abort();
             Err(error)
         }
@@ -256,7 +256,7 @@ fn read_items(
     Ok(())
 }
 
-/// Takes the pieces from stock, by (warehouse, item) so that two orders never wait for each other.
+/// Takes the pieces from stock, in the order of (warehouse, item), so that two orders never deadlock.
 fn take_stock(
     database: &Database,
     txn: &mut Txn,

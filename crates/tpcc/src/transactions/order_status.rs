@@ -1,4 +1,4 @@
-//! Order-Status (clause 2.6): what became of a customer's last order.
+//! Order-Status (clause 2.6): the state of a customer's last order.
 
 use super::buffers::read_lines;
 use super::{Buffers, CustomerChoice, Terminal, commit};
@@ -11,19 +11,19 @@ use crate::schema::{
 };
 use entresol_store::{Direction, Lock, Txn};
 
-/// What the terminal sends.
+/// The input from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderStatusInput {
     /// The home warehouse.
     pub warehouse: WarehouseId,
     /// The customer's district.
     pub district: DistrictId,
-    /// Who asks.
+    /// The customer.
     pub customer: CustomerChoice,
 }
 
 impl OrderStatusInput {
-    /// As clause 2.6.1 has it.
+    /// An input according to clause 2.6.1.
     pub fn generate(random: &mut Random, terminal: &Terminal) -> Self {
         Self {
             warehouse: terminal.warehouse,
@@ -33,10 +33,10 @@ impl OrderStatusInput {
     }
 }
 
-/// What the terminal shows; the lines are in [`Buffers::lines`].
+/// The output for the terminal; the lines are in [`Buffers::lines`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderStatusOutput {
-    /// Who asked.
+    /// The customer.
     pub customer: CustomerId,
     /// C_BALANCE.
     pub balance: Cents,
@@ -48,8 +48,8 @@ pub struct OrderStatusOutput {
     pub carrier: CarrierId,
 }
 
-/// Runs the transaction. Its shared locks follow the common order (customer, order, lines) and last until it
-/// has read these few rows.
+/// Runs the transaction. Its shared locks follow the common order (customer, order, lines). They are held
+/// only until it has read these few rows.
 pub fn order_status(
     database: &Database,
     buffers: &mut Buffers,
@@ -84,7 +84,7 @@ fn look(
             false
         },
     )?;
-    // The load gives every customer an order.
+    // The load creates an order for every customer.
     let order = newest.ok_or_else(|| TpccError::MissingRow {
         table: tables.customer_orders.name(),
         key: format!("{:?}", bound(0)),

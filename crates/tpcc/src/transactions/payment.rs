@@ -1,4 +1,4 @@
-//! Payment (clause 2.5): a customer pays at a district, in 15 of 100 cases not at its own.
+//! Payment (clause 2.5): a customer pays at a district, in 15 of 100 cases at another than its own.
 
 use super::{Buffers, CustomerChoice, Terminal, commit};
 use crate::database::Database;
@@ -12,25 +12,25 @@ use entresol_store::{Lock, Txn};
 use std::io::Write;
 use zerocopy::little_endian::U16;
 
-/// What the terminal sends.
+/// The input from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaymentInput {
-    /// Where the customer pays.
+    /// The warehouse of the payment.
     pub warehouse: WarehouseId,
-    /// Where the customer pays.
+    /// The district of the payment.
     pub district: DistrictId,
     /// The customer's warehouse.
     pub customer_warehouse: WarehouseId,
     /// The customer's district.
     pub customer_district: DistrictId,
-    /// Who pays.
+    /// The customer.
     pub customer: CustomerChoice,
-    /// How much, 1.00 to 5,000.00.
+    /// The amount, 1.00 to 5,000.00.
     pub amount: Cents,
 }
 
 impl PaymentInput {
-    /// As clause 2.5.1 has it.
+    /// An input according to clause 2.5.1.
     pub fn generate(random: &mut Random, terminal: &Terminal) -> Self {
         let district = terminal.any_district(random);
         let remote = random.percent(15) && terminal.scale.warehouses > 1;
@@ -50,10 +50,10 @@ impl PaymentInput {
     }
 }
 
-/// What the terminal shows, in short.
+/// The output for the terminal, shortened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaymentOutput {
-    /// Who paid.
+    /// The customer.
     pub customer: CustomerId,
     /// C_BALANCE, after the payment.
     pub balance: Cents,
@@ -131,7 +131,7 @@ fn names(warehouse: &Text<10>, district: &Text<10>) -> Text<24> {
     data
 }
 
-/// Writes the payment before the customer's C_DATA (clause 2.5.2.2).
+/// Inserts the payment before the customer's C_DATA (clause 2.5.2.2).
 fn note_bad_credit(payer: &mut CustomerRow, key: &CustomerKey, input: &PaymentInput) {
     let mut note = [0u8; 80];
     let mut room = &mut note[..];

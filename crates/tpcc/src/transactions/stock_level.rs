@@ -1,4 +1,4 @@
-//! Stock-Level (clause 2.8): how many items of a district's last 20 orders are low in stock.
+//! Stock-Level (clause 2.8): the number of items in a district's last 20 orders that are low in stock.
 
 use super::{Buffers, Terminal, commit};
 use crate::database::Database;
@@ -7,22 +7,22 @@ use crate::random::Random;
 use crate::schema::{DistrictId, DistrictKey, OrderId, OrderLineKey, StockKey, WarehouseId};
 use entresol_store::{Direction, Lock, Txn};
 
-/// Orders looked at.
+/// Number of orders examined.
 const ORDERS: u32 = 20;
 
-/// What the terminal sends.
+/// The input from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StockLevelInput {
     /// The home warehouse.
     pub warehouse: WarehouseId,
     /// The terminal's district.
     pub district: DistrictId,
-    /// Stock below this is low, `10 ..= 20`.
+    /// Stock below this threshold is low, `10 ..= 20`.
     pub threshold: i16,
 }
 
 impl StockLevelInput {
-    /// As clause 2.8.1 has it.
+    /// An input according to clause 2.8.1.
     pub fn generate(random: &mut Random, terminal: &Terminal) -> Self {
         Self {
             warehouse: terminal.warehouse,
@@ -32,18 +32,18 @@ impl StockLevelInput {
     }
 }
 
-/// What the terminal shows.
+/// The output for the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StockLevelOutput {
-    /// Distinct items low in stock.
+    /// Number of distinct items low in stock.
     pub low: u32,
-    /// Distinct items looked at.
+    /// Number of distinct items examined.
     pub items: u32,
 }
 
-/// Runs the transaction, as two of the store's (clause 2.8.2.3 allows it): the first finds the newest
-/// committed order under a short shared lock of the district; the second reads lines and stock without locks,
-/// so that the district's New-Orders need not wait for hundreds of reads.
+/// Runs the transaction, as two of the store's transactions (clause 2.8.2.3 allows that). The first one finds
+/// the newest committed order under a short shared lock of the district. The second one reads lines and stock
+/// without locks, so the district's New-Orders need not wait for hundreds of reads.
 pub fn stock_level(
     database: &Database,
     buffers: &mut Buffers,

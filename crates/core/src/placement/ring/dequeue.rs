@@ -1,4 +1,4 @@
-//! Groups are dequeued at the front of the ring, and their slots released.
+//! Dequeues of log placement: groups are dequeued at the front of the ring, and their slots released.
 
 use super::{DEQUEUES, Dequeue, DequeueState, GROUPS_AHEAD_MIN, Ring};
 use crate::contents::Contents;
@@ -7,8 +7,8 @@ use crate::policy::{Policy, ask};
 use crate::slot::{DIRTY, VALID};
 use crate::{Lsn, PageId, Position, SlotId};
 
-/// Groups kept free or becoming free, so that dequeues run ahead of evictions: a sixteenth of the ring,
-/// within bounds. A dequeue takes as long as the slowest of its destages, so a few must be under way at once
+/// Groups that are kept free or are being freed, so that dequeues run ahead of evictions: a sixteenth of the
+/// ring, within bounds. A dequeue takes as long as its slowest destage, so several must be under way at once
 /// to keep a disk array busy.
 fn groups_ahead(groups: u64) -> u64 {
     (groups / 16).clamp(GROUPS_AHEAD_MIN, DEQUEUES as u64)
@@ -27,7 +27,7 @@ impl Ring<'_> {
         self.dequeue_job(contents, pages)
     }
 
-    /// Starts the dequeue of the group at the front, when room is getting scarce.
+    /// Starts the dequeue of the group at the front when released groups are scarce.
     fn dequeue_job(
         &mut self,
         contents: &mut Contents<'_>,
@@ -35,9 +35,9 @@ impl Ring<'_> {
     ) -> Option<BackgroundJob> {
         let group = self.group();
         let in_flight = (self.head.scan - self.head.released) / group;
-        // Whole released groups that no position of was given out.
+        // Whole released groups of which no position was given out.
         let free = self.room(&contents.staging) / group;
-        // Without a group to spare (after a restart with a full ring), the first one goes without second
+        // Without a spare group (after a restart with a full ring), the first dequeue gives no second
         // chances.
         let second_chances = self.second_chances && free > self.head.undecided as u64;
         let dequeues = self.head.next_dequeue - self.head.first_dequeue;
@@ -85,8 +85,8 @@ impl Ring<'_> {
         }
     }
 
-    /// If a version of `page` is in staging, lets the release of `dequeue` wait for it instead of destaging
-    /// the older one.
+    /// If a version of `page` is in staging, the release of `dequeue` waits for it, and the older version is
+    /// not destaged.
     fn adopt_newer(&mut self, contents: &Contents<'_>, page: PageId, dequeue: u32) -> bool {
         let directory = &contents.pages.directory;
         let Some(frame) = directory.find(page).and_then(|at| directory.frame_of(at)) else { return false };
@@ -94,25 +94,26 @@ impl Ring<'_> {
             return true;
         }
         let adopted = self.await_frame(frame, dequeue);
-        // One slot at a time holds the valid version of a page, so only the dequeue of that slot waits for
-        // newer ones.
+        // Only one slot at a time holds the valid version of a page, so only the dequeue of that slot waits
+        // for newer ones.
         assert_eq!(adopted, dequeue, "two dequeues wait for one staged page");
         true
     }
 
-    /// The newest version of `page` on flash excuses `dequeue` from a destage. If something before it is not
-    /// durable yet, the release waits for that.
+    /// The newest version of `page` on flash excuses `dequeue` from a destage. If a position before that
+    /// version is not durable yet, the release waits for it.
     fn await_newest(&mut self, contents: &Contents<'_>, page: PageId, dequeue: u32) {
         let newest = contents.pages.directory.find_on_flash(page);
         let Some(position) = newest.map(|slot| self.position_of(slot)) else { return };
         if position >= contents.staging.window.front {
-            // If another dequeue waits for it, that is an earlier one, which is released before this one.
+            // If another dequeue waits for this frame, it is an earlier one, which is released before this
+            // one.
             self.await_frame(contents.staging.frame_of(position), dequeue);
         }
     }
 
-    /// Lets the release of `dequeue` wait for the page in `frame`, unless another waits for it. Returns which
-    /// one waits.
+    /// Makes the release of `dequeue` wait for the page in `frame`, unless another dequeue waits for it.
+    /// Returns the dequeue that waits.
     fn await_frame(&mut self, frame: u32, dequeue: u32) -> u32 {
         let awaited_by = &mut self.awaited_by[frame as usize];
         if *awaited_by == 0 {
@@ -122,7 +123,7 @@ impl Ring<'_> {
         *awaited_by - 1
     }
 
-    /// Gives the page in `slot` of the dequeue `ticket` a place at the rear; `lsn` is the page's.
+    /// Gives the page in `slot` of the dequeue `ticket` a position at the rear; `lsn` is the page's.
     pub(crate) fn restage(
         &mut self,
         contents: &mut Contents<'_>,
@@ -136,7 +137,10 @@ impl Ring<'_> {
         if superseded {
             self.await_newest(contents, entry.page(), dequeue);
         }
-        if superseded || self.adopt_newer(contents, entry.page(), dequeue) {
+        if superseded
+            || self.forget_before_its_turn(contents, slot.0)
+            || self.adopt_newer(contents, entry.page(), dequeue)
+        {
             return Admission::AlreadyThere;
         }
         if !contents.staging.frame_available() {
@@ -158,15 +162,22 @@ impl Ring<'_> {
         self.head.pull = u32::from(self.second_chances);
     }
 
+    /// Whether the oldest dequeue has ended, and the newer copies of its pages are durable.
+    pub(crate) fn may_release(&self) -> bool {
+        if self.head.first_dequeue == self.head.next_dequeue {
+            return false;
+        }
+        let dequeue = self.head.dequeues[(self.head.first_dequeue % DEQUEUES as u64) as usize];
+        let pending = dequeue.pending > 0 && !crate::mutant!("release-ignores-second-chances");
+        dequeue.state() == Some(DequeueState::Done) && !pending
+    }
+
     /// Frees the slots of finished dequeues, in order.
     pub(super) fn release(&mut self, contents: &mut Contents<'_>) {
-        while self.head.first_dequeue < self.head.next_dequeue {
+        let dead = self.awaits_dead() && !crate::mutant!("released-before-dead-is-durable");
+        while !dead && self.may_release() {
             let at = (self.head.first_dequeue % DEQUEUES as u64) as usize;
             let dequeue = self.head.dequeues[at];
-            let pending = dequeue.pending > 0 && !crate::mutant!("release-ignores-second-chances");
-            if dequeue.state() != Some(DequeueState::Done) || pending {
-                break;
-            }
             let after = dequeue.first + self.group();
             for position in dequeue.first..after {
                 self.forget(contents, self.slot_of(position));
@@ -180,8 +191,8 @@ impl Ring<'_> {
     }
 }
 
-/// A dequeue must make room: if every page of the group is to stay, the one at the very front goes (FaCE
-/// §3.3).
+/// A dequeue must free a slot: if every page of the group would get a second chance, the one at the very
+/// front is evicted (FaCE §3.3).
 fn limit_second_chances(pages: &mut [DequeuePage], allowed: bool) {
     let going = match (allowed, pages.iter().all(|page| page.fate == Fate::SecondChance)) {
         (false, _) => pages.len(),

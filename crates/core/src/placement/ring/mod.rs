@@ -25,19 +25,24 @@
 //! Invariants:
 //! - `released <= scan <= staging's front <= staging's rear <= released + slots`; the first three are
 //!   multiples of the group size, and `scan - released` is a group for each dequeue under way.
-//! - A slot is `HELD` from the publication of its group until it is released; those beyond the rear are not.
-//! - `released_slot` is `released mod slots`; `undecided` counts the dequeues that are open, `superseded` the
-//!   slots that are held and not valid, a dequeue's `pending` the staged pages that it awaits.
+//! - A slot is `HELD` from the publication of its group until its release. Slots beyond the rear are not
+//!   held. A slot that was released keeps the page's id until the next publication.
+//! - `released_slot` is `released mod slots`. `undecided` counts the open dequeues, and `superseded` the
+//!   slots that are held and not valid. A dequeue's `pending` counts the staged pages that it awaits.
 //! - A group's counters are those of its frames, until it is published.
 
 mod dequeue;
+mod forget;
 mod write;
 
+pub(crate) use forget::FORGOTTEN_MAX;
+
 use crate::contents::Contents;
+use crate::job::Forgotten;
 use crate::policy::{Facts, Policy};
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
-use crate::slot::{HELD, REFERENCED, VALID};
+use crate::slot::{DIRTY, HELD, REFERENCED, VALID};
 use crate::staging::Staging;
 use crate::{PageId, Position};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, TryFromBytes};
@@ -48,11 +53,11 @@ pub(crate) const DEQUEUES: usize = 8;
 /// Fewest groups kept free or becoming free.
 pub(crate) const GROUPS_AHEAD_MIN: u64 = 4;
 
-/// What is happening to a dequeue.
+/// The state of a dequeue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes, Immutable, KnownLayout)]
 #[repr(u32)]
 pub(crate) enum DequeueState {
-    /// There is none.
+    /// Not in use.
     Free,
     /// Being decided and destaged.
     Open,
@@ -66,16 +71,16 @@ pub(crate) enum DequeueState {
 pub(crate) struct Dequeue {
     /// First position of the group.
     pub first: u64,
-    /// Newer copies of its pages that are not durable yet, or something before them is not: until then the
-    /// slots are not released.
+    /// Staged pages that this dequeue awaits. Each is a newer copy that is not durable yet, or has positions
+    /// before it that are not. Until this is 0 the slots are not released.
     pub pending: u32,
-    /// A [`DequeueState`], kept as a word as in [`crate::staging::Frame`]: what is none is for the check to
-    /// say.
+    /// A [`DequeueState`], kept as a word as in [`crate::staging::Frame`]. The check reports a word that is
+    /// not a state.
     state: u32,
 }
 
 impl Dequeue {
-    /// Its state. `None`: the word is none.
+    /// Its state. `None`: the word is not a state.
     pub(crate) fn state(&self) -> Option<DequeueState> {
         DequeueState::try_read_from_bytes(self.state.as_bytes()).ok()
     }
@@ -91,12 +96,16 @@ impl Dequeue {
 pub(crate) struct Group {
     /// Frames whose copy is complete.
     pub ready: u32,
-    /// Frames handed to a write job.
+    /// Frames given to a write job.
     pub issued: u32,
     /// Frames written and published.
     pub written: u32,
     /// 1 while a write job of the group is under way.
     pub writing: u32,
+    /// Places that are durable though the group is not full.
+    pub flushed: u32,
+    /// What `flushed` is when the write job under way is done; 0: it flushes nothing.
+    pub flushing: u32,
 }
 
 /// Scalars of a ring.
@@ -107,19 +116,33 @@ pub(crate) struct RingHead {
     pub released: u64,
     /// Next position to dequeue.
     pub scan: u64,
-    /// The open group is to be closed up to this position as soon as second chances allow.
+    /// The open group is to be closed up to this position, as soon as second chances allow.
     pub close_to: u64,
-    /// First dequeue that is not released, counted from the start.
+    /// Number of the first dequeue that is not released.
     pub first_dequeue: u64,
     /// Dequeues ever started.
     pub next_dequeue: u64,
-    /// Those under way, by number mod [`DEQUEUES`].
+    /// The dequeues under way, by number mod [`DEQUEUES`].
     pub dequeues: [Dequeue; DEQUEUES],
+    /// A restart begins at this position or after it.
+    pub front_durable: u64,
+    /// Positions below are to be written though their group is not full.
+    pub flush_to: u64,
+    /// Number of the first record of forgotten pages that waits, and of the next one.
+    pub forgotten_first: u64,
+    pub forgotten_next: u64,
+    /// Records before this number are not extended any more.
+    pub forgotten_sealed: u64,
+    /// What must be durable before a slot is released, and what is.
+    pub dead_after: u64,
+    pub dead_durable: u64,
+    /// Records of forgotten pages, by number mod [`FORGOTTEN_MAX`].
+    pub forgotten: [Forgotten; FORGOTTEN_MAX as usize],
     /// `released mod slots`.
     pub released_slot: u32,
     /// Dequeues being decided and destaged.
     pub undecided: u32,
-    /// Slots holding a superseded version.
+    /// Slots with a superseded version.
     pub superseded: u32,
     /// 1 when victims are to be pulled to fill the open group (GSC).
     pull: u32,
@@ -144,7 +167,7 @@ pub(crate) const GROUPS: SectionPlan = SectionPlan::many::<Group>("groups", |siz
 pub(crate) const AWAITED: SectionPlan = SectionPlan::many::<u32>("awaited frames", Sizes::staging_pages);
 
 impl<'r> Ring<'r> {
-    /// Takes its sections for policy `P`. `None`: the region is too short.
+    /// Attaches to its sections for policy `P`. `None`: the region is too short.
     #[inline(always)]
     pub(crate) fn attach<P: Policy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
         let Sizes { slots, group_pages, .. } = *carver.sizes();
@@ -166,7 +189,7 @@ impl<'r> Ring<'r> {
         if slot >= self.slots { slot - self.slots } else { slot }
     }
 
-    /// The position that lies in `slot`.
+    /// The position of the page in `slot`.
     #[inline]
     pub(crate) fn position_of(&self, slot: u32) -> u64 {
         let ahead = if slot >= self.head.released_slot { 0 } else { self.slots };
@@ -178,7 +201,8 @@ impl<'r> Ring<'r> {
         self.head.released + self.slots as u64 - staging.window.rear
     }
 
-    /// Room for a page from DRAM: in the open group, or in a new one while enough is left for second chances.
+    /// Room for a page from DRAM: in the open group, or in a new one while enough groups are left for second
+    /// chances.
     #[inline]
     pub(crate) fn takes_one(&self, staging: &Staging<'_>) -> bool {
         let undecided = self.head.undecided as u64;
@@ -191,13 +215,13 @@ impl<'r> Ring<'r> {
         staging.frame_available() && self.room(staging) >= held_back * self.group()
     }
 
-    /// The page of `frame` is complete.
+    /// The copy of the page in `frame` is complete.
     pub(crate) fn staged(&mut self, frame: u32) {
         self.groups[(frame / self.group_pages) as usize].ready += 1;
     }
 
-    /// Fills the open group up with nothing, so that it can be written: at once, or when the dequeues that
-    /// may need its positions for second chances are through.
+    /// Pads the open group, so that it can be written: at once, or when the dequeues that may need its
+    /// positions for second chances have ended.
     pub(crate) fn close_group(&mut self, contents: &mut Contents<'_>) {
         if contents.staging.group_is_open() {
             self.head.close_to = contents.staging.window.rear + contents.staging.open_positions();
@@ -228,7 +252,7 @@ impl<'r> Ring<'r> {
         self.head.superseded += 1;
     }
 
-    /// Empties a slot.
+    /// Empties a slot. Its page's id stays, since a crash may find the page there (`forget.rs`).
     fn forget(&mut self, contents: &mut Contents<'_>, slot: u32) {
         let entry = *contents.pages.directory.entry(slot);
         if entry.has(VALID) {
@@ -237,20 +261,21 @@ impl<'r> Ring<'r> {
         if entry.has(HELD) {
             self.head.superseded -= 1;
         }
-        contents.pages.directory.entry_mut(slot).clear();
+        contents.pages.directory.entry_mut(slot).lower(VALID | HELD | DIRTY | REFERENCED);
     }
 
-    /// A restart finds that the version of `page` so far, if there is one, is not the newest.
+    /// A restart finds that the version of `page` restored so far, if any, is not the newest.
     pub(crate) fn restore_invalidate(&mut self, contents: &mut Contents<'_>, page: PageId) {
         if let Some(slot) = contents.pages.directory.find(page) {
             self.supersede(contents, slot);
         }
     }
 
-    /// Begins anew at `front`: a multiple of the group size, as is the rear, which staging holds.
+    /// Restarts at `front`: a multiple of the group size, as is the rear, which staging holds.
     pub(crate) fn begin_at(&mut self, front: Position) {
         self.head.released = front.0;
         self.head.released_slot = (front.0 % self.slots as u64) as u32;
         self.head.scan = front.0;
+        self.head.front_durable = front.0;
     }
 }

@@ -1,8 +1,8 @@
-//! Staged groups go to flash, and their pages become the valid versions.
+//! Writes of log placement: staged groups are written to flash, and their pages become the valid versions.
 
 use super::{Group, Ring};
 use crate::contents::Contents;
-use crate::job::{FrameId, Ticket, Write, WritePage, WritePages};
+use crate::job::{Flush, FrameId, Ticket, Write, WritePage, WritePages};
 use crate::slot::{DIRTY, HELD, REFERENCED};
 use crate::staging::FrameState;
 use crate::{Position, SlotId};
@@ -15,7 +15,8 @@ impl Ring<'_> {
         !self.by_group || group.ready == self.group_pages
     }
 
-    /// Starts the write of the oldest group that is full, or page by page of what is ready of one.
+    /// Starts the write of the oldest full group, or page by page the write of the ready pages of a group, or
+    /// a flush.
     pub(crate) fn write_job(&mut self, contents: &mut Contents<'_>, pages: &mut WritePages) -> Option<Write> {
         let staging = &contents.staging;
         let mut first = staging.window.front;
@@ -26,26 +27,69 @@ impl Ring<'_> {
             let after = first + self.group();
             let full = group.ready == self.group_pages;
             let ready = |p: u64| p < staging.window.rear && staging.at(p).is(FrameState::Ready);
-            if group.writing == 0
-                && group.issued < self.group_pages
-                && (full || !self.by_group)
-                && ready(from)
-            {
+            if group.writing == 0 && group.flushing == 0 && group.issued < self.group_pages {
                 let end = (from..after).find(|p| !ready(*p)).unwrap_or(after);
-                return Some(self.write_run(contents, at, from..end, pages));
+                let flushes = !(full && end == after) && self.flush_is_due(&group, first, end);
+                if (full || !self.by_group) && end > from || flushes {
+                    return Some(self.write_run(contents, at, (first, from..end), flushes, pages));
+                }
             }
             first = after;
         }
         None
     }
 
+    /// Whether the group that starts at `first`, of which everything before `end` is or can be written, is to
+    /// be flushed.
+    fn flush_is_due(&self, group: &Group, first: u64, end: u64) -> bool {
+        let wanted = self.head.flush_to.min(first + self.group());
+        wanted > first + group.flushed as u64 && end >= wanted
+    }
+
+    /// From now on everything staged so far is written, and is [flushed](Self::flushed) in the end. Gives the
+    /// position up to which that is, `None` if records of forgotten pages wait and there is no room for the
+    /// group that takes them.
+    pub(crate) fn flush(&mut self, contents: &mut Contents<'_>) -> Option<Position> {
+        let is_nothing = self.flushed(contents) == contents.staging.window.rear;
+        if is_nothing && self.head.forgotten_first < self.head.forgotten_next {
+            // A summary takes the records, and a summary has a group. Positions that are held back for second
+            // chances stay so.
+            if !self.takes_one(&contents.staging) && !crate::mutant!("flush-takes-held-back-position") {
+                return None;
+            }
+            let frame = contents.staging.pad();
+            self.staged(frame.0);
+        }
+        self.head.flush_to = contents.staging.window.rear;
+        Some(Position(self.head.flush_to))
+    }
+
+    /// Everything below this position is durable.
+    pub(crate) fn flushed(&self, contents: &Contents<'_>) -> u64 {
+        let staging = &contents.staging;
+        let mut first = staging.window.front;
+        while first < staging.window.rear {
+            let frame = staging.frame_of(first);
+            if !staging.frame(frame).is(FrameState::Done) {
+                let group = self.groups[(frame / self.group_pages) as usize];
+                let flushed =
+                    if crate::mutant!("flush-counts-writing-pages") { group.issued } else { group.flushed };
+                return first + flushed as u64;
+            }
+            first += self.group();
+        }
+        staging.window.rear
+    }
+
     fn write_run(
         &mut self,
         contents: &mut Contents<'_>,
         at: usize,
-        run: Range<u64>,
+        (first, run): (u64, Range<u64>),
+        flushes: bool,
         pages: &mut WritePages,
     ) -> Write {
+        let upto = (run.end - first) as u32;
         let directory = &contents.pages.directory;
         for position in run {
             let frame = contents.staging.frame_of(position);
@@ -64,9 +108,21 @@ impl Ring<'_> {
         }
         let group = &mut self.groups[at];
         group.issued += pages.len() as u32;
-        group.writing = 1;
-        let completes_group = group.issued == self.group_pages;
+        group.writing = u32::from(!pages.is_empty());
+        let completes_group = group.issued == self.group_pages && !pages.is_empty();
+        if flushes && !completes_group {
+            group.flushing = upto;
+        }
         Write { ticket: Ticket(at as u32), one_io: self.by_group, completes_group }
+    }
+
+    /// What the write `ticket`, which is under way, flushes.
+    pub(crate) fn flush_of(&self, contents: &Contents<'_>, ticket: Ticket) -> Option<Flush> {
+        let group = self.groups[ticket.0 as usize];
+        let frame = ticket.0 * self.group_pages;
+        let first = contents.staging.frame(frame).position;
+        let Group { flushed, flushing, .. } = group;
+        (flushing != 0).then_some(Flush { first, frame: FrameId(frame), upto: flushing, flushed })
     }
 
     pub(crate) fn written(&mut self, contents: &mut Contents<'_>, ticket: Ticket, pages: &[WritePage]) {
@@ -76,6 +132,9 @@ impl Ring<'_> {
         let group = &mut self.groups[ticket.0 as usize];
         group.written += pages.len() as u32;
         group.writing = 0;
+        if group.flushing != 0 {
+            group.flushed = std::mem::take(&mut group.flushing);
+        }
         if group.written < self.group_pages {
             return; // written, but not durable before the group is complete
         }
@@ -88,8 +147,8 @@ impl Ring<'_> {
         self.release(contents);
     }
 
-    /// Frees the frames of groups that are durable with all before them. The dequeues that waited for their
-    /// pages do so no more.
+    /// Frees the frames of groups that are durable together with all groups before them. Dequeues no longer
+    /// wait for the pages of these groups.
     fn retire_groups(&mut self, contents: &mut Contents<'_>) {
         let staging = &mut contents.staging;
         let front = staging.window.front;
@@ -104,22 +163,33 @@ impl Ring<'_> {
         }
     }
 
-    /// Makes a page that is now durable on flash the one that is served from there.
+    /// Makes a page that is now durable on flash the version that is served from there.
     fn publish(&mut self, contents: &mut Contents<'_>, position: u64) {
         let frame = contents.staging.frame_of(position);
         let staged = contents.staging.frame_mut(frame);
         staged.set(FrameState::Done);
-        if staged.is_padding() {
-            return;
-        }
         let directory = &mut contents.pages.directory;
         let (at, slot) = (directory.staged_entry(frame), self.slot_of(position));
+        if staged.is_padding() {
+            let entry = *directory.entry(at);
+            match staged.was_flushed() && !crate::mutant!("flushed-page-not-in-segment") {
+                // Forgotten, but found by a crash until the record of that is durable: superseded.
+                true => {
+                    directory.carry_proof(at, slot);
+                    directory.entry_mut(slot).set(entry.page(), HELD | entry.flags(DIRTY));
+                    directory.entry_mut(at).clear();
+                    self.head.superseded += 1;
+                }
+                false => directory.entry_mut(slot).clear(),
+            }
+            return;
+        }
         let entry = *directory.entry(at);
+        directory.carry_proof(at, slot);
         let on_flash = directory.find_on_flash(entry.page());
         let in_order = crate::mutant!("older-version-published-last");
         if !in_order && on_flash.is_some_and(|on_flash| self.position_of(on_flash) > position) {
-            // A newer version was written by a job that ended earlier: this one is superseded before it
-            // arrives.
+            // A newer version was written by a job that ended earlier, so this version is superseded at once.
             directory.unstage(at);
             directory.entry_mut(slot).set(entry.page(), HELD | entry.flags(DIRTY));
             self.head.superseded += 1;

@@ -1,4 +1,4 @@
-//! Slots are emptied, and dirty pages copied to disk.
+//! Dequeues of slot placement: slots are emptied, and dirty pages copied to disk.
 
 use super::SlotTable;
 use super::write::{Place, is_overtaken, place_of};
@@ -12,7 +12,7 @@ use crate::slot::{BUSY, DIRTY};
 use crate::staging::FrameState;
 
 impl SlotTable<'_> {
-    /// Starts a dequeue, or else a cleaning.
+    /// Starts a dequeue or, if none is due, a cleaning.
     pub(crate) fn next_background(
         &mut self,
         contents: &mut Contents<'_>,
@@ -31,8 +31,7 @@ impl SlotTable<'_> {
         Some(BackgroundJob::Clean(start_copy(&mut contents.pages, slot)))
     }
 
-    /// The policy's victim, when free slots are getting scarce. Clean victims are emptied at once, without
-    /// I/O.
+    /// The policy's victim when free slots are scarce. Clean victims are emptied at once, without I/O.
     fn dequeue_ahead(&mut self, contents: &mut Contents<'_>) -> Option<(u32, Fate)> {
         loop {
             let Contents { pages, policy, decisions, .. } = contents;
@@ -51,12 +50,12 @@ impl SlotTable<'_> {
         }
     }
 
-    /// A dirty page that is in the way of a staged one, for which no dequeue is under way yet.
+    /// A dirty page that blocks a staged one, and has no dequeue under way yet.
     fn dequeue_for_waiting(&mut self, contents: &mut Contents<'_>) -> Option<(u32, Fate)> {
         contents.staging.positions().find_map(|position| self.dequeue_for(contents, position))
     }
 
-    /// A dirty page that is in the way of the one at `position`.
+    /// A dirty page that blocks the one at `position`.
     fn dequeue_for(&mut self, contents: &mut Contents<'_>, position: u64) -> Option<(u32, Fate)> {
         let Contents { staging, pages, policy, decisions } = contents;
         let frame = staging.frame_of(position);
@@ -77,14 +76,14 @@ impl SlotTable<'_> {
             (slot, P::fate(pages, slot))
         });
         if fate == Fate::Drop {
-            return None; // it goes when the page is written
+            return None; // it is emptied when the page is written
         }
         decisions.note((slot as u64) << 2 | fate as u64);
         self.emptied_for[frame as usize] = slot + 1;
         Some((slot, fate))
     }
 
-    /// Whether a staged page may be waiting for a slot that no dequeue has been started for.
+    /// Whether a staged page may be waiting for a slot for which no dequeue has been started.
     pub(crate) fn waits_for_background(&self, contents: &Contents<'_>) -> bool {
         let waits = |frame: u32| {
             contents.staging.frame(frame).is(FrameState::Ready) && self.emptied_for[frame as usize] == 0
@@ -103,7 +102,7 @@ impl SlotTable<'_> {
     }
 }
 
-/// Describes the copying of `slot` to disk and marks it busy.
+/// Describes the copy of `slot` to disk and marks the slot busy.
 pub(crate) fn start_copy(pages: &mut Pages<'_>, slot: u32) -> CleanPage {
     let entry = pages.directory.entry_mut(slot);
     entry.raise(BUSY);

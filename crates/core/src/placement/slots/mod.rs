@@ -1,24 +1,26 @@
-//! Slot placement: a page lies in any slot, or in any of its set, and is overwritten there. Unless the driver
-//! keeps one, the directory does not survive a crash, so a write need not be durable when it is published.
+//! Slot placement: a page is placed in any slot, or in any of its set, and is overwritten there. The
+//! directory does not survive a crash unless the driver keeps one, so a write need not be durable when it is
+//! published.
 //!
-//! - A page that is in a slot already is written to the same slot; a new one takes a free slot. Slots are
-//!   emptied ahead of demand, or for the page that needs one, as the policy will have it; a clean page that
-//!   is in the way then goes in the same step.
-//! - `BUSY` marks a slot with a write, a destage or a cleaning under way; nothing else is started on it.
-//! - A staged version that is overtaken by a newer one before its write began is not written at all, unless a
-//!   checkpoint began in between (`checkpoint`): it waits for this version's position only.
-//! - Each write to a slot counts up the slot's byte, which goes into the page in place of the lowest byte of
-//!   its position, and stays when the slot is emptied: so a page that a lost or misdirected write has left in
-//!   its place is told from the one that should be there.
-//! - Policies with sets keep the free slots of each set in a list behind those of its pages; the others in
-//!   one chain.
+//! - A page that has a slot is written to the same slot; a new one takes a free slot. Slots are emptied ahead
+//!   of demand, or for the page that needs one: the policy chooses. In the second case a clean victim is
+//!   emptied in the same step.
+//! - `BUSY` marks a slot with a write, a destage or a cleaning under way. No other operation is started on
+//!   it.
+//! - A staged version that is overtaken by a newer one before its write began is not written, unless a
+//!   checkpoint began in between (`checkpoint`): the checkpoint waits for this version's position only.
+//! - Each slot has a byte that counts its writes, and keeps its value when the slot is emptied. In the stamp
+//!   of a page it replaces the lowest byte of the position. So a page left by a lost or misdirected write is
+//!   distinguished from the expected one.
+//! - Policies with sets keep the free slots of each set in a list, numbered after those of the pages. The
+//!   others keep all free slots in one chain.
 //!
 //! Invariants:
-//! - A slot is valid, or free, or new: busy with its first write. `free` counts the free ones, `dequeuing`
+//! - A slot is valid, or free, or new: busy with its first write. `free` counts the free slots, `dequeuing`
 //!   the dequeues.
-//! - The valid slots are those in the policy's lists, each in one.
-//! - With sets, pages and free slots are in their set, and in its lists.
-//! - At most one dequeue is under way for a staged page; `emptied_for` names its slot until it ends.
+//! - The valid slots are those in the policy's lists, each in one list.
+//! - With sets, pages and free slots are in their set and in the set's lists.
+//! - At most one dequeue is under way for a staged page. `emptied_for` names its slot until the dequeue ends.
 
 mod dequeue;
 mod write;
@@ -38,9 +40,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct SlotTableHead {
-    /// Where the last checkpoint began: versions before this position are written even if they are overtaken.
+    /// The start of the last checkpoint: versions before this position are written even if they are
+    /// overtaken.
     checkpoint: u64,
-    /// First of the chain of free slots, without sets.
+    /// First of the chain of free slots (without sets).
     pub first_free: u32,
     /// Free slots.
     pub free: u32,
@@ -50,17 +53,17 @@ pub(crate) struct SlotTableHead {
     reserved: u32,
 }
 
-/// The slots as places that any page may take.
+/// The slots as places for any page.
 pub(crate) struct SlotTable<'r> {
     pub in_sets: bool,
     pub head: &'r mut SlotTableHead,
-    /// With sets, by staging frame: 1 + the slot that is being emptied for its page; 0: none.
+    /// With sets, by staging frame: 1 + the slot that is being emptied for the frame's page. 0: none.
     emptied_for: &'r mut [u32],
 }
 
 pub(crate) const HEAD: SectionPlan = SectionPlan::one::<SlotTableHead>("slot table");
 
-/// The frames that slots are emptied for, of policy `P`.
+/// The section of [`SlotTable::emptied_for`] for policy `P`.
 pub(crate) const fn emptied_for<P: Policy>() -> SectionPlan {
     let entries: fn(&Sizes) -> u32 =
         if matches!(P::FACTS.lists, Lists::OfSets) { Sizes::staging_pages } else { |_| 0 };
@@ -68,7 +71,7 @@ pub(crate) const fn emptied_for<P: Policy>() -> SectionPlan {
 }
 
 impl<'r> SlotTable<'r> {
-    /// Takes its sections for policy `P`. `None`: the region is too short.
+    /// Attaches to its sections for policy `P`. `None`: the region is too short.
     #[inline(always)]
     pub(crate) fn attach<P: Policy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
         let in_sets = matches!(P::FACTS.lists, Lists::OfSets);
@@ -93,7 +96,7 @@ impl<'r> SlotTable<'r> {
         self.head.free += 1;
     }
 
-    /// A free slot where `page` may lie.
+    /// Takes a free slot that may hold `page`.
     fn pop_free(&mut self, pages: &mut Pages<'_>, page: PageId) -> Option<u32> {
         let slot = if self.in_sets {
             let slot = pages.lists.first_of(pages.sets.free_list(pages.sets.of_page(page)))?;
@@ -119,31 +122,40 @@ impl<'r> SlotTable<'r> {
         self.push_free(pages, slot);
     }
 
-    /// A slot is free for one page more than are staged.
+    /// Whether a slot is free for one page more than are staged.
     pub(crate) fn has_room(&self, contents: &Contents<'_>) -> bool {
         self.head.free > contents.staging.window.used
     }
 
-    /// A checkpoint begins: what is staged by now is written, even if newer versions overtake it.
+    /// A checkpoint begins: all pages staged so far are written, even if newer versions overtake them.
     pub(crate) fn begin_checkpoint(&mut self, contents: &Contents<'_>) {
         self.head.checkpoint = contents.staging.window.rear;
     }
 
-    /// Forgets every copy of `page`. `None`: one is being written, copied in or copied to disk; ask again
-    /// later.
-    pub(crate) fn forget(&mut self, contents: &mut Contents<'_>, page: PageId) -> Option<bool> {
+    /// Whether a copy of `page` is being written, copied in or copied to disk.
+    pub(crate) fn is_busy(&self, contents: &Contents<'_>, page: PageId) -> bool {
         let directory = &contents.pages.directory;
-        let Some(newest) = directory.find(page) else { return Some(false) };
-        let mut at = Some(newest);
+        let mut at = directory.find(page);
         while let Some(entry) = at {
             let idle = match directory.frame_of(entry) {
                 None => directory.is_idle(entry),
                 Some(frame) => contents.staging.frame(frame).is(FrameState::Ready),
             };
             if !idle {
-                return None;
+                return true;
             }
             at = directory.find_older(entry);
+        }
+        false
+    }
+
+    /// Forgets every copy of `page`. `None`: a copy is [busy](Self::is_busy); ask again later.
+    pub(crate) fn forget(&mut self, contents: &mut Contents<'_>, page: PageId) -> Option<bool> {
+        if self.is_busy(contents, page) {
+            return None;
+        }
+        if contents.pages.directory.find(page).is_none() {
+            return Some(false);
         }
         while let Some(entry) = contents.pages.directory.find(page) {
             match contents.pages.directory.frame_of(entry) {
@@ -165,11 +177,11 @@ impl<'r> SlotTable<'r> {
         ask!(policy, P, memory => P::on_enter(pages, memory, slot));
     }
 
-    /// Chains up the slots that hold nothing.
+    /// Chains the empty slots.
     pub(crate) fn rebuild_free(&mut self, pages: &mut Pages<'_>) {
         self.head.free = pages.directory.slots - pages.directory.counts.valid;
         if self.in_sets {
-            return; // their free slots stand in lists
+            return; // their free slots are in lists
         }
         self.head.free = 0;
         self.head.first_free = NIL;

@@ -1,4 +1,4 @@
-//! Staged pages go to their slots, one at a time.
+//! Writes of slot placement: staged pages are written to their slots, one at a time.
 
 use super::SlotTable;
 use crate::PageId;
@@ -11,19 +11,19 @@ use crate::slot::{BUSY, DIRTY, VALID};
 use crate::staging::{FrameState, Staging};
 use crate::{Position, SlotId};
 
-/// Where a staged page goes.
+/// The place of a staged page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// Over its older version.
     Over(u32),
     /// To a free slot.
     New,
-    /// Nowhere yet: its older version is being written, destaged or cleaned. Were it written to another slot
-    /// now, there would be two, and the older might reach the disk last.
+    /// No place yet: its older version is being written, destaged or cleaned. A write to another slot now
+    /// would make two slots of one page, and the older version might reach the disk last.
     Busy,
 }
 
-/// Where the page of staging entry `entry` is to be written.
+/// The place of the page of staging entry `entry`.
 pub(super) fn place_of(directory: &PageDirectory<'_>, staging: &Staging<'_>, entry: u32) -> Place {
     let mut older = directory.find_older(entry);
     while let Some(at) = older {
@@ -44,7 +44,7 @@ pub(super) fn is_overtaken(directory: &PageDirectory<'_>, entry: u32) -> bool {
     directory.find(directory.entry(entry).page()) != Some(entry)
 }
 
-/// The version that is to be written to `slot`.
+/// The version of the next write to `slot`.
 fn next_generation(lists: &SlotLists<'_>, slot: u32) -> Generation {
     let step = u8::from(!crate::mutant!("slot-counter-not-grown"));
     Generation::LowByte(lists.generation_byte(slot).wrapping_add(step))
@@ -58,8 +58,8 @@ impl SlotTable<'_> {
         work
     }
 
-    /// Starts the write of the page at `position`, if it is ready and has a slot. A page that is overtaken
-    /// needs none.
+    /// Starts the write of the page at `position`, if it is ready and has a slot. An overtaken page needs no
+    /// slot.
     #[inline(always)]
     fn write_one(
         &mut self,
@@ -73,8 +73,8 @@ impl SlotTable<'_> {
         }
         let directory = &contents.pages.directory;
         let entry = directory.staged_entry(frame);
-        // A checkpoint waits for the positions before it: what they promise must not move on with newer
-        // versions.
+        // A checkpoint waits for the positions before it. An overtaken version among these is written too,
+        // since the newer version is not part of the checkpoint.
         let after_checkpoint =
             position >= self.head.checkpoint || crate::mutant!("lc-checkpoint-skips-overtaken");
         if is_overtaken(directory, entry) && after_checkpoint {
@@ -102,7 +102,7 @@ impl SlotTable<'_> {
         Some(Write { ticket: Ticket(slot), one_io: false, completes_group: false })
     }
 
-    /// A slot for `page`: a free one, or that of a clean page which the policy gives up for it.
+    /// A slot for `page`: a free one, or that of a clean page which the policy evicts for it.
     fn take_slot(&mut self, contents: &mut Contents<'_>, page: PageId) -> Option<u32> {
         if let Some(slot) = self.pop_free(&mut contents.pages, page) {
             return Some(slot);
@@ -110,7 +110,7 @@ impl SlotTable<'_> {
         let Contents { pages, policy, .. } = contents;
         let victim = ask!(policy, P, memory => {
             let victim = P::victim_for(pages, memory, page)?;
-            // The background jobs destage a dirty one first.
+            // If the victim is dirty, background jobs destage it first.
             (P::fate(pages, victim) == Fate::Drop).then_some(victim)?
         });
         contents.decisions.note((victim as u64) << 2 | Fate::Drop as u64);
@@ -125,7 +125,7 @@ impl SlotTable<'_> {
         self.done(&mut contents.staging, frame);
     }
 
-    /// `frame` is not needed any more.
+    /// `frame` is no longer needed.
     fn done(&mut self, staging: &mut Staging<'_>, frame: u32) {
         staging.frame_mut(frame).set(FrameState::Done);
         if self.in_sets {
@@ -133,12 +133,13 @@ impl SlotTable<'_> {
         }
     }
 
-    /// The page is in its slot.
+    /// The page has been written to its slot.
     pub(crate) fn written(&mut self, contents: &mut Contents<'_>, page: &WritePage) {
         let (frame, slot) = (page.frame.0, page.slot.0);
         let Contents { staging, pages, policy, .. } = contents;
         let directory = &mut pages.directory;
         let entry = directory.staged_entry(frame);
+        directory.carry_proof(entry, slot);
         if directory.entry(slot).has(VALID) {
             directory.unstage(entry);
             directory.overwrite(slot, page.dirty && !crate::mutant!("lc-overwrite-loses-dirty"));

@@ -1,8 +1,8 @@
 //! Retained information (O'Neil et al.: The LRU-K page replacement algorithm, SIGMOD 1993, §2.1.2): the last
-//! references of the `history` pages that left flash most recently. A ring with a hash index; the oldest
-//! entry is overwritten.
+//! references of the `history` pages evicted most recently. A ring with a hash index; the oldest entry is
+//! overwritten.
 //!
-//! Invariant: an entry is in use if its time is not 0; entries in use are in the chain of their bucket,
+//! Invariant: an entry is in use if its time is not 0. Entries in use are in the chain of their bucket,
 //! others in none.
 
 use crate::PageId;
@@ -14,7 +14,7 @@ use crate::slot::NIL;
 use crate::violation::{Violation, same};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// A departed page.
+/// An evicted page.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Remembered {
@@ -45,11 +45,11 @@ pub(super) const NEXT: SectionPlan = SectionPlan::one::<Next>("history ring");
 pub(super) const DEPARTED: SectionPlan = SectionPlan::many::<Remembered>("history", |sizes| sizes.history);
 pub(super) const BUCKETS: SectionPlan = SectionPlan::many::<u32>("history buckets", |sizes| sizes.history);
 
-/// What is remembered. Of no entries: nothing.
+/// The remembered pages. It may have no entries, and then remembers nothing.
 pub(super) struct History<'r> {
     next: &'r mut Next,
     departed: &'r mut [Remembered],
-    /// First of each chain; as many as entries.
+    /// First entry of each chain; as many as entries.
     buckets: &'r mut [u32],
 }
 
@@ -72,7 +72,7 @@ impl History<'_> {
         bucket_of(page.0, self.buckets.len())
     }
 
-    /// `page` leaves; it was last referenced at `last`, which is not 0.
+    /// `page` is evicted. Its last reference was at `last`, which is not 0.
     pub(super) fn remember(&mut self, page: PageId, last: u32) {
         if self.departed.is_empty() {
             return;
@@ -88,7 +88,7 @@ impl History<'_> {
         self.departed[at as usize] = Remembered { page_low, page_high, last, next };
     }
 
-    /// Takes entry `at`, which is in use, out of its chain.
+    /// Removes entry `at`, which is in use, from its chain.
     fn forget(&mut self, at: u32) {
         let Remembered { next, .. } = self.departed[at as usize];
         let bucket = self.bucket(self.departed[at as usize].page());
@@ -104,7 +104,7 @@ impl History<'_> {
         self.departed[at as usize] = Remembered::UNUSED;
     }
 
-    /// Last reference of a page that left, if it is remembered; forgets it.
+    /// Last reference of an evicted page, if it is remembered. Forgets it.
     pub(super) fn recall(&mut self, page: PageId) -> Option<u32> {
         if self.departed.is_empty() {
             return None;
@@ -121,7 +121,7 @@ impl History<'_> {
         None
     }
 
-    /// Every remembered page is in the chain of its bucket, and nothing else is.
+    /// Every remembered page is in the chain of its bucket, and the chains have no other entries.
     pub(super) fn check(&self) -> Result<(), Violation> {
         let next = self.next.0 as usize;
         same(|| "next history entry", true, next < self.departed.len().max(1))?;

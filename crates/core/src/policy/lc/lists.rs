@@ -1,7 +1,7 @@
-//! LRU-2 in constant time. Time is counted in references and cut into intervals; pages stand in one list for
-//! each interval of their last-but-one reference, in order of arrival, and one list holds those referenced
-//! once. Two pages whose last-but-one references fall into one interval are not told apart. Intervals reach
-//! back four times the cache's size in references; what is older shares one list.
+//! LRU-2 in constant time. Time is counted in references and divided into intervals. There is a list of pages
+//! for each interval of their last-but-one reference, in order of arrival, and one list for the pages
+//! referenced once. Two pages whose last-but-one references are in the same interval are not distinguished.
+//! Intervals reach back four times the cache's size in references; pages with older ones share one list.
 //!
 //! Invariant: every valid slot is in exactly one list.
 
@@ -17,14 +17,14 @@ const INTERVALS: u32 = 1024;
 const ONCE: u32 = 0;
 /// List of the pages whose last-but-one reference is older than all intervals.
 const ANCIENT: u32 = 1;
-/// Lists of one partition.
+/// Number of lists of a partition.
 pub(super) const LISTS: u32 = INTERVALS + 2;
 
 /// LRU-2's clock, and which intervals have a list of their own.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct Intervals {
-    /// The present: one tick a reference.
+    /// The present time: one tick per reference.
     clock: u32,
     /// References in one interval.
     length: u32,
@@ -60,8 +60,8 @@ impl Intervals {
         self.clock == 0 || self.clock == self.end
     }
 
-    /// Begins an interval, and names the lists whose pages are ancient from now on. When the clock begins
-    /// anew, after 2³² references, all are.
+    /// Begins an interval, and returns the lists whose pages are ancient from now on. When the clock
+    /// restarts, after 2³² references, these are all lists.
     fn begin_next(&mut self) -> Range<u32> {
         if self.clock == 0 {
             self.clock = 1;
@@ -86,17 +86,17 @@ impl Intervals {
         if (self.oldest..=self.newest).contains(&interval) { list_of(interval) } else { ANCIENT }
     }
 
-    /// The lists from coldest to hottest.
+    /// The lists, from coldest to hottest.
     fn cold_to_hot(&self) -> impl Iterator<Item = u32> + use<> {
         [ONCE, ANCIENT].into_iter().chain((self.oldest..=self.newest).map(list_of))
     }
 
-    /// What the intervals are counted with.
+    /// Checks the clock and the intervals.
     pub(super) fn check(&self, slots: u32) -> Result<(), Violation> {
         same(|| "references in an interval", length_for(slots), self.length)
     }
 
-    /// Counts a reference to a page whose reference before is given, if it is known. Returns the present
+    /// Counts a reference to a page; its previous reference is given, if it is known. Returns the present
     /// time, 1 or more, and the list of the page.
     #[inline]
     pub(super) fn refer(&mut self, lists: &mut SlotLists<'_>, before: Option<u32>) -> (u32, u32) {
@@ -111,7 +111,7 @@ impl Intervals {
         self.begin_next().for_each(|list| lists.splice(list, ANCIENT));
     }
 
-    /// The coldest slot for which `wanted` holds, at or after `from` if that is a slot.
+    /// The coldest slot for which `wanted` holds, at or after `from` if `from` is a slot.
     pub(super) fn coldest(
         &self,
         lists: &SlotLists<'_>,
@@ -140,7 +140,7 @@ mod tests {
     use crate::{Admission, Config, Job, Lookup, Lsn, PageId, Partition, PolicyKind, region_bytes};
     use zerocopy::IntoBytes;
 
-    /// Brings `page` to flash.
+    /// Writes `page` to flash.
     fn enter(partition: &mut Partition<'_>, page: u32) {
         let Admission::Stage { frame, .. } = partition.evict(PageId::new(1, page), Lsn(1), false, true)
         else {
@@ -165,7 +165,7 @@ mod tests {
         let mut region = vec![0u64; region_bytes(&config) / 8];
         let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
         let interval = intervals(&mut partition).length;
-        // As if 2³² − 3000 references had gone by.
+        // As if 2³² − 3000 references had passed.
         let now = u32::MAX - 3000;
         let (newest, end) = (now / interval, (now / interval + 1) * interval);
         *intervals(&mut partition) = Intervals { clock: now, length: interval, oldest: newest, newest, end };

@@ -16,11 +16,9 @@ use crate::bench::parallel;
 use crate::paper::judged;
 use crate::paper::rw::{self, Contender, RwRow};
 use crate::replay::device::{DeviceKind, DeviceSpec, MemorySpec};
-use crate::replay::{
-    self, Arrival, BlockKind, FlashLayer, FragmentKnobs, Places, Replacement, RunConfig, block_sizes,
-};
+use crate::replay::{self, Arrival, FragmentKnobs, Places, Replacement, RunConfig, block_sizes};
 use anyhow::Context as _;
-use entresol_core::Mode;
+use entresol_core::{BlockKind, Cache, Mode};
 use entresol_ftl::cache::{
     BlockCache, Fill, FlashTier, FlashTierConfig, Measures, RwFdb, RwFdbConfig, Thresholds,
 };
@@ -144,7 +142,7 @@ fn config(trace: &Trace, setting: &Setting) -> RunConfig {
         model: None,
     };
     RunConfig {
-        middle: FlashLayer::Blocks(BlockKind::RwFdb),
+        flash_layer: Some(Cache::Blocks(BlockKind::RwFdb)),
         mode: Mode::WriteThrough,
         replacement: Replacement::Lru,
         dram_pages: 0,

@@ -5,10 +5,9 @@ use crate::paper::sce::{Measured, System};
 use crate::replay::device::{Catalogue, Device};
 use crate::replay::tier::{BLOCK_BYTES, Inline};
 use crate::replay::{
-    Arrival, FlashLayer, FragmentKnobs, Places, Replacement, Replayed, RunConfig, below_dram, core_config,
-    replay,
+    Arrival, FragmentKnobs, Places, Replacement, Replayed, RunConfig, below_dram, core_config, replay,
 };
-use entresol_core::{Mode, Partition, PolicyKind, region_bytes};
+use entresol_core::{Cache, Mode, Partition, PolicyKind, region_bytes};
 use zerocopy::IntoBytes;
 
 /// Clients, enough to keep the disks busy.
@@ -31,7 +30,7 @@ pub(super) fn run(
     let catalogue = Catalogue::builtin();
     let trace = &workload.trace;
     let config = RunConfig {
-        middle: if system == System::Sce { FlashLayer::Fragments } else { FlashLayer::None },
+        flash_layer: if system == System::Sce { Some(Cache::Fragments) } else { None },
         mode: Mode::WriteThrough,
         replacement: Replacement::Lru,
         dram_pages: workload.dram_pages,

@@ -14,8 +14,8 @@ use crate::paper::three_layer::{
     self as paper, B_TABLE_2, FACTORS, POLICIES, READ_ONLY, Run, TABLE_2, Workload, enough, watts,
 };
 use crate::replay::device::Catalogue;
-use crate::replay::{Arrival, FlashLayer, FragmentKnobs, Replacement, RunConfig, simulate};
-use entresol_core::{Mode, PolicyKind};
+use crate::replay::{Arrival, FragmentKnobs, Replacement, RunConfig, simulate};
+use entresol_core::{Cache, Mode, PolicyKind};
 use entresol_trace::generate::{Mix, Popularity, Scans, TpccModel};
 use entresol_trace::{ReadOptions, Trace};
 use std::path::Path;
@@ -182,7 +182,7 @@ pub fn equi_cost_run(trace: &Trace, b: u32, policy: Option<PolicyKind>, n: f64) 
     let catalogue = Catalogue::builtin();
     let layers = EquiCost::PAPER.layers(b, n);
     RunConfig {
-        middle: policy.map_or(FlashLayer::None, FlashLayer::Policy),
+        flash_layer: policy.map(Cache::Policy),
         mode: Mode::WriteBack,
         replacement: Replacement::Lru,
         dram_pages: layers.dram_pages,

@@ -1,5 +1,5 @@
 //! A device of the store fails now and then; clients get errors; power fails. After a restart on sound
-//! devices nothing that was acknowledged is lost.
+//! devices, no acknowledged change is lost.
 
 use super::StoreRun;
 use crate::life::{Life, prepare};
@@ -16,9 +16,9 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Lives lived.
+/// Number of lives.
 const LIVES: u64 = 4;
-/// Longest time that a request takes on either side.
+/// Maximum delay of a request on either side.
 const LATENCY_MAX: Duration = Duration::from_micros(40);
 
 impl StoreRun {
@@ -47,8 +47,8 @@ impl StoreRun {
             tally.count_on(kind, device);
             let life = Life { seed, verify: true, transactions: 2 };
             let groups = self.bank.flash_groups();
-            // The program ends before power fails: what a failed sync has left in memory must not be built
-            // upon.
+            // The program ends before power fails: later work must not be based on memory content whose sync
+            // has failed.
             let machine = match fault == Fault::SyncErrorKeepingPages && rng.below(4) > 0 {
                 true => {
                     let machine = machine.after_kill(FaultPlan::none());
@@ -66,7 +66,7 @@ impl StoreRun {
         Ok(())
     }
 
-    /// A life that ends as it may; only what is served wrong is an error.
+    /// A life that may end with any error, except that wrong data was served.
     fn ail(
         &self,
         machine: &Machine,
@@ -83,7 +83,7 @@ impl StoreRun {
         })?;
         match ended {
             Some(Err(why)) if machine.plan.struck() == 0 => Err(format!("nothing was wrong, and yet: {why}")),
-            // The bank's own words for what a client must never see.
+            // These are the bank's messages for data that a client must never read.
             Some(Err(why)) if why.contains("does not hold what") || why.contains("an audit found") => {
                 Err(why)
             }

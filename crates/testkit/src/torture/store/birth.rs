@@ -1,5 +1,5 @@
-//! Power fails while a store is made and loaded. What is left opens, with each table empty or whole; or it is
-//! refused. A new store can be made in its place.
+//! Power fails while a store is created and loaded. The remains open, with each table empty or complete, or
+//! are refused. A new store can be created in their place.
 
 use super::StoreRun;
 use crate::life::Life;
@@ -16,7 +16,7 @@ use entresol_store::{Direction, Lock, Options, Parts, Store, StoreError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// States looked at.
+/// Number of states examined.
 const STATES: u64 = 6;
 
 impl StoreRun {
@@ -25,7 +25,7 @@ impl StoreRun {
         let (operations, _) = self.born(None).map_err(wrong)?;
         let mut rng = Rng::new(self.seed ^ 0xb127);
         for nth in 0..STATES {
-            // The first operations make the cache and the store; loading takes all the others.
+            // The first operations create the cache and the store; the load takes all the others.
             let at = 1 + rng.below(if nth % 2 == 0 { operations.min(60) } else { operations });
             let (_, media) = self.born(Some(at)).map_err(wrong)?;
             tally.count(FaultKind::Create);
@@ -47,8 +47,8 @@ impl StoreRun {
         Machine::new(media.unwrap_or_else(blank), FaultPlan::none(), groups)
     }
 
-    /// Makes and loads a store; gives the number of operations that takes, and what is left of it if power
-    /// fails at operation `at`, or at the end.
+    /// Creates and loads a store. Returns the number of operations of that, and the media after a power
+    /// failure at operation `at`, or at the end.
     fn born(&self, at: Option<u64>) -> Result<(u64, Media), String> {
         let mut machine = self.machine(None);
         let left = Arc::new(Mutex::new(None));
@@ -72,12 +72,12 @@ impl StoreRun {
         Ok((machine.plan.operations(), left.unwrap_or_else(|| machine.after_crash(self.seed))))
     }
 
-    /// Opens what is left; power fails once more, a new store is made in its place and put to work.
+    /// Opens the remains. Power fails once more; a new store is created in their place and used.
     fn again(&self, media: Media, seed: u64) -> Result<(), String> {
         let machine = self.machine(Some(media));
         let opened = undisturbed(seed, || self.open(&machine))??;
-        // A store that is dropped may have a checkpoint under way, and holds its devices until that has
-        // ended: the next store gets others.
+        // A checkpoint of a dropped store may still be in progress, and holds the devices until its end. So
+        // the next store gets other devices.
         let machine = self.machine(Some(machine.after_crash(seed)));
         let oracle = undisturbed(seed, || self.make_anew(&machine, opened))??;
         let machine = self.machine(Some(machine.after_crash(seed)));
@@ -86,7 +86,7 @@ impl StoreRun {
         lived.map(|_| ()).ok_or_else(|| "power failed though no crash was planned".to_owned())
     }
 
-    /// Opens what is left of a store that may not have been made completely; says whether its layer was.
+    /// Opens the remains of a store that may not have been created completely. Returns whether its layer was.
     fn open(&self, machine: &Machine) -> Result<bool, String> {
         let layer = match self.system.open(machine) {
             Ok(layer) => layer,
@@ -101,8 +101,8 @@ impl StoreRun {
         Ok(true)
     }
 
-    /// Makes a store where another one is, and loads it; the layer is made, too, unless it could be `opened`
-    /// before.
+    /// Creates a store in the place of another one, and loads it. The layer is created, too, unless it was
+    /// `opened` before.
     fn make_anew(
         &self,
         machine: &Machine,
@@ -115,7 +115,8 @@ impl StoreRun {
             }
         };
         let parts = Parts { layer, log: machine.log() };
-        // The log has records of the store before, and no master record if its making was cut off.
+        // The log has records of the earlier store, and no master record if the creation of that store was
+        // cut off.
         let options = Options { overwrite: true, ..self.bank.options() };
         let store =
             Store::create(parts, options).map_err(|error| format!("making the store anew: {error}"))?;

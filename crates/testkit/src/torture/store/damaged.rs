@@ -1,8 +1,8 @@
-//! Power fails, and the flash turns out to have lost a write, put it elsewhere, or put it elsewhere too; or a
-//! bit of a page flips while the machine is off. What is not needed comes from disk; what is needed is
-//! rebuilt from its image in the log, or reported by its name. Nothing else is ever lost, and no row is
-//! wrong: after the restart, and after one that follows restarts that were cut off, in as little DRAM as
-//! there may be.
+//! Power fails, and the flash turns out to have lost, misdirected or duplicated a write; or a bit of a page
+//! flips while the machine is off. Unneeded pages are read from disk. Needed pages are rebuilt from their
+//! images in the log, or are reported by number. No other data is ever lost, and no row is wrong: neither
+//! after the restart, nor after a restart that follows restarts that were cut off, with the smallest allowed
+//! DRAM.
 
 use crate::life::{Life, Lived};
 use crate::machine::{Devices, Machine, Media};
@@ -22,30 +22,30 @@ use std::sync::Arc;
 
 /// Moments at which power fails.
 const MOMENTS: u64 = 3;
-/// One of so many operations is a moment.
+/// One of this many operations is a moment.
 const MOMENT_ONE_OF: u64 = 16;
-/// What is damaged after each, one at a time.
+/// Number of damages tried after each moment, one at a time.
 const DAMAGES: usize = 8;
 
 /// Stores whose flash is damaged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DamagedFlash {
-    /// On what.
+    /// The system under test.
     pub system: Subject,
-    /// What they hold and do.
+    /// The content and the clients of the stores.
     pub bank: Bank,
-    /// Of everything that happens by chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Transactions of each client before power fails, at most.
+    /// Maximum number of transactions of each client before power fails.
     pub transactions: u64,
-    /// What is wrong with the flash, one after the other and again from the beginning.
+    /// The faults of the flash, used in turn.
     pub kinds: &'static [FaultKind],
 }
 
 impl DamagedFlash {
-    /// Bits alone.
+    /// Bit flips only.
     pub const BITS: &'static [FaultKind] = &[FaultKind::BitFlip];
-    /// Whatever may be wrong with a flash that says that all is well, half of the time a bit.
+    /// All silent faults of a flash, half of them bit flips.
     pub const ALL: &'static [FaultKind] = &[
         FaultKind::BitFlip,
         FaultKind::LostWrite,
@@ -55,7 +55,7 @@ impl DamagedFlash {
         FaultKind::DuplicatedWrite,
     ];
 
-    /// Carries it out, up to the first thing that is wrong.
+    /// Runs the chapter, up to the first violation.
     pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
         let Some(options) = self.system.tier_options(self.bank.flash_groups()) else { return Ok(()) };
         let cache = Cache::Tier(options);
@@ -71,7 +71,7 @@ impl DamagedFlash {
         tally.lives += 1;
         for nth in 0..left.len() {
             let Left { at, media, oracle } = &left[nth];
-            // What the flash held earlier in this life.
+            // An earlier state of the flash in this life.
             let before = &left[nth.saturating_sub(1)].media.flash;
             let mut rng = Rng::new(seed ^ at << 16);
             for nth in 0..DAMAGES {
@@ -86,7 +86,7 @@ impl DamagedFlash {
         Ok(())
     }
 
-    /// Damages the flash; says what was done. `None`: nothing has changed.
+    /// Damages the flash and returns a description. `None`: nothing has changed.
     pub(super) fn harm(
         &self,
         rng: &mut Rng,
@@ -146,8 +146,9 @@ impl DamagedFlash {
         }
     }
 
-    /// Restarts that are cut off, with little DRAM so that pages are evicted, and then a whole one; how
-    /// many there were, and whether the damage was reported. A restart takes about so many `operations`.
+    /// Some restarts that are cut off, with little DRAM so that pages are evicted, and then a complete one.
+    /// Returns the number of the former, and whether the damage was reported. A restart takes about
+    /// `operations` operations.
     fn cut_off(
         &self,
         mut media: Media,
@@ -184,15 +185,15 @@ pub(super) fn flip(flash: &MemoryDevice, bit: u64) {
     flash.write(at, &sector).expect("the bit is on the device");
 }
 
-/// A page that only flash has is named, or the flash is refused.
+/// Whether the error names a page that only flash has, or is a refusal of the flash.
 pub(super) fn is_reported(why: &str) -> bool {
     why.starts_with("opening the layer: ") || why.contains("at flash slot") && why.contains("is damaged")
 }
 
 #[cfg(test)]
 impl DamagedFlash {
-    /// Runs a chapter on one store for each of `seeds` seeds: the systems take turns, with one to four
-    /// clients. Panics at the first thing that is wrong.
+    /// Runs a chapter on one store for each of `seeds` seeds. The systems take turns, with one to four
+    /// clients. Panics at the first violation.
     pub(super) fn each_seed(
         systems: &[Subject],
         seeds: u64,
@@ -217,15 +218,15 @@ mod tests {
     use super::*;
     use entresol_core::PolicyKind;
 
-    /// Redo believed notes of groups that had been damaged, and after a restart that was cut off those of
-    /// groups that others had taken the places of.
+    /// A former bug: redo believed notes of damaged groups, and after a restart that was cut off, notes of
+    /// groups whose places other groups had taken.
     #[test]
     fn damaged_flash_costs_nothing_that_is_not_named() {
         let systems = [
-            Subject::Cached(PolicyKind::FaceGsc),
-            Subject::Cached(PolicyKind::FaceGr),
-            Subject::Cached(PolicyKind::Face),
-            Subject::WriteThrough(PolicyKind::FaceGsc),
+            Subject::cached(PolicyKind::FaceGsc),
+            Subject::cached(PolicyKind::FaceGr),
+            Subject::cached(PolicyKind::Face),
+            Subject::write_through(PolicyKind::FaceGsc),
         ];
         let tally = DamagedFlash::each_seed(&systems, SEEDS, MIN_FRAMES, |damaged, tally| damaged.run(tally));
         assert!(tally.faults_detected > 0 && tally.states() > 20 * SEEDS, "{tally:?}");

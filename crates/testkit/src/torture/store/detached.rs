@@ -1,7 +1,7 @@
 //! Power fails, the flash may be damaged silently, and the cache is detached. Power may fail during the
-//! detach, too. Then the store is opened on the disk alone. All acknowledged changes are there, or the detach
-//! was refused with a sentence that names the damage. Notes of pages that were durable on flash prove nothing
-//! then.
+//! detach, too. Then the store is opened on the disk alone. Either all acknowledged changes are there, or the
+//! detach was refused with a sentence that names the damage. Notes of pages that were durable on flash prove
+//! nothing in that case.
 
 use super::SENTENCE;
 use super::damaged::{DamagedFlash, is_reported};
@@ -21,15 +21,15 @@ use std::sync::Arc;
 
 /// Moments at which power fails.
 const MOMENTS: u64 = 3;
-/// One of so many operations is a moment.
+/// One of this many operations is a moment.
 const MOMENT_ONE_OF: u64 = 16;
-/// Caches that are detached after each. The first is as power left it.
+/// Number of detached caches after each moment. The first cache is not damaged.
 const DETACHES: usize = 6;
 
 /// Stores whose caches are detached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Detached {
-    /// On what, what they hold, and what is wrong with the flash.
+    /// The system, the bank, and the faults of the flash.
     pub damaged: DamagedFlash,
 }
 
@@ -41,7 +41,7 @@ enum Ended {
 }
 
 impl Detached {
-    /// Carries it out, up to the first thing that is wrong.
+    /// Runs the chapter, up to the first violation.
     pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
         let DamagedFlash { system, bank, transactions, kinds, .. } = self.damaged;
         let Some(options) = system.tier_options(bank.flash_groups()) else { return Ok(()) };
@@ -81,7 +81,7 @@ impl Detached {
         Ok(())
     }
 
-    /// Detaches and opens the disk; whether that was refused, as it may be.
+    /// Detaches the cache and opens the disk. Returns whether that was refused where a refusal is allowed.
     fn detach(
         &self,
         rng: &mut Rng,
@@ -91,7 +91,7 @@ impl Detached {
     ) -> Result<bool, String> {
         let DamagedFlash { bank, .. } = self.damaged;
         let groups = bank.flash_groups();
-        // How long it takes without a power failure.
+        // The number of operations without a power failure.
         let trial = Machine::new(media.fork(), FaultPlan::none(), groups);
         self.ends(&trial, rng.next_u64())?;
         let operations = trial.plan.operations();
@@ -100,7 +100,7 @@ impl Detached {
         if rng.below(2) == 0 {
             let cut = 1 + rng.below(operations.max(1));
             let machine = Machine::new(media, FaultPlan::crash_at(cut), groups);
-            // It may have been through before that.
+            // The detach may have been complete before that operation.
             was_cut_off = !matches!(self.ends(&machine, rng.next_u64())?, Ended::Refused(_));
             told = format!("the detach was cut off at operation {cut}; ");
             media = machine.after_crash(rng.next_u64());
@@ -112,7 +112,7 @@ impl Detached {
             Ended::Refused(why) if why.len() > SENTENCE => Some(why),
             Ended::Refused(why) => return Err(format!("{told}detaching is refused without a reason: {why}")),
         };
-        // A detach that was cut off may have been through: its flash is refused then, and the disk opens.
+        // A detach that was cut off may have been complete. Then its flash is refused, and the disk opens.
         if let Some(why) = refused.as_ref().filter(|_| !was_cut_off) {
             let allowed = if may_refuse { Ok(true) } else { Err(format!("{told}detaching: {why}")) };
             return allowed;
@@ -120,7 +120,7 @@ impl Detached {
         let machine = Machine::new(machine.after_crash(rng.next_u64()), FaultPlan::none(), groups);
         let bank = Bank { full_page_writes: true, ..bank };
         let life = Life { seed: rng.next_u64(), verify: true, transactions: 2 };
-        match life.live(&bank, Subject::DiskOnly, &machine, &Arc::new(Mutex::new(oracle.clone()))) {
+        match life.live(&bank, Subject::DISK_ONLY, &machine, &Arc::new(Mutex::new(oracle.clone()))) {
             Ok(Some(_)) => Ok(false),
             Ok(None) => Err("power failed though no crash was planned".to_owned()),
             Err(why) if may_refuse && refused.is_some() && is_reported(&why) => Ok(true),
@@ -145,15 +145,15 @@ mod tests {
     use super::*;
     use entresol_core::PolicyKind;
 
-    /// Redo believed notes that named flash, though it ran on the disk alone.
+    /// A former bug: redo believed notes that named flash, although it ran on the disk alone.
     #[test]
     fn a_detached_cache_costs_no_committed_row() {
         let systems = [
-            Subject::Cached(PolicyKind::FaceGsc),
-            Subject::Cached(PolicyKind::FaceGr),
-            Subject::Cached(PolicyKind::Face),
-            Subject::Cached(PolicyKind::Lc),
-            Subject::WriteThrough(PolicyKind::FaceGsc),
+            Subject::cached(PolicyKind::FaceGsc),
+            Subject::cached(PolicyKind::FaceGr),
+            Subject::cached(PolicyKind::Face),
+            Subject::cached(PolicyKind::Lc),
+            Subject::write_through(PolicyKind::FaceGsc),
         ];
         let tally = DamagedFlash::each_seed(&systems, SEEDS, Bank::default().frames, |damaged, tally| {
             Detached { damaged }.run(tally)

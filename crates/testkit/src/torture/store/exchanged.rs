@@ -1,8 +1,8 @@
-//! Somebody puts the devices of different moments together: disk, log and flash are each the newest, one
-//! session old, older, of a branch (a copy from one session ago that was opened, too), another store's,
-//! blank, or have one redundant copy damaged. Devices of one moment open with all rows of that moment. Disk
-//! and log of different moments are refused with a sentence. A flash that does not fit is refused, or is of
-//! no importance: then all rows of disk and log are there.
+//! Devices from different moments are combined. Disk, log and flash are each current, one session old, older,
+//! of a branch (a copy from one session ago that was opened, too), another store's, blank, or have one
+//! damaged redundant copy. Devices of one moment open with all rows of that moment. Disk and log of different
+//! moments are refused with a sentence. A flash that does not fit is refused, or is not needed: then all rows
+//! of disk and log are there.
 
 use super::SENTENCE;
 use crate::life::{Life, prepare};
@@ -20,23 +20,22 @@ use std::sync::Arc;
 
 type Oracle = <Bank as Workload>::Oracle;
 
-/// Combinations of a run.
+/// Number of combinations of a run.
 const COMBINATIONS: usize = 12;
 /// Bytes between the two blocks of the log's master record.
 const MASTER_STRIDE: u64 = 4096;
 
-/// What stands in the place of a device.
+/// The state of a device in a combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum DeviceState {
     Current,
     OneSessionOld,
     Older,
-    /// One session old, and then opened once by itself.
+    /// One session old, then opened once on its own.
     Branch,
     Anothers,
     Blank,
-    /// One copy of what is there more than once is damaged: a label, a block of the master record, a
-    /// superblock.
+    /// One copy of a redundant structure is damaged: a label, a block of the master record, or a superblock.
     OneCopyDamaged,
 }
 
@@ -51,7 +50,7 @@ impl DeviceState {
         Self::OneCopyDamaged,
     ];
 
-    /// The moment that it is of.
+    /// The index of its moment.
     fn moment(self) -> Option<usize> {
         match self {
             Self::Current | Self::OneCopyDamaged => Some(0),
@@ -70,11 +69,11 @@ pub(crate) struct Exchanged {
     pub system: Subject,
     pub bank: Bank,
     pub seed: u64,
-    /// Of each client in a session, at most.
+    /// Maximum number of transactions of each client in a session.
     pub transactions: u64,
 }
 
-/// The store at some moments: now, one session ago, two sessions ago, in a branch of one session ago; and
+/// The store at several moments (now, one session ago, two sessions ago, in a branch of one session ago), and
 /// another store.
 pub(crate) struct Shelf {
     exchanged: Exchanged,
@@ -82,13 +81,13 @@ pub(crate) struct Shelf {
 }
 
 impl Exchanged {
-    /// Carries it out, up to the first thing that is wrong.
+    /// Runs the chapter, up to the first violation.
     pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
         let shelf = self.shelf().map_err(|message| Found { kind: FaultKind::Create, message })?;
         tally.lives += 4;
         let mut rng = Rng::new(self.seed ^ 0xe8c4);
         for _ in 0..COMBINATIONS {
-            // Half of the devices are what they should be.
+            // Half of the devices are current.
             let mut draw = || {
                 let all = DeviceState::ALL.len();
                 DeviceState::ALL[(rng.below(2 * all as u64) as usize).saturating_sub(all)]
@@ -98,7 +97,7 @@ impl Exchanged {
                 let message = format!("{:?}: disk, log and flash are {states:?}: {why}", self.bank);
                 Found { kind: FaultKind::Exchanged, message }
             })?;
-            // Under the first device that is not what it should be.
+            // Counted for the first device that is not current.
             match states.iter().position(|state| *state != DeviceState::Current) {
                 Some(odd) => tally.count_on(FaultKind::Exchanged, DEVICES[odd]),
                 None => tally.count(FaultKind::Exchanged),
@@ -109,7 +108,7 @@ impl Exchanged {
         Ok(())
     }
 
-    /// Lives the sessions.
+    /// Runs the sessions.
     pub fn shelf(&self) -> Result<Shelf, String> {
         let groups = self.bank.flash_groups();
         let mut rng = Rng::new(self.seed ^ 0x5e55);
@@ -120,7 +119,7 @@ impl Exchanged {
             let machine = Machine::new(media.fork(), plan, groups);
             let known = Arc::new(Mutex::new(oracle.clone()));
             let seed = rng.next_u64();
-            // At least one change is in each session.
+            // Each session makes at least one change.
             let transactions = self.transactions.max(4);
             Life { seed, verify: true, transactions }.live(&self.bank, self.system, &machine, &known)?;
             let media = machine.after_crash(seed);
@@ -163,8 +162,8 @@ impl Shelf {
         }
     }
 
-    /// Opens a combination of disk, log and flash: nothing, or why it is refused. An error: it may not be
-    /// opened, or must be, or is opened wrongly.
+    /// Opens a combination of disk, log and flash. Returns nothing, or why it is refused. An error: it was
+    /// opened but must be refused, was refused but must open, or was opened with a wrong content.
     pub fn open(&self, states: [DeviceState; 3], seed: u64) -> Result<Result<(), String>, String> {
         let Exchanged { system, bank, .. } = self.exchanged;
         let mut rng = Rng::new(seed);
@@ -174,8 +173,8 @@ impl Shelf {
         let [disk, log, flash] = states.map(DeviceState::moment);
         let is_of_one = disk.filter(|_| disk == log && (disk == flash || !has_flash));
         let machine = Machine::new(media, FaultPlan::none(), bank.flash_groups());
-        // Where disk and log belong together, nothing else is right; otherwise nothing is. A session that was
-        // cut off before it began has changed neither.
+        // If disk and log belong together, the open must succeed; otherwise it must be refused. A session
+        // that was cut off before its start has changed neither.
         let session = |moment: usize| sessions(&self.moments[moment].0);
         let fits = match (disk, log) {
             (Some(disk), Some(log)) if disk == log => Some(log),
@@ -208,12 +207,12 @@ impl Shelf {
 /// A session: its number and its nonce.
 type Session = (u64, u64);
 
-/// What a moment says of sessions, read here, not by the engine.
+/// The sessions of a moment, read here without the engine.
 #[derive(Debug)]
 struct Sessions {
     id: [u8; 16],
     of_disk: Session,
-    /// Those whose disks have what the log has.
+    /// The sessions whose disks have the content of the log.
     of_log: Vec<Session>,
 }
 
@@ -230,8 +229,8 @@ fn sessions(media: &Media) -> Sessions {
     let newest =
         labels.filter_map(|block| label::Label::decode(&block).ok()).max_by_key(|label| label.sequence);
     let masters = [0, MASTER_STRIDE].map(|at| read(&media.log, at));
-    // Records are appended when both blocks say that the session has begun. Until then it has changed
-    // nothing, whether the disk knows of it or not.
+    // Records are appended only when both blocks record the start of the session. Until then the session has
+    // changed nothing, whether or not the disk records it.
     let of_block = |block: &Vec<u8>| {
         let before = (block[80] == 0).then(|| (word(block, 72) - 1, word(block, 128)));
         [Some((word(block, 72), word(block, 120))), before]
@@ -244,7 +243,7 @@ fn sessions(media: &Media) -> Sessions {
     }
 }
 
-/// The sentence with which an open was refused; `None`: it was not, or without a reason.
+/// The sentence with which an open was refused. `None`: it was not refused, or without a reason.
 fn refusal(why: &str) -> Option<&str> {
     let sentence = why.strip_prefix("opening the layer: ").or_else(|| why.strip_prefix("restarting: "))?;
     let names_one = ["disk", "log", "flash", "cache"].iter().any(|name| sentence.contains(name));
@@ -260,10 +259,10 @@ mod tests {
     #[test]
     fn each_combination_opens_rightly_or_is_refused() {
         let systems = [
-            Subject::DiskOnly,
-            Subject::Cached(PolicyKind::FaceGsc),
-            Subject::WriteThrough(PolicyKind::FaceGsc),
-            Subject::Cached(PolicyKind::Lc),
+            Subject::DISK_ONLY,
+            Subject::cached(PolicyKind::FaceGsc),
+            Subject::write_through(PolicyKind::FaceGsc),
+            Subject::cached(PolicyKind::Lc),
         ];
         let mut wrong = Vec::new();
         for (seed, system) in systems.into_iter().enumerate() {
@@ -272,7 +271,7 @@ mod tests {
             let (mut opened, mut refused) = (0, 0);
             for disk in DeviceState::ALL {
                 for log in DeviceState::ALL {
-                    let flashes = if system == Subject::DiskOnly {
+                    let flashes = if system == Subject::DISK_ONLY {
                         &[DeviceState::Current][..]
                     } else {
                         &DeviceState::ALL

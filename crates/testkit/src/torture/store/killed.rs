@@ -1,6 +1,6 @@
-//! The program is killed, once or several times in a row, and power stays on: what it has written can be read
-//! by the next one, and is not durable. In the end power fails. What a restart has shown after a kill is
-//! never lost afterwards.
+//! The program is killed, once or several times in a row, without a power failure. The next program can read
+//! the unsynced writes, which are not durable. At the end power fails. Rows that a restart found after a kill
+//! are never lost afterwards.
 
 use crate::life::{Life, prepare};
 use crate::machine::Machine;
@@ -14,26 +14,26 @@ use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Times that power fails.
+/// Number of power failures.
 const ROUNDS: u64 = 3;
-/// Most kills before that.
+/// Maximum number of kills before each.
 const KILLS_MAX: u64 = 3;
 
 /// Stores whose programs are killed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Killed {
-    /// On what.
+    /// The system under test.
     pub system: Subject,
-    /// What they hold and do.
+    /// The content and the clients of the stores.
     pub bank: Bank,
-    /// Of everything that happens by chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Transactions of each client in a life, at most.
+    /// Maximum number of transactions of each client in a life.
     pub transactions: u64,
 }
 
 impl Killed {
-    /// Carries it out, up to the first thing that is wrong.
+    /// Runs the chapter, up to the first violation.
     pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
         let wrong = |kind, message| Found { kind, message: format!("{:?}: {message}", self.bank) };
         let (media, oracle) =
@@ -46,7 +46,7 @@ impl Killed {
             let live = |machine: &Machine, seed, transactions| {
                 Life { seed, verify: true, transactions }.live(&self.bank, self.system, machine, &known)
             };
-            // A flush of the log that is under way is what a kill leaves in doubt.
+            // A kill leaves open whether a flush of the log in progress is complete.
             let slow = (rng.below(2) == 0).then_some("log");
             let mut machine = Machine::new(media.thaw(), self.death(&mut rng), groups).slowed(slow);
             let (mut kills, most) = (0, 1 + rng.below(KILLS_MAX));
@@ -73,7 +73,7 @@ impl Killed {
         Ok(())
     }
 
-    /// The end of a program: while its layer opens, in its restart, or at work.
+    /// The moment of the kill: while the layer opens, during the restart, or during transactions.
     fn death(&self, rng: &mut Rng) -> FaultPlan {
         let operations = self.transactions * u64::from(self.bank.clients) * 20;
         let last = [30, operations][rng.below(2) as usize];

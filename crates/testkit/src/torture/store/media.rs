@@ -1,11 +1,11 @@
-//! Power fails, and then sectors of one device cannot be read any more, or have changed without a word. What
-//! is redundant comes from its other copy; a page on disk that is damaged is rebuilt from its image in the
-//! log, or named; a log that is damaged in its middle is refused. Nothing is ever lost silently, with these
-//! exceptions, which nothing could tell (docs/TESTING.md): the last flush of the log looks like a torn one,
-//! and a disk that keeps an older version of a page where it acknowledged a newer one.
+//! Power fails, and then sectors of one device become unreadable, or change silently. Redundant data is read
+//! from its other copy. A damaged page on disk is rebuilt from its image in the log, or named. A log that is
+//! damaged in its middle is refused. No data is ever lost silently, with these undetectable exceptions
+//! (docs/TESTING.md): a damaged last flush of the log looks like a torn one, and a disk may keep an older
+//! version of a page after it acknowledged a newer one.
 //!
-//! Where the log's last flush begins is found here by a reader of its own, so that the judge shares no code
-//! with the judged.
+//! The start of the log's last flush is found by a separate reader in this module, so the judge shares no
+//! code with the tested code.
 
 use super::damaged::flip;
 use crate::life::Life;
@@ -28,37 +28,37 @@ use std::sync::Arc;
 
 /// Moments at which power fails.
 const MOMENTS: u64 = 2;
-/// One of so many operations is a moment.
+/// One of this many operations is a moment.
 const MOMENT_ONE_OF: u64 = 16;
-/// What is done to the media of each, one at a time.
+/// Number of damages tried after each moment, one at a time.
 const DAMAGES: usize = 8;
-/// Where the log's records begin.
+/// Offset of the log's first record.
 const LOG_START: u64 = 8192;
 
 /// Stores whose media fail while the machine is off.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SickMedia {
-    /// On what.
+    /// The system under test.
     pub system: Subject,
-    /// What they hold and do.
+    /// The content and the clients of the stores.
     pub bank: Bank,
-    /// Of everything that happens by chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Transactions of each client before power fails, at most.
+    /// Maximum number of transactions of each client before power fails.
     pub transactions: u64,
 }
 
-/// What a fault may cost.
+/// The allowed effects of a fault.
 struct Harm {
     kind: FaultKind,
     device: &'static str,
     what: String,
-    /// The restart may be refused, in words that name one of these; empty: it has to succeed.
+    /// The restart may be refused with a text that names one of these; empty: it must succeed.
     may_name: &'static [&'static str],
 }
 
 impl SickMedia {
-    /// Carries it out, up to the first thing that is wrong.
+    /// Runs the chapter, up to the first violation.
     pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
         let seed = self.seed ^ 0x51c4;
         let moments =
@@ -114,7 +114,7 @@ impl SickMedia {
     }
 }
 
-/// A page or a label of the disk.
+/// Damages a page or a label of the disk.
 fn harm_disk(rng: &mut Rng, disk: &MemoryDevice) -> Option<Harm> {
     let page_bytes = crate::subject::PAGE_BYTES;
     let offset = |page| disk_offset(PageId(page), page_bytes);
@@ -157,13 +157,13 @@ fn harm_disk(rng: &mut Rng, disk: &MemoryDevice) -> Option<Harm> {
     }
 }
 
-/// What the harness itself knows of a log.
+/// The judge's own view of a log.
 struct Log {
     area: u64,
     sector: u64,
     /// The redo point. Records before it are not read here.
     begin: u64,
-    /// Where the last flush begins.
+    /// The start of the last flush.
     last_flush: u64,
     end: u64,
 }
@@ -173,7 +173,7 @@ impl Log {
         LOG_START + lsn % self.area
     }
 
-    /// Follows the records of a sound log from the redo point on.
+    /// Reads the records of a sound log from the redo point on.
     fn of(device: &MemoryDevice) -> Option<Log> {
         let report = entresol_store::examine_log(device).ok()?;
         let blocks = [0, 4096].map(|offset| read(device, offset, 512));
@@ -208,7 +208,7 @@ fn byte_run(device: &MemoryDevice, log: &Log, lsn: u64) -> [u8; 8] {
     sector[within..within + 8].try_into().expect("eight bytes that begin at a multiple of eight")
 }
 
-/// A sector of the log, or a block of its master record.
+/// Damages a sector of the log, or a block of its master record.
 fn harm_log(rng: &mut Rng, device: &MemoryDevice) -> Option<Harm> {
     let log = Log::of(device)?;
     let harm = |kind, what, may_name| Some(Harm { kind, device: "log", what, may_name });
@@ -219,7 +219,7 @@ fn harm_log(rng: &mut Rng, device: &MemoryDevice) -> Option<Harm> {
         device.mark_unreadable(block, 512);
         return harm(FaultKind::Unreadable, format!("the master record at {block} cannot be read"), &[]);
     }
-    // Of the last flush nobody can tell whether it was torn. What follows the end holds nothing.
+    // Damage in the last flush looks like a torn flush. The range after the end contains nothing.
     let first = log.begin / 512 * 512;
     let sectors = log.last_flush.checked_sub(first)? / 512;
     let behind = rng.below(4) == 0;
@@ -240,7 +240,7 @@ fn harm_log(rng: &mut Rng, device: &MemoryDevice) -> Option<Harm> {
             harm(FaultKind::BitFlip, format!("bit {bit} of the log, LSN {lsn}, flipped"), may_name)
         }
         _ => {
-            // As long as nothing was ever written there.
+            // As if this sector had never been written.
             device.write(at, &[0; 512]).expect("the log lies on its device");
             harm(FaultKind::LostWrite, format!("what was written at LSN {lsn} is lost"), may_name)
         }

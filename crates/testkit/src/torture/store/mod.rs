@@ -1,17 +1,23 @@
-//! Torture of the whole store: transactions, log, restart, trees. Slower by far than that of the cache alone,
-//! so few runs are of this kind.
+//! Torture of the whole store: transactions, log, restart, trees. It is much slower than that of the cache
+//! alone, so few runs are of this kind.
 //!
-//! A run draws a system, a small bank and its settings, and then has several chapters: the making and loading
-//! of the store is cut off (`birth`), a life has a failing device (`ailing`), programs are killed before
-//! power fails (`killed`), flash changes or loses something without a word (`damaged`), caches are detached
-//! (`detached`), devices of different moments are put together (`exchanged`), sectors of all devices cannot
-//! be read or have changed (`media`), disk and log run full (`scarce`), a flush of the log is torn
-//! ([`crate::leftovers`]), and a life is crashed at some of its operations, and the restarts from that, with
-//! as much DRAM as before or less ([`crate::campaign`]). After each restart all rows are compared, the
-//! accounts' sum is taken, trees and flash are checked. What goes wrong is told with the smallest bank that
-//! shows it (`shrink`).
+//! A run draws a system, a small bank and its settings. Then it runs several chapters:
+//! - `birth`: the creation and load of the store is cut off.
+//! - `ailing`: a device fails during a life.
+//! - `killed`: programs are killed before power fails.
+//! - `damaged`: flash silently changes or loses data.
+//! - `detached`: caches are detached.
+//! - `exchanged`: devices of different moments are combined.
+//! - `media`: sectors of all devices become unreadable or change.
+//! - `scarce`: disk and log become full.
+//! - [`crate::leftovers`]: a flush of the log is torn.
+//! - [`crate::campaign`]: a life crashes at some of its operations, and so do the restarts from that, with as
+//!   much DRAM as before or less.
 //!
-//! Invariant: as for runs of the cache alone, everything follows from the seed.
+//! After each restart all rows are compared, the sum of the accounts is checked, and trees and flash are
+//! checked. A violation is reported with the smallest bank that shows it (`shrink`).
+//!
+//! Invariant: as for runs of the cache alone, the seed determines everything.
 
 mod ailing;
 mod birth;
@@ -29,8 +35,7 @@ use super::run::Found;
 use super::target::Target;
 use crate::leftovers::Leftovers;
 use crate::{Bank, Campaign, Subject};
-use entresol_core::PolicyKind;
-use entresol_engine::Mode;
+use entresol_core::{PolicyKind, System};
 use entresol_runtime::rng::Rng;
 use entresol_store::MIN_FRAMES;
 use std::fmt;
@@ -44,12 +49,12 @@ pub(crate) use media::SickMedia;
 pub(crate) use scarce::Scarce;
 pub(super) use shrink::shrink;
 
-/// Bytes of a refusal: a shorter one does not say what is wrong.
+/// Minimum length of a refusal in bytes. A shorter one does not describe the reason.
 const SENTENCE: usize = 20;
-/// States of a run's campaign, about.
+/// Approximate number of states of a run's campaign.
 const CRASHES: u64 = 20;
 
-/// A part of a run; the others do not touch what it works on.
+/// A part of a run, independent of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chapter {
     Birth,
@@ -78,7 +83,7 @@ impl Chapter {
         Self::Campaign,
     ];
 
-    /// What happens in it.
+    /// A description of the chapter.
     fn describe(self) -> &'static str {
         match self {
             Self::Birth => "crashes while the store is made and loaded",
@@ -101,34 +106,34 @@ impl Chapter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoreRun {
     system: Subject,
-    /// A system whose log needs no images, if one is to be had: they leave few places at which a record could
-    /// begin.
+    /// A system whose log needs no images, if there is one. With images there are few places at which a
+    /// record could begin.
     without_images: Option<Subject>,
     bank: Bank,
     seed: u64,
     transactions: u64,
-    /// The only chapter, if not all are wanted.
+    /// The only chapter to run; `None`: all.
     only: Option<Chapter>,
 }
 
-/// The systems that the targets stand for; the disk alone only where everything is tortured.
+/// The systems of the targets. The disk alone is included only if everything is tortured.
 fn systems(targets: &[Target]) -> Vec<Subject> {
     let wanted = |system: &Subject| match *system {
-        Subject::DiskOnly => targets == Target::all(),
-        Subject::Cached(policy) => targets.contains(&Target::new(policy, Mode::WriteBack)),
-        Subject::WriteThrough(policy) => targets.contains(&Target::new(policy, Mode::WriteThrough)),
-        Subject::Fragments => targets.contains(&Target::FRAGMENTS),
+        Subject { system: System::Cached(policy), mode } => targets.contains(&Target::new(policy, mode)),
+        Subject { system: System::Fragments, .. } => targets.contains(&Target::FRAGMENTS),
+        Subject { system: System::DiskOnly | System::FlashOnly, .. } => targets == Target::all(),
     };
     Subject::DRAWN.into_iter().filter(wanted).collect()
 }
 
-/// Only what destages through a log of its own on flash can do without images.
+/// Whether the system works without images: only one that destages through a log of its own on flash does.
 fn does_without_images(system: Subject) -> bool {
-    matches!(system, Subject::Cached(PolicyKind::Face | PolicyKind::FaceGr | PolicyKind::FaceGsc))
+    let ring = [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc];
+    ring.map(Subject::cached).contains(&system)
 }
 
 impl StoreRun {
-    /// Draws a run; `None` if none of the targets can be run as a store.
+    /// Draws a run. `None`: none of the targets can be run as a store.
     pub(super) fn draw(seed: u64, targets: &[Target]) -> Option<Self> {
         let systems = systems(targets);
         let mut rng = Rng::new(seed);
@@ -161,12 +166,12 @@ impl StoreRun {
         })
     }
 
-    /// What is tortured.
+    /// The name of the system under test.
     pub(super) fn name(&self) -> String {
         format!("store on {}", self.system)
     }
 
-    /// Carries it out, up to the first thing that is wrong.
+    /// Runs all chapters, up to the first violation.
     pub(super) fn run(&self) -> (Tally, Option<Found>) {
         let mut tally = Tally::default();
         let mut chapters =
@@ -226,7 +231,7 @@ impl StoreRun {
 
     fn campaign(&self, tally: &mut Tally) -> Result<(), Found> {
         let Self { system, bank, seed, transactions, .. } = *self;
-        // Some thirty operations a transaction; how many there are is not known before.
+        // An estimate: about thirty operations per transaction. The exact number is not known before.
         let operations = transactions * u64::from(bank.clients) * 30;
         let stride = (operations / CRASHES).max(1);
         let campaign = Campaign { stride, threads: 1, again: 2, ..Campaign::new(system, seed, transactions) };

@@ -1,5 +1,5 @@
-//! Room runs out, on the disk or in the log. Requests for more get an error, everything acknowledged stays,
-//! and the store opens again whenever power fails.
+//! The disk or the log becomes full. Requests that need more room get an error, all acknowledged changes
+//! stay, and the store opens again after every power failure.
 
 use super::StoreRun;
 use crate::life::{Life, finished, prepare, simulation};
@@ -18,33 +18,33 @@ use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Moments at which power fails, of each kind of scarcity.
+/// Number of power failures for each kind of scarcity.
 const MOMENTS: u64 = 2;
-/// One of so many operations is a moment.
+/// One of this many operations is a moment.
 const MOMENT_ONE_OF: u64 = 16;
-/// Disks are tried in steps of so many pages, until the bank fits.
+/// The disk grows in steps of this many pages, until the bank fits.
 const PAGES_STEP: u64 = 16;
-/// Bytes before the pages of a disk.
+/// Bytes before the first page of a disk.
 const LABEL_BYTES: u64 = 64 << 10;
-/// Tables that fill the log more than once.
+/// Number of tables. They fill the log more than once.
 const TABLES: u32 = 2400;
-/// Frames of the pool, and bytes of the disk, where a crowd is at work: it waits for room in the log, not for
-/// these.
+/// Frames of the pool, and bytes of the disk, for a crowd of clients. With these sizes the crowd waits only
+/// for room in the log.
 const CROWD_FRAMES: usize = 1024;
 const CROWD_DISK_BYTES: u64 = 32 << 20;
-/// Bytes of a disk that has room for them.
+/// Bytes of a disk with room for the tables.
 const TABLES_DISK_BYTES: u64 = 16 << 20;
 
 /// A store with too little room.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scarce {
-    /// On what.
+    /// The system under test.
     pub system: Subject,
-    /// What it holds and does.
+    /// The content and the clients of the store.
     pub bank: Bank,
-    /// Of everything that happens by chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Transactions of each client, at most.
+    /// Maximum number of transactions of each client.
     pub transactions: u64,
 }
 
@@ -56,7 +56,7 @@ impl StoreRun {
 }
 
 impl Scarce {
-    /// One of the three, in three of 24 runs: each takes as long as all other chapters together.
+    /// One of the three scenarios, in three of 24 runs: each takes as long as all other chapters together.
     pub fn run(&self, tally: &mut Tally) -> Result<(), Found> {
         match self.seed % 24 {
             0 => self.small_disk(tally),
@@ -66,7 +66,7 @@ impl Scarce {
         }
     }
 
-    /// The disk is hardly larger than what is loaded.
+    /// A disk only slightly larger than the loaded data.
     pub fn small_disk(&self, tally: &mut Tally) -> Result<(), Found> {
         let wrong =
             |message| Found { kind: FaultKind::DiskFull, message: format!("{:?}: {message}", self.bank) };
@@ -91,7 +91,7 @@ impl Scarce {
         let clients = 64 + rng.below(320) as u32;
         let bank = Bank {
             clients,
-            // Enough for pages of their own.
+            // Enough accounts that clients have their own pages.
             accounts: 16 * clients,
             frames: CROWD_FRAMES,
             disk_bytes: CROWD_DISK_BYTES,
@@ -101,7 +101,7 @@ impl Scarce {
         self.crash(&bank, 2, (FaultKind::LogFull, "log"), tally)
     }
 
-    /// A life that is cut off, and a whole one after it.
+    /// A life that is cut off, and a complete life after it.
     fn crash(
         &self,
         bank: &Bank,
@@ -128,7 +128,7 @@ impl Scarce {
         Ok(())
     }
 
-    /// More tables than the log has room for, made by several clients at once; then power fails.
+    /// More tables than fit into the log, created by several clients at once. Then power fails.
     pub fn tables(&self, tally: &mut Tally) -> Result<(), Found> {
         let kind = FaultKind::LogFull;
         let wrong = |message| Found { kind, message: format!("{:?}, making tables: {message}", self.bank) };
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn scarce_room_costs_nothing_that_was_acknowledged() {
-        let systems = [Subject::DiskOnly, Subject::Cached(PolicyKind::FaceGsc)];
+        let systems = [Subject::DISK_ONLY, Subject::cached(PolicyKind::FaceGsc)];
         for (seed, system) in systems.into_iter().enumerate() {
             let scarce = Scarce { system, bank: Bank::default(), seed: seed as u64, transactions: 8 };
             let tally = &mut Tally::default();

@@ -1,16 +1,16 @@
-//! Making a run of a store that goes wrong smaller: one chapter, fewer transactions, clients and accounts.
+//! Reduces a run of a store with a violation: one chapter, fewer transactions, clients and accounts.
 //!
-//! Invariant: what is returned goes wrong, too, though perhaps in another way.
+//! Invariant: the returned run has a violation, too, but perhaps another one.
 
 use super::{Chapter, StoreRun};
 use crate::torture::run::Found;
 
-/// Runs spent on it.
+/// Maximum number of runs for this.
 const ATTEMPTS_MAX: usize = 120;
-/// Accounts that a bank has at least, so that there is somebody to pay.
+/// Minimum number of accounts of a bank, so that transfers find another account.
 const ACCOUNTS_MIN: u32 = 8;
 
-/// The smallest run found, and what goes wrong in it.
+/// The smallest run found, and its violation.
 pub(in crate::torture) fn shrink(run: StoreRun, found: Found) -> (StoreRun, Found) {
     shrink_by(run, found, |smaller| smaller.run().1)
 }
@@ -32,7 +32,7 @@ fn shrink_by(
     }
 }
 
-/// Runs that are a little smaller, those first that take least time.
+/// Slightly smaller runs, the fastest first.
 fn smaller(run: &StoreRun) -> Vec<StoreRun> {
     let chapters = if run.only.is_none() { Chapter::ALL.as_slice() } else { &[] };
     let of_chapters = chapters.iter().map(|chapter| StoreRun { only: Some(*chapter), ..*run });

@@ -1,0 +1,76 @@
+//! Durations of background work, counted in buckets. Nothing on the path of a fetch or an eviction is timed.
+
+use crate::metrics::Tally;
+use entresol_runtime::{Time, now};
+
+/// Buckets: the last takes everything longer.
+pub const DURATION_BUCKETS: usize = 24;
+
+/// How often work took how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    /// Counts by duration: bucket `n` has those of less than 2ⁿ µs that no bucket before it has.
+    pub buckets: [u64; DURATION_BUCKETS],
+    /// The sum, microseconds.
+    pub total_us: u64,
+}
+
+/// [`Durations`] that any task may add to.
+#[derive(Default)]
+pub(crate) struct DurationTally {
+    buckets: [Tally; DURATION_BUCKETS],
+    total_us: Tally,
+}
+
+impl DurationTally {
+    /// Counts work that began at `begin` and ends now.
+    pub(crate) fn ends(&self, begin: Time) {
+        let us = now().since(begin).as_micros() as usize;
+        self.buckets[bucket(us)].add(1);
+        self.total_us.add(us);
+    }
+
+    pub(crate) fn read(&self) -> Durations {
+        Durations {
+            buckets: std::array::from_fn(|bucket| self.buckets[bucket].get()),
+            total_us: self.total_us.get(),
+        }
+    }
+}
+
+fn bucket(us: usize) -> usize {
+    ((usize::BITS - us.leading_zeros()) as usize).min(DURATION_BUCKETS - 1)
+}
+
+impl Durations {
+    /// Hands the counts to the recorder of the crate `metrics`, as Prometheus reads a histogram: the counters
+    /// `<name>_bucket` (cumulative, by upper bound `le` in seconds), `<name>_us_sum` (microseconds) and
+    /// `<name>_count`.
+    pub(crate) fn export(&self, name: &str, meaning: &'static str, cache: &str) {
+        let mut count = 0;
+        for (at, in_bucket) in self.buckets.iter().enumerate() {
+            count += in_bucket;
+            let le = match at + 1 == DURATION_BUCKETS {
+                true => "+Inf".to_owned(),
+                false => format!("{}", (1_u64 << at) as f64 / 1e6),
+            };
+            let labels = [("cache", cache.to_owned()), ("le", le)];
+            metrics::describe_counter!(format!("{name}_bucket"), meaning);
+            metrics::counter!(format!("{name}_bucket"), &labels).absolute(count);
+        }
+        metrics::counter!(format!("{name}_count"), "cache" => cache.to_owned()).absolute(count);
+        metrics::counter!(format!("{name}_us_sum"), "cache" => cache.to_owned()).absolute(self.total_us);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_has_what_is_shorter_than_its_bound() {
+        for (us, expected) in [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (1 << 22, 23), (usize::MAX, 23)] {
+            assert_eq!(bucket(us), expected, "{us}");
+        }
+    }
+}

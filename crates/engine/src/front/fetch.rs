@@ -1,0 +1,114 @@
+//! A fetch: from staging, or from flash.
+//!
+//! Invariants: a served page was proved by checksum, id and generation, and is the newest version. After a
+//! version was served, no older one is, also after a power failure.
+
+use super::Front;
+use super::order::ReadTicket;
+use crate::api::{Fetched, Source};
+use crate::{TierError, points};
+use entresol_core::{Lookup, PageId, Partition, Taken};
+use entresol_runtime::yield_now;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// Reads of a slot that give something else, with the directory unchanged, before the page is called damaged:
+/// a slot that is overwritten while it is read is told apart by one more look.
+const READS_MAX: u32 = 3;
+
+/// What a fetch has found.
+pub(crate) enum Found {
+    /// The page is in the caller's buffer.
+    Here(Fetched),
+    /// The disk has it. With the ticket it may enter the flash ([`Front::populate`]).
+    OnDisk(ReadTicket),
+    /// Its copy on flash is damaged; unless it is dirty, the disk has it, too.
+    Damaged { place: String, fault: String, dirty: bool, ticket: ReadTicket },
+}
+
+/// The checksum that is kept for the page, if it is on flash.
+fn proof_of(partition: &Partition<'_>, lookup: &Lookup) -> u32 {
+    match lookup {
+        Lookup::Flash { slot, .. } => partition.proof(*slot),
+        Lookup::Staged { .. } | Lookup::Absent => 0,
+    }
+}
+
+impl Front {
+    /// Fetches `page` if it is in the cache; `buffer` has its length.
+    pub(crate) fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Found, TierError> {
+        if !self.check_running()? {
+            points::OFF_FETCH.reach();
+            return Ok(Found::OnDisk(self.order.read_begins(page)));
+        }
+        let mut found = self.with(|partition| {
+            let lookup = partition.fetch(page);
+            (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
+        });
+        let look_again = || {
+            self.with(|partition| {
+                let lookup = partition.peek(page);
+                (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
+            })
+        };
+        let mut reads = 0;
+        loop {
+            match found.0 {
+                Lookup::Absent => return Ok(Found::OnDisk(found.2)),
+                Lookup::Staged { frame, position, dirty } => {
+                    if self.staging.copy_out(frame, page, position, buffer) {
+                        self.tallies().staging_hits.add(1);
+                        return Ok(Found::Here(self.went_up(page, Source::Staging, dirty)));
+                    }
+                    // Written and reused meanwhile, or still being copied in.
+                    yield_now();
+                    found = look_again();
+                }
+                Lookup::Flash { slot, generation, dirty } => {
+                    let fault = match self.flash.read(self.layout.slot_offset(slot), buffer) {
+                        Err(error) => error.to_string(),
+                        Ok(()) => match self.prove(buffer, page, slot, generation, found.1) {
+                            Err(fault) => fault.to_string(),
+                            Ok(()) => {
+                                self.options.page_format.unseal(buffer, page);
+                                self.tallies().flash_hits.add(1);
+                                return Ok(Found::Here(self.went_up(page, Source::Flash, dirty)));
+                            }
+                        },
+                    };
+                    let now = look_again();
+                    reads = if now == found { reads + 1 } else { 0 };
+                    if now != found {
+                        points::FETCH_MOVED.reach();
+                    }
+                    found = now;
+                    if reads < READS_MAX {
+                        continue;
+                    }
+                    let place = format!("flash slot {}", slot.0);
+                    return Ok(Found::Damaged { place, fault, dirty, ticket: found.2 });
+                }
+            }
+        }
+    }
+
+    /// The page was read and proved: an exclusive policy gives up its copy. Not of a dirty page while a
+    /// checkpoint is under way: DRAM may have evicted all that the checkpoint needs, and the sweep would
+    /// not meet it any more.
+    fn went_up(&self, page: PageId, source: Source, dirty: bool) -> Fetched {
+        if !self.config.policy.exclusive() {
+            return Fetched { source, dirty, fdirty: false };
+        }
+        let taken = self.with(|partition| {
+            let stays = dirty && self.board.checkpoints.load(SeqCst) > 0;
+            if stays || !self.state.is_running() { Taken::Copied } else { partition.taken(page) }
+        });
+        match taken {
+            Taken::Copied => Fetched { source, dirty, fdirty: false },
+            Taken::Moved { dirty } => {
+                self.tallies().moved_up.add(1);
+                self.job_is_done();
+                Fetched { source, dirty, fdirty: dirty }
+            }
+        }
+    }
+}

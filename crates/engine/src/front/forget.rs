@@ -1,0 +1,124 @@
+//! Forgetting pages that are dead: readers miss them at once, and after the next flush or checkpoint they do
+//! not come back after a crash.
+//!
+//! Invariant: when it returns, no write of an older version to disk is under way. So the caller may use the
+//! pages' places on disk again.
+
+use super::Front;
+use crate::TierError;
+use entresol_core::{FORGET_PAGES_MAX, Forget, PageId, Position};
+
+/// Entries of the directory that are looked at under one hold of the latch.
+const ENTRIES_AT_ONCE: u32 = 512;
+
+impl Front {
+    /// Forgets the pages from `first` to `last`, which were dead after the disk write with number `after` (0:
+    /// are dead now). Returns how many copies were in the cache. A long range costs by the pages of the
+    /// cache, a short one by its own.
+    pub(crate) fn forget_range(&self, (first, last): (PageId, PageId), after: u64) -> Result<u64, TierError> {
+        if last < first {
+            return Ok(0);
+        }
+        let entries = self.with(|partition| partition.entries());
+        if last.0 - first.0 >= entries.into() {
+            return match self.is_log() {
+                true => self.forget_long((first, last), after, entries),
+                false => self.forget_cached((first, last), entries),
+            };
+        }
+        let mut found = 0;
+        let mut from = first.0;
+        loop {
+            let to = last.0.min(from + (FORGET_PAGES_MAX - 1));
+            found += self.forget_some((PageId(from), PageId(to)), after)?;
+            if to == last.0 {
+                return Ok(found);
+            }
+            from = to + 1;
+        }
+    }
+
+    /// Forgets at most [`FORGET_PAGES_MAX`] pages.
+    fn forget_some(&self, (first, last): (PageId, PageId), after: u64) -> Result<u64, TierError> {
+        self.forget_when_possible(|| {
+            self.with(|partition| {
+                (first.0..=last.0).for_each(|page| self.order.changes(PageId(page)));
+                partition.forget(first, last, after)
+            })
+        })
+    }
+
+    /// Repeats `forget` until it is done, and no older version is on its way to disk. Returns how many copies
+    /// it found.
+    fn forget_when_possible(&self, mut forget: impl FnMut() -> Forget) -> Result<u64, TierError> {
+        let mut copies = 0;
+        loop {
+            let seen = self.progress.epoch();
+            if !self.check_running()? {
+                return Ok(copies);
+            }
+            match forget() {
+                Forget::Done { found, in_dequeue, .. } => {
+                    copies += u64::from(found);
+                    if found > 0 {
+                        // Slots and frames may have become free.
+                        self.job_is_done();
+                    }
+                    if !in_dequeue {
+                        return Ok(copies);
+                    }
+                }
+                // Records wait to be written.
+                Forget::Full => {
+                    self.with(|partition| partition.flush());
+                    self.writes.notify_one();
+                }
+            }
+            self.background.notify_one();
+            self.progress.wait(seen);
+        }
+    }
+
+    /// Log placement: one record for the whole range, then all entries of the directory.
+    fn forget_long(
+        &self,
+        (first, last): (PageId, PageId),
+        after: u64,
+        entries: u32,
+    ) -> Result<u64, TierError> {
+        let mut below: Option<Position> = None;
+        self.forget_when_possible(|| {
+            below = self.with(|partition| {
+                self.order.all_change();
+                partition.forget_begin(first, last, after)
+            });
+            match below {
+                Some(_) => Forget::Done { found: 0, dirty: 0, in_dequeue: false },
+                None => Forget::Full,
+            }
+        })?;
+        let Some(below) = below else { return Ok(0) };
+        let mut found = 0;
+        for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
+            let some = from..entries.min(from + ENTRIES_AT_ONCE);
+            found += self.forget_when_possible(|| {
+                self.with(|partition| partition.forget_entries((first, last), below, after, some.clone()))
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// Slot placement: each cached page of the range.
+    fn forget_cached(&self, (first, last): (PageId, PageId), entries: u32) -> Result<u64, TierError> {
+        let mut found = 0;
+        let mut pages = Vec::with_capacity(ENTRIES_AT_ONCE as usize);
+        for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
+            let some = from..entries.min(from + ENTRIES_AT_ONCE);
+            self.with(|partition| pages.extend(partition.pages_in(some, (first, last))));
+            for page in pages.drain(..) {
+                found += self.forget_some((page, page), 0)?;
+            }
+        }
+        Ok(found)
+    }
+}

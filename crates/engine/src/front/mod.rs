@@ -1,0 +1,243 @@
+//! The front: what a user's thread or process does. It fetches pages that are in the cache, hands pages down
+//! into staging, and forgets. All that is written anywhere is the back's (the folder `tier`): group writes,
+//! dequeues, checkpoints, recovery, and the disk.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `board` | the words that front and back share: run state, counters, the order of pages |
+//! | `staging` | the memory between DRAM and flash |
+//! | `run_state` | whether the cache runs, and why it does not |
+//! | `order` | which reads from disk may still enter the flash |
+//! | `fetch`, `offer`, `forget` | the three things that a front does |
+//! | `listed` | what the slot directory on flash says, for fetches (TAC) |
+//!
+//! Invariants:
+//!
+//! - It touches the core's region, staging, the board and the signals, and it reads the flash; nothing else.
+//! - It allocates nothing, and takes no lock but the partition's latch and that of a group of staging frames.
+//!   A hit makes one system call, the read.
+//! - What it cannot do it gives back to its caller: a page that is only on disk, damage, a page that must go
+//!   to disk first.
+
+mod board;
+mod fetch;
+mod forget;
+mod listed;
+mod offer;
+mod order;
+mod run_state;
+mod staging;
+
+pub(crate) use board::Board;
+pub(crate) use fetch::Found;
+pub(crate) use listed::Listed;
+pub(crate) use offer::Offered;
+pub(crate) use order::{PageOrder, ReadTicket};
+pub(crate) use run_state::{RunState, State};
+pub(crate) use staging::{Composition, Incoming, Staging};
+
+use crate::metrics::Tallies;
+use crate::signal::Signal;
+use crate::{TierError, TierOptions};
+use arrayvec::ArrayVec;
+use entresol_core::{Config, Generation, PageId, Partition, Placement, Position, Shape, SlotId, mutant};
+use entresol_device::Device;
+use entresol_format::Layout;
+use entresol_format::page::{self, PageFault};
+use entresol_format::stamps::Stamps;
+use entresol_format::superblock::POSITIONS_OF_AN_OPEN;
+use entresol_runtime::sync::{Rank, Semaphore, TinyMutex, allowing_allocation};
+use std::ops::Range;
+use std::sync::Arc;
+use zerocopy::IntoBytes;
+
+/// Largest partition whose invariants are checked after every step in debug builds.
+const CHECKED_SLOTS_MAX: u32 = 1024;
+
+/// See the module's header.
+pub(crate) struct Front {
+    pub options: TierOptions,
+    pub config: Config,
+    pub layout: Layout,
+    /// The flash device, to read.
+    flash: Arc<dyn Device>,
+    /// What is stamped into pages.
+    pub stamps: Stamps,
+    /// What the core's region was proved to hold.
+    shape: Shape,
+    /// The core's region, and the latch around it.
+    region: TinyMutex<Vec<u64>>,
+    pub staging: Staging,
+    pub board: Arc<Board>,
+    pub state: RunState,
+    pub order: PageOrder,
+    /// For the writers: a write job may be there.
+    pub writes: Signal,
+    /// For the background tasks: another job may be there.
+    pub background: Signal,
+    /// For tasks that wait for room, or until something is durable: a job is complete.
+    pub progress: Signal,
+    /// Whose turn it is among the evictors that wait for room, first come, first served.
+    turn: Semaphore,
+    /// Slot placement: the positions of all pages that are served from flash. The directory keeps one byte of
+    /// each; pages of an earlier open, or of another cache, have positions outside.
+    positions: Range<u64>,
+    /// Of a policy that keeps the slot directory on flash up with every page.
+    listed: Option<Arc<Listed>>,
+}
+
+impl Front {
+    /// The front of a cache that nobody uses yet: its directory is in `region`, and no page that is served
+    /// from flash has a position below `first`.
+    pub(crate) fn new(
+        options: TierOptions,
+        flash: Arc<dyn Device>,
+        stamps: Stamps,
+        mut region: Vec<u64>,
+        first: u64,
+        listed: Option<Arc<Listed>>,
+    ) -> Self {
+        let shape = Shape::of(region.as_bytes()).expect("the region holds this tier's partition");
+        let entered = Partition::attach_to(region.as_mut_bytes(), &shape).occupancy().entered;
+        let board = Arc::new(Board::default());
+        Self {
+            config: options.config(),
+            layout: options.layout(),
+            flash,
+            stamps,
+            shape,
+            region: TinyMutex::new(Rank::CachePartition, region),
+            staging: Staging::new(&options),
+            state: RunState::new(board.clone()),
+            order: PageOrder::new(board.clone(), options.page_format.has_no_owner_with_a_log()),
+            board,
+            writes: Signal::default(),
+            background: Signal::default(),
+            progress: Signal::default(),
+            turn: Semaphore::new(Rank::EvictionTurn, 1),
+            positions: first..entered.saturating_add(POSITIONS_OF_AN_OPEN),
+            listed,
+            options,
+        }
+    }
+
+    /// One step of the core, under the latch: it touches the region and the board, takes no other lock and
+    /// allocates nothing.
+    pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> R {
+        entresol_runtime::may_preempt();
+        self.step(step)
+    }
+
+    /// As [`Front::with`], for a caller that holds a lock under which no task may be preempted.
+    pub(crate) fn step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> R {
+        let mut region = self.region.lock();
+        let mut partition = Partition::attach_to(region.as_mut_bytes(), &self.shape);
+        let result = step(&mut partition);
+        if cfg!(debug_assertions) && self.config.slots <= CHECKED_SLOTS_MAX {
+            allowing_allocation(|| partition.check())
+                .expect("the directory's invariants hold after every step");
+        }
+        result
+    }
+
+    /// As [`Front::step`], for a destructor: never waits. `None`: the latch is held.
+    pub(crate) fn try_step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Option<R> {
+        let mut region = self.region.try_lock()?;
+        let mut partition = Partition::attach(region.as_mut_bytes()).ok()?;
+        Some(step(&mut partition))
+    }
+
+    pub(crate) fn tallies(&self) -> &Tallies {
+        &self.board.tallies
+    }
+
+    pub(crate) fn is_log(&self) -> bool {
+        self.config.policy.placement() == Placement::Log
+    }
+
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.options.page_bytes as usize
+    }
+
+    pub(crate) fn group_number(&self, position: Position) -> u64 {
+        position.0 / u64::from(self.config.group_pages)
+    }
+
+    /// What is stamped into a page, or into its checksum, when it enters at `position`.
+    pub(crate) fn stamp(&self, position: Position) -> Position {
+        if self.config.proofs && !self.is_log() { Position(0) } else { self.stamps.stamp(position) }
+    }
+
+    /// The checksums that the directory keeps for pages in these slots; zeros if it keeps none.
+    pub(crate) fn proofs<const N: usize>(&self, slots: impl Iterator<Item = SlotId>) -> ArrayVec<u32, N> {
+        if !self.config.proofs {
+            return slots.map(|_| 0).collect();
+        }
+        let mut proofs = ArrayVec::new();
+        self.with(|partition| proofs.extend(slots.map(|slot| partition.proof(slot))));
+        proofs
+    }
+
+    /// Proves that `bytes`, read from `slot`, are the version of `id` that the directory means; `proof` is
+    /// the checksum that it keeps, if it keeps one.
+    pub(crate) fn prove(
+        &self,
+        bytes: &[u8],
+        id: PageId,
+        slot: SlotId,
+        generation: Generation,
+        proof: u32,
+    ) -> Result<(), PageFault> {
+        if self.config.proofs {
+            let stamp = match generation {
+                Generation::Exact(position) => self.stamps.stamp(position),
+                Generation::LowByte(_) => Position(0),
+            };
+            return self.options.page_format.verify(bytes, id, stamp, proof);
+        }
+        if !self.options.page_format.names_itself() {
+            let Generation::Exact(position) = generation else { unreachable!("a log has whole positions") };
+            return self.options.page_format.verify_alone(bytes, id, self.stamps.stamp(position));
+        }
+        page::verify(bytes, id, None)?;
+        let found = self.stamps.position_in(slot, Position(page::header(bytes).generation.get()));
+        let possible = self.is_log() || self.may_hold(slot, id, found);
+        if possible && generation.matches(found) || mutant!("generation-not-checked") {
+            return Ok(());
+        }
+        let expected = match generation {
+            Generation::Exact(position) => position,
+            Generation::LowByte(byte) => Position(byte.into()),
+        };
+        Err(PageFault::Generation { expected, found })
+    }
+
+    /// Slot placement: whether the version of `page` that entered at `position` may be served from `slot`.
+    fn may_hold(&self, slot: SlotId, page: PageId, position: Position) -> bool {
+        let is_listed = || self.listed.as_ref().is_none_or(|listed| listed.admits(slot, page, position));
+        self.positions.contains(&position.0) && is_listed()
+    }
+
+    /// Tells everybody that a job is complete: there may be room, new jobs, and news for those who wait.
+    pub(crate) fn job_is_done(&self) {
+        self.progress.notify_all();
+        self.background.notify_one();
+        self.writes.notify_one();
+    }
+
+    /// True if the cache runs, false if it is switched off and the disk alone serves.
+    pub(crate) fn check_running(&self) -> Result<bool, TierError> {
+        loop {
+            let seen = self.progress.epoch();
+            match self.state.now() {
+                State::Running => return Ok(true),
+                State::Off => return Ok(false),
+                State::Leaving => self.progress.wait(seen),
+                State::Poisoned => return Err(self.state.failure().expect("a poisoned tier has failed")),
+                State::Closed => {
+                    return Err(TierError::Refused("the flash tier is closed; open it again".to_owned()));
+                }
+            }
+        }
+    }
+}

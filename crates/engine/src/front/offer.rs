@@ -1,0 +1,164 @@
+//! Handing a page down: it is copied into staging. When staging is full, evictors wait, first come, first
+//! served. A page that was fetched from disk populates the flash in the same way, but never waits.
+
+use super::Front;
+use super::order::ReadTicket;
+use super::staging::Incoming;
+use crate::TierError;
+use crate::api::Victim;
+use entresol_core::{Admission, FrameId, PageId, Position};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+/// What became of an offered page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// The cache has it.
+    Taken,
+    /// The policy does not want it: it belongs on disk only.
+    Bypass,
+    /// The cache has switched itself off: the disk alone.
+    Off,
+}
+
+/// Counts a waiting evictor, until dropped.
+struct Waiting<'a>(&'a AtomicU32);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Front {
+    /// Offers the page until it is taken or not wanted; waits for room.
+    pub(crate) fn take(&self, victim: Victim, data: &[u8]) -> Result<Offered, TierError> {
+        self.in_turn(|| self.offer(victim, data))
+    }
+
+    /// As [`Front::take`], of a page that was read from disk: it is not taken if it was written or forgotten
+    /// since `ticket` was drawn.
+    pub(crate) fn take_read(
+        &self,
+        victim: Victim,
+        ticket: ReadTicket,
+        data: &[u8],
+    ) -> Result<Offered, TierError> {
+        self.in_turn(|| self.offer_if(victim, data, Some(ticket)))
+    }
+
+    /// Repeats `offer` until it gives something, waiting for room in the order of arrival.
+    pub(crate) fn in_turn<T>(
+        &self,
+        mut offer: impl FnMut() -> Result<Option<T>, TierError>,
+    ) -> Result<T, TierError> {
+        if !self.somebody_waits()
+            && let Some(done) = offer()?
+        {
+            return Ok(done);
+        }
+        self.board.waiting.fetch_add(1, SeqCst);
+        let _waiting = Waiting(&self.board.waiting);
+        let _turn = self.turn.acquire(1);
+        loop {
+            let seen = self.progress.epoch();
+            if let Some(done) = offer()? {
+                return Ok(done);
+            }
+            self.background.notify_one();
+            self.progress.wait(seen);
+        }
+    }
+
+    /// Whether evictors wait for room.
+    pub(crate) fn somebody_waits(&self) -> bool {
+        self.board.waiting.load(SeqCst) > 0
+    }
+
+    /// The core's answer to an offer; [`Admission::Full`] also from a cache that is switching itself off. A
+    /// page that was read from disk is there already, in a newer version, if the ticket is not current.
+    pub(crate) fn admission(&self, victim: &Victim, read: Option<ReadTicket>) -> Admission {
+        let Victim { page, lsn, dirty, fdirty } = *victim;
+        // The state is looked at under the latch again: a cache that switches itself off does so under it.
+        self.with(|partition| {
+            if !self.state.is_running() {
+                return Admission::Full;
+            }
+            if read.is_some_and(|ticket| !self.order.is_current(page, ticket)) {
+                return Admission::AlreadyThere;
+            }
+            if dirty || fdirty {
+                self.order.changes(page);
+            }
+            partition.evict(page, lsn, dirty, fdirty)
+        })
+    }
+
+    /// Offers the page to the core once. `None`: there is no room now.
+    pub(crate) fn offer(&self, victim: Victim, data: &[u8]) -> Result<Option<Offered>, TierError> {
+        self.offer_if(victim, data, None)
+    }
+
+    fn offer_if(
+        &self,
+        victim: Victim,
+        data: &[u8],
+        read: Option<ReadTicket>,
+    ) -> Result<Option<Offered>, TierError> {
+        if !self.check_running()? {
+            return Ok(Some(Offered::Off));
+        }
+        Ok(match self.admission(&victim, read) {
+            Admission::Full => None,
+            Admission::AlreadyThere => {
+                self.tallies().already_on_flash.add(1);
+                Some(Offered::Taken)
+            }
+            Admission::Bypass { .. } => Some(Offered::Bypass),
+            Admission::Stage { frame, position } => {
+                self.fill(frame, position, victim.page, victim.dirty, data);
+                Some(Offered::Taken)
+            }
+        })
+    }
+
+    /// Copies a page into the frame that it was given.
+    pub(crate) fn fill(&self, frame: FrameId, position: Position, page: PageId, dirty: bool, data: &[u8]) {
+        let incoming = Incoming { page, dirty, data, position, stamp: self.stamp(position) };
+        let proof = self.staging.copy_in(frame, &incoming);
+        let due = self.with(|partition| {
+            partition.staged_with(frame, proof);
+            partition.write_due(frame)
+        });
+        if due {
+            self.writes.notify_one();
+        }
+        if position.0.is_multiple_of(self.config.group_pages.into()) {
+            self.background.notify_one();
+        }
+    }
+
+    /// A page has come from disk and goes up: takes a copy, if the policy will have it and there is room. The
+    /// page is clean, so the caller never waits.
+    pub(crate) fn populate(&self, page: PageId, ticket: ReadTicket, data: &[u8]) {
+        let is_wanted = self.config.policy.populates() && self.options.mode.populates();
+        if !is_wanted || !self.options.page_format.takes(data) {
+            return;
+        }
+        let admission = self.with(|partition| match self.state.is_running() {
+            true if self.order.is_current(page, ticket) => partition.arrived(page),
+            true => Admission::AlreadyThere,
+            false => Admission::Full,
+        });
+        match admission {
+            Admission::Stage { frame, position } => {
+                self.fill(frame, position, page, false, data);
+                self.tallies().populated.add(1);
+            }
+            Admission::Full => {
+                self.tallies().population_dropped.add(1);
+                self.background.notify_one();
+            }
+            Admission::AlreadyThere | Admission::Bypass { .. } => {}
+        }
+    }
+}

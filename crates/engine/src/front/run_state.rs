@@ -1,0 +1,122 @@
+//! Whether a cache runs, and why it does not.
+
+use super::board::Board;
+use crate::{TierError, events};
+use entresol_runtime::may_preempt;
+use entresol_runtime::sync::{Rank, TinyMutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// How a cache is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum State {
+    Running = 0,
+    /// A first failure is being dealt with: the cache is poisoned, or the flash is unbound.
+    Leaving = 1,
+    /// The disk alone.
+    Off = 2,
+    Poisoned = 3,
+    /// Ended by its owner.
+    Closed = 4,
+}
+
+impl State {
+    fn of(code: u32) -> Self {
+        match code {
+            0 => Self::Running,
+            1 => Self::Leaving,
+            2 => Self::Off,
+            3 => Self::Poisoned,
+            4 => Self::Closed,
+            _ => unreachable!("the board has states only"),
+        }
+    }
+}
+
+/// How a cache is, and why. Invariant: the failure is recorded before the board says that the cache is
+/// poisoned.
+pub(crate) struct RunState {
+    board: Arc<Board>,
+    failure: TinyMutex<Option<TierError>>,
+    notice: TinyMutex<Option<String>>,
+}
+
+impl RunState {
+    pub(super) fn new(board: Arc<Board>) -> Self {
+        Self {
+            board,
+            failure: TinyMutex::new(Rank::Failure, None),
+            notice: TinyMutex::new(Rank::Failure, None),
+        }
+    }
+
+    pub(crate) fn now(&self) -> State {
+        State::of(self.board.state.load(SeqCst))
+    }
+
+    fn set(&self, state: State) {
+        self.board.state.store(state as u32, SeqCst);
+    }
+
+    /// From running to `next`. False: it did not run.
+    fn leave_for(&self, next: State) -> bool {
+        self.board.state.compare_exchange(State::Running as u32, next as u32, SeqCst, SeqCst).is_ok()
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.now() == State::Running
+    }
+
+    /// Whether background tasks are to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        !self.is_running()
+    }
+
+    /// A first failure is dealt with from now on. False: the cache did not run.
+    pub(crate) fn begin_to_leave(&self) -> bool {
+        self.leave_for(State::Leaving)
+    }
+
+    /// Ends a running cache. A failed one stays what it is.
+    pub(crate) fn stop(&self) {
+        self.leave_for(State::Closed);
+    }
+
+    /// The disk alone serves from now on; `notice` says why.
+    pub(crate) fn switch_off(&self, notice: String) {
+        *self.notice.lock() = Some(notice);
+        self.set(State::Off);
+    }
+
+    /// Records `failure`, and then marks the cache as poisoned.
+    pub(crate) fn poison(&self, failure: TierError) {
+        may_preempt();
+        let is_first = {
+            let mut first = self.failure.lock();
+            let is_first = first.is_none();
+            first.get_or_insert_with(|| failure.clone());
+            is_first
+        };
+        may_preempt();
+        self.set(State::Poisoned);
+        if is_first {
+            events::failed(&failure);
+        }
+    }
+
+    /// Whether its owner has ended it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.now() == State::Closed
+    }
+
+    /// What the cache failed with, if it did and cannot go on.
+    pub(crate) fn failure(&self) -> Option<TierError> {
+        self.failure.lock().clone()
+    }
+
+    /// Why the cache switched itself off, if it did.
+    pub(crate) fn notice(&self) -> Option<String> {
+        self.notice.lock().clone()
+    }
+}

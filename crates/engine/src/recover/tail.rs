@@ -1,0 +1,124 @@
+//! Finds the groups on flash after the superblock's durable position, and decides which of them can be
+//! trusted.
+
+use super::scan::{BATCH, Block, Raw, Reader, ScannedGroup};
+use crate::{TierError, points};
+use entresol_core::{Position, mutant};
+
+/// What the scan found.
+pub(crate) struct Scan {
+    /// Groups in ascending order; those missing between hold nothing.
+    pub groups: Vec<ScannedGroup>,
+    pub front: Position,
+    pub durable: Position,
+    pub rear: Position,
+    /// Groups (or pages, page by page) that were not written completely.
+    pub torn: u64,
+    /// Groups at or beyond the rear whose summaries are damaged: of writes that a power failure tore.
+    pub torn_summaries: Vec<u64>,
+}
+
+impl Scan {
+    /// Looks at the groups from the superblock's durable position up to the rear.
+    pub(crate) fn of_tail(reader: &mut Reader<'_>) -> Result<Scan, TierError> {
+        let superblock = reader.superblock;
+        let group_pages = reader.group_pages();
+        let staging = superblock.staging_groups as usize;
+        let first = superblock.durable.0 / group_pages;
+        let mut raws: Vec<Block> = Vec::new();
+        let (mut durable, mut front) = (superblock.durable, superblock.front);
+        let mut valid = 0;
+        // No superblock is a ring behind, so the tail does not meet itself.
+        while (raws.len() - valid < staging || reader.position(first + valid as u64) < durable)
+            && (raws.len() as u64) < reader.layout.groups()
+        {
+            let count = BATCH.min(reader.layout.groups() as usize - raws.len());
+            for raw in reader.summaries(first + raws.len() as u64, count)? {
+                if let Some(raw) = raw.summary() {
+                    durable = durable.max(raw.head.durable);
+                    if raw.head.front > front && !mutant!("front-in-summaries-ignored") {
+                        front = raw.head.front;
+                    }
+                    valid = raws.len() + 1;
+                }
+                raws.push(raw);
+            }
+        }
+        raws.truncate(valid + staging);
+        let rear = durable.max(superblock.session_rear);
+        let damaged =
+            |(at, block): (usize, &Block)| matches!(block, Block::Damaged).then_some(first + at as u64);
+        let torn_summaries = raws.iter().enumerate().filter_map(damaged).collect();
+        let mut scan = Scan { groups: Vec::new(), front, durable, rear, torn: 0, torn_summaries };
+        let known_durable = ((durable.0 / group_pages).saturating_sub(first) as usize).min(raws.len());
+        let unsure = raws.split_off(known_durable);
+        for (number, raw) in (first + known_durable as u64..).zip(unsure) {
+            scan.judge(reader, number, raw)?;
+        }
+        let oldest = scan.rear.0.saturating_sub(superblock.slots.into());
+        scan.front = Position(scan.front.0.max(oldest));
+        // What lies beyond the rear is as if never written.
+        let rear = scan.rear;
+        scan.groups.retain(|group| Position(group.number * group_pages) < rear);
+        scan.torn_summaries.retain(|number| Position(number * group_pages) >= rear);
+        let mut groups = Vec::with_capacity(known_durable + scan.groups.len());
+        for (number, block) in (first..).zip(raws) {
+            // What the front has passed is not needed. (Nor was it written over: nothing is written a ring
+            // beyond the superblock's durable position, where this scan begins.)
+            if block.summary().is_some() || reader.position(number) >= scan.front {
+                groups.push(reader.durable_group(number, block)?);
+            }
+        }
+        groups.append(&mut scan.groups);
+        scan.groups = groups;
+        Ok(scan)
+    }
+
+    /// Looks into a group that may have been in the middle of being written.
+    fn judge(&mut self, reader: &mut Reader<'_>, number: u64, block: Block) -> Result<(), TierError> {
+        let superblock = reader.superblock;
+        let by_group = superblock.policy.by_group();
+        let group = match block {
+            Block::Summary(mut raw) => {
+                let torn = reader.verify(&mut raw, by_group)?;
+                let Raw { mut group, head } = raw;
+                if torn > 0 {
+                    if by_group {
+                        points::TORN_GROUP.reach()
+                    } else {
+                        points::TORN_PAGE.reach()
+                    }
+                    (group.repair, group.lost) = (true, true);
+                    if !by_group {
+                        group.nothing = group.entries.iter().all(Option::is_none);
+                    }
+                    // What was flushed may be records of forgotten pages alone.
+                    group.nothing &= head.flushed == 0 || mutant!("flushed-records-taken-for-nothing");
+                }
+                if head.written < superblock.group_pages {
+                    // It was flushed, and is closed as it is.
+                    points::FLUSHED_GROUP.reach();
+                    group.repair = true;
+                }
+                self.torn += torn;
+                group
+            }
+            Block::Other | Block::Damaged
+                if by_group || superblock.clean || !superblock.page_format.names_itself() =>
+            {
+                let entries = vec![None; reader.group_pages() as usize];
+                let records = Vec::new();
+                ScannedGroup { number, entries, records, repair: true, lost: true, nothing: true, told_by: 0 }
+            }
+            Block::Other | Block::Damaged => {
+                points::NO_SUMMARY.reach();
+                reader.read_headers(number)?.0
+            }
+        };
+        if !group.nothing {
+            self.rear = self.rear.max(reader.position(number + 1));
+        }
+        self.groups.push(group);
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! The back: everything that writes. Its tasks share it, and with them the front, in which they meet the
+//! users' tasks.
+
+use super::causes::Causes;
+use super::destaged::Destaged;
+use super::flash::Flash;
+use super::placed::{LogParts, Placed};
+use super::slot_directory::SlotDirectory;
+use super::superblock_copies::Superblocks;
+use super::through::Through;
+use crate::api::{TierMetrics, Upstream};
+use crate::buffer::PageBuffers;
+use crate::disk::DiskPages;
+use crate::front::Front;
+use entresol_format::{Layout, PageFormat};
+use entresol_runtime::sync::TinyMutex;
+use std::sync::{Arc, Weak};
+
+/// See the module's header.
+pub(crate) struct Back {
+    pub front: Front,
+    pub flash: Flash,
+    pub disk: DiskPages,
+    /// What only log placement has, or only slot placement.
+    pub placed: Placed,
+    /// For pages on their way to disk.
+    pub buffers: PageBuffers,
+    pub superblocks: Superblocks,
+    pub destaged: Destaged,
+    pub causes: Causes,
+    /// Of a cache of raw pages: nobody above orders their writes, or settles what a crash leaves of them.
+    pub through: Option<Through>,
+    pub upstream: TinyMutex<Option<Weak<dyn Upstream>>>,
+}
+
+impl Back {
+    pub(crate) fn is_log(&self) -> bool {
+        self.log().is_some()
+    }
+
+    pub(crate) fn log(&self) -> Option<&LogParts> {
+        match &self.placed {
+            Placed::Log(log) => Some(log),
+            Placed::Slots(_) => None,
+        }
+    }
+
+    /// The slot directory on flash, of a policy that keeps it up with every page.
+    pub(crate) fn directory(&self) -> Option<&SlotDirectory> {
+        match &self.placed {
+            Placed::Log(_) => None,
+            Placed::Slots(slots) => slots.directory.as_ref(),
+        }
+    }
+
+    /// How pages lie on flash.
+    pub(crate) fn flash_format(&self) -> (&Layout, PageFormat) {
+        (&self.flash.layout, self.front.options.page_format)
+    }
+
+    pub(crate) fn upstream(&self) -> Option<Arc<dyn Upstream>> {
+        self.upstream.lock().as_ref().and_then(Weak::upgrade)
+    }
+
+    pub(crate) fn metrics(&self) -> TierMetrics {
+        let (occupancy, decision_hash) =
+            self.front.with(|partition| (partition.occupancy(), partition.decision_hash()));
+        TierMetrics {
+            slots: occupancy.slots.into(),
+            slots_valid: occupancy.valid.into(),
+            slots_superseded: occupancy.superseded.into(),
+            slots_dirty: occupancy.dirty.into(),
+            decision_hash,
+            ..self.front.tallies().read()
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What makes forgotten pages dead: writes to disk that are under way while the pages are forgotten already.
+//! Each has a number (`after` in [`entresol_core::Partition::forget`]).
+//!
+//! Invariant: a number is durable only when it and all before it have ended, and the disk was synced since.
+//! So no record of a forgotten page is written, and no slot released, before the page's newer version is on
+//! disk for good.
+
+use super::back::Back;
+use crate::TierError;
+use entresol_runtime::sync::{Rank, TinyMutex};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// See the module's header.
+pub(crate) struct Causes {
+    state: TinyMutex<State>,
+    durable: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    /// Numbers given out.
+    last: u64,
+    under_way: Vec<u64>,
+}
+
+impl Default for Causes {
+    fn default() -> Self {
+        Self { state: TinyMutex::new(Rank::Causes, State::default()), durable: AtomicU64::new(0) }
+    }
+}
+
+impl Causes {
+    /// A cause comes. It stays under way until [`Causes::ends`].
+    pub(super) fn begins(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.last += 1;
+        let number = state.last;
+        state.under_way.push(number);
+        number
+    }
+
+    /// It is on disk, though not durable yet.
+    pub(super) fn ends(&self, number: u64) {
+        self.state.lock().under_way.retain(|other| *other != number);
+    }
+
+    /// This one and all before it have ended.
+    fn ended(&self) -> u64 {
+        let state = self.state.lock();
+        state.under_way.iter().min().map_or(state.last, |first| first - 1)
+    }
+
+    /// This one and all before it are durable.
+    pub(super) fn durable(&self) -> u64 {
+        self.durable.load(SeqCst)
+    }
+
+    /// Whether a sync of the disk would make more of them durable.
+    pub(super) fn can_be_settled(&self) -> bool {
+        self.durable() < self.ended()
+    }
+}
+
+impl Back {
+    /// Makes durable what made forgotten dirty pages dead, as far as it has ended, so that slots can be
+    /// released and records be written.
+    pub(super) fn settle_dead(&self) -> Result<(), TierError> {
+        let Some(after) = self.front.with(|partition| partition.awaits_dead()) else { return Ok(()) };
+        let ended = self.causes.ended();
+        if self.causes.durable() < after.min(ended) {
+            self.disk.sync()?;
+            self.causes.durable.fetch_max(ended, SeqCst);
+        }
+        let durable = self.causes.durable();
+        self.front.with(|partition| partition.dead_is_durable(durable));
+        Ok(())
+    }
+
+    /// Whether slots, or records of forgotten pages, wait for [`Back::settle_dead`].
+    pub(super) fn dead_is_to_be_settled(&self) -> bool {
+        self.front
+            .with(|partition| partition.awaits_dead())
+            .is_some_and(|after| after <= self.causes.durable() || self.causes.can_be_settled())
+    }
+}

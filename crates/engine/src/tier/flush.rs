@@ -1,0 +1,80 @@
+//! A flush: everything that was handed down before it is durable when it returns, without a database's log.
+//!
+//! Log placement: the pages of the open group are written as a part of it, with a summary of the group so
+//! far, and one sync of flash makes both durable. The group stays open, so a flush costs no slots. Flushes at
+//! the same time share writes and syncs. Pages that callers wrote to disk are synced there. Slot placement
+//! has no directory that survives, so its dirty pages go to disk, as at a checkpoint.
+
+use super::back::Back;
+use crate::TierError;
+use entresol_core::{Mode, mutant};
+use std::sync::atomic::Ordering::SeqCst;
+
+impl Back {
+    pub(crate) fn flush(&self) -> Result<(), TierError> {
+        if !self.front.check_running()? {
+            return self.disk.sync();
+        }
+        if self.is_log() && self.flash.layout.summary_copies() == 1 {
+            // With one summary, a flush could tear the one before it.
+            self.drain()?;
+            return self.sync_callers_writes();
+        }
+        if !self.is_log() {
+            let dirty_possible = self.front.options.mode == Mode::WriteBack;
+            return if dirty_possible { self.checkpoint() } else { self.sync_callers_writes() };
+        }
+        self.sync_callers_writes()?;
+        self.flush_flash()
+    }
+
+    /// Log placement: everything that was handed down before is durable on flash, and all records of
+    /// forgotten pages that need not wait.
+    pub(super) fn flush_flash(&self) -> Result<(), TierError> {
+        let (rear, records) = self.front.with(|partition| {
+            let (_, rear) = partition.window();
+            (rear, partition.records_made())
+        });
+        loop {
+            let seen = self.front.progress.epoch();
+            if !self.front.check_running()? {
+                return self.disk.sync();
+            }
+            let over = self.front.with(|partition| {
+                let is_durable = partition.flushed() >= rear || mutant!("flush-returns-at-once");
+                let is_recorded = partition.records_durable() >= records;
+                if is_durable && is_recorded {
+                    return true;
+                }
+                self.make_room_for_records(partition);
+                partition.flush();
+                false
+            });
+            if over {
+                return Ok(());
+            }
+            self.front.writes.notify_one();
+            self.front.background.notify_one();
+            self.front.progress.wait(seen);
+        }
+    }
+
+    /// If the summary of the open group has no room for more records, the group is closed.
+    fn make_room_for_records(&self, partition: &mut entresol_core::Partition<'_>) {
+        let (_, rear) = partition.window();
+        let is_full =
+            |log: &super::placed::LogParts| log.full_summary.load(SeqCst) == self.front.group_number(rear);
+        if partition.records_waiting() > 0 && self.log().is_some_and(is_full) {
+            partition.close_group();
+        }
+    }
+
+    /// Syncs what callers have written to disk, if it is not durable there; and what made forgotten pages
+    /// dead.
+    pub(super) fn sync_callers_writes(&self) -> Result<(), TierError> {
+        if self.front.board.disk_synced.load(SeqCst) < self.front.board.disk_owed.load(SeqCst) {
+            self.sync_disk_if_written()?;
+        }
+        self.settle_dead()
+    }
+}

@@ -1,0 +1,120 @@
+//! Disks that are used in place, with their labels in files beside them.
+
+mod support;
+
+use entresol_core::{PageId, PolicyKind};
+use entresol_device::{Device, MemoryDevice};
+use entresol_engine::{FlashTier, InPlaceDisk, Layer, Mode, Source, TierOptions, detach, flash_bytes};
+use entresol_format::PageFormat;
+use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use std::sync::Arc;
+use support::{PAGE, PAGES, bytes_of, device_of, refusal, simulate, victim};
+
+fn options(mode: Mode) -> TierOptions {
+    TierOptions { page_format: PageFormat::Raw, mode, ..support::small(PolicyKind::FaceGsc, 64) }
+}
+
+/// What the owner had on the disk before: no byte of ours.
+fn owners_bytes() -> Vec<u8> {
+    (0..PAGES as usize * PAGE).map(|at| (at / 100) as u8 ^ 0x5a).collect()
+}
+
+fn page_of(number: u64) -> Vec<u8> {
+    vec![number as u8 | 0x80; PAGE]
+}
+
+fn file() -> Arc<MemoryDevice> {
+    Arc::new(MemoryDevice::new("label file", LABEL_FILE_BYTES))
+}
+
+type Parts = (Arc<MemoryDevice>, Arc<MemoryDevice>, Arc<MemoryDevice>);
+
+/// A disk, its label file and its flash, closed after some pages were written.
+fn used(mode: Mode) -> Parts {
+    let options = options(mode);
+    let (disk, file) = (device_of(&owners_bytes()), file());
+    let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(&options)));
+    let home = InPlaceDisk::create(disk.clone(), file.clone(), PAGE as u32).unwrap();
+    assert_eq!(bytes_of(&*disk), owners_bytes(), "nothing on the disk is changed");
+    let tier = FlashTier::create(flash.clone(), home, options).unwrap();
+    let mut buffer = vec![0; PAGE];
+    tier.fetch(PageId(7), &mut buffer).unwrap();
+    assert_eq!(buffer, owners_bytes()[7 * PAGE..8 * PAGE]);
+    for page in (0..PAGES).step_by(3) {
+        tier.evict(victim(PageId(page), 0, true, true), &page_of(page)).unwrap();
+    }
+    tier.close().unwrap();
+    (disk, file, flash)
+}
+
+#[test]
+fn the_disk_is_its_owners_from_the_first_byte_on() {
+    simulate(1, || {
+        let (disk, file, flash) = used(Mode::WriteBack);
+        let (home, notice) = InPlaceDisk::open(disk.clone(), file).unwrap();
+        assert_eq!(notice, None);
+        detach(flash, home).unwrap();
+        let mut expected = owners_bytes();
+        for page in (0..PAGES).step_by(3) {
+            expected[page as usize * PAGE..][..PAGE].copy_from_slice(&page_of(page));
+        }
+        assert!(bytes_of(&*disk) == expected, "all pages, and nothing else, are on the disk");
+    });
+}
+
+#[test]
+fn a_disk_that_others_have_written_is_refused_or_its_cache_emptied() {
+    simulate(2, || {
+        let (disk, file, flash) = used(Mode::WriteBack);
+        let before = (bytes_of(&*disk), bytes_of(&*file), bytes_of(&*flash));
+        disk.write(4 << 10, &[1; 512]).unwrap();
+        let told = refusal(InPlaceDisk::open(disk.clone(), file.clone()));
+        assert!(told.contains("sector 8") && told.contains("restore the disk"), "{told}");
+        assert!(bytes_of(&*file) == before.1 && bytes_of(&*flash) == before.2, "nothing was written");
+        disk.write(0, &before.0).unwrap();
+        assert_eq!(InPlaceDisk::open(disk, file).unwrap().1, None);
+    });
+    simulate(3, || {
+        let (disk, file, flash) = used(Mode::WriteThrough);
+        disk.write(0, &[9; PAGE]).unwrap();
+        let (home, notice) = InPlaceDisk::open(disk, file.clone()).unwrap();
+        assert!(notice.unwrap().contains("emptied"));
+        let (tier, report) = FlashTier::open(flash, home, options(Mode::WriteThrough)).unwrap();
+        assert_eq!(report.entries, 0, "{report:?}");
+        let mut buffer = vec![0; PAGE];
+        let fetched = tier.fetch(PageId(0), &mut buffer).unwrap();
+        assert_eq!((fetched.source, &buffer[..]), (Source::Disk, &[9; PAGE][..]));
+        tier.close().unwrap();
+    });
+}
+
+#[test]
+fn label_files_that_cannot_be_used_are_refused() {
+    simulate(4, || {
+        let (disk, file, _) = used(Mode::WriteBack);
+        let again = refusal(InPlaceDisk::create(disk.clone(), file.clone(), PAGE as u32));
+        assert!(again.contains("name a new file"), "{again}");
+        let blank = refusal(InPlaceDisk::open(disk.clone(), self::file()));
+        assert!(blank.contains("blank") && blank.contains("backup"), "{blank}");
+        let short = Arc::new(MemoryDevice::new("label file", 64 << 10));
+        let short = refusal(InPlaceDisk::open(disk.clone(), short));
+        assert!(short.contains("65536") && short.contains("98304"), "{short}");
+        for bytes in [PAGES - 1, PAGES + 1].map(|pages| pages as usize * PAGE) {
+            let mut other = bytes_of(&*disk);
+            other.resize(bytes, 0);
+            let told = refusal(InPlaceDisk::open(device_of(&other), file.clone()));
+            assert!(told.contains(&bytes.to_string()) && told.contains("grown or shrunk"), "{told}");
+        }
+        // One copy of each is enough.
+        for damaged in [0, 64 << 10, 80 << 10, 32 << 10] {
+            let mut bytes = bytes_of(&*file);
+            bytes[damaged + 40] ^= 1;
+            InPlaceDisk::open(disk.clone(), device_of(&bytes)).unwrap();
+        }
+        let mut bytes = bytes_of(&*file);
+        bytes[(64 << 10) + 40] ^= 1;
+        bytes[(80 << 10) + 40] ^= 1;
+        let told = refusal(InPlaceDisk::open(disk.clone(), device_of(&bytes)));
+        assert!(told.contains("fingerprint") && told.contains("copy 1"), "{told}");
+    });
+}

@@ -1,0 +1,100 @@
+//! Which policies and modes take which pages, and that these come back as they were.
+
+mod support;
+
+use entresol_core::{PageId, Placement, PolicyKind};
+use entresol_device::{Device, MemoryDevice};
+use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Source, TierOptions, disk_offset, flash_bytes};
+use entresol_format::PageFormat;
+use std::sync::Arc;
+
+#[test]
+fn policies_that_need_what_is_in_slots_refuse_raw_pages() {
+    for policy in PolicyKind::ALL {
+        for mode in Mode::ALL {
+            let native = TierOptions { mode, ..support::small(policy, 64) };
+            let raw = TierOptions { page_format: PageFormat::Raw, ..native.clone() };
+            let page_format = PageFormat::Postgres;
+            let postgres = TierOptions { page_format, page_bytes: 8192, ..native.clone() };
+            let small = TierOptions { page_format, page_bytes: 4096, ..native.clone() };
+            let (native, raw) = (native.validate(), raw.validate());
+            if native.is_err() {
+                continue;
+            }
+            let keeps_slots = matches!(policy, PolicyKind::Tac | PolicyKind::Loc | PolicyKind::Glb);
+            let dirty_slots = policy.placement() == Placement::Slots && mode == Mode::WriteBack;
+            assert_eq!(raw.is_err(), keeps_slots || dirty_slots, "{} {}", policy.name(), mode.name());
+            assert_eq!(postgres.validate().is_err(), policy.placement() == Placement::Slots);
+            let told = small.validate().unwrap_err().to_string();
+            assert!(told.contains("4096") && told.contains("choose 8192"), "{told}");
+            if let Err(error) = raw {
+                assert!(error.to_string().contains("raw pages are not possible"), "{error}");
+            }
+        }
+    }
+}
+
+/// PostgreSQL's page `number`, or with `new` one that PostgreSQL has not initialized.
+fn postgres_page(page_format: PageFormat, number: u64, version: u8, new: bool) -> Vec<u8> {
+    let mut bytes = vec![version; 8192];
+    match new {
+        true => bytes.fill(0),
+        false => page_format.unseal(&mut bytes, PageId(number)),
+    }
+    bytes
+}
+
+#[test]
+fn postgresqls_pages_come_back_as_they_were() {
+    for page_format in [PageFormat::Postgres, PageFormat::PostgresChecksums] {
+        for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
+            for mode in [Mode::WriteBack, Mode::WriteThrough] {
+                support::simulate(1, || pages_come_back(page_format, policy, mode));
+            }
+        }
+    }
+}
+
+fn pages_come_back(page_format: PageFormat, policy: PolicyKind, mode: Mode) {
+    const PAGES: u64 = 100;
+    let options = TierOptions { page_format, page_bytes: 8192, mode, ..support::small(policy, 64) };
+    let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(&options)));
+    let disk = Arc::new(MemoryDevice::new("disk", disk_offset(PageId(PAGES), 8192)));
+    DiskLayer::create(disk.clone(), 8192).unwrap().close().unwrap();
+    let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+    let page = |number: u64| postgres_page(page_format, number, number as u8, number.is_multiple_of(7));
+    for round in 0..3 {
+        for number in 0..PAGES {
+            let victim = support::victim(PageId(number), 0, true, true);
+            // Each page is new in another round than it is not.
+            let data = if round == 1 {
+                postgres_page(page_format, number, 3, number % 7 == 1)
+            } else {
+                page(number)
+            };
+            tier.evict(victim, &data).unwrap();
+        }
+    }
+    let is_as_it_was = |tier: &FlashTier| {
+        let mut from_flash = 0;
+        for number in 0..PAGES {
+            let mut buffer = vec![1; 8192];
+            let fetched = tier.fetch(PageId(number), &mut buffer).unwrap();
+            assert!(buffer == page(number), "page {number} from {:?}", fetched.source);
+            let is_new = number.is_multiple_of(7);
+            assert!(!is_new || fetched.source == Source::Disk);
+            from_flash += u64::from(fetched.source == Source::Flash);
+        }
+        assert!(from_flash > 20, "{from_flash}");
+    };
+    is_as_it_was(&tier);
+    tier.close().unwrap();
+    let (tier, _) = FlashTier::open(flash.clone(), disk.clone(), options).unwrap();
+    is_as_it_was(&tier);
+    tier.detach().unwrap();
+    for number in 0..PAGES {
+        let mut buffer = vec![1; 8192];
+        disk.read(disk_offset(PageId(number), 8192), &mut buffer).unwrap();
+        assert!(buffer == page(number), "page {number} on disk");
+    }
+}

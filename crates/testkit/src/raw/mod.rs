@@ -1,0 +1,351 @@
+//! Caches of raw pages: bytes of somebody else, whose owner has no log, but flushes, and forgets what is
+//! dead. A client writes, flushes, forgets and reads; power fails at any request; an oracle knows what must
+//! be there.
+//!
+//! Invariants that are checked, also after each power failure:
+//! - a page is at a version that was durable, was served since, or is newer; if it went straight to disk,
+//!   each of its sectors is, and one that was being written may be unreadable;
+//! - a forgotten page is served from disk, and after a flush does not come back.
+
+mod cache;
+mod oracle;
+pub mod order;
+mod torture;
+
+pub use cache::{CACHES, Cache};
+pub use torture::{RawReport, RawTorture};
+
+use crate::machine::Media;
+use crate::watched::{Pace, Watched};
+use entresol_core::{Lsn, Mode, PageId};
+use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
+use entresol_engine::{
+    DiskLayer, FlashTier, InPlaceDisk, Layer, Source, TierError, TierOptions, Victim, disk_binding,
+    disk_offset, flash_bytes,
+};
+use entresol_format::PageFormat;
+use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use entresol_runtime::rng::Rng;
+use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
+use entresol_runtime::spawn;
+use oracle::{Known, Oracle, Shared, bytes, is_torn_of};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pages that the client uses: more than fit on flash.
+const PAGES: u64 = 150;
+/// Lives of one cache.
+const LIVES: u64 = 4;
+/// Longest time that a request takes on either side.
+const LATENCY_MAX: Duration = Duration::from_micros(40);
+
+/// What the lives of a cache amounted to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RawLives {
+    /// Power failures after which the cache was opened again.
+    pub restarts: u64,
+    /// Pages that came from flash after them.
+    pub from_flash: u64,
+    /// Flushes that returned.
+    pub flushes: u64,
+    /// Copies that were forgotten.
+    pub forgotten: u64,
+}
+
+impl RawLives {
+    /// Adds those of another cache.
+    pub fn add(&mut self, other: &RawLives) {
+        self.restarts += other.restarts;
+        self.from_flash += other.from_flash;
+        self.flushes += other.flushes;
+        self.forgotten += other.forgotten;
+    }
+}
+
+/// As small as it may be, so that a short life fills and wraps everything there is.
+fn options(cache: Cache) -> TierOptions {
+    let Cache { policy, mode, page_format } = cache;
+    let (group_pages, staging_groups) = (4, 4);
+    let slots = 80;
+    TierOptions {
+        page_format,
+        page_bytes: cache.page_bytes() as u32,
+        mode,
+        group_pages,
+        staging_groups,
+        segment_entries: 16,
+        slots,
+        history: policy.history(slots),
+        write_workers: 2,
+        background_workers: 3,
+        ..TierOptions::new(policy, slots)
+    }
+}
+
+/// Fetches a page and checks it. `None`: its place on disk cannot be read, and it is dead.
+fn fetch(oracle: &Shared, tier: &FlashTier, page: u64, buffer: &mut [u8]) -> Result<Option<Source>, String> {
+    let fetched = tier.fetch(PageId(page), buffer);
+    let oracle = oracle.lock();
+    match fetched {
+        // A destage of what is dead was torn.
+        Err(TierError::Unreadable { .. }) if oracle.of(page).forgotten => Ok(None),
+        Err(error) => Err(format!("page {page}: {error}, {:?}", oracle.of(page))),
+        Ok(fetched) => oracle.check(page, buffer, fetched.source).map(|()| Some(fetched.source)),
+    }
+}
+
+fn failed(error: TierError) -> String {
+    error.to_string()
+}
+
+/// Whether a power failure has torn a write of this page to disk.
+fn is_torn(oracle: &Shared, tier: &FlashTier, page: u64, buffer: &mut [u8]) -> bool {
+    let fetched = tier.fetch(PageId(page), buffer);
+    let known = oracle.lock().of(page);
+    match fetched {
+        Err(TierError::Unreadable { .. }) => known.newest > known.least,
+        Err(_) => false,
+        Ok(_) => {
+            oracle.lock().version(page, buffer) == 0
+                && is_torn_of(oracle.lock().cache.page_format, page, buffer, known)
+        }
+    }
+}
+
+/// After a restart: each page is as it may be, and what is served stays.
+fn restarted(tier: &FlashTier, oracle: &Shared) -> Result<(), String> {
+    let mut buffer = oracle.lock().buffer();
+    let pages = oracle.lock().some(0, PAGES);
+    for page in pages {
+        if oracle.lock().straight_to_disk && is_torn(oracle, tier, page, &mut buffer) {
+            write(tier, oracle, page)?;
+            continue;
+        }
+        let Some(source) = fetch(oracle, tier, page, &mut buffer)? else { continue };
+        let mut oracle = oracle.lock();
+        oracle.lives.from_flash += u64::from(source == Source::Flash);
+        let version = oracle.version(page, &buffer);
+        let known = oracle.pages.entry(page).or_default();
+        if !known.forgotten || source == Source::Flash {
+            *known = Known { newest: version, least: version, ..Known::default() };
+        }
+    }
+    Ok(())
+}
+
+/// Writes a page in its next version.
+fn write(tier: &FlashTier, oracle: &Shared, page: u64) -> Result<(), String> {
+    let version = {
+        let mut oracle = oracle.lock();
+        oracle.next += 1;
+        let version = oracle.next;
+        let known = oracle.pages.entry(page).or_default();
+        // From here on either version may be there.
+        let before = if known.forgotten { Known::default() } else { *known };
+        *known = Known { newest: version, ..before };
+        version
+    };
+    let victim = Victim { page: PageId(page), lsn: Lsn(0), dirty: true, fdirty: true };
+    let data = bytes(oracle.lock().cache.page_format, page, version);
+    tier.evict(victim, &data).map(drop).map_err(failed)
+}
+
+/// Forgets pages.
+fn forget(tier: &FlashTier, oracle: &Shared, first: u64, last: u64) -> Result<(), String> {
+    for (_, known) in oracle.lock().pages.range_mut(first..=last) {
+        *known = Known { newest: known.newest, forgotten: true, ..Known::default() };
+    }
+    let copies = tier.forget(PageId(first), PageId(last)).map_err(failed)?;
+    oracle.lock().lives.forgotten += copies;
+    Ok(())
+}
+
+/// Uses the cache for so many steps.
+fn live(tier: &FlashTier, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(), String> {
+    let mut buffer = oracle.lock().buffer();
+    let flush_every = [1, 1, 30][rng.below(3) as usize];
+    for _ in 0..steps {
+        let (page, many) = (rng.below(PAGES), 1 + rng.below(3));
+        let mut mine = oracle.lock().some(page, many);
+        let is_alone = oracle.lock().clients == 1;
+        let request = match rng.below(20) {
+            13..=16 if rng.below(flush_every) > 0 => 0,
+            request => request,
+        };
+        match request {
+            0..=9 => mine.try_for_each(|page| write(tier, oracle, page))?,
+            10..=12 => {
+                let Some(page) = mine.next() else { continue };
+                let Some(source) = fetch(oracle, tier, page, &mut buffer)? else { continue };
+                let known = oracle.lock().of(page);
+                let version = oracle.lock().version(page, &buffer);
+                let is_current = match known.forgotten {
+                    true => oracle.lock().comes_from_disk(source),
+                    false => version == known.newest,
+                };
+                if !is_current {
+                    return Err(format!("page {page} at version {version} from {source:?}, {known:?}"));
+                }
+            }
+            17..=18 if is_alone => {
+                let last = if rng.below(8) == 0 { u64::MAX } else { PAGES.min(page + 1 + rng.below(6)) - 1 };
+                forget(tier, oracle, page, last)?;
+            }
+            17..=18 => mine.try_for_each(|page| forget(tier, oracle, page, page))?,
+            request => {
+                let before = oracle.lock().pages.clone();
+                if request == 19 { tier.checkpoint() } else { tier.flush() }.map_err(failed)?;
+                oracle.lock().durable(&before);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Several clients use the cache at once.
+fn live_together(tier: &Arc<FlashTier>, oracles: &[Shared], rng: &mut Rng, steps: u64) -> Result<(), String> {
+    oracles.iter().try_for_each(|oracle| restarted(tier, oracle))?;
+    let wrong = Arc::new(Mutex::new(None));
+    let start = |oracle: &Shared| {
+        let (tier, oracle, wrong, mut rng) =
+            (tier.clone(), oracle.clone(), wrong.clone(), Rng::new(rng.next_u64()));
+        spawn("client", move || {
+            if let Err(what) = live(&tier, &oracle, &mut rng, steps) {
+                *wrong.lock() = Some(what);
+            }
+        })
+    };
+    let clients: Vec<_> = oracles.iter().map(start).collect();
+    clients.into_iter().for_each(|client| client.join());
+    wrong.lock().take().map_or(Ok(()), Err)
+}
+
+/// `device` with requests that take a random time.
+fn at_pace(device: &Arc<FaultyDevice>, latency_max: Duration) -> Arc<Watched> {
+    let pace = Arc::new(Pace::default());
+    pace.set(latency_max);
+    Arc::new(Watched { inner: device.clone(), pace, factor: 1, observer: None })
+}
+
+/// A device on `medium` with requests that take a random time.
+fn paced(name: &str, medium: MemoryDevice, plan: &Arc<FaultPlan>, latency_max: Duration) -> Arc<Watched> {
+    at_pace(&Arc::new(FaultyDevice::new(name, medium, plan.clone())), latency_max)
+}
+
+/// The disk with its label in `file`; a label that was never finished is made again.
+fn open_in_place(disk: Arc<Watched>, file: Arc<Watched>, page_bytes: u32) -> Result<Arc<dyn Device>, String> {
+    let opened = match InPlaceDisk::open(disk.clone(), file.clone()) {
+        Ok((_, Some(notice))) => return Err(notice),
+        Ok((opened, None)) => opened,
+        // Nothing was ever written through it.
+        Err(_) if !matches!(disk_binding(&*file), Ok(Some(_))) => {
+            let blank = vec![0; LABEL_FILE_BYTES as usize];
+            // Durably, before anything new is in it: what is blanked in part may read as a label again.
+            file.write(0, &blank).and_then(|()| file.sync()).map_err(|error| error.to_string())?;
+            InPlaceDisk::create(disk, file, page_bytes).map_err(failed)?
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    Ok(opened)
+}
+
+/// Another program has written a byte at `offset` of the disk: that is noticed. Nothing is changed.
+fn written_by_others(media: &Media, offset: u64) -> Result<(), String> {
+    let (disk, file) = (Arc::new(media.disk.fork("disk")), Arc::new(media.log.fork("label file")));
+    let noticed = simulation(1).run(|| {
+        if !matches!(disk_binding(&*file), Ok(Some(_))) {
+            return Ok(true);
+        }
+        let mut sector = [0; 512];
+        let sector_at = offset / 512 * 512;
+        if disk.read(sector_at, &mut sector).is_err() {
+            return Ok(true);
+        }
+        sector[(offset % 512) as usize] ^= 1;
+        disk.write(sector_at, &sector).map_err(|error| TierError::Refused(error.to_string()))?;
+        Ok::<_, TierError>(match InPlaceDisk::open(disk, file) {
+            Ok((_, notice)) => notice.is_some(),
+            Err(error) => error.to_string().contains("written by another program"),
+        })
+    });
+    match noticed {
+        Outcome::Finished(Ok(true)) => Ok(()),
+        other => Err(format!("a byte at {offset} that another program wrote is not noticed: {other:?}")),
+    }
+}
+
+fn simulation(seed: u64) -> Simulation {
+    Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() })
+}
+
+/// Several lives of one cache, each cut off by a power failure.
+///
+/// # Errors
+/// What was wrong.
+pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
+    let options = options(cache);
+    let mut rng = Rng::new(seed);
+    let clients = [1, 3][rng.below(2) as usize];
+    let oracle = |client| Arc::new(Mutex::new(Oracle::new(cache, client, clients)));
+    let page_bytes = cache.page_bytes() as u32;
+    let oracles: Vec<Shared> = (0..clients).map(oracle).collect();
+    let mut restarts = 0;
+    let disk = Arc::new(MemoryDevice::new("disk", disk_offset(PageId(PAGES), page_bytes)));
+    let created = simulation(seed).run(|| DiskLayer::create(disk.clone(), page_bytes)?.close());
+    created.unwrap().map_err(failed)?;
+    // Every other disk is used in place: what lies beside it is a label file, and its owner's bytes begin at
+    // 0.
+    let in_place = !seed.is_multiple_of(2);
+    let label_bytes = if in_place { LABEL_FILE_BYTES } else { 0 };
+    let mut media = Media::blank(0, label_bytes, flash_bytes(&options));
+    media.disk =
+        if in_place { MemoryDevice::new("disk", PAGES * u64::from(page_bytes)) } else { disk.fork("disk") };
+    for life in 0..LIVES {
+        // A write to disk takes several requests.
+        let few = cache.mode == Mode::WriteBack && cache.page_format == PageFormat::Raw;
+        let requests = if few { 400 } else { 1200 };
+        let plan = Arc::new(FaultPlan::crash_at(20 + rng.below(requests)));
+        let faulty = |name: &str, medium| Arc::new(FaultyDevice::new(name, medium, plan.clone()));
+        let (flash, disk) = (faulty("flash", media.flash), faulty("disk", media.disk));
+        let file = faulty("label file", media.log);
+        let steps = 20 + rng.below(120);
+        let mut choices = Rng::new(rng.next_u64());
+        let lived = simulation(rng.next_u64()).run(|| {
+            let (flash, disk) = (at_pace(&flash, LATENCY_MAX), at_pace(&disk, LATENCY_MAX));
+            let disk: Arc<dyn Device> = match in_place {
+                true => open_in_place(disk, at_pace(&file, LATENCY_MAX), page_bytes)?,
+                false => disk,
+            };
+            let open = || FlashTier::open(flash.clone(), disk.clone(), options.clone()).map(|(tier, _)| tier);
+            let opened = match restarts {
+                // A creation that was cut off may have bound the disk already.
+                0 => FlashTier::create(flash.clone(), disk.clone(), options.clone()).or_else(|_| open()),
+                _ => open(),
+            };
+            let tier = opened.map_err(failed)?;
+            restarts += 1;
+            live_together(&tier, &oracles, &mut choices, steps)
+        });
+        let wrong = |what: &str| format!("{cache}, seed {seed}, life {life}: {what}");
+        match lived {
+            Outcome::Halted => {}
+            Outcome::Finished(result) => result.map_err(|what| wrong(&what))?,
+            Outcome::Deadlock { parked } => return Err(wrong(&format!("deadlock of {parked:?}"))),
+            Outcome::Panicked(message) => return Err(wrong(&message)),
+        }
+        let survival = match rng.below(3) {
+            0 => Survival::None,
+            1 => Survival::Torn(rng.next_u64()),
+            _ => Survival::Seed(rng.next_u64()),
+        };
+        (media.flash, media.disk) = (flash.after_crash(&survival), disk.after_crash(&survival));
+        media.log = file.after_crash(&survival);
+        if in_place && rng.below(4) == 0 {
+            written_by_others(&media, rng.below(128 << 10)).map_err(|what| wrong(&what))?;
+        }
+    }
+    let mut sum = RawLives { restarts, ..RawLives::default() };
+    oracles.iter().for_each(|oracle| sum.add(&oracle.lock().lives));
+    Ok(sum)
+}

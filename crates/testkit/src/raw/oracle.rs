@@ -1,0 +1,142 @@
+//! What a client knows of its pages, and what it may find.
+
+use super::cache::Cache;
+use super::{PAGES, RawLives};
+use entresol_core::{PageId, Placement};
+use entresol_engine::Source;
+use entresol_format::PageFormat;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const SECTOR_BYTES: usize = 512;
+
+/// A page's bytes, which tell page and version.
+pub(super) fn bytes(format: PageFormat, page: u64, version: u64) -> Vec<u8> {
+    let one = [page.to_le_bytes(), version.to_le_bytes()].concat();
+    let Some(length) = format.page_bytes() else { return one.repeat(4096 / one.len()) };
+    let mut bytes = one.repeat(length / one.len());
+    // Every eighth version is of a page that PostgreSQL has not initialized.
+    if !version.is_multiple_of(8) {
+        format.unseal(&mut bytes, PageId(page));
+    }
+    bytes
+}
+
+/// The version that a sector says it is of.
+fn number_in(sector: &[u8]) -> u64 {
+    // Past the fields that PostgreSQL changes.
+    let at = 32 + 8;
+    let mut number = [0; 8];
+    number.copy_from_slice(&sector[at..at + 8]);
+    u64::from_le_bytes(number)
+}
+
+/// The version in `found`, all of which must be of one version of the page; 0: what was on the disk before.
+fn version(format: PageFormat, page: u64, found: &[u8]) -> u64 {
+    let number = number_in(found);
+    if found == bytes(format, page, number) { number } else { 0 }
+}
+
+/// Whether each sector of `found` is of a version that may be there.
+pub(super) fn is_torn_of(format: PageFormat, page: u64, found: &[u8], known: Known) -> bool {
+    if known.newest == known.least {
+        return false;
+    }
+    known.least == 0
+        || found.chunks_exact(SECTOR_BYTES).enumerate().all(|(at, sector)| {
+            let number = number_in(sector);
+            let whole = bytes(format, page, number);
+            sector == &whole[at * SECTOR_BYTES..][..SECTOR_BYTES]
+                && (known.least..=known.newest).contains(&number)
+        })
+}
+
+/// What a client knows of a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    /// The newest version written.
+    pub newest: u64,
+    /// At least this one must be there.
+    pub least: u64,
+    /// It was forgotten since it was written.
+    pub forgotten: bool,
+    /// This was flushed, too.
+    pub forget_durable: bool,
+}
+
+/// What a client of the cache knows. Each has pages of its own.
+pub(super) struct Oracle {
+    pub cache: Cache,
+    pub client: u64,
+    pub clients: u64,
+    /// Changed pages are written to disk with no durable copy on flash.
+    pub straight_to_disk: bool,
+    pub pages: BTreeMap<u64, Known>,
+    pub next: u64,
+    pub lives: RawLives,
+}
+
+/// An oracle that its client's task shares with what comes after it. Never held over a request.
+pub(super) type Shared = Arc<Mutex<Oracle>>;
+
+impl Oracle {
+    pub fn new(cache: Cache, client: u64, clients: u64) -> Self {
+        // PostgreSQL's new pages are not taken.
+        let straight_to_disk =
+            cache.policy.placement() == Placement::Slots || cache.page_format != PageFormat::Raw;
+        let (pages, lives) = (BTreeMap::new(), RawLives::default());
+        Self { cache, client, clients, straight_to_disk, pages, next: 0, lives }
+    }
+
+    /// One of the client's pages, and those after it.
+    pub fn some(&self, page: u64, count: u64) -> impl Iterator<Item = u64> + use<> {
+        let (first, clients) = (page / self.clients * self.clients + self.client, self.clients);
+        (0..count).map(move |at| first + at * clients).filter(|page| *page < PAGES)
+    }
+
+    pub fn buffer(&self) -> Vec<u8> {
+        vec![0; self.cache.page_bytes()]
+    }
+
+    /// Whether what came from `source` may be a forgotten page: read from disk, now or when it entered.
+    pub fn comes_from_disk(&self, source: Source) -> bool {
+        source == Source::Disk || self.cache.policy.placement() == Placement::Slots
+    }
+
+    pub fn version(&self, page: u64, found: &[u8]) -> u64 {
+        version(self.cache.page_format, page, found)
+    }
+
+    pub fn of(&self, page: u64) -> Known {
+        self.pages.get(&page).copied().unwrap_or_default()
+    }
+
+    /// Whether `found`, which came from `source`, may be served.
+    pub fn check(&self, page: u64, found: &[u8], source: Source) -> Result<(), String> {
+        let (known, version) = (self.of(page), self.version(page, found));
+        let is_wrong = match known.forgotten {
+            // Its place on disk has what a destage brought there, or what was there before.
+            true => {
+                // Disk may have a version that was written there, and whose older copy on flash a power
+                // failure brought back.
+                let is_later = version > known.newest && !self.straight_to_disk;
+                known.forget_durable && !self.comes_from_disk(source) || is_later
+            }
+            false => version < known.least || version > known.newest,
+        };
+        match is_wrong {
+            true => Err(format!("page {page} at version {version} from {source:?}, {known:?}")),
+            false => Ok(()),
+        }
+    }
+
+    /// Everything that was done before is durable now.
+    pub fn durable(&mut self, before: &BTreeMap<u64, Known>) {
+        for (page, then) in before {
+            let Some(known) = self.pages.get_mut(page) else { continue };
+            (known.least, known.forget_durable) = (then.newest, then.forgotten);
+        }
+        self.lives.flushes += 1;
+    }
+}

@@ -1,0 +1,83 @@
+//! Many caches of raw pages, on all cores, counted.
+
+use super::{CACHES, RawLives, lives};
+use entresol_runtime::rng::Rng;
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// What to torture, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct RawTorture {
+    /// Of everything that happens by chance.
+    pub seed: u64,
+    /// Ends after so many restarts.
+    pub restarts: u64,
+    /// Starts no cache after this time.
+    pub time: Option<Duration>,
+    /// OS threads.
+    pub threads: usize,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct RawReport {
+    /// Caches, each with several lives.
+    pub caches: u64,
+    /// What they amounted to.
+    pub sum: RawLives,
+    /// What was wrong, with the policy and the seed of its cache ([`lives`]).
+    pub violation: Option<String>,
+    /// Seconds.
+    pub seconds: f64,
+    /// Named code points of the engine that were reached, with how often.
+    pub points: Vec<(&'static str, u64)>,
+}
+
+impl RawTorture {
+    /// Runs until something is wrong, or enough was done.
+    pub fn run(&self) -> RawReport {
+        let begin = Instant::now();
+        let (next, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let report = Mutex::new(RawReport::default());
+        let one = || {
+            while !over.load(Relaxed) && self.time.is_none_or(|time| begin.elapsed() < time) {
+                let number = next.fetch_add(1, Relaxed);
+                let cache = CACHES[(number % CACHES.len() as u64) as usize];
+                let lived = lives(cache, Rng::new(self.seed ^ number << 20).next_u64());
+                let mut report = report.lock();
+                report.caches += 1;
+                match lived {
+                    Ok(lives) => report.sum.add(&lives),
+                    Err(what) => report.violation = Some(what),
+                }
+                if report.violation.is_some() || report.sum.restarts >= self.restarts {
+                    over.store(true, Relaxed);
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..self.threads).for_each(|_| _ = scope.spawn(one)));
+        let points = entresol_engine::POINTS.iter().map(|point| (point.name(), point.count()));
+        let points = points.filter(|(_, count)| *count > 0).collect();
+        RawReport { seconds: begin.elapsed().as_secs_f64(), points, ..report.into_inner() }
+    }
+}
+
+impl fmt::Display for RawReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RawLives { restarts, from_flash, flushes, forgotten } = self.sum;
+        writeln!(f, "{restarts} restarts of {} caches of raw pages in {:.0} s", self.caches, self.seconds)?;
+        writeln!(f, "  pages from flash after them {from_flash:>10}")?;
+        writeln!(f, "  flushes and checkpoints     {flushes:>10}")?;
+        writeln!(f, "  copies forgotten            {forgotten:>10}")?;
+        if !self.points.is_empty() {
+            writeln!(f, "code points reached")?;
+            self.points.iter().try_for_each(|(name, count)| writeln!(f, "  {count:>10} times: {name}"))?;
+        }
+        match &self.violation {
+            None => write!(f, "0 violations"),
+            Some(what) => write!(f, "violation: {what}"),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Caches of raw pages that are flushed and forgotten, under power failures. `ENTRESOL_RAW_ROUNDS` says how
+//! many caches of each kind.
+
+use entresol_core::Placement;
+use entresol_testkit::raw;
+
+#[test]
+fn flushed_pages_survive_and_forgotten_ones_do_not_come_back() {
+    let rounds =
+        std::env::var("ENTRESOL_RAW_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(200);
+    for cache in raw::CACHES {
+        let mut sum = raw::RawLives::default();
+        for seed in 0..rounds {
+            let lives = raw::lives(cache, seed).unwrap();
+            sum.add(&lives);
+        }
+        println!("{cache}: {sum:?}");
+        assert!(sum.flushes > rounds && sum.forgotten > rounds, "{sum:?}");
+        // Slot placement opens cold.
+        assert!(sum.from_flash > rounds || cache.policy.placement() == Placement::Slots, "{sum:?}");
+    }
+}
+
+#[test]
+fn a_read_that_began_before_a_write_brings_no_older_version() {
+    for cache in raw::order::CACHES {
+        (0..100).for_each(|seed| raw::order::run(cache, seed).unwrap());
+    }
+}
+
+#[test]
+fn writers_of_one_page_leave_one_version() {
+    for cache in raw::order::CACHES {
+        (0..100).for_each(|seed| raw::order::writers(cache, seed).unwrap());
+    }
+}
