@@ -30,3 +30,18 @@ for policy in "${policies[@]}"; do
   done
   printf '\n'
 done
+
+# The front's work, whatever the number of pages that die by it.
+cargo build --release --quiet --package entresol-engine --example retire_costs
+program="${CARGO_TARGET_DIR:-target}/release/examples/retire_costs"
+printf '\n%-28s %12s %12s\n' 'object with cached pages' retire cut
+for pages in 10 1000000; do
+  printf '%-28s' "$pages"
+  for what in retire cut; do
+    valgrind --quiet --tool=callgrind --callgrind-out-file="$out/counts" --collect-atstart=no \
+      --toggle-collect='*counted_*' "$program" "$what" "$pages" >"$out/log" 2>&1 \
+      || { cat "$out/log" >&2; exit 1; }
+    printf ' %12s' "$(awk '/^(totals|summary):/ { print $2; exit }' "$out/counts")"
+  done
+  printf '\n'
+done

@@ -67,6 +67,42 @@ impl Partition<'_> {
         ring.forget_entries(&mut self.contents, (first, last), below, after, entries)
     }
 
+    /// Log placement: drops the copies in these entries of the directory that `is_dead` names. The driver has
+    /// a table of what is dead, and sees to it that a crash does not bring them back
+    /// ([`Partition::next_dequeue`]). Returns how many were dropped; with slot placement none.
+    pub fn drop_dead(&mut self, entries: Range<u32>, is_dead: impl FnMut(PageId, Position) -> bool) -> u32 {
+        match &mut self.place {
+            Place::Ring(ring) => ring.drop_dead(&mut self.contents, entries, is_dead),
+            Place::Slots(_) => 0,
+        }
+    }
+
+    /// As [`Partition::drop_dead`], of the copies of one page: to be asked before the page enters again.
+    pub fn drop_dead_copies(&mut self, page: PageId, is_dead: impl FnMut(PageId, Position) -> bool) -> u32 {
+        match &mut self.place {
+            Place::Ring(ring) => ring.drop_dead_copies(&mut self.contents, page, is_dead),
+            Place::Slots(_) => 0,
+        }
+    }
+
+    /// Log placement: the entries of the group that is dequeued next. Dead pages that are dropped before the
+    /// dequeue begins are not read. The driver's table must be durable before the dequeue is reported done.
+    /// With slot placement there are none.
+    pub fn next_dequeue(&self) -> Range<u32> {
+        match &self.place {
+            Place::Ring(ring) => ring.next_dequeue(),
+            Place::Slots(_) => 0..0,
+        }
+    }
+
+    /// Whether an older version of one of these pages may be on its way to disk.
+    pub fn is_in_dequeue(&self, first: PageId, last: PageId) -> bool {
+        match &self.place {
+            Place::Ring(ring) => ring.is_being_dequeued(&self.contents, first, last),
+            Place::Slots(_) => false,
+        }
+    }
+
     /// Entries of the directory: of slots and of staging frames.
     pub fn entries(&self) -> u32 {
         self.contents.pages.directory.entries.len() as u32

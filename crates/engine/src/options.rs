@@ -1,11 +1,14 @@
 //! Settings of a flash tier, and whether they fit each other.
 
 use crate::TierError;
+use crate::front::objects_config;
 use entresol_core::{Config, Directory, Mode, Placement, PolicyKind};
 use entresol_format::layout::page_bytes_possible;
-use entresol_format::superblock::Superblock;
-use entresol_format::{FORMAT_VERSION, Layout, PageFormat};
+use entresol_format::superblock::{OBJECTS_MAX, Superblock};
+use entresol_format::{FORMAT_VERSION, Layout, PageFormat, Uuid};
 
+/// Blocks of the log of the table of objects: room for eight thousand changes between two snapshots.
+const OBJECT_LOG_BLOCKS: u32 = 64;
 /// Most tasks of one kind.
 const WORKERS_MAX: usize = 64;
 
@@ -33,6 +36,9 @@ pub struct TierOptions {
     pub segment_entries: u32,
     /// Policies with a cleaner: the cleaner works while more than this many per mille of the slots are dirty.
     pub dirty_permille_max: u32,
+    /// Objects, such as relations, that the table of objects has room for (`entresol_objects`); 0: no table,
+    /// and the high half of a page id means nothing. Only with log placement.
+    pub objects: u32,
     /// LC: number of evicted pages whose last reference is remembered.
     pub history: u32,
     /// The mode. The policy determines which modes are possible.
@@ -67,6 +73,7 @@ impl TierOptions {
             group_pages: config.group_pages,
             staging_groups: config.staging_groups,
             segment_entries: 64_000,
+            objects: 0,
             dirty_permille_max: config.dirty_permille_max,
             history: config.history,
             mode: policy.usual_mode(),
@@ -104,6 +111,7 @@ impl TierOptions {
             group_pages: superblock.group_pages,
             staging_groups: superblock.staging_groups,
             segment_entries: superblock.segment_entries,
+            objects: superblock.objects,
             mode: superblock.mode,
             ..Self::new(superblock.policy, superblock.slots)
         }
@@ -125,7 +133,13 @@ impl TierOptions {
 
     /// The layout of the flash device.
     pub fn layout(&self) -> Layout {
-        Layout::new(&self.config(), self.page_format, self.page_bytes, self.segment_entries)
+        let objects = objects_config(self, Uuid::NIL).map_or(0, |objects| objects.blocks());
+        Layout::new(&self.config(), self.page_format, self.page_bytes, self.segment_entries, objects.into())
+    }
+
+    /// Blocks of the log of the table of objects.
+    pub(crate) fn object_log_blocks(&self) -> u32 {
+        OBJECT_LOG_BLOCKS
     }
 
     /// Checks that a tier can be built from these options.
@@ -144,6 +158,19 @@ impl TierOptions {
             return refuse(format!(
                 "a directory segment of {} entries is not a whole number of groups of {} pages",
                 self.segment_entries, self.group_pages
+            ));
+        }
+        if self.objects > OBJECTS_MAX {
+            return refuse(format!(
+                "a table of {} objects is not possible; choose at most {OBJECTS_MAX}",
+                self.objects
+            ));
+        }
+        if self.objects > 0 && self.policy.placement() != Placement::Log {
+            return refuse(format!(
+                "a table of objects is not possible: policy {} places pages in slots, and only a log tells older copies of a \
+                 page from newer ones; choose face, face-gr or face-gsc, or no objects",
+                self.policy.name()
             ));
         }
         for (what, workers) in [("write", self.write_workers), ("background", self.background_workers)] {

@@ -33,6 +33,8 @@ entresol_runtime::coverage_points! {
     SUMMARIES_LOST = "recover: refused, both summaries of a group of raw pages are damaged";
     FLUSHED_GROUP = "recover: a group that was flushed and not full is closed";
     SEGMENT_RECORDS_INCOMPLETE = "recover: a segment has no room for all records of forgotten pages";
+    OBJECTS_NEW = "recover: a cache that was never used has no table of objects yet";
+    OBJECTS_LOST = "recover: refused, the table of objects is damaged";
     GROUP_LOST = "recover: refused, the write of a durable group was lost";
     LEFTOVER = "recover: a leftover of an older epoch is ignored";
     SUMMARY_ERASED = "recover: a torn summary beyond the rear is erased";

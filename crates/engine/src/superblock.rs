@@ -48,6 +48,7 @@ pub(crate) fn empty_superblock(label: &Label, options: &TierOptions, sequence: u
         group_pages: options.group_pages,
         staging_groups: options.staging_groups,
         segment_entries: options.segment_entries,
+        objects: options.objects,
         policy: options.policy,
         mode: options.mode,
         clean: false,

@@ -9,7 +9,7 @@
 //!    failure is known.
 
 use crate::signal::Signal;
-use entresol_device::{Device, DeviceError};
+use entresol_device::DeviceError;
 use entresol_runtime::is_simulated;
 use entresol_runtime::sync::{Rank, TinyMutex};
 
@@ -36,8 +36,8 @@ impl Default for Syncs {
 }
 
 impl Syncs {
-    /// Makes all completed writes to `device` durable. After the first failure all calls return that error.
-    pub(crate) fn sync(&self, device: &dyn Device) -> Result<(), DeviceError> {
+    /// Makes all completed writes durable by `sync`. After the first failure all calls return that error.
+    pub(crate) fn sync(&self, sync: impl FnOnce() -> Result<(), DeviceError>) -> Result<(), DeviceError> {
         let number = {
             let mut state = self.state.lock();
             if let Some(failed) = &state.failed {
@@ -49,7 +49,7 @@ impl Syncs {
             number
         };
         let panic = PanicGuard { syncs: self, number };
-        let result = device.sync();
+        let result = sync();
         drop(panic);
         let end = self.end(number, result.as_ref().err());
         result?;
@@ -131,7 +131,7 @@ impl Drop for PanicGuard<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
+    use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
     use entresol_runtime::sim::{SimConfig, Simulation};
     use entresol_runtime::{random, sleep, spawn};
     use std::sync::Arc;
@@ -183,14 +183,14 @@ mod tests {
                         spawn("task", move || {
                             sleep(Duration::from_nanos(random() % 2000));
                             device.write(task * 512, &[7; 512]).expect("writes do not fail");
-                            if syncs.sync(&*device).is_ok() {
+                            if syncs.sync(|| device.sync()).is_ok() {
                                 durable.fetch_or(1 << task, SeqCst);
                             }
                         })
                     })
                     .collect();
                 tasks.into_iter().for_each(|task| task.join());
-                assert!(syncs.sync(&*device).is_err(), "a failure is for good");
+                assert!(syncs.sync(|| device.sync()).is_err(), "a failure is for good");
                 let left = device.0.after_crash(&entresol_device::Survival::None);
                 let is_there = |task: &u64| {
                     let mut sector = [0; 512];
@@ -217,12 +217,12 @@ mod tests {
                 let syncs = Arc::new(Syncs::default());
                 device.write(0, &[1; 512]).expect("writes do not fail");
                 let first = syncs.next();
-                syncs.sync(&*device).expect("the first sync does not fail");
+                syncs.sync(|| device.sync()).expect("the first sync does not fail");
                 device.write(0, &[2; 512]).expect("writes do not fail");
                 let second = syncs.next();
                 let task = {
                     let (device, syncs) = (device.clone(), syncs.clone());
-                    spawn("syncer", move || drop(syncs.sync(&*device)))
+                    spawn("syncer", move || drop(syncs.sync(|| device.sync())))
                 };
                 sleep(Duration::from_nanos(1));
                 let kept = syncs.prove_kept(second).is_ok();

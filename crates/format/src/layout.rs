@@ -6,6 +6,8 @@
 //!   │ blocks   │ slots: directory      │ slot placement: slots
 //! ```
 //!
+//! Behind the log's segments is the table of objects, if there is one: two areas for snapshots, then its log.
+//!
 //! A cache of native pages, which tell by their headers what they are, does without a group's first summary,
 //! and its segments' entries are 12 bytes long.
 
@@ -52,6 +54,8 @@ pub struct Layout {
     group_pages: u32,
     page_bytes: u32,
     segment_entries: u32,
+    /// Blocks of the table of objects.
+    objects: u64,
     /// Pages do not say what they are: all that is known of them is in the summaries and segments.
     foreign: bool,
     area: u64,
@@ -63,8 +67,15 @@ impl Layout {
         self.page_bytes
     }
 
-    /// The layout of a partition with pages of `page_bytes` and segments of `segment_entries`.
-    pub fn new(config: &Config, page_format: PageFormat, page_bytes: u32, segment_entries: u32) -> Self {
+    /// The layout of a partition with pages of `page_bytes` and segments of `segment_entries`, and with a
+    /// table of objects that takes so many blocks (0: without).
+    pub fn new(
+        config: &Config,
+        page_format: PageFormat,
+        page_bytes: u32,
+        segment_entries: u32,
+        objects: u64,
+    ) -> Self {
         let mut layout = Self {
             placement: config.policy.placement(),
             directory: match config.policy.directory() {
@@ -80,12 +91,13 @@ impl Layout {
             group_pages: config.group_pages,
             page_bytes,
             segment_entries,
+            objects,
             foreign: !page_format.names_itself(),
             area: 0,
         };
         let segments = layout.segment_places() * layout.segment_bytes();
         let directory = (layout.directory + temperatures::COPIES * layout.temperatures) * BLOCK;
-        layout.area = (SEGMENTS_AT + segments + directory).next_multiple_of(AREA_ALIGNMENT);
+        layout.area = (SEGMENTS_AT + segments + directory + objects * BLOCK).next_multiple_of(AREA_ALIGNMENT);
         layout
     }
 
@@ -180,6 +192,11 @@ impl Layout {
         let entries = u64::from(self.segment_entries) * self.segment_entry_bytes() as u64;
         let stale = self.segment_stale_max() as u64 * STALE_BYTES as u64;
         BLOCK + (entries + stale).next_multiple_of(BLOCK)
+    }
+
+    /// Offset of the table of objects (log placement).
+    pub fn objects_offset(&self) -> u64 {
+        SEGMENTS_AT + self.segment_places() * self.segment_bytes()
     }
 
     /// Blocks of the slot directory; 0 if there is none.

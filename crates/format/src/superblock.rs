@@ -58,7 +58,7 @@ pub struct RawSuperblock {
     pub(crate) epoch_nonce: U64,
     pub(crate) previous_nonce: U64,
     pub(crate) page_format: U32,
-    pub(crate) reserved: U32,
+    pub(crate) objects: U32,
     pub(crate) zero: [u8; 3776],
 }
 
@@ -94,6 +94,8 @@ pub struct Superblock {
     pub staging_groups: u32,
     /// Entries of a directory segment.
     pub segment_entries: u32,
+    /// Objects that the cache's table of objects has room for; 0: it has none.
+    pub objects: u32,
     /// The policy.
     pub policy: PolicyKind,
     /// The mode.
@@ -127,6 +129,8 @@ pub struct Superblock {
     pub losses: Losses,
 }
 
+/// Most objects of a table.
+pub const OBJECTS_MAX: u32 = (1 << 28) - 1;
 /// Positions reserved for one open with slot placement: at 4 KiB a page, 256 TiB of writes.
 pub const POSITIONS_OF_AN_OPEN: u64 = 1 << 36;
 /// Later epochs share the last positions.
@@ -152,6 +156,7 @@ impl Superblock {
         raw.group_pages.set(self.group_pages);
         raw.staging_groups.set(self.staging_groups);
         raw.segment_entries.set(self.segment_entries);
+        raw.objects.set(self.objects);
         raw.policy.set(self.policy as u32);
         raw.mode.set(self.mode as u32);
         let slots = self.policy.placement() == Placement::Slots;
@@ -212,6 +217,7 @@ impl Superblock {
             group_pages: raw.group_pages.get(),
             staging_groups: raw.staging_groups.get(),
             segment_entries: raw.segment_entries.get(),
+            objects: raw.objects.get(),
             policy,
             mode,
             clean: raw.flags.get() & CLEAN != 0,
@@ -243,6 +249,9 @@ impl Superblock {
         }
         if self.segment_entries == 0 || !self.segment_entries.is_multiple_of(self.group_pages) {
             return impossible("segment entries", self.segment_entries.into());
+        }
+        if self.objects > OBJECTS_MAX || self.objects > 0 && self.policy.placement() != Placement::Log {
+            return impossible("objects", self.objects.into());
         }
         // Positions are far below 2^63, so that sums of them cannot overflow.
         let positions = [self.front, self.rear, self.durable, self.session_rear];

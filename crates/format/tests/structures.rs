@@ -25,6 +25,7 @@ fn superblock() -> Superblock {
         group_pages: 64,
         staging_groups: 4,
         segment_entries: 640,
+        objects: 0,
         policy: PolicyKind::FaceGsc,
         mode: Mode::WriteThrough,
         clean: true,
@@ -246,7 +247,7 @@ fn arbitrary_content_under_a_right_checksum_never_panics() {
         accepted += u32::from(accepts(kind, &bytes).is_ok());
         if let Ok(found) = Superblock::decode(&bytes) {
             let layout =
-                Layout::new(&found.config(), found.page_format, found.page_bytes, found.segment_entries);
+                Layout::new(&found.config(), found.page_format, found.page_bytes, found.segment_entries, 0);
             assert!(layout.device_bytes() > 0);
         }
         if let Ok(summary) = Summary::decode(&bytes, 64) {
@@ -282,13 +283,14 @@ fn nothing_on_flash_overlaps() {
     let all = PolicyKind::ALL.into_iter().flat_map(|policy| PageFormat::ALL.map(|format| (policy, format)));
     for (policy, page_format) in all {
         let config = Config { proofs: page_format.keeps_proofs(), ..Config::new(policy, 6400) };
-        let layout = Layout::new(&config, page_format, 8192, 640);
+        let layout = Layout::new(&config, page_format, 8192, 640, 7);
         let page = 8192;
         let mut areas: Vec<(u64, u64)> = (0..4).map(|copy| (copy * (16 << 10), BLOCK_BYTES as u64)).collect();
         areas
             .extend((0..layout.segment_places()).map(|k| (layout.segment_offset(k), layout.segment_bytes())));
         areas
             .extend((0..layout.directory_blocks()).map(|k| (layout.directory_offset(k), BLOCK_BYTES as u64)));
+        areas.push((layout.objects_offset(), 7 * BLOCK_BYTES as u64));
         if layout.temperatures_bytes() > 0 {
             areas.extend((0..2).map(|k| (layout.temperatures_offset(k), layout.temperatures_bytes())));
             assert_eq!(layout.temperatures_offset(1), layout.temperatures_offset(3));

@@ -2,10 +2,11 @@
 
 use crate::blocks::OBJECTS_IN_BLOCK;
 use entresol_format::Uuid;
+pub use entresol_format::superblock::OBJECTS_MAX;
 use thiserror::Error;
 
-/// Most objects of a table: an object's number shares a word with the state of the object.
-pub const OBJECTS_MAX: u32 = (1 << 28) - 1;
+// An object's number shares a word with the state of the object.
+const _: () = assert!(OBJECTS_MAX < 1 << 28);
 /// Fewest blocks of a log: one block is written while another one is still needed.
 pub const LOG_BLOCKS_MIN: u32 = 2;
 
@@ -24,6 +25,11 @@ impl ObjectsConfig {
     /// Blocks of each of the two snapshot areas on flash.
     pub const fn snapshot_blocks(&self) -> u32 {
         1 + self.objects_max.div_ceil(OBJECTS_IN_BLOCK as u32)
+    }
+
+    /// Blocks of the whole table on flash: two snapshot areas, even and odd, and the log.
+    pub const fn blocks(&self) -> u32 {
+        2 * self.snapshot_blocks() + self.log_blocks
     }
 
     /// Checks that a table can have this configuration.

@@ -3,6 +3,7 @@
 //! The caller copies a snapshot out under its latch. It computes the checksums and writes without the latch.
 
 use crate::blocks::{OBJECTS_IN_BLOCK, RawObject, RawSnapshot, SNAPSHOT_MAGIC};
+use crate::config::ObjectsConfig;
 use crate::entry::{Entry, State};
 use crate::log::{LogHead, Pending};
 use crate::table::Objects;
@@ -102,6 +103,15 @@ impl Objects<'_> {
                 (self.log.open - self.log.log_from) * 2 > u64::from(self.config.log_blocks)
             }
         }
+    }
+
+    /// Blocks of the snapshot whose first block is `head`, as far as that can be told. `None`: it is none of
+    /// this table. So a reader need not read the whole area.
+    pub fn snapshot_length(head: &[u8], config: &ObjectsConfig) -> Option<u32> {
+        block::open(head, SNAPSHOT_MAGIC).ok()?;
+        let raw = RawSnapshot::ref_from_bytes(head).ok()?;
+        let objects = raw.objects.get();
+        (raw.cache == config.cache && objects <= config.objects_max).then(|| blocks_of(objects))
     }
 
     /// Blocks of a snapshot that is taken now.

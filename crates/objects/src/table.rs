@@ -105,6 +105,11 @@ impl Objects<'_> {
         Usage { live, retired, full, too_many }
     }
 
+    /// Numbers from here on were never given to an object.
+    pub fn defined(&self) -> u32 {
+        self.table.defined
+    }
+
     /// The durable front that the table was told last.
     pub fn front(&self) -> Position {
         Position(self.table.front)

@@ -2,6 +2,7 @@
 
 mod behind;
 pub(crate) mod binding;
+mod home;
 mod in_place;
 mod label;
 mod layer;
@@ -11,6 +12,8 @@ mod staging;
 
 pub(crate) use behind::{WriteBehind, clean};
 pub use binding::disk_binding;
+pub(crate) use home::NoNames;
+pub use home::{Home, Names, WholeDisk};
 pub use in_place::InPlaceDisk;
 pub(crate) use label::{LabelState, Labels, read_label, write_label};
 pub use layer::DiskLayer;

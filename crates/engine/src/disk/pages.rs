@@ -1,28 +1,29 @@
-//! Reading and writing pages of the disk. Page `n` is at 64 KiB + `n` pages (docs/FORMAT.md).
+//! Reading and writing pages in their homes: the disk, to the layers above.
 //!
 //! Invariant: a page whose last write was lost by a failed sync is not returned in its older version.
 
-use super::{LabelState, binding, read_label, write_label};
+use super::{Home, LabelState, Names, NoNames, WholeDisk, binding, read_label, write_label};
 use crate::api::Binding;
 use crate::error::disk_error;
 use crate::syncs::Syncs;
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
-use entresol_device::{Device, Io};
-use entresol_format::label::{LABEL_AREA_BYTES, Label, Session};
-use entresol_format::layout::disk_offset;
+use entresol_device::Device;
+use entresol_format::label::{Label, Session};
 use entresol_format::{PageFormat, Uuid, page};
 use entresol_runtime::sync::{Mutex, Rank};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// A disk with pages of one size.
+/// A home of pages of one size.
 pub(crate) struct DiskPages {
-    pub device: Arc<dyn Device>,
-    pub page_bytes: u32,
+    home: Arc<dyn Home>,
+    /// What its objects are called.
+    names: Arc<dyn Names>,
+    page_bytes: u32,
     page_format: PageFormat,
-    /// Pages that fit after the label.
+    /// Pages for which there is room.
     pub capacity_pages: u64,
     syncs: Syncs,
     /// Held while the label is changed.
@@ -42,16 +43,22 @@ fn place(page: PageId) -> usize {
 
 impl DiskPages {
     pub(crate) fn new(device: Arc<dyn Device>, page_bytes: u32) -> Self {
-        Self::of_format(device, page_bytes, PageFormat::Native)
+        let home = WholeDisk::new(device, page_bytes);
+        Self::at_home(home, Arc::new(NoNames), page_bytes, PageFormat::Native)
     }
 
-    /// A disk with pages of `page_format`.
-    pub(crate) fn of_format(device: Arc<dyn Device>, page_bytes: u32, page_format: PageFormat) -> Self {
+    /// A home of pages of `page_format`.
+    pub(crate) fn at_home(
+        home: Arc<dyn Home>,
+        names: Arc<dyn Names>,
+        page_bytes: u32,
+        page_format: PageFormat,
+    ) -> Self {
         let written = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
-        let room = device.geometry().capacity_bytes.saturating_sub(LABEL_AREA_BYTES);
         Self {
-            capacity_pages: room / u64::from(page_bytes),
-            device,
+            capacity_pages: home.capacity_pages(),
+            home,
+            names,
             page_bytes,
             page_format,
             syncs: Syncs::default(),
@@ -62,7 +69,7 @@ impl DiskPages {
 
     /// The label.
     pub(crate) fn label(&self) -> Result<Label, TierError> {
-        let why = match read_label(&*self.device)? {
+        let why = match read_label(self.home.label())? {
             LabelState::Valid(labels) => return Ok(labels.newest),
             LabelState::Blank => "it is blank".to_owned(),
             LabelState::Unreadable(why) => why,
@@ -78,7 +85,7 @@ impl DiskPages {
         let _changing = self.label.lock();
         let mut label = self.label()?;
         change(&mut label);
-        write_label(&*self.device, &mut label)
+        write_label(self.home.label(), &mut label)
     }
 
     /// See [`crate::Layer::binding`].
@@ -89,10 +96,6 @@ impl DiskPages {
     /// See [`crate::Layer::bind_log`].
     pub(crate) fn bind_log(&self, log: Uuid, session: Session) -> Result<(), TierError> {
         self.change_label(|label| (label.log, label.session) = (log, session))
-    }
-
-    pub(crate) fn offset(&self, page: PageId) -> u64 {
-        disk_offset(page, self.page_bytes)
     }
 
     /// Refuses a buffer that is not a page.
@@ -111,7 +114,7 @@ impl DiskPages {
     /// disk.
     pub(crate) fn check_victim(&self, page: PageId, data: &[u8]) -> Result<(), TierError> {
         self.check_length(data)?;
-        if page.0 < self.capacity_pages {
+        if self.home.has_room(page, &*self.names) {
             return Ok(());
         }
         Err(TierError::Config(format!(
@@ -122,12 +125,11 @@ impl DiskPages {
 
     /// Reads `page` and proves it, if its format allows that: bytes of somebody else are what the disk says.
     pub(crate) fn read(&self, id: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
-        let offset = self.offset(id);
-        match self.device.read(offset, buffer) {
+        match self.home.read(id, buffer, &*self.names) {
             // A damaged copy: the log may have an image of the page.
             Err(error) if error.is_unreadable() => {
                 points::DISK_UNREADABLE.reach();
-                let place = format!("disk offset {offset}");
+                let place = self.home.place(id, &*self.names);
                 return Err(TierError::Unreadable { page: id, place, source: error });
             }
             read => read.map_err(disk_error)?,
@@ -138,14 +140,14 @@ impl DiskPages {
         }
         page::verify(buffer, id, None).map_err(|fault| TierError::Damaged {
             page: id,
-            place: format!("disk offset {offset}"),
+            place: self.home.place(id, &*self.names),
             fault: fault.to_string(),
         })
     }
 
     /// Reads adjacent pages from `first` on, neither proved by checksum nor with [`DiskPages::prove_kept`].
     pub(crate) fn read_run(&self, first: PageId, bytes: &mut [u8]) -> Result<(), TierError> {
-        self.device.read(self.offset(first), bytes).map_err(disk_error)
+        self.home.read(first, bytes, &*self.names).map_err(disk_error)
     }
 
     /// To be called after a read of these pages. Returns an error if a sync that failed, or is about to fail,
@@ -159,7 +161,7 @@ impl DiskPages {
     }
 
     pub(crate) fn write(&self, id: PageId, sealed: &[u8]) -> Result<(), TierError> {
-        self.device.write(self.offset(id), sealed).map_err(disk_error)?;
+        self.home.write(&[(id, sealed)], &*self.names).map_err(disk_error)?;
         self.have_written(std::iter::once(id));
         Ok(())
     }
@@ -175,16 +177,15 @@ impl DiskPages {
     /// Writes pages, at most `N`, in one batch.
     pub(crate) fn write_all<'p, const N: usize>(
         &self,
-        pages: impl Iterator<Item = (PageId, &'p [u8])> + Clone,
+        pages: impl Iterator<Item = (PageId, &'p [u8])>,
     ) -> Result<(), TierError> {
-        let mut ios = ArrayVec::<Io<'_>, N>::new();
-        ios.extend(pages.clone().map(|(page, data)| Io::Write { offset: self.offset(page), data }));
-        self.device.run(&mut ios).map_err(disk_error)?;
-        self.have_written(pages.map(|(page, _)| page));
+        let pages: ArrayVec<(PageId, &[u8]), N> = pages.collect();
+        self.home.write(&pages, &*self.names).map_err(disk_error)?;
+        self.have_written(pages.iter().map(|(page, _)| *page));
         Ok(())
     }
 
     pub(crate) fn sync(&self) -> Result<(), TierError> {
-        self.syncs.sync(&*self.device).map_err(disk_error)
+        self.syncs.sync(|| self.home.sync()).map_err(disk_error)
     }
 }

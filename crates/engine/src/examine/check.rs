@@ -4,7 +4,7 @@
 use super::{newest, superblocks};
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::is_cut_off;
-use crate::disk::{DiskPages, LabelState, read_label};
+use crate::disk::{DiskPages, LabelState, NoNames, WholeDisk, read_label};
 use crate::error::flash_error;
 use crate::recover::{Reader, Scan, ScannedGroup, read_segment};
 use crate::{OpenReport, TierError, TierOptions, recover, unreadable};
@@ -14,7 +14,6 @@ use entresol_format::superblock::Superblock;
 use entresol_format::{BlockFault, page, summary};
 use std::fmt;
 use std::sync::Arc;
-use zerocopy::IntoBytes;
 
 /// The findings of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,8 +108,7 @@ fn examine(
         Directory::AtShutdown => superblock.directory,
     };
     if kept {
-        let disk =
-            disk.map(|device| DiskPages::of_format(device, superblock.page_bytes, superblock.page_format));
+        let disk = disk.map(|device| home_of(device, &superblock));
         return super::slots::check_slots(flash, disk, &superblock, &options, report);
     }
     if superblock.policy.placement() == Placement::Slots {
@@ -126,8 +124,7 @@ fn examine(
     if open.torn > 0 {
         report.notices.push(format!("{} groups or pages were being written at the crash", open.torn));
     }
-    let partition = Partition::attach(restored.region.as_mut_bytes())
-        .map_err(|error| TierError::Config(error.to_string()))?;
+    let partition = restored.region.partition();
     if let Err(violation) = partition.check() {
         report.fault(format!("the directory brought back breaks an invariant: {violation}"));
     }
@@ -135,8 +132,7 @@ fn examine(
     let groups = all_groups(&mut reader, restored.front)?;
     report.groups = groups.len() as u64;
     check_segments(&mut reader, &groups, restored.front, report)?;
-    let mut disk =
-        disk.map(|device| DiskPages::of_format(device, superblock.page_bytes, superblock.page_format));
+    let mut disk = disk.map(|device| home_of(device, &superblock));
     if superblock.mode == Mode::WriteThrough && !superblock.clean && disk.take().is_some() {
         report.notices.push(
             "write-through and not shut down cleanly: pages on disk were not compared, redo decides"
@@ -144,6 +140,12 @@ fn examine(
         );
     }
     Pages { reader, partition: &partition, disk, report }.check(&groups)
+}
+
+fn home_of(device: Arc<dyn Device>, superblock: &Superblock) -> DiskPages {
+    let page_bytes = superblock.page_bytes;
+    let home = WholeDisk::new(device, page_bytes);
+    DiskPages::at_home(home, Arc::new(NoNames), page_bytes, superblock.page_format)
 }
 
 fn check_copies(copies: &[Result<Superblock, BlockFault>], report: &mut CheckReport) {

@@ -2,11 +2,10 @@
 
 use super::{newest, superblocks};
 use crate::{OpenReport, TierError, TierOptions, recover};
-use entresol_core::{Occupancy, Partition, Placement, Position};
+use entresol_core::{Occupancy, Placement, Position};
 use entresol_device::Device;
 use entresol_format::superblock::Superblock;
 use std::fmt;
-use zerocopy::IntoBytes;
 
 /// The directory that an open would recover now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +53,7 @@ pub fn inspect(flash: &dyn Device) -> Result<InspectReport, TierError> {
         Placement::Log => {
             let mut open = OpenReport::default();
             let mut restored = recover::restore(flash, &superblock, &options, &mut open)?;
-            let partition = Partition::attach(restored.region.as_mut_bytes())
-                .map_err(|error| TierError::Config(error.to_string()))?;
+            let partition = restored.region.partition();
             let occupancy = partition.occupancy();
             Some(DirectoryReport { front: restored.front, rear: restored.rear, occupancy, open })
         }

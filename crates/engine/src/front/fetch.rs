@@ -4,6 +4,7 @@
 //! version was served, no older one is, also after a power failure.
 
 use super::Front;
+use super::objects::living;
 use super::order::ReadTicket;
 use crate::api::{Fetched, Source};
 use crate::{TierError, points};
@@ -40,13 +41,13 @@ impl Front {
             points::OFF_FETCH.reach();
             return Ok(Found::OnDisk(self.order.read_begins(page)));
         }
-        let mut found = self.with(|partition| {
-            let lookup = partition.fetch(page);
+        let mut found = self.with_objects(|partition, objects| {
+            let lookup = living(partition, objects, page, |partition| partition.fetch(page));
             (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
         });
         let look_again = || {
-            self.with(|partition| {
-                let lookup = partition.peek(page);
+            self.with_objects(|partition, objects| {
+                let lookup = living(partition, objects, page, |partition| partition.peek(page));
                 (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
             })
         };
@@ -89,6 +90,13 @@ impl Front {
                 }
             }
         }
+    }
+
+    /// Whether the cache has `page`.
+    pub(crate) fn has(&self, page: PageId) -> bool {
+        self.with_objects(|partition, objects| {
+            living(partition, objects, page, |partition| partition.peek(page)) != Lookup::Absent
+        })
     }
 
     /// The page was read and proved: an exclusive policy gives up its copy. Not of a dirty page while a

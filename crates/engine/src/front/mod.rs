@@ -9,6 +9,8 @@
 //! | `run_state` | whether the cache runs, and why it does not |
 //! | `order` | which reads from disk may still enter the flash |
 //! | `fetch`, `offer`, `forget` | the three things that a front does |
+//! | `objects` | what dies as a whole: the table of objects |
+//! | `region` | the memory of the directory and of that table |
 //! | `listed` | what the slot directory on flash says, for fetches (TAC) |
 //!
 //! Invariants:
@@ -23,8 +25,10 @@ mod board;
 mod fetch;
 mod forget;
 mod listed;
+mod objects;
 mod offer;
 mod order;
+mod region;
 mod run_state;
 mod staging;
 
@@ -33,6 +37,7 @@ pub(crate) use fetch::Found;
 pub(crate) use listed::Listed;
 pub(crate) use offer::Offered;
 pub(crate) use order::{PageOrder, ReadTicket};
+pub(crate) use region::{Region, objects_config};
 pub(crate) use run_state::{RunState, State};
 pub(crate) use staging::{Composition, Incoming, Staging};
 
@@ -46,10 +51,10 @@ use entresol_format::Layout;
 use entresol_format::page::{self, PageFault};
 use entresol_format::stamps::Stamps;
 use entresol_format::superblock::POSITIONS_OF_AN_OPEN;
+use entresol_objects::Objects;
 use entresol_runtime::sync::{Rank, Semaphore, TinyMutex, allowing_allocation};
 use std::ops::Range;
 use std::sync::Arc;
-use zerocopy::IntoBytes;
 
 /// Largest partition whose invariants are checked after every step in debug builds.
 const CHECKED_SLOTS_MAX: u32 = 1024;
@@ -65,8 +70,10 @@ pub(crate) struct Front {
     pub stamps: Stamps,
     /// What the core's region was proved to hold.
     shape: Shape,
-    /// The core's region, and the latch around it.
-    region: TinyMutex<Vec<u64>>,
+    /// What the table of objects was proved to be, if there is one.
+    objects: Option<entresol_objects::Shape>,
+    /// The core's region and the table of objects, and the latch around them.
+    region: TinyMutex<Region>,
     pub staging: Staging,
     pub board: Arc<Board>,
     pub state: RunState,
@@ -93,12 +100,15 @@ impl Front {
         options: TierOptions,
         flash: Arc<dyn Device>,
         stamps: Stamps,
-        mut region: Vec<u64>,
+        mut region: Region,
         first: u64,
         listed: Option<Arc<Listed>>,
     ) -> Self {
-        let shape = Shape::of(region.as_bytes()).expect("the region holds this tier's partition");
-        let entered = Partition::attach_to(region.as_mut_bytes(), &shape).occupancy().entered;
+        let (partition, objects) = region.split();
+        let shape = Shape::of(partition).expect("the region holds this tier's partition");
+        let entered = Partition::attach_to(partition, &shape).occupancy().entered;
+        let objects = (!objects.is_empty())
+            .then(|| entresol_objects::Shape::of(objects).expect("the region holds this tier's objects"));
         let board = Arc::new(Board::default());
         Self {
             config: options.config(),
@@ -106,6 +116,7 @@ impl Front {
             flash,
             stamps,
             shape,
+            objects,
             region: TinyMutex::new(Rank::CachePartition, region),
             staging: Staging::new(&options),
             state: RunState::new(board.clone()),
@@ -131,19 +142,39 @@ impl Front {
     /// As [`Front::with`], for a caller that holds a lock under which no task may be preempted.
     pub(crate) fn step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> R {
         let mut region = self.region.lock();
-        let mut partition = Partition::attach_to(region.as_mut_bytes(), &self.shape);
+        let mut partition = Partition::attach_to(region.split().0, &self.shape);
         let result = step(&mut partition);
+        self.check(&partition);
+        result
+    }
+
+    /// As [`Front::with`], with the table of objects, if there is one.
+    pub(crate) fn with_objects<R>(
+        &self,
+        step: impl FnOnce(&mut Partition<'_>, Option<&mut Objects<'_>>) -> R,
+    ) -> R {
+        entresol_runtime::may_preempt();
+        let mut region = self.region.lock();
+        let (partition, objects) = region.split();
+        let mut partition = Partition::attach_to(partition, &self.shape);
+        let mut objects = self.objects.as_ref().map(|shape| Objects::attach_to(objects, shape));
+        let result = step(&mut partition, objects.as_mut());
+        self.check(&partition);
+        result
+    }
+
+    /// In debug builds, of a small cache: the directory's invariants hold after every step.
+    fn check(&self, partition: &Partition<'_>) {
         if cfg!(debug_assertions) && self.config.slots <= CHECKED_SLOTS_MAX {
             allowing_allocation(|| partition.check())
                 .expect("the directory's invariants hold after every step");
         }
-        result
     }
 
     /// As [`Front::step`], for a destructor: never waits. `None`: the latch is held.
     pub(crate) fn try_step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Option<R> {
         let mut region = self.region.try_lock()?;
-        let mut partition = Partition::attach(region.as_mut_bytes()).ok()?;
+        let mut partition = Partition::attach(region.split().0).ok()?;
         Some(step(&mut partition))
     }
 

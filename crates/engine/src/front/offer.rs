@@ -7,6 +7,7 @@ use super::staging::Incoming;
 use crate::TierError;
 use crate::api::Victim;
 use entresol_core::{Admission, FrameId, PageId, Position};
+use entresol_objects::ObjectId;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// What became of an offered page.
@@ -76,20 +77,36 @@ impl Front {
 
     /// The core's answer to an offer; [`Admission::Full`] also from a cache that is switching itself off. A
     /// page that was read from disk is there already, in a newer version, if the ticket is not current.
-    pub(crate) fn admission(&self, victim: &Victim, read: Option<ReadTicket>) -> Admission {
+    pub(crate) fn admission(
+        &self,
+        victim: &Victim,
+        read: Option<ReadTicket>,
+    ) -> Result<Admission, TierError> {
         let Victim { page, lsn, dirty, fdirty } = *victim;
         // The state is looked at under the latch again: a cache that switches itself off does so under it.
-        self.with(|partition| {
+        let admission = self.with_objects(|partition, objects| {
             if !self.state.is_running() {
-                return Admission::Full;
+                return Some(Admission::Full);
             }
             if read.is_some_and(|ticket| !self.order.is_current(page, ticket)) {
-                return Admission::AlreadyThere;
+                return Some(Admission::AlreadyThere);
+            }
+            if let Some(objects) = objects {
+                objects.locator(ObjectId(page.object()))?;
+                // A copy that was cut off is not this page.
+                partition.drop_dead_copies(page, |page, position| objects.is_dead(page, position));
             }
             if dirty || fdirty {
                 self.order.changes(page);
             }
-            partition.evict(page, lsn, dirty, fdirty)
+            Some(partition.evict(page, lsn, dirty, fdirty))
+        });
+        admission.ok_or_else(|| {
+            TierError::Refused(format!(
+                "page {page} is of object {}, which is not defined or was retired; define an object before its pages enter, and \
+                 drop its pages when it is retired",
+                page.object()
+            ))
         })
     }
 
@@ -107,7 +124,7 @@ impl Front {
         if !self.check_running()? {
             return Ok(Some(Offered::Off));
         }
-        Ok(match self.admission(&victim, read) {
+        Ok(match self.admission(&victim, read)? {
             Admission::Full => None,
             Admission::AlreadyThere => {
                 self.tallies().already_on_flash.add(1);

@@ -12,31 +12,31 @@
 
 use super::Restored;
 use crate::buffer::AlignedBuffer;
-use crate::disk::DiskPages;
+use crate::disk::{DiskPages, Home};
 use crate::to_disk::{READS_MAX, read_proved, write_sorted};
 use crate::{TierError, TierOptions, points};
-use entresol_core::{Generation, Lookup, PageId, Partition, SlotId};
+use entresol_core::{Generation, Lookup, PageId, SlotId};
 use entresol_device::Device;
 use entresol_format::PageFormat;
 use entresol_format::superblock::Superblock;
-use zerocopy::IntoBytes;
+use std::sync::Arc;
 
 impl Restored {
     /// Destages all dirty pages durably, and marks all as clean.
     pub(crate) fn destage_all(
         &mut self,
         flash: &dyn Device,
-        disk: &std::sync::Arc<dyn Device>,
+        home: &Arc<dyn Home>,
         superblock: &Superblock,
         options: &TierOptions,
     ) -> Result<(), TierError> {
-        let mut partition = Partition::attach(self.region.as_mut_bytes())
-            .map_err(|error| TierError::Config(error.to_string()))?;
+        let mut partition = self.region.partition();
         let mut dirty: Vec<(PageId, SlotId)> =
             partition.dirty_slots().map(|(slot, page)| (page, slot)).collect();
         dirty.sort_unstable();
         let layout = options.layout();
-        let disk = DiskPages::of_format(disk.clone(), options.page_bytes, options.page_format);
+        let disk =
+            DiskPages::at_home(home.clone(), self.names.clone(), options.page_bytes, options.page_format);
         let mut buffer = AlignedBuffer::new(READS_MAX * options.page_bytes as usize);
         for wanted in dirty.chunks(READS_MAX) {
             let prove = |at: usize, data: &[u8]| {

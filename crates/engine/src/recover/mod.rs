@@ -29,6 +29,7 @@
 
 mod destage;
 mod directory;
+mod objects;
 mod scan;
 mod segments;
 mod slots;
@@ -37,16 +38,19 @@ mod tail;
 use crate::api::Survivors;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
+use crate::front::{Region, objects_config};
 use crate::superblock::write_superblock;
 use crate::{OpenReport, TierError, TierOptions, points};
-use entresol_core::{Forgotten, Partition, Position, mutant, region_bytes};
+use entresol_core::{Forgotten, Partition, Position, mutant};
 use entresol_device::Device;
 use entresol_format::losses::Loss;
 use entresol_format::summary::{self, Entry};
 use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, Layout};
-use zerocopy::IntoBytes;
+use entresol_objects::ObjectsConfig;
+use std::sync::Arc;
 
+pub(crate) use objects::{ObjectBlocks, RestoredNames, log_offset, snapshot_offset};
 pub(crate) use scan::{Reader, ScannedGroup};
 pub(crate) use segments::read_segment;
 pub(crate) use slots::{RestoredSlots, read_directory, restore_slots};
@@ -54,8 +58,10 @@ pub(crate) use tail::Scan;
 
 /// A directory that was brought back.
 pub(crate) struct Restored {
-    /// The core's region.
-    pub region: Vec<u64>,
+    /// The directory, and the table of objects.
+    pub region: Region,
+    /// What its objects are called.
+    pub names: Arc<RestoredNames>,
     /// All positions below are gone.
     pub front: Position,
     /// The next position.
@@ -82,10 +88,13 @@ pub(crate) fn restore(
     let layout = options.layout();
     let mut reader = Reader::new(flash, superblock, layout);
     let scan = Scan::of_tail(&mut reader)?;
-    let mut region = vec![0u64; region_bytes(&options.config()).div_ceil(8)];
-    let mut partition = Partition::format(region.as_mut_bytes(), &options.config())
-        .map_err(|error| TierError::Config(error.to_string()))?;
-    let records = directory::fill(&mut reader, &scan, &mut partition)?;
+    let mut region = Region::new(options, superblock.cache)?;
+    let records = directory::fill(&mut reader, &scan, &mut region.partition())?;
+    let names = match objects_config(options, superblock.cache) {
+        Some(config) => restore_objects(&mut reader, &scan, &config, &mut region)?,
+        None => RestoredNames::default(),
+    };
+    let partition = region.partition();
     let occupancy = partition.occupancy();
     if cfg!(debug_assertions) {
         partition.check().expect("a restored directory keeps the invariants");
@@ -100,7 +109,29 @@ pub(crate) fn restore(
     repairs.extend(scan.groups.into_iter().filter(|group| group.repair));
     let (front, rear, durable, erased) = (scan.front, scan.rear, scan.durable, scan.torn_summaries);
     let group_pages = options.group_pages.into();
-    Ok(Restored { region, front, rear, missing, group_pages, repairs, records, erased, durable })
+    let names = Arc::new(names);
+    Ok(Restored { region, names, front, rear, missing, group_pages, repairs, records, erased, durable })
+}
+
+/// Brings back the table of objects, and drops the pages that it calls dead.
+fn restore_objects(
+    reader: &mut Reader<'_>,
+    scan: &Scan,
+    config: &ObjectsConfig,
+    region: &mut Region,
+) -> Result<RestoredNames, TierError> {
+    let blocks = ObjectBlocks::read(reader.flash, &reader.layout, config)?;
+    reader.bytes_read += blocks.bytes();
+    let (partition, table) = region.split();
+    let Some(recovered) = blocks.recover(table, config, scan.rear == Position(0))? else {
+        return Ok(RestoredNames::default());
+    };
+    let mut partition = Partition::attach(partition).expect("the region was formatted as a partition");
+    let entries = 0..partition.entries();
+    if !mutant!("dead-pages-restored") {
+        partition.drop_dead(entries, |page, position| recovered.is_dead(page, position));
+    }
+    Ok(RestoredNames::of(&recovered.resume(scan.front, scan.rear)))
 }
 
 impl Restored {

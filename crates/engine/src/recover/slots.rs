@@ -7,18 +7,18 @@
 
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
+use crate::front::Region;
 use crate::{OpenReport, TierError, TierOptions, unreadable};
-use entresol_core::{Directory, Partition, Position, SlotId, region_bytes};
+use entresol_core::{Directory, Partition, Position, SlotId};
 use entresol_device::Device;
 use entresol_format::slots::{self, BLOCK_ENTRIES, SlotEntry};
 use entresol_format::superblock::Superblock;
 use entresol_format::{BLOCK_BYTES, BlockFault, Layout, checksum, temperatures};
-use zerocopy::IntoBytes;
 
 /// A directory that was brought back.
 pub(crate) struct RestoredSlots {
-    /// The core's region.
-    pub region: Vec<u64>,
+    /// The directory.
+    pub region: Region,
     /// The slot directory, if it is kept on flash all the time.
     pub blocks: Option<Vec<AlignedBuffer>>,
     /// How many copies of the temperatures were written.
@@ -57,9 +57,8 @@ pub(crate) fn restore_slots(
         }
     }
     entries.sort_by_key(|(_, entry)| entry.rank);
-    let mut region = vec![0u64; region_bytes(&options.config()).div_ceil(8)];
-    let mut partition = Partition::format(region.as_mut_bytes(), &options.config())
-        .map_err(|error| TierError::Config(error.to_string()))?;
+    let mut region = Region::new(options, superblock.cache)?;
+    let mut partition = region.partition();
     let temperatures_written = restore_temperatures(flash, superblock, &layout, &mut partition, report)?;
     fill(&mut partition, superblock, &entries, &empty, report);
     if cfg!(debug_assertions) {

@@ -4,6 +4,7 @@
 use super::causes::Causes;
 use super::destaged::Destaged;
 use super::flash::Flash;
+use super::objects::ObjectLog;
 use super::placed::{LogParts, Placed};
 use super::slot_directory::SlotDirectory;
 use super::superblock_copies::Superblocks;
@@ -18,7 +19,7 @@ use std::sync::{Arc, Weak};
 
 /// See the module's header.
 pub(crate) struct Back {
-    pub front: Front,
+    pub front: Arc<Front>,
     pub flash: Flash,
     pub disk: DiskPages,
     /// What only log placement has, or only slot placement.
@@ -28,6 +29,8 @@ pub(crate) struct Back {
     pub superblocks: Superblocks,
     pub destaged: Destaged,
     pub causes: Causes,
+    /// Of a cache with a table of objects.
+    pub objects: Option<ObjectLog>,
     /// Of a cache of raw pages: nobody above orders their writes, or settles what a crash leaves of them.
     pub through: Option<Through>,
     pub upstream: TinyMutex<Option<Weak<dyn Upstream>>>,

@@ -5,6 +5,7 @@ use super::back::Back;
 use super::clean::Copies;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
+use crate::front::Front;
 use entresol_core::Job;
 use entresol_runtime::now;
 
@@ -56,7 +57,10 @@ impl Back {
     /// The next job. Looking for one may already make room, where clean pages are dropped: then the writers
     /// are told.
     fn next_background(&self) -> Option<Job> {
-        let (job, made_room) = self.front.with(|partition| {
+        let (job, made_room) = self.front.with_objects(|partition, objects| {
+            if let Some(objects) = objects {
+                Front::drop_dead_of_next_dequeue(partition, objects);
+            }
             let valid = partition.occupancy().valid;
             (partition.next_background(), partition.occupancy().valid < valid)
         });

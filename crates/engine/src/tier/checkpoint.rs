@@ -53,6 +53,7 @@ impl Back {
     /// Everything before `rear` is on flash: makes that last.
     fn make_durable(&self, rear: Position) -> Result<(), TierError> {
         if self.is_log() {
+            self.make_objects_durable()?;
             if !self.front.options.disk_may_lack() {
                 self.sync_callers_writes()?;
                 return self.write_superblock(|_| ());

@@ -55,6 +55,8 @@ impl Back {
             }
             self.tell_destaged(&destages);
         }
+        // Pages of it may be dead: after a crash they still are.
+        self.make_objects_durable()?;
         if !mutant!("reuse-before-destage") {
             self.front.with(|partition| partition.dequeued(ticket));
         }
@@ -133,7 +135,16 @@ impl Back {
             if self.front.state.is_stopped() {
                 return false;
             }
-            match self.front.with(|partition| partition.restage(ticket, page, lsn)) {
+            let admission = self.front.with_objects(|partition, objects| {
+                if let (Some(objects), Some(id)) = (objects, page.page)
+                    && !mutant!("second-chance-outruns-cut")
+                {
+                    // It has died since the dequeue was planned: at its new position it would live again.
+                    partition.drop_dead_copies(id, |id, position| objects.is_dead(id, position));
+                }
+                partition.restage(ticket, page, lsn)
+            });
+            match admission {
                 Admission::AlreadyThere => {
                     points::DEQUEUE_OVERTAKEN.reach();
                     return true;

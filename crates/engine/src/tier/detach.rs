@@ -63,6 +63,7 @@ impl Back {
     /// for it.
     pub(crate) fn release_disk(&self) -> Result<(), TierError> {
         if self.is_log() {
+            self.drop_dead();
             self.destage_staged()?;
             self.destage_slots()?;
         }

@@ -36,7 +36,7 @@ impl Back {
             if !self.front.check_running()? {
                 return Ok(Some(Admission::Bypass { stale: false }));
             }
-            Ok(Some(self.front.admission(&written_through, None))
+            Ok(Some(self.front.admission(&written_through, None)?)
                 .filter(|admission| *admission != Admission::Full))
         })?;
         let written = self.write_unmoved(victim, data);

@@ -22,7 +22,7 @@ impl Flash {
 
     /// Makes all completed writes durable. Callers at the same time share a sync.
     pub(crate) fn sync_writes(&self) -> Result<(), TierError> {
-        self.syncs.sync(&*self.device).map_err(flash_error)
+        self.syncs.sync(|| self.device.sync()).map_err(flash_error)
     }
 }
 

@@ -18,6 +18,7 @@ impl Back {
         if self.is_log() && self.flash.layout.summary_copies() == 1 {
             // With one summary, a flush could tear the one before it.
             self.drain()?;
+            self.flush_objects()?;
             return self.sync_callers_writes();
         }
         if !self.is_log() {
@@ -25,7 +26,16 @@ impl Back {
             return if dirty_possible { self.checkpoint() } else { self.sync_callers_writes() };
         }
         self.sync_callers_writes()?;
-        self.flush_flash()
+        self.flush_flash()?;
+        self.flush_objects()
+    }
+
+    /// All that was defined, retired and cut is durable.
+    fn flush_objects(&self) -> Result<(), TierError> {
+        if mutant!("flush-leaves-objects") {
+            return Ok(());
+        }
+        self.make_objects_durable().inspect_err(|error| self.fail(error.clone()))
     }
 
     /// Log placement: everything that was handed down before is durable on flash, and all records of

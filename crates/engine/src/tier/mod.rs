@@ -8,6 +8,7 @@
 //! | `flash`, `superblock_copies`, `slot_directory`, `destaged` | parts of that state |
 //! | `placed` | what only log placement has, or only slot placement |
 //! | `fetch`, `evict`, `flush` | what the front leaves to its caller: the disk, damage, durability |
+//! | `objects` | the table of objects on flash |
 //! | `causes` | what makes forgotten pages dead |
 //! | `through` | changed pages to disk, when no log stands above |
 //! | `write` | staging → flash |
@@ -38,6 +39,7 @@ mod fetch;
 mod flash;
 mod flush;
 mod materialise;
+mod objects;
 mod open;
 mod placed;
 mod plan;
@@ -49,12 +51,14 @@ mod through;
 mod write;
 
 use crate::api::{Binding, Evicted, Fetched, Layer, Survivors, TierMetrics, Upstream, Victim};
+use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
 use back::Back;
-use entresol_core::{Lookup, PageId, mutant};
+use entresol_core::{PageId, mutant};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
+use entresol_objects::{Locator, ObjectId, Usage};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
@@ -83,7 +87,20 @@ impl FlashTier {
         disk: Arc<dyn Device>,
         options: TierOptions,
     ) -> Result<Arc<Self>, TierError> {
-        let back = open::create(flash, disk, options).inspect_err(events::refused)?;
+        let home = WholeDisk::new(disk, options.page_bytes);
+        Self::create_at(flash, home, options)
+    }
+
+    /// As [`FlashTier::create`], for pages that live in `home`.
+    ///
+    /// # Errors
+    /// As [`FlashTier::create`].
+    pub fn create_at(
+        flash: Arc<dyn Device>,
+        home: Arc<dyn Home>,
+        options: TierOptions,
+    ) -> Result<Arc<Self>, TierError> {
+        let back = open::create(flash, home, options).inspect_err(events::refused)?;
         events::opened(back.superblocks.cache, &back.front.options, &OpenReport::default());
         Ok(Self::start(back))
     }
@@ -99,7 +116,20 @@ impl FlashTier {
         disk: Arc<dyn Device>,
         options: TierOptions,
     ) -> Result<(Arc<Self>, OpenReport), TierError> {
-        let (back, report) = open::open(flash, disk, options).inspect_err(events::refused)?;
+        let home = WholeDisk::new(disk, options.page_bytes);
+        Self::open_at(flash, home, options)
+    }
+
+    /// As [`FlashTier::open`], for pages that live in `home`.
+    ///
+    /// # Errors
+    /// As [`FlashTier::open`].
+    pub fn open_at(
+        flash: Arc<dyn Device>,
+        home: Arc<dyn Home>,
+        options: TierOptions,
+    ) -> Result<(Arc<Self>, OpenReport), TierError> {
+        let (back, report) = open::open(flash, home, options).inspect_err(events::refused)?;
         events::opened(back.superblocks.cache, &back.front.options, &report);
         Ok((Self::start(back), report))
     }
@@ -177,6 +207,59 @@ impl FlashTier {
         let _guard = PanicGuard(&self.back);
         self.back.forget_range(first, last)
     }
+
+    /// The object with this name, defined now if there is none. `None`: the table is full; the object's pages
+    /// must stay out of the cache. Objects are for caches made with [`TierOptions::objects`].
+    ///
+    /// # Errors
+    /// [`TierError::Config`]: the cache has no table of objects.
+    pub fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
+        self.back.front.define(locator)
+    }
+
+    /// The live object with this name.
+    ///
+    /// # Errors
+    /// As [`FlashTier::define`].
+    pub fn object(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
+        self.back.front.object(locator)
+    }
+
+    /// All pages of `object` are dead, for ever: as [`FlashTier::forget`] of all of them, at a cost that does
+    /// not depend on their number. Its name is free at once. Nobody may evict its pages any more. False: it
+    /// was no live object.
+    ///
+    /// # Errors
+    /// As [`FlashTier::forget`] and [`FlashTier::define`].
+    pub fn retire(&self, object: ObjectId) -> Result<bool, TierError> {
+        let _guard = PanicGuard(&self.back);
+        self.back.front.retire(object)
+    }
+
+    /// Retires all objects whose names `matches` accepts: a whole database, say. Returns their number.
+    ///
+    /// # Errors
+    /// As [`FlashTier::retire`].
+    pub fn retire_matching(&self, matches: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
+        let _guard = PanicGuard(&self.back);
+        self.back.front.retire_matching(matches)
+    }
+
+    /// The pages of `object` from `number` on are dead, as if forgotten; such pages that are evicted later
+    /// live. Four cuts of an object that matter cost nothing that depends on the number of pages, further
+    /// ones as much as [`FlashTier::forget`].
+    ///
+    /// # Errors
+    /// As [`FlashTier::retire`].
+    pub fn cut(&self, object: ObjectId, number: u32) -> Result<(), TierError> {
+        let _guard = PanicGuard(&self.back);
+        self.back.front.cut(object, number)
+    }
+
+    /// How full the table of objects is; `None`: there is none.
+    pub fn objects(&self) -> Option<Usage> {
+        self.back.front.objects_usage()
+    }
 }
 
 impl Layer for FlashTier {
@@ -185,7 +268,7 @@ impl Layer for FlashTier {
     }
 
     fn is_on_flash(&self, page: PageId) -> bool {
-        self.back.front.with(|partition| partition.peek(page)) != Lookup::Absent
+        self.back.front.has(page)
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {

@@ -11,13 +11,13 @@ use super::superblock_copies::Superblocks;
 use super::through::Through;
 use crate::buffer::PageBuffers;
 use crate::disk::binding::{begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
-use crate::disk::{DiskPages, LabelState, Labels, read_label, write_label};
+use crate::disk::{DiskPages, Home, LabelState, Labels, read_label, write_label};
 use crate::error::{disk_error, flash_error};
-use crate::front::Front;
+use crate::front::{Front, Region};
 use crate::recover::{self, Restored, RestoredSlots};
 use crate::superblock::{empty_superblock, needed_elsewhere, read_newest, write_all_copies};
 use crate::{OpenReport, TierError, TierOptions, claim, points};
-use entresol_core::{Partition, Position, mutant, region_bytes};
+use entresol_core::{Position, mutant};
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
@@ -26,7 +26,6 @@ use entresol_format::superblock::Superblock;
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::Arc;
-use zerocopy::IntoBytes;
 
 fn check_size(flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
     let (needed, found) = (layout.device_bytes(), flash.geometry().capacity_bytes);
@@ -40,14 +39,14 @@ fn check_size(flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
 
 pub(crate) fn create(
     flash: Arc<dyn Device>,
-    disk: Arc<dyn Device>,
+    home: Arc<dyn Home>,
     options: TierOptions,
 ) -> Result<Back, TierError> {
     options.validate()?;
     check_size(&*flash, &options.layout())?;
-    let (mut label, is_new) = match read_label(&*disk)? {
+    let (mut label, is_new) = match read_label(home.label())? {
         LabelState::Blank | LabelState::Unreadable(_) => {
-            claim::disk(&*disk, options.overwrite)?;
+            claim::disk(home.label(), options.overwrite)?;
             (new_label(options.page_bytes), true)
         }
         LabelState::Valid(labels) => {
@@ -70,15 +69,15 @@ pub(crate) fn create(
     }
     if is_new {
         // A cache must not be needed by a disk that does not know its name yet.
-        write_label(&*disk, &mut label)?;
+        write_label(home.label(), &mut label)?;
     }
-    format(flash, disk, options, label, old.map_or(0, |old| old.sequence))
+    format(flash, home, options, label, old.map_or(0, |old| old.sequence))
 }
 
 /// Writes an empty cache to `flash` and binds it to the disk with `label`.
 pub(crate) fn format(
     flash: Arc<dyn Device>,
-    disk: Arc<dyn Device>,
+    home: Arc<dyn Home>,
     options: TierOptions,
     mut label: Label,
     sequence: u64,
@@ -93,44 +92,52 @@ pub(crate) fn format(
     claim::erase_fragment_marks(&*flash)?;
     // All four copies: none of an older cache may stay.
     write_all_copies(&*flash, &mut superblock)?;
-    write_label(&*disk, &mut label)?;
-    let region = empty_region(&options)?;
+    write_label(home.label(), &mut label)?;
+    let region = Region::new(&options, superblock.cache)?;
     let placed = Placed::new(&options, &superblock);
-    Ok(assemble(flash, disk, options, superblock, region, placed))
+    let back = assemble(flash, home, options, superblock, region, placed);
+    back.make_objects_durable()?;
+    Ok(back)
 }
 
 /// Puts a tier together from what lies on flash (`superblock`, as last written) and the directory in
 /// `region`.
 pub(crate) fn assemble(
     flash: Arc<dyn Device>,
-    disk: Arc<dyn Device>,
+    home: Arc<dyn Home>,
     options: TierOptions,
     superblock: Superblock,
-    region: Vec<u64>,
+    region: Region,
     placed: Placed,
 ) -> Back {
     let (first, listed) = match &placed {
         Placed::Log(_) => (Position(0), None),
         Placed::Slots(slots) => (slots.first, slots.directory.as_ref().map(SlotDirectory::listed)),
     };
+    let (page_bytes, page_format) = (options.page_bytes, options.page_format);
+    let objects = Back::object_log(&options, superblock.cache);
+    let device = flash.clone();
+    let layout = options.layout();
+    let front = Arc::new(Front::new(options, flash, superblock.stamps(), region, first.0, listed));
     Back {
-        flash: Flash::new(flash.clone(), options.layout()),
-        disk: DiskPages::of_format(disk, options.page_bytes, options.page_format),
+        flash: Flash::new(device, layout),
+        disk: DiskPages::at_home(home, front.clone(), page_bytes, page_format),
         placed,
-        buffers: PageBuffers::new(options.page_bytes),
+        buffers: PageBuffers::new(page_bytes),
         superblocks: Superblocks::new(superblock),
         destaged: Destaged::default(),
         causes: Causes::default(),
-        through: options.page_format.has_no_owner_with_a_log().then(Through::default),
+        objects,
+        through: page_format.has_no_owner_with_a_log().then(Through::default),
         upstream: TinyMutex::new(Rank::Upstream, None),
-        front: Front::new(options, flash, superblock.stamps(), region, first.0, listed),
+        front,
     }
 }
 
 /// Opens the cache on `flash` for `disk`.
 pub(crate) fn open(
     flash: Arc<dyn Device>,
-    disk: Arc<dyn Device>,
+    home: Arc<dyn Home>,
     options: TierOptions,
 ) -> Result<(Back, OpenReport), TierError> {
     let started = now();
@@ -138,21 +145,21 @@ pub(crate) fn open(
     // If the program was killed and the machine was not, what is found may not be durable yet. A superblock
     // is about to say that groups are, and epochs to go on from the label's.
     if !mutant!("disk-not-synced-by-open") {
-        disk.sync().map_err(disk_error)?;
+        home.sync().map_err(disk_error)?;
     }
     if !mutant!("flash-not-synced-by-open") {
         flash.sync().map_err(flash_error)?;
     }
     // What a sync that failed in an earlier life has lost may still be in memory.
-    disk.drop_cached().map_err(disk_error)?;
+    home.drop_cached().map_err(disk_error)?;
     flash.drop_cached().map_err(flash_error)?;
-    let labels = expect_label(&*disk, options.page_bytes)?;
+    let labels = expect_label(home.label(), options.page_bytes)?;
     let mut report = OpenReport::default();
     let (newest, faults) = read_newest(&*flash)?;
     report.notices.extend(faults.iter().cloned());
     let back = match newest {
-        None => open_blank(flash, disk, options, labels.newest, &mut report)?,
-        Some(superblock) => open_cache(flash, disk, options, labels, superblock, &mut report)?,
+        None => open_blank(flash, home, options, labels.newest, &mut report)?,
+        Some(superblock) => open_cache(flash, home, options, labels, superblock, &mut report)?,
     };
     report.duration = now().since(started);
     Ok((back, report))
@@ -160,7 +167,7 @@ pub(crate) fn open(
 
 fn open_blank(
     flash: Arc<dyn Device>,
-    disk: Arc<dyn Device>,
+    home: Arc<dyn Home>,
     options: TierOptions,
     label: Label,
     report: &mut OpenReport,
@@ -179,12 +186,12 @@ fn open_blank(
     check_size(&*flash, &options.layout())?;
     points::OPEN_BLANK_FORMATTED.reach();
     report.notices.push("the flash device held no cache: a new, empty one was made".to_owned());
-    format(flash, disk, options, label, 0)
+    format(flash, home, options, label, 0)
 }
 
 fn open_cache(
     flash: Arc<dyn Device>,
-    disk: Arc<dyn Device>,
+    home: Arc<dyn Home>,
     options: TierOptions,
     labels: Labels,
     superblock: Superblock,
@@ -193,16 +200,19 @@ fn open_cache(
     let label = labels.newest;
     let plan = decide(&label, &superblock, &options)?;
     check_size(&*flash, &options.layout())?;
-    let found = read(&plan, &*flash, &disk, &superblock, &options, report);
+    let found = read(&plan, &*flash, &home, &superblock, &options, report);
     let dirty = found.as_ref().map(|_| report.dirty).map_err(TierError::clone);
     if let Outcome::Emptied(notice) = plan.conclude(&superblock, dirty)? {
         report.forget_directory();
         report.notices.push(notice);
-        return format(flash, disk, options, label, superblock.sequence);
+        return format(flash, home, options, label, superblock.sequence);
     }
     let (mut next, placed, region) = resume(found?, &*flash, &superblock, &label, &options)?;
-    begin(&*flash, &*disk, &options, &superblock, &mut next, labels)?;
-    Ok(assemble(flash, disk, options, next, region, placed))
+    begin(&*flash, home.label(), &options, &superblock, &mut next, labels)?;
+    let back = assemble(flash, home, options, next, region, placed);
+    // Before a page gets a position.
+    back.make_objects_durable()?;
+    Ok(back)
 }
 
 /// What was read of a cache.
@@ -216,7 +226,7 @@ enum Found {
 fn read(
     plan: &OpenPlan,
     flash: &dyn Device,
-    disk: &Arc<dyn Device>,
+    home: &Arc<dyn Home>,
     superblock: &Superblock,
     options: &TierOptions,
     report: &mut OpenReport,
@@ -231,7 +241,7 @@ fn read(
             let mut restored = recover::restore(flash, superblock, options, report)?;
             if plan.destages && report.dirty > 0 {
                 points::UNSURE_DESTAGED.reach();
-                restored.destage_all(flash, disk, superblock, options)?;
+                restored.destage_all(flash, home, superblock, options)?;
                 report.notices.push(format!("{} dirty pages were copied to disk first", report.dirty));
                 report.dirty = 0;
             }
@@ -248,7 +258,7 @@ fn resume(
     superblock: &Superblock,
     label: &Label,
     options: &TierOptions,
-) -> Result<(Superblock, Placed, Vec<u64>), TierError> {
+) -> Result<(Superblock, Placed, Region), TierError> {
     let mut next = Superblock {
         epoch: label.epoch,
         staging_groups: options.staging_groups,
@@ -285,14 +295,13 @@ fn resume(
         }
         Found::Nothing => {
             let mut placed = Placed::new(options, &next);
-            let mut region = empty_region(options)?;
+            let mut region = Region::new(options, superblock.cache)?;
             if let Placed::Slots(slots) = &mut placed {
                 let first = superblock.next_positions();
                 slots.first = first;
                 (next.front, next.rear) = (first, first);
                 (next.durable, next.session_rear) = (first, first);
-                let mut partition =
-                    Partition::attach(region.as_mut_bytes()).expect("it was formatted just now");
+                let mut partition = region.partition();
                 partition.restore_slots_begin(first);
                 partition.restore_slots_end();
             }
@@ -360,11 +369,4 @@ fn unsure(superblock: &Superblock, rear: Position, options: &TierOptions) -> (Po
         true => (rear, Position::MAX),
         false => (superblock.unsure_from, superblock.unsure_to.min(rear)),
     }
-}
-
-fn empty_region(options: &TierOptions) -> Result<Vec<u64>, TierError> {
-    let mut region = vec![0u64; region_bytes(&options.config()).div_ceil(8)];
-    Partition::format(region.as_mut_bytes(), &options.config())
-        .map_err(|error| TierError::Config(error.to_string()))?;
-    Ok(region)
 }

@@ -150,6 +150,7 @@ fn check_shape(superblock: &Superblock, options: &TierOptions) -> Result<(), Tie
         ("number of slots", superblock.slots, options.slots),
         ("group size", superblock.group_pages, options.group_pages),
         ("segment size", superblock.segment_entries, options.segment_entries),
+        ("number of objects", superblock.objects, options.objects),
         ("page format", superblock.page_format as u32, options.page_format as u32),
     ];
     for (what, found, wanted) in shape {

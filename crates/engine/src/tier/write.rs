@@ -197,6 +197,9 @@ impl Back {
     /// A whole group with its summaries: one sequential write.
     fn write_group(&self, part: &Part, pages: &[WritePage]) -> Result<(), TierError> {
         self.allow_writes_to(Position(part.first.0 + pages.len() as u64))?;
+        if !mutant!("definition-after-its-pages") {
+            self.make_objects_durable()?;
+        }
         let composed = self.compose_summary(part);
         let group = self.front.staging.group(part.frame);
         self.flash
@@ -213,10 +216,8 @@ impl Back {
         }
         self.superblocks.front_is_recorded(composed.front);
         let front = self.superblocks.recorded_front();
-        self.front.with(|partition| {
-            partition.recorded(composed.records);
-            partition.front_is_durable(front);
-        });
+        self.front.with(|partition| partition.recorded(composed.records));
+        self.front.front_is_durable(front);
         Ok(())
     }
 
@@ -273,6 +274,9 @@ impl Back {
         let page_bytes = self.front.page_bytes();
         let number = self.front.group_number(part.first);
         self.allow_writes_to(Position(part.first.0 + u64::from(part.upto.max(part.end(pages)))))?;
+        if !mutant!("definition-after-its-pages") {
+            self.make_objects_durable()?;
+        }
         let composed = part.needs_summary.then(|| self.compose_summary(part));
         let mut batch = ArrayVec::<Io<'_>, { GROUP_PAGES_MAX + 2 }>::new();
         let (copies, block) = scratch.split_at_mut(self.front.config.group_pages as usize * page_bytes);

@@ -5,11 +5,10 @@ use crate::bench::image::{Image, PAGE_BYTES, store_options};
 use crate::bench::split::Split;
 use crate::config::{BenchConfig, Run};
 use anyhow::{Context, bail};
-use entresol_core::{Config, Lsn, PageId, System};
+use entresol_core::{Lsn, PageId, System};
 use entresol_device::memory::Reference;
 use entresol_device::{Device, MemoryDevice, ModelDevice, Profile, Scale};
 use entresol_engine::{DiskLayer, Layer, disk_offset};
-use entresol_format::Layout;
 use entresol_format::page::header;
 use entresol_store::{Options, Parts, Store};
 use std::sync::Arc;
@@ -118,12 +117,7 @@ impl Media {
         };
         let tail = rig.modelled.last().context("the flash device is modelled")?.clone();
         let head: Modelled = Arc::new(Profile::named(profile)?.build(media.clone(), scale_of(image)));
-        let layout = Layout::new(
-            &Config::new(tier.policy, tier.slots),
-            tier.page_format,
-            tier.page_bytes,
-            tier.segment_entries,
-        );
+        let layout = tier.layout();
         rig.modelled.push(head.clone());
         rig.flash = Some(Arc::new(Split { head, tail, boundary: layout.area_offset() }));
         Ok(())

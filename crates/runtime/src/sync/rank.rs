@@ -83,6 +83,7 @@ ranks! {
     DiskLabel: Parks, One, "disk label", "The disk's label, while it is changed.";
     Superblock: Parks, One, "superblock", "The flash's superblock, while it is written.";
     SlotDirectory: Parks, One, "slot-directory block", "A block of the slot directory, while it is written to flash.";
+    ObjectLog: Parks, One, "object log", "The table of objects on flash: one task writes its log or a snapshot at a time.";
     StagingBuffer: Parks, Several, "staging buffer", "A group's pages (flash tier) or one page (disk layer).";
     Fingerprint: Parks, One, "disk fingerprint", "The checksums in the label file of a disk that is used in place, while a sector of them is written.";
     Motion: Blocks, One, "pages in motion", "Slots that are being written, with their old and new pages.";

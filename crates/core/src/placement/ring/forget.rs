@@ -191,12 +191,62 @@ impl Ring<'_> {
         true
     }
 
+    fn position_at(&self, contents: &Contents<'_>, at: u32) -> Position {
+        match contents.pages.directory.frame_of(at) {
+            Some(frame) => contents.staging.frame(frame).position,
+            None => Position(self.position_of(at)),
+        }
+    }
+
     fn is_below(&self, contents: &Contents<'_>, at: u32, below: u64) -> bool {
-        let position = match contents.pages.directory.frame_of(at) {
-            Some(frame) => contents.staging.frame(frame).position.0,
-            None => self.position_of(at),
-        };
-        position < below
+        self.position_at(contents, at).0 < below
+    }
+
+    /// Drops the copies in `entries` that the driver's own table calls dead. Returns how many. No record is
+    /// made: that table is durable by itself.
+    pub(crate) fn drop_dead(
+        &mut self,
+        contents: &mut Contents<'_>,
+        entries: Range<u32>,
+        mut is_dead: impl FnMut(PageId, Position) -> bool,
+    ) -> u32 {
+        let mut dropped = 0;
+        for at in entries {
+            let directory = &contents.pages.directory;
+            let entry = *directory.entry(at);
+            let is_staged =
+                directory.frame_of(at).is_some_and(|frame| contents.staging.frame(frame).holds_page());
+            if (entry.has(VALID) || is_staged) && is_dead(entry.page(), self.position_at(contents, at)) {
+                self.forget_entry(contents, at);
+                dropped += 1;
+            }
+        }
+        dropped
+    }
+
+    /// As [`Ring::drop_dead`], of the copies of one page.
+    pub(crate) fn drop_dead_copies(
+        &mut self,
+        contents: &mut Contents<'_>,
+        page: PageId,
+        mut is_dead: impl FnMut(PageId, Position) -> bool,
+    ) -> u32 {
+        let mut dropped = 0;
+        let mut at = contents.pages.directory.find(page);
+        while let Some(entry) = at {
+            at = contents.pages.directory.find_older(entry);
+            if is_dead(page, self.position_at(contents, entry)) {
+                self.forget_entry(contents, entry);
+                dropped += 1;
+            }
+        }
+        dropped
+    }
+
+    /// The slots of the group that is dequeued next.
+    pub(crate) fn next_dequeue(&self) -> Range<u32> {
+        let first = self.slot_of(self.head.scan);
+        first..first + self.group_pages
     }
 
     /// A staged page is struck out; its frame only fills up its group. A page in a slot is superseded.
@@ -217,7 +267,7 @@ impl Ring<'_> {
     }
 
     /// Whether an older version of one of the pages may be on its way to disk.
-    fn is_being_dequeued(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
+    pub(crate) fn is_being_dequeued(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
         let dequeues = self.head.dequeues.iter();
         let open = dequeues.filter(|dequeue| dequeue.state() == Some(DequeueState::Open));
         open.flat_map(|dequeue| dequeue.first..dequeue.first + self.group()).any(|position| {

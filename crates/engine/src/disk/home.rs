@@ -1,0 +1,124 @@
+//! Where a page lives when it is not on flash: its *home*. A disk of pages side by side is one, a database's
+//! relation files are another.
+
+use arrayvec::ArrayVec;
+use entresol_core::{GROUP_PAGES_MAX, PageId};
+use entresol_device::{Device, DeviceError, Io};
+use entresol_format::label::LABEL_AREA_BYTES;
+use entresol_format::layout::disk_offset;
+use entresol_objects::{Locator, ObjectId};
+use std::sync::Arc;
+
+/// What the objects of a cache are called. Numbers are the cache's own; a home goes by the name, which the
+/// database knows, too.
+pub trait Names: Send + Sync {
+    /// The name of a live object. `None`: it was retired, and its pages are dead.
+    fn locator(&self, object: ObjectId) -> Option<Locator>;
+}
+
+/// The names of a cache without objects.
+pub(crate) struct NoNames;
+
+impl Names for NoNames {
+    fn locator(&self, _: ObjectId) -> Option<Locator> {
+        None
+    }
+}
+
+/// The homes of all pages of a cache, and the label that binds them to it.
+///
+/// The layers above see to it that one page is not written by two at once, and that a page whose write a
+/// failed sync lost is not taken for kept.
+pub trait Home: Send + Sync {
+    /// The device whose first 64 KiB hold the label. Nobody else uses it.
+    fn label(&self) -> &dyn Device;
+
+    /// Pages for which there is room: for messages, and for what a database may still grow.
+    fn capacity_pages(&self) -> u64;
+
+    /// Whether `page` can be written.
+    fn has_room(&self, page: PageId, _: &dyn Names) -> bool {
+        page.0 < self.capacity_pages()
+    }
+
+    /// Where `page` is, for messages.
+    fn place(&self, page: PageId, names: &dyn Names) -> String;
+
+    /// Reads adjacent pages from `first` on.
+    ///
+    /// # Errors
+    /// The device's.
+    fn read(&self, first: PageId, buffer: &mut [u8], names: &dyn Names) -> Result<(), DeviceError>;
+
+    /// Writes pages, in ascending order or nearly so. They are durable after the next sync. A page whose
+    /// object has no name is dead, and is left out.
+    ///
+    /// # Errors
+    /// The device's. Then any of the pages may have been written, and any part of them.
+    fn write(&self, pages: &[(PageId, &[u8])], names: &dyn Names) -> Result<(), DeviceError>;
+
+    /// Makes all completed writes durable, those of the label, too.
+    ///
+    /// # Errors
+    /// The device's. Then writes since the last sync may be lost.
+    fn sync(&self) -> Result<(), DeviceError>;
+
+    /// Reads come from the devices from now on, not from memory ([`Device::drop_cached`]).
+    ///
+    /// # Errors
+    /// The device's.
+    fn drop_cached(&self) -> Result<(), DeviceError>;
+}
+
+/// A disk whose pages lie side by side behind its label: page `n` is at 64 KiB + `n` pages.
+pub struct WholeDisk {
+    device: Arc<dyn Device>,
+    page_bytes: u32,
+}
+
+impl WholeDisk {
+    /// `device`, with pages of `page_bytes`.
+    pub fn new(device: Arc<dyn Device>, page_bytes: u32) -> Arc<Self> {
+        Arc::new(Self { device, page_bytes })
+    }
+
+    fn offset(&self, page: PageId) -> u64 {
+        disk_offset(page, self.page_bytes)
+    }
+}
+
+impl Home for WholeDisk {
+    fn label(&self) -> &dyn Device {
+        &*self.device
+    }
+
+    fn capacity_pages(&self) -> u64 {
+        let room = self.device.geometry().capacity_bytes.saturating_sub(LABEL_AREA_BYTES);
+        room / u64::from(self.page_bytes)
+    }
+
+    fn place(&self, page: PageId, _: &dyn Names) -> String {
+        format!("disk offset {}", self.offset(page))
+    }
+
+    fn read(&self, first: PageId, buffer: &mut [u8], _: &dyn Names) -> Result<(), DeviceError> {
+        self.device.read(self.offset(first), buffer)
+    }
+
+    fn write(&self, pages: &[(PageId, &[u8])], _: &dyn Names) -> Result<(), DeviceError> {
+        for some in pages.chunks(GROUP_PAGES_MAX) {
+            let mut ios = ArrayVec::<Io<'_>, GROUP_PAGES_MAX>::new();
+            ios.extend(some.iter().map(|(page, data)| Io::Write { offset: self.offset(*page), data }));
+            self.device.run(&mut ios)?;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.device.sync()
+    }
+
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.device.drop_cached()
+    }
+}

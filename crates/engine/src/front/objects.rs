@@ -1,0 +1,142 @@
+//! Objects: what a database drops or truncates as a whole. A front defines, retires and cuts them in the
+//! table, which is in the region: each at a cost that does not depend on how many pages are cached.
+//!
+//! Invariant: when a request to retire or cut returns, readers miss the dead pages, and no older version of
+//! one is on its way to disk. So the caller may use their places on disk again.
+
+use super::Front;
+use crate::TierError;
+use crate::disk::Names;
+use entresol_core::{Generation, Lookup, PageId, Partition, Position, mutant};
+use entresol_objects::{CutOutcome, Locator, ObjectId, Objects, Usage};
+
+/// The last page number of an object.
+const LAST_PAGE: u32 = u32::MAX;
+
+fn no_table() -> TierError {
+    TierError::Config("the cache has no table of objects; create it with room for some".to_owned())
+}
+
+/// Whether what was found is dead by the table.
+fn is_dead(objects: &Objects<'_>, page: PageId, found: &Lookup) -> bool {
+    match found {
+        Lookup::Absent => false,
+        Lookup::Staged { position, .. } => objects.is_dead(page, *position),
+        Lookup::Flash { generation: Generation::Exact(position), .. } => objects.is_dead(page, *position),
+        Lookup::Flash { .. } => unreachable!("a cache with objects has log placement"),
+    }
+}
+
+/// The page that `look_up` gives, unless its object is retired or it was cut off.
+pub(super) fn living(
+    partition: &mut Partition<'_>,
+    objects: Option<&mut Objects<'_>>,
+    page: PageId,
+    look_up: impl FnOnce(&mut Partition<'_>) -> Lookup,
+) -> Lookup {
+    let found = look_up(partition);
+    match objects {
+        Some(objects) if is_dead(objects, page, &found) && !mutant!("dead-page-served") => Lookup::Absent,
+        _ => found,
+    }
+}
+
+impl Names for Front {
+    fn locator(&self, object: ObjectId) -> Option<Locator> {
+        self.with_objects(|_, objects| objects.and_then(|objects| objects.locator(object).copied()))
+    }
+}
+
+impl Front {
+    /// A step on the table of objects.
+    fn with_table<R>(
+        &self,
+        step: impl FnOnce(&mut Partition<'_>, &mut Objects<'_>) -> R,
+    ) -> Result<R, TierError> {
+        self.with_objects(|partition, objects| objects.map(|objects| step(partition, objects)))
+            .ok_or_else(no_table)
+    }
+
+    /// The live object with this name.
+    pub(crate) fn object(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
+        self.with_table(|_, objects| objects.lookup(locator))
+    }
+
+    /// The object with this name, defined now if there is none. `None`: the table is full, and the object's
+    /// pages stay out of the cache.
+    pub(crate) fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
+        self.with_table(|_, objects| objects.define(locator).ok())
+    }
+
+    /// How full the table is; `None`: there is none.
+    pub(crate) fn objects_usage(&self) -> Option<Usage> {
+        self.with_objects(|_, objects| objects.map(|objects| objects.usage()))
+    }
+
+    /// All pages of `object` are dead, for ever. False: it was no live object.
+    pub(crate) fn retire(&self, object: ObjectId) -> Result<bool, TierError> {
+        let retired = self.with_table(|partition, objects| {
+            self.order.all_change();
+            objects.retire(object, rear(partition))
+        })?;
+        self.wait_for_dequeues(object.page(0), object.page(LAST_PAGE))?;
+        Ok(retired)
+    }
+
+    /// Retires all objects whose names `matches` accepts. Returns their number. One pass over the table.
+    pub(crate) fn retire_matching(&self, matches: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
+        let retired = self.with_table(|partition, objects| {
+            self.order.all_change();
+            objects.retire_matching(matches, rear(partition))
+        })?;
+        if retired > 0 {
+            self.wait_for_dequeues(PageId(0), PageId(u64::MAX))?;
+        }
+        Ok(retired)
+    }
+
+    /// The pages of `object` from `number` on are dead. Such pages that enter later live.
+    pub(crate) fn cut(&self, object: ObjectId, number: u32) -> Result<(), TierError> {
+        let pages = (object.page(number), object.page(LAST_PAGE));
+        let outcome = self.with_table(|partition, objects| {
+            self.order.all_change();
+            objects.cut(object, number, rear(partition))
+        })?;
+        match outcome {
+            CutOutcome::Kept | CutOutcome::Implied => self.wait_for_dequeues(pages.0, pages.1),
+            CutOutcome::TooMany => self.forget_range(pages, 0).map(drop),
+        }
+    }
+
+    /// Waits until no version of these pages is on its way to disk.
+    fn wait_for_dequeues(&self, first: PageId, last: PageId) -> Result<(), TierError> {
+        loop {
+            let seen = self.progress.epoch();
+            if !self.check_running()? || !self.with(|partition| partition.is_in_dequeue(first, last)) {
+                return Ok(());
+            }
+            self.background.notify_one();
+            self.progress.wait(seen);
+        }
+    }
+
+    /// Drops the dead pages of the group that is dequeued next, so that they are not read.
+    pub(crate) fn drop_dead_of_next_dequeue(partition: &mut Partition<'_>, objects: &Objects<'_>) {
+        let entries = partition.next_dequeue();
+        partition.drop_dead(entries, |page, position| objects.is_dead(page, position));
+    }
+
+    /// A durable record says that all positions below `front` are gone.
+    pub(crate) fn front_is_durable(&self, front: Position) {
+        self.with_objects(|partition, objects| {
+            partition.front_is_durable(front);
+            if let Some(objects) = objects {
+                objects.front_passed(front);
+            }
+        });
+    }
+}
+
+fn rear(partition: &Partition<'_>) -> Position {
+    partition.window().1
+}

@@ -1,0 +1,129 @@
+//! The table of objects on flash: its log and its snapshots.
+//!
+//! Invariants:
+//!
+//! - A definition is durable before a group is written that may name the object.
+//! - Whatever is retired or cut is durable before slots of its pages are released.
+//! - One task writes at a time; whoever waits for it meanwhile shares its write and its sync.
+
+use super::back::Back;
+use crate::TierError;
+use crate::buffer::AlignedBuffer;
+use crate::error::flash_error;
+use crate::front::objects_config;
+use crate::recover::{log_offset, snapshot_offset};
+use arrayvec::ArrayVec;
+use entresol_core::mutant;
+use entresol_device::Io;
+use entresol_format::BLOCK_BYTES;
+use entresol_objects::{LOG_BUFFERS, LogWrite, Objects, ObjectsConfig, Pending, Sequence, SnapshotWrite};
+use entresol_runtime::sync::{Mutex, Rank};
+
+/// The turn to write, and memory for log blocks.
+pub(crate) struct ObjectLog {
+    config: ObjectsConfig,
+    blocks: Mutex<AlignedBuffer>,
+}
+
+/// What is to be written next.
+enum Next {
+    Nothing,
+    Log(ArrayVec<LogWrite, LOG_BUFFERS>),
+    /// A snapshot of this many blocks.
+    Snapshot(usize),
+}
+
+impl ObjectLog {
+    /// Of the cache's table, if it has one.
+    pub(crate) fn new(config: Option<ObjectsConfig>) -> Option<Self> {
+        let blocks = || Mutex::new(Rank::ObjectLog, AlignedBuffer::new(LOG_BUFFERS * BLOCK_BYTES));
+        config.map(|config| Self { config, blocks: blocks() })
+    }
+}
+
+fn next(objects: &mut Objects<'_>, wanted: Sequence, scratch: &mut [u8]) -> Next {
+    let is_wanted = objects.durable() < wanted;
+    match objects.pending() {
+        Pending::SnapshotUnderWay => unreachable!("one task writes at a time"),
+        Pending::Snapshot if is_wanted => return Next::Snapshot(objects.snapshot_blocks() as usize),
+        Pending::Log if is_wanted => {}
+        _ if objects.snapshot_due() => return Next::Snapshot(objects.snapshot_blocks() as usize),
+        _ => return Next::Nothing,
+    }
+    let (blocks, _) = scratch.as_chunks_mut::<BLOCK_BYTES>();
+    Next::Log(blocks.iter_mut().map_while(|block| objects.next_log_block(block)).collect())
+}
+
+impl Back {
+    fn with_table<R>(&self, step: impl FnOnce(&mut Objects<'_>) -> R) -> R {
+        self.front.with_objects(|_, objects| step(objects.expect("the cache has a table of objects")))
+    }
+
+    /// Makes durable all that was defined, retired and cut so far. It costs nothing if that is so already.
+    pub(crate) fn make_objects_durable(&self) -> Result<(), TierError> {
+        let Some(log) = &self.objects else { return Ok(()) };
+        let (wanted, durable) = self.with_table(|objects| (objects.last(), objects.durable()));
+        if durable >= wanted && !self.with_table(|objects| objects.pending() == Pending::Snapshot) {
+            return Ok(());
+        }
+        let mut blocks = log.blocks.lock();
+        loop {
+            match self.with_table(|objects| next(objects, wanted, &mut blocks)) {
+                Next::Nothing => return Ok(()),
+                Next::Log(writes) => self.write_log_blocks(log, &writes, &blocks)?,
+                Next::Snapshot(length) => self.write_snapshot(log, length)?,
+            }
+        }
+    }
+
+    fn write_log_blocks(&self, log: &ObjectLog, writes: &[LogWrite], blocks: &[u8]) -> Result<(), TierError> {
+        let mut batch = ArrayVec::<Io<'_>, LOG_BUFFERS>::new();
+        for (write, data) in writes.iter().zip(blocks.chunks_exact(BLOCK_BYTES)) {
+            let offset = log_offset(&self.flash.layout, &log.config, write.place);
+            batch.push(Io::Write { offset, data });
+        }
+        self.flash.run(&mut batch).map_err(flash_error)?;
+        if !mutant!("object-log-not-synced") {
+            self.flash.sync_writes()?;
+        }
+        if let Some(last) = writes.last() {
+            self.with_table(|objects| objects.log_written(last.token));
+        }
+        Ok(())
+    }
+
+    /// A snapshot of at least `length` blocks, which are allocated before the latch is taken.
+    fn write_snapshot(&self, log: &ObjectLog, length: usize) -> Result<(), TierError> {
+        let mut bytes = AlignedBuffer::new(length * BLOCK_BYTES);
+        let taken = self.with_table(|objects| {
+            let has_room = objects.snapshot_blocks() as usize <= length;
+            has_room.then(|| objects.snapshot(&mut bytes)).flatten()
+        });
+        // It has grown meanwhile: the caller looks again.
+        let Some(write) = taken else { return Ok(()) };
+        let SnapshotWrite { area, blocks, token } = write;
+        write.seal(&mut bytes);
+        let offset = snapshot_offset(&self.flash.layout, &log.config, area);
+        self.flash.write(offset, &bytes[..blocks as usize * BLOCK_BYTES]).map_err(flash_error)?;
+        self.flash.sync_writes()?;
+        self.with_table(|objects| objects.snapshot_written(token));
+        Ok(())
+    }
+
+    /// Drops all dead pages, so that none goes to disk. Nobody uses the cache any more.
+    pub(crate) fn drop_dead(&self) {
+        self.front.with_objects(|partition, objects| {
+            if let Some(objects) = objects {
+                partition.drop_dead(0..partition.entries(), |page, position| objects.is_dead(page, position));
+            }
+        });
+    }
+
+    /// The log of the table of objects, as the options say.
+    pub(crate) fn object_log(
+        options: &crate::TierOptions,
+        cache: entresol_format::Uuid,
+    ) -> Option<ObjectLog> {
+        ObjectLog::new(objects_config(options, cache))
+    }
+}

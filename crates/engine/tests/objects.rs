@@ -1,0 +1,260 @@
+//! Objects: pages that die as a whole. Random lives with power failures are the test kit's (`raw`).
+
+mod support;
+
+use entresol_core::{PageId, PolicyKind};
+use entresol_device::{Device, DeviceError, MemoryDevice};
+use entresol_engine::{
+    DiskLayer, FlashTier, Home, Layer, Names, Source, TierError, TierOptions, flash_bytes, inspect,
+};
+use entresol_format::PageFormat;
+use entresol_format::label::LABEL_AREA_BYTES;
+use entresol_objects::{Locator, ObjectId};
+use std::sync::Arc;
+
+const PAGE: usize = support::PAGE;
+/// Pages of a file.
+const FILE_PAGES: u64 = 100;
+const OBJECTS: u32 = 6;
+
+/// A disk of files, one for each name.
+struct Files(Arc<MemoryDevice>);
+
+impl Files {
+    fn place_of(&self, page: PageId, names: &dyn Names) -> Option<u64> {
+        let file = u64::from(names.locator(ObjectId(page.object()))?[0]);
+        Some(LABEL_AREA_BYTES + (file * FILE_PAGES + u64::from(page.number())) * PAGE as u64)
+    }
+}
+
+impl Home for Files {
+    fn label(&self) -> &dyn Device {
+        &*self.0
+    }
+    fn capacity_pages(&self) -> u64 {
+        FILE_PAGES * 8
+    }
+    fn has_room(&self, page: PageId, names: &dyn Names) -> bool {
+        self.place_of(page, names).is_some()
+    }
+    fn place(&self, page: PageId, _: &dyn Names) -> String {
+        format!("page {} of its file", page.number())
+    }
+    fn read(&self, first: PageId, buffer: &mut [u8], names: &dyn Names) -> Result<(), DeviceError> {
+        self.place_of(first, names).map_or(Ok(()), |offset| self.0.read(offset, buffer))
+    }
+    fn write(&self, pages: &[(PageId, &[u8])], names: &dyn Names) -> Result<(), DeviceError> {
+        pages.iter().try_for_each(|(page, data)| {
+            self.place_of(*page, names).map_or(Ok(()), |offset| self.0.write(offset, data))
+        })
+    }
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.0.sync()
+    }
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.0.drop_cached()
+    }
+}
+
+struct Rig {
+    flash: Arc<MemoryDevice>,
+    disk: Arc<MemoryDevice>,
+    options: TierOptions,
+}
+
+impl Rig {
+    fn new(policy: PolicyKind) -> Self {
+        let options =
+            TierOptions { page_format: PageFormat::Raw, objects: OBJECTS, ..support::small(policy, 64) };
+        let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(&options)));
+        let disk = LABEL_AREA_BYTES + 8 * FILE_PAGES * PAGE as u64;
+        Self { flash, disk: Arc::new(MemoryDevice::new("disk", disk)), options }
+    }
+
+    fn create(&self) -> Arc<FlashTier> {
+        let home = Arc::new(Files(self.disk.clone()));
+        FlashTier::create_at(self.flash.clone(), home, self.options.clone()).unwrap()
+    }
+
+    fn open(&self) -> Result<Arc<FlashTier>, TierError> {
+        let home = Arc::new(Files(self.disk.clone()));
+        FlashTier::open_at(self.flash.clone(), home, self.options.clone()).map(|(tier, _)| tier)
+    }
+
+    /// The bytes of page `number` of a file.
+    fn on_disk(&self, file: u64, number: u64) -> u8 {
+        let mut bytes = vec![0; PAGE];
+        let offset = LABEL_AREA_BYTES + (file * FILE_PAGES + number) * PAGE as u64;
+        self.disk.read(offset, &mut bytes).unwrap();
+        bytes[0]
+    }
+}
+
+fn name(file: u8) -> Locator {
+    let mut name = Locator::default();
+    name[0] = file;
+    name
+}
+
+fn write(tier: &FlashTier, page: PageId, content: u8) {
+    tier.evict(support::victim(page, 0, true, true), &[content; PAGE]).unwrap();
+}
+
+/// Where a page comes from, and its first byte.
+fn read(tier: &FlashTier, page: PageId) -> (Source, u8) {
+    let mut buffer = vec![0; PAGE];
+    let fetched = tier.fetch(page, &mut buffer).unwrap();
+    (fetched.source, buffer[0])
+}
+
+#[test]
+fn only_a_log_with_room_for_objects_has_objects() {
+    support::simulate(1, || {
+        let options = support::small(PolicyKind::FaceGsc, 64);
+        let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(&options)));
+        let disk = Arc::new(MemoryDevice::new("disk", support::disk_bytes(10)));
+        DiskLayer::create(disk.clone(), PAGE as u32).unwrap().close().unwrap();
+        let tier = FlashTier::create(flash, disk, options.clone()).unwrap();
+        assert!(tier.objects().is_none());
+        let told = tier.define(&name(1)).unwrap_err().to_string();
+        assert!(told.contains("no table of objects"), "{told}");
+        let lru = TierOptions { objects: 3, ..support::small(PolicyKind::Lru, 64) };
+        let told = lru.validate().unwrap_err().to_string();
+        assert!(told.contains("choose face"), "{told}");
+    });
+}
+
+#[test]
+fn a_full_table_says_so_and_pages_without_an_object_are_refused() {
+    support::simulate(1, || {
+        let rig = Rig::new(PolicyKind::FaceGsc);
+        let tier = rig.create();
+        for file in 0..OBJECTS as u8 {
+            assert!(tier.define(&name(file)).unwrap().is_some());
+        }
+        assert_eq!(tier.define(&name(99)).unwrap(), None);
+        let usage = tier.objects().unwrap();
+        assert_eq!((usage.live, usage.full), (OBJECTS, 1));
+        let retired = tier.object(&name(0)).unwrap().unwrap();
+        assert!(tier.retire(retired).unwrap());
+        assert!(!tier.retire(retired).unwrap());
+        let page = support::victim(retired.page(0), 0, true, true);
+        assert!(tier.evict(page, &[1; PAGE]).is_err());
+        // Its number is free when the front has passed its pages.
+        assert_eq!(tier.define(&name(99)).unwrap(), None);
+        let other = tier.object(&name(1)).unwrap().unwrap();
+        (0..200).for_each(|at| write(&tier, other.page(at % 90), at as u8));
+        tier.checkpoint().unwrap();
+        (0..4).for_each(|_| tier.checkpoint().unwrap());
+        assert_eq!(tier.define(&name(99)).unwrap(), Some(retired));
+        assert_eq!(tier.retire_matching(|name| name[0] > 1).unwrap(), OBJECTS - 1);
+    });
+}
+
+#[test]
+fn dead_pages_are_missed_and_dropped_unread_and_stay_dead() {
+    for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
+        support::simulate(1, || stay_dead(policy));
+    }
+}
+
+fn stay_dead(policy: PolicyKind) {
+    let rig = Rig::new(policy);
+    let tier = rig.create();
+    let [kept, cut, retired] = [0, 1, 2].map(|file| tier.define(&name(file)).unwrap().unwrap());
+    for at in 0..12 {
+        [kept, cut, retired].iter().for_each(|object| write(&tier, object.page(at), 10 + at as u8));
+    }
+    tier.flush().unwrap();
+    tier.cut(cut, 4).unwrap();
+    tier.retire(retired).unwrap();
+    let check = |tier: &FlashTier| {
+        for at in 0..12 {
+            let lives = |object: ObjectId| read(tier, object.page(at)).0 != Source::Disk;
+            assert_eq!((lives(kept), lives(cut), lives(retired)), (true, at < 4, false), "page {at}");
+        }
+    };
+    check(&tier);
+    // What is extended again lives, and what was cut off before does not come back with it.
+    write(&tier, cut.page(7), 77);
+    assert_eq!(read(&tier, cut.page(7)).1, 77);
+    tier.flush().unwrap();
+    drop(tier);
+    let tier = rig.open().unwrap();
+    assert_eq!(tier.object(&name(2)).unwrap(), None);
+    assert_eq!(read(&tier, cut.page(7)).1, 77);
+    assert_eq!(read(&tier, cut.page(8)).0, Source::Disk);
+    assert_eq!(read(&tier, kept.page(8)).1, 18);
+    // All dead: their groups leave without being read.
+    tier.retire_matching(|_| true).unwrap();
+    let before = tier.metrics();
+    let other = tier.define(&name(5)).unwrap().unwrap();
+    (0..28).for_each(|at| write(&tier, other.page(at), 1));
+    tier.checkpoint().unwrap();
+    let after = tier.metrics();
+    assert_eq!((after.dequeue_reads, after.disk_writes), (before.dequeue_reads, before.disk_writes));
+    tier.close().unwrap();
+}
+
+#[test]
+fn a_detach_leaves_dead_pages_where_they_are() {
+    support::simulate(1, || {
+        let rig = Rig::new(PolicyKind::FaceGsc);
+        let tier = rig.create();
+        let [kept, cut] = [0, 1].map(|file| tier.define(&name(file)).unwrap().unwrap());
+        for at in 0..10 {
+            write(&tier, kept.page(at), 1);
+            write(&tier, cut.page(at), 2);
+        }
+        tier.checkpoint().unwrap();
+        tier.cut(cut, 3).unwrap();
+        tier.detach().unwrap();
+        for at in 0..10 {
+            let expected = if at < 3 { 2 } else { 0 };
+            assert_eq!((rig.on_disk(0, at), rig.on_disk(1, at)), (1, expected), "page {at}");
+        }
+    });
+}
+
+#[test]
+fn a_fifth_cut_costs_by_the_pages_and_is_as_good() {
+    support::simulate(1, || {
+        let rig = Rig::new(PolicyKind::FaceGsc);
+        let tier = rig.create();
+        let object = tier.define(&name(0)).unwrap().unwrap();
+        for round in 0..6 {
+            (0..6).for_each(|at| write(&tier, object.page(at), 10 * round + at as u8));
+            tier.cut(object, u32::from(round)).unwrap();
+            let cached = (0..6).filter(|at| read(&tier, object.page(*at)).0 != Source::Disk).count();
+            assert_eq!(cached, usize::from(round), "after cut {round}");
+        }
+        assert!(tier.objects().unwrap().too_many > 0);
+        tier.flush().unwrap();
+        drop(tier);
+        let tier = rig.open().unwrap();
+        assert_eq!((0..6).filter(|at| read(&tier, object.page(*at)).0 != Source::Disk).count(), 5);
+    });
+}
+
+#[test]
+fn a_table_that_cannot_be_read_is_refused_and_another_size_too() {
+    support::simulate(1, || {
+        let rig = Rig::new(PolicyKind::FaceGsc);
+        let tier = rig.create();
+        let object = tier.define(&name(0)).unwrap().unwrap();
+        write(&tier, object.page(1), 1);
+        tier.close().unwrap();
+        let other = TierOptions { objects: OBJECTS + 1, ..rig.options.clone() };
+        let other = Rig { flash: rig.flash.clone(), disk: rig.disk.clone(), options: other };
+        let told = other.open().err().unwrap().to_string();
+        assert!(told.contains("number of objects"), "{told}");
+        let report = inspect(&*rig.flash).unwrap();
+        assert_eq!(report.superblock.objects, OBJECTS);
+        // Both snapshots.
+        let at = rig.options.layout().objects_offset();
+        let noise = vec![0x5a; 16 << 10];
+        rig.flash.write(at, &noise).unwrap();
+        let told = rig.open().err().unwrap().to_string();
+        assert!(told.contains("table of objects"), "{told}");
+    });
+}
