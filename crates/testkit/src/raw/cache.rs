@@ -1,5 +1,6 @@
 //! The caches that are tortured.
 
+use super::files::FILE_PAGES;
 use entresol_core::{Mode, PolicyKind};
 use entresol_format::PageFormat;
 use std::fmt;
@@ -13,15 +14,26 @@ pub struct Cache {
     pub mode: Mode,
     /// Whose pages.
     pub page_format: PageFormat,
+    /// Its pages are of objects, which are retired and cut.
+    pub objects: bool,
 }
 
 impl Cache {
     pub(super) const fn raw(policy: PolicyKind, mode: Mode) -> Self {
-        Self { policy, mode, page_format: PageFormat::Raw }
+        Self { policy, mode, page_format: PageFormat::Raw, objects: false }
     }
 
     const fn postgres(policy: PolicyKind, page_format: PageFormat) -> Self {
-        Self { policy, mode: Mode::WriteBack, page_format }
+        Self { policy, mode: Mode::WriteBack, page_format, objects: false }
+    }
+
+    const fn of_objects(self) -> Self {
+        Self { objects: true, ..self }
+    }
+
+    /// The number of a page in its object, if it has one.
+    pub(super) fn number(&self, page: u64) -> u64 {
+        if self.objects { page % FILE_PAGES } else { page }
     }
 
     /// Bytes of a page.
@@ -32,13 +44,14 @@ impl Cache {
 
 impl fmt::Display for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.policy.name(), self.mode.name(), self.page_format.name())
+        let objects = if self.objects { " objects" } else { "" };
+        write!(f, "{} {} {}{objects}", self.policy.name(), self.mode.name(), self.page_format.name())
     }
 }
 
 /// The log policies, in which pages of others survive a crash, and policies that open cold. PostgreSQL's
 /// pages only where its log is not needed to repeat what the disk has not.
-pub const CACHES: [Cache; 11] = [
+pub const CACHES: [Cache; 15] = [
     Cache::raw(PolicyKind::Face, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
@@ -50,4 +63,8 @@ pub const CACHES: [Cache; 11] = [
     Cache::postgres(PolicyKind::Face, PageFormat::PostgresChecksums),
     Cache::postgres(PolicyKind::FaceGr, PageFormat::Postgres),
     Cache::postgres(PolicyKind::FaceGsc, PageFormat::PostgresChecksums),
+    Cache::raw(PolicyKind::Face, Mode::WriteBack).of_objects(),
+    Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack).of_objects(),
+    Cache::raw(PolicyKind::FaceGr, Mode::WriteThrough).of_objects(),
+    Cache::postgres(PolicyKind::FaceGsc, PageFormat::Postgres).of_objects(),
 ];

@@ -8,6 +8,7 @@
 //! - a forgotten page is served from disk, and after a flush does not come back.
 
 mod cache;
+mod files;
 mod oracle;
 pub mod order;
 mod torture;
@@ -20,16 +21,19 @@ use crate::watched::{Pace, Watched};
 use entresol_core::{Lsn, Mode, PageId};
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, InPlaceDisk, Layer, Source, TierError, TierOptions, Victim, disk_binding,
-    disk_offset, flash_bytes,
+    DiskLayer, FlashTier, Home, InPlaceDisk, Layer, Source, TierError, TierOptions, Victim, WholeDisk,
+    disk_binding, disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use entresol_objects::ObjectId;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::spawn;
+use files::{FILE_PAGES, Files, OBJECTS_MAX};
 use oracle::{Known, Oracle, Shared, bytes, is_torn_of};
 use parking_lot::Mutex;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +55,10 @@ pub struct RawLives {
     pub flushes: u64,
     /// Copies that were forgotten.
     pub forgotten: u64,
+    /// Objects retired.
+    pub retired: u64,
+    /// Objects cut.
+    pub cut: u64,
 }
 
 impl RawLives {
@@ -60,12 +68,14 @@ impl RawLives {
         self.from_flash += other.from_flash;
         self.flushes += other.flushes;
         self.forgotten += other.forgotten;
+        self.retired += other.retired;
+        self.cut += other.cut;
     }
 }
 
 /// As small as it may be, so that a short life fills and wraps everything there is.
 fn options(cache: Cache) -> TierOptions {
-    let Cache { policy, mode, page_format } = cache;
+    let Cache { policy, mode, page_format, objects } = cache;
     let (group_pages, staging_groups) = (4, 4);
     let slots = 80;
     TierOptions {
@@ -76,6 +86,7 @@ fn options(cache: Cache) -> TierOptions {
         staging_groups,
         segment_entries: 16,
         slots,
+        objects: if objects { OBJECTS_MAX } else { 0 },
         history: policy.history(slots),
         write_workers: 2,
         background_workers: 3,
@@ -83,13 +94,32 @@ fn options(cache: Cache) -> TierOptions {
     }
 }
 
+/// A cache that is open, with the homes of its objects.
+#[derive(Clone)]
+struct Opened {
+    tier: Arc<FlashTier>,
+    files: Option<Arc<Files>>,
+}
+
+impl Opened {
+    /// What the cache calls `page`. `None`: it must stay out of the cache, the table of objects being full.
+    fn id(&self, page: u64) -> Result<Option<PageId>, String> {
+        let Some(files) = &self.files else { return Ok(Some(PageId(page))) };
+        let object = files.object_of(&self.tier, page)?;
+        Ok(object.map(|object| object.page((page % FILE_PAGES) as u32)))
+    }
+}
+
 /// Fetches a page and checks it. `None`: its place on disk cannot be read, and it is dead.
-fn fetch(oracle: &Shared, tier: &FlashTier, page: u64, buffer: &mut [u8]) -> Result<Option<Source>, String> {
-    let fetched = tier.fetch(PageId(page), buffer);
+fn fetch(oracle: &Shared, opened: &Opened, page: u64, buffer: &mut [u8]) -> Result<Option<Source>, String> {
+    let Some(id) = opened.id(page)? else { return Ok(None) };
+    let fetched = opened.tier.fetch(id, buffer);
     let oracle = oracle.lock();
     match fetched {
         // A destage of what is dead was torn.
-        Err(TierError::Unreadable { .. }) if oracle.of(page).forgotten => Ok(None),
+        Err(TierError::Unreadable { .. }) if oracle.of(page).forgotten || oracle.of(page).since_forgotten => {
+            Ok(None)
+        }
         Err(error) => Err(format!("page {page}: {error}, {:?}", oracle.of(page))),
         Ok(fetched) => oracle.check(page, buffer, fetched.source).map(|()| Some(fetched.source)),
     }
@@ -100,29 +130,33 @@ fn failed(error: TierError) -> String {
 }
 
 /// Whether a power failure has torn a write of this page to disk.
-fn is_torn(oracle: &Shared, tier: &FlashTier, page: u64, buffer: &mut [u8]) -> bool {
-    let fetched = tier.fetch(PageId(page), buffer);
+fn is_torn(oracle: &Shared, opened: &Opened, page: u64, buffer: &mut [u8]) -> Result<bool, String> {
+    let Some(id) = opened.id(page)? else { return Ok(false) };
+    let fetched = opened.tier.fetch(id, buffer);
     let known = oracle.lock().of(page);
-    match fetched {
+    Ok(match fetched {
         Err(TierError::Unreadable { .. }) => known.newest > known.least,
         Err(_) => false,
         Ok(_) => {
-            oracle.lock().version(page, buffer) == 0
-                && is_torn_of(oracle.lock().cache.page_format, page, buffer, known)
+            let oracle = oracle.lock();
+            oracle.version(page, buffer) == 0 && is_torn_of(oracle.cache, page, buffer, known)
         }
-    }
+    })
 }
 
 /// After a restart: each page is as it may be, and what is served stays.
-fn restarted(tier: &FlashTier, oracle: &Shared) -> Result<(), String> {
+fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
     let mut buffer = oracle.lock().buffer();
+    let cuts = opened.files.as_ref().filter(|_| oracle.lock().clients == 1).map(|files| files.cuts());
+    cuts.into_iter().flatten().try_for_each(|page| cut_off(opened, oracle, page))?;
     let pages = oracle.lock().some(0, PAGES);
     for page in pages {
-        if oracle.lock().straight_to_disk && is_torn(oracle, tier, page, &mut buffer) {
-            write(tier, oracle, page)?;
+        let straight_to_disk = oracle.lock().straight_to_disk;
+        if straight_to_disk && is_torn(oracle, opened, page, &mut buffer)? {
+            write(opened, oracle, page)?;
             continue;
         }
-        let Some(source) = fetch(oracle, tier, page, &mut buffer)? else { continue };
+        let Some(source) = fetch(oracle, opened, page, &mut buffer)? else { continue };
         let mut oracle = oracle.lock();
         oracle.lives.from_flash += u64::from(source == Source::Flash);
         let version = oracle.version(page, &buffer);
@@ -135,34 +169,76 @@ fn restarted(tier: &FlashTier, oracle: &Shared) -> Result<(), String> {
 }
 
 /// Writes a page in its next version.
-fn write(tier: &FlashTier, oracle: &Shared, page: u64) -> Result<(), String> {
+fn write(opened: &Opened, oracle: &Shared, page: u64) -> Result<(), String> {
+    let Some(id) = opened.id(page)? else { return Ok(()) };
     let version = {
         let mut oracle = oracle.lock();
         oracle.next += 1;
         let version = oracle.next;
         let known = oracle.pages.entry(page).or_default();
         // From here on either version may be there.
-        let before = if known.forgotten { Known::default() } else { *known };
+        let before = match known.forgotten {
+            true => Known { since_forgotten: true, ..Known::default() },
+            false => *known,
+        };
         *known = Known { newest: version, ..before };
         version
     };
-    let victim = Victim { page: PageId(page), lsn: Lsn(0), dirty: true, fdirty: true };
-    let data = bytes(oracle.lock().cache.page_format, page, version);
-    tier.evict(victim, &data).map(drop).map_err(failed)
+    let victim = Victim { page: id, lsn: Lsn(0), dirty: true, fdirty: true };
+    let data = bytes(oracle.lock().cache, page, version);
+    opened.tier.evict(victim, &data).map(drop).map_err(failed)
 }
 
-/// Forgets pages.
-fn forget(tier: &FlashTier, oracle: &Shared, first: u64, last: u64) -> Result<(), String> {
+/// The client will not ask for these pages any more before it has written them.
+fn are_forgotten(oracle: &Shared, first: u64, last: u64) {
     for (_, known) in oracle.lock().pages.range_mut(first..=last) {
         *known = Known { newest: known.newest, forgotten: true, ..Known::default() };
     }
-    let copies = tier.forget(PageId(first), PageId(last)).map_err(failed)?;
+}
+
+/// Forgets pages.
+fn forget(opened: &Opened, oracle: &Shared, first: u64, last: u64) -> Result<(), String> {
+    // Of objects, a range is within one of them.
+    let last = if opened.files.is_some() { last.min(end_of_object(first) - 1) } else { last };
+    let Some(id) = opened.id(first)? else { return Ok(()) };
+    are_forgotten(oracle, first, last);
+    let copies = opened.tier.forget(id, PageId(id.0 + (last - first))).map_err(failed)?;
     oracle.lock().lives.forgotten += copies;
     Ok(())
 }
 
+/// The first page of the next object.
+fn end_of_object(page: u64) -> u64 {
+    (page / FILE_PAGES + 1) * FILE_PAGES
+}
+
+/// Cuts off the file of `page` there.
+fn cut_off(opened: &Opened, oracle: &Shared, page: u64) -> Result<(), String> {
+    let (Some(files), Some(id)) = (&opened.files, opened.id(page)?) else { return Ok(()) };
+    let last = end_of_object(page) - 1;
+    are_forgotten(oracle, page, last);
+    files.cut(&opened.tier, page, ObjectId(id.object()))?;
+    let mut oracle = oracle.lock();
+    oracle.pages.range_mut(page..=last).for_each(|(_, known)| known.of_others = true);
+    oracle.lives.cut += 1;
+    Ok(())
+}
+
+/// Retires the object of `page`, or cuts it there.
+fn drop_object(opened: &Opened, oracle: &Shared, page: u64, cut: bool) -> Result<(), String> {
+    let (Some(files), Some(id)) = (&opened.files, opened.id(page)?) else { return Ok(()) };
+    let object = ObjectId(id.object());
+    let end = end_of_object(page);
+    if cut {
+        return cut_off(opened, oracle, page);
+    }
+    are_forgotten(oracle, end - FILE_PAGES, end - 1);
+    oracle.lock().lives.retired += 1;
+    files.remove(&opened.tier, page, object)
+}
+
 /// Uses the cache for so many steps.
-fn live(tier: &FlashTier, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(), String> {
+fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(), String> {
     let mut buffer = oracle.lock().buffer();
     let flush_every = [1, 1, 30][rng.below(3) as usize];
     for _ in 0..steps {
@@ -174,10 +250,10 @@ fn live(tier: &FlashTier, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<
             request => request,
         };
         match request {
-            0..=9 => mine.try_for_each(|page| write(tier, oracle, page))?,
+            0..=9 => mine.try_for_each(|page| write(opened, oracle, page))?,
             10..=12 => {
                 let Some(page) = mine.next() else { continue };
-                let Some(source) = fetch(oracle, tier, page, &mut buffer)? else { continue };
+                let Some(source) = fetch(oracle, opened, page, &mut buffer)? else { continue };
                 let known = oracle.lock().of(page);
                 let version = oracle.lock().version(page, &buffer);
                 let is_current = match known.forgotten {
@@ -188,15 +264,22 @@ fn live(tier: &FlashTier, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<
                     return Err(format!("page {page} at version {version} from {source:?}, {known:?}"));
                 }
             }
+            17..=18 if is_alone && opened.files.is_some() && rng.below(2) == 0 => {
+                drop_object(opened, oracle, page, rng.below(2) == 0)?;
+            }
             17..=18 if is_alone => {
                 let last = if rng.below(8) == 0 { u64::MAX } else { PAGES.min(page + 1 + rng.below(6)) - 1 };
-                forget(tier, oracle, page, last)?;
+                forget(opened, oracle, page, last)?;
             }
-            17..=18 => mine.try_for_each(|page| forget(tier, oracle, page, page))?,
+            17..=18 => mine.try_for_each(|page| forget(opened, oracle, page, page))?,
             request => {
                 let before = oracle.lock().pages.clone();
-                if request == 19 { tier.checkpoint() } else { tier.flush() }.map_err(failed)?;
+                let files_before = opened.files.as_ref().map(|files| files.known());
+                if request == 19 { opened.tier.checkpoint() } else { opened.tier.flush() }.map_err(failed)?;
                 oracle.lock().durable(&before);
+                if let (Some(files), Some(before)) = (&opened.files, files_before) {
+                    files.flushed(&before);
+                }
             }
         }
     }
@@ -204,14 +287,14 @@ fn live(tier: &FlashTier, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<
 }
 
 /// Several clients use the cache at once.
-fn live_together(tier: &Arc<FlashTier>, oracles: &[Shared], rng: &mut Rng, steps: u64) -> Result<(), String> {
-    oracles.iter().try_for_each(|oracle| restarted(tier, oracle))?;
+fn live_together(opened: &Opened, oracles: &[Shared], rng: &mut Rng, steps: u64) -> Result<(), String> {
+    oracles.iter().try_for_each(|oracle| restarted(opened, oracle))?;
     let wrong = Arc::new(Mutex::new(None));
     let start = |oracle: &Shared| {
-        let (tier, oracle, wrong, mut rng) =
-            (tier.clone(), oracle.clone(), wrong.clone(), Rng::new(rng.next_u64()));
+        let (opened, oracle, wrong, mut rng) =
+            (opened.clone(), oracle.clone(), wrong.clone(), Rng::new(rng.next_u64()));
         spawn("client", move || {
-            if let Err(what) = live(&tier, &oracle, &mut rng, steps) {
+            if let Err(what) = live(&opened, &oracle, &mut rng, steps) {
                 *wrong.lock() = Some(what);
             }
         })
@@ -291,6 +374,7 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
     let page_bytes = cache.page_bytes() as u32;
     let oracles: Vec<Shared> = (0..clients).map(oracle).collect();
     let mut restarts = 0;
+    let known = files::nothing_known();
     let disk = Arc::new(MemoryDevice::new("disk", disk_offset(PageId(PAGES), page_bytes)));
     let created = simulation(seed).run(|| DiskLayer::create(disk.clone(), page_bytes)?.close());
     created.unwrap().map_err(failed)?;
@@ -305,7 +389,9 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
         // A write to disk takes several requests.
         let few = cache.mode == Mode::WriteBack && cache.page_format == PageFormat::Raw;
         let requests = if few { 400 } else { 1200 };
-        let plan = Arc::new(FaultPlan::crash_at(20 + rng.below(requests)));
+        // Now and then in the open, with its repairs.
+        let cut_off = if rng.below(5) == 0 { 1 + rng.below(40) } else { 20 + rng.below(requests) };
+        let plan = Arc::new(FaultPlan::crash_at(cut_off));
         let faulty = |name: &str, medium| Arc::new(FaultyDevice::new(name, medium, plan.clone()));
         let (flash, disk) = (faulty("flash", media.flash), faulty("disk", media.disk));
         let file = faulty("label file", media.log);
@@ -317,15 +403,23 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
                 true => open_in_place(disk, at_pace(&file, LATENCY_MAX), page_bytes)?,
                 false => disk,
             };
-            let open = || FlashTier::open(flash.clone(), disk.clone(), options.clone()).map(|(tier, _)| tier);
+            let files = || Files::new(disk.clone(), page_bytes as usize, known.clone());
+            let files = cache.objects.then(files);
+            let home = || -> Arc<dyn Home> {
+                match &files {
+                    Some(files) => files.clone(),
+                    None => WholeDisk::new(disk.clone(), page_bytes),
+                }
+            };
+            let open = || FlashTier::open_at(flash.clone(), home(), options.clone()).map(|(tier, _)| tier);
             let opened = match restarts {
                 // A creation that was cut off may have bound the disk already.
-                0 => FlashTier::create(flash.clone(), disk.clone(), options.clone()).or_else(|_| open()),
+                0 => FlashTier::create_at(flash.clone(), home(), options.clone()).or_else(|_| open()),
                 _ => open(),
             };
             let tier = opened.map_err(failed)?;
             restarts += 1;
-            live_together(&tier, &oracles, &mut choices, steps)
+            live_together(&Opened { tier, files }, &oracles, &mut choices, steps)
         });
         let wrong = |what: &str| format!("{cache}, seed {seed}, life {life}: {what}");
         match lived {

@@ -1,6 +1,7 @@
 //! What a client knows of its pages, and what it may find.
 
 use super::cache::Cache;
+use super::files::Files;
 use super::{PAGES, RawLives};
 use entresol_core::{PageId, Placement};
 use entresol_engine::Source;
@@ -12,13 +13,14 @@ use std::sync::Arc;
 const SECTOR_BYTES: usize = 512;
 
 /// A page's bytes, which tell page and version.
-pub(super) fn bytes(format: PageFormat, page: u64, version: u64) -> Vec<u8> {
+pub(super) fn bytes(cache: Cache, page: u64, version: u64) -> Vec<u8> {
+    let format = cache.page_format;
     let one = [page.to_le_bytes(), version.to_le_bytes()].concat();
     let Some(length) = format.page_bytes() else { return one.repeat(4096 / one.len()) };
     let mut bytes = one.repeat(length / one.len());
     // Every eighth version is of a page that PostgreSQL has not initialized.
     if !version.is_multiple_of(8) {
-        format.unseal(&mut bytes, PageId(page));
+        format.unseal(&mut bytes, PageId(cache.number(page)));
     }
     bytes
 }
@@ -33,20 +35,20 @@ fn number_in(sector: &[u8]) -> u64 {
 }
 
 /// The version in `found`, all of which must be of one version of the page; 0: what was on the disk before.
-fn version(format: PageFormat, page: u64, found: &[u8]) -> u64 {
+fn version(cache: Cache, page: u64, found: &[u8]) -> u64 {
     let number = number_in(found);
-    if found == bytes(format, page, number) { number } else { 0 }
+    if found == bytes(cache, page, number) { number } else { 0 }
 }
 
 /// Whether each sector of `found` is of a version that may be there.
-pub(super) fn is_torn_of(format: PageFormat, page: u64, found: &[u8], known: Known) -> bool {
+pub(super) fn is_torn_of(cache: Cache, page: u64, found: &[u8], known: Known) -> bool {
     if known.newest == known.least {
         return false;
     }
     known.least == 0
         || found.chunks_exact(SECTOR_BYTES).enumerate().all(|(at, sector)| {
             let number = number_in(sector);
-            let whole = bytes(format, page, number);
+            let whole = bytes(cache, page, number);
             sector == &whole[at * SECTOR_BYTES..][..SECTOR_BYTES]
                 && (known.least..=known.newest).contains(&number)
         })
@@ -61,8 +63,12 @@ pub(super) struct Known {
     pub least: u64,
     /// It was forgotten since it was written.
     pub forgotten: bool,
+    /// It was forgotten, and written after that; both may be lost, or only what was written.
+    pub since_forgotten: bool,
     /// This was flushed, too.
     pub forget_durable: bool,
+    /// Its place on disk is somebody else's.
+    pub of_others: bool,
 }
 
 /// What a client of the cache knows. Each has pages of its own.
@@ -105,7 +111,7 @@ impl Oracle {
     }
 
     pub fn version(&self, page: u64, found: &[u8]) -> u64 {
-        version(self.cache.page_format, page, found)
+        version(self.cache, page, found)
     }
 
     pub fn of(&self, page: u64) -> Known {
@@ -121,7 +127,8 @@ impl Oracle {
                 // Disk may have a version that was written there, and whose older copy on flash a power
                 // failure brought back.
                 let is_later = version > known.newest && !self.straight_to_disk;
-                known.forget_durable && !self.comes_from_disk(source) || is_later
+                let is_changed = known.of_others && source == Source::Disk && !Files::is_of_others(found);
+                known.forget_durable && !self.comes_from_disk(source) || is_later || is_changed
             }
             false => version < known.least || version > known.newest,
         };
@@ -136,6 +143,7 @@ impl Oracle {
         for (page, then) in before {
             let Some(known) = self.pages.get_mut(page) else { continue };
             (known.least, known.forget_durable) = (then.newest, then.forgotten);
+            known.since_forgotten &= then.forgotten;
         }
         self.lives.flushes += 1;
     }

@@ -62,7 +62,7 @@ fn write(tier: &FlashTier, written: &Written, page: u64, version: u64) -> Result
     Ok(())
 }
 
-fn options(Cache { policy, mode, page_format }: Cache) -> TierOptions {
+fn options(Cache { policy, mode, page_format, .. }: Cache) -> TierOptions {
     let slots = 64;
     TierOptions {
         page_format,

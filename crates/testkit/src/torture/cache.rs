@@ -5,11 +5,10 @@
 
 use super::target::Target;
 use crate::machine::Machine;
-use entresol_core::{Config, Placement, SlotId};
+use entresol_core::{Placement, SlotId};
 use entresol_engine::{
     FlashTier, FragmentOptions, FragmentTier, Layer, Mode, TierError, TierOptions, check, flash_bytes,
 };
-use entresol_format::Layout;
 use entresol_format::layout::fragment_page_offset;
 use std::fmt;
 use std::sync::Arc;
@@ -23,20 +22,6 @@ pub(super) enum Cache {
 
 /// An opened cache, and the notices of its open.
 pub(super) type Opened = (Arc<dyn Layer>, Vec<String>);
-
-/// The layout of a flash tier on its device.
-pub(super) fn layout_of(options: &TierOptions) -> Layout {
-    let config = Config {
-        policy: options.policy,
-        slots: options.slots,
-        group_pages: options.group_pages,
-        staging_groups: options.staging_groups,
-        dirty_permille_max: options.dirty_permille_max,
-        history: options.history,
-        ..Config::new(options.policy, options.slots)
-    };
-    Layout::new(&config, options.page_format, options.page_bytes, options.segment_entries)
-}
 
 impl Cache {
     pub(super) fn target(&self) -> Target {
@@ -72,7 +57,7 @@ impl Cache {
     /// Offset on flash of the page in a slot.
     pub(super) fn slot_offset(&self, slot: SlotId) -> u64 {
         match self {
-            Cache::Tier(options) => layout_of(options).slot_offset(slot),
+            Cache::Tier(options) => options.layout().slot_offset(slot),
             Cache::Fragments(options) => fragment_page_offset(slot, options.page_bytes),
         }
     }

@@ -3,7 +3,7 @@
 //! Invariant: one write is affected at a time. It is a whole write of the engine (a superblock, a segment, a
 //! group, a page, a summary), at any place.
 
-use super::cache::{Cache, layout_of};
+use super::cache::Cache;
 use super::fault::FaultKind;
 use super::judge::Rules;
 use crate::machine::Media;
@@ -64,7 +64,7 @@ fn pages(rng: &mut Rng, cache: &Cache, flash: &dyn Device) -> Option<(WriteRange
 fn ranges(rng: &mut Rng, cache: &Cache, flash: &MemoryDevice) -> Option<(WriteRange, WriteRange)> {
     let log = |options: &&TierOptions| options.policy.placement() == Placement::Log;
     let Some(options) = cache.tier().filter(log) else { return pages(rng, cache, flash) };
-    let layout = layout_of(options);
+    let layout = options.layout();
     let block = BLOCK_BYTES as u64;
     // The last written groups are the most vulnerable ones.
     let (first, rear) = newest_superblock(flash).map_or((0, 0), |superblock| {
@@ -115,7 +115,7 @@ fn rewritten(
     if options.policy.placement() == Placement::Slots {
         return None;
     }
-    let layout = layout_of(options);
+    let layout = options.layout();
     let block = |flash, group| {
         read(
             flash,
@@ -180,11 +180,11 @@ pub(super) fn damage(
             let bit = telling_bit(rng, &now);
             flip(&mut bytes, bit);
             // Of a group, now and then, both summaries, too.
-            let is_group = cache.tier().is_some_and(|options| length == layout_of(options).group_bytes());
+            let is_group = cache.tier().is_some_and(|options| length == options.layout().group_bytes());
             let twice = is_group && rng.below(3) == 0;
             if twice {
                 let both = [0, now.len() - BLOCK_BYTES];
-                let copies = cache.tier().map_or(1, |options| layout_of(options).summary_copies());
+                let copies = cache.tier().map_or(1, |options| options.layout().summary_copies());
                 for summary in &both[2 - copies as usize..] {
                     let bit = *summary as u64 * 8 + telling_bit(rng, &now[*summary..*summary + BLOCK_BYTES]);
                     flip(&mut bytes, bit);
@@ -310,7 +310,7 @@ pub(super) fn make_unreadable(
             (WriteRange { offset, length: 512 }, redundant())
         }
         (1, Some(options)) => {
-            let layout = layout_of(options);
+            let layout = options.layout();
             let offset = layout.segment_offset(rng.below(layout.segment_places()));
             (WriteRange { offset, length: layout.segment_bytes() }, redundant())
         }
