@@ -66,6 +66,11 @@ fn traces_are_read_or_refused() {
 }
 
 #[test]
+fn nbd_clients_are_served_or_refused() {
+    fuzz("nbd", 8000);
+}
+
+#[test]
 fn logs_are_read_or_refused() {
     fuzz("wal", 600);
 }

@@ -1,5 +1,5 @@
-//! Fuzz targets for arbitrary bytes: every parser of data from a device, recovery as a whole, and the trace
-//! readers. A target accepts or rejects its input. It does not panic, hang, or use more memory than the
+//! Fuzz targets for arbitrary bytes: every parser of data from a device, recovery as a whole, the trace
+//! readers, and the NBD server. A target accepts or rejects its input. It does not panic, hang, or use more memory than the
 //! options allow.
 //!
 //! One set of targets has three drivers. `fuzz/` wraps them for cargo-fuzz (coverage-guided, nightly
@@ -12,6 +12,7 @@ mod blocks;
 mod images;
 mod log;
 pub mod mutate;
+mod nbd;
 mod recover;
 mod reseal;
 mod samples;
@@ -30,7 +31,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "superblock", run: blocks::superblock },
     Target { name: "segment", run: blocks::segment },
     Target { name: "summary", run: blocks::summary },
@@ -39,6 +40,7 @@ pub const TARGETS: [Target; 8] = [
     Target { name: "wal", run: log::wal },
     Target { name: "recover", run: recover::recover },
     Target { name: "trace", run: trace::trace },
+    Target { name: "nbd", run: nbd::nbd },
 ];
 
 /// The target of that name.

@@ -25,6 +25,7 @@ const IMAGES_BYTES_MAX: usize = 28 << 10;
 pub fn samples() -> Vec<(&'static str, String, Vec<u8>)> {
     let mut samples = Vec::new();
     samples.extend(super::trace::samples().into_iter().map(|(name, bytes)| ("trace", name, bytes)));
+    samples.extend(super::nbd::samples().into_iter().map(|(name, bytes)| ("nbd", name, bytes)));
     for (number, system) in SYSTEMS.into_iter().enumerate() {
         let campaign = Campaign { stride: 3, threads: 1, ..Campaign::new(system, 7, 4) };
         let states = campaign.copies(&SMALL).expect("a sound store lives to its end");
