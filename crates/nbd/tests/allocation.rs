@@ -50,6 +50,7 @@ fn take(requests: &mut Requests, mut stream: &[u8], piece: usize) -> (u32, u32) 
             }
             consumed
         };
+        assert!(consumed > 0, "the stream has ended early");
         stream = &stream[consumed..];
     }
     counts

@@ -11,10 +11,13 @@ use proptest::test_runner::TestRunner;
 use std::collections::BTreeSet;
 use support::{FIXED, NO_ZEROES, Transcript, drive, exports, flags, info, meta, option, request};
 
-/// An option, a name, and twice the longest replies to an option: those to LIST.
+/// An option, a name, and twice the longest replies to an option: those to LIST, or to INFO.
 fn heap_bytes_max(exports: &Exports) -> usize {
-    let list: usize = exports.as_slice().iter().map(|export| 24 + export.name.len()).sum::<usize>() + 20;
-    OPTION_BYTES_MAX + 4096 + 2 * list.max(150 + 2 * 4096)
+    let all = exports.as_slice();
+    let list = all.iter().map(|export| 24 + export.name.len()).sum::<usize>() + 20;
+    let name = all.iter().map(|export| export.name.len()).max().unwrap_or_default();
+    let description = all.iter().map(|export| export.description.len()).max().unwrap_or_default();
+    OPTION_BYTES_MAX + name + 2 * list.max(130 + name + description)
 }
 
 fn watched(input: &[u8], piece: impl FnMut() -> usize) -> Transcript {

@@ -141,6 +141,21 @@ fn export_name_without_such_an_export_ends_the_session() {
 }
 
 #[test]
+fn nothing_is_received_while_there_is_output() {
+    let mut server = Server::usual();
+    let lists = option(3, &[]).repeat(3);
+    let (exports, handshake) = (&server.exports, &mut server.handshake);
+    assert_eq!(handshake.receive(&lists, exports).0, 16);
+    let output = handshake.output().len();
+    handshake.sent(output - 1);
+    assert_eq!(handshake.receive(&lists[16..], exports).0, 0);
+    assert_eq!(handshake.output().len(), 1);
+    handshake.sent(1);
+    assert_eq!(handshake.receive(&lists[16..], exports).0, 16);
+    assert_eq!(handshake.output().len(), output);
+}
+
+#[test]
 fn abort_is_acknowledged() {
     let mut server = Server::usual();
     assert_eq!(server.ask(&option(2, &[])), [ack(2)]);
