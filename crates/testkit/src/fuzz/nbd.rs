@@ -151,9 +151,14 @@ pub(super) fn samples() -> Vec<(String, Vec<u8>)> {
         });
         ranges.flatten().collect::<Vec<_>>()
     };
-    let special =
-        [request(0, 4, 0, 65536), request(7, 8, 0, 4096), request(6, 2, 0, 512), request(1, 0, 1 << 20, 512)]
-            .concat();
+    let special = [
+        request(0, 4, 0, 65536),
+        request(7, 8, 0, 4096),
+        request(6, 2, 0, 512),
+        request(1, 0, EXPORT_BYTES, 512),
+        request(0, 0, 0_u64.wrapping_sub(512), 1024),
+    ]
+    .concat();
     let simple = [start(1, 3), info(7, b"disk", &[]), commands(), disconnect.clone()];
     let structured = [
         start(2, 3),
