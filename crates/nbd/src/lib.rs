@@ -3,17 +3,17 @@
 //! Source: "The NBD protocol", doc/proto.md of NetworkBlockDevice/nbd; names of constants are the
 //! specification's.
 //!
-//! A connection begins as a [`Handshake`]. When the client has chosen one of the [`Exports`], the handshake is
-//! over and leaves two parts: [`Requests`], which decodes what the client sends and belongs to the thread that
-//! receives, and [`Replies`], which encodes and may be copied to every thread that replies.
+//! A connection begins as a [`Handshake`]. When the client has chosen one of the [`Exports`], the handshake
+//! is over and leaves two parts: [`Requests`], which decodes what the client sends and belongs to the thread
+//! that receives, and [`Replies`], which encodes and may be copied to every thread that replies.
 //!
 //! ```text
 //!  Handshake ── receive, output ──► Opened ──┬─► Requests: bytes of the client ──► Request, Refused, Closed
 //!                                            └─► Replies:  head of a reply (the data of a read follows it)
 //! ```
 //!
-//! The payload of a write and the data of a read are not given to this crate. The caller receives a payload to
-//! where it belongs, and sends data from where it is, with the head before it.
+//! The payload of a write and the data of a read are not given to this crate. The caller receives a payload
+//! to where it belongs, and sends data from where it is, with the head before it.
 //!
 //! What is spoken:
 //!

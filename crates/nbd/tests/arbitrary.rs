@@ -101,7 +101,7 @@ fn client() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 5000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(5000))]
 
     #[test]
     fn splits_make_no_difference(input in client(), seed in any::<u64>(), longest in 1..2000_u64) {

@@ -1,6 +1,6 @@
 //! Fuzz targets for arbitrary bytes: every parser of data from a device, recovery as a whole, the trace
-//! readers, and the NBD server. A target accepts or rejects its input. It does not panic, hang, or use more memory than the
-//! options allow.
+//! readers, and the NBD server. A target accepts or rejects its input. It does not panic, hang, or use more
+//! memory than the options allow.
 //!
 //! One set of targets has three drivers. `fuzz/` wraps them for cargo-fuzz (coverage-guided, nightly
 //! toolchain). Plain tests replay the corpus in `fuzz/corpus` on the stable toolchain, and run the seeded
