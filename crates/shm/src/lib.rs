@@ -1,0 +1,37 @@
+//! One segment of memory that many processes share: a cache's fronts (processes that use it) and its back
+//! (the process that writes).
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`Plan`] | the layout: named parts behind a header, each at a fixed offset |
+//! | [`Segment`] | the memory: a file, a memfd or memory of the caller, made or attached |
+//! | [`Latch`], [`Guarded`] | mutual exclusion between processes; memory that a latch guards |
+//! | [`Epoch`] | a number to wait on, with a time limit |
+//! | [`Bytes`] | bytes that processes copy in and out without a lock |
+//! | [`Fronts`], [`Watch`] | which processes use the segment, and which of them died |
+//! | [`atomic`], [`shared_struct!`](crate::shared_struct) | what a shared structure is made of |
+//!
+//! Invariants:
+//!
+//! 1. Everything is addressed by offset. No pointer lies in the segment, so each process may map it at an
+//!    address of its own.
+//! 2. What processes share without a latch is atomic. A segment of zeros is valid. So no bit pattern that
+//!    another process writes is undefined behaviour here: it is at worst a wrong number.
+//! 3. Plain memory (`&mut [u64]`) is reached only through the guard of its latch.
+//! 4. A process may die at any instruction. Nothing is repaired: a dead holder is *recognised*
+//!    ([`Watch::find_dead`], [`Latch::holder`]), and the latch is then *poisoned*. From then on nobody gets it.
+//! 5. Without contention there is no system call: not for a lock, an unlock or a raise.
+//!
+//! All attached processes trust each other, as threads do. They share a pid namespace.
+//!
+//! This crate contains the project's `unsafe` code for shared memory; its users need none.
+#![deny(unsafe_code)] // except where memory is mapped and addressed; every block says why it is sound
+
+pub mod atomic;
+mod epoch;
+mod futex;
+mod latch;
+
+pub use epoch::{Epoch, Seen};
+pub use futex::system_calls;
+pub use latch::{Gone, HOLDER_MAX, Holder, Latch, LatchGuard};
