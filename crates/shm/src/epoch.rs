@@ -10,7 +10,8 @@
 //!
 //! The number has 31 bits. A caller that holds what it has seen while exactly 2³¹ raises pass misses them.
 
-use crate::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+use crate::atomic::AtomicU32;
+use crate::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::futex::{self, Wake};
 use std::time::{Duration, Instant};
 

@@ -18,7 +18,8 @@
 //!
 //! Not fair, not recursive: sections are short, and a task that takes a latch twice waits for ever.
 
-use crate::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::atomic::AtomicU32;
+use crate::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::futex;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;

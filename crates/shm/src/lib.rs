@@ -29,9 +29,32 @@
 
 pub mod atomic;
 mod epoch;
+mod error;
+mod fronts;
 mod futex;
+mod guarded;
+mod header;
 mod latch;
+mod mapping;
+mod plan;
+mod process;
+mod segment;
+mod shareable;
+mod words;
 
 pub use epoch::{Epoch, Seen};
+pub use error::SegmentError;
+pub use fronts::{Dead, Front, Fronts, SeatError, Watch};
 pub use futex::system_calls;
+pub use guarded::{Guard, Guarded};
+pub use header::SEGMENT_VERSION;
 pub use latch::{Gone, HOLDER_MAX, Holder, Latch, LatchGuard};
+pub use mapping::Shared;
+pub use plan::{
+    ALIGNMENT_MAX, Areas, BytesPart, FrontsPart, GuardedPart, PART_ALIGNMENT, Part, Plan, Row, SlicePart,
+};
+pub use segment::{NewSegment, Segment};
+pub use shareable::Shareable;
+#[doc(hidden)]
+pub use shareable::shape;
+pub use words::Bytes;
