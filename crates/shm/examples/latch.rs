@@ -79,6 +79,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             black_box(&mut page).copy_from_slice(black_box(&private));
         })
     );
-    println!("system calls                    {:7}", system_calls());
+    println!("{:?}", system_calls());
     Ok(())
 }

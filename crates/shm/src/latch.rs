@@ -212,3 +212,45 @@ impl Drop for LatchGuard<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    fn holder(number: u32) -> Holder {
+        Holder::new(number).expect("a small number")
+    }
+
+    /// 1. A holder frees the latch, and is killed before it wakes the one that sleeps.
+    /// 2. The sleeper looks by itself, and takes it.
+    #[test]
+    fn a_wake_up_that_a_dead_process_owes_is_not_missed_for_ever() {
+        let latch = Latch::new();
+        std::mem::forget(latch.lock(holder(1)));
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| latch.lock(holder(2)).is_ok());
+            while latch.word.load(Relaxed) != holder(1).word() | AWAITED {
+                std::thread::yield_now();
+            }
+            latch.word.store(FREE, Release);
+            assert!(sleeper.join().expect("it does not panic"));
+        });
+    }
+
+    #[test]
+    fn a_word_names_its_holder() {
+        let latch = Latch::new();
+        for number in [1, 2, HOLDER_MAX] {
+            let guard = latch.lock(holder(number)).expect("nobody poisons it");
+            assert_eq!(latch.holder(), Some(holder(number)));
+            latch.word.fetch_or(AWAITED, Relaxed);
+            assert_eq!(latch.holder(), Some(holder(number)));
+            assert!(!latch.is_gone(), "holder {number}");
+            drop(guard);
+            assert_eq!(latch.holder(), None);
+        }
+        assert_eq!((Holder::new(0), Holder::new(HOLDER_MAX + 1)), (None, None));
+        latch.poison();
+        assert_eq!((latch.holder(), latch.is_gone()), (None, true));
+    }
+}

@@ -45,7 +45,7 @@ mod words;
 pub use epoch::{Epoch, Seen};
 pub use error::SegmentError;
 pub use fronts::{Dead, Front, Fronts, SeatError, Watch};
-pub use futex::system_calls;
+pub use futex::{SystemCalls, system_calls};
 pub use guarded::{Guard, Guarded};
 pub use header::SEGMENT_VERSION;
 pub use latch::{Gone, HOLDER_MAX, Holder, Latch, LatchGuard};

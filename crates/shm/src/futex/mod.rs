@@ -23,13 +23,24 @@ use std::time::Duration;
 #[cfg_attr(feature = "shuttle", allow(dead_code))]
 const SLICE: Duration = Duration::from_millis(100);
 
-/// System calls that this process has made here.
-static CALLS: AtomicU64 = AtomicU64::new(0);
+static SLEEPS: AtomicU64 = AtomicU64::new(0);
+static WAKES: AtomicU64 = AtomicU64::new(0);
+static WOKEN: AtomicU64 = AtomicU64::new(0);
 
-/// How many system calls this process has made for latches and epochs: sleeps and wake-ups. Without contention
-/// there are none.
-pub fn system_calls() -> u64 {
-    CALLS.load(Relaxed)
+/// System calls that a process has made for latches and epochs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SystemCalls {
+    /// To sleep.
+    pub sleeps: u64,
+    /// To wake others.
+    pub wakes: u64,
+    /// Sleepers that were woken by them.
+    pub woken: u64,
+}
+
+/// The system calls that this process has made for latches and epochs. Without contention there are none.
+pub fn system_calls() -> SystemCalls {
+    SystemCalls { sleeps: SLEEPS.load(Relaxed), wakes: WAKES.load(Relaxed), woken: WOKEN.load(Relaxed) }
 }
 
 /// Why a sleep ended.
@@ -45,7 +56,7 @@ pub(crate) enum Wake {
 
 #[cfg(not(feature = "shuttle"))]
 mod kernel {
-    use super::{CALLS, SLICE, Wake};
+    use super::{SLEEPS, SLICE, WAKES, WOKEN, Wake};
     use crate::atomic::{AtomicU32, raw};
     use rustix::io::Errno;
     use rustix::thread::futex::{self, Flags};
@@ -57,7 +68,7 @@ mod kernel {
 
     /// Sleeps while `word` is `expected`, at most `limit`.
     pub(crate) fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) -> Wake {
-        CALLS.fetch_add(1, Relaxed);
+        SLEEPS.fetch_add(1, Relaxed);
         let slice = limit.map_or(SLICE, |limit| limit.min(SLICE));
         let slice = slice.try_into().expect("a tenth of a second is a time for the kernel");
         match futex::wait(raw(word), SHARED, expected, Some(&slice)) {
@@ -80,9 +91,10 @@ mod kernel {
     }
 
     fn wake(word: &AtomicU32, count: u32) {
-        CALLS.fetch_add(1, Relaxed);
+        WAKES.fetch_add(1, Relaxed);
         // It can fail only for an address that is not mapped, and a reference is.
         let woken = futex::wake(raw(word), SHARED, count);
         debug_assert!(woken.is_ok(), "{woken:?}");
+        WOKEN.fetch_add(woken.unwrap_or(0) as u64, Relaxed);
     }
 }
