@@ -1,7 +1,9 @@
 //! Which processes use the segment: a table of seats. Seat 0 is the back's, the others are fronts'.
 //!
-//! A seat is taken by one compare-and-swap of the process's identity, so a process that dies is either in its
-//! seat or has none. The identity tells it from a later process with the same number.
+//! A seat is taken by one compare-and-swap of its owner's word, so a process that dies is either in its seat or
+//! has none. The word has, from the top, how often the seat was taken (10 bits), the process's number (22 bits,
+//! as many as the kernel uses; 0: the seat is free), and the lower half of the time of its start. So an owner is
+//! told from a later one, of whatever process.
 //!
 //! A front that is in the middle of something others depend on says so in its seat before it begins, and takes
 //! it back when it is done ([`Front::holds`]). If it dies, its seat stays taken until the back has seen what it
@@ -18,16 +20,40 @@ use std::num::NonZeroU64;
 use std::sync::atomic::compiler_fence;
 use thiserror::Error;
 
-/// Nobody has the seat.
-const FREE: u64 = 0;
+/// Who has a seat; see the module's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owner(u64);
+
+impl Owner {
+    /// The bits of the process.
+    const PROCESS: u64 = (1 << 54) - 1;
+
+    fn is_free(self) -> bool {
+        self.process().pid() == 0
+    }
+
+    fn process(self) -> ProcessId {
+        ProcessId(self.0 & Self::PROCESS)
+    }
+
+    /// The word of the next one who takes the free seat.
+    fn next(self, process: ProcessId) -> Self {
+        Self((self.0 & !Self::PROCESS).wrapping_add(Self::PROCESS + 1) | process.0 & Self::PROCESS)
+    }
+
+    /// The word of the free seat after this owner.
+    fn left(self) -> Self {
+        Self(self.0 & !Self::PROCESS)
+    }
+}
 
 shared_struct! {
     /// A seat, with a cache line of its own. Seats of zeros are free.
     #[derive(Debug)]
     #[repr(align(64))]
     pub(crate) struct Seat {
-        /// A [`ProcessId`], or [`FREE`].
-        who: AtomicU64,
+        /// An [`Owner`].
+        owner: AtomicU64,
         /// What its owner is in the middle of; 0: nothing.
         holding: AtomicU64,
         /// 1: its owner has left while it held something, though its process may be alive.
@@ -36,6 +62,12 @@ shared_struct! {
 }
 
 const _: () = assert!(size_of::<Seat>() == 64);
+
+impl Seat {
+    fn owner(&self) -> Owner {
+        Owner(self.owner.load(Acquire))
+    }
+}
 
 /// Why a process gets no seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -91,23 +123,29 @@ impl Fronts {
         self.take(0, ProcessId::current()).map_err(|found| SeatError::Served { pid: found.pid() })
     }
 
+    /// Takes seat `number`, or says who has it.
     fn take(&self, number: usize, who: ProcessId) -> Result<Front, ProcessId> {
-        let taken = self.seats[number].who.compare_exchange(FREE, who.0, AcqRel, Acquire);
-        taken.map_err(ProcessId)?;
-        Ok(Front { seats: self.seats.clone(), number, who })
+        let seat = &self.seats[number];
+        let mut found = seat.owner();
+        while found.is_free() {
+            let owner = found.next(who);
+            match seat.owner.compare_exchange(found.0, owner.0, AcqRel, Acquire) {
+                Ok(_) => return Ok(Front { seats: self.seats.clone(), number, owner }),
+                Err(other) => found = Owner(other),
+            }
+        }
+        Err(found.process())
     }
 
     /// Whether the back has its seat and has not ended. System calls: for fronts that have waited in vain.
     pub fn has_back(&self) -> bool {
-        match self.seats[0].who.load(Acquire) {
-            FREE => false,
-            who => ProcessId(who).is_alive(),
-        }
+        let back = self.seats[0].owner();
+        !back.is_free() && back.process().is_alive()
     }
 
     /// Fronts in their seats, dead ones included.
     pub fn count(&self) -> usize {
-        self.seats[1..].iter().filter(|seat| seat.who.load(Relaxed) != FREE).count()
+        self.seats[1..].iter().filter(|seat| !seat.owner().is_free()).count()
     }
 
     /// Watches over all fronts.
@@ -121,7 +159,7 @@ impl Fronts {
 pub struct Front {
     seats: Shared<[Seat]>,
     number: usize,
-    who: ProcessId,
+    owner: Owner,
 }
 
 impl Front {
@@ -152,12 +190,12 @@ impl Drop for Front {
     /// Frees the seat. If the front is in the middle of something (a panic), the seat stays taken, and the back
     /// takes it for that of a dead front. A process that was forked does not free the seat of its parent.
     fn drop(&mut self) {
-        if self.who.pid() != std::process::id() {
+        if self.owner.process().pid() != std::process::id() {
             return;
         }
         let seat = &self.seats[self.number];
         if seat.holding.load(Relaxed) == 0 {
-            seat.who.store(FREE, Release);
+            seat.owner.store(self.owner.left().0, Release);
         } else {
             seat.abandoned.store(1, Release);
         }
@@ -179,14 +217,14 @@ pub struct Dead {
     /// What it was in the middle of.
     pub holding: Option<NonZeroU64>,
     seat: usize,
-    who: ProcessId,
+    owner: Owner,
 }
 
 /// Watches over all fronts of a table, for the back. It keeps one descriptor for each.
 #[derive(Debug)]
 pub struct Watch {
     fronts: Fronts,
-    watched: Vec<Option<Watched>>,
+    watched: Vec<Option<(Owner, Watched)>>,
 }
 
 impl Watch {
@@ -198,38 +236,74 @@ impl Watch {
 
     fn look(&mut self, number: usize) -> Option<Dead> {
         let seat = &self.fronts.seats[number];
-        let who = ProcessId(seat.who.load(Acquire));
+        let owner = seat.owner();
         let watched = &mut self.watched[number];
-        if who.0 == FREE {
+        if owner.is_free() {
             *watched = None;
             return None;
         }
-        let watched = match watched {
-            Some(watched) if watched.who == who => watched,
-            other => other.insert(Watched::new(who)),
+        let (_, process) = match watched {
+            Some(watched) if watched.0 == owner => watched,
+            other => other.insert((owner, Watched::new(owner.process()))),
         };
         let is_abandoned = seat.abandoned.load(Acquire) != 0;
-        if !is_abandoned && !watched.has_ended() {
-            return None;
-        }
-        // It may have left, and ended then, since the first look.
-        if seat.who.load(Acquire) != who.0 {
+        if !is_abandoned && !process.has_ended() {
             return None;
         }
         let holding = NonZeroU64::new(seat.holding.load(Acquire));
-        Some(Dead { pid: who.pid(), holder: holder(number), holding, seat: number, who })
+        // It may have left, and ended then, since the first look.
+        if seat.owner() != owner {
+            return None;
+        }
+        Some(Dead { pid: owner.process().pid(), holder: holder(number), holding, seat: number, owner })
     }
 
     /// Frees the seat of a front that died with nothing in hand: it held no latch, and
     /// [`Dead::holding`] is `None`. Of any other, the segment is given up.
     pub fn vacate(&mut self, dead: &Dead) {
         let seat = &self.fronts.seats[dead.seat];
-        if seat.who.load(Acquire) == dead.who.0 {
+        if seat.owner() == dead.owner {
             seat.holding.store(0, Relaxed);
             seat.abandoned.store(0, Relaxed);
             // Its owner is gone, and nobody else takes a seat that is not free.
-            seat.who.store(FREE, Release);
+            seat.owner.store(dead.owner.left().0, Release);
         }
         self.watched[dead.seat] = None;
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::{Plan, Segment};
+
+    fn fronts() -> Fronts {
+        let mut plan = Plan::new(1);
+        let part = plan.fronts("fronts", 2);
+        let segment = Segment::create_memfd(&plan).expect("memory").publish().expect("it has no name");
+        segment.fronts(&part)
+    }
+
+    /// As a process that was forked drops what it has inherited.
+    #[test]
+    fn the_seat_of_another_process_is_not_freed() {
+        let fronts = fronts();
+        let parent = ProcessId(ProcessId::current().0 ^ 1 << 32);
+        drop(fronts.take(1, parent).expect("a free seat"));
+        assert_eq!(fronts.seats[1].owner().process(), parent);
+        assert_eq!(fronts.take(1, ProcessId::current()).err(), Some(parent));
+    }
+
+    #[test]
+    fn owners_of_one_process_are_told_apart() {
+        let fronts = fronts();
+        let mut seen = Vec::new();
+        for _ in 0..1024 {
+            let front = fronts.register().expect("a free seat");
+            assert_eq!(front.owner.process(), ProcessId::current());
+            assert!(!seen.contains(&front.owner), "after {}", seen.len());
+            seen.push(front.owner);
+        }
+        assert_eq!(fronts.register().expect("a free seat").owner, seen[0], "the count has ten bits");
     }
 }

@@ -52,7 +52,7 @@ impl ProcessId {
 /// A process being watched: by a descriptor that the kernel keeps for it, where there is one.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    pub who: ProcessId,
+    who: ProcessId,
     descriptor: Option<OwnedFd>,
 }
 

@@ -171,7 +171,8 @@ fn every_raise_wakes_all_who_wait() {
     });
 }
 
-/// A waiter whose time is up takes nobody else's wake-up along, and is told the truth.
+/// A waiter whose time is up takes nobody else's wake-up along, and is told the truth. Another one, for a later
+/// raise, keeps nobody asleep.
 #[test]
 fn a_waiter_with_a_limit_neither_loses_nor_invents_a_raise() {
     check(|| {
@@ -190,6 +191,10 @@ fn a_waiter_with_a_limit_neither_loses_nor_invents_a_raise() {
                 }
                 epoch.wait(seen, None);
             },
+            2 => {
+                let seen = epoch.seen();
+                epoch.wait(seen, LIMIT);
+            }
             _ => {
                 let was_raised = raised.load(SeqCst) == 1;
                 let is_raised = epoch.wait(start, LIMIT);

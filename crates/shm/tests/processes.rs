@@ -6,6 +6,7 @@ use entresol_shm::atomic::{AtomicU64, Ordering::SeqCst};
 use entresol_shm::{
     Areas, Epoch, Front, Fronts, Gone, Guarded, Plan, Segment, Shared, Watch, shared_struct, system_calls,
 };
+use rustix::process::{Signal, set_parent_process_death_signal};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -103,6 +104,7 @@ fn forever() -> ! {
 #[ignore = "started by the tests of this file"]
 fn role() {
     let Ok(path) = std::env::var("ENTRESOL_SHM_SEGMENT") else { return };
+    set_parent_process_death_signal(Some(Signal::KILL)).expect("a signal");
     let world = World::attach(Path::new(&path));
     let role = std::env::var("ENTRESOL_SHM_ROLE").expect("given");
     let front = world.front();
@@ -137,6 +139,12 @@ fn role() {
             front.holds_nothing();
             world.board.ready.fetch_add(1, SeqCst);
             forever()
+        }
+        "leave" => {
+            world.board.ready.fetch_add(1, SeqCst);
+            while world.board.stop.load(SeqCst) == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         "sleep" => {
             let mut seen = world.board.changed.seen();
@@ -283,6 +291,25 @@ fn what_a_dead_front_held_is_known() {
         watch.vacate(&dead);
         assert_eq!((watch.find_dead(), world.fronts.count()), (vec![], 0));
     }
+}
+
+/// A front leaves, and another one takes its seat, between two looks of the back.
+#[test]
+fn a_front_is_not_taken_for_the_one_before_it() {
+    let (_directory, world, roles) = world();
+    let mut watch = world.fronts.watch();
+    let mut first = [roles.start("leave")];
+    world.await_ready(&mut first, 1);
+    assert_eq!(watch.find_dead(), []);
+    world.board.stop.store(1, SeqCst);
+    first.into_iter().for_each(assert_success);
+    let mut second = [roles.start("fill")];
+    world.await_ready(&mut second, 2);
+    assert_eq!(watch.find_dead(), []);
+    let [second] = second;
+    let pid = second.id();
+    kill(second);
+    assert_eq!(the_dead(&mut watch, pid).holding, Some(FRAME));
 }
 
 #[test]
