@@ -250,3 +250,15 @@ fn a_copy_beyond_the_area_is_refused() {
     let world = world();
     world.here.area(&world.parts.bytes).copy_out(1000, &mut [0; 16]);
 }
+
+/// Debug builds check the order of latches in the process that takes them.
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "nothing may be taken under")]
+fn a_latch_taken_out_of_order_is_noticed() {
+    let world = world();
+    let front = front(&world.here.fronts(&world.parts.fronts));
+    let region = world.here.guarded(&world.parts.region);
+    let _region = region.lock(front.holder()).expect("nobody poisons it");
+    let _frame = world.here.guarded(&world.parts.frames).lock_area(0, front.holder()).map(drop);
+}
