@@ -1,5 +1,5 @@
-//! What an uncontended lock and unlock costs, beside `parking_lot`'s mutex, in nanoseconds; and what the other
-//! operations cost.
+//! What an uncontended lock and unlock costs, beside `parking_lot`'s mutex, in nanoseconds; and what the
+//! other operations cost.
 //!
 //! ```text
 //! cargo run --release -p entresol-shm --example latch

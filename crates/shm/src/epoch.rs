@@ -5,8 +5,8 @@
 //!
 //! The word is twice the number, plus one if somebody may sleep. A waiter sets that mark only on the number
 //! that it has seen, in one step. A raise changes the number and takes the mark away, in one step. So either
-//! the raise finds the mark and wakes all, or the waiter finds another number and does not sleep. A waiter that
-//! dies or leaves keeps its mark in the word; the next raise wakes nobody once, and that is all.
+//! the raise finds the mark and wakes all, or the waiter finds another number and does not sleep. A waiter
+//! that dies or leaves keeps its mark in the word; the next raise wakes nobody once, and that is all.
 //!
 //! The number has 31 bits. A caller that holds what it has seen while exactly 2³¹ raises pass misses them.
 
@@ -55,8 +55,8 @@ impl Epoch {
         }
     }
 
-    /// Waits until the number is another one than `seen`, at most `limit`. True: it is. False: the time is up,
-    /// or a signal was handled; a caller that wants to wait on looks at its own conditions first.
+    /// Waits until the number is another one than `seen`, at most `limit`. True: it is. False: the time is
+    /// up, or a signal was handled; a caller that wants to wait on looks at its own conditions first.
     pub fn wait(&self, seen: Seen, limit: Option<Duration>) -> bool {
         if self.seen() != seen {
             return true;

@@ -27,7 +27,8 @@ pub enum SegmentError {
     },
     /// The machine has not so much memory left. (It would end other processes to make room.)
     #[error(
-        "{place}: the segment needs {expected} bytes of memory, and {found} are available; configure a smaller cache"
+        "{place}: the segment needs {expected} bytes of memory, and {found} are available; configure a smaller \
+         cache"
     )]
     Memory {
         /// Where.
@@ -62,8 +63,8 @@ pub enum SegmentError {
     },
     /// A segment of another version.
     #[error(
-        "{place}: a segment of version {found}, expected version {expected}; run the same release here as the \
-         cache's server does"
+        "{place}: a segment of version {found}, expected version {expected}; run the same release here as \
+         the cache's server does"
     )]
     Version {
         /// Where.

@@ -1,13 +1,13 @@
 //! Which processes use the segment: a table of seats. Seat 0 is the back's, the others are fronts'.
 //!
-//! A seat is taken by one compare-and-swap of its owner's word, so a process that dies is either in its seat or
-//! has none. The word has, from the top, how often the seat was taken (10 bits), the process's number (22 bits,
-//! as many as the kernel uses; 0: the seat is free), and the lower half of the time of its start. So an owner is
-//! told from a later one, of whatever process.
+//! A seat is taken by one compare-and-swap of its owner's word, so a process that dies is either in its seat
+//! or has none. The word has, from the top, how often the seat was taken (10 bits), the process's number (22
+//! bits, as many as the kernel uses; 0: the seat is free), and the lower half of the time of its start. So an
+//! owner is told from a later one, of whatever process.
 //!
-//! A front that is in the middle of something others depend on says so in its seat before it begins, and takes
-//! it back when it is done ([`Front::holds`]). If it dies, its seat stays taken until the back has seen what it
-//! held ([`Watch::find_dead`], [`Watch::vacate`]).
+//! A front that is in the middle of something others depend on says so in its seat before it begins, and
+//! takes it back when it is done ([`Front::holds`]). If it dies, its seat stays taken until the back has seen
+//! what it held ([`Watch::find_dead`], [`Watch::vacate`]).
 #![allow(unsafe_code)] // in `shared_struct!`, which says why it is sound; the lint spares other crates
 
 use crate::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -74,8 +74,8 @@ impl Seat {
 pub enum SeatError {
     /// All seats are taken.
     #[error(
-        "all {seats} seats for processes are taken; let more connect in the options of the cache's server, or \
-         end one"
+        "all {seats} seats for processes are taken; let more connect in the options of the cache's server, \
+         or end one"
     )]
     Full {
         /// Fronts that the table has room for.
@@ -168,8 +168,8 @@ impl Front {
         holder(self.number)
     }
 
-    /// Says what this front is in the middle of, before it begins. A front that dies from now on died with it.
-    /// One thing at a time; the meaning of the word is the caller's.
+    /// Says what this front is in the middle of, before it begins. A front that dies from now on died with
+    /// it. One thing at a time; the meaning of the word is the caller's.
     #[inline]
     pub fn holds(&self, what: NonZeroU64) {
         self.seats[self.number].holding.store(what.get(), Relaxed);
@@ -187,8 +187,9 @@ impl Front {
 }
 
 impl Drop for Front {
-    /// Frees the seat. If the front is in the middle of something (a panic), the seat stays taken, and the back
-    /// takes it for that of a dead front. A process that was forked does not free the seat of its parent.
+    /// Frees the seat. If the front is in the middle of something (a panic), the seat stays taken, and the
+    /// back takes it for that of a dead front. A process that was forked does not free the seat of its
+    /// parent.
     fn drop(&mut self) {
         if self.owner.process().pid() != std::process::id() {
             return;

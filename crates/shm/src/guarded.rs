@@ -135,9 +135,9 @@ impl Deref for Guard<'_> {
     #[inline]
     fn deref(&self) -> &[u64] {
         // SAFETY: the words are in the memory, which the guard's `Guarded` keeps mapped, aligned and
-        // initialized. Nobody else accesses them: parts do not overlap, areas are accessed through guards only,
-        // and the latch, in the same memory, excludes the guards of all threads and processes. A latch that is
-        // poisoned is given to nobody else.
+        // initialized. Nobody else accesses them: parts do not overlap, areas are accessed through guards
+        // only, and the latch, in the same memory, excludes the guards of all threads and processes. A latch
+        // that is poisoned is given to nobody else.
         unsafe { self.area.as_ref() }
     }
 }

@@ -36,8 +36,8 @@ const SPINS: u32 = if cfg!(feature = "shuttle") { 1 } else { 100 };
 /// Largest number of a [`Holder`].
 pub const HOLDER_MAX: u32 = (1 << 31) - 2;
 
-/// Who holds a latch: a front or the back, by the number of its seat ([`crate::Fronts`]) plus one. Threads of a
-/// process may share a number.
+/// Who holds a latch: a front or the back, by the number of its seat ([`crate::Fronts`]) plus one. Threads of
+/// a process may share a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Holder(NonZeroU32);
 
@@ -106,8 +106,8 @@ impl Latch {
         }
     }
 
-    /// Gives the latch up for good: nobody gets it any more, and all who wait for it are told. A holder who is
-    /// alive keeps it until it releases it.
+    /// Gives the latch up for good: nobody gets it any more, and all who wait for it are told. A holder who
+    /// is alive keeps it until it releases it.
     pub fn poison(&self) {
         if self.word.swap(GONE, Release) != GONE {
             futex::wake_all(&self.word);

@@ -19,12 +19,13 @@
 //!    another process writes is undefined behaviour here: it is at worst a wrong number.
 //! 3. Plain memory (`&mut [u64]`) is reached only through the guard of its latch.
 //! 4. A process may die at any instruction. Nothing is repaired: a dead holder is *recognised*
-//!    ([`Watch::find_dead`], [`Latch::holder`]), and the latch is then *poisoned*. From then on nobody gets it.
+//!    ([`Watch::find_dead`], [`Latch::holder`]), and the latch is then *poisoned*. From then on nobody gets
+//!    it.
 //! 5. Without contention there is no system call: not for a lock, an unlock or a raise.
 //!
 //! All attached processes trust each other, as threads do. They share a pid namespace.
 //!
-//! This crate contains the project's `unsafe` code for shared memory; its users need none.
+//! Users need no `unsafe` code of their own, but for memory that they bring along ([`Segment::create_over`]).
 #![deny(unsafe_code)] // except where memory is mapped and addressed; every block says why it is sound
 
 pub mod atomic;

@@ -2,6 +2,7 @@
 //!
 //! The kernel gives the number of a process to another one some time after its end. So a process is named by
 //! its number and the time of its start (field 22 of `/proc/PID/stat`, in ticks since the machine started).
+//! `/proc`, where there is one, is that of the processes' own pid namespace.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;

@@ -75,8 +75,8 @@ impl Segment {
         Ok(NewSegment { segment, file: None, renaming: Some(renaming) })
     }
 
-    /// Makes a segment without a path: others attach through its descriptor ([`NewSegment::descriptor`]), which
-    /// they inherit or are sent.
+    /// Makes a segment without a path: others attach through its descriptor ([`NewSegment::descriptor`]),
+    /// which they inherit or are sent.
     ///
     /// # Errors
     /// [`SegmentError`]: there is not enough memory.
@@ -115,8 +115,8 @@ impl Segment {
     ///
     /// # Safety
     /// `bytes` bytes from `base` are readable and writable until the end of the process, are used by nobody
-    /// else meanwhile, and later by segments attached to them only, in this process or in others that share the
-    /// memory. The memory is not private to a process that others fork from.
+    /// else meanwhile, and later by segments attached to them only, in this process or in others that share
+    /// the memory. The memory is not private to a process that others fork from.
     ///
     /// # Errors
     /// [`SegmentError`]: the memory is too short or not aligned as the plan needs it.
@@ -314,7 +314,7 @@ fn reserve(mut file: &File, bytes: u64) -> io::Result<()> {
         Err(rustix::io::Errno::OPNOTSUPP) => {}
         other => return Ok(other?),
     }
-    let zeros = [0; 65_536];
+    let zeros = vec![0; 65_536];
     let mut left = bytes;
     while left > 0 {
         let now = left.min(zeros.len() as u64);

@@ -15,7 +15,8 @@ use crate::{Epoch, Latch};
 /// - It contains no pointer, reference or handle, and nothing depends on its address.
 #[allow(unsafe_code)]
 pub unsafe trait Shareable: Sync + 'static {
-    /// A hash of the names and types inside, by which builds that differ in them refuse each other's segments.
+    /// A hash of the names and types inside, by which builds that differ in them refuse each other's
+    /// segments.
     const SHAPE: u64;
 }
 
@@ -71,8 +72,8 @@ unsafe impl<T: Shareable, const N: usize> Shareable for [T; N] {
     const SHAPE: u64 = shape(&["array"], &[T::SHAPE, N as u64]);
 }
 
-/// Declares structures of atomic words that may lie in a segment. Their layout is C's. A field of another type
-/// does not compile.
+/// Declares structures of atomic words that may lie in a segment. Their layout is C's. A field of another
+/// type does not compile.
 ///
 /// ```
 /// use entresol_shm::{Epoch, atomic::AtomicU64, shared_struct};

@@ -1,14 +1,14 @@
-//! The latch and the epoch under shuttle: every access to their words is a point at which another task may
-//! run. Random and priority-based schedules search for orders in which two tasks hold the latch, or a task
-//! sleeps for ever (which shuttle reports as a deadlock: a modelled sleep has no slices). The kernel's futex is
-//! replaced by a model of it (`src/futex/modelled.rs`).
+//! The latch, the epoch and the table of processes under shuttle: every access to their words is a point at
+//! which another task may run. Random and priority-based schedules search for orders in which two tasks hold
+//! the latch, or a task sleeps for ever (which shuttle reports as a deadlock: a modelled sleep has no
+//! slices). The kernel's futex is replaced by a model of it (`src/futex/modelled.rs`).
 //!
 //! ```text
 //! cargo test --release -p entresol-shm --features shuttle --test models
 //! ```
 
 use entresol_shm::atomic::{AtomicU32, Ordering::SeqCst};
-use entresol_shm::{Epoch, Gone, Holder, Latch};
+use entresol_shm::{Epoch, Gone, Holder, Latch, Plan, SeatError, Segment};
 use shuttle::thread;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,13 @@ const SCHEDULES: usize = 10_000;
 const LIMIT: Option<Duration> = Some(Duration::from_secs(3600));
 
 fn check(model: fn()) {
-    shuttle::check_random(model, SCHEDULES);
+    check_some(SCHEDULES, model);
+}
+
+fn check_some(schedules: usize, model: fn()) {
+    shuttle::check_random(model, schedules);
     for depth in 2..5 {
-        shuttle::check_pct(model, SCHEDULES / 3, depth);
+        shuttle::check_pct(model, schedules / 3, depth);
     }
 }
 
@@ -42,8 +46,8 @@ fn holder(id: u32) -> Holder {
 
 /// Enters a section that one task at a time may be in.
 fn section(inside: &AtomicU32) {
-    assert_eq!(inside.swap(1, SeqCst), 0, "two tasks hold the latch");
-    assert_eq!(inside.swap(0, SeqCst), 1, "two tasks hold the latch");
+    assert_eq!(inside.swap(1, SeqCst), 0, "two tasks at once");
+    assert_eq!(inside.swap(0, SeqCst), 1, "two tasks at once");
 }
 
 #[test]
@@ -171,8 +175,8 @@ fn every_raise_wakes_all_who_wait() {
     });
 }
 
-/// A waiter whose time is up takes nobody else's wake-up along, and is told the truth. Another one, for a later
-/// raise, keeps nobody asleep.
+/// A waiter whose time is up takes nobody else's wake-up along, and is told the truth. Another one, for a
+/// later raise, keeps nobody asleep.
 #[test]
 fn a_waiter_with_a_limit_neither_loses_nor_invents_a_raise() {
     check(|| {
@@ -202,5 +206,34 @@ fn a_waiter_with_a_limit_neither_loses_nor_invents_a_raise() {
                 assert!(!is_raised || flag.load(SeqCst) == 1, "a raise is invented");
             }
         });
+    });
+}
+
+/// Three fronts want two seats, leave, and come again; the back looks at the table meanwhile.
+#[test]
+fn a_seat_has_one_owner() {
+    check_some(SCHEDULES / 10, || {
+        let mut plan = Plan::new(1);
+        let table = plan.fronts("fronts", 2);
+        let segment = Segment::create_memfd(&plan).expect("memory").publish().expect("it has no name");
+        let fronts = segment.fronts(&table);
+        let end = fronts.clone();
+        let inside = Arc::new([const { AtomicU32::new(0) }; 4]);
+        team(4, move |id| {
+            if id == 3 {
+                assert_eq!(fronts.watch().find_dead(), [], "all live");
+                return;
+            }
+            for _ in 0..2 {
+                match fronts.register() {
+                    Ok(front) => {
+                        section(&inside[front.holder().number() as usize]);
+                        drop(front);
+                    }
+                    Err(error) => assert_eq!(error, SeatError::Full { seats: 2 }),
+                }
+            }
+        });
+        assert_eq!(end.count(), 0);
     });
 }

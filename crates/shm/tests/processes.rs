@@ -331,8 +331,8 @@ fn a_raise_wakes_processes_that_sleep() {
     sleepers.into_iter().for_each(assert_success);
 }
 
-/// Workers take two latches in turn, and one of them is killed at a random moment. If it held a latch the back
-/// gives the segment up, and all others end. If it did not, all others go on.
+/// Workers take two latches in turn, and one of them is killed at a random moment. If it held a latch the
+/// back gives the segment up, and all others end. If it did not, all others go on.
 #[test]
 fn killed_at_any_moment() {
     let (mut in_a_latch, mut elsewhere) = (0, 0);

@@ -99,8 +99,8 @@ fn what_is_no_segment_is_refused() {
     damage(&made.path, 0, b"another!");
     assert_eq!(
         refusal(&made.path, &plan),
-        "no published segment is there (it begins with 0x21726568746f6e61, expected 0x314d485352544e45); start \
-         the cache's server first, and check the path"
+        "no published segment is there (it begins with 0x21726568746f6e61, expected 0x314d485352544e45); \
+         start the cache's server first, and check the path"
     );
     let missing = refusal(&made.directory.path().join("none"), &plan);
     assert!(missing.starts_with("cannot open the file: No such file"), "{missing}");

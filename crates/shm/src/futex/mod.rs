@@ -3,7 +3,8 @@
 //! A call of `wait` may return early: because of a signal, of a wake-up meant for an older value, or because
 //! [`SLICE`] is over. Every caller looks at the word again, in a loop.
 //!
-//! The slices bound the harm of a process that dies between its change of a word and the wake-up that it owes:
+//! The slices bound the harm of a process that dies between its change of a word and the wake-up that it
+//! owes:
 //! 1. A unlocks, which frees the word, and is killed before it wakes B. Or it wakes B, and B is killed.
 //! 2. C sleeps on the word, too. The word does not say so any more, so no later unlock wakes C.
 //! 3. C wakes by itself when its slice is over, and takes the latch.

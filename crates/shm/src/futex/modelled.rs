@@ -2,8 +2,8 @@
 //! one step, as in the kernel. All tasks of a model share an OS thread, and so the table.
 //!
 //! A sleep without a limit does not end by itself, not even after [`super::SLICE`]: a wake-up that is lost
-//! leaves its sleeper asleep, which shuttle reports as a deadlock. A sleep with a limit may end at any time. The
-//! kernel promises no order among sleepers, so any one of them is woken.
+//! leaves its sleeper asleep, which shuttle reports as a deadlock. A sleep with a limit may end at any time.
+//! The kernel promises no order among sleepers, so any one of them is woken.
 
 use super::Wake;
 use crate::atomic::{AtomicU32, raw};
