@@ -3,6 +3,7 @@
 
 use super::Mutant;
 use crate::Subject;
+use crate::raw::Kind;
 use entresol_core::PolicyKind;
 
 /// The trials that a hunt tries first and most often.
@@ -47,8 +48,8 @@ pub(super) enum Aim {
     Crowd,
     /// More tables than fit into the log.
     Tables,
-    /// Caches of raw pages that are flushed and forgotten.
-    Raw,
+    /// Caches of pages of others that are flushed and forgotten: those of one kind.
+    Raw(Kind),
 }
 
 const LOG_BACK: Aim = Aim::Caches(&["face/write-back", "face-gr/write-back", "face-gsc/write-back"]);
@@ -81,9 +82,7 @@ const STORE_ON_LOG: Aim = Aim::Store(&LOGS);
 /// Those of flushing and forgetting.
 const RAW: &[&str] = &[
     "flush-returns-at-once",
-    "postgres-checksum-not-checked",
     "late-read-populates",
-    "destage-after-write-around",
     "disk-before-flash",
     "writes-under-way-taken-for-done",
     "two-writers-of-a-page",
@@ -91,19 +90,23 @@ const RAW: &[&str] = &[
     "fingerprint-not-compared",
     "forgotten-page-restored",
     "forgotten-page-in-summary",
-    "flushed-page-not-in-segment",
     "raw-checksum-not-checked",
+    "record-not-repeated",
+    "both-summaries-overwritten",
+    "flush-in-one-place",
+    "flushed-records-taken-for-nothing",
+    "both-summaries-repaired-at-once",
+];
+/// Those of pages that go around the flash.
+const POSTGRES: &[&str] =
+    &["postgres-checksum-not-checked", "destage-after-write-around", "flushed-page-not-in-segment"];
+const OBJECTS: &[&str] = &[
     "object-log-not-synced",
     "definition-after-its-pages",
     "second-chance-outruns-cut",
     "flush-leaves-objects",
     "dead-pages-restored",
     "dead-page-served",
-    "record-not-repeated",
-    "both-summaries-overwritten",
-    "flush-in-one-place",
-    "flushed-records-taken-for-nothing",
-    "both-summaries-repaired-at-once",
 ];
 
 impl Aim {
@@ -158,7 +161,9 @@ impl Aim {
             "torn-log-record-accepted" | "log-not-synced" | "page-image-not-logged" => STORE_ON_DISK,
             "flash-not-synced-by-open" => Aim::Kills,
             "bulk-load-not-durable" => Aim::Birth,
-            name if RAW.contains(&name) => Aim::Raw,
+            name if RAW.contains(&name) => Aim::Raw(Kind::Raw),
+            name if POSTGRES.contains(&name) => Aim::Raw(Kind::Postgres),
+            name if OBJECTS.contains(&name) => Aim::Raw(Kind::Objects),
             "note-trusted-without-survivors" => Aim::Detached,
             "log-session-not-checked"
             | "begun-flag-not-written"

@@ -196,7 +196,7 @@ impl Hunt {
             Aim::Crowd => {
                 self.chapter(seed, round, &[Subject::DISK_ONLY], |store, tally| store.scarce().crowd(tally))
             }
-            Aim::Raw => self.flush_and_forget(seed, round),
+            Aim::Raw(kind) => self.flush_and_forget(kind, seed, round),
             Aim::Tables => {
                 self.chapter(seed, round, &[Subject::DISK_ONLY], |store, tally| store.scarce().tables(tally))
             }
@@ -226,9 +226,9 @@ impl Hunt {
         }
     }
 
-    fn flush_and_forget(&mut self, seed: u64, round: u64) {
+    fn flush_and_forget(&mut self, kind: raw::Kind, seed: u64, round: u64) {
         let mut rng = Rng::new(seed ^ round << 39);
-        for cache in raw::order::CACHES {
+        for cache in raw::order::CACHES.into_iter().filter(|_| kind == raw::Kind::Raw) {
             let seed = rng.next_u64();
             let both = raw::order::run(cache, seed).and_then(|()| raw::order::writers(cache, seed));
             self.evidence = both.err();
@@ -236,7 +236,8 @@ impl Hunt {
                 return;
             }
         }
-        for cache in raw::CACHES.repeat(RAW_CACHES) {
+        let caches = raw::CACHES.repeat(RAW_CACHES);
+        for cache in caches.into_iter().filter(|cache| cache.kind() == kind) {
             match raw::lives(cache, rng.next_u64()) {
                 Ok(lives) => self.states += lives.restarts,
                 Err(found) => self.evidence = Some(found),

@@ -1,7 +1,7 @@
 //! The caches that are tortured.
 
 use super::files::FILE_PAGES;
-use entresol_core::{Mode, PolicyKind};
+use entresol_core::{Mode, Placement, PolicyKind};
 use entresol_format::PageFormat;
 use std::fmt;
 
@@ -18,7 +18,27 @@ pub struct Cache {
     pub objects: bool,
 }
 
+/// What is special in a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It is flushed and forgets.
+    Raw,
+    /// Some pages go around it.
+    Postgres,
+    /// Pages die as a whole.
+    Objects,
+}
+
 impl Cache {
+    /// What is special in it.
+    pub fn kind(&self) -> Kind {
+        match self.page_format {
+            _ if self.objects => Kind::Objects,
+            PageFormat::Raw => Kind::Raw,
+            _ => Kind::Postgres,
+        }
+    }
+
     pub(super) const fn raw(policy: PolicyKind, mode: Mode) -> Self {
         Self { policy, mode, page_format: PageFormat::Raw, objects: false }
     }
@@ -34,6 +54,14 @@ impl Cache {
     /// The number of a page in its object, if it has one.
     pub(super) fn number(&self, page: u64) -> u64 {
         if self.objects { page % FILE_PAGES } else { page }
+    }
+
+    /// The modes that it may be opened in.
+    pub(super) fn modes(&self) -> &[Mode] {
+        match self.page_format == PageFormat::Raw && self.policy.placement() == Placement::Log {
+            true => &[Mode::WriteBack, Mode::WriteThrough],
+            false => std::slice::from_ref(&self.mode),
+        }
     }
 
     /// Bytes of a page.

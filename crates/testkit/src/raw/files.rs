@@ -88,6 +88,10 @@ impl Files {
                 // What was to be removed is removed again.
                 tier.retire(object).map_err(failed)?;
             }
+            if !known[file as usize].is_gone {
+                // A name is used again only when the cache has durably forgotten the older object.
+                tier.flush().map_err(failed)?;
+            }
             self.check_removed(file, &known[file as usize])?;
             self.disk.write(self.offset(file, 0), &self.of_others()).map_err(failed)?;
             self.disk.sync().map_err(failed)?;
@@ -177,7 +181,10 @@ impl Home for Files {
     fn read(&self, first: PageId, buffer: &mut [u8], names: &dyn Names) -> Result<(), DeviceError> {
         match self.place_of(first, names) {
             Some(offset) => self.disk.read(offset, buffer),
-            None => Ok(buffer.fill(0)),
+            None => {
+                buffer.fill(0);
+                Ok(())
+            }
         }
     }
 

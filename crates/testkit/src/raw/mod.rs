@@ -13,13 +13,13 @@ mod oracle;
 pub mod order;
 mod torture;
 
-pub use cache::{CACHES, Cache};
+pub use cache::{CACHES, Cache, Kind};
 pub use torture::{RawReport, RawTorture};
 
 use crate::machine::Media;
-use crate::watched::{Pace, Watched};
+use crate::watched::{Observer, Pace, Watched};
 use entresol_core::{Lsn, Mode, PageId};
-use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
     DiskLayer, FlashTier, Home, InPlaceDisk, Layer, Source, TierError, TierOptions, Victim, WholeDisk,
     disk_binding, disk_offset, flash_bytes,
@@ -35,6 +35,7 @@ use oracle::{Known, Oracle, Shared, bytes, is_torn_of};
 use parking_lot::Mutex;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 /// Pages that the client uses: more than fit on flash.
@@ -43,6 +44,11 @@ const PAGES: u64 = 150;
 const LIVES: u64 = 4;
 /// Longest time that a request takes on either side.
 const LATENCY_MAX: Duration = Duration::from_micros(40);
+
+/// Some of a client's requests, by number.
+const FLUSH: u64 = 16;
+const FORGET: u64 = 17;
+const CHECKPOINT: u64 = 19;
 
 /// What the lives of a cache amounted to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,12 +162,18 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
             write(opened, oracle, page)?;
             continue;
         }
-        let Some(source) = fetch(oracle, opened, page, &mut buffer)? else { continue };
+        let Some(source) = fetch(oracle, opened, page, &mut buffer)? else {
+            // What was written after it was forgotten is lost.
+            if let Some(known) = oracle.lock().pages.get_mut(&page) {
+                *known = Known { forgotten: true, since_forgotten: false, ..*known };
+            }
+            continue;
+        };
         let mut oracle = oracle.lock();
         oracle.lives.from_flash += u64::from(source == Source::Flash);
         let version = oracle.version(page, &buffer);
         let known = oracle.pages.entry(page).or_default();
-        if !known.forgotten || source == Source::Flash {
+        if !known.forgotten || source != Source::Disk {
             *known = Known { newest: version, least: version, ..Known::default() };
         }
     }
@@ -241,12 +253,23 @@ fn drop_object(opened: &Opened, oracle: &Shared, page: u64, cut: bool) -> Result
 fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(), String> {
     let mut buffer = oracle.lock().buffer();
     let flush_every = [1, 1, 30][rng.below(3) as usize];
+    // Some clients use few pages, so that the same ones are written, flushed and forgotten again and again;
+    // some forget much.
+    let pages = [PAGES, PAGES, PAGES / 6][rng.below(3) as usize];
+    let forgets_much = rng.below(4) == 0;
+    let mut next = Vec::new();
     for _ in 0..steps {
-        let (page, many) = (rng.below(PAGES), 1 + rng.below(3));
+        let (page, many) = (rng.below(pages), 1 + rng.below(3));
         let mut mine = oracle.lock().some(page, many);
         let is_alone = oracle.lock().clients == 1;
-        let request = match rng.below(20) {
-            13..=16 if rng.below(flush_every) > 0 => 0,
+        let request = match next.pop().unwrap_or(rng.below(20)) {
+            CHECKPOINT => {
+                // Often the group that is begun next has nothing but a record, and then pages.
+                next.extend([0, FLUSH, FORGET].iter().filter(|_| forgets_much));
+                CHECKPOINT
+            }
+            13..=15 if rng.below(flush_every) > 0 => 0,
+            4..=9 if forgets_much => FORGET,
             request => request,
         };
         match request {
@@ -275,7 +298,8 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
             request => {
                 let before = oracle.lock().pages.clone();
                 let files_before = opened.files.as_ref().map(|files| files.known());
-                if request == 19 { opened.tier.checkpoint() } else { opened.tier.flush() }.map_err(failed)?;
+                if request == CHECKPOINT { opened.tier.checkpoint() } else { opened.tier.flush() }
+                    .map_err(failed)?;
                 oracle.lock().durable(&before);
                 if let (Some(files), Some(before)) = (&opened.files, files_before) {
                     files.flushed(&before);
@@ -305,15 +329,15 @@ fn live_together(opened: &Opened, oracles: &[Shared], rng: &mut Rng, steps: u64)
 }
 
 /// `device` with requests that take a random time.
-fn at_pace(device: &Arc<FaultyDevice>, latency_max: Duration) -> Arc<Watched> {
+fn at_pace(device: &Arc<FaultyDevice>, latency_max: Duration) -> Watched {
     let pace = Arc::new(Pace::default());
     pace.set(latency_max);
-    Arc::new(Watched { inner: device.clone(), pace, factor: 1, observer: None })
+    Watched { inner: device.clone(), pace, factor: 1, observer: None }
 }
 
 /// A device on `medium` with requests that take a random time.
 fn paced(name: &str, medium: MemoryDevice, plan: &Arc<FaultPlan>, latency_max: Duration) -> Arc<Watched> {
-    at_pace(&Arc::new(FaultyDevice::new(name, medium, plan.clone())), latency_max)
+    Arc::new(at_pace(&Arc::new(FaultyDevice::new(name, medium, plan.clone())), latency_max))
 }
 
 /// The disk with its label in `file`; a label that was never finished is made again.
@@ -362,6 +386,80 @@ fn simulation(seed: u64) -> Simulation {
     Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() })
 }
 
+/// A cache with its devices, until power fails.
+struct Life<'a> {
+    cache: Cache,
+    options: &'a TierOptions,
+    /// The disk is used in place: its label is in a file beside it, and its owner's bytes begin at 0.
+    in_place: bool,
+    known: &'a files::Known,
+    plan: Arc<FaultPlan>,
+    flash: Arc<FaultyDevice>,
+    disk: Arc<FaultyDevice>,
+    label_file: Arc<FaultyDevice>,
+}
+
+impl Life<'_> {
+    /// Opens the cache; makes it, if it was never open before.
+    fn open(&self, is_new: bool, observer: Option<Observer>) -> Result<Opened, String> {
+        let page_bytes = self.cache.page_bytes();
+        let flash = Arc::new(Watched { observer, ..at_pace(&self.flash, LATENCY_MAX) });
+        let disk = Arc::new(at_pace(&self.disk, LATENCY_MAX));
+        let disk: Arc<dyn Device> = match self.in_place {
+            true => open_in_place(disk, Arc::new(at_pace(&self.label_file, LATENCY_MAX)), page_bytes as u32)?,
+            false => disk,
+        };
+        let files = || Files::new(disk.clone(), page_bytes, self.known.clone());
+        let files = self.cache.objects.then(files);
+        let home = || -> Arc<dyn Home> {
+            match &files {
+                Some(files) => files.clone(),
+                None => WholeDisk::new(disk.clone(), page_bytes as u32),
+            }
+        };
+        let open = || FlashTier::open_at(flash.clone(), home(), self.options.clone()).map(|(tier, _)| tier);
+        let tier = match is_new {
+            // A creation that was cut off may have bound the disk already.
+            true => FlashTier::create_at(flash.clone(), home(), self.options.clone()).or_else(|_| open()),
+            false => open(),
+        };
+        Ok(Opened { tier: tier.map_err(failed)?, files })
+    }
+
+    /// The numbers of the requests in which an open writes to flash.
+    fn writes_of_an_open(&self, seed: u64) -> Vec<u64> {
+        let plan = Arc::new(FaultPlan::none());
+        let fork = |device: &FaultyDevice, name: &str| {
+            Arc::new(FaultyDevice::new(name, device.after_crash(&Survival::All), plan.clone()))
+        };
+        let (flash, disk) = (fork(&self.flash, "flash"), fork(&self.disk, "disk"));
+        let label_file = fork(&self.label_file, "label file");
+        let (writes, seen) = (Arc::new(Mutex::new(Vec::new())), AtomicU64::new(0));
+        let observer: Observer = {
+            let (plan, flash, writes) = (plan.clone(), flash.clone(), writes.clone());
+            Arc::new(move |_| {
+                let written = flash.counters().writes;
+                if seen.swap(written, SeqCst) < written {
+                    writes.lock().push(plan.operations());
+                }
+            })
+        };
+        let dry = Life { plan, flash, disk, label_file, ..*self };
+        drop(simulation(seed).run(|| dry.open(false, Some(observer)).map(drop)));
+        let writes = std::mem::take(&mut *writes.lock());
+        writes
+    }
+}
+
+/// What remains of the requests in the power failure.
+fn survival(rng: &mut Rng, early: bool) -> Survival {
+    match rng.below(3) {
+        0 if !early => Survival::None,
+        1 => Survival::Seed(rng.next_u64()),
+        _ => Survival::Torn(rng.next_u64()),
+    }
+}
+
 /// Several lives of one cache, each cut off by a power failure.
 ///
 /// # Errors
@@ -378,8 +476,6 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
     let disk = Arc::new(MemoryDevice::new("disk", disk_offset(PageId(PAGES), page_bytes)));
     let created = simulation(seed).run(|| DiskLayer::create(disk.clone(), page_bytes)?.close());
     created.unwrap().map_err(failed)?;
-    // Every other disk is used in place: what lies beside it is a label file, and its owner's bytes begin at
-    // 0.
     let in_place = !seed.is_multiple_of(2);
     let label_bytes = if in_place { LABEL_FILE_BYTES } else { 0 };
     let mut media = Media::blank(0, label_bytes, flash_bytes(&options));
@@ -388,38 +484,30 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
     for life in 0..LIVES {
         // A write to disk takes several requests.
         let few = cache.mode == Mode::WriteBack && cache.page_format == PageFormat::Raw;
-        let requests = if few { 400 } else { 1200 };
-        // Now and then in the open, with its repairs.
-        let cut_off = if rng.below(5) == 0 { 1 + rng.below(40) } else { 20 + rng.below(requests) };
-        let plan = Arc::new(FaultPlan::crash_at(cut_off));
+        let cut_off = 20 + rng.below(if few { 400 } else { 1200 });
+        let plan = Arc::new(FaultPlan::none());
         let faulty = |name: &str, medium| Arc::new(FaultyDevice::new(name, medium, plan.clone()));
         let (flash, disk) = (faulty("flash", media.flash), faulty("disk", media.disk));
-        let file = faulty("label file", media.log);
+        let label_file = faulty("label file", media.log);
         let steps = 20 + rng.below(120);
-        let mut choices = Rng::new(rng.next_u64());
-        let lived = simulation(rng.next_u64()).run(|| {
-            let (flash, disk) = (at_pace(&flash, LATENCY_MAX), at_pace(&disk, LATENCY_MAX));
-            let disk: Arc<dyn Device> = match in_place {
-                true => open_in_place(disk, at_pace(&file, LATENCY_MAX), page_bytes)?,
-                false => disk,
-            };
-            let files = || Files::new(disk.clone(), page_bytes as usize, known.clone());
-            let files = cache.objects.then(files);
-            let home = || -> Arc<dyn Home> {
-                match &files {
-                    Some(files) => files.clone(),
-                    None => WholeDisk::new(disk.clone(), page_bytes),
-                }
-            };
-            let open = || FlashTier::open_at(flash.clone(), home(), options.clone()).map(|(tier, _)| tier);
-            let opened = match restarts {
-                // A creation that was cut off may have bound the disk already.
-                0 => FlashTier::create_at(flash.clone(), home(), options.clone()).or_else(|_| open()),
-                _ => open(),
-            };
-            let tier = opened.map_err(failed)?;
+        let mut options = options.clone();
+        if rng.below(4) == 0 {
+            options.mode = cache.modes()[rng.below(cache.modes().len() as u64) as usize];
+        }
+        let this = Life { cache, options: &options, in_place, known: &known, plan, flash, disk, label_file };
+        let (sim_seed, mut choices) = (rng.next_u64(), Rng::new(rng.next_u64()));
+        // Now and then in the open, with its repairs.
+        let early = restarts > 0 && rng.below(4) == 0;
+        let writes = if early { this.writes_of_an_open(sim_seed) } else { Vec::new() };
+        let at = match writes.len() as u64 {
+            0 => cut_off,
+            count => writes[rng.below(count) as usize] + rng.below(2),
+        };
+        this.plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
+        let lived = simulation(sim_seed).run(|| {
+            let opened = this.open(restarts == 0, None)?;
             restarts += 1;
-            live_together(&Opened { tier, files }, &oracles, &mut choices, steps)
+            live_together(&opened, &oracles, &mut choices, steps)
         });
         let wrong = |what: &str| format!("{cache}, seed {seed}, life {life}: {what}");
         match lived {
@@ -428,13 +516,9 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
             Outcome::Deadlock { parked } => return Err(wrong(&format!("deadlock of {parked:?}"))),
             Outcome::Panicked(message) => return Err(wrong(&message)),
         }
-        let survival = match rng.below(3) {
-            0 => Survival::None,
-            1 => Survival::Torn(rng.next_u64()),
-            _ => Survival::Seed(rng.next_u64()),
-        };
-        (media.flash, media.disk) = (flash.after_crash(&survival), disk.after_crash(&survival));
-        media.log = file.after_crash(&survival);
+        let survival = survival(&mut rng, early);
+        (media.flash, media.disk) = (this.flash.after_crash(&survival), this.disk.after_crash(&survival));
+        media.log = this.label_file.after_crash(&survival);
         if in_place && rng.below(4) == 0 {
             written_by_others(&media, rng.below(128 << 10)).map_err(|what| wrong(&what))?;
         }
