@@ -53,9 +53,9 @@ impl Back {
         }
     }
 
-    /// A page that is not taken under a log policy. First its older copies are forgotten in memory, so that no
-    /// destage of one of them follows the write to disk. They are dead, and may be forgotten on flash, when
-    /// that write is durable.
+    /// A page that is not taken under a log policy. First its older copies are forgotten in memory, so that
+    /// no destage of one of them follows the write to disk. They are dead, and may be forgotten on flash,
+    /// when that write is durable.
     fn write_around_log(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
         let cause = self.causes.begins();
         if write && mutant!("destage-after-write-around") {

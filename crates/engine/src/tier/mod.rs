@@ -225,10 +225,10 @@ impl FlashTier {
         self.back.front.object(locator)
     }
 
-    /// All pages of `object` are dead, for ever: as [`FlashTier::forget`] of all of them, at a cost that does
-    /// not depend on their number. Its name is free at once, but give it to another object only after the next
-    /// flush or checkpoint: a crash before that brings this one back. Nobody may evict its pages any more.
-    /// False: it was no live object.
+    /// All pages of `object` are dead, for ever: as [`FlashTier::forget`] of all of them, at a cost that
+    /// does not depend on their number. Its name is free at once, but give it to another object only after
+    /// the next flush or checkpoint: a crash before that brings this one back. Nobody may evict its pages
+    /// any more. False: it was no live object.
     ///
     /// # Errors
     /// As [`FlashTier::forget`] and [`FlashTier::define`].

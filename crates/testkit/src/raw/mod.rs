@@ -9,6 +9,7 @@
 
 mod cache;
 mod files;
+mod life;
 mod oracle;
 pub mod order;
 mod torture;
@@ -17,12 +18,12 @@ pub use cache::{CACHES, Cache, Kind};
 pub use torture::{RawReport, RawTorture};
 
 use crate::machine::Media;
-use crate::watched::{Observer, Pace, Watched};
+use crate::watched::{Pace, Watched};
 use entresol_core::{Lsn, Mode, PageId};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Home, InPlaceDisk, Layer, Source, TierError, TierOptions, Victim, WholeDisk,
-    disk_binding, disk_offset, flash_bytes,
+    DiskLayer, FlashTier, InPlaceDisk, Layer, Source, TierError, TierOptions, Victim, disk_binding,
+    disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
@@ -31,11 +32,11 @@ use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::spawn;
 use files::{FILE_PAGES, Files, OBJECTS_MAX};
+use life::Life;
 use oracle::{Known, Oracle, Shared, bytes, is_torn_of};
 use parking_lot::Mutex;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 /// Pages that the client uses: more than fit on flash.
@@ -384,71 +385,6 @@ fn written_by_others(media: &Media, offset: u64) -> Result<(), String> {
 
 fn simulation(seed: u64) -> Simulation {
     Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() })
-}
-
-/// A cache with its devices, until power fails.
-struct Life<'a> {
-    cache: Cache,
-    options: &'a TierOptions,
-    /// The disk is used in place: its label is in a file beside it, and its owner's bytes begin at 0.
-    in_place: bool,
-    known: &'a files::Known,
-    plan: Arc<FaultPlan>,
-    flash: Arc<FaultyDevice>,
-    disk: Arc<FaultyDevice>,
-    label_file: Arc<FaultyDevice>,
-}
-
-impl Life<'_> {
-    /// Opens the cache; makes it, if it was never open before.
-    fn open(&self, is_new: bool, observer: Option<Observer>) -> Result<Opened, String> {
-        let page_bytes = self.cache.page_bytes();
-        let flash = Arc::new(Watched { observer, ..at_pace(&self.flash, LATENCY_MAX) });
-        let disk = Arc::new(at_pace(&self.disk, LATENCY_MAX));
-        let disk: Arc<dyn Device> = match self.in_place {
-            true => open_in_place(disk, Arc::new(at_pace(&self.label_file, LATENCY_MAX)), page_bytes as u32)?,
-            false => disk,
-        };
-        let files = || Files::new(disk.clone(), page_bytes, self.known.clone());
-        let files = self.cache.objects.then(files);
-        let home = || -> Arc<dyn Home> {
-            match &files {
-                Some(files) => files.clone(),
-                None => WholeDisk::new(disk.clone(), page_bytes as u32),
-            }
-        };
-        let open = || FlashTier::open_at(flash.clone(), home(), self.options.clone()).map(|(tier, _)| tier);
-        let tier = match is_new {
-            // A creation that was cut off may have bound the disk already.
-            true => FlashTier::create_at(flash.clone(), home(), self.options.clone()).or_else(|_| open()),
-            false => open(),
-        };
-        Ok(Opened { tier: tier.map_err(failed)?, files })
-    }
-
-    /// The numbers of the requests in which an open writes to flash.
-    fn writes_of_an_open(&self, seed: u64) -> Vec<u64> {
-        let plan = Arc::new(FaultPlan::none());
-        let fork = |device: &FaultyDevice, name: &str| {
-            Arc::new(FaultyDevice::new(name, device.after_crash(&Survival::All), plan.clone()))
-        };
-        let (flash, disk) = (fork(&self.flash, "flash"), fork(&self.disk, "disk"));
-        let label_file = fork(&self.label_file, "label file");
-        let (writes, seen) = (Arc::new(Mutex::new(Vec::new())), AtomicU64::new(0));
-        let observer: Observer = {
-            let (plan, flash, writes) = (plan.clone(), flash.clone(), writes.clone());
-            Arc::new(move |_| {
-                let written = flash.counters().writes;
-                if seen.swap(written, SeqCst) < written {
-                    writes.lock().push(plan.operations());
-                }
-            })
-        };
-        let dry = Life { plan, flash, disk, label_file, ..*self };
-        drop(simulation(seed).run(|| dry.open(false, Some(observer)).map(drop)));
-        let writes = std::mem::take(&mut *writes.lock());
-        writes
-    }
 }
 
 /// What remains of the requests in the power failure.

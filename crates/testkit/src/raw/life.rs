@@ -1,0 +1,76 @@
+//! One life of a cache: its devices, until power fails.
+
+use super::cache::Cache;
+use super::files::{self, Files};
+use super::{LATENCY_MAX, Opened, at_pace, failed, open_in_place, simulation};
+use crate::watched::{Observer, Watched};
+use entresol_device::{Device, FaultPlan, FaultyDevice, Survival};
+use entresol_engine::{FlashTier, Home, TierOptions, WholeDisk};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// A cache with its devices, until power fails.
+pub(super) struct Life<'a> {
+    pub cache: Cache,
+    pub options: &'a TierOptions,
+    /// The disk is used in place: its label is in a file beside it, and its owner's bytes begin at 0.
+    pub in_place: bool,
+    pub known: &'a files::Known,
+    pub plan: Arc<FaultPlan>,
+    pub flash: Arc<FaultyDevice>,
+    pub disk: Arc<FaultyDevice>,
+    pub label_file: Arc<FaultyDevice>,
+}
+
+impl Life<'_> {
+    /// Opens the cache; makes it, if it was never open before.
+    pub fn open(&self, is_new: bool, observer: Option<Observer>) -> Result<Opened, String> {
+        let page_bytes = self.cache.page_bytes();
+        let flash = Arc::new(Watched { observer, ..at_pace(&self.flash, LATENCY_MAX) });
+        let disk = Arc::new(at_pace(&self.disk, LATENCY_MAX));
+        let disk: Arc<dyn Device> = match self.in_place {
+            true => open_in_place(disk, Arc::new(at_pace(&self.label_file, LATENCY_MAX)), page_bytes as u32)?,
+            false => disk,
+        };
+        let files = || Files::new(disk.clone(), page_bytes, self.known.clone());
+        let files = self.cache.objects.then(files);
+        let home = || -> Arc<dyn Home> {
+            match &files {
+                Some(files) => files.clone(),
+                None => WholeDisk::new(disk.clone(), page_bytes as u32),
+            }
+        };
+        let open = || FlashTier::open_at(flash.clone(), home(), self.options.clone()).map(|(tier, _)| tier);
+        let tier = match is_new {
+            // A creation that was cut off may have bound the disk already.
+            true => FlashTier::create_at(flash.clone(), home(), self.options.clone()).or_else(|_| open()),
+            false => open(),
+        };
+        Ok(Opened { tier: tier.map_err(failed)?, files })
+    }
+
+    /// The numbers of the requests in which an open writes to flash.
+    pub fn writes_of_an_open(&self, seed: u64) -> Vec<u64> {
+        let plan = Arc::new(FaultPlan::none());
+        let fork = |device: &FaultyDevice, name: &str| {
+            Arc::new(FaultyDevice::new(name, device.after_crash(&Survival::All), plan.clone()))
+        };
+        let (flash, disk) = (fork(&self.flash, "flash"), fork(&self.disk, "disk"));
+        let label_file = fork(&self.label_file, "label file");
+        let (writes, seen) = (Arc::new(Mutex::new(Vec::new())), AtomicU64::new(0));
+        let observer: Observer = {
+            let (plan, flash, writes) = (plan.clone(), flash.clone(), writes.clone());
+            Arc::new(move |_| {
+                let written = flash.counters().writes;
+                if seen.swap(written, SeqCst) < written {
+                    writes.lock().push(plan.operations());
+                }
+            })
+        };
+        let dry = Life { plan, flash, disk, label_file, ..*self };
+        drop(simulation(seed).run(|| dry.open(false, Some(observer)).map(drop)));
+        let mut writes = writes.lock();
+        std::mem::take(&mut *writes)
+    }
+}
