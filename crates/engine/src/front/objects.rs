@@ -126,9 +126,11 @@ impl Front {
         partition.drop_dead(entries, |page, position| objects.is_dead(page, position));
     }
 
-    /// A durable record says that all positions below `front` are gone.
-    pub(crate) fn front_is_durable(&self, front: Position) {
+    /// The records of forgotten pages before number `records` are durable, and one that all positions below
+    /// `front` are gone.
+    pub(crate) fn records_are_durable(&self, records: u64, front: Position) {
         self.with_objects(|partition, objects| {
+            partition.recorded(records);
             partition.front_is_durable(front);
             if let Some(objects) = objects {
                 objects.front_passed(front);

@@ -136,9 +136,7 @@ impl Back {
                 return false;
             }
             let admission = self.front.with_objects(|partition, objects| {
-                if let (Some(objects), Some(id)) = (objects, page.page)
-                    && !mutant!("second-chance-outruns-cut")
-                {
+                if let (Some(objects), Some(id)) = (objects, page.page) {
                     // It has died since the dequeue was planned: at its new position it would live again.
                     partition.drop_dead_copies(id, |id, position| objects.is_dead(id, position));
                 }

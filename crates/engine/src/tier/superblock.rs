@@ -49,7 +49,7 @@ impl Back {
         self.superblocks.front_is_recorded(oldest(|copy| copy.front));
         if self.is_log() {
             let front = self.superblocks.recorded_front();
-            self.front.front_is_durable(front);
+            self.front.records_are_durable(0, front);
         }
         self.superblocks.oldest_durable.store(oldest(|copy| copy.durable).0, SeqCst);
         self.superblocks.newest_durable.store(next.durable.0, SeqCst);

@@ -216,8 +216,7 @@ impl Back {
         }
         self.superblocks.front_is_recorded(composed.front);
         let front = self.superblocks.recorded_front();
-        self.front.with(|partition| partition.recorded(composed.records));
-        self.front.front_is_durable(front);
+        self.front.records_are_durable(composed.records, front);
         Ok(())
     }
 

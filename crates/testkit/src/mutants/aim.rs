@@ -103,7 +103,6 @@ const POSTGRES: &[&str] =
 const OBJECTS: &[&str] = &[
     "object-log-not-synced",
     "definition-after-its-pages",
-    "second-chance-outruns-cut",
     "flush-leaves-objects",
     "dead-pages-restored",
     "dead-page-served",

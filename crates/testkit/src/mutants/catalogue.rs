@@ -68,7 +68,6 @@ catalogue! {
         "flushed-records-taken-for-nothing": "a group of which only records of forgotten pages were flushed counts as never written",
         "object-log-not-synced": "a change of the table of objects counts as durable before it is synced",
         "definition-after-its-pages": "a group names an object whose definition is not durable",
-        "second-chance-outruns-cut": "a page that was cut off while its group was dequeued lives again at its new position",
         "flush-leaves-objects": "a flush does not make retired and cut objects durable",
         "dead-pages-restored": "recovery serves pages that were retired or cut off",
         "dead-page-served": "a fetch does not ask whether the page is dead",
