@@ -11,12 +11,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// States that a mutant has to survive: what a core looks at in less than a minute.
-const STATES: u64 = 60_000;
+/// States that a mutant has to survive: most are noticed within seconds, the rarest after a minute or two.
+const STATES: u64 = 240_000;
 /// States that the sound program has to survive.
 const CONTROL: u64 = 12_000;
 /// After this a process that neither finds anything nor ends is killed.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(1200);
 
 fn main() -> ExitCode {
     let mut names: Vec<String> = std::env::args().skip(1).collect();
