@@ -173,6 +173,13 @@ impl TierOptions {
                 self.policy.name()
             ));
         }
+        if self.objects > 0 && self.policy == PolicyKind::Reuse {
+            return refuse(format!(
+                "a table of objects is not possible with policy {}, which keeps changed pages out: an older copy that was cut off, \
+                 not yet durably, would hide them after a crash; choose face, face-gr or face-gsc, or no objects",
+                self.policy.name()
+            ));
+        }
         for (what, workers) in [("write", self.write_workers), ("background", self.background_workers)] {
             if workers == 0 || workers > WORKERS_MAX {
                 return refuse(format!(

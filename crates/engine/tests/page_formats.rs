@@ -47,7 +47,7 @@ fn postgres_page(page_format: PageFormat, number: u64, version: u8, new: bool) -
 #[test]
 fn postgresqls_pages_come_back_as_they_were() {
     for page_format in [PageFormat::Postgres, PageFormat::PostgresChecksums] {
-        for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
+        for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc, PolicyKind::Reuse] {
             for mode in [Mode::WriteBack, Mode::WriteThrough] {
                 support::simulate(1, || pages_come_back(page_format, policy, mode));
             }

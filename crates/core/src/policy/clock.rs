@@ -24,6 +24,7 @@ impl OneList for Clock {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        pulls: false,
         populates: true,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],

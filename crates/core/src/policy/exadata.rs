@@ -30,6 +30,7 @@ impl OneList for Exadata {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        pulls: false,
         populates: true,
         exclusive: false,
         refuses: &[(Mode::WriteBack, CLEAN_ONLY), (Mode::ReadOnly, STARTS_EMPTY)],

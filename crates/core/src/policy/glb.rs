@@ -29,6 +29,7 @@ impl OneList for Glb {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        pulls: false,
         populates: false,
         exclusive: true,
         refuses: &[],

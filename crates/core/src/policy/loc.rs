@@ -25,6 +25,7 @@ impl OneList for Loc {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        pulls: false,
         populates: true,
         exclusive: false,
         refuses: &[],

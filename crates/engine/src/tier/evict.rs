@@ -137,7 +137,17 @@ impl Back {
     fn taken(&self, victim: Victim, data: &[u8], offered: Offered) -> Result<Evicted, TierError> {
         match offered {
             Offered::Taken => Ok(Evicted { dirty: victim.dirty }),
-            Offered::Bypass => self.bypass(victim, victim.dirty, data),
+            Offered::Bypass => {
+                let mut written = self.bypass(victim, victim.dirty, data);
+                if victim.dirty && self.is_log() {
+                    // Else the page could enter later as a clean one, and a crash take it from the disk.
+                    written = written.and_then(|evicted| self.disk.sync().map(|()| evicted));
+                }
+                if victim.dirty {
+                    self.front.with(|_| self.front.order.write_ends(victim.page));
+                }
+                written
+            }
             Offered::Off => {
                 points::OFF_EVICT.reach();
                 if victim.dirty {

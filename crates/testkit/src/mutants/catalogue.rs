@@ -156,11 +156,13 @@ catalogue! {
 /// Mutants of the core that its own tests hunt: `cargo test -p entresol-core --features mutants --test
 /// mutants`.
 pub const IN_THE_CORE: &[&str] = &[
+    "bypass-despite-older-copy",
     "dequeued-page-not-recorded",
     "flush-counts-writing-pages",
     "flush-takes-held-back-position",
     "flushed-page-not-named-again",
     "forget-leaves-older-staged-copy",
+    "ghost-taken-for-a-page",
     "record-before-its-copies",
     "record-below-is-the-rear-now",
     "released-before-dead-is-durable",

@@ -79,7 +79,7 @@ impl fmt::Display for Cache {
 
 /// The log policies, in which pages of others survive a crash, and policies that open cold. PostgreSQL's
 /// pages only where its log is not needed to repeat what the disk has not.
-pub const CACHES: [Cache; 15] = [
+pub const CACHES: [Cache; 18] = [
     Cache::raw(PolicyKind::Face, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
@@ -95,4 +95,7 @@ pub const CACHES: [Cache; 15] = [
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack).of_objects(),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteThrough).of_objects(),
     Cache::postgres(PolicyKind::FaceGsc, PageFormat::Postgres).of_objects(),
+    Cache::raw(PolicyKind::Reuse, Mode::WriteBack),
+    Cache::raw(PolicyKind::Reuse, Mode::WriteThrough),
+    Cache::postgres(PolicyKind::Reuse, PageFormat::Postgres),
 ];

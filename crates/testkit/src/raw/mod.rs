@@ -19,7 +19,7 @@ pub use torture::{RawReport, RawTorture};
 
 use crate::machine::Media;
 use crate::watched::{Pace, Watched};
-use entresol_core::{Lsn, Mode, PageId};
+use entresol_core::{Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
     DiskLayer, FlashTier, InPlaceDisk, Layer, Source, TierError, TierOptions, Victim, disk_binding,
@@ -174,6 +174,7 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
         oracle.lives.from_flash += u64::from(source == Source::Flash);
         let version = oracle.version(page, &buffer);
         let known = oracle.pages.entry(page).or_default();
+        // What a restart finds on flash may have moved to staging since, with a second chance.
         if !known.forgotten || source != Source::Disk {
             *known = Known { newest: version, least: version, ..Known::default() };
         }
@@ -419,7 +420,9 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
         if in_place { MemoryDevice::new("disk", PAGES * u64::from(page_bytes)) } else { disk.fork("disk") };
     for life in 0..LIVES {
         // A write to disk takes several requests.
-        let few = cache.mode == Mode::WriteBack && cache.page_format == PageFormat::Raw;
+        let few = cache.mode == Mode::WriteBack
+            && cache.page_format == PageFormat::Raw
+            && cache.policy != PolicyKind::Reuse;
         let cut_off = 20 + rng.below(if few { 400 } else { 1200 });
         let plan = Arc::new(FaultPlan::none());
         let faulty = |name: &str, medium| Arc::new(FaultyDevice::new(name, medium, plan.clone()));
