@@ -15,7 +15,7 @@ fn flushed_pages_survive_and_forgotten_ones_do_not_come_back() {
             sum.add(&lives);
         }
         println!("{cache}: {sum:?}");
-        assert!(2 * sum.flushes > rounds && 2 * sum.forgotten > rounds, "{sum:?}");
+        assert!(sum.flushes > rounds && sum.forgotten > rounds, "{sum:?}");
         // Slot placement opens cold.
         assert!(sum.from_flash > rounds || cache.policy.placement() == Placement::Slots, "{sum:?}");
     }

@@ -169,12 +169,15 @@ impl Front {
     }
 
     /// As [`Front::populate`], for a reader that has no memory of its own for pages: a policy that takes what
-    /// memory evicts, and not what arrives, is offered the page as evicted, unchanged.
+    /// memory evicts, and not what arrives, is offered the page as evicted, unchanged. Not if a log stands
+    /// above: a page written past the flash may make this copy stale, and only the log would tell after a
+    /// crash.
     pub(crate) fn populate_for_reader(&self, page: PageId, ticket: ReadTicket, data: &[u8]) {
         if self.config.policy.populates() {
             return self.populate(page, ticket, data);
         }
-        if !self.may_populate(data) {
+        let has_order = self.options.page_format.has_no_owner_with_a_log() && self.objects.is_none();
+        if !self.may_populate(data) || !has_order {
             return;
         }
         let lsn = self.options.page_format.lsn(data);

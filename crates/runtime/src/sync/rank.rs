@@ -64,7 +64,6 @@ ranks! {
     RequestQueue: Parks, One, "request queue", "Requests of the block door that wait for a worker.";
     InFlight: Parks, One, "requests in flight", "How many requests, and bytes of them, may be under way.";
     Reply: Parks, One, "reply", "The sending side of a connection: one reply at a time.";
-    Connections: Blocks, One, "connections", "The block door's connections.";
     BlockRanges: Blocks, One, "block ranges", "Which pages of a volume are being written, and who waits for them.";
     Modification: Parks, One, "structure modification", "One split, unlink or new table at a time.";
     Checkpoint: Parks, One, "checkpoint", "One database checkpoint at a time.";

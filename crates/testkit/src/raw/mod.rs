@@ -110,12 +110,18 @@ impl Opened {
     }
 }
 
-/// Fetches a page and checks it. `None`: its place on disk cannot be read, and it is dead.
-fn fetch(oracle: &Shared, opened: &Opened, page: u64, buffer: &mut [u8]) -> Result<Option<Source>, String> {
+/// Fetches a page, or reads it as one without memory of its own, and checks it. `None`: its place on disk cannot be read, and it is dead.
+fn fetch(
+    oracle: &Shared,
+    opened: &Opened,
+    page: u64,
+    buffer: &mut [u8],
+    as_reader: bool,
+) -> Result<Option<Source>, String> {
     let Some(id) = opened.id(page)? else { return Ok(None) };
     // What is dead must not enter: it is told by where it comes from.
     let known = oracle.lock().of(page);
-    let as_reader = !known.forgotten && !known.since_forgotten && entresol_runtime::random() % 2 == 0;
+    let as_reader = as_reader && !known.forgotten && !known.since_forgotten;
     let fetched = match as_reader {
         true => {
             let source = if opened.tier.is_on_flash(id) { Source::Flash } else { Source::Disk };
@@ -166,7 +172,7 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
             write(opened, oracle, page)?;
             continue;
         }
-        let Some(source) = fetch(oracle, opened, page, &mut buffer)? else { continue };
+        let Some(source) = fetch(oracle, opened, page, &mut buffer, false)? else { continue };
         let mut oracle = oracle.lock();
         oracle.lives.from_flash += u64::from(source == Source::Flash);
         let version = oracle.version(page, &buffer);
@@ -277,7 +283,11 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
             0..=9 => mine.try_for_each(|page| write(opened, oracle, page))?,
             10..=12 => {
                 let Some(page) = mine.next() else { continue };
-                let Some(source) = fetch(oracle, opened, page, &mut buffer)? else { continue };
+                let Some(source) =
+                    fetch(oracle, opened, page, &mut buffer, entresol_runtime::random() % 2 == 0)?
+                else {
+                    continue;
+                };
                 let known = oracle.lock().of(page);
                 let version = oracle.lock().version(page, &buffer);
                 let is_current = match known.forgotten {
