@@ -285,23 +285,11 @@ fn clients_of_other_people() {
             &uri,
         ],
     );
-    let filename = format!("--uri={uri}");
-    tool(
-        "fio",
-        &[
-            "--name=v",
-            "--ioengine=nbd",
-            &filename,
-            "--rw=randrw",
-            "--bs=512-64k",
-            "--blockalign=512",
-            "--size=20m",
-            "--io_size=8m",
-            "--iodepth=16",
-            "--verify=crc32c",
-            "--fsync=64",
-            "--output=/dev/null",
-        ],
-    );
+    let export = format!("--uri={uri}");
+    for block in ["--bs=4k", "--bs=512"] {
+        let load =
+            ["--name=v", "--ioengine=nbd", "--rw=randrw", "--size=4m", "--iodepth=16", "--output=/dev/null"];
+        tool("fio", &[&load[..], &[&export, block, "--verify=crc32c", "--fsync=64"]].concat());
+    }
     server.stop();
 }

@@ -52,7 +52,7 @@ impl Volume {
             mode: Some(options.mode.name().to_owned()),
             slots: metrics.slots,
             pages: metrics.slots_valid,
-            dirty_pages: metrics.slots_dirty,
+            dirty_pages: tier.dirty_pages(),
             staging_hits: metrics.staging_hits,
             flash_hits: metrics.flash_hits,
             disk_reads: metrics.disk_reads,

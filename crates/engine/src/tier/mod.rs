@@ -210,6 +210,11 @@ impl FlashTier {
         self.back.write_pages(first, data)
     }
 
+    /// Pages that are newer in the cache than on disk, those in staging included.
+    pub fn dirty_pages(&self) -> u64 {
+        self.back.front.with(|partition| partition.unsaved()).pages.into()
+    }
+
     /// Whether `page` is newer in the cache than on disk.
     pub fn is_dirty(&self, page: PageId) -> bool {
         self.back.is_dirty(page)
