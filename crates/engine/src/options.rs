@@ -83,7 +83,8 @@ impl TierOptions {
         }
     }
 
-    /// The largest cache of native pages of `page_bytes` that fits on a flash device of `capacity` bytes, with
+    /// The largest cache of native pages of `page_bytes` that fits on a flash device of `capacity` bytes,
+    /// with
     /// the usual settings.
     pub fn for_device(policy: PolicyKind, capacity: u64, page_bytes: u32) -> Self {
         Self { page_bytes, ..Self::new(policy, 0) }.fitted(capacity)

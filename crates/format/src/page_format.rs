@@ -117,7 +117,8 @@ impl PageFormat {
         }
     }
 
-    /// As [`PageFormat::verify`], with the checksum that the page itself has; of formats whose pages have one.
+    /// As [`PageFormat::verify`], with the checksum that the page itself has; of formats whose pages have
+    /// one.
     ///
     /// # Errors
     /// What is wrong.

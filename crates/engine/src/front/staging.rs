@@ -168,7 +168,8 @@ impl Staging {
         checksum
     }
 
-    /// Copies the version of `id` at `position` out of `frame`, as its owner knows it. False if another one is there by now, or not
+    /// Copies the version of `id` at `position` out of `frame`, as its owner knows it. False if another one
+    /// is there by now, or not
     /// yet.
     pub(crate) fn copy_out(&self, frame: FrameId, id: PageId, position: Position, buffer: &mut [u8]) -> bool {
         let (group, at) = self.place(frame);

@@ -53,7 +53,8 @@ impl Back {
         }
     }
 
-    /// A page that is not taken under a log policy. First its older copies are forgotten in memory, so that no
+    /// A page that is not taken under a log policy. First its older copies are forgotten in memory, so that
+    /// no
     /// destage of one of them follows the write to disk. They are dead, and may be forgotten on flash, when
     /// that write is durable.
     fn write_around_log(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {

@@ -177,7 +177,10 @@ impl Home for Files {
     fn read(&self, first: PageId, buffer: &mut [u8], names: &dyn Names) -> Result<(), DeviceError> {
         match self.place_of(first, names) {
             Some(offset) => self.disk.read(offset, buffer),
-            None => Ok(buffer.fill(0)),
+            None => {
+                buffer.fill(0);
+                Ok(())
+            }
         }
     }
 

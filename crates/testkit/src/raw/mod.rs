@@ -110,7 +110,8 @@ impl Opened {
     }
 }
 
-/// Fetches a page, or reads it as one without memory of its own, and checks it. `None`: its place on disk cannot be read, and it is dead.
+/// Fetches a page, or reads it as one without memory of its own, and checks it. `None`: its place on disk
+/// cannot be read, and it is dead.
 fn fetch(
     oracle: &Shared,
     opened: &Opened,
@@ -283,8 +284,13 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
             0..=9 => mine.try_for_each(|page| write(opened, oracle, page))?,
             10..=12 => {
                 let Some(page) = mine.next() else { continue };
-                let Some(source) =
-                    fetch(oracle, opened, page, &mut buffer, entresol_runtime::random() % 2 == 0)?
+                let Some(source) = fetch(
+                    oracle,
+                    opened,
+                    page,
+                    &mut buffer,
+                    opened.files.is_none() && entresol_runtime::random().is_multiple_of(2),
+                )?
                 else {
                     continue;
                 };
