@@ -12,8 +12,7 @@
 //!   and writes it, with the page held; so no write of another part is lost.
 //! - A read miss enters the cache only if the page was not written meanwhile: the engine sees to that.
 //! - A trim changes no byte. It removes copies from the cache of which the disk has an equal one. A dirty
-//! page
-//!   stays: without it, older bytes of the disk would come to light.
+//!   page stays: without it, older bytes of the disk would come to light.
 //! - The bytes after the last whole page of the disk are served by the disk alone.
 
 mod direct;
