@@ -96,7 +96,7 @@ impl VolumeConfig {
             ))
         })?;
         let config: Self = toml::from_str(&text).map_err(|error| {
-            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             ConfigError(format!("{shown}, line {line}: {}", error.message()))
         })?;
         config

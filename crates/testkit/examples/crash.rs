@@ -1,8 +1,7 @@
 //! Crashes from the command line: a campaign on any system, or one crash again.
 //!
 //! ```text
-//! crash <bank|bank-no-images|tpcc> <system|all> [--seed S] [--seeds N] [--at N] [--stride N]
-//! [--transactions N]
+//! crash <bank|bank-no-images|tpcc> <system|all> [--seed S] [--seeds N] [--at N] [--stride N] [--transactions N]
 //!       [--again N]
 //! ```
 

@@ -2,8 +2,7 @@
 //! result*: there are no terminals, no audited run, and by default no keying and think times.
 //!
 //! ```text
-//! load ──▶ Database ──▶ driver: clients run the five transactions ──▶ snapshots, tpmC per second,
-//! acknowledgements
+//! load ──▶ Database ──▶ driver: clients run the five transactions ──▶ snapshots, tpmC per second, acknowledgements
 //!              └──────▶ consistency: the conditions of clause 3.3.2; verification of what was acknowledged
 //! ```
 //!

@@ -2,11 +2,9 @@
 //!
 //! ```text
 //! on a read from disk:          p enters behind the hand, not referenced
-//! on eviction of p from DRAM:   if p has changed: p enters behind the hand, or goes over its older version:
-//! p.referenced := true
+//! on eviction of p from DRAM:   if p has changed: p enters behind the hand, or goes over its older version: p.referenced := true
 //! on fetch of p from flash:     p.referenced := true
-//! victim:                       the page at the hand; if p.referenced: p.referenced := false, and the hand
-//! moves on
+//! victim:                       the page at the hand; if p.referenced: p.referenced := false, and the hand moves on
 //! ```
 //!
 //! The circle is a list whose front is the hand: a page that the hand passes moves to the back. Busy pages

@@ -3,8 +3,7 @@
 //!
 //! ```text
 //! on a read from disk:          p enters at the rear
-//! on eviction of p from DRAM:   if p has changed: p enters at the rear, or goes over its older version and
-//! keeps its place
+//! on eviction of p from DRAM:   if p has changed: p enters at the rear, or goes over its older version and keeps its place
 //! victim:                       the front; dirty ones are destaged
 //! ```
 //!

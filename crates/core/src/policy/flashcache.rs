@@ -7,10 +7,8 @@
 //! on a write of p:              write-back:    p enters its set, dirty
 //!                               write-through: p is written to disk, and enters its set
 //!                               write-around:  p is written to disk; its copy is invalidated
-//! victim for p:                 the page of p's set that entered first (FIFO, its default); a dirty one is
-//! destaged
-//! cleaner:                      while more than a fifth of the pages are dirty: destage the dirty page that
-//! entered first,
+//! victim for p:                 the page of p's set that entered first (FIFO, its default); a dirty one is destaged
+//! cleaner:                      while more than a fifth of the pages are dirty: destage the dirty page that entered first,
 //!                               set after set
 //! ```
 //!

@@ -2,8 +2,7 @@
 //! describe and measure it): on exit, clean and dirty, write-back, LRU-2, and a background cleaner.
 //!
 //! ```text
-//! victim:  among the pages referenced once, the least recently used; else the page whose last reference but
-//! one is oldest
+//! victim:  among the pages referenced once, the least recently used; else the page whose last reference but one is oldest
 //! cleaner: while more than dirty_permille_max of the slots are dirty: copy a cold dirty page to disk
 //! ```
 //!

@@ -3,8 +3,7 @@
 //!
 //! ```text
 //! on a read from disk:          p enters at the MRU end
-//! on eviction of p from DRAM:   if p has changed: p enters (or goes over its older version), dirty, at the
-//! MRU end
+//! on eviction of p from DRAM:   if p has changed: p enters (or goes over its older version), dirty, at the MRU end
 //! on fetch of p from flash:     p moves to the MRU end
 //! victim:                       the LRU end; dirty ones are destaged
 //! ```

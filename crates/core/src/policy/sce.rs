@@ -3,13 +3,11 @@
 //!
 //! ```text
 //! heat of a fragment:           its reads, halved from time to time
-//! on a read of p:               p's fragment gets warmer; if it is not on flash, it is among the recently
-//! read ones
+//! on a read of p:               p's fragment gets warmer; if it is not on flash, it is among the recently read ones
 //! on a write of p:              through if p's fragment is mapped, around if not (in `crate::fragments`)
 //! a worker is free:             if there is credit: populate the hottest of the recently read fragments,
 //!                               into a free place, or in place of a fragment that is clearly colder
-//! credit:                       grows with each access, faster while the hit rate is low and much of the
-//! flash is free
+//! credit:                       grows with each access, faster while the hit rate is low and much of the flash is free
 //! ```
 //!
 //! Deviations: the paper says "access recency and frequency", "hottest of the most recently accessed", "more

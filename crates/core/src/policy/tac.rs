@@ -4,8 +4,7 @@
 //!
 //! ```text
 //! temperature of a region of pages: its references, i.e. DRAM misses of its pages
-//! on a read of p from disk:     if a slot is free, or p's region is warmer than the coldest page on flash:
-//! p enters
+//! on a read of p from disk:     if a slot is free, or p's region is warmer than the coldest page on flash: p enters
 //! on eviction of p from DRAM:   if p is dirty: write p to disk, and over its copy on flash if there is one
 //! victim:                       a page of the coldest region that has pages on flash
 //! ```

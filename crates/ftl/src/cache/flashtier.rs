@@ -3,13 +3,10 @@
 //!
 //! ```text
 //! read of p:  in the write buffer or on flash → serve it
-//!             else → read p's whole block from disk and write to flash what is not there          
-//! (block-level)
-//! write of p: without a write buffer → write p to flash; with one → p enters it, or becomes its warmest
-//! (LRU)
+//!             else → read p's whole block from disk and write to flash what is not there           (block-level)
+//! write of p: without a write buffer → write p to flash; with one → p enters it, or becomes its warmest (LRU)
 //! write buffer too full: its coldest page is written to flash
-//! no data block left: the clean one with the fewest valid pages is erased with what is in it      (silent
-//! eviction)
+//! no data block left: the clean one with the fewest valid pages is erased with what is in it      (silent eviction)
 //! ```
 //!
 //! Deviations: [`Fill::Page`] fetches the page alone, to compare block-level with page-level caching (§3.4)

@@ -2,8 +2,7 @@
 //! each (thesis §3).
 //!
 //! ```text
-//! read of p:  in the write buffer → count it;  on flash → serve it;  else → read from disk, p enters the
-//! write buffer
+//! read of p:  in the write buffer → count it;  on flash → serve it;  else → read from disk, p enters the write buffer
 //! write of p: in the write buffer → count it, p becomes its warmest;
 //!             in an RFDB          → to the log of the RFDBs                       (update in place, FAST)
 //!             in a WFDB           → stale there; p enters the write buffer
@@ -12,8 +11,7 @@
 //! no block left for it:
 //!     WFDBs are more than a tenth of the blocks, or as many and one is needed
 //!              → the WFDB with the most stale pages is erased, what is valid in it is dropped silently
-//!     else     → of the RFDB with the most unwanted pages, the wanted ones return to the write buffer; it
-//! is erased
+//!     else     → of the RFDB with the most unwanted pages, the wanted ones return to the write buffer; it is erased
 //! ```
 //!
 //! **Dirty data.** There is none: "the cache controller provides only a write-through policy" (§4.1.2). Every

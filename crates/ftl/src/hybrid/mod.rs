@@ -6,14 +6,11 @@
 //! write(page of logical block l at offset o):
 //!     data block of l has o erased     → program it there
 //!     o = 0                            → close the sequential log block, open a new one for l, append
-//!     l owns the sequential log block  → o follows its last page: append; else close it, and append to the
-//! random log
-//!     else                             → append to the random log; when it is full, merge its oldest block
-//! first
+//!     l owns the sequential log block  → o follows its last page: append; else close it, and append to the random log
+//!     else                             → append to the random log; when it is full, merge its oldest block first
 //! close the sequential log block:
 //!     full, and it holds all of l      → it becomes the data block                         (switch merge)
-//!     not full                         → the rest is copied behind it, it becomes the data block (partial
-//! merge)
+//!     not full                         → the rest is copied behind it, it becomes the data block (partial merge)
 //! merge the oldest random log block:
 //!     for each logical block l with a valid page in it → gather l into a new data block    (full merge)
 //! ```

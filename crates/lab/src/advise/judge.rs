@@ -1,8 +1,7 @@
 //! What is best for the goal, and whether flash pays.
 //!
 //! ```text
-//! budget:            the shortest mean response. Flash pays if it is 5 % shorter than DRAM alone for that
-//! money.
+//! budget:            the shortest mean response. Flash pays if it is 5 % shorter than DRAM alone for that money.
 //! response, knee:    the cheapest that is fast enough. Flash pays if DRAM alone is not, or costs 5 % more.
 //! ```
 //!

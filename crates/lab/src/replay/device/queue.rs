@@ -2,8 +2,7 @@
 //! and each takes at least the time of a lone request.
 //!
 //! ```text
-//! begin      = max(arrival, end of the service before), or earlier where the device is idle between arrival
-//! and that
+//! begin      = max(arrival, end of the service before), or earlier where the device is idle between arrival and that
 //! end        = begin + service            service: 1 / rate of its kind, or its bytes at the sequential rate
 //! completion = end + (time of a lone request − service)
 //! ```
