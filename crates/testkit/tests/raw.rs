@@ -2,7 +2,7 @@
 //! many caches of each kind.
 
 use entresol_core::Placement;
-use entresol_testkit::raw;
+use entresol_testkit::raw::{self, Examined};
 
 #[test]
 fn flushed_pages_survive_and_forgotten_ones_do_not_come_back() {
@@ -11,7 +11,8 @@ fn flushed_pages_survive_and_forgotten_ones_do_not_come_back() {
     for cache in raw::CACHES {
         let mut sum = raw::RawLives::default();
         for seed in 0..rounds {
-            let lives = raw::lives(cache, seed).unwrap();
+            let examined = if seed % 8 == 0 { Examined::Moments } else { Examined::Ends };
+            let lives = raw::lives(cache, seed, examined).unwrap();
             sum.add(&lives);
         }
         println!("{cache}: {sum:?}");

@@ -10,6 +10,7 @@
 mod cache;
 mod files;
 mod life;
+mod moments;
 mod oracle;
 pub mod order;
 mod torture;
@@ -33,6 +34,7 @@ use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::spawn;
 use files::{FILE_PAGES, Files, OBJECTS_MAX};
 use life::Life;
+use moments::Moments;
 use oracle::{Known, Oracle, Shared, bytes, is_torn_of};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -47,17 +49,30 @@ const LATENCY_MAX: Duration = Duration::from_micros(40);
 
 /// Makes the choice of kills one of its own.
 const KILLS: u64 = 0x4111;
+/// As [`KILLS`], of the choice of moments.
+const MOMENTS: u64 = 0x303e;
 
 /// Some of a client's requests, by number.
 const FLUSH: u64 = 16;
 const FORGET: u64 = 17;
 const CHECKPOINT: u64 = 19;
 
+/// Where power fails for a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Examined {
+    /// Where each life ends; the next life goes on from there.
+    Ends,
+    /// At many other moments of each life, too. The cache is opened and read once after each.
+    Moments,
+}
+
 /// What the lives of a cache amounted to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RawLives {
     /// Power failures after which the cache was opened again.
     pub restarts: u64,
+    /// Crash states that were examined.
+    pub states: u64,
     /// Pages that came from flash after them.
     pub from_flash: u64,
     /// Flushes that returned.
@@ -74,6 +89,7 @@ impl RawLives {
     /// Adds those of another cache.
     pub fn add(&mut self, other: &RawLives) {
         self.restarts += other.restarts;
+        self.states += other.states;
         self.from_flash += other.from_flash;
         self.flushes += other.flushes;
         self.forgotten += other.forgotten;
@@ -403,14 +419,14 @@ fn survival(rng: &mut Rng, early: bool) -> Survival {
 ///
 /// # Errors
 /// What was wrong.
-pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
+pub fn lives(cache: Cache, seed: u64, examined: Examined) -> Result<RawLives, String> {
     let options = options(cache);
     let mut rng = Rng::new(seed);
     let clients = [1, 3][rng.below(2) as usize];
     let oracle = |client| Arc::new(Mutex::new(Oracle::new(cache, client, clients)));
     let page_bytes = cache.page_bytes() as u32;
     let oracles: Vec<Shared> = (0..clients).map(oracle).collect();
-    let mut restarts = 0;
+    let (mut restarts, mut states) = (0, 0);
     let known = files::nothing_known();
     let in_place = !seed.is_multiple_of(2);
     let disk_bytes =
@@ -446,8 +462,11 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
             count => writes[rng.below(count) as usize] + rng.below(2),
         };
         this.plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
+        let moments = Moments::of(&this, &oracles, restarts > 0, sim_seed ^ MOMENTS);
+        let observer = (examined == Examined::Moments).then(|| moments.observer());
         let lived = simulation(sim_seed).run(|| {
-            let opened = this.open(restarts == 0, None)?;
+            let opened = this.open(restarts == 0, observer)?;
+            moments.is_born();
             restarts += 1;
             live_together(&opened, &oracles, &mut choices, steps)
         });
@@ -458,6 +477,7 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
             Outcome::Deadlock { parked } => return Err(wrong(&format!("deadlock of {parked:?}"))),
             Outcome::Panicked(message) => return Err(wrong(&message)),
         }
+        states += 1 + moments.examine(&this).map_err(|what| wrong(&what))?;
         let survival = survival(&mut rng, early);
         let media = this.after_crash(&survival);
         if in_place && rng.below(4) == 0 {
@@ -466,7 +486,7 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
         let is_killed = Rng::new(sim_seed ^ KILLS).below(4) == 0;
         left = if is_killed { [this.flash, this.disk, this.label_file] } else { life::devices_on(media) };
     }
-    let mut sum = RawLives { restarts, ..RawLives::default() };
+    let mut sum = RawLives { restarts, states, ..RawLives::default() };
     oracles.iter().for_each(|oracle| sum.add(&oracle.lock().lives));
     Ok(sum)
 }

@@ -72,6 +72,7 @@ pub(super) struct Known {
 }
 
 /// What a client of the cache knows. Each has pages of its own.
+#[derive(Clone)]
 pub(super) struct Oracle {
     pub cache: Cache,
     pub client: u64,
