@@ -23,7 +23,7 @@ use crate::watched::{Pace, Watched};
 use entresol_core::{Lsn, Mode, PageId};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, InPlaceDisk, Layer, Source, TierError, TierOptions, Victim, disk_binding,
+    DiskLayer, Fetched, FlashTier, InPlaceDisk, Layer, Source, TierError, TierOptions, Victim, disk_binding,
     disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;
@@ -135,10 +135,27 @@ impl Opened {
     }
 }
 
-/// Fetches a page and checks it. `None`: its place on disk cannot be read, and it is dead.
-fn fetch(oracle: &Shared, opened: &Opened, page: u64, buffer: &mut [u8]) -> Result<Option<Source>, String> {
+/// Fetches a page, or reads it as one without memory of its own, and checks it. `None`: its place on disk
+/// cannot be read, and it is dead.
+fn fetch(
+    oracle: &Shared,
+    opened: &Opened,
+    page: u64,
+    buffer: &mut [u8],
+    as_reader: bool,
+) -> Result<Option<Source>, String> {
     let Some(id) = opened.id(page)? else { return Ok(None) };
-    let fetched = opened.tier.fetch(id, buffer);
+    // What is dead must not enter: it is told by where it comes from.
+    let known = oracle.lock().of(page);
+    let as_reader = as_reader && !known.forgotten && !known.since_forgotten;
+    let fetched = match as_reader {
+        true => {
+            let source = if opened.tier.is_on_flash(id) { Source::Flash } else { Source::Disk };
+            let fetched = Fetched { source, dirty: false, fdirty: false };
+            opened.tier.read_pages(id, buffer).map(|()| fetched)
+        }
+        false => opened.tier.fetch(id, buffer),
+    };
     let oracle = oracle.lock();
     match fetched {
         // A destage of what is dead was torn.
@@ -181,7 +198,7 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
             write(opened, oracle, page)?;
             continue;
         }
-        let Some(source) = fetch(oracle, opened, page, &mut buffer)? else {
+        let Some(source) = fetch(oracle, opened, page, &mut buffer, false)? else {
             // What was written after it was forgotten is lost.
             if let Some(known) = oracle.lock().pages.get_mut(&page) {
                 *known = Known { forgotten: true, since_forgotten: false, ..*known };
@@ -199,25 +216,38 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
     Ok(())
 }
 
+/// The next version of a page: from here on it may be there, or the one before.
+fn begin_write(oracle: &Shared, page: u64) -> u64 {
+    let mut oracle = oracle.lock();
+    oracle.next += 1;
+    let version = oracle.next;
+    let known = oracle.pages.entry(page).or_default();
+    let before = match known.forgotten {
+        true => Known { since_forgotten: true, ..Known::default() },
+        false => *known,
+    };
+    *known = Known { newest: version, ..before };
+    version
+}
+
 /// Writes a page in its next version.
 fn write(opened: &Opened, oracle: &Shared, page: u64) -> Result<(), String> {
     let Some(id) = opened.id(page)? else { return Ok(()) };
-    let version = {
-        let mut oracle = oracle.lock();
-        oracle.next += 1;
-        let version = oracle.next;
-        let known = oracle.pages.entry(page).or_default();
-        // From here on either version may be there.
-        let before = match known.forgotten {
-            true => Known { since_forgotten: true, ..Known::default() },
-            false => *known,
-        };
-        *known = Known { newest: version, ..before };
-        version
-    };
+    let version = begin_write(oracle, page);
     let victim = Victim { page: id, lsn: Lsn(0), dirty: true, fdirty: true };
     let data = bytes(oracle.lock().cache, page, version);
     opened.tier.evict(victim, &data).map(drop).map_err(failed)
+}
+
+/// Writes adjacent pages in their next versions, together.
+fn write_run(opened: &Opened, oracle: &Shared, first: u64, pages: u64) -> Result<(), String> {
+    let run = first..PAGES.min(first + pages);
+    let mut data = Vec::new();
+    for page in run {
+        let version = begin_write(oracle, page);
+        data.extend(bytes(oracle.lock().cache, page, version));
+    }
+    opened.tier.write_pages(PageId(first), &data).map_err(failed)
 }
 
 /// The client will not ask for these pages any more before it has written them.
@@ -292,10 +322,12 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
             request => request,
         };
         match request {
+            0..=3 if is_alone && opened.files.is_none() => write_run(opened, oracle, page, many)?,
             0..=9 => mine.try_for_each(|page| write(opened, oracle, page))?,
             10..=12 => {
                 let Some(page) = mine.next() else { continue };
-                let Some(source) = fetch(oracle, opened, page, &mut buffer)? else { continue };
+                let as_reader = entresol_runtime::random().is_multiple_of(2);
+                let Some(source) = fetch(oracle, opened, page, &mut buffer, as_reader)? else { continue };
                 let known = oracle.lock().of(page);
                 let version = oracle.lock().version(page, &buffer);
                 let is_current = match known.forgotten {
