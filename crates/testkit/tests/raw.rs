@@ -11,7 +11,7 @@ fn flushed_pages_survive_and_forgotten_ones_do_not_come_back() {
     for cache in raw::CACHES {
         let mut sum = raw::RawLives::default();
         for seed in 0..rounds {
-            let examined = if seed % 8 == 0 { Examined::Moments } else { Examined::Ends };
+            let examined = if seed % 16 == 0 { Examined::Moments } else { Examined::Ends };
             let lives = raw::lives(cache, seed, examined).unwrap();
             sum.add(&lives);
         }
