@@ -1,8 +1,9 @@
 //! One life of a cache: its devices, until power fails.
 
 use super::cache::Cache;
+use super::devices::{at_pace, open_in_place};
 use super::files::{self, Files};
-use super::{LATENCY_MAX, Opened, at_pace, failed, open_in_place, simulation};
+use super::{LATENCY_MAX, Opened, failed, simulation};
 use crate::machine::Media;
 use crate::watched::{Observer, Watched};
 use entresol_device::{Device, FaultPlan, FaultyDevice, Survival};
