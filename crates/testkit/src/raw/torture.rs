@@ -66,13 +66,14 @@ impl RawTorture {
 
 impl fmt::Display for RawReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RawLives { restarts, from_flash, flushes, forgotten, retired, cut } = self.sum;
+        let RawLives { restarts, from_flash, flushes, forgotten, retired, cut, kept_out } = self.sum;
         writeln!(f, "{restarts} restarts of {} caches of raw pages in {:.0} s", self.caches, self.seconds)?;
         writeln!(f, "  pages from flash after them {from_flash:>10}")?;
         writeln!(f, "  flushes and checkpoints     {flushes:>10}")?;
         writeln!(f, "  copies forgotten            {forgotten:>10}")?;
         writeln!(f, "  objects retired             {retired:>10}")?;
         writeln!(f, "  objects cut                 {cut:>10}")?;
+        writeln!(f, "  changed pages kept out      {kept_out:>10}")?;
         if !self.points.is_empty() {
             writeln!(f, "code points reached")?;
             self.points.iter().try_for_each(|(name, count)| writeln!(f, "  {count:>10} times: {name}"))?;
