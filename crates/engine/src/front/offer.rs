@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 pub(crate) enum Offered {
     /// The cache has it.
     Taken,
-    /// The policy does not want it: it belongs on disk only.
+    /// The policy does not want it: it belongs on disk only. If it is dirty, its write to disk has begun
+    /// ([`super::order`]).
     Bypass,
     /// The cache has switched itself off: the disk alone.
     Off,
@@ -76,7 +77,9 @@ impl Front {
     }
 
     /// The core's answer to an offer; [`Admission::Full`] also from a cache that is switching itself off. A
-    /// page that was read from disk is there already, in a newer version, if the ticket is not current.
+    /// page that was read from disk is there already, in a newer version, if the ticket is not current. Of a
+    /// dirty page that bypasses the flash, the write to disk begins in this step: a read that began later
+    /// would populate the flash with the older version.
     pub(crate) fn admission(
         &self,
         victim: &Victim,
@@ -99,7 +102,11 @@ impl Front {
             if dirty || fdirty {
                 self.order.changes(page);
             }
-            Some(partition.evict(page, lsn, dirty, fdirty))
+            let admission = partition.evict(page, lsn, dirty, fdirty);
+            if dirty && matches!(admission, Admission::Bypass { .. }) {
+                self.order.write_begins(page);
+            }
+            Some(admission)
         });
         admission.ok_or_else(|| {
             TierError::Refused(format!(

@@ -137,7 +137,13 @@ impl Back {
     fn taken(&self, victim: Victim, data: &[u8], offered: Offered) -> Result<Evicted, TierError> {
         match offered {
             Offered::Taken => Ok(Evicted { dirty: victim.dirty }),
-            Offered::Bypass => self.bypass(victim, victim.dirty, data),
+            Offered::Bypass => {
+                let written = self.bypass(victim, victim.dirty, data);
+                if victim.dirty {
+                    self.front.with(|_| self.front.order.write_ends(victim.page));
+                }
+                written
+            }
             Offered::Off => {
                 points::OFF_EVICT.reach();
                 if victim.dirty {

@@ -83,6 +83,8 @@ pub struct RawLives {
     pub retired: u64,
     /// Objects cut.
     pub cut: u64,
+    /// Changed pages that went to disk alone (write-back).
+    pub kept_out: u64,
 }
 
 impl RawLives {
@@ -95,6 +97,7 @@ impl RawLives {
         self.forgotten += other.forgotten;
         self.retired += other.retired;
         self.cut += other.cut;
+        self.kept_out += other.kept_out;
     }
 }
 
@@ -209,6 +212,7 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
         oracle.lives.from_flash += u64::from(source == Source::Flash);
         let version = oracle.version(page, &buffer);
         let known = oracle.pages.entry(page).or_default();
+        // What a restart finds on flash may have moved to staging since, with a second chance.
         if !known.forgotten || source != Source::Disk {
             *known = Known { newest: version, least: version, ..Known::default() };
         }
@@ -236,7 +240,10 @@ fn write(opened: &Opened, oracle: &Shared, page: u64) -> Result<(), String> {
     let version = begin_write(oracle, page);
     let victim = Victim { page: id, lsn: Lsn(0), dirty: true, fdirty: true };
     let data = bytes(oracle.lock().cache, page, version);
-    opened.tier.evict(victim, &data).map(drop).map_err(failed)
+    let evicted = opened.tier.evict(victim, &data).map_err(failed)?;
+    let mut oracle = oracle.lock();
+    oracle.lives.kept_out += u64::from(!evicted.dirty && oracle.cache.mode == Mode::WriteBack);
+    Ok(())
 }
 
 /// Writes adjacent pages in their next versions, together.
@@ -306,9 +313,15 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
     // some forget much.
     let pages = [PAGES, PAGES, PAGES / 6][rng.below(3) as usize];
     let forgets_much = rng.below(4) == 0;
+    let sweeps = oracle.lock().cache.learns() && rng.below(4) > 0;
     let mut next = Vec::new();
-    for _ in 0..steps {
-        let (page, many) = (rng.below(pages), 1 + rng.below(3));
+    for step in 0..steps {
+        let (page, many) = match sweeps {
+            // One page after the other, and now and then one of the last again.
+            true if rng.below(4) == 0 => (step.saturating_sub(1 + rng.below(8)) % PAGES, 1),
+            true => (step % PAGES, 1),
+            false => (rng.below(pages), 1 + rng.below(3)),
+        };
         let mut mine = oracle.lock().some(page, many);
         let is_alone = oracle.lock().clients == 1;
         let request = match next.pop().unwrap_or(rng.below(20)) {
@@ -322,6 +335,12 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
             request => request,
         };
         match request {
+            // Time is counted in fetches.
+            0..=9 if sweeps => {
+                let Some(page) = mine.next() else { continue };
+                fetch(oracle, opened, page, &mut buffer, false)?;
+                write(opened, oracle, page)?;
+            }
             0..=3 if is_alone && opened.files.is_none() => write_run(opened, oracle, page, many)?,
             0..=9 => mine.try_for_each(|page| write(opened, oracle, page))?,
             10..=12 => {
@@ -422,10 +441,13 @@ pub fn lives(cache: Cache, seed: u64, examined: Examined) -> Result<RawLives, St
     for life in 0..LIVES {
         // A write to disk takes several requests.
         let few = cache.mode == Mode::WriteBack && cache.page_format == PageFormat::Raw;
-        let cut_off = 20 + rng.below(if few { 400 } else { 1200 });
+        let cut_off = match cache.learns() {
+            true => 20 + rng.below(4000),
+            false => 20 + rng.below(if few { 400 } else { 1200 }),
+        };
         let plan = Arc::new(FaultPlan::none());
         let [flash, disk, label_file] = left.map(|device| Arc::new(device.after_kill(plan.clone())));
-        let steps = 20 + rng.below(120);
+        let steps = 20 + rng.below(if cache.learns() { 1500 } else { 120 });
         let mut options = options.clone();
         if rng.below(4) == 0 {
             options.mode = cache.modes()[rng.below(cache.modes().len() as u64) as usize];

@@ -67,7 +67,7 @@ impl RawTorture {
 
 impl fmt::Display for RawReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RawLives { restarts, states, from_flash, flushes, forgotten, retired, cut } = self.sum;
+        let RawLives { restarts, states, from_flash, flushes, forgotten, retired, cut, kept_out } = self.sum;
         writeln!(
             f,
             "{states} crash states of {} caches of raw pages, {restarts} of which went on, in {:.0} s",
@@ -78,6 +78,7 @@ impl fmt::Display for RawReport {
         writeln!(f, "  copies forgotten            {forgotten:>10}")?;
         writeln!(f, "  objects retired             {retired:>10}")?;
         writeln!(f, "  objects cut                 {cut:>10}")?;
+        writeln!(f, "  changed pages kept out      {kept_out:>10}")?;
         if !self.points.is_empty() {
             writeln!(f, "code points reached")?;
             self.points.iter().try_for_each(|(name, count)| writeln!(f, "  {count:>10} times: {name}"))?;
