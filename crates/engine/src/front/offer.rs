@@ -8,7 +8,8 @@ use crate::TierError;
 use crate::api::Victim;
 use entresol_core::{Admission, FrameId, PageId, Position};
 use entresol_objects::ObjectId;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use entresol_shm::Gone;
+use entresol_shm::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// What became of an offered page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,13 @@ pub(crate) enum Offered {
 
 /// Counts a waiting evictor, until dropped.
 struct Waiting<'a>(&'a AtomicU32);
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a AtomicU32) -> Self {
+        waiting.fetch_add(1, SeqCst);
+        Self(waiting)
+    }
+}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
@@ -57,16 +65,17 @@ impl Front {
         {
             return Ok(done);
         }
-        self.board.waiting.fetch_add(1, SeqCst);
-        let _waiting = Waiting(&self.board.waiting);
-        let _turn = self.turn.acquire(1);
+        // Processes have no turns: one that dies while it waits must not be waited for.
+        let is_alone = self.seat.is_none();
+        let _waiting = is_alone.then(|| Waiting::new(&self.board.waiting));
+        let _turn = is_alone.then(|| self.turn.acquire(1));
         loop {
             let seen = self.progress.epoch();
             if let Some(done) = offer()? {
                 return Ok(done);
             }
             self.background.notify_one();
-            self.progress.wait(seen);
+            self.await_progress(seen)?;
         }
     }
 
@@ -99,8 +108,8 @@ impl Front {
             if dirty || fdirty {
                 self.order.changes(page);
             }
-            Some(partition.evict(page, lsn, dirty, fdirty))
-        });
+            Some(self.hold(partition.evict(page, lsn, dirty, fdirty)))
+        })?;
         admission.ok_or_else(|| {
             TierError::Refused(format!(
                 "page {page} is of object {}, which is not defined or was retired; define an object before its pages enter, and \
@@ -132,43 +141,67 @@ impl Front {
             }
             Admission::Bypass { .. } => Some(Offered::Bypass),
             Admission::Stage { frame, position } => {
-                self.fill(frame, position, victim.page, victim.dirty, data);
+                self.fill(frame, position, victim.page, victim.dirty, data)?;
                 Some(Offered::Taken)
             }
         })
     }
 
     /// Copies a page into the frame that it was given.
-    pub(crate) fn fill(&self, frame: FrameId, position: Position, page: PageId, dirty: bool, data: &[u8]) {
+    pub(crate) fn fill(
+        &self,
+        frame: FrameId,
+        position: Position,
+        page: PageId,
+        dirty: bool,
+        data: &[u8],
+    ) -> Result<(), Gone> {
+        #[cfg(feature = "hooks")]
+        if self.seat.is_some() {
+            crate::hooks::pass("frame");
+        }
         let incoming = Incoming { page, dirty, data, position, stamp: self.stamp(position) };
-        let proof = self.staging.copy_in(frame, &incoming);
+        let proof = self.staging.copy_in(frame, &incoming)?;
         let due = self.with(|partition| {
             partition.staged_with(frame, proof);
+            if let Some(seat) = &self.seat {
+                seat.holds_nothing();
+            }
             partition.write_due(frame)
-        });
+        })?;
         if due {
             self.writes.notify_one();
         }
         if position.0.is_multiple_of(self.config.group_pages.into()) {
             self.background.notify_one();
         }
+        Ok(())
+    }
+
+    /// Notes, under the latch, that this process has a frame to fill, if it was given one.
+    #[inline]
+    fn hold(&self, admission: Admission) -> Admission {
+        if let (Some(seat), Admission::Stage { frame, .. }) = (&self.seat, &admission) {
+            seat.holds(*frame);
+        }
+        admission
     }
 
     /// A page has come from disk and goes up: takes a copy, if the policy will have it and there is room. The
     /// page is clean, so the caller never waits.
-    pub(crate) fn populate(&self, page: PageId, ticket: ReadTicket, data: &[u8]) {
+    pub(crate) fn populate(&self, page: PageId, ticket: ReadTicket, data: &[u8]) -> Result<(), Gone> {
         let is_wanted = self.config.policy.populates() && self.options.mode.populates();
         if !is_wanted || !self.options.page_format.takes(data) {
-            return;
+            return Ok(());
         }
         let admission = self.with(|partition| match self.state.is_running() {
-            true if self.order.is_current(page, ticket) => partition.arrived(page),
+            true if self.order.is_current(page, ticket) => self.hold(partition.arrived(page)),
             true => Admission::AlreadyThere,
             false => Admission::Full,
-        });
+        })?;
         match admission {
             Admission::Stage { frame, position } => {
-                self.fill(frame, position, page, false, data);
+                self.fill(frame, position, page, false, data)?;
                 self.tallies().populated.add(1);
             }
             Admission::Full => {
@@ -177,5 +210,6 @@ impl Front {
             }
             Admission::AlreadyThere | Admission::Bypass { .. } => {}
         }
+        Ok(())
     }
 }

@@ -18,6 +18,7 @@
 //! | `materialise` | what slot placement leaves on flash at checkpoints and shutdowns |
 //! | `superblock`, `segment` | writing superblocks and directory segments |
 //! | `detach` | releasing the disk from the cache |
+//! | `shared` | what the back does for fronts in other processes, and when they die |
 //! | `failure` | what happens when a device fails |
 //!
 //! Invariant: under the partition's latch there is no I/O, no wait, no other lock and no allocation
@@ -44,6 +45,7 @@ mod open;
 mod placed;
 mod plan;
 mod segment;
+mod shared;
 mod slot_directory;
 mod superblock;
 mod superblock_copies;
@@ -182,6 +184,11 @@ impl FlashTier {
         if back.is_log() {
             tasks.push(task("flash directory", Back::segment_task));
         }
+        if back.served.is_some() {
+            tasks.push(task("flash fronts", Back::watch_task));
+            tasks.push(task("flash flushes", Back::flush_task));
+            tasks.push(task("flash checkpoints", Back::checkpoint_task));
+        }
         Arc::new(Self { back, tasks: TinyMutex::new(Rank::Tasks, tasks) })
     }
 }
@@ -269,7 +276,7 @@ impl Layer for FlashTier {
     }
 
     fn is_on_flash(&self, page: PageId) -> bool {
-        self.back.front.has(page)
+        self.back.front.has(page).unwrap_or(false)
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
@@ -283,7 +290,8 @@ impl Layer for FlashTier {
     }
 
     fn checkpoint_begins(&self) {
-        self.back.checkpoint_begins();
+        // If the cache was given up, the checkpoint says so.
+        let _ = self.back.checkpoint_begins();
     }
 
     fn moves_pages_up(&self) -> bool {
@@ -324,6 +332,7 @@ impl Layer for FlashTier {
         let result = self.back.finish();
         drop(guard);
         self.end();
+        self.back.give_up_memory();
         events::ended(self.back.superblocks.cache, "closed", &result);
         result
     }
@@ -332,5 +341,6 @@ impl Layer for FlashTier {
 impl Drop for FlashTier {
     fn drop(&mut self) {
         self.back.stop();
+        self.back.give_up_memory();
     }
 }

@@ -16,6 +16,7 @@ use crate::api::{Evicted, Victim};
 use crate::front::Offered;
 use entresol_core::{PageId, Position, mutant};
 use entresol_runtime::sync::{Mutex, MutexGuard, Rank, TinyMutex};
+use entresol_shm::Gone;
 
 /// Groups of pages, of which each has one writer at a time.
 const TURNS: usize = 1024;
@@ -76,7 +77,7 @@ impl Back {
         if !self.is_log() {
             return self.write_through_slots(victim, around, data);
         }
-        let from = self.front.with(|partition| partition.window().1);
+        let from = self.front.with(|partition| partition.window().1)?;
         through.under_way.lock().push(from);
         let _under_way = UnderWay(through, from);
         if mutant!("disk-before-flash") {
@@ -101,9 +102,9 @@ impl Back {
         if offered == Offered::Bypass {
             self.front.tallies().bypassed.add(1);
         }
-        self.front.with(|_| self.front.order.write_begins(victim.page));
+        self.front.with(|_| self.front.order.write_begins(victim.page))?;
         let written = self.forget_durably(victim.page).and_then(|()| self.write_to_disk(victim, data));
-        self.front.with(|_| self.front.order.write_ends(victim.page));
+        self.front.with(|_| self.front.order.write_ends(victim.page))?;
         written.map(|()| Evicted { dirty: false })
     }
 
@@ -111,7 +112,7 @@ impl Back {
     fn forget_durably(&self, page: PageId) -> Result<(), TierError> {
         let records = || self.front.with(|partition| (partition.records_made(), partition.records_durable()));
         self.front.forget_range((page, page), 0)?;
-        let (made, durable) = records();
+        let (made, durable) = records()?;
         if made > durable {
             self.flush_flash()?;
         }
@@ -120,10 +121,10 @@ impl Back {
 
     /// Slot placement, whose directory a crash leaves empty.
     fn write_through_slots(&self, victim: Victim, around: bool, data: &[u8]) -> Result<Evicted, TierError> {
-        self.front.with(|_| self.front.order.write_begins(victim.page));
+        self.front.with(|_| self.front.order.write_begins(victim.page))?;
         let forgotten = self.front.forget_range((victim.page, victim.page), 0);
         let written = forgotten.and_then(|_| self.write_to_disk(victim, data));
-        self.front.with(|_| self.front.order.write_ends(victim.page));
+        self.front.with(|_| self.front.order.write_ends(victim.page))?;
         written?;
         match around {
             true => self.front.tallies().bypassed.add(1),
@@ -139,13 +140,13 @@ impl Back {
     }
 
     /// Whether so much is unsure that a checkpoint is due.
-    pub(super) fn unsure_is_long(&self) -> bool {
+    pub(super) fn unsure_is_long(&self) -> Result<bool, Gone> {
         let is_kept = self.through.is_some() && self.is_log();
         if !is_kept || !self.front.options.disk_may_lack() {
-            return false;
+            return Ok(false);
         }
         let unsure =
-            self.front.with(|partition| partition.window().1).0.saturating_sub(self.superblocks.sure().0);
-        unsure > u64::from(self.front.config.slots) / UNSURE_PART
+            self.front.with(|partition| partition.window().1)?.0.saturating_sub(self.superblocks.sure().0);
+        Ok(unsure > u64::from(self.front.config.slots) / UNSURE_PART)
     }
 }
