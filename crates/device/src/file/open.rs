@@ -1,7 +1,7 @@
 //! Opening a file or block device for direct I/O; shared by the file and the io_uring device.
 //!
-//! Invariant: an open device is locked against other processes unless it is opened to be read only. Its space is allocated if the file system
-//! supports it, and every part of its range can be written.
+//! Invariant: an open device is locked against other processes, its space is allocated if the file system
+//! supports it, and every part of its range can be written. One that is opened to be read only is not locked.
 
 use super::options::FileOptions;
 use crate::bounce;

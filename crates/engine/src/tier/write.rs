@@ -90,26 +90,19 @@ impl Back {
             if self.front.state.is_stopped() {
                 return;
             }
-            let (job, part) = match self.next_write() {
-                Ok(Some(next)) => next,
-                Ok(None) => {
-                    self.front.writes.wait(seen);
-                    continue;
-                }
-                Err(gone) => {
-                    self.fail(gone.into());
-                    return;
-                }
+            let next = match self.next_write() {
+                Ok(next) => next,
+                Err(gone) => return self.fail(gone.into()),
+            };
+            let Some((job, part)) = next else {
+                self.front.writes.wait(seen);
+                continue;
             };
             // There may be more: another writer looks.
             self.front.writes.notify_one();
             let Job::Write { ticket, pages, one_io, completes_group } = job else {
                 unreachable!("next_write gives write jobs only");
             };
-            let is_whole = self.is_log() && one_io && part.is_whole(&pages);
-            if scratch.is_empty() && !is_whole {
-                scratch = AlignedBuffer::new(self.scratch_bytes());
-            }
             if mutant!("valid-before-written") {
                 let _ = self.front.with(|partition| partition.written(ticket, &pages));
             }
@@ -119,33 +112,21 @@ impl Back {
                 self.tell_durable(log, &pages, completes_group);
             }
             let begin = now();
-            let collected = self.front.staging.collect(&pages, |position| self.front.stamp(position));
-            let written = collected.and_then(|()| match self.is_log() {
-                true if is_whole => self.write_group(&part, &pages),
-                true => self.write_run(&part, &pages, one_io, &mut scratch),
-                false => self
-                    .invalidate_slots(&pages)
-                    .and_then(|()| self.write_slots(&pages, &mut scratch))
-                    .and_then(|()| self.validate_slots(&pages)),
-            });
-            let published = written.and_then(|()| {
-                let written = self.front.with(|partition| {
+            let written = self.write_job(&part, &pages, one_io, &mut scratch).and_then(|()| {
+                let published = self.front.with(|partition| {
                     if !mutant!("valid-before-written") {
                         partition.written(ticket, &pages);
                     }
                     partition.published()
-                });
-                Ok(written?)
+                })?;
+                Ok(self.segment_is_complete(published) || self.unsure_is_long()?)
             });
-            let published = match published {
-                Ok(published) => published,
-                Err(error) => {
-                    self.fail(error);
-                    return;
-                }
+            let segment_is_due = match written {
+                Ok(is_due) => is_due,
+                Err(error) => return self.fail(error),
             };
             if let Some(log) = self.log() {
-                if self.segment_is_complete(published) || self.unsure_is_long().unwrap_or(false) {
+                if segment_is_due {
                     log.segments.notify_one();
                 }
                 self.tell_durable(log, &pages, completes_group);
@@ -156,6 +137,29 @@ impl Back {
             self.front.tallies().writes_took.ends(begin);
             self.front.tallies().flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
             self.front.job_is_done();
+        }
+    }
+
+    /// Writes the pages of a job. `scratch` is made when it is first needed.
+    fn write_job(
+        &self,
+        part: &Part,
+        pages: &[WritePage],
+        one_io: bool,
+        scratch: &mut AlignedBuffer,
+    ) -> Result<(), TierError> {
+        let is_whole = self.is_log() && one_io && part.is_whole(pages);
+        if scratch.is_empty() && !is_whole {
+            *scratch = AlignedBuffer::new(self.scratch_bytes());
+        }
+        self.front.staging.collect(pages, |position| self.front.stamp(position))?;
+        match self.is_log() {
+            true if is_whole => self.write_group(part, pages),
+            true => self.write_run(part, pages, one_io, scratch),
+            false => self
+                .invalidate_slots(pages)
+                .and_then(|()| self.write_slots(pages, scratch))
+                .and_then(|()| self.validate_slots(pages)),
         }
     }
 
@@ -248,7 +252,11 @@ impl Back {
                 partition.window(),
                 partition.published(),
                 present,
-                names_records.then(|| partition.records(part.ticket, durable_causes)).unwrap_or_default(),
+                if names_records {
+                    partition.records(part.ticket, durable_causes)
+                } else {
+                    Default::default()
+                },
             )
         })?;
         // What an earlier summary of the group names, the later ones must name, too.
