@@ -67,6 +67,11 @@ impl DiskPages {
         }
     }
 
+    /// The objects are called by `names` from now on.
+    pub(crate) fn set_names(&mut self, names: Arc<dyn Names>) {
+        self.names = names;
+    }
+
     /// The label.
     pub(crate) fn label(&self) -> Result<Label, TierError> {
         let why = match read_label(self.home.label())? {

@@ -44,7 +44,7 @@ impl Back {
         let (rear, records) = self.front.with(|partition| {
             let (_, rear) = partition.window();
             (rear, partition.records_made())
-        });
+        })?;
         loop {
             let seen = self.front.progress.epoch();
             if !self.front.check_running()? {
@@ -62,13 +62,13 @@ impl Back {
                     partition.flush();
                 }
                 false
-            });
+            })?;
             if over {
                 return Ok(());
             }
             self.front.writes.notify_one();
             self.front.background.notify_one();
-            self.front.progress.wait(seen);
+            self.front.await_progress(seen)?;
         }
     }
 
