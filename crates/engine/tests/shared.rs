@@ -306,6 +306,39 @@ fn damage_is_told_to_the_caller_and_to_the_back() {
     tier.abandon();
 }
 
+/// A process writes over shared memory that is not its own.
+#[test]
+fn a_page_that_was_overwritten_in_shared_memory_is_not_written() {
+    let world = World::new(small(PolicyKind::FaceGsc, 96));
+    let tier = world.create();
+    let front = world.attach().unwrap();
+    let (kept, lost) = (PageId(11), PageId(12));
+    put(&front, kept, 2);
+    front.checkpoint().unwrap();
+    put(&front, lost, 2);
+    let segment = File::options().read(true).write(true).open(&world.sharing.path).unwrap();
+    let mut bytes = vec![0; segment.metadata().unwrap().len() as usize];
+    segment.read_exact_at(&mut bytes, 0).unwrap();
+    let is_it = |at: &usize| {
+        let page = &bytes[*at..*at + PAGE];
+        entresol_format::page::header(page).page.get() == lost.0
+            && entresol_format::page::verify(page, lost, None).is_ok()
+    };
+    let at = (0..bytes.len() - PAGE).step_by(8).find(is_it).expect("it is in staging");
+    segment.write_all_at(&[0xff; 8], (at + PAGE / 2) as u64).unwrap();
+    let flushed = front.flush();
+    assert!(matches!(flushed, Err(TierError::Gone(_))), "{flushed:?}");
+    assert!(tier.is_given_up());
+    tier.abandon();
+    drop(tier);
+    let tier = world.reopen();
+    let front = world.attach().unwrap();
+    let mut buffer = vec![0; PAGE];
+    assert_eq!(world.fetch(&front, kept, &mut buffer), (true, 2));
+    assert_eq!(world.fetch(&front, lost, &mut buffer), (false, 1), "as after a crash");
+    tier.close().unwrap();
+}
+
 #[test]
 fn what_does_not_fit_is_refused_with_a_sentence() {
     let world = World::new(small(PolicyKind::FaceGsc, 96));

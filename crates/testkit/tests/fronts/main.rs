@@ -22,6 +22,8 @@ use world::World;
 
 /// Kills in a normal run of the tests.
 const KILLS: u64 = 60;
+/// If no page is read for so long, somebody waits for a dead process.
+const STALLED_AFTER: Duration = Duration::from_secs(60);
 /// Points at which fronts stop.
 const POINTS: [&str; 3] = ["latch", "frame", "group"];
 
@@ -80,8 +82,17 @@ impl Children<'_> {
 
     /// Kills fronts that stand at their hooks, for whom all others may wait; starts those anew that were killed;
     /// and fails if one has ended by itself.
-    fn look_after(&self) {
+    fn look_after(&self, journal: &Journal) {
+        let (mut reads, mut since) = (0, Instant::now());
         loop {
+            let now = journal.board.reads.load(SeqCst);
+            if now != reads {
+                (reads, since) = (now, Instant::now());
+            } else if since.elapsed() > STALLED_AFTER {
+                // The other thread may wait for ever, too, so this one cannot just panic.
+                eprintln!("no process has read a page for {STALLED_AFTER:?}");
+                std::process::exit(1);
+            }
             let mut roles = self.roles.lock();
             if self.is_over.load(SeqCst) {
                 return;
@@ -152,7 +163,7 @@ fn no_durable_page_is_lost_whoever_is_killed() {
         // that thread lives longer than all children.
         scope.spawn(|| {
             let _over = Over(&children.is_over);
-            children.look_after();
+            children.look_after(&journal);
         });
         let over = Over(&children.is_over);
         let mut reader = roles::Reader::new(&world, &journal);
