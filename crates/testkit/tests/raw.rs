@@ -7,7 +7,7 @@ use entresol_testkit::raw::{self, Examined};
 #[test]
 fn flushed_pages_survive_and_forgotten_ones_do_not_come_back() {
     let rounds =
-        std::env::var("ENTRESOL_RAW_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(200);
+        std::env::var("ENTRESOL_RAW_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(100);
     for cache in raw::CACHES {
         let mut sum = raw::RawLives::default();
         for seed in 0..rounds {
