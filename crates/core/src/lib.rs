@@ -8,6 +8,7 @@ mod bypass;
 mod cache;
 mod check;
 mod config;
+mod confirm;
 mod contents;
 mod directory;
 mod forget;

@@ -7,6 +7,7 @@ use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection};
 use entresol_engine::{FlashTier, Layer, Mode, TierOptions, check, detach, disk_offset};
 use entresol_format::PageFormat;
 use std::sync::Arc;
+use std::time::Duration;
 use support::{PAGE, load, simulate, victim};
 
 const PAGES: u64 = 150;
@@ -144,4 +145,37 @@ fn a_check_misses_either_summary_of_a_group() {
         // The groups of the last round that are not dequeued, twice.
         assert!(missed >= 2 * 16, "{missed}");
     });
+}
+
+/// A page of the newest flush is damaged while the power is off. Right after the flush that looks like a flush
+/// that was cut off, so the disk serves. When the cache was idle for a second it is known to be damage: the
+/// page is not served in an older version.
+#[test]
+fn an_idle_cache_tells_damage_from_a_torn_flush() {
+    for (idle, serves) in [(Duration::from_millis(1), true), (Duration::from_secs(1), false)] {
+        let options = options(PolicyKind::FaceGsc, Mode::WriteBack);
+        let [flash, disk] = simulate(1, || {
+            let (flash, disk) = support::memory(&options, PAGES);
+            load(disk.clone(), PAGES);
+            let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+            for page in 0..2 {
+                tier.evict(victim(PageId(page), 0, true, true), &bytes(page, 1)).unwrap();
+            }
+            tier.flush().unwrap();
+            entresol_runtime::sleep(idle);
+            [flash.fork("flash"), disk.fork("disk")].map(Arc::new)
+        });
+        let image = support::bytes_of(&*flash);
+        let at = (0..image.len()).step_by(PAGE).find(|at| image[*at..].starts_with(&bytes(1, 1))).unwrap();
+        flash.write(at as u64 + 512, &[0x5a; 512]).unwrap();
+        let fetched = simulate(2, || {
+            let opened = FlashTier::open(flash.clone(), disk.clone(), options.clone());
+            let mut buffer = vec![0; PAGE];
+            opened.and_then(|(tier, _)| tier.fetch(PageId(1), &mut buffer)).map(|_| version(1, &buffer))
+        });
+        match serves {
+            true => assert_eq!(fetched.unwrap(), 0, "the disk's"),
+            false => assert!(fetched.is_err(), "version {fetched:?} is served"),
+        }
+    }
 }

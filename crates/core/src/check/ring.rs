@@ -110,8 +110,9 @@ pub(super) fn groups(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Viola
     for (at, (group, frames)) in ring.groups.iter().zip(frames).enumerate() {
         // The counters of a written group are reset, though its frames may wait for those of older positions.
         let over = frames.iter().all(|frame| frame.is(FrameState::Done));
-        let Group { flushed, flushing, .. } = *group;
-        let counted = if over { Group::default() } else { Group { flushed, flushing, ..count(frames) } };
+        let Group { flushed, flushing, confirmed, .. } = *group;
+        let counted =
+            if over { Group::default() } else { Group { flushed, flushing, confirmed, ..count(frames) } };
         same(
             || format!("flushed places of staging group {at}"),
             true,

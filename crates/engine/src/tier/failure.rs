@@ -76,6 +76,7 @@ impl Back {
         self.front.background.notify_all();
         if let Some(log) = self.log() {
             log.segments.notify_all();
+            log.flushes.notify_all();
         }
         self.front.progress.notify_all();
         if let Some(served) = &self.served {

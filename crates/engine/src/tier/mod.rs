@@ -15,6 +15,7 @@
 //! | `write` | staging → flash |
 //! | `directory` | the slot directory on flash: invalidate, write, validate (TAC) |
 //! | `background`, `dequeue`, `clean`, `destage` | flash → disk, second chances, pulls |
+//! | `confirm` | telling a flush from a torn one, when there is time |
 //! | `checkpoint` | making all of it durable; closing |
 //! | `materialise` | what slot placement leaves on flash at checkpoints and shutdowns |
 //! | `superblock`, `segment` | writing superblocks and directory segments |
@@ -30,6 +31,7 @@ mod background;
 mod causes;
 mod checkpoint;
 mod clean;
+mod confirm;
 mod dequeue;
 mod destage;
 mod destaged;
@@ -185,6 +187,9 @@ impl FlashTier {
         let mut tasks: Vec<JoinHandle> = writers.chain(background).collect();
         if back.is_log() {
             tasks.push(task("flash directory", Back::segment_task));
+            if back.flash.layout.summary_copies() > 1 {
+                tasks.push(task("flash confirmer", Back::confirm_task));
+            }
         }
         if back.served.is_some() {
             tasks.push(task("flash fronts", Back::watch_task));

@@ -24,6 +24,8 @@ pub(crate) struct LogParts {
     pub unpublished: TinyMutex<Vec<(u64, PageId, Lsn)>>,
     /// For the task that writes directory segments: a segment may be complete.
     pub segments: Signal,
+    /// For the task that confirms flushes: one has ended.
+    pub flushes: Signal,
     /// Records of forgotten pages that summaries name, with their groups, for the next directory segments.
     records: TinyMutex<Vec<(u64, Forgotten)>>,
     /// A group whose summary had no room for all records.
@@ -77,6 +79,7 @@ impl Default for LogParts {
             survivors: None,
             unpublished: TinyMutex::new(Rank::DurableNotes, Vec::new()),
             segments: Signal::default(),
+            flushes: Signal::default(),
             records: TinyMutex::new(Rank::ForgottenRecords, Vec::new()),
             full_summary: AtomicU64::new(u64::MAX),
         }

@@ -130,6 +130,9 @@ impl Back {
                     log.segments.notify_one();
                 }
                 self.tell_durable(log, &pages, completes_group);
+                if part.needs_summary && !completes_group {
+                    log.flushes.notify_one();
+                }
             }
             if let Some(directory) = self.directory() {
                 directory.end(&pages);

@@ -107,6 +107,8 @@ pub(crate) struct Group {
     pub flushed: u32,
     /// What `flushed` is when the write job under way is done; 0: it flushes nothing.
     pub flushing: u32,
+    /// Places of which a durable summary says that they are flushed.
+    pub confirmed: u32,
 }
 
 /// Scalars of a ring.
@@ -129,6 +131,8 @@ pub(crate) struct RingHead {
     pub front_durable: u64,
     /// Positions below are to be written though their group is not full.
     pub flush_to: u64,
+    /// Positions below are to be [confirmed](crate::Partition::confirm).
+    pub confirm_to: u64,
     /// Number of the first record of forgotten pages that waits, and of the next one.
     pub forgotten_first: u64,
     pub forgotten_next: u64,

@@ -37,7 +37,34 @@ impl Ring<'_> {
             }
             first = after;
         }
-        None
+        self.confirmation(contents, pages)
+    }
+
+    /// Starts the write of a summary alone, which [confirms](crate::Partition::confirm) the newest flush.
+    fn confirmation(&mut self, contents: &Contents<'_>, pages: &mut WritePages) -> Option<Write> {
+        if self.head.confirm_to <= contents.staging.window.front {
+            return None;
+        }
+        let (first, at) = self.unconfirmed(contents)?;
+        let group = &mut self.groups[at];
+        if self.head.confirm_to < first + u64::from(group.flushed)
+            || group.writing != 0
+            || group.flushing != 0
+        {
+            return None;
+        }
+        group.flushing = group.flushed;
+        pages.clear();
+        Some(Write { ticket: Ticket(at as u32), one_io: self.by_group, completes_group: false })
+    }
+
+    /// The group of which no durable summary says how far it is flushed: its first position and its number.
+    pub(crate) fn unconfirmed(&self, contents: &Contents<'_>) -> Option<(u64, usize)> {
+        let staging = &contents.staging;
+        let groups = (staging.window.front..staging.window.rear).step_by(self.group_pages as usize);
+        groups
+            .map(|first| (first, (staging.frame_of(first) / self.group_pages) as usize))
+            .find(|(_, at)| self.groups[*at].flushed > self.groups[*at].confirmed)
     }
 
     /// Whether the group that starts at `first`, of which everything before `end` is or can be written, is to
@@ -134,6 +161,8 @@ impl Ring<'_> {
         group.written += pages.len() as u32;
         group.writing = 0;
         if group.flushing != 0 {
+            // Its summary says how far the group was flushed before.
+            group.confirmed = group.flushed;
             group.flushed = std::mem::take(&mut group.flushing);
         }
         if group.written < self.group_pages {
