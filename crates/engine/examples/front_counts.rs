@@ -74,7 +74,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let flash_path = directory.path().join("flash");
     let flash = open(&flash_path, flash_bytes(&options))?;
     let home = WholeDisk::new(disk, PAGE_BYTES as u32);
-    let sharing = Sharing { path: directory.path().join("segment"), fronts: 4 };
+    let sharing = Sharing::at(directory.path().join("segment"), 4);
     let is_mapped = match memory.as_str() {
         "mapped" => true,
         "private" => false,
