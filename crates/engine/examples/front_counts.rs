@@ -25,7 +25,7 @@ const PAGES: u64 = 3 * FILLED;
 /// A front, whatever its memory.
 enum Front {
     Private(Arc<FlashTier>),
-    Mapped(SharedFront),
+    Mapped(Box<SharedFront>),
 }
 
 impl Front {
@@ -86,7 +86,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let attach = AttachOptions { is_direct: false, ..AttachOptions::default() };
     let front = match is_mapped {
-        true => Front::Mapped(SharedFront::attach(&sharing, &flash_path, &options, &attach)?),
+        true => Front::Mapped(Box::new(SharedFront::attach(&sharing, &flash_path, &options, &attach)?)),
         false => Front::Private(tier.clone()),
     };
     let mut page = vec![0; PAGE_BYTES];
