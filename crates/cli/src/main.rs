@@ -71,6 +71,8 @@ fn run(command: Command) -> Result<(), Failure> {
             "torture is not part of this build; build it in with `cargo run --release --features torture -- torture`",
         )),
         Command::Trace { trace } => command::trace::run(&trace),
+        Command::Volume { volume } => command::volume::run(&volume),
+        Command::Serve(serve) => command::volume::serve(&serve),
         Command::Devices => command::devices::run(),
         Command::Worker(worker) => command::worker::run(*worker),
     }

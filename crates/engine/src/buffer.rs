@@ -12,13 +12,14 @@ const ALIGNMENT: usize = 4096;
 struct Chunk([u8; ALIGNMENT]);
 
 /// Zeroed memory, aligned for direct I/O.
-pub(crate) struct AlignedBuffer {
+pub struct AlignedBuffer {
     chunks: Vec<Chunk>,
     length: usize,
 }
 
 impl AlignedBuffer {
-    pub(crate) fn new(length: usize) -> Self {
+    /// `length` bytes of zeros.
+    pub fn new(length: usize) -> Self {
         Self { chunks: vec![Chunk([0; ALIGNMENT]); length.div_ceil(ALIGNMENT)], length }
     }
 }

@@ -34,6 +34,7 @@ mod unreadable;
 pub use api::{
     Binding, DurableGroup, Evicted, Fetched, Layer, Source, Survivors, TierMetrics, Upstream, Victim,
 };
+pub use buffer::AlignedBuffer;
 pub use disk::{DiskLayer, Home, InPlaceDisk, Names, WholeDisk, disk_binding};
 pub use durations::{DURATION_BUCKETS, Durations};
 pub use entresol_core::Mode;

@@ -83,10 +83,17 @@ impl TierOptions {
         }
     }
 
-    /// The largest cache of pages of `page_bytes` that fits on a flash device of `capacity` bytes, with the
-    /// usual settings.
+    /// The largest cache of native pages of `page_bytes` that fits on a flash device of `capacity` bytes,
+    /// with the usual settings.
     pub fn for_device(policy: PolicyKind, capacity: u64, page_bytes: u32) -> Self {
-        let mut options = Self { page_bytes, ..Self::new(policy, 0) };
+        Self { page_bytes, ..Self::new(policy, 0) }.fitted(capacity)
+    }
+
+    /// The largest cache with the policy, mode and pages of these options that fits on a flash device of
+    /// `capacity` bytes. All other settings are the usual ones.
+    pub fn fitted(&self, capacity: u64) -> Self {
+        let Self { policy, page_bytes, page_format, mode, .. } = *self;
+        let mut options = Self { page_bytes, page_format, mode, ..Self::new(policy, 0) };
         let mut fits = 0u64;
         let mut step = 1u64 << 27;
         while step > 0 {
@@ -97,7 +104,7 @@ impl TierOptions {
             step /= 2;
         }
         let slots = (fits * u64::from(options.group_pages)).min(u64::from(u32::MAX)) as u32;
-        Self { page_bytes, ..Self::new(policy, slots) }
+        Self { page_bytes, page_format, mode, ..Self::new(policy, slots) }
     }
 
     /// The options with which an existing cache was last opened. Settings that are kept only in memory have
@@ -169,7 +176,7 @@ impl TierOptions {
         if self.objects > 0 && self.policy.placement() != Placement::Log {
             return refuse(format!(
                 "a table of objects is not possible: policy {} places pages in slots, and only a log tells older copies of a \
-                 page from newer ones; choose face, face-gr or face-gsc, or no objects",
+                 page from newer ones; choose face, face-gr, face-gsc or reuse, or no objects",
                 self.policy.name()
             ));
         }
@@ -199,7 +206,8 @@ impl TierOptions {
         }
         let why = match policy.directory() {
             _ if !page_format.keeps_proofs() => {
-                "keeps one byte of a page's version in memory, and the page has no room for the rest; choose face, face-gr or face-gsc"
+                "keeps one byte of a page's version in memory, and the page has no room for the rest; choose face, face-gr, face-gsc \
+                 or reuse"
             }
             Directory::None if self.mode != Mode::WriteBack => return Ok(()),
             Directory::None => {

@@ -3,9 +3,10 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_device::Device;
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection};
 use entresol_engine::{FlashTier, Layer, Mode, TierOptions, check, detach, disk_offset};
 use entresol_format::PageFormat;
+use std::sync::Arc;
 use support::{PAGE, load, simulate, victim};
 
 const PAGES: u64 = 150;
@@ -56,5 +57,91 @@ fn the_disk_has_the_bytes_as_they_are() {
             disk.read(disk_offset(PageId(page), PAGE as u32), &mut buffer).unwrap();
             assert_eq!(version(page, &buffer), 3);
         }
+    });
+}
+
+/// A write of several pages fails somewhere: each of them is at one of the two versions, and stays there.
+#[test]
+fn pages_of_a_failed_run_do_not_change_later() {
+    let mut failed = 0;
+    for policy in [PolicyKind::FaceGsc, PolicyKind::Face, PolicyKind::Lru] {
+        for at in 0.. {
+            let options = options(policy, Mode::WriteThrough);
+            let is_done = simulate(at, move || {
+                let (flash, disk) = support::memory(&options, PAGES);
+                load(disk.clone(), PAGES);
+                let fork = disk.fork("disk");
+                let plan = Arc::new(FaultPlan::none());
+                let faulty = Arc::new(FaultyDevice::new("disk", fork, plan.clone()));
+                let tier = FlashTier::create(flash, faulty, options.clone()).unwrap();
+                let run = |number| (0..6).flat_map(|page| bytes(page, number)).collect::<Vec<u8>>();
+                tier.write_pages(PageId(0), &run(1)).unwrap();
+                let at = plan.operations() + at;
+                plan.inject(Injection { at, device: None, fault: Fault::WriteError, forever: false });
+                let written = tier.write_pages(PageId(0), &run(2));
+                let versions = || -> Vec<u64> {
+                    let mut found = vec![0; 6 * PAGE];
+                    tier.read_pages(PageId(0), &mut found).unwrap();
+                    (0..6).map(|page| version(page, &found[page as usize * PAGE..][..PAGE])).collect()
+                };
+                let before = versions();
+                let possible = if written.is_ok() { 2..=2 } else { 1..=2 };
+                assert!(before.iter().all(|version| possible.contains(version)), "{before:?}");
+                for page in 6..PAGES {
+                    // The fault strikes here if it has not before.
+                    let others = tier.write_pages(PageId(page), &bytes(page, 3));
+                    assert!(others.is_ok() || written.is_ok());
+                }
+                assert_eq!(versions(), before, "{written:?}");
+                tier.close().unwrap();
+                written.is_ok()
+            });
+            if is_done {
+                break;
+            }
+            failed += 1;
+        }
+    }
+    assert!(failed >= 3, "{failed} runs failed");
+}
+
+/// A group's pages do not say what they are, so its two summaries are all that does. A check tells the loss of
+/// either one; the cache opens with the other.
+#[test]
+fn a_check_misses_either_summary_of_a_group() {
+    let options = options(PolicyKind::FaceGsc, Mode::WriteBack);
+    simulate(1, || {
+        let (flash, disk) = support::memory(&options, PAGES);
+        load(disk.clone(), PAGES);
+        let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+        for page in 0..PAGES {
+            tier.evict(victim(PageId(page), 0, true, true), &bytes(page, 1)).unwrap();
+        }
+        tier.close().unwrap();
+        let is_summary = |image: &[u8], at: usize| image[at..].starts_with(&entresol_format::summary::MAGIC);
+        let image = support::bytes_of(&*flash);
+        let summaries: Vec<usize> =
+            (0..image.len()).step_by(4096).filter(|at| is_summary(&image, *at)).collect();
+        let mut missed = 0;
+        for at in summaries {
+            let damaged = Arc::new(flash.fork("flash"));
+            damaged.write(at as u64, &[0x5a; 4096]).unwrap();
+            let report = check(&*damaged, Some(disk.clone())).unwrap();
+            missed += usize::from(!report.is_sound());
+            assert!(
+                report.is_sound()
+                    || report.faults.iter().all(|fault| fault.contains("of its summary is missing")),
+                "{report}"
+            );
+            let disk = Arc::new(disk.fork("disk"));
+            let (tier, _) = FlashTier::open(damaged, disk, options.clone()).unwrap();
+            let mut buffer = vec![0; PAGE];
+            for page in 0..PAGES {
+                tier.fetch(PageId(page), &mut buffer).unwrap();
+                assert_eq!(version(page, &buffer), 1, "page {page} without the summary at {at}");
+            }
+        }
+        // The groups of the last round that are not dequeued, twice.
+        assert!(missed >= 2 * 16, "{missed}");
     });
 }

@@ -2,6 +2,7 @@
 
 mod advise;
 mod bench;
+mod block;
 mod fragments;
 mod machine;
 mod replay;
@@ -15,6 +16,7 @@ mod worker;
 
 pub use advise::AdviseArgs;
 pub use bench::{Bench, RestartArgs, TpccArgs};
+pub use block::{CreateArgs, ServeArgs, Volume, VolumeArgs};
 pub use fragments::FragmentArgs;
 pub use machine::MachineArgs;
 pub use reproduce::ReproduceArgs;
@@ -54,6 +56,8 @@ Examples:
   entresol trace info FILE                what a trace of page references is like
   entresol check flash.img disk.img       is this flash cache sound?
   entresol detach flash.img disk.img      bring all pages to disk; then the flash may be taken away
+  entresol volume create V.toml --disk D --flash F   a flash cache before any disk
+  entresol serve V.toml                   the disk with its cache as a block device (NBD)
 
 Exit status: 0 all well; 1 a check failed; 2 bad input or a failure (one sentence on stderr says which).";
 
@@ -144,6 +148,18 @@ pub enum Command {
         #[command(subcommand)]
         trace: Trace,
     },
+    /// Put a flash cache before a disk that any program uses, and look after it (docs/BLOCK.md)
+    #[command(arg_required_else_help = true)]
+    Volume {
+        /// What to do with it.
+        #[command(subcommand)]
+        volume: Volume,
+    },
+    /// Serve a volume as a block device over NBD, until SIGTERM
+    ///
+    /// Prints a line that begins with `ready` when clients can connect, and tells the service manager. On
+    /// SIGTERM or SIGINT it ends requests under way and closes the cache, so that the next start is warm.
+    Serve(ServeArgs),
     /// List the modelled devices with their parameters
     Devices,
     /// Run TPC-C on real files until killed (for crash experiments)

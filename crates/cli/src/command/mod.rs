@@ -19,4 +19,6 @@ mod storage;
 pub mod torture;
 pub mod tpcc;
 pub mod trace;
+
+pub mod volume;
 pub mod worker;

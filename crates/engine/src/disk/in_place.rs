@@ -2,6 +2,8 @@
 //! it. To the layers above it is a disk like any other: this device shows them the label's area, which is in
 //! the file, and then the disk.
 //!
+//! Syncs of the disk succeed or fail for all who ask: one that fails may have lost the writes of others.
+//!
 //! A label outside of the disk cannot stop others from writing to it. So the file also has a fingerprint of
 //! the disk, checksums of some of its sectors, which is compared at each open. Invariant: a sector is written
 //! only when the file durably has the checksums of both its old and its new content; so the fingerprint holds
@@ -12,6 +14,7 @@
 use super::{LabelState, binding, read_label, write_label};
 use crate::buffer::AlignedBuffer;
 use crate::error::disk_error;
+use crate::syncs::Syncs;
 use crate::{TierError, points, unreadable};
 use entresol_core::mutant;
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
@@ -35,6 +38,8 @@ pub struct InPlaceDisk {
     /// The sectors of the fingerprint, in ascending order.
     sectors: Box<[u64]>,
     state: Mutex<State>,
+    /// Of the disk, whoever asks for them.
+    syncs: Syncs,
 }
 
 struct State {
@@ -149,7 +154,8 @@ impl InPlaceDisk {
     fn assemble(disk: Arc<dyn Device>, file: Arc<dyn Device>, places: Vec<u64>, print: Fingerprint) -> Self {
         let buffer = AlignedBuffer::new(COPY_STRIDE as usize);
         let state = State { print, buffer, writes: 0, durable: 0 };
-        Self { disk, file, sectors: places.into(), state: Mutex::new(Rank::Fingerprint, state) }
+        let (sectors, state) = (places.into(), Mutex::new(Rank::Fingerprint, state));
+        Self { disk, file, sectors, state, syncs: Syncs::default() }
     }
 
     /// Writes all copies of the fingerprint, one after the other.
@@ -194,7 +200,7 @@ impl InPlaceDisk {
         });
         if is_unsure {
             if state.writes > state.durable {
-                self.disk.sync()?;
+                self.syncs.sync(|| self.disk.sync())?;
                 state.durable = state.writes;
             }
             for sums in &mut state.print.sums {
@@ -350,7 +356,7 @@ impl Device for InPlaceDisk {
     fn sync(&self) -> Result<(), DeviceError> {
         let writes = self.state.lock().writes;
         self.file.sync()?;
-        self.disk.sync()?;
+        self.syncs.sync(|| self.disk.sync())?;
         let mut state = self.state.lock();
         state.durable = state.durable.max(writes);
         Ok(())

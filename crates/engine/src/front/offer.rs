@@ -16,7 +16,8 @@ use entresol_shm::atomic::{AtomicU32, Ordering::SeqCst};
 pub(crate) enum Offered {
     /// The cache has it.
     Taken,
-    /// The policy does not want it: it belongs on disk only.
+    /// The policy does not want it: it belongs on disk only. If it is dirty, its write to disk has begun
+    /// ([`super::order`]).
     Bypass,
     /// The cache has switched itself off: the disk alone.
     Off,
@@ -85,7 +86,9 @@ impl Front {
     }
 
     /// The core's answer to an offer; [`Admission::Full`] also from a cache that is switching itself off. A
-    /// page that was read from disk is there already, in a newer version, if the ticket is not current.
+    /// page that was read from disk is there already, in a newer version, if the ticket is not current. Of a
+    /// dirty page that bypasses the flash, the write to disk begins in this step: a read that began later
+    /// would populate the flash with the older version.
     pub(crate) fn admission(
         &self,
         victim: &Victim,
@@ -108,7 +111,11 @@ impl Front {
             if dirty || fdirty {
                 self.order.changes(page);
             }
-            Some(self.hold(partition.evict(page, lsn, dirty, fdirty)))
+            let admission = self.hold(partition.evict(page, lsn, dirty, fdirty));
+            if dirty && matches!(admission, Admission::Bypass { .. }) {
+                self.order.write_begins(page);
+            }
+            Some(admission)
         })?;
         admission.ok_or_else(|| {
             TierError::Refused(format!(
@@ -190,8 +197,7 @@ impl Front {
     /// A page has come from disk and goes up: takes a copy, if the policy will have it and there is room. The
     /// page is clean, so the caller never waits.
     pub(crate) fn populate(&self, page: PageId, ticket: ReadTicket, data: &[u8]) -> Result<(), Gone> {
-        let is_wanted = self.config.policy.populates() && self.options.mode.populates();
-        if !is_wanted || !self.options.page_format.takes(data) {
+        if !self.config.policy.populates() || !self.may_populate(data) {
             return Ok(());
         }
         let admission = self.with(|partition| match self.state.is_running() {
@@ -199,6 +205,53 @@ impl Front {
             true => Admission::AlreadyThere,
             false => Admission::Full,
         })?;
+        self.entered(page, admission, data)
+    }
+
+    /// As [`Front::populate`], for a reader that has no memory of its own for pages: a policy that takes what
+    /// memory evicts, and not what arrives, is offered the page as evicted, unchanged.
+    ///
+    /// Not if a log stands above. Then the cache does not keep the order of work on a page ([`ReadTicket`]),
+    /// and a clean copy may go back and forth:
+    ///
+    /// 1. A page is read from disk and enters, as a clean copy.
+    /// 2. It is written in a form that the cache does not take (an uninitialized page of PostgreSQL). The
+    ///    copy is forgotten in memory, the page goes to disk. Nothing is flushed.
+    /// 3. Power fails. The disk has the new page; the record that the copy is forgotten is lost.
+    /// 4. The copy is found again and served. It is clean, so it is never destaged: when its slot is reused,
+    ///    the disk serves the new page.
+    ///
+    /// A dirty copy is destaged over it, and the database's redo settles both. A reader without memory or log
+    /// would notice.
+    pub(crate) fn populate_for_reader(
+        &self,
+        page: PageId,
+        ticket: ReadTicket,
+        data: &[u8],
+    ) -> Result<(), Gone> {
+        if self.config.policy.populates() {
+            return self.populate(page, ticket, data);
+        }
+        let has_order = self.options.page_format.has_no_owner_with_a_log() && self.objects.is_none();
+        if !self.may_populate(data) || !has_order {
+            return Ok(());
+        }
+        let lsn = self.options.page_format.lsn(data);
+        let victim = Victim { page, lsn, dirty: false, fdirty: false };
+        let admission = match self.somebody_waits() {
+            true => Admission::Full,
+            // A page of an object that is not defined stays out.
+            false => self.admission(&victim, Some(ticket)).unwrap_or(Admission::AlreadyThere),
+        };
+        self.entered(page, admission, data)
+    }
+
+    /// Whether an unchanged page with this content may enter at all.
+    fn may_populate(&self, data: &[u8]) -> bool {
+        self.options.mode.populates() && self.options.page_format.takes(data)
+    }
+
+    fn entered(&self, page: PageId, admission: Admission, data: &[u8]) -> Result<(), Gone> {
         match admission {
             Admission::Stage { frame, position } => {
                 self.fill(frame, position, page, false, data)?;

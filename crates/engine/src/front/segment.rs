@@ -170,6 +170,12 @@ pub(crate) fn check(options: &TierOptions) -> Result<(), TierError> {
     if options.policy.placement() != Placement::Log {
         return refuse("its policy places pages in slots; choose face, face-gr or face-gsc");
     }
+    if options.policy.facts().keeps_out {
+        return refuse(
+            "its policy keeps changed pages out, and their writes to disk would not be known to the process that \
+             serves it; choose face, face-gr or face-gsc",
+        );
+    }
     if options.page_format.has_no_owner_with_a_log() {
         return refuse("its pages are raw, and the process that serves them keeps their order");
     }

@@ -62,13 +62,30 @@ impl Back {
     /// released and records be written.
     pub(super) fn settle_dead(&self) -> Result<(), TierError> {
         let Some(after) = self.front.with(|partition| partition.awaits_dead())? else { return Ok(()) };
+        self.settle(after)?;
+        let durable = self.causes.durable();
+        self.front.with(|partition| partition.dead_is_durable(durable))?;
+        Ok(())
+    }
+
+    /// Makes durable what the oldest record that waits needs, as far as it has ended: of clean pages that
+    /// were forgotten, too, which keep no slot from being released. False: it has not ended, and that will be
+    /// told (`job_is_done`).
+    pub(super) fn settle_oldest_record(&self) -> Result<bool, TierError> {
+        let Some(after) = self.front.with(|partition| partition.oldest_record_awaits())? else {
+            return Ok(true);
+        };
+        self.settle(after)?;
+        Ok(after <= self.causes.durable())
+    }
+
+    /// Makes numbers up to `after` durable, as far as they have ended.
+    fn settle(&self, after: u64) -> Result<(), TierError> {
         let ended = self.causes.ended(&self.front.board.causes);
         if self.causes.durable() < after.min(ended) {
             self.disk.sync()?;
             self.causes.durable.fetch_max(ended, SeqCst);
         }
-        let durable = self.causes.durable();
-        self.front.with(|partition| partition.dead_is_durable(durable))?;
         Ok(())
     }
 

@@ -92,9 +92,10 @@ impl Back {
             if !self.front.check_running()? {
                 return Ok(rear);
             }
+            let may_record = self.settle_oldest_record()?;
             let is_over = self.front.with(|partition| {
                 let is_recorded = partition.records_durable() >= records;
-                if !is_recorded {
+                if !is_recorded && may_record {
                     close(partition);
                 }
                 is_recorded && partition.published() >= rear

@@ -61,7 +61,7 @@ impl Back {
             let slot = self.front.with(|partition| partition.slot_holding(victim.page))?;
             self.directory_forgets(victim.page, slot)?;
         }
-        self.write_to_disk(victim, data)
+        self.write_to_disk(victim.page, data)
     }
 
     /// Waits until `page` is not in motion, and makes every entry of it invalid: in `slot`, and where it was

@@ -32,7 +32,7 @@ impl Back {
                 self.take_through_directory(victim, data)?
             }
             Route::DiskThenFlash => {
-                self.write_to_disk(victim, data)?;
+                self.write_to_disk(victim.page, data)?;
                 self.take(Victim { dirty: false, ..victim }, data)?
             }
             Route::Flash => self.take(victim, data)?,
@@ -60,11 +60,11 @@ impl Back {
     fn write_around_log(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
         let cause = self.causes.begins(&self.front.board.causes);
         if write && mutant!("destage-after-write-around") {
-            self.write_to_disk(victim, data)?;
+            self.write_to_disk(victim.page, data)?;
         }
         let forgotten = self.front.forget_range((victim.page, victim.page), cause);
         let written = match write && !mutant!("destage-after-write-around") {
-            true => forgotten.and_then(|_| self.write_to_disk(victim, data)),
+            true => forgotten.and_then(|_| self.write_to_disk(victim.page, data)),
             false => forgotten.map(drop),
         };
         match written {
@@ -86,7 +86,7 @@ impl Back {
     fn bypass(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
         if write {
             self.front.tallies().bypassed.add(1);
-            self.write_to_disk(victim, data)?;
+            self.write_to_disk(victim.page, data)?;
         }
         Ok(Evicted { dirty: false })
     }
@@ -138,11 +138,17 @@ impl Back {
     fn taken(&self, victim: Victim, data: &[u8], offered: Offered) -> Result<Evicted, TierError> {
         match offered {
             Offered::Taken => Ok(Evicted { dirty: victim.dirty }),
-            Offered::Bypass => self.bypass(victim, victim.dirty, data),
+            Offered::Bypass => {
+                let written = self.bypass(victim, victim.dirty, data);
+                if victim.dirty {
+                    self.front.with(|_| self.front.order.write_ends(victim.page))?;
+                }
+                written
+            }
             Offered::Off => {
                 points::OFF_EVICT.reach();
                 if victim.dirty {
-                    self.write_to_disk(victim, data)?;
+                    self.write_to_disk(victim.page, data)?;
                 }
                 Ok(Evicted { dirty: false })
             }
@@ -162,20 +168,25 @@ impl Back {
         Ok(Some(evicted))
     }
 
-    pub(crate) fn write_to_disk(&self, victim: Victim, data: &[u8]) -> Result<(), TierError> {
+    pub(crate) fn write_to_disk(&self, page: PageId, data: &[u8]) -> Result<(), TierError> {
         let mut buffer = self.buffers.take();
         buffer.copy_from_slice(data);
-        self.front.options.page_format.seal_for_disk(&mut buffer, victim.page);
-        let written = self.disk.write(victim.page, &buffer);
+        self.front.options.page_format.seal_for_disk(&mut buffer, page);
+        let written = self.disk.write(page, &buffer);
         self.buffers.give_back(buffer);
         written?;
         if self.front.state.is_gone() {
             // Without the table of objects the home may have left the page out.
             return Err(Gone.into());
         }
-        let tallies = self.front.tallies();
-        tallies.disk_writes.add(1);
-        self.front.board.disk_owed.fetch_max(tallies.disk_writes.get(), SeqCst);
+        self.wrote_to_disk(1);
         Ok(())
+    }
+
+    /// A caller has written so many pages to disk: they are durable after the next sync of it.
+    pub(super) fn wrote_to_disk(&self, pages: usize) {
+        let tallies = self.front.tallies();
+        tallies.disk_writes.add(pages);
+        self.front.board.disk_owed.fetch_max(tallies.disk_writes.get(), SeqCst);
     }
 }

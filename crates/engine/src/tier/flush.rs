@@ -50,14 +50,17 @@ impl Back {
             if !self.front.check_running()? {
                 return self.disk.sync();
             }
+            let may_record = self.settle_oldest_record()?;
             let over = self.front.with(|partition| {
                 let is_durable = partition.flushed() >= rear || mutant!("flush-returns-at-once");
                 let is_recorded = partition.records_durable() >= records;
                 if is_durable && is_recorded {
                     return true;
                 }
-                self.make_room_for_records(partition);
-                partition.flush();
+                if may_record || !is_durable {
+                    self.make_room_for_records(partition);
+                    partition.flush();
+                }
                 false
             })?;
             if over {

@@ -11,6 +11,7 @@
 //! | `objects` | the table of objects on flash |
 //! | `causes` | what makes forgotten pages dead |
 //! | `through` | changed pages to disk, when no log stands above |
+//! | `runs` | adjacent pages, for owners without a buffer pool |
 //! | `write` | staging → flash |
 //! | `directory` | the slot directory on flash: invalidate, write, validate (TAC) |
 //! | `background`, `dequeue`, `clean`, `destage` | flash → disk, second chances, pulls |
@@ -44,6 +45,7 @@ mod objects;
 mod open;
 mod placed;
 mod plan;
+mod runs;
 mod segment;
 mod shared;
 mod slot_directory;
@@ -194,6 +196,37 @@ impl FlashTier {
 }
 
 impl FlashTier {
+    /// Reads adjacent pages from `first` on, for a caller that has no memory of its own for pages: as
+    /// [`Layer::fetch`] of each, and what only the disk had is offered to the cache, as if it had been
+    /// evicted unchanged. That never waits, and a page that is written meanwhile does not enter.
+    ///
+    /// # Errors
+    /// As [`Layer::fetch`]; [`TierError::Config`] if `buffer` does not have whole pages.
+    pub fn read_pages(&self, first: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
+        let _guard = PanicGuard(&self.back);
+        self.back.read_pages(first, buffer)
+    }
+
+    /// Writes adjacent pages from `first` on, newer than any other copy: as [`Layer::evict`] of each. In
+    /// write-through mode they share a flush of flash.
+    ///
+    /// # Errors
+    /// As [`Layer::evict`]; some of the pages may have been written.
+    pub fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
+        let _guard = PanicGuard(&self.back);
+        self.back.write_pages(first, data)
+    }
+
+    /// Pages that are newer in the cache than on disk, those in staging included.
+    pub fn dirty_pages(&self) -> u64 {
+        self.back.front.with(|partition| partition.unsaved()).map_or(0, |unsaved| unsaved.pages.into())
+    }
+
+    /// Whether `page` is, or may be, newer in the cache than on disk.
+    pub fn is_dirty(&self, page: PageId) -> bool {
+        self.back.is_dirty(page)
+    }
+
     /// Makes everything that was handed down before durable: evicted pages and forgotten ones. For callers
     /// without a log.
     ///

@@ -11,10 +11,12 @@
 //! - Writes of one page are made one after the other, on flash and on disk.
 
 use super::back::Back;
+use super::runs::RUN_PAGES_MAX;
 use crate::TierError;
 use crate::api::{Evicted, Victim};
-use crate::front::Offered;
-use entresol_core::{PageId, Position, mutant};
+use crate::front::{Front, Offered};
+use arrayvec::ArrayVec;
+use entresol_core::{Lsn, PageId, Position, mutant};
 use entresol_runtime::sync::{Mutex, MutexGuard, Rank, TinyMutex};
 use entresol_shm::Gone;
 
@@ -41,9 +43,14 @@ impl Default for Through {
 }
 
 impl Through {
-    fn turn(&self, page: PageId) -> MutexGuard<'_, ()> {
-        let place = page.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
-        self.turns[place as usize].lock()
+    /// The turns to write these pages, taken in ascending order.
+    fn turns(&self, pages: &[(PageId, &[u8])]) -> ArrayVec<MutexGuard<'_, ()>, RUN_PAGES_MAX> {
+        let place = |page: PageId| (page.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
+        let mut places: ArrayVec<usize, RUN_PAGES_MAX> = pages.iter().map(|(page, _)| place(*page)).collect();
+        places.sort_unstable();
+        let mut last = None;
+        places.retain(|place| last.replace(*place) != Some(*place));
+        places.into_iter().map(|place| self.turns[place].lock()).collect()
     }
 
     /// The oldest position at which a page may be whose disk write is under way, if one is.
@@ -64,6 +71,24 @@ impl Drop for UnderWay<'_> {
     }
 }
 
+/// Pages on their way to disk, until dropped: no read of one of them enters the flash.
+struct Writing<'a>(&'a Front, &'a [(PageId, &'a [u8])]);
+
+impl<'a> Writing<'a> {
+    fn begin(front: &'a Front, pages: &'a [(PageId, &'a [u8])]) -> Result<Self, Gone> {
+        front.with(|_| pages.iter().for_each(|(page, _)| front.order.write_begins(*page)))?;
+        Ok(Self(front, pages))
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let Self(front, pages) = self;
+        // Where the memory is given up, so is the order.
+        let _ = front.step(|_| pages.iter().for_each(|(page, _)| front.order.write_ends(*page)));
+    }
+}
+
 impl Back {
     /// A changed page goes to disk, and to flash unless `around`; then its copies there are forgotten.
     pub(super) fn write_through(
@@ -72,40 +97,69 @@ impl Back {
         around: bool,
         data: &[u8],
     ) -> Result<Evicted, TierError> {
+        self.write_through_all(&[(victim.page, data)], around)?;
+        Ok(Evicted { dirty: false })
+    }
+
+    /// As [`Back::write_through`], of several pages, each named once. They share a flush of flash, and a
+    /// request to the disk.
+    pub(super) fn write_through_all(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
         let Some(through) = &self.through else { unreachable!("a log stands above a native cache") };
-        let _turn = (!mutant!("two-writers-of-a-page")).then(|| through.turn(victim.page));
+        let _turns = (!mutant!("two-writers-of-a-page")).then(|| through.turns(pages));
         if !self.is_log() {
-            return self.write_through_slots(victim, around, data);
+            return pages.iter().try_for_each(|(page, data)| self.write_through_slots(*page, around, data));
         }
         let from = self.front.with(|partition| partition.window().1)?;
         through.under_way.lock().push(from);
         let _under_way = UnderWay(through, from);
+        let _writing = Writing::begin(&self.front, pages)?;
         if mutant!("disk-before-flash") {
-            self.write_to_disk(victim, data)?;
+            pages.iter().try_for_each(|(page, data)| self.write_to_disk(*page, data))?;
         }
-        let offered = match around {
-            true => Offered::Bypass,
-            false => self.front.take(Victim { dirty: false, ..victim }, data)?,
-        };
-        if offered == Offered::Taken {
+        let mut taken = ArrayVec::new();
+        self.write_through_log(pages, around, &mut taken).or_else(|error| {
+            // Nobody knows what the disk has: what it gives is what counts. That holds for pages, too, that
+            // entered before the write of another one failed.
+            for (page, _) in &taken {
+                self.front.forget_range((*page, *page), 0)?;
+            }
             self.flush_flash()?;
-            return match self.write_to_disk(victim, data) {
-                Ok(()) => Ok(Evicted { dirty: false }),
-                Err(error) => {
-                    // Nobody knows what the disk has: what it gives is what counts.
-                    self.front.forget_range((victim.page, victim.page), 0)?;
-                    self.flush_flash()?;
-                    Err(error)
-                }
+            Err(error)
+        })
+    }
+
+    /// Log placement: the pages that enter the flash are `taken`.
+    fn write_through_log<'a>(
+        &self,
+        pages: &[(PageId, &'a [u8])],
+        around: bool,
+        taken: &mut ArrayVec<(PageId, &'a [u8]), RUN_PAGES_MAX>,
+    ) -> Result<(), TierError> {
+        for (page, data) in pages {
+            let victim = Victim { page: *page, lsn: Lsn(0), dirty: false, fdirty: true };
+            let offered = match around {
+                true => Offered::Bypass,
+                false => self.front.take(victim, data)?,
             };
+            match offered {
+                Offered::Taken => taken.push((*page, data)),
+                _ => self.write_past_flash(*page, offered, data)?,
+            }
         }
+        if taken.is_empty() {
+            return Ok(());
+        }
+        self.flush_flash()?;
+        self.write_run_to_disk(taken)
+    }
+
+    /// A page that does not enter the flash.
+    fn write_past_flash(&self, page: PageId, offered: Offered, data: &[u8]) -> Result<(), TierError> {
         if offered == Offered::Bypass {
             self.front.tallies().bypassed.add(1);
         }
-        self.front.with(|_| self.front.order.write_begins(victim.page))?;
-        let written = self.forget_durably(victim.page).and_then(|()| self.write_to_disk(victim, data));
-        self.front.with(|_| self.front.order.write_ends(victim.page))?;
-        written.map(|()| Evicted { dirty: false })
+        self.forget_durably(page)?;
+        self.write_to_disk(page, data)
     }
 
     /// No copy of `page` is on flash any more, nor is found there after a crash.
@@ -120,17 +174,20 @@ impl Back {
     }
 
     /// Slot placement, whose directory a crash leaves empty.
-    fn write_through_slots(&self, victim: Victim, around: bool, data: &[u8]) -> Result<Evicted, TierError> {
-        self.front.with(|_| self.front.order.write_begins(victim.page))?;
-        let forgotten = self.front.forget_range((victim.page, victim.page), 0);
-        let written = forgotten.and_then(|_| self.write_to_disk(victim, data));
-        self.front.with(|_| self.front.order.write_ends(victim.page))?;
-        written?;
+    fn write_through_slots(&self, page: PageId, around: bool, data: &[u8]) -> Result<(), TierError> {
+        let writing = [(page, data)];
+        let writing = Writing::begin(&self.front, &writing)?;
+        self.front.forget_range((page, page), 0)?;
+        self.write_to_disk(page, data)?;
+        drop(writing);
         match around {
             true => self.front.tallies().bypassed.add(1),
-            false => drop(self.take(Victim { dirty: false, ..victim }, data)?),
+            false => {
+                let victim = Victim { page, lsn: Lsn(0), dirty: false, fdirty: true };
+                self.take(victim, data)?;
+            }
         }
-        Ok(Evicted { dirty: false })
+        Ok(())
     }
 
     /// All that is below may be taken as being on disk, once the disk is synced: to be asked before.
@@ -139,14 +196,15 @@ impl Back {
         if mutant!("writes-under-way-taken-for-done") { rear } else { rear.min(oldest.unwrap_or(rear)) }
     }
 
-    /// Whether so much is unsure that a checkpoint is due.
+    /// Whether so much is unsure that a checkpoint is due, and one would help: it cannot while the oldest
+    /// write is under way, and would only be repeated.
     pub(super) fn unsure_is_long(&self) -> Result<bool, Gone> {
         let is_kept = self.through.is_some() && self.is_log();
         if !is_kept || !self.front.options.disk_may_lack() {
             return Ok(false);
         }
-        let unsure =
-            self.front.with(|partition| partition.window().1)?.0.saturating_sub(self.superblocks.sure().0);
-        Ok(unsure > u64::from(self.front.config.slots) / UNSURE_PART)
+        let (rear, sure) = (self.front.with(|partition| partition.window().1)?, self.superblocks.sure());
+        let is_long = rear.0.saturating_sub(sure.0) > u64::from(self.front.config.slots) / UNSURE_PART;
+        Ok(is_long && self.sure_below(rear) > sure)
     }
 }

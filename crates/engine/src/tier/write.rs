@@ -219,6 +219,7 @@ impl Back {
         if !mutant!("definition-after-its-pages") {
             self.make_objects_durable()?;
         }
+        self.make_clean_pages_durable(pages)?;
         let composed = self.compose_summary(part)?;
         let group = self.front.staging.group(part.frame);
         self.flash
@@ -226,6 +227,24 @@ impl Back {
             .map_err(flash_error)?;
         drop(group);
         self.sync_part(&composed)
+    }
+
+    /// Where a policy keeps changed pages out, only the disk has them, and not yet durably. Makes these of
+    /// `pages` that are clean durable there before they are written here. Otherwise:
+    ///
+    /// 1. a changed page is kept out: it is written to disk, and not synced;
+    /// 2. it is fetched from disk and evicted unchanged. It enters, clean, and its group becomes durable;
+    /// 3. the power fails, and the disk loses the write. Recovery serves the page from flash, as a clean one;
+    /// 4. the page is dequeued, and dropped because it is clean. Now the disk's older version is served.
+    ///
+    /// In write-through mode an open copies such pages to disk first ([`super::through`]).
+    fn make_clean_pages_durable(&self, pages: &[WritePage]) -> Result<(), TierError> {
+        let options = &self.front.options;
+        let is_possible = options.policy.facts().keeps_out && !options.disk_may_lack();
+        if !is_possible || mutant!("clean-page-before-its-disk-write") {
+            return Ok(());
+        }
+        self.disk.make_durable(pages.iter().filter(|page| !page.dirty).filter_map(|page| page.page))
     }
 
     /// Makes what was written with this summary durable.
@@ -301,6 +320,7 @@ impl Back {
         if !mutant!("definition-after-its-pages") {
             self.make_objects_durable()?;
         }
+        self.make_clean_pages_durable(pages)?;
         let composed = part.needs_summary.then(|| self.compose_summary(part)).transpose()?;
         let mut batch = ArrayVec::<Io<'_>, { GROUP_PAGES_MAX + 2 }>::new();
         let (copies, block) = scratch.split_at_mut(self.front.config.group_pages as usize * page_bytes);

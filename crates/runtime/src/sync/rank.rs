@@ -60,6 +60,11 @@ struct Row {
 
 ranks! {
     Test: Parks, Several, "test", "What a test, a test kit or an example has of its own.";
+    Volume: Parks, One, "volume", "The cache of a volume: shared by requests, held alone while it is drained or detached.";
+    RequestQueue: Parks, One, "request queue", "Requests of the block door that wait for a worker.";
+    InFlight: Parks, One, "requests in flight", "How many requests, and bytes of them, may be under way.";
+    Reply: Parks, One, "reply", "Replies of a connection that wait to be sent.";
+    BlockRanges: Blocks, One, "block ranges", "Which pages of a volume are being written, and who waits for them.";
     Modification: Parks, One, "structure modification", "One split, unlink or new table at a time.";
     Checkpoint: Parks, One, "checkpoint", "One database checkpoint at a time.";
     LogRoom: Parks, One, "log room", "A reservation of bytes that an operation may append.";
@@ -78,7 +83,7 @@ ranks! {
     LogTurn: Parks, One, "log turn", "Whose turn it is to write the log.";
     LogFlusher: Parks, One, "log flusher", "Whether the turn is free, and whether the log has failed.";
     LogTail: Blocks, One, "log tail", "Records that are not on the device yet.";
-    PageTurn: Parks, One, "page turn", "Writing a page through to disk when no log stands above: one writer of a page at a time.";
+    PageTurn: Parks, Several, "page turn", "Writing pages through to disk when no log stands above: one writer of a page at a time. The turns of several pages in ascending order.";
     EvictionTurn: Parks, One, "eviction turn", "Whose turn it is to wait for room in staging.";
     DiskLabel: Parks, One, "disk label", "The disk's label, while it is changed.";
     Superblock: Parks, One, "superblock", "The flash's superblock, while it is written.";

@@ -1,8 +1,9 @@
 //! One life of a cache: its devices, until power fails.
 
 use super::cache::Cache;
+use super::devices::{at_pace, open_in_place};
 use super::files::{self, Files};
-use super::{LATENCY_MAX, Opened, at_pace, failed, open_in_place, simulation};
+use super::{LATENCY_MAX, Opened, failed, simulation};
 use crate::machine::Media;
 use crate::watched::{Observer, Watched};
 use entresol_device::{Device, FaultPlan, FaultyDevice, Survival};
@@ -43,9 +44,8 @@ impl Life<'_> {
     /// Opens the cache; makes it, if it was never open before.
     pub fn open(&self, is_new: bool, observer: Option<Observer>) -> Result<Opened, String> {
         let page_bytes = self.cache.page_bytes();
-        let flash = Arc::new(Watched { observer, ..at_pace(&self.flash, LATENCY_MAX) });
-        let disk = Arc::new(at_pace(&self.disk, LATENCY_MAX));
-        let label_file = Arc::new(at_pace(&self.label_file, LATENCY_MAX));
+        let [flash, disk, label_file] = [&self.flash, &self.disk, &self.label_file]
+            .map(|device| Arc::new(Watched { observer: observer.clone(), ..at_pace(device, LATENCY_MAX) }));
         let (disk, label): (Arc<dyn Device>, Arc<dyn Device>) = match self.in_place {
             true => {
                 let disk = open_in_place(disk, label_file, page_bytes as u32)?;

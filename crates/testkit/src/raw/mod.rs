@@ -8,8 +8,10 @@
 //! - a forgotten page is served from disk, and after a flush does not come back.
 
 mod cache;
+mod devices;
 mod files;
 mod life;
+mod moments;
 mod oracle;
 pub mod order;
 mod torture;
@@ -18,12 +20,11 @@ pub use cache::{CACHES, Cache, Kind};
 pub use torture::{RawReport, RawTorture};
 
 use crate::machine::Media;
-use crate::watched::{Pace, Watched};
+use devices::written_by_others;
 use entresol_core::{Lsn, Mode, PageId};
-use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_device::{Fault, FaultPlan, Injection, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, InPlaceDisk, Layer, Source, TierError, TierOptions, Victim, disk_binding,
-    disk_offset, flash_bytes,
+    DiskLayer, Fetched, FlashTier, Layer, Source, TierError, TierOptions, Victim, disk_offset, flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
@@ -33,6 +34,7 @@ use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::spawn;
 use files::{FILE_PAGES, Files, OBJECTS_MAX};
 use life::Life;
+use moments::Moments;
 use oracle::{Known, Oracle, Shared, bytes, is_torn_of};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -47,17 +49,30 @@ const LATENCY_MAX: Duration = Duration::from_micros(40);
 
 /// Makes the choice of kills one of its own.
 const KILLS: u64 = 0x4111;
+/// As [`KILLS`], of the choice of moments.
+const MOMENTS: u64 = 0x303e;
 
 /// Some of a client's requests, by number.
 const FLUSH: u64 = 16;
 const FORGET: u64 = 17;
 const CHECKPOINT: u64 = 19;
 
+/// Where power fails for a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Examined {
+    /// Where each life ends; the next life goes on from there.
+    Ends,
+    /// At many other moments of each life, too. The cache is opened and read once after each.
+    Moments,
+}
+
 /// What the lives of a cache amounted to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RawLives {
     /// Power failures after which the cache was opened again.
     pub restarts: u64,
+    /// Crash states that were examined.
+    pub states: u64,
     /// Pages that came from flash after them.
     pub from_flash: u64,
     /// Flushes that returned.
@@ -68,17 +83,21 @@ pub struct RawLives {
     pub retired: u64,
     /// Objects cut.
     pub cut: u64,
+    /// Changed pages that went to disk alone (write-back).
+    pub kept_out: u64,
 }
 
 impl RawLives {
     /// Adds those of another cache.
     pub fn add(&mut self, other: &RawLives) {
         self.restarts += other.restarts;
+        self.states += other.states;
         self.from_flash += other.from_flash;
         self.flushes += other.flushes;
         self.forgotten += other.forgotten;
         self.retired += other.retired;
         self.cut += other.cut;
+        self.kept_out += other.kept_out;
     }
 }
 
@@ -119,10 +138,27 @@ impl Opened {
     }
 }
 
-/// Fetches a page and checks it. `None`: its place on disk cannot be read, and it is dead.
-fn fetch(oracle: &Shared, opened: &Opened, page: u64, buffer: &mut [u8]) -> Result<Option<Source>, String> {
+/// Fetches a page, or reads it as one without memory of its own, and checks it. `None`: its place on disk
+/// cannot be read, and it is dead.
+fn fetch(
+    oracle: &Shared,
+    opened: &Opened,
+    page: u64,
+    buffer: &mut [u8],
+    as_reader: bool,
+) -> Result<Option<Source>, String> {
     let Some(id) = opened.id(page)? else { return Ok(None) };
-    let fetched = opened.tier.fetch(id, buffer);
+    // What is dead must not enter: it is told by where it comes from.
+    let known = oracle.lock().of(page);
+    let as_reader = as_reader && !known.forgotten && !known.since_forgotten;
+    let fetched = match as_reader {
+        true => {
+            let source = if opened.tier.is_on_flash(id) { Source::Flash } else { Source::Disk };
+            let fetched = Fetched { source, dirty: false, fdirty: false };
+            opened.tier.read_pages(id, buffer).map(|()| fetched)
+        }
+        false => opened.tier.fetch(id, buffer),
+    };
     let oracle = oracle.lock();
     match fetched {
         // A destage of what is dead was torn.
@@ -165,7 +201,7 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
             write(opened, oracle, page)?;
             continue;
         }
-        let Some(source) = fetch(oracle, opened, page, &mut buffer)? else {
+        let Some(source) = fetch(oracle, opened, page, &mut buffer, false)? else {
             // What was written after it was forgotten is lost.
             if let Some(known) = oracle.lock().pages.get_mut(&page) {
                 *known = Known { forgotten: true, since_forgotten: false, ..*known };
@@ -176,6 +212,7 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
         oracle.lives.from_flash += u64::from(source == Source::Flash);
         let version = oracle.version(page, &buffer);
         let known = oracle.pages.entry(page).or_default();
+        // What a restart finds on flash may have moved to staging since, with a second chance.
         if !known.forgotten || source != Source::Disk {
             *known = Known { newest: version, least: version, ..Known::default() };
         }
@@ -183,25 +220,41 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
     Ok(())
 }
 
+/// The next version of a page: from here on it may be there, or the one before.
+fn begin_write(oracle: &Shared, page: u64) -> u64 {
+    let mut oracle = oracle.lock();
+    oracle.next += 1;
+    let version = oracle.next;
+    let known = oracle.pages.entry(page).or_default();
+    let before = match known.forgotten {
+        true => Known { since_forgotten: true, ..Known::default() },
+        false => *known,
+    };
+    *known = Known { newest: version, ..before };
+    version
+}
+
 /// Writes a page in its next version.
 fn write(opened: &Opened, oracle: &Shared, page: u64) -> Result<(), String> {
     let Some(id) = opened.id(page)? else { return Ok(()) };
-    let version = {
-        let mut oracle = oracle.lock();
-        oracle.next += 1;
-        let version = oracle.next;
-        let known = oracle.pages.entry(page).or_default();
-        // From here on either version may be there.
-        let before = match known.forgotten {
-            true => Known { since_forgotten: true, ..Known::default() },
-            false => *known,
-        };
-        *known = Known { newest: version, ..before };
-        version
-    };
+    let version = begin_write(oracle, page);
     let victim = Victim { page: id, lsn: Lsn(0), dirty: true, fdirty: true };
     let data = bytes(oracle.lock().cache, page, version);
-    opened.tier.evict(victim, &data).map(drop).map_err(failed)
+    let evicted = opened.tier.evict(victim, &data).map_err(failed)?;
+    let mut oracle = oracle.lock();
+    oracle.lives.kept_out += u64::from(!evicted.dirty && oracle.cache.mode == Mode::WriteBack);
+    Ok(())
+}
+
+/// Writes adjacent pages in their next versions, together.
+fn write_run(opened: &Opened, oracle: &Shared, first: u64, pages: u64) -> Result<(), String> {
+    let run = first..PAGES.min(first + pages);
+    let mut data = Vec::new();
+    for page in run {
+        let version = begin_write(oracle, page);
+        data.extend(bytes(oracle.lock().cache, page, version));
+    }
+    opened.tier.write_pages(PageId(first), &data).map_err(failed)
 }
 
 /// The client will not ask for these pages any more before it has written them.
@@ -260,9 +313,15 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
     // some forget much.
     let pages = [PAGES, PAGES, PAGES / 6][rng.below(3) as usize];
     let forgets_much = rng.below(4) == 0;
+    let sweeps = oracle.lock().cache.learns() && rng.below(4) > 0;
     let mut next = Vec::new();
-    for _ in 0..steps {
-        let (page, many) = (rng.below(pages), 1 + rng.below(3));
+    for step in 0..steps {
+        let (page, many) = match sweeps {
+            // One page after the other, and now and then one of the last again.
+            true if rng.below(4) == 0 => (step.saturating_sub(1 + rng.below(8)) % PAGES, 1),
+            true => (step % PAGES, 1),
+            false => (rng.below(pages), 1 + rng.below(3)),
+        };
         let mut mine = oracle.lock().some(page, many);
         let is_alone = oracle.lock().clients == 1;
         let request = match next.pop().unwrap_or(rng.below(20)) {
@@ -276,10 +335,18 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
             request => request,
         };
         match request {
+            // Time is counted in fetches.
+            0..=9 if sweeps => {
+                let Some(page) = mine.next() else { continue };
+                fetch(oracle, opened, page, &mut buffer, false)?;
+                write(opened, oracle, page)?;
+            }
+            0..=3 if is_alone && opened.files.is_none() => write_run(opened, oracle, page, many)?,
             0..=9 => mine.try_for_each(|page| write(opened, oracle, page))?,
             10..=12 => {
                 let Some(page) = mine.next() else { continue };
-                let Some(source) = fetch(oracle, opened, page, &mut buffer)? else { continue };
+                let as_reader = entresol_runtime::random().is_multiple_of(2);
+                let Some(source) = fetch(oracle, opened, page, &mut buffer, as_reader)? else { continue };
                 let known = oracle.lock().of(page);
                 let version = oracle.lock().version(page, &buffer);
                 let is_current = match known.forgotten {
@@ -331,60 +398,6 @@ fn live_together(opened: &Opened, oracles: &[Shared], rng: &mut Rng, steps: u64)
     wrong.lock().take().map_or(Ok(()), Err)
 }
 
-/// `device` with requests that take a random time.
-fn at_pace(device: &Arc<FaultyDevice>, latency_max: Duration) -> Watched {
-    let pace = Arc::new(Pace::default());
-    pace.set(latency_max);
-    Watched { inner: device.clone(), pace, factor: 1, observer: None }
-}
-
-/// A device on `medium` with requests that take a random time.
-fn paced(name: &str, medium: MemoryDevice, plan: &Arc<FaultPlan>, latency_max: Duration) -> Arc<Watched> {
-    Arc::new(at_pace(&Arc::new(FaultyDevice::new(name, medium, plan.clone())), latency_max))
-}
-
-/// The disk with its label in `file`; a label that was never finished is made again.
-fn open_in_place(disk: Arc<Watched>, file: Arc<Watched>, page_bytes: u32) -> Result<Arc<dyn Device>, String> {
-    let opened = match InPlaceDisk::open(disk.clone(), file.clone()) {
-        Ok((_, Some(notice))) => return Err(notice),
-        Ok((opened, None)) => opened,
-        // Nothing was ever written through it.
-        Err(_) if !matches!(disk_binding(&*file), Ok(Some(_))) => {
-            let blank = vec![0; LABEL_FILE_BYTES as usize];
-            // Durably, before anything new is in it: what is blanked in part may read as a label again.
-            file.write(0, &blank).and_then(|()| file.sync()).map_err(|error| error.to_string())?;
-            InPlaceDisk::create(disk, file, page_bytes).map_err(failed)?
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    Ok(opened)
-}
-
-/// Another program has written a byte at `offset` of the disk: that is noticed. Nothing is changed.
-fn written_by_others(media: &Media, offset: u64) -> Result<(), String> {
-    let (disk, file) = (Arc::new(media.disk.fork("disk")), Arc::new(media.log.fork("label file")));
-    let noticed = simulation(1).run(|| {
-        if !matches!(disk_binding(&*file), Ok(Some(_))) {
-            return Ok(true);
-        }
-        let mut sector = [0; 512];
-        let sector_at = offset / 512 * 512;
-        if disk.read(sector_at, &mut sector).is_err() {
-            return Ok(true);
-        }
-        sector[(offset % 512) as usize] ^= 1;
-        disk.write(sector_at, &sector).map_err(|error| TierError::Refused(error.to_string()))?;
-        Ok::<_, TierError>(match InPlaceDisk::open(disk, file) {
-            Ok((_, notice)) => notice.is_some(),
-            Err(error) => error.to_string().contains("written by another program"),
-        })
-    });
-    match noticed {
-        Outcome::Finished(Ok(true)) => Ok(()),
-        other => Err(format!("a byte at {offset} that another program wrote is not noticed: {other:?}")),
-    }
-}
-
 fn simulation(seed: u64) -> Simulation {
     Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() })
 }
@@ -403,14 +416,14 @@ fn survival(rng: &mut Rng, early: bool) -> Survival {
 ///
 /// # Errors
 /// What was wrong.
-pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
+pub fn lives(cache: Cache, seed: u64, examined: Examined) -> Result<RawLives, String> {
     let options = options(cache);
     let mut rng = Rng::new(seed);
     let clients = [1, 3][rng.below(2) as usize];
     let oracle = |client| Arc::new(Mutex::new(Oracle::new(cache, client, clients)));
     let page_bytes = cache.page_bytes() as u32;
     let oracles: Vec<Shared> = (0..clients).map(oracle).collect();
-    let mut restarts = 0;
+    let (mut restarts, mut states) = (0, 0);
     let known = files::nothing_known();
     let in_place = !seed.is_multiple_of(2);
     let disk_bytes =
@@ -428,10 +441,13 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
     for life in 0..LIVES {
         // A write to disk takes several requests.
         let few = cache.mode == Mode::WriteBack && cache.page_format == PageFormat::Raw;
-        let cut_off = 20 + rng.below(if few { 400 } else { 1200 });
+        let cut_off = match cache.learns() {
+            true => 20 + rng.below(4000),
+            false => 20 + rng.below(if few { 400 } else { 1200 }),
+        };
         let plan = Arc::new(FaultPlan::none());
         let [flash, disk, label_file] = left.map(|device| Arc::new(device.after_kill(plan.clone())));
-        let steps = 20 + rng.below(120);
+        let steps = 20 + rng.below(if cache.learns() { 1500 } else { 120 });
         let mut options = options.clone();
         if rng.below(4) == 0 {
             options.mode = cache.modes()[rng.below(cache.modes().len() as u64) as usize];
@@ -446,8 +462,11 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
             count => writes[rng.below(count) as usize] + rng.below(2),
         };
         this.plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
+        let moments = Moments::of(&this, &oracles, restarts > 0, sim_seed ^ MOMENTS);
+        let observer = (examined == Examined::Moments).then(|| moments.observer());
         let lived = simulation(sim_seed).run(|| {
-            let opened = this.open(restarts == 0, None)?;
+            let opened = this.open(restarts == 0, observer)?;
+            moments.is_born();
             restarts += 1;
             live_together(&opened, &oracles, &mut choices, steps)
         });
@@ -458,6 +477,7 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
             Outcome::Deadlock { parked } => return Err(wrong(&format!("deadlock of {parked:?}"))),
             Outcome::Panicked(message) => return Err(wrong(&message)),
         }
+        states += 1 + moments.examine(&this).map_err(|what| wrong(&what))?;
         let survival = survival(&mut rng, early);
         let media = this.after_crash(&survival);
         if in_place && rng.below(4) == 0 {
@@ -466,7 +486,7 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
         let is_killed = Rng::new(sim_seed ^ KILLS).below(4) == 0;
         left = if is_killed { [this.flash, this.disk, this.label_file] } else { life::devices_on(media) };
     }
-    let mut sum = RawLives { restarts, ..RawLives::default() };
+    let mut sum = RawLives { restarts, states, ..RawLives::default() };
     oracles.iter().for_each(|oracle| sum.add(&oracle.lock().lives));
     Ok(sum)
 }

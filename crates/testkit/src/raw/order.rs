@@ -2,7 +2,8 @@
 //! on the same pages at once. A read that begins after a write has returned sees that write, or a later one.
 //! And writers: disk and flash have the same version in the end.
 
-use super::{Cache, LATENCY_MAX, failed, paced, simulation};
+use super::devices::paced;
+use super::{Cache, LATENCY_MAX, failed, simulation};
 use crate::watched::Watched;
 use entresol_core::{Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{Device, FaultPlan, MemoryDevice};
@@ -24,12 +25,13 @@ const WRITERS: u64 = 3;
 const STEPS: u64 = 150;
 
 /// Caches that populate in different ways, and some that do not.
-pub const CACHES: [Cache; 5] = [
+pub const CACHES: [Cache; 6] = [
     Cache::raw(PolicyKind::Lru, Mode::WriteThrough),
     Cache::raw(PolicyKind::Fifo, Mode::WriteAround),
     Cache::raw(PolicyKind::Flashcache, Mode::WriteThrough),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteThrough),
+    Cache::raw(PolicyKind::Reuse, Mode::WriteBack),
 ];
 
 fn bytes(version: u64) -> Vec<u8> {
@@ -44,7 +46,11 @@ fn read(tier: &FlashTier, written: &Written, rng: &mut Rng) -> Result<(), String
     for _ in 0..STEPS {
         let page = rng.below(PAGES);
         let least = written[page as usize].load(SeqCst);
-        tier.fetch(PageId(page), &mut buffer).map_err(failed)?;
+        match rng.below(2) {
+            0 => tier.fetch(PageId(page), &mut buffer).map(drop),
+            _ => tier.read_pages(PageId(page), &mut buffer),
+        }
+        .map_err(failed)?;
         let mut found = [0; 8];
         found.copy_from_slice(&buffer[..8]);
         let found = u64::from_le_bytes(found);

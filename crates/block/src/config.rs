@@ -1,0 +1,274 @@
+//! The configuration of a volume: a TOML file with every option written out.
+
+use crate::SECTOR_BYTES;
+use entresol_core::{Mode, PolicyKind};
+use entresol_engine::TierOptions;
+use entresol_format::PageFormat;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// A volume and its server. Sizes in bytes, times in seconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeConfig {
+    /// The name of the export.
+    pub name: String,
+    /// The disk.
+    pub disk: PathBuf,
+    /// The flash device.
+    pub flash: PathBuf,
+    /// The file with the disk's label.
+    pub label: PathBuf,
+    /// The server's Unix socket.
+    pub socket: PathBuf,
+    /// With `false` the disk alone serves.
+    pub cache: bool,
+    /// The mode's name.
+    pub mode: String,
+    /// The policy's name.
+    pub policy: String,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Pages that fit on flash.
+    pub slots: u32,
+    /// Past the page cache of the operating system.
+    pub direct_io: bool,
+    /// Clients cannot write.
+    pub read_only: bool,
+    /// Threads that carry out requests.
+    pub workers: usize,
+    /// Most connections.
+    pub connections_max: usize,
+    /// Most requests of one connection under way.
+    pub requests_max: usize,
+    /// Most bytes of requests under way.
+    pub in_flight_bytes_max: usize,
+    /// Longest handshake.
+    pub handshake_seconds_max: u64,
+    /// Longest time without progress for a reply, or for the data of a write.
+    pub transfer_seconds_max: u64,
+}
+
+/// A configuration cannot be used. The sentence says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct ConfigError(pub String);
+
+fn refuse<T>(sentence: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError(sentence.into()))
+}
+
+impl VolumeConfig {
+    /// The usual settings; paths are to be set.
+    pub fn usual() -> Self {
+        Self {
+            name: String::new(),
+            disk: PathBuf::new(),
+            flash: PathBuf::new(),
+            label: PathBuf::new(),
+            socket: PathBuf::new(),
+            cache: true,
+            mode: Mode::WriteThrough.name().to_owned(),
+            policy: PolicyKind::FaceGsc.name().to_owned(),
+            page_bytes: 4096,
+            slots: 0,
+            direct_io: true,
+            read_only: false,
+            workers: 16,
+            connections_max: 64,
+            requests_max: 128,
+            in_flight_bytes_max: 256 << 20,
+            handshake_seconds_max: 10,
+            transfer_seconds_max: 30,
+        }
+    }
+
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or says what cannot be.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            ConfigError(format!(
+                "{shown}: cannot be read ({error}); name a file that `entresol volume create` made"
+            ))
+        })?;
+        let config: Self = toml::from_str(&text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+            ConfigError(format!("{shown}, line {line}: {}", error.message()))
+        })?;
+        config
+            .tier_options()
+            .and_then(|_| config.check_limits())
+            .map_err(|error| ConfigError(format!("{shown}: {error}")))?;
+        Ok(config)
+    }
+
+    fn check_limits(&self) -> Result<(), ConfigError> {
+        let ranges = [
+            ("workers", self.workers as u64, 1, 256),
+            ("connections_max", self.connections_max as u64, 1, 4096),
+            ("requests_max", self.requests_max as u64, 1, 4096),
+            ("in_flight_bytes_max", self.in_flight_bytes_max as u64, 64 << 20, 1 << 40),
+            ("handshake_seconds_max", self.handshake_seconds_max, 1, 3600),
+            ("transfer_seconds_max", self.transfer_seconds_max, 1, 3600),
+        ];
+        for (name, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return refuse(format!("{name} = {value} is not possible; choose {least} to {most}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The options of the cache.
+    ///
+    /// # Errors
+    /// If policy, mode or sizes do not exist, or do not fit each other.
+    pub fn tier_options(&self) -> Result<TierOptions, ConfigError> {
+        let options = self.tier_options_of(self.slots)?;
+        options.validate().map_err(|error| ConfigError(error.to_string()))?;
+        Ok(options)
+    }
+
+    /// The options of the largest cache on a flash device of `capacity` bytes.
+    ///
+    /// # Errors
+    /// As [`VolumeConfig::tier_options`].
+    pub fn options_for(&self, capacity: u64) -> Result<TierOptions, ConfigError> {
+        let options = self.tier_options_of(0)?.fitted(capacity);
+        options.validate().map_err(|error| {
+            ConfigError(format!(
+                "flash {} of {capacity} bytes: {error}; give a larger device",
+                self.flash.display()
+            ))
+        })?;
+        Ok(options)
+    }
+
+    fn tier_options_of(&self, slots: u32) -> Result<TierOptions, ConfigError> {
+        let names = |all: Vec<&str>| all.join(", ");
+        let Some(policy) = PolicyKind::from_name(&self.policy) else {
+            let known = names(PolicyKind::ALL.iter().map(|policy| policy.name()).collect());
+            return refuse(format!("policy {:?} is unknown; choose one of {known}", self.policy));
+        };
+        let Some(mode) = Mode::from_name(&self.mode) else {
+            let known = names(Mode::ALL.iter().map(|mode| mode.name()).collect());
+            return refuse(format!("mode {:?} is unknown; choose one of {known}", self.mode));
+        };
+        let page_format = PageFormat::Raw;
+        Ok(TierOptions { page_bytes: self.page_bytes, page_format, mode, ..TierOptions::new(policy, slots) })
+    }
+
+    /// The file, with a comment for each option.
+    ///
+    /// # Errors
+    /// If a path is not UTF-8.
+    pub fn to_toml(&self) -> Result<String, ConfigError> {
+        let path = |path: &Path| match path.to_str() {
+            Some(text) => Ok(quoted(text)),
+            None => refuse(format!("the path {} is not UTF-8; choose another one", path.display())),
+        };
+        let (name, mode, policy) = (quoted(&self.name), quoted(&self.mode), quoted(&self.policy));
+        let Self { cache, page_bytes, slots, direct_io, read_only, workers, connections_max, .. } = self;
+        let Self { requests_max, in_flight_bytes_max, handshake_seconds_max, transfer_seconds_max, .. } =
+            self;
+        Ok(format!(
+            "# A volume of Entresol: a disk with a flash cache. docs/BLOCK.md explains all of it.\n\
+             # Changes are read when `entresol serve` starts.\n\n\
+             # The name of the NBD export.\n\
+             name = {name}\n\
+             # The disk, used in place: its bytes are the volume's bytes.\n\
+             disk = {}\n\
+             # The flash device.\n\
+             flash = {}\n\
+             # The disk's label. Disk, label and flash belong together: never change this line alone.\n\
+             label = {}\n\
+             # The server's Unix socket. The control socket has the same name and .control.\n\
+             socket = {}\n\n\
+             # false: the disk alone serves. Refused while the flash may have newer pages.\n\
+             cache = {cache}\n\
+             # write-through: a write is on the disk when it is flushed; a lost flash device loses nothing.\n\
+             # write-back: a flushed write is on flash and reaches the disk later. It is faster, and a lost flash\n\
+             # device then loses what was written last: choose it only if you could bear that.\n\
+             mode = {mode}\n\
+             # face-gsc, face-gr, face (warm after a restart); lru, fifo, clock, flashcache (empty after one).\n\
+             policy = {policy}\n\
+             # Bytes of a page of the cache, and how many fit on flash. Both are laid down by create.\n\
+             page_bytes = {page_bytes}\n\
+             slots = {slots}\n\
+             # Past the operating system's page cache (O_DIRECT).\n\
+             direct_io = {direct_io}\n\n\
+             # Clients cannot write.\n\
+             read_only = {read_only}\n\
+             # Threads that carry out requests, and limits.\n\
+             workers = {workers}\n\
+             connections_max = {connections_max}\n\
+             requests_max = {requests_max} # of one connection, under way\n\
+             in_flight_bytes_max = {in_flight_bytes_max} # of all requests under way\n\
+             handshake_seconds_max = {handshake_seconds_max}\n\
+             transfer_seconds_max = {transfer_seconds_max} # without progress, for a reply or the data of a write\n",
+            path(&self.disk)?,
+            path(&self.flash)?,
+            path(&self.label)?,
+            path(&self.socket)?
+        ))
+    }
+
+    /// The control socket that belongs to a data socket.
+    pub fn control_socket(socket: &Path) -> PathBuf {
+        let mut name = socket.as_os_str().to_owned();
+        name.push(".control");
+        name.into()
+    }
+}
+
+/// A TOML string. JSON's escapes are TOML's, too.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Refuses sizes that no volume can have.
+pub(crate) fn check_size(what: &str, bytes: u64) -> Result<(), ConfigError> {
+    if bytes > 0 && bytes.is_multiple_of(SECTOR_BYTES) {
+        return Ok(());
+    }
+    refuse(format!("{what} has {bytes} bytes; its size must be a multiple of {SECTOR_BYTES}, and not 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_read_as_it_was_written() {
+        let config = VolumeConfig {
+            name: "da\"ta".to_owned(),
+            disk: "/dev/with space\\and\ttab".into(),
+            slots: 100_000 / 64 * 64,
+            ..VolumeConfig::usual()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.toml");
+        std::fs::write(&path, config.to_toml().unwrap()).unwrap();
+        assert_eq!(VolumeConfig::read(&path).unwrap(), config);
+        for (line, part) in [
+            ("mode = \"write-trough\"", "write-through"),
+            ("mode = \"read-only\"", "log"),
+            ("workers = 0", "1 to 256"),
+            ("page_bytes = 5000", "8192"),
+            ("wrokers = 3", "line 2: unknown field"),
+            ("slots = \"all\"", "line"),
+        ] {
+            let name = line.split(' ').next().unwrap();
+            let text = config.to_toml().unwrap();
+            let others = text.lines().skip(1).filter(|old| !old.starts_with(&format!("{name} =")));
+            let changed: Vec<&str> = ["#", line].into_iter().chain(others).collect();
+            std::fs::write(&path, changed.join("\n")).unwrap();
+            let told = VolumeConfig::read(&path).unwrap_err().0;
+            assert!(told.contains(part), "{line}: {told}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The block door: a disk with a flash cache, as a block device for programs that do not know of it.
+//!
+//! [`Volume`] has the bytes; it runs on threads and in a simulation. [`VolumeConfig`] says where they are.
+//! [`Server`] offers a volume over NBD.
+#![forbid(unsafe_code)]
+
+mod config;
+mod open;
+mod server;
+mod volume;
+
+pub use config::{ConfigError, VolumeConfig};
+pub use open::{OpenError, create_volume, detach_volume, inspect_volume, open_volume};
+pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, ask};
+pub use volume::{SECTOR_BYTES, Volume, VolumeError, VolumeStatus};

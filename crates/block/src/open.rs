@@ -1,0 +1,149 @@
+//! Making and opening a volume as its configuration says. Devices are locked while they are open, so a volume
+//! has one server.
+
+use crate::config::{ConfigError, VolumeConfig, check_size};
+use crate::{Volume, VolumeError, VolumeStatus};
+use entresol_device::{Device, FileDevice, FileOptions};
+use entresol_engine::{DetachReport, InPlaceDisk, TierError, inspect};
+use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// A volume cannot be made or opened. The sentence says what to do.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// What was asked for is not possible.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A device cannot be opened.
+    #[error("{what} {path}: {why}")]
+    Device {
+        /// "disk", "flash" or "label".
+        what: &'static str,
+        /// Its path.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// The engine refuses, or failed.
+    #[error(transparent)]
+    Tier(#[from] TierError),
+    /// As [`OpenError::Tier`].
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+}
+
+fn device_error(what: &'static str, path: &Path, why: impl ToString) -> OpenError {
+    OpenError::Device { what, path: path.display().to_string(), why: why.to_string() }
+}
+
+/// Opens a regular file or block device of its present size.
+fn open(what: &'static str, path: &Path, direct: bool) -> Result<Arc<dyn Device>, OpenError> {
+    let metadata = path.metadata().map_err(|error| device_error(what, path, error))?;
+    let kind = metadata.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(device_error(
+            what,
+            path,
+            "is neither a regular file nor a block device; give one of these",
+        ));
+    }
+    if kind.is_file() {
+        check_size(&format!("{what} {}", path.display()), metadata.len())?;
+    }
+    let options = FileOptions { is_direct_wanted: direct, ..FileOptions::existing() };
+    let device = FileDevice::open(path, options).map_err(|error| device_error(what, path, error))?;
+    Ok(Arc::new(device))
+}
+
+/// What makes two paths lead to the same device.
+fn identity(what: &'static str, path: &Path) -> Result<(bool, u64, u64), OpenError> {
+    let metadata = path.metadata().map_err(|error| device_error(what, path, error))?;
+    Ok(match metadata.file_type().is_block_device() {
+        true => (true, metadata.rdev(), 0),
+        false => (false, metadata.dev(), metadata.ino()),
+    })
+}
+
+/// Makes the volume: the label file, and an empty cache on flash. Returns the configuration with the number
+/// of slots. Nothing on the disk is changed. `overwrite`: also on a flash device with any content.
+///
+/// # Errors
+/// [`OpenError`]; then there is no label file.
+pub fn create_volume(config: &VolumeConfig, overwrite: bool) -> Result<VolumeConfig, OpenError> {
+    let (disk_path, flash_path, label_path) = (&config.disk, &config.flash, &config.label);
+    if identity("disk", disk_path)? == identity("flash", flash_path)? {
+        return Err(device_error("flash", flash_path, "is the disk; give a device of its own"));
+    }
+    if label_path.symlink_metadata().is_ok() {
+        return Err(device_error("label", label_path, "exists; name a new file, or another volume"));
+    }
+    let disk = open("disk", disk_path, config.direct_io)?;
+    let flash = open("flash", flash_path, config.direct_io)?;
+    let mut options = config.options_for(flash.geometry().capacity_bytes)?;
+    options.overwrite = overwrite;
+    let make = || -> Result<(), OpenError> {
+        let file = FileOptions { is_direct_wanted: false, ..FileOptions::create(LABEL_FILE_BYTES) };
+        let label =
+            FileDevice::open(label_path, file).map_err(|error| device_error("label", label_path, error))?;
+        let volume = Volume::create(disk, Arc::new(label), flash, options.clone())?;
+        Ok(volume.close()?)
+    };
+    make().inspect_err(|_| _ = std::fs::remove_file(label_path))?;
+    Ok(VolumeConfig { slots: options.slots, ..config.clone() })
+}
+
+/// Opens the volume. Returns messages for the owner, too.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenError> {
+    let label = open("label", &config.label, false)?;
+    let disk = open("disk", &config.disk, config.direct_io)?;
+    if !config.cache {
+        return Ok(Volume::open_without_cache(disk, label, config.page_bytes)?);
+    }
+    let flash = open("flash", &config.flash, config.direct_io)?;
+    Ok(Volume::open(disk, label, flash, config.tier_options()?)?)
+}
+
+/// Copies all dirty pages of a volume without a server to disk, and releases the disk from its flash.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
+    let label = open("label", &config.label, false)?;
+    let disk = open("disk", &config.disk, config.direct_io)?;
+    let flash = open("flash", &config.flash, config.direct_io)?;
+    let (home, _) = InPlaceDisk::open(disk, label)?;
+    Ok(entresol_engine::detach(flash, home)?)
+}
+
+/// The state of a volume without a server, read from its flash.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> {
+    let disk = open("disk", &config.disk, config.direct_io)?;
+    let none = VolumeStatus {
+        volume_bytes: disk.geometry().capacity_bytes,
+        page_bytes: config.page_bytes.into(),
+        ..VolumeStatus::default()
+    };
+    if !config.cache {
+        return Ok(none);
+    }
+    let flash = open("flash", &config.flash, config.direct_io)?;
+    let report = inspect(&*flash)?;
+    let occupancy = report.directory.map(|directory| directory.occupancy);
+    Ok(VolumeStatus {
+        policy: Some(report.superblock.policy.name().to_owned()),
+        mode: Some(report.superblock.mode.name().to_owned()),
+        slots: report.superblock.slots.into(),
+        pages: occupancy.as_ref().map_or(0, |occupancy| occupancy.valid.into()),
+        dirty_pages: occupancy.as_ref().map_or(0, |occupancy| occupancy.dirty.into()),
+        ..none
+    })
+}

@@ -1,0 +1,276 @@
+//! A connection. One thread receives: the handshake, then requests. The data of a write goes straight to the
+//! buffer that it is written from. Replies are sent by whoever carried out the request.
+
+use super::job::{Job, Reserved};
+use super::outgoing::{Outgoing, Reply, send_all};
+use super::{ServerOptions, Shared};
+use entresol_engine::AlignedBuffer;
+use entresol_nbd::{
+    Command, Event, Handshake, Opened, REQUEST_BYTES_MAX, Replies, Request, Requests, Step, Wanted,
+};
+use entresol_runtime::sync::{Rank, Semaphore};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use std::io::{Error, ErrorKind, IoSlice, Read, Result};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// Bytes that are received at once.
+const RECEIVE_BYTES: usize = 64 << 10;
+/// Reads up to this size that need no disk may be served by the thread that receives.
+const OWN_READ_BYTES_MAX: u32 = 64 << 10;
+
+/// No connection reserves more than this part of the bytes for all: a client that does not read its replies
+/// leaves room for others.
+const SHARES: usize = 4;
+
+/// The socket of a client.
+pub(super) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+macro_rules! of_both {
+    ($self:expr, $stream:ident => $call:expr) => {
+        match $self {
+            Stream::Unix($stream) => $call,
+            Stream::Tcp($stream) => $call,
+        }
+    };
+}
+
+impl Stream {
+    fn prepare(&self) -> Result<()> {
+        if let Stream::Tcp(stream) = self {
+            stream.set_nodelay(true)?;
+        }
+        of_both!(self, stream => stream.set_nonblocking(false))
+    }
+
+    fn set_read_timeout(&self, time_max: Duration) -> Result<()> {
+        of_both!(self, stream => stream.set_read_timeout(Some(time_max)))
+    }
+
+    fn read(&self, buffer: &mut [u8]) -> Result<usize> {
+        of_both!(self, stream => (&mut &*stream).read(buffer))
+    }
+
+    /// Sends what the client takes at once; `WouldBlock` if that is nothing.
+    pub fn send_now(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let mut none = SendAncillaryBuffer::default();
+        of_both!(self, stream => Ok(sendmsg(stream, parts, &mut none, flags)?))
+    }
+
+    /// Waits until the client takes something. False: `time_max` is up.
+    pub fn wait_to_send(&self, time_max: Duration) -> Result<bool> {
+        let time_max =
+            Timespec { tv_sec: time_max.as_secs() as i64, tv_nsec: time_max.subsec_nanos().into() };
+        let mut sources = of_both!(self, stream => [PollFd::new(stream, PollFlags::OUT)]);
+        match poll(&mut sources, Some(&time_max)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn shutdown(&self, how: Shutdown) {
+        // One that is gone needs none.
+        let _ = of_both!(self, stream => stream.shutdown(how));
+    }
+}
+
+/// See the module's header.
+pub(super) struct Connection {
+    pub stream: Stream,
+    pub outgoing: Outgoing,
+    pub transfer_time_max: Duration,
+    /// Requests that may still begin, and their bytes.
+    pub requests: Semaphore,
+    pub bytes: Semaphore,
+    over: AtomicBool,
+}
+
+/// Bytes that were received and not used.
+struct Received {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Received {
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Receives more when all was used. False: the client will send nothing more.
+    fn fill(&mut self, stream: &Stream) -> Result<bool> {
+        let count = stream.read(&mut self.buffer)?;
+        (self.start, self.end) = (0, count);
+        Ok(count > 0)
+    }
+}
+
+fn is_time_up(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+impl Connection {
+    pub fn new(stream: Stream, options: &ServerOptions) -> Result<Self> {
+        stream.prepare()?;
+        let share = options.in_flight_bytes_max / SHARES;
+        Ok(Self {
+            stream,
+            outgoing: Outgoing::new(),
+            transfer_time_max: options.transfer_time_max,
+            requests: Semaphore::new(Rank::InFlight, options.requests_max),
+            bytes: Semaphore::new(Rank::InFlight, share.max(REQUEST_BYTES_MAX as usize)),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether its thread has ended.
+    pub fn is_over(&self) -> bool {
+        self.over.load(SeqCst)
+    }
+
+    /// What is under way is answered, and nothing more is received.
+    pub fn receive_no_more(&self) {
+        self.stream.shutdown(Shutdown::Read);
+    }
+
+    /// Ends it at once: what is not answered yet will not be.
+    pub fn cut(&self) {
+        self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// The thread of the connection.
+    pub fn serve(self: &Arc<Self>, shared: &Arc<Shared>) {
+        let mut received = Received { buffer: vec![0; RECEIVE_BYTES], start: 0, end: 0 };
+        match self.shake_hands(shared, &mut received) {
+            Ok(Some(opened)) => {
+                if let Err(error) = self.receive(shared, opened, received) {
+                    tracing::info!("a connection has ended: {error}");
+                }
+            }
+            Ok(None) => {}
+            Err(error) => tracing::info!("a handshake has ended: {error}"),
+        }
+        // Requests under way hold on to the connection; all of them have been answered after this.
+        drop(self.requests.acquire(shared.options.requests_max));
+        self.cut();
+        self.over.store(true, SeqCst);
+    }
+
+    fn shake_hands(&self, shared: &Shared, received: &mut Received) -> Result<Option<Opened>> {
+        let deadline = Instant::now() + shared.options.handshake_time_max;
+        let mut handshake = Handshake::new();
+        let mut last = None;
+        loop {
+            let output = handshake.output();
+            send_all(&self.stream, output, self.transfer_time_max)?;
+            let count = output.len();
+            handshake.sent(count);
+            match last.take() {
+                Some(Step::Opened(opened)) => return Ok(Some(opened)),
+                Some(Step::Closed(_)) => return Ok(None),
+                _ => {}
+            }
+            if received.bytes().is_empty() {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+                self.stream.set_read_timeout(left)?;
+                if !received.fill(&self.stream)? {
+                    return Ok(None);
+                }
+            }
+            let (used, step) = handshake.receive(received.bytes(), &shared.exports);
+            received.start += used;
+            last = Some(step);
+        }
+    }
+
+    /// Receives requests until the client ends, or breaks the protocol.
+    fn receive(self: &Arc<Self>, shared: &Arc<Shared>, opened: Opened, mut received: Received) -> Result<()> {
+        let Opened { mut requests, replies, .. } = opened;
+        self.stream.set_read_timeout(shared.options.transfer_time_max)?;
+        while requests.wanted() != Wanted::Nothing {
+            if received.bytes().is_empty() {
+                match received.fill(&self.stream) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(()),
+                    // A client may be silent between requests.
+                    Err(error) if is_time_up(&error) || error.kind() == ErrorKind::Interrupted => continue,
+                    Err(error) => return Err(error),
+                }
+            }
+            let (used, event) = requests.receive(received.bytes());
+            received.start += used;
+            match event {
+                None => {}
+                Some(Event::Closed(why)) => tracing::info!("a connection ends: {why}"),
+                Some(Event::Refused(refused)) => {
+                    let head = replies.error(refused.cookie, refused.error, refused.reason);
+                    self.send(Reply::new(head.to_vec(), None, false));
+                }
+                Some(Event::Request(request)) => {
+                    let job = self.take(shared, request, replies, &mut requests, &mut received)?;
+                    match self.is_own(shared, &request, &received) {
+                        true => job.run(),
+                        false => shared.queue.push(job),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reserves what the request needs, and receives its data.
+    fn take(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        request: Request,
+        replies: Replies,
+        requests: &mut Requests,
+        received: &mut Received,
+    ) -> Result<Job> {
+        let bytes = match request.command {
+            Command::Read { length, .. } | Command::Write { length, .. } => length as usize,
+            _ => 0,
+        };
+        let reserved = Reserved::new(shared, self, bytes);
+        let mut data = AlignedBuffer::new(bytes);
+        if let Command::Write { .. } = request.command {
+            let here = received.bytes().len().min(bytes);
+            data[..here].copy_from_slice(&received.bytes()[..here]);
+            received.start += here;
+            let mut at = here;
+            while at < bytes {
+                match self.stream.read(&mut data[at..]) {
+                    Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                    Ok(count) => at += count,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            requests.payload_taken(bytes);
+        }
+        Ok(Job { request, replies, data, reserved })
+    }
+
+    /// Whether this thread serves the request itself, which saves a switch of threads: a read that needs no
+    /// disk, with no other request behind it.
+    fn is_own(&self, shared: &Shared, request: &Request, received: &Received) -> bool {
+        match request.command {
+            Command::Read { offset, length, .. } if length <= OWN_READ_BYTES_MAX => {
+                received.bytes().is_empty() && shared.volume.is_cached(offset, length.into())
+            }
+            _ => false,
+        }
+    }
+}

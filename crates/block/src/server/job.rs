@@ -1,0 +1,138 @@
+//! Carrying out a request, and its reply.
+
+use super::Shared;
+use super::connection::Connection;
+use super::outgoing::Reply;
+use crate::VolumeError;
+use entresol_engine::AlignedBuffer;
+use entresol_nbd::{Command, ErrorCode, Replies, Request};
+use entresol_runtime::sync::{Condvar, Mutex, Rank};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// What a request has reserved, until dropped: a place in its connection, and bytes.
+pub(super) struct Reserved {
+    shared: Arc<Shared>,
+    connection: Arc<Connection>,
+    bytes: usize,
+}
+
+impl Reserved {
+    /// Waits for both.
+    pub fn new(shared: &Arc<Shared>, connection: &Arc<Connection>, bytes: usize) -> Self {
+        connection.requests.acquire(1).forget();
+        if bytes > 0 {
+            connection.bytes.acquire(bytes).forget();
+            shared.bytes.acquire(bytes).forget();
+        }
+        Self { shared: shared.clone(), connection: connection.clone(), bytes }
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.shared.bytes.release(self.bytes);
+            self.connection.bytes.release(self.bytes);
+        }
+        self.connection.requests.release(1);
+    }
+}
+
+/// A request that was received whole.
+pub(super) struct Job {
+    pub request: Request,
+    pub replies: Replies,
+    /// Of a write, its data; of a read, room for it.
+    pub data: AlignedBuffer,
+    pub reserved: Reserved,
+}
+
+impl Job {
+    /// Carries it out and replies. The reply of a request that panics is the end of its connection.
+    pub fn run(mut self) {
+        let connection = self.reserved.connection.clone();
+        match catch_unwind(AssertUnwindSafe(|| self.carry_out())) {
+            Ok((head, has_data)) => connection.send(Reply::new(head, Some(self), has_data)),
+            Err(_) => connection.cut(),
+        }
+    }
+
+    /// The head of the reply, and whether the data follows.
+    fn carry_out(&mut self) -> (Vec<u8>, bool) {
+        let (cookie, replies) = (self.request.cookie, self.replies);
+        match self.work() {
+            Err(error) => {
+                tracing::warn!("a request failed: {error}");
+                let code = match error {
+                    VolumeError::Range { .. } => ErrorCode::Inval,
+                    VolumeError::Tier(_) | VolumeError::Disk(_) => ErrorCode::Io,
+                };
+                (replies.error(cookie, code, &error.to_string()).to_vec(), false)
+            }
+            Ok(()) => match self.request.command {
+                Command::Read { offset, length, .. } => (replies.read(cookie, offset, length).to_vec(), true),
+                Command::BlockStatus { length, one, .. } => {
+                    let mut status = Vec::new();
+                    // Everything may be data, which is always true.
+                    replies.block_status(cookie, (length, one), [], &mut status);
+                    (status, false)
+                }
+                _ => (replies.done(cookie).to_vec(), false),
+            },
+        }
+    }
+
+    fn work(&mut self) -> Result<(), VolumeError> {
+        let volume = &self.reserved.shared.volume;
+        match self.request.command {
+            Command::Read { offset, .. } => volume.read(offset, &mut self.data),
+            Command::Write { offset, fua, .. } => volume.write(offset, &self.data, fua),
+            Command::Flush => volume.flush(),
+            Command::Trim { offset, length, fua } => {
+                volume.trim(offset, length.into())?;
+                if fua { volume.flush() } else { Ok(()) }
+            }
+            Command::WriteZeroes { offset, length, fua, .. } => {
+                volume.write_zeroes(offset, length.into(), fua)
+            }
+            Command::Cache { offset, length } => volume.prefetch(offset, length.into()),
+            Command::BlockStatus { .. } => Ok(()),
+        }
+    }
+}
+
+/// Requests that wait for a worker.
+pub(super) struct Queue {
+    state: Mutex<(VecDeque<Job>, bool)>,
+    changed: Condvar,
+}
+
+impl Queue {
+    pub fn new() -> Self {
+        Self { state: Mutex::new(Rank::RequestQueue, (VecDeque::new(), false)), changed: Condvar::new() }
+    }
+
+    pub fn push(&self, job: Job) {
+        self.state.lock().0.push_back(job);
+        self.changed.notify_one();
+    }
+
+    /// The workers end when all requests are done.
+    pub fn close(&self) {
+        self.state.lock().1 = true;
+        self.changed.notify_all();
+    }
+
+    /// A worker.
+    pub fn work(&self, _: &Shared) {
+        loop {
+            let mut state = self.state.lock();
+            self.changed.wait_while(&mut state, |(jobs, closed)| jobs.is_empty() && !*closed);
+            let Some(job) = state.0.pop_front() else { return };
+            drop(state);
+            job.run();
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Bytes that no cache stands before: those after the last whole page, or all of them if there is no cache.
+//!
+//! Invariant: after a failed sync nothing is read or written here, since writes may be lost.
+
+use super::VolumeError;
+use entresol_device::{Device, DeviceError};
+use entresol_engine::{AlignedBuffer, InPlaceDisk};
+use entresol_format::label::LABEL_AREA_BYTES;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+
+pub(super) struct Direct {
+    home: Arc<InPlaceDisk>,
+    /// Writes that have ended, and those of them that are known to be durable.
+    written: AtomicU64,
+    durable: AtomicU64,
+    failed: OnceLock<DeviceError>,
+}
+
+impl Direct {
+    pub fn new(home: Arc<InPlaceDisk>) -> Self {
+        let (written, durable) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { home, written, durable, failed: OnceLock::new() }
+    }
+
+    /// Bytes of the disk.
+    pub fn bytes(&self) -> u64 {
+        self.home.geometry().capacity_bytes - LABEL_AREA_BYTES
+    }
+
+    fn check(&self) -> Result<(), VolumeError> {
+        self.failed.get().map_or(Ok(()), |error| Err(error.clone().into()))
+    }
+
+    /// The range in whole sectors of the disk, which may be larger than the volume's.
+    fn sectors(&self, offset: u64, length: u64) -> Range<u64> {
+        let sector = u64::from(self.home.geometry().sector_bytes);
+        offset / sector * sector..(offset + length).next_multiple_of(sector)
+    }
+
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), VolumeError> {
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        self.check()?;
+        let sectors = self.sectors(offset, buffer.len() as u64);
+        if sectors == (offset..offset + buffer.len() as u64) {
+            self.home.read(LABEL_AREA_BYTES + offset, buffer)?;
+        } else {
+            let mut whole = AlignedBuffer::new((sectors.end - sectors.start) as usize);
+            self.home.read(LABEL_AREA_BYTES + sectors.start, &mut whole)?;
+            buffer.copy_from_slice(&whole[(offset - sectors.start) as usize..][..buffer.len()]);
+        }
+        // A sync that has failed meanwhile may have brought back what was there before.
+        self.check()
+    }
+
+    /// Writes to sectors that nobody else writes to meanwhile.
+    pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), VolumeError> {
+        self.check()?;
+        let sectors = self.sectors(offset, data.len() as u64);
+        if sectors == (offset..offset + data.len() as u64) {
+            self.home.write(LABEL_AREA_BYTES + offset, data)?;
+        } else {
+            let mut whole = AlignedBuffer::new((sectors.end - sectors.start) as usize);
+            self.home.read(LABEL_AREA_BYTES + sectors.start, &mut whole)?;
+            whole[(offset - sectors.start) as usize..][..data.len()].copy_from_slice(data);
+            self.home.write(LABEL_AREA_BYTES + sectors.start, &whole)?;
+        }
+        self.written.fetch_add(1, SeqCst);
+        Ok(())
+    }
+
+    pub fn flush(&self) -> Result<(), VolumeError> {
+        self.check()?;
+        let written = self.written.load(SeqCst);
+        if written > self.durable.load(SeqCst) {
+            self.home.sync().inspect_err(|error| _ = self.failed.set(error.clone()))?;
+            self.durable.fetch_max(written, SeqCst);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,388 @@
+//! A volume: the bytes of a disk, with a flash cache of its pages.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `ranges` | one writer of a page at a time |
+//! | `direct` | bytes that no cache stands before |
+//! | `status` | what is told of a volume |
+//!
+//! Invariants:
+//!
+//! - What was written is read, by everybody, at once. A write of a part of a page reads the page, changes it,
+//!   and writes it, with the page held; so no write of another part is lost.
+//! - A read miss enters the cache only if the page was not written meanwhile: the engine sees to that.
+//! - A trim changes no byte. It removes copies from the cache of which the disk has an equal one. A dirty
+//!   page stays: without it, older bytes of the disk would come to light.
+//! - The bytes after the last whole page of the disk are served by the disk alone.
+
+mod direct;
+mod ranges;
+mod status;
+
+pub use status::VolumeStatus;
+
+use direct::Direct;
+use entresol_core::PageId;
+use entresol_device::{Device, DeviceError};
+use entresol_engine::{AlignedBuffer, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions};
+use entresol_runtime::sync::{Rank, RwLock};
+use ranges::Ranges;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Offsets and lengths of requests are multiples of it, in bytes.
+pub const SECTOR_BYTES: u64 = 512;
+/// Most pages that a request has from the cache, or writes to it, at once.
+const RUN_PAGES_MAX: u64 = 64;
+/// Bytes of zeros that are written at once.
+const ZEROS_BYTES: usize = 256 << 10;
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, Error)]
+pub enum VolumeError {
+    /// The range is not inside the volume, or not made of whole sectors.
+    #[error(
+        "{length} bytes at {offset}: a volume of {bytes} bytes is read and written in sectors of {SECTOR_BYTES}"
+    )]
+    Range {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        length: u64,
+        /// Bytes of the volume.
+        bytes: u64,
+    },
+    /// The cache's error, or the disk's below it.
+    #[error(transparent)]
+    Tier(#[from] TierError),
+    /// The disk's error.
+    #[error("disk: {0}")]
+    Disk(#[from] DeviceError),
+}
+
+/// The cache of a volume.
+struct Cache {
+    tier: Arc<FlashTier>,
+    flash: Arc<dyn Device>,
+    options: TierOptions,
+}
+
+/// A disk with a flash cache. See the module's header.
+pub struct Volume {
+    home: Arc<InPlaceDisk>,
+    page_bytes: u64,
+    bytes: u64,
+    /// `None`: the disk alone serves. Held shared by each request.
+    cache: RwLock<Option<Cache>>,
+    direct: Direct,
+    ranges: Ranges,
+}
+
+impl Volume {
+    /// Makes a new, empty cache on `flash` for `disk`. The disk's label goes into `label`, which must be
+    /// blank. No byte of the disk is changed.
+    ///
+    /// # Errors
+    /// As [`InPlaceDisk::create`] and [`FlashTier::create`].
+    pub fn create(
+        disk: Arc<dyn Device>,
+        label: Arc<dyn Device>,
+        flash: Arc<dyn Device>,
+        options: TierOptions,
+    ) -> Result<Self, TierError> {
+        let home = InPlaceDisk::create(disk, label, options.page_bytes)?;
+        let tier = FlashTier::create_at(flash.clone(), whole(&home, &options), options.clone())?;
+        Ok(Self::assemble(home, options.page_bytes, Some(Cache { tier, flash, options })))
+    }
+
+    /// Opens the cache on `flash` for `disk`, after a shutdown or a crash. Returns messages for the owner,
+    /// too.
+    ///
+    /// # Errors
+    /// As [`InPlaceDisk::open`] and [`FlashTier::open`].
+    pub fn open(
+        disk: Arc<dyn Device>,
+        label: Arc<dyn Device>,
+        flash: Arc<dyn Device>,
+        options: TierOptions,
+    ) -> Result<(Self, Vec<String>), TierError> {
+        let (home, changed) = InPlaceDisk::open(disk, label)?;
+        let (tier, report) = FlashTier::open_at(flash.clone(), whole(&home, &options), options.clone())?;
+        let notices = changed.into_iter().chain(report.notices).collect();
+        Ok((Self::assemble(home, options.page_bytes, Some(Cache { tier, flash, options })), notices))
+    }
+
+    /// Opens `disk` without its cache, which must not have newer pages. A clean cache is known to be out of
+    /// date from then on.
+    ///
+    /// # Errors
+    /// As [`InPlaceDisk::open`] and [`DiskLayer::open`].
+    pub fn open_without_cache(
+        disk: Arc<dyn Device>,
+        label: Arc<dyn Device>,
+        page_bytes: u32,
+    ) -> Result<(Self, Vec<String>), TierError> {
+        let (home, changed) = InPlaceDisk::open(disk, label)?;
+        // Looks at the label, and changes it.
+        DiskLayer::open(home.clone(), page_bytes)?.close()?;
+        Ok((Self::assemble(home, page_bytes, None), changed.into_iter().collect()))
+    }
+
+    fn assemble(home: Arc<InPlaceDisk>, page_bytes: u32, cache: Option<Cache>) -> Self {
+        let direct = Direct::new(home.clone());
+        Self {
+            bytes: direct.bytes(),
+            home,
+            page_bytes: page_bytes.into(),
+            cache: RwLock::new(Rank::Volume, cache),
+            direct,
+            ranges: Ranges::new(),
+        }
+    }
+
+    /// Size in bytes, a multiple of [`SECTOR_BYTES`].
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of a page of the cache: requests of whole pages are the best.
+    pub fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    fn check(&self, offset: u64, length: u64) -> Result<(), VolumeError> {
+        let is_inside = offset.checked_add(length).is_some_and(|end| end <= self.bytes);
+        if is_inside && offset.is_multiple_of(SECTOR_BYTES) && length.is_multiple_of(SECTOR_BYTES) {
+            return Ok(());
+        }
+        Err(VolumeError::Range { offset, length, bytes: self.bytes })
+    }
+
+    /// How many of `length` bytes at `offset` the cache serves: those of the disk's whole pages.
+    fn cached_part(&self, cache: Option<&Cache>, offset: u64, length: u64) -> u64 {
+        let end = if cache.is_some() { self.bytes / self.page_bytes * self.page_bytes } else { 0 };
+        end.saturating_sub(offset).min(length)
+    }
+
+    /// The pieces of a range: whole pages, at most [`RUN_PAGES_MAX`] of them, or a part of one.
+    fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = Piece> + use<> {
+        let (page_bytes, end) = (self.page_bytes, offset + length);
+        let mut at = offset;
+        std::iter::from_fn(move || {
+            let (page, within) = (at / page_bytes, at % page_bytes);
+            let left = end - at;
+            if left == 0 {
+                return None;
+            }
+            let whole = if within == 0 { (left / page_bytes).min(RUN_PAGES_MAX) } else { 0 };
+            let length = if whole > 0 { whole * page_bytes } else { left.min(page_bytes - within) };
+            let from = (at - offset) as usize;
+            at += length;
+            let place = from..from + length as usize;
+            Some(Piece { page, pages: whole.max(1), is_whole: whole > 0, within: within as usize, place })
+        })
+    }
+
+    /// Reads from `offset` on.
+    ///
+    /// # Errors
+    /// [`VolumeError`]; then the buffer has anything.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), VolumeError> {
+        self.check(offset, buffer.len() as u64)?;
+        let cache = self.cache.read();
+        let cached = self.cached_part(cache.as_ref(), offset, buffer.len() as u64);
+        let (by_cache, by_disk) = buffer.split_at_mut(cached as usize);
+        if let Some(Cache { tier, .. }) = &*cache {
+            for piece in self.pieces(offset, cached) {
+                let bytes = &mut by_cache[piece.place.clone()];
+                if piece.is_whole {
+                    tier.read_pages(PageId(piece.page), bytes)?;
+                } else {
+                    let mut page = AlignedBuffer::new(self.page_bytes as usize);
+                    tier.read_pages(PageId(piece.page), &mut page)?;
+                    bytes.copy_from_slice(&page[piece.within..][..bytes.len()]);
+                }
+            }
+        }
+        self.direct.read(offset + cached, by_disk)
+    }
+
+    /// Writes at `offset`; with `fua` durably, together with all that was written before.
+    ///
+    /// # Errors
+    /// [`VolumeError`]; then any part of it may have been written.
+    pub fn write(&self, offset: u64, data: &[u8], fua: bool) -> Result<(), VolumeError> {
+        self.check(offset, data.len() as u64)?;
+        let cache = self.cache.read();
+        self.write_some(cache.as_ref(), offset, data)?;
+        if fua { self.flush_to(cache.as_ref()) } else { Ok(()) }
+    }
+
+    fn write_some(&self, cache: Option<&Cache>, offset: u64, data: &[u8]) -> Result<(), VolumeError> {
+        let cached = self.cached_part(cache, offset, data.len() as u64);
+        let (to_cache, to_disk) = data.split_at(cached as usize);
+        if let Some(Cache { tier, .. }) = cache {
+            for piece in self.pieces(offset, cached) {
+                let bytes = &to_cache[piece.place.clone()];
+                let _held = self.ranges.hold(piece.page..piece.page + piece.pages);
+                if piece.is_whole {
+                    tier.write_pages(PageId(piece.page), bytes)?;
+                } else {
+                    let mut page = AlignedBuffer::new(self.page_bytes as usize);
+                    tier.fetch(PageId(piece.page), &mut page)?;
+                    page[piece.within..][..bytes.len()].copy_from_slice(bytes);
+                    tier.write_pages(PageId(piece.page), &page)?;
+                }
+            }
+        }
+        for piece in self.pieces(offset + cached, to_disk.len() as u64) {
+            let _held = self.ranges.hold(piece.page..piece.page + piece.pages);
+            let at = piece.page * self.page_bytes + piece.within as u64;
+            self.direct.write(at, &to_disk[piece.place])?;
+        }
+        Ok(())
+    }
+
+    /// Everything that was written before is durable when it returns.
+    ///
+    /// # Errors
+    /// [`VolumeError`]: nothing is known then of what was written since the last flush.
+    pub fn flush(&self) -> Result<(), VolumeError> {
+        self.flush_to(self.cache.read().as_ref())
+    }
+
+    fn flush_to(&self, cache: Option<&Cache>) -> Result<(), VolumeError> {
+        if let Some(Cache { tier, .. }) = cache {
+            tier.flush()?;
+        }
+        self.direct.flush()
+    }
+
+    /// Writes zeros; with `fua` durably.
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    pub fn write_zeroes(&self, offset: u64, length: u64, fua: bool) -> Result<(), VolumeError> {
+        self.check(offset, length)?;
+        let cache = self.cache.read();
+        let zeros = AlignedBuffer::new(ZEROS_BYTES.min(length as usize));
+        let mut at = offset;
+        while at < offset + length {
+            let some = (offset + length - at).min(zeros.len() as u64);
+            self.write_some(cache.as_ref(), at, &zeros[..some as usize])?;
+            at += some;
+        }
+        if fua { self.flush_to(cache.as_ref()) } else { Ok(()) }
+    }
+
+    /// The client needs the content no more: clean copies of whole pages leave the cache. No byte changes.
+    ///
+    /// # Errors
+    /// [`VolumeError`].
+    pub fn trim(&self, offset: u64, length: u64) -> Result<(), VolumeError> {
+        self.check(offset, length)?;
+        let cache = self.cache.read();
+        let cached = self.cached_part(cache.as_ref(), offset, length);
+        let Some(Cache { tier, .. }) = &*cache else { return Ok(()) };
+        let (first, end) = (offset.div_ceil(self.page_bytes), (offset + cached) / self.page_bytes);
+        for page in (first..end).map(PageId).filter(|page| tier.is_on_flash(*page)) {
+            let _held = self.ranges.hold(page.0..page.0 + 1);
+            if !tier.is_dirty(page) {
+                tier.forget(page, page)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads will follow: pages that only the disk has are offered to the cache.
+    ///
+    /// # Errors
+    /// [`VolumeError`].
+    pub fn prefetch(&self, offset: u64, length: u64) -> Result<(), VolumeError> {
+        self.check(offset, length)?;
+        let cache = self.cache.read();
+        let cached = self.cached_part(cache.as_ref(), offset, length);
+        let Some(Cache { tier, .. }) = &*cache else { return Ok(()) };
+        let mut buffer = AlignedBuffer::new((RUN_PAGES_MAX * self.page_bytes) as usize);
+        for piece in self.pieces(offset, cached) {
+            let pages = piece.page..piece.page + piece.pages;
+            if !pages.clone().all(|page| tier.is_on_flash(PageId(page))) {
+                let bytes = (piece.pages * self.page_bytes) as usize;
+                tier.read_pages(PageId(piece.page), &mut buffer[..bytes])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a read of this range needs no disk: a hint.
+    pub fn is_cached(&self, offset: u64, length: u64) -> bool {
+        let Some(cache) = self.cache.try_read() else { return false };
+        let Some(Cache { tier, .. }) = &*cache else { return false };
+        let is_served = self.cached_part(cache.as_ref(), offset, length) == length;
+        let pages = offset / self.page_bytes..(offset + length).div_ceil(self.page_bytes);
+        is_served && pages.into_iter().all(|page| tier.is_on_flash(PageId(page)))
+    }
+
+    /// Copies all dirty pages to disk, and begins an empty cache. Requests wait meanwhile.
+    ///
+    /// # Errors
+    /// [`TierError`]. If the dirty pages could not be copied, the cache is closed and has to be opened again.
+    /// If no new cache could be made, the disk alone serves: it has everything.
+    pub fn drain(&self) -> Result<(), TierError> {
+        let mut held = self.cache.write();
+        let Some(Cache { tier, .. }) = &*held else { return Ok(()) };
+        tier.detach()?;
+        let Some(Cache { flash, options, .. }) = held.take() else { return Ok(()) };
+        let tier = FlashTier::create_at(flash.clone(), whole(&self.home, &options), options.clone())?;
+        *held = Some(Cache { tier, flash, options });
+        Ok(())
+    }
+
+    /// Copies all dirty pages to disk and releases it from the cache. From then on the disk alone serves.
+    /// Requests wait meanwhile.
+    ///
+    /// # Errors
+    /// As [`Volume::drain`].
+    pub fn detach(&self) -> Result<(), TierError> {
+        let mut held = self.cache.write();
+        if let Some(Cache { tier, .. }) = &*held {
+            tier.detach()?;
+            *held = None;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable and ends. The next open finds a warm cache, if the policy keeps one.
+    ///
+    /// # Errors
+    /// [`VolumeError`].
+    pub fn close(&self) -> Result<(), VolumeError> {
+        let held = self.cache.write();
+        if let Some(Cache { tier, .. }) = &*held {
+            tier.close()?;
+        }
+        self.direct.flush()
+    }
+
+    /// Why the cache switched itself off and the disk alone serves, if it did.
+    pub fn notice(&self) -> Option<String> {
+        self.cache.read().as_ref()?.tier.notice()
+    }
+}
+
+/// The pages of a disk, side by side.
+fn whole(home: &Arc<InPlaceDisk>, options: &TierOptions) -> Arc<entresol_engine::WholeDisk> {
+    entresol_engine::WholeDisk::new(home.clone(), options.page_bytes)
+}
+
+/// A part of a request.
+struct Piece {
+    page: u64,
+    pages: u64,
+    /// It has whole pages.
+    is_whole: bool,
+    /// Where it begins in its page, in bytes.
+    within: usize,
+    /// Where it is in the request's data.
+    place: std::ops::Range<usize>,
+}

@@ -1,0 +1,76 @@
+//! Which pages are being written: writers of the same page go one after the other.
+//!
+//! Invariant: of two ranges that overlap, the one that came first is held first. So no writer starves, and no
+//! two wait for each other, since a writer holds one range at a time.
+
+use entresol_runtime::sync::{Rank, TinyMutex};
+use entresol_runtime::{Task, current, park};
+use std::ops::Range;
+
+/// Ranges of pages that are held or waited for. There are never more of them than writers.
+pub(super) struct Ranges(TinyMutex<State>);
+
+struct State {
+    next: u64,
+    /// In the order of arrival.
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    ticket: u64,
+    pages: Range<u64>,
+    /// The task that waits; `None`: it holds the range.
+    waiting: Option<Task>,
+}
+
+/// A range that is held, until dropped.
+pub(super) struct Held<'a>(&'a Ranges, u64);
+
+impl Ranges {
+    pub fn new() -> Self {
+        Self(TinyMutex::new(Rank::BlockRanges, State { next: 0, entries: Vec::new() }))
+    }
+
+    /// Waits until no page of `pages` is held by another writer.
+    pub fn hold(&self, pages: Range<u64>) -> Held<'_> {
+        entresol_runtime::may_preempt();
+        let held = {
+            let mut state = self.0.lock();
+            let ticket = state.next;
+            state.next += 1;
+            state.entries.push(Entry { ticket, pages: pages.clone(), waiting: Some(current()) });
+            Held(self, ticket)
+        };
+        loop {
+            if self.0.lock().take(held.1, &pages) {
+                return held;
+            }
+            park();
+        }
+    }
+}
+
+impl State {
+    /// Whether the range can be held now; then it is.
+    fn take(&mut self, ticket: u64, pages: &Range<u64>) -> bool {
+        let overlaps = |other: &Range<u64>| other.start < pages.end && pages.start < other.end;
+        for entry in &mut self.entries {
+            if entry.ticket == ticket {
+                entry.waiting = None;
+                return true;
+            }
+            if overlaps(&entry.pages) {
+                return false;
+            }
+        }
+        unreachable!("a range stays until it is dropped")
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock();
+        state.entries.retain(|entry| entry.ticket != self.1);
+        state.entries.iter().filter_map(|entry| entry.waiting.as_ref()).for_each(Task::unpark);
+    }
+}

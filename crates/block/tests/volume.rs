@@ -1,0 +1,312 @@
+//! A volume in simulation, against an array of bytes: several tasks read, write, trim, zero and flush ranges
+//! that overlap in pages, at sectors of their own and at shared ones.
+
+mod support;
+
+use entresol_block::{SECTOR_BYTES, Volume, VolumeError};
+use entresol_core::{Mode, PolicyKind};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
+use entresol_engine::{TierOptions, flash_bytes};
+use entresol_format::PageFormat;
+use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use entresol_runtime::rng::Rng;
+use entresol_runtime::sim::{SimConfig, Simulation};
+use entresol_runtime::spawn;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::{Delayed, SLOW_MICROS};
+
+/// Whole pages of the disk; three sectors follow.
+const PAGES: u64 = 150;
+const BYTES: u64 = PAGES * 4096 + 3 * SECTOR_BYTES;
+const TASKS: u64 = 4;
+const SECTOR: usize = SECTOR_BYTES as usize;
+
+const CACHES: [(PolicyKind, Mode); 6] = [
+    (PolicyKind::FaceGsc, Mode::WriteBack),
+    (PolicyKind::FaceGsc, Mode::WriteThrough),
+    (PolicyKind::Face, Mode::WriteBack),
+    (PolicyKind::FaceGr, Mode::WriteThrough),
+    (PolicyKind::Lru, Mode::WriteThrough),
+    (PolicyKind::Flashcache, Mode::WriteAround),
+];
+
+fn options((policy, mode): (PolicyKind, Mode)) -> TierOptions {
+    TierOptions {
+        page_format: PageFormat::Raw,
+        mode,
+        group_pages: 4,
+        staging_groups: 4,
+        segment_entries: 16,
+        slots: 80,
+        write_workers: 2,
+        background_workers: 3,
+        ..TierOptions::new(policy, 80)
+    }
+}
+
+struct Parts {
+    disk: Arc<MemoryDevice>,
+    label: Arc<MemoryDevice>,
+    flash: Arc<MemoryDevice>,
+    options: TierOptions,
+}
+
+impl Parts {
+    fn new(cache: (PolicyKind, Mode)) -> Self {
+        let options = options(cache);
+        let disk = Arc::new(MemoryDevice::new("disk", BYTES));
+        disk.write(0, &owners_bytes()).unwrap();
+        let label = Arc::new(MemoryDevice::new("label", LABEL_FILE_BYTES));
+        let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(&options)));
+        Self { disk, label, flash, options }
+    }
+
+    fn create(&self) -> Volume {
+        let [disk, label, flash] = self.devices();
+        Volume::create(disk, label, flash, self.options.clone()).unwrap()
+    }
+
+    fn open(&self) -> Volume {
+        let [disk, label, flash] = self.devices();
+        Volume::open(disk, label, flash, self.options.clone()).unwrap().0
+    }
+
+    fn devices(&self) -> [Arc<dyn Device>; 3] {
+        let flash_bytes = self.flash.geometry().capacity_bytes;
+        [(&self.disk, BYTES), (&self.label, LABEL_FILE_BYTES), (&self.flash, flash_bytes)]
+            .map(|(device, bytes)| Arc::new(Delayed(device.clone(), bytes)) as Arc<dyn Device>)
+    }
+}
+
+fn owners_bytes() -> Vec<u8> {
+    (0..BYTES as usize).map(|at| (at / 97) as u8 ^ 0x5a).collect()
+}
+
+fn simulate(seed: u64, main: impl FnOnce() + Send) {
+    Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() }).run(main).unwrap();
+}
+
+/// What each sector may be: a byte that fills it. Each task has every `TASKS`th sector, so all of them write
+/// to the same pages.
+type Model = Arc<Mutex<Vec<u8>>>;
+
+fn expect(volume: &Volume, model: &[u8], what: &str) {
+    let mut found = vec![0; BYTES as usize];
+    volume.read(0, &mut found).unwrap();
+    if let Some(at) = (0..found.len()).find(|at| found[*at] != model[*at]) {
+        panic!("{what}: byte {at} (page {}) is {}, expected {}", at / 4096, found[at], model[at]);
+    }
+}
+
+/// One task: writes to its own sectors, and reads everybody's.
+fn client(volume: &Volume, model: &Model, task: u64, rng: &mut Rng) {
+    for _ in 0..60 {
+        let sector = rng.below(BYTES / SECTOR_BYTES / TASKS) * TASKS + task;
+        let (offset, at) = (sector * SECTOR_BYTES, sector as usize * SECTOR);
+        match rng.below(12) {
+            0..=5 => {
+                let data = [rng.below(255) as u8 + 1; SECTOR];
+                volume.write(offset, &data, rng.below(8) == 0).unwrap();
+                model.lock().unwrap()[at..at + SECTOR].copy_from_slice(&data);
+            }
+            6 => {
+                volume.write_zeroes(offset, SECTOR_BYTES, false).unwrap();
+                model.lock().unwrap()[at..at + SECTOR].fill(0);
+            }
+            7 => volume.trim(offset, (BYTES - offset).min(64 << 10)).unwrap(),
+            8 => volume.prefetch(offset, (BYTES - offset).min(64 << 10)).unwrap(),
+            9 => volume.flush().unwrap(),
+            _ => {
+                let mut found = vec![0; SECTOR * (1 + rng.below(40) as usize)];
+                let bytes = found.len().min((BYTES - offset) as usize);
+                volume.read(offset, &mut found[..bytes]).unwrap();
+                let expected = model.lock().unwrap()[at..at + SECTOR].to_vec();
+                assert_eq!(found[..SECTOR], expected, "sector {sector} of task {task}");
+            }
+        }
+    }
+}
+
+/// Several tasks use the volume; then all bytes are as the model has them, also after a restart and on disk.
+fn used_by_several(cache: (PolicyKind, Mode), seed: u64) {
+    simulate(seed, || {
+        let parts = Parts::new(cache);
+        let model: Model = Arc::new(Mutex::new(owners_bytes()));
+        let volume = Arc::new(parts.create());
+        expect(&volume, &owners_bytes(), "before");
+        for round in 0..2 {
+            let tasks = (0..TASKS).map(|task| {
+                let (volume, model) = (volume.clone(), model.clone());
+                let mut rng = Rng::new(seed ^ task << 32 ^ round << 48);
+                spawn("client", move || client(&volume, &model, task, &mut rng))
+            });
+            tasks.collect::<Vec<_>>().into_iter().for_each(|task| task.join());
+            expect(&volume, &model.lock().unwrap(), "after all have ended");
+            if round == 0 {
+                volume.drain().unwrap();
+                assert_eq!(volume.status().pages, 0);
+                expect(&volume, &model.lock().unwrap(), "drained");
+            }
+        }
+        volume.close().unwrap();
+        drop(volume);
+        let volume = parts.open();
+        expect(&volume, &model.lock().unwrap(), "after a restart");
+        volume.detach().unwrap();
+        expect(&volume, &model.lock().unwrap(), "detached");
+        volume.write(SECTOR_BYTES, &[7; SECTOR], true).unwrap();
+        model.lock().unwrap()[SECTOR..2 * SECTOR].fill(7);
+        expect(&volume, &model.lock().unwrap(), "written without a cache");
+        volume.close().unwrap();
+        let mut disk = vec![0; BYTES as usize];
+        parts.disk.read(0, &mut disk).unwrap();
+        assert!(disk == *model.lock().unwrap(), "the disk has everything");
+    });
+}
+
+#[test]
+fn what_was_written_is_read() {
+    for cache in CACHES {
+        (0..25).for_each(|seed| used_by_several(cache, seed));
+    }
+}
+
+/// Flash fails somewhere in a drain: nothing is lost, and what is served is right.
+#[test]
+fn a_drain_that_fails_loses_nothing() {
+    let mut served = [0; 3];
+    for at in 0.. {
+        let is_over = Arc::new(Mutex::new(false));
+        let (told, served) = (is_over.clone(), &mut served);
+        simulate(at, move || {
+            let parts = Parts::new((PolicyKind::FaceGsc, Mode::WriteBack));
+            let plan = Arc::new(FaultPlan::none());
+            let flash = MemoryDevice::new("flash", parts.flash.geometry().capacity_bytes);
+            let flash = Arc::new(FaultyDevice::new("flash", flash, plan.clone()));
+            let [disk, label, _] = parts.devices();
+            let volume = Volume::create(disk, label, flash, parts.options.clone()).unwrap();
+            let mut model = owners_bytes();
+            for page in 0..40 {
+                volume.write(page * 4096, &[page as u8; 4096], page % 8 == 0).unwrap();
+                model[page as usize * 4096..][..4096].fill(page as u8);
+            }
+            let injection =
+                Injection { at: plan.operations() + at, device: None, fault: Fault::Death, forever: true };
+            plan.inject(injection);
+            let drained = volume.drain();
+            let mut found = vec![0; BYTES as usize];
+            let read = volume.read(0, &mut found);
+            assert!(read.is_err() || found == model, "{at}: {drained:?}");
+            *told.lock().unwrap() = drained.is_ok();
+            served[usize::from(read.is_ok()) + usize::from(drained.is_ok())] += 1;
+        });
+        if *is_over.lock().unwrap() {
+            break;
+        }
+    }
+    assert!(served.iter().all(|count| *count > 0), "errors, the disk alone, no fault: {served:?}");
+}
+
+/// Large overlapping writes of whole pages and parts: each byte is of one of the writes that may be there.
+#[test]
+fn whole_pages_and_parts_of_them_in_one_request() {
+    for (cache, seed) in CACHES.into_iter().zip(100..) {
+        simulate(seed, || {
+            let volume = Parts::new(cache).create();
+            let mut model = owners_bytes();
+            let mut rng = Rng::new(seed);
+            for round in 0..60 {
+                let first = rng.below(BYTES / SECTOR_BYTES);
+                let sectors = 1 + rng.below((BYTES / SECTOR_BYTES - first).min(600));
+                let (offset, length) = (first * SECTOR_BYTES, sectors * SECTOR_BYTES);
+                let range = offset as usize..(offset + length) as usize;
+                match rng.below(4) {
+                    0 => {
+                        volume.write_zeroes(offset, length, true).unwrap();
+                        model[range].fill(0);
+                    }
+                    1 => volume.trim(offset, length).unwrap(),
+                    2 => {
+                        let data: Vec<u8> = range.clone().map(|at| (at / 512 + round) as u8).collect();
+                        volume.write(offset, &data, false).unwrap();
+                        model[range].copy_from_slice(&data);
+                    }
+                    _ => {
+                        let mut found = vec![0; length as usize];
+                        volume.read(offset, &mut found).unwrap();
+                        assert!(found == model[range], "{length} bytes at {offset}");
+                    }
+                }
+            }
+            expect(&volume, &model, "at the end");
+        });
+    }
+}
+
+#[test]
+fn reads_fill_the_cache_and_trims_remove_what_is_clean() {
+    for (cache, seed) in CACHES.into_iter().zip(200..) {
+        simulate(seed, || {
+            let volume = Parts::new(cache).create();
+            let (mut page, length) = (vec![0; 4096], 8 * 4096);
+            for _ in 0..3 {
+                (0..8).for_each(|at| volume.read(at * 4096, &mut page).unwrap());
+                entresol_runtime::sleep(Duration::from_millis(5));
+            }
+            assert!(volume.is_cached(0, length), "{cache:?}: {:?}", volume.status());
+            let before = volume.status();
+            volume.read(0, &mut page).unwrap();
+            assert_eq!(volume.status().disk_reads, before.disk_reads, "{cache:?}");
+            volume.trim(0, length).unwrap();
+            assert!(!volume.is_cached(0, 4096), "{cache:?}");
+            volume.read(0, &mut page).unwrap();
+            assert!(page == owners_bytes()[..4096]);
+            // Of a dirty page, the disk has an older copy.
+            volume.write(0, &[3; 4096], true).unwrap();
+            volume.trim(0, length).unwrap();
+            volume.read(0, &mut page).unwrap();
+            assert_eq!(page, [3; 4096]);
+        });
+    }
+}
+
+#[test]
+fn ranges_outside_and_parts_of_sectors_are_refused() {
+    simulate(1, || {
+        let volume = Parts::new(CACHES[0]).create();
+        let mut buffer = vec![0; 1024];
+        for (offset, length) in [(BYTES, 512), (BYTES - 512, 1024), (u64::MAX - 511, 512), (1, 512), (0, 100)]
+        {
+            let told = volume.read(offset, &mut buffer[..length]);
+            assert!(matches!(told, Err(VolumeError::Range { .. })), "{offset} {length}");
+            let told = volume.write(offset, &buffer[..length], false);
+            assert!(matches!(told, Err(VolumeError::Range { .. })), "{offset} {length}");
+        }
+    });
+}
+
+/// A read of an old version ends after the new one was written, and has left the cache.
+#[test]
+fn a_late_read_brings_no_older_version() {
+    for (cache, seed) in CACHES.into_iter().zip(300..) {
+        simulate(seed, || {
+            let volume = Arc::new(Parts::new(cache).create());
+            let reader = volume.clone();
+            SLOW_MICROS.set(400_000);
+            let task = spawn("reader", move || reader.read(0, &mut [0; 4096]).unwrap());
+            entresol_runtime::sleep(Duration::from_micros(200));
+            SLOW_MICROS.set(0);
+            volume.write(0, &[3; 4096], false).unwrap();
+            for page in 1..PAGES {
+                volume.write(page * 4096, &[4; 4096], false).unwrap();
+            }
+            task.join();
+            for _ in 0..2 {
+                let mut found = [0; 4096];
+                volume.read(0, &mut found).unwrap();
+                assert_eq!(found, [3; 4096], "{cache:?}");
+            }
+        });
+    }
+}

@@ -1,0 +1,96 @@
+//! `entresol volume`, `entresol serve`: disks with a flash cache, as block devices.
+
+use clap::{Args, Subcommand};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// `entresol volume`.
+#[derive(Debug, Subcommand)]
+pub enum Volume {
+    /// Put a flash cache before a disk; nothing on the disk is moved or changed
+    ///
+    /// Writes CONFIG, a TOML file with every option and a comment on each; the disk's label, a small file
+    /// without which disk and flash are not opened again; and an empty cache on the flash device.
+    ///
+    /// Refused, with exit status 2: a disk that is mounted or in use, a flash device that is the disk, is too
+    /// small or has something on it, and files that exist already.
+    #[command(
+        after_help = "Example:\n  entresol volume create data.toml --disk /dev/sdb --flash /dev/nvme0n1p3"
+    )]
+    Create(Box<CreateArgs>),
+    /// Show what a volume is doing, or what is on its flash if no server runs
+    Status {
+        /// The volume
+        #[command(flatten)]
+        volume: VolumeArgs,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Copy every page that is newer than disk there, and begin with an empty cache
+    ///
+    /// With a running server, requests wait meanwhile.
+    Drain(VolumeArgs),
+    /// Copy every page that is newer than disk there, and release the disk from its flash
+    ///
+    /// Then the flash device may be taken away. A running server goes on from the disk alone; before it is
+    /// started again, set `cache = false` in CONFIG, or it begins with an empty cache.
+    Detach(VolumeArgs),
+}
+
+/// Which volume.
+#[derive(Debug, Args)]
+pub struct VolumeArgs {
+    /// The volume's configuration, a TOML file
+    pub config: PathBuf,
+    /// The server's socket, if it was started with another one than CONFIG says
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `entresol volume create`.
+#[derive(Debug, Args)]
+pub struct CreateArgs {
+    /// The TOML file to write
+    pub config: PathBuf,
+    /// The slow disk: a block device or a file
+    #[arg(long)]
+    pub disk: PathBuf,
+    /// The flash device: a block device or a file
+    #[arg(long)]
+    pub flash: PathBuf,
+    /// The file for the disk's label [default: CONFIG with .label]
+    #[arg(long, value_name = "FILE")]
+    pub label: Option<PathBuf>,
+    /// write-through: a lost flash device loses nothing. write-back: faster, and it does
+    #[arg(long, default_value = "write-through")]
+    pub mode: String,
+    /// The policy: face-gsc, face-gr, face, lru, fifo, clock or flashcache
+    #[arg(long, default_value = "face-gsc")]
+    pub policy: String,
+    /// Bytes of a page of the cache: 4096, 8192, 16384 or 32768
+    #[arg(long, default_value_t = 4096, value_name = "BYTES")]
+    pub page_bytes: u32,
+    /// Use a flash device that has something on it, which is lost
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+/// `entresol serve`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  entresol serve data.toml\n  nbd-client -unix data.sock /dev/nbd0\n  qemu-img info nbd+unix:///data?socket=data.sock"
+)]
+pub struct ServeArgs {
+    /// The volume's configuration, a TOML file
+    pub config: PathBuf,
+    /// Listen here, not where CONFIG says
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Listen on a port of the loopback interface, too
+    #[arg(long, value_name = "127.0.0.1:PORT")]
+    pub tcp: Option<SocketAddr>,
+    /// Clients cannot write
+    #[arg(long)]
+    pub read_only: bool,
+}

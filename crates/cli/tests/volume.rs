@@ -1,0 +1,331 @@
+//! `entresol volume` and `entresol serve`, as processes: contents, kills, clean stops, and bad input.
+
+#[path = "../../block/tests/support/client.rs"]
+mod client;
+mod support;
+
+use client::{CACHE, Client, DISC, FLUSH, FUA, READ, TRIM, WRITE, WRITE_ZEROES};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::{Folder, done, refused};
+
+const DISK_BYTES: u64 = (24 << 20) + 3 * 512;
+
+/// A disk with bytes on it, a flash device, and a volume.
+fn volume(mode: &str) -> Folder {
+    let folder = Folder::new();
+    let bytes: Vec<u8> = (0..DISK_BYTES as usize).map(|at| (at / 512 % 251) as u8).collect();
+    folder.file("disk", bytes);
+    File::create(folder.path("flash")).unwrap().set_len(12 << 20).unwrap();
+    let (config, disk, flash) = (folder.at("data.toml"), folder.at("disk"), folder.at("flash"));
+    done(&["volume", "create", &config, "--disk", &disk, "--flash", &flash, "--mode", mode]);
+    folder
+}
+
+struct Served(Child);
+
+impl Served {
+    fn start(folder: &Folder, more: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_entresol"))
+            .args(["serve", &folder.at("data.toml")])
+            .args(more)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("ready: volume data"), "{line}");
+        Self(child)
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// SIGTERM; a clean end.
+    fn stop(mut self) {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        assert_eq!(self.0.wait().unwrap().code(), Some(0));
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn connect(folder: &Folder) -> Client {
+    Client::connect(&folder.path("data.sock")).unwrap()
+}
+
+fn filled(number: u64, length: usize) -> Vec<u8> {
+    number.to_le_bytes().repeat(length / 8)
+}
+
+#[test]
+fn a_flushed_write_survives_a_kill() {
+    for mode in ["write-through", "write-back"] {
+        let folder = volume(mode);
+        let mut expected = std::fs::read(folder.path("disk")).unwrap();
+        for round in 0..6u64 {
+            let server = Served::start(&folder, &[]);
+            let mut client = connect(&folder);
+            assert_eq!(client.bytes, DISK_BYTES);
+            let found: Vec<u8> = (0..DISK_BYTES)
+                .step_by(1 << 20)
+                .flat_map(|at| client.read(at, (DISK_BYTES - at).min(1 << 20) as usize).unwrap())
+                .collect();
+            let differs = (0..found.len()).find(|at| found[*at] != expected[*at]);
+            assert_eq!(differs, None, "{mode}, round {round}");
+            let clients = (0..3u64).map(|task| {
+                let mut client = connect(&folder);
+                thread::spawn(move || {
+                    // Each has sectors of its own in pages that all share.
+                    (0..60u64)
+                        .map(|step| {
+                            let sector = (step * 7919 + round * 104_729) % (DISK_BYTES / 512 / 4) * 4 + task;
+                            let data = filled(round << 32 | task << 16 | step, 512);
+                            client.write(sector * 512, &data).unwrap();
+                            (sector as usize * 512, data)
+                        })
+                        .collect::<Vec<_>>()
+                })
+            });
+            for written in clients.collect::<Vec<_>>() {
+                for (at, data) in written.join().unwrap() {
+                    expected[at..at + 512].copy_from_slice(&data);
+                }
+            }
+            // Whole pages and parts, the bytes after the last page, zeros with FUA.
+            let data = filled(round, 70_000 / 512 * 512);
+            let at = DISK_BYTES as usize - data.len();
+            client.write(at as u64, &data).unwrap();
+            expected[at..].copy_from_slice(&data);
+            assert_eq!(client.ask(TRIM, 0, 0, 1 << 20, &[]).unwrap(), 0);
+            client.flush().unwrap();
+            assert_eq!(client.ask(WRITE_ZEROES, FUA, 512 * round, 8192, &[]).unwrap(), 0);
+            expected[512 * round as usize..][..8192].fill(0);
+            match round % 3 {
+                2 => server.stop(),
+                _ => server.kill(),
+            }
+        }
+        done(&["volume", "detach", &folder.at("data.toml")]);
+        assert!(std::fs::read(folder.path("disk")).unwrap() == expected, "{mode}: the disk has everything");
+    }
+}
+
+#[test]
+fn a_running_server_is_asked() {
+    let folder = volume("write-back");
+    let config = folder.at("data.toml");
+    let server = Served::start(&folder, &[]);
+    let mode = std::fs::metadata(folder.path("data.sock")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut client = connect(&folder);
+    client.write(4096, &filled(77, 8192)).unwrap();
+    client.flush().unwrap();
+    let status = |running: bool| {
+        let shown: serde_json::Value =
+            serde_json::from_str(&done(&["volume", "status", &config, "--json"]).0).unwrap();
+        assert_eq!(shown["running"], running);
+        shown["dirty_pages"].as_u64().unwrap()
+    };
+    assert_eq!(status(true), 2);
+    refused(&["serve", &config], &["a server listens there already"]);
+    let other = folder.at("other.sock");
+    refused(&["serve", &config, "--socket", &other], &["label", "has it open"]);
+    assert!(std::fs::read(folder.path("disk")).unwrap()[4096..][..8192] != filled(77, 8192));
+    done(&["volume", "drain", &config]);
+    assert!(std::fs::read(folder.path("disk")).unwrap()[4096..][..8192] == filled(77, 8192));
+    assert_eq!(status(true), 0);
+    client.write(0, &filled(78, 512)).unwrap();
+    done(&["volume", "detach", &config]);
+    assert_eq!(client.read(0, 12288).unwrap()[4096..], filled(77, 8192));
+    client.write(512, &filled(79, 512)).unwrap();
+    client.flush().unwrap();
+    server.stop();
+    assert!(!folder.path("data.sock").exists());
+    let disk = std::fs::read(folder.path("disk")).unwrap();
+    assert!(disk[..512] == filled(78, 512) && disk[512..1024] == filled(79, 512));
+    // It begins again with an empty cache.
+    let server = Served::start(&folder, &["--read-only"]);
+    let mut client = connect(&folder);
+    assert_eq!(client.ask(FLUSH, 0, 0, 0, &[]).unwrap(), 0);
+    assert_eq!(client.read(512, 512).unwrap(), filled(79, 512));
+    assert_eq!(client.ask(WRITE, 0, 0, 512, &[1; 512]).unwrap(), 1, "read-only");
+    server.stop();
+    assert_eq!(status(false), 0);
+}
+
+#[test]
+fn clients_that_misbehave_harm_nobody() {
+    let folder = volume("write-back");
+    let server = Served::start(&folder, &[]);
+    let mut good = connect(&folder);
+    good.write(0, &filled(5, 4096)).unwrap();
+    for _ in 0..10 {
+        // In the middle of the data of a write; with replies not read; with garbage.
+        let mut bad = connect(&folder);
+        bad.send(WRITE, 0, 0, 1 << 20, &[9; 5000]).unwrap();
+        drop(bad);
+        let mut bad = connect(&folder);
+        (0..20).for_each(|_| _ = bad.send(READ, 0, 0, 1 << 20, &[]));
+        drop(bad);
+        let mut bad = connect(&folder);
+        bad.stream.write_all(&[0xaa; 300]).unwrap();
+        assert!(bad.reply().is_err());
+    }
+    assert_eq!(good.read(0, 4096).unwrap(), filled(5, 4096));
+    // Errors reach the request that met them.
+    assert_eq!(good.ask(READ, 0, DISK_BYTES, 512, &[]).unwrap(), 22);
+    assert_eq!(good.ask(WRITE, 0, DISK_BYTES - 512, 1024, &[0; 1024]).unwrap(), 28);
+    assert_eq!(good.ask(CACHE, 0, 0, 1 << 20, &[]).unwrap(), 0);
+    // Requests under way are answered before the end.
+    let wanted: Vec<u64> =
+        (0..40u64).map(|at| good.send(WRITE, 0, at * 4096, 4096, &filled(at, 4096)).unwrap()).collect();
+    good.send(DISC, 0, 0, 0, &[]).unwrap();
+    let mut told: Vec<u64> = wanted
+        .iter()
+        .map(|_| good.reply().unwrap())
+        .map(|(error, of)| [of, u64::MAX][usize::from(error > 0)])
+        .collect();
+    told.sort_unstable();
+    assert_eq!(told, wanted);
+    assert!(good.reply().is_err());
+    let mut other = connect(&folder);
+    (0..40u64).for_each(|at| assert_eq!(other.read(at * 4096, 4096).unwrap(), filled(at, 4096)));
+    server.stop();
+}
+
+#[test]
+fn clients_that_read_no_replies_stop_nobody() {
+    let folder = volume("write-through");
+    let config = std::fs::read_to_string(folder.path("data.toml")).unwrap();
+    folder.file("data.toml", config.replace("workers = 16", "workers = 2"));
+    let server = Served::start(&folder, &[]);
+    let lazy = |_| {
+        let mut client = connect(&folder);
+        (0..100).for_each(|_| _ = client.send(READ, 0, 0, 1 << 20, &[]).unwrap());
+        client
+    };
+    let mut lazy: Vec<Client> = (0..3).map(lazy).collect();
+    // They have had their share, and keep no worker.
+    thread::sleep(Duration::from_millis(200));
+    let began = Instant::now();
+    let mut good = connect(&folder);
+    for at in 0..20u64 {
+        good.write(at << 20, &filled(at, 1 << 20)).unwrap();
+        assert_eq!(good.read(at << 20, 1 << 20).unwrap(), filled(at, 1 << 20));
+    }
+    good.flush().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    // One that begins to read finds every reply.
+    let mut slow = lazy.remove(0);
+    for _ in 0..100 {
+        assert_eq!(slow.reply().unwrap().0, 0);
+        slow.stream.read_exact(&mut vec![0; 1 << 20]).unwrap();
+    }
+    server.stop();
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let folder = volume("write-through");
+    let (config, disk, flash) = (folder.at("data.toml"), folder.at("disk"), folder.at("flash"));
+    let (new, odd) = (folder.at("new.toml"), folder.file("odd", [1; 1000]));
+    let small = folder.file("small", [0; 64 << 10]);
+    let names = folder.names();
+    let create = |more: &[&str], parts: &[&str]| refused(&[&["volume", "create"], more].concat(), parts);
+    create(&[&config, "--disk", &disk, "--flash", &flash], &["exists"]);
+    create(&[&new, "--disk", &disk, "--flash", &disk], &["is the disk"]);
+    create(&[&new, "--disk", &odd, "--flash", &flash], &["1000 bytes", "multiple of 512"]);
+    create(&[&new, "--disk", &disk, "--flash", &small], &["65536 bytes"]);
+    create(&[&new, "--disk", &disk, "--flash", &folder.at("absent")], &["absent"]);
+    create(&[&new, "--disk", &disk, "--flash", folder.root().to_str().unwrap()], &["neither"]);
+    create(&[&new, "--disk", &disk, "--flash", &flash, "--mode", "write-trough"], &["write-through"]);
+    create(&[&new, "--disk", &disk, "--flash", &flash, "--policy", "arc"], &["face-gsc"]);
+    create(&[&new, "--disk", &disk, "--flash", &flash, "--label", &folder.at("data.label")], &["exists"]);
+    create(&[&new, "--disk", &flash, "--flash", &disk], &["unknown", "overwrite"]);
+    assert_eq!(folder.names(), names, "nothing is left behind");
+    refused(&["serve", &folder.at("absent.toml")], &["absent.toml", "volume create"]);
+    refused(&["serve", &config, "--tcp", "192.168.0.1:10809"], &["loopback"]);
+    refused(&["serve", &config, "--socket", &odd], &["no socket"]);
+    refused(&["volume", "status", &odd], &["odd"]);
+    assert_eq!(std::fs::read(&odd).unwrap(), [1; 1000]);
+}
+
+/// Runs another program's client; false if it is not installed.
+fn tool(name: &str, arguments: &[&str]) -> bool {
+    match Command::new(name).args(arguments).output() {
+        Err(_) => {
+            println!("skipped: {name} is not installed");
+            false
+        }
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned()
+                + &String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{name} {arguments:?}: {said}");
+            assert!(!said.contains("Pattern verification failed"), "{name} {arguments:?}: {said}");
+            true
+        }
+    }
+}
+
+#[test]
+fn clients_of_other_people() {
+    let folder = volume("write-through");
+    let server = Served::start(&folder, &[]);
+    let uri = format!("nbd+unix:///data?socket={}", folder.at("data.sock"));
+    tool("nbdinfo", &[&uri]);
+    let copy = folder.at("copy");
+    if tool("nbdcopy", &[&uri, &copy]) {
+        assert!(std::fs::read(&copy).unwrap() == std::fs::read(folder.path("disk")).unwrap());
+        let changed: Vec<u8> = (0..DISK_BYTES as usize).map(|at| (at / 300 % 241) as u8).collect();
+        let changed_path = folder.file("changed", &changed);
+        tool("nbdcopy", &["--flush", "--connections=2", &changed_path, &uri]);
+        tool("nbdcopy", &[&uri, &copy]);
+        assert!(std::fs::read(&copy).unwrap() == changed);
+    }
+    tool(
+        "qemu-io",
+        &[
+            "-f",
+            "raw",
+            "-c",
+            "write -P 7 1536 66560",
+            "-c",
+            "flush",
+            "-c",
+            "read -P 7 1536 66560",
+            "-c",
+            "write -z 4096 8192",
+            "-c",
+            "read -P 0 4096 8192",
+            "-c",
+            "discard 0 1M",
+            "-c",
+            "read -P 7 12288 512",
+            &uri,
+        ],
+    );
+    let export = format!("--uri={uri}");
+    for block in ["--bs=4k", "--bs=512"] {
+        let load =
+            ["--name=v", "--ioengine=nbd", "--rw=randrw", "--size=4m", "--iodepth=16", "--output=/dev/null"];
+        tool(
+            "fio",
+            &[&load[..], &[&export, block, "--verify=crc32c", "--verify_state_save=0", "--fsync=64"]]
+                .concat(),
+        );
+    }
+    server.stop();
+}

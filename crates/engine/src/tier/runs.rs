@@ -1,0 +1,133 @@
+//! Reads and writes of adjacent pages, for an owner without a buffer pool: what a block device's client asks
+//! for. Pages of a run share requests to the disk, and a flush where each page would make one.
+//!
+//! Invariant: each page is read and written as [`Layer::fetch`](crate::Layer::fetch) and
+//! [`Layer::evict`](crate::Layer::evict) would, in any order.
+
+use super::back::Back;
+use crate::TierError;
+use crate::api::Victim;
+use crate::front::{Found, ReadTicket};
+use arrayvec::ArrayVec;
+use entresol_core::{Lookup, Lsn, Mode, PageId};
+use entresol_format::PageFormat;
+
+/// Most pages that share requests.
+pub(super) const RUN_PAGES_MAX: usize = 64;
+
+/// Adjacent pages that only the disk has: the place of the first one in the buffer, and their tickets.
+struct Absent {
+    at: usize,
+    tickets: ArrayVec<ReadTicket, RUN_PAGES_MAX>,
+}
+
+impl Back {
+    /// Reads pages from `first` on. What only the disk had is offered to the cache.
+    pub(crate) fn read_pages(&self, first: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
+        self.check_run(buffer)?;
+        let some_bytes = RUN_PAGES_MAX * self.front.page_bytes();
+        for (at, some) in buffer.chunks_mut(some_bytes).enumerate() {
+            self.read_some(PageId(first.0 + (at * RUN_PAGES_MAX) as u64), some)?;
+        }
+        Ok(())
+    }
+
+    fn read_some(&self, first: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
+        let page_bytes = self.front.page_bytes();
+        let mut absent = Absent { at: 0, tickets: ArrayVec::new() };
+        for at in 0..buffer.len() / page_bytes {
+            let page = PageId(first.0 + at as u64);
+            let bytes = &mut buffer[at * page_bytes..][..page_bytes];
+            let ticket = match self.front.fetch(page, bytes)? {
+                Found::OnDisk(ticket) => Some(ticket),
+                Found::Here(_) => None,
+                // A second look, which deals with it.
+                Found::Damaged { .. } => self.fetch(page, bytes).map(|_| None)?,
+            };
+            match ticket {
+                Some(ticket) => {
+                    if absent.tickets.is_empty() {
+                        absent.at = at;
+                    }
+                    absent.tickets.push(ticket);
+                }
+                None => self.read_absent(first, &mut absent, buffer)?,
+            }
+        }
+        self.read_absent(first, &mut absent, buffer)
+    }
+
+    /// Reads these pages from disk and offers them to the cache; none are left.
+    fn read_absent(&self, first: PageId, absent: &mut Absent, buffer: &mut [u8]) -> Result<(), TierError> {
+        let page_bytes = self.front.page_bytes();
+        let tickets = std::mem::take(&mut absent.tickets);
+        let pages = |count| (0..count).map(|at| PageId(first.0 + (absent.at + at) as u64));
+        let bytes = &mut buffer[absent.at * page_bytes..][..tickets.len() * page_bytes];
+        let is_run = tickets.len() > 1 && self.front.options.page_format != PageFormat::Native;
+        let is_read = is_run
+            && self.disk.read_run(PageId(first.0 + absent.at as u64), bytes).is_ok()
+            && self.disk.prove_kept(pages(tickets.len())).is_ok();
+        for (page, bytes) in pages(tickets.len()).zip(bytes.chunks_exact_mut(page_bytes)) {
+            // One by one, so that the error names the page.
+            if !is_read {
+                self.disk.read(page, bytes)?;
+            }
+        }
+        self.front.tallies().disk_reads.add(tickets.len());
+        for ((page, ticket), bytes) in pages(tickets.len()).zip(&tickets).zip(bytes.chunks_exact(page_bytes))
+        {
+            self.front.populate_for_reader(page, *ticket, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes changed pages from `first` on.
+    pub(crate) fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
+        self.check_run(data)?;
+        let page_bytes = self.front.page_bytes();
+        let pages = data.chunks_exact(page_bytes).enumerate();
+        let pages: Vec<(PageId, &[u8])> =
+            pages.map(|(at, bytes)| (PageId(first.0 + at as u64), bytes)).collect();
+        pages.iter().try_for_each(|(page, bytes)| self.disk.check_victim(*page, bytes))?;
+        let options = &self.front.options;
+        let is_through = self.through.is_some() && options.mode == Mode::WriteThrough;
+        for some in pages.chunks(RUN_PAGES_MAX) {
+            if is_through && self.front.check_running()? {
+                self.write_through_all(some, false)?;
+                some.iter().for_each(|_| self.front.tallies().evicted(true, true));
+                continue;
+            }
+            for (page, bytes) in some {
+                let victim = Victim { page: *page, lsn: Lsn(0), dirty: true, fdirty: true };
+                self.evict(victim, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes pages that need no seal to disk.
+    pub(super) fn write_run_to_disk(&self, pages: &[(PageId, &[u8])]) -> Result<(), TierError> {
+        if let [(page, data)] = pages {
+            return self.write_to_disk(*page, data);
+        }
+        self.disk.write_all::<RUN_PAGES_MAX>(pages.iter().copied())?;
+        self.wrote_to_disk(pages.len());
+        Ok(())
+    }
+
+    /// Whether `page` is, or may be, newer in the cache than on disk.
+    pub(crate) fn is_dirty(&self, page: PageId) -> bool {
+        match self.front.with(|partition| partition.peek(page)) {
+            Ok(Lookup::Staged { dirty, .. } | Lookup::Flash { dirty, .. }) => dirty,
+            Ok(Lookup::Absent) => false,
+            Err(_) => true,
+        }
+    }
+
+    fn check_run(&self, bytes: &[u8]) -> Result<(), TierError> {
+        if bytes.len().is_multiple_of(self.front.page_bytes()) {
+            return Ok(());
+        }
+        self.disk.check_length(bytes)
+    }
+}

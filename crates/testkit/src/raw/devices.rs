@@ -1,0 +1,74 @@
+//! The devices of a cache: requests take a random time, and disks are used in place.
+
+use super::{failed, simulation};
+use crate::machine::Media;
+use crate::watched::{Pace, Watched};
+use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice};
+use entresol_engine::{InPlaceDisk, TierError, disk_binding};
+use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use entresol_runtime::sim::Outcome;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `device` with requests that take a random time.
+pub(super) fn at_pace(device: &Arc<FaultyDevice>, latency_max: Duration) -> Watched {
+    let pace = Arc::new(Pace::default());
+    pace.set(latency_max);
+    Watched { inner: device.clone(), pace, factor: 1, observer: None }
+}
+
+/// A device on `medium` with requests that take a random time.
+pub(super) fn paced(
+    name: &str,
+    medium: MemoryDevice,
+    plan: &Arc<FaultPlan>,
+    latency_max: Duration,
+) -> Arc<Watched> {
+    Arc::new(at_pace(&Arc::new(FaultyDevice::new(name, medium, plan.clone())), latency_max))
+}
+
+/// The disk with its label in `file`; a label that was never finished is made again.
+pub(super) fn open_in_place(
+    disk: Arc<Watched>,
+    file: Arc<Watched>,
+    page_bytes: u32,
+) -> Result<Arc<dyn Device>, String> {
+    let opened = match InPlaceDisk::open(disk.clone(), file.clone()) {
+        Ok((_, Some(notice))) => return Err(notice),
+        Ok((opened, None)) => opened,
+        // Nothing was ever written through it.
+        Err(_) if !matches!(disk_binding(&*file), Ok(Some(_))) => {
+            let blank = vec![0; LABEL_FILE_BYTES as usize];
+            // Durably, before anything new is in it: what is blanked in part may read as a label again.
+            file.write(0, &blank).and_then(|()| file.sync()).map_err(|error| error.to_string())?;
+            InPlaceDisk::create(disk, file, page_bytes).map_err(failed)?
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    Ok(opened)
+}
+
+/// Another program has written a byte at `offset` of the disk: that is noticed. Nothing is changed.
+pub(super) fn written_by_others(media: &Media, offset: u64) -> Result<(), String> {
+    let (disk, file) = (Arc::new(media.disk.fork("disk")), Arc::new(media.log.fork("label file")));
+    let noticed = simulation(1).run(|| {
+        if !matches!(disk_binding(&*file), Ok(Some(_))) {
+            return Ok(true);
+        }
+        let mut sector = [0; 512];
+        let sector_at = offset / 512 * 512;
+        if disk.read(sector_at, &mut sector).is_err() {
+            return Ok(true);
+        }
+        sector[(offset % 512) as usize] ^= 1;
+        disk.write(sector_at, &sector).map_err(|error| TierError::Refused(error.to_string()))?;
+        Ok::<_, TierError>(match InPlaceDisk::open(disk, file) {
+            Ok((_, notice)) => notice.is_some(),
+            Err(error) => error.to_string().contains("written by another program"),
+        })
+    });
+    match noticed {
+        Outcome::Finished(Ok(true)) => Ok(()),
+        other => Err(format!("a byte at {offset} that another program wrote is not noticed: {other:?}")),
+    }
+}
