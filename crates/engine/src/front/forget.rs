@@ -64,7 +64,14 @@ impl Front {
                 }
             }
         };
-        let written = self.forget_range((page, page), cause.number).map_err(E::from).and_then(|_| write());
+        let forgotten = loop {
+            match self.forget_range((page, page), cause.number) {
+                // It is forgotten in memory: there is no way back.
+                Err(TierError::Interrupted) => {}
+                forgotten => break forgotten,
+            }
+        };
+        let written = forgotten.map_err(E::from).and_then(|_| write());
         match written {
             Ok(()) => {
                 self.board.causes.ends(cause);
