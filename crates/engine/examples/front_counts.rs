@@ -25,7 +25,7 @@ const PAGES: u64 = 3 * FILLED;
 /// A front, whatever its memory.
 enum Front {
     Private(Arc<FlashTier>),
-    Mapped(SharedFront),
+    Mapped(Box<SharedFront>),
 }
 
 impl Front {
@@ -74,7 +74,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let flash_path = directory.path().join("flash");
     let flash = open(&flash_path, flash_bytes(&options))?;
     let home = WholeDisk::new(disk, PAGE_BYTES as u32);
-    let sharing = Sharing { path: directory.path().join("segment"), fronts: 4 };
+    let sharing = Sharing::at(directory.path().join("segment"), 4);
     let is_mapped = match memory.as_str() {
         "mapped" => true,
         "private" => false,
@@ -86,7 +86,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let attach = AttachOptions { is_direct: false, ..AttachOptions::default() };
     let front = match is_mapped {
-        true => Front::Mapped(SharedFront::attach(&sharing, &flash_path, &options, &attach)?),
+        true => Front::Mapped(Box::new(SharedFront::attach(&sharing, &flash_path, &options, &attach)?)),
         false => Front::Private(tier.clone()),
     };
     let mut page = vec![0; PAGE_BYTES];

@@ -42,7 +42,7 @@ struct Files {
 impl Files {
     fn of(directory: &str, slots: u32) -> Self {
         let directory = PathBuf::from(directory);
-        let sharing = Sharing { path: Path::new("/dev/shm").join("entresol-front-hits"), fronts: 16 };
+        let sharing = Sharing::at(Path::new("/dev/shm").join("entresol-front-hits"), 16);
         Self { options: TierOptions::new(PolicyKind::FaceGsc, slots), sharing, directory }
     }
 

@@ -48,5 +48,5 @@ pub use fragments::{FragmentOptions, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use options::{TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;
-pub use shared::{AttachOptions, Handed, SharedFront, Sharing};
+pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
 pub use tier::{DetachReport, FlashTier, detach};

@@ -7,18 +7,74 @@ use crate::{TierError, TierMetrics, TierOptions};
 use entresol_core::{PageId, Route};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_objects::{Locator, ObjectId};
+use entresol_shm::{NewSegment, Plan, Segment, SegmentError};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where processes share a cache. All of them name the same values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where processes share a cache. All of them name the same values. A cache that is opened again keeps the
+/// place of its memory: that is where fronts of the open before are found and told. If the place changes,
+/// the owner ends those fronts first.
+#[derive(Clone)]
 pub struct Sharing {
-    /// The segment's file, on a file system in memory (tmpfs).
-    pub path: PathBuf,
+    /// The segment's memory.
+    pub memory: Arc<dyn SegmentMemory>,
     /// Most fronts at a time.
     pub fronts: u32,
+}
+
+impl Sharing {
+    /// A segment in the file `path`, on a file system in memory (tmpfs), for so many fronts at a time.
+    pub fn at(path: impl Into<PathBuf>, fronts: u32) -> Self {
+        Self { memory: Arc::new(path.into()), fronts }
+    }
+}
+
+/// Memory for a segment. A path is one: the memory is that of a file. A program that has memory of another
+/// kind, a descriptor that it has inherited or memory that its parent has mapped, makes its own
+/// ([`Segment::attach_fd`], [`Segment::create_over`]).
+pub trait SegmentMemory: Send + Sync {
+    /// What it is called in errors.
+    fn name(&self) -> String;
+
+    /// A new segment, which replaces an older one.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn create(&self, plan: &Plan) -> Result<NewSegment, SegmentError>;
+
+    /// The segment that is there. `None`: there is none at all. A back asks, too, so that fronts of an older
+    /// back go on no longer; if it cannot be found here, the program sees to it that there are none.
+    ///
+    /// # Errors
+    /// Why it is not one of this plan.
+    fn attach(&self, plan: &Plan) -> Result<Option<Segment>, SegmentError>;
+}
+
+impl SegmentMemory for PathBuf {
+    fn name(&self) -> String {
+        self.display().to_string()
+    }
+
+    fn create(&self, plan: &Plan) -> Result<NewSegment, SegmentError> {
+        Segment::create(self, plan)
+    }
+
+    fn attach(&self, plan: &Plan) -> Result<Option<Segment>, SegmentError> {
+        match Segment::attach(self, plan) {
+            Err(SegmentError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            attached => attached.map(Some),
+        }
+    }
+}
+
+/// Bytes of the segment of a cache with these options, for memory that is to be there before the cache.
+///
+/// # Errors
+/// [`TierError::Config`]: no such cache can be shared.
+pub fn segment_bytes(options: &TierOptions, fronts: u32) -> Result<usize, TierError> {
+    front::segment_bytes(options, fronts)
 }
 
 /// What is particular to one front.
@@ -46,15 +102,16 @@ pub enum Handed {
     /// Nothing was done: the mode wants the page on disk first. The caller writes it there and evicts it
     /// again, with `dirty` false.
     DiskFirst,
-    /// The page belongs on disk only, and the caller writes it there. No copy of it is in the cache.
+    /// Nothing was done: the page belongs on disk only. If it is dirty, the caller writes it there, with
+    /// [`SharedFront::write_around`]. If it is clean, no copy of it is in the cache.
     DiskOnly,
 }
 
 /// A front of a cache that another process serves ([`crate::FlashTier::open_shared`]). It uses the cache's
 /// memory and reads its flash; it writes to no device.
 ///
-/// Fetching, evicting and forgetting allocate nothing, and a hit makes one system call, the read. The process
-/// may be killed at any moment. After [`TierError::Gone`] it attaches again, as soon as that succeeds; then
+/// Fetching, evicting and forgetting allocate nothing, and a hit makes one system call, the read. (After a
+/// tenth of a second in vain, a wait looks whether the back lives, which does allocate.) The process may be killed at any moment. After [`TierError::Gone`] it attaches again, as soon as that succeeds; then
 /// pages that were not durable may be in older versions, as after a crash.
 ///
 /// A front is used by one thread at a time; threads attach for themselves. Who uses it keeps the order of
@@ -153,22 +210,39 @@ impl SharedFront {
         Ok(offered.map(|offered| self.handed(&victim, offered)))
     }
 
+    /// Writes `page` to disk past the cache: `write` does, durably, when all its copies in the cache are
+    /// forgotten and none is on its way to disk. After a crash, too, they are not found again, but for one
+    /// before `write` has returned. `write` does not use this front. Other callers' flushes wait for it.
+    ///
+    /// # Errors
+    /// Those of `write`, and the tier's. Then the cache is given up, and is to be opened again: the page may
+    /// be found in its older version.
+    pub fn write_around<E: From<TierError>>(
+        &self,
+        page: PageId,
+        write: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let written = self.front.forget_and_write(page, write);
+        self.service.notify_all();
+        written
+    }
+
     /// What becomes of a page that the mode, or its format, does not let enter the flash now.
     fn elsewhere(&self, victim: &Victim, data: &[u8]) -> Result<Option<Handed>, TierError> {
         self.check_length(data)?;
         let options = &self.front.options;
-        if !options.page_format.takes(data) {
-            self.forget(victim.page, victim.page)?;
-            return Ok(Some(Handed::DiskOnly));
-        }
+        let is_taken = options.page_format.takes(data);
         let route = options.mode.route(victim.dirty, victim.fdirty);
-        if route == Route::Flash || !self.front.check_running()? {
+        if is_taken && (route == Route::Flash || !self.front.check_running()?) {
             return Ok(None);
         }
-        if route == Route::DiskThenFlash {
+        if is_taken && route == Route::DiskThenFlash {
             return Ok(Some(Handed::DiskFirst));
         }
-        self.forget(victim.page, victim.page)?;
+        if !victim.dirty {
+            // The disk has it.
+            self.forget(victim.page, victim.page)?;
+        }
         Ok(Some(Handed::DiskOnly))
     }
 

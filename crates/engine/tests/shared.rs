@@ -31,7 +31,7 @@ struct World {
 impl World {
     fn new(options: TierOptions) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let sharing = Sharing { path: directory.path().join("segment"), fronts: 8 };
+        let sharing = Sharing::at(directory.path().join("segment"), 8);
         let world = Self { directory, options, sharing };
         let disk = world.open("disk", disk_offset(PageId(PAGES), PAGE as u32));
         load(disk, PAGES);
@@ -306,6 +306,52 @@ fn damage_is_told_to_the_caller_and_to_the_back() {
     tier.abandon();
 }
 
+#[test]
+fn a_page_that_is_written_past_the_cache_is_forgotten_when_the_disk_has_it() {
+    let write = |world: &World, page: PageId, number: u64| {
+        let mut bytes = build(page, number);
+        PageFormat::Native.seal_for_disk(&mut bytes, page);
+        let disk = File::options().write(true).open(world.path("disk")).unwrap();
+        disk.write_all_at(&bytes, disk_offset(page, PAGE as u32)).unwrap();
+    };
+    let world = World::new(small(PolicyKind::FaceGsc, 96));
+    let tier = world.create();
+    let (front, other) = (world.attach().unwrap(), world.attach().unwrap());
+    let page = PageId(5);
+    let mut buffer = vec![0; PAGE];
+    put(&front, page, 2);
+    front.checkpoint().unwrap();
+    let done = front.write_around(page, || {
+        assert!(other.fetch(page, &mut [0; PAGE])?.is_none(), "it is forgotten before it is written");
+        write(&world, page, 3);
+        Ok::<(), TierError>(())
+    });
+    done.unwrap();
+    assert_eq!(world.fetch(&other, page, &mut buffer), (false, 3));
+    front.flush().unwrap();
+    tier.abandon();
+    drop(tier);
+    let tier = world.reopen();
+    let (front, other) = (world.attach().unwrap(), world.attach().unwrap());
+    assert_eq!(world.fetch(&front, page, &mut buffer), (false, 3), "and after a crash");
+    put(&front, page, 4);
+    front.checkpoint().unwrap();
+    // The write fails after groups were written that could have named the forgotten page.
+    let failed = front.write_around(page, || {
+        (100..140).for_each(|page| put(&other, PageId(page), 2));
+        Err(TierError::Interrupted)
+    });
+    assert!(matches!(failed, Err(TierError::Interrupted)), "{failed:?}");
+    assert!(matches!(front.fetch(page, &mut buffer), Err(TierError::Gone(_))));
+    assert!(tier.is_given_up());
+    tier.abandon();
+    drop(tier);
+    let tier = world.reopen();
+    let front = world.attach().unwrap();
+    assert_eq!(world.fetch(&front, page, &mut buffer), (true, 4), "what was forgotten is the newest version");
+    tier.close().unwrap();
+}
+
 /// A process writes over shared memory that is not its own.
 #[test]
 fn a_page_that_was_overwritten_in_shared_memory_is_not_written() {
@@ -316,7 +362,7 @@ fn a_page_that_was_overwritten_in_shared_memory_is_not_written() {
     put(&front, kept, 2);
     front.checkpoint().unwrap();
     put(&front, lost, 2);
-    let segment = File::options().read(true).write(true).open(&world.sharing.path).unwrap();
+    let segment = File::options().read(true).write(true).open(world.path("segment")).unwrap();
     let mut bytes = vec![0; segment.metadata().unwrap().len() as usize];
     segment.read_exact_at(&mut bytes, 0).unwrap();
     let is_it = |at: &usize| {
@@ -354,12 +400,12 @@ fn what_does_not_fit_is_refused_with_a_sentence() {
     assert!(matches!(raw.err(), Some(TierError::Config(why)) if why.contains("raw")));
     expect(refusal(world.attach()), "no flash cache is there");
     // Something else is at the segment's path.
-    std::fs::write(&world.sharing.path, [7; 5000]).unwrap();
+    std::fs::write(world.path("segment"), [7; 5000]).unwrap();
     let (flash, home) = world.devices();
     let create = FlashTier::create_shared(flash, home, world.options.clone(), &world.sharing);
     expect(refusal(create), "no published segment");
-    assert_eq!(std::fs::read(&world.sharing.path).unwrap(), [7; 5000], "it was left as it is");
-    std::fs::remove_file(&world.sharing.path).unwrap();
+    assert_eq!(std::fs::read(world.path("segment")).unwrap(), [7; 5000], "it was left as it is");
+    std::fs::remove_file(world.path("segment")).unwrap();
     let tier = world.create();
     // Other options.
     let attach = |options: &TierOptions, sharing: &Sharing, flash: &str| {
@@ -388,14 +434,14 @@ fn what_does_not_fit_is_refused_with_a_sentence() {
     expect(refusal(world.attach()), "seats");
     drop(fronts);
     // A segment that was cut off.
-    let bytes = std::fs::read(&world.sharing.path).unwrap();
-    let cut = Sharing { path: world.path("cut"), fronts: 8 };
-    std::fs::write(&cut.path, &bytes[..bytes.len() / 2]).unwrap();
+    let bytes = std::fs::read(world.path("segment")).unwrap();
+    let (cut_path, cut) = (world.path("cut"), Sharing::at(world.path("cut"), 8));
+    std::fs::write(&cut_path, &bytes[..bytes.len() / 2]).unwrap();
     expect(attach(&world.options, &cut, "flash"), "bytes, expected");
     // A segment of another version.
     let mut older = bytes;
     older[8] ^= 0x40;
-    std::fs::write(&cut.path, &older).unwrap();
+    std::fs::write(&cut_path, &older).unwrap();
     expect(attach(&world.options, &cut, "flash"), "version");
     tier.close().unwrap();
 }

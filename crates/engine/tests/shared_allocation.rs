@@ -76,7 +76,7 @@ fn a_front_of_another_process_allocates_nothing() {
     };
     let disk = open("disk", disk_offset(PageId(PAGES), PAGE as u32));
     load(disk.clone(), PAGES);
-    let sharing = Sharing { path: directory.path().join("segment"), fronts: 2 };
+    let sharing = Sharing::at(directory.path().join("segment"), 2);
     let (flash, home) = (open("flash", flash_bytes(&options)), WholeDisk::new(disk, PAGE as u32));
     let tier = FlashTier::create_shared(flash, home, options.clone(), &sharing).unwrap();
     let attach = AttachOptions { is_direct: false, ..AttachOptions::default() };

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// Counters of the order of pages.
 pub(crate) const ORDER_PLACES: usize = 4096;
+/// Writes past the flash that fronts in other processes may have under way.
+const CAUSES: usize = 16;
 /// Damaged pages that the back can be told of at a time.
 const DAMAGES: usize = 16;
 
@@ -30,11 +32,21 @@ shared_struct! {
         /// See [`super::PageOrder`].
         pub(super) order: [AtomicU32; ORDER_PLACES],
         pub(super) writing: [AtomicU32; ORDER_PLACES],
+        pub causes: CauseNumbers,
         /// What fronts in other processes ask the back for.
         pub flushes: Request,
         pub checkpoints_asked: Request,
         /// Pages whose copies on flash fronts have found damaged, plus one; 0: a free place.
         damages: [AtomicU64; DAMAGES],
+    }
+
+    /// What makes forgotten pages dead, by number (`tier::causes`).
+    #[derive(Default)]
+    pub(crate) struct CauseNumbers {
+        /// Numbers given out.
+        last: AtomicU64,
+        /// Those of fronts in other processes that have not ended, or lower ones; 0: a free place.
+        under_way: [AtomicU64; CAUSES],
     }
 
     /// Something that the back does for whoever asks. Requests have numbers.
@@ -46,6 +58,42 @@ shared_struct! {
         answered: AtomicU64,
         /// The last one that failed, with all that it answered.
         failed: AtomicU64,
+    }
+}
+
+/// A cause of a front in another process.
+pub(crate) struct Cause {
+    pub number: u64,
+    place: usize,
+}
+
+impl CauseNumbers {
+    /// The next number, for the back's own causes.
+    pub(crate) fn next(&self) -> u64 {
+        self.last.fetch_add(1, SeqCst) + 1
+    }
+
+    /// The last number, and the first of those that fronts in other processes have under way. Read in this
+    /// order: whoever takes a place later gets a later number.
+    pub(crate) fn last_and_first_under_way(&self) -> (u64, Option<u64>) {
+        let last = self.last.load(SeqCst);
+        let numbers = self.under_way.iter().map(|place| place.load(SeqCst));
+        (last, numbers.filter(|number| *number != 0).min())
+    }
+
+    /// A front's cause comes. `None`: too many are under way.
+    pub(crate) fn begins(&self) -> Option<Cause> {
+        let at_least = self.last.load(SeqCst) + 1;
+        let is_taken = |place: &AtomicU64| place.compare_exchange(0, at_least, SeqCst, SeqCst).is_ok();
+        let place = self.under_way.iter().position(is_taken)?;
+        let number = self.next();
+        self.under_way[place].store(number, SeqCst);
+        Some(Cause { number, place })
+    }
+
+    /// It is on disk.
+    pub(crate) fn ends(&self, cause: Cause) {
+        self.under_way[cause.place].store(0, SeqCst);
     }
 }
 
@@ -97,6 +145,7 @@ impl Default for Board {
             tallies: Tallies::default(),
             order: [const { AtomicU32::new(0) }; ORDER_PLACES],
             writing: [const { AtomicU32::new(0) }; ORDER_PLACES],
+            causes: CauseNumbers::default(),
             flushes: Request::default(),
             checkpoints_asked: Request::default(),
             damages: [const { AtomicU64::new(0) }; DAMAGES],

@@ -39,6 +39,56 @@ impl Front {
         }
     }
 
+    /// A front in another process writes `page` to disk, past the flash: its copies are forgotten in memory
+    /// first, so that no destage of one follows the write. On flash they are forgotten when `write` has made
+    /// the page durable. If it fails, or the process dies meanwhile, what was forgotten may be the newest
+    /// version there is: the cache is given up, and the next open finds it.
+    pub(crate) fn forget_and_write<E: From<TierError>>(
+        &self,
+        page: PageId,
+        write: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !self.check_running()? {
+            return write();
+        }
+        let hold = || self.seat.iter().for_each(super::Seat::holds_cause);
+        let cause = loop {
+            let seen = self.progress.epoch();
+            hold();
+            match self.board.causes.begins() {
+                Some(cause) => break cause,
+                None => {
+                    self.seat.iter().for_each(super::Seat::holds_nothing);
+                    self.await_progress(seen)?;
+                    self.check_running()?;
+                }
+            }
+        };
+        let forgotten = loop {
+            match self.forget_range((page, page), cause.number) {
+                // It is forgotten in memory: there is no way back.
+                Err(TierError::Interrupted) => {}
+                forgotten => break forgotten,
+            }
+        };
+        let written = forgotten.map_err(E::from).and_then(|_| write());
+        match written {
+            Ok(()) => {
+                self.board.causes.ends(cause);
+                self.seat.iter().for_each(super::Seat::holds_nothing);
+                self.tallies().bypassed.add(1);
+                self.job_is_done();
+            }
+            Err(_) => {
+                self.state.give_up();
+                self.writes.notify_all();
+                self.background.notify_all();
+                self.progress.notify_all();
+            }
+        }
+        written
+    }
+
     /// Forgets at most [`FORGET_PAGES_MAX`] pages.
     fn forget_some(&self, (first, last): (PageId, PageId), after: u64) -> Result<u64, TierError> {
         self.forget_when_possible(|| {

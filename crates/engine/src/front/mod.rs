@@ -42,7 +42,7 @@ mod segment;
 mod staging;
 
 pub(crate) use bell::{Bell, Seen};
-pub(crate) use board::{Answer, BoardRef, Request};
+pub(crate) use board::{Answer, BoardRef, CauseNumbers, Request};
 pub(crate) use fetch::Found;
 pub(crate) use listed::Listed;
 pub(crate) use offer::Offered;
@@ -50,7 +50,7 @@ pub(crate) use order::{PageOrder, ReadTicket};
 pub(crate) use region::{Region, objects_config};
 pub(crate) use run_state::{RunState, State};
 pub(crate) use seat::Seat;
-pub(crate) use segment::{Opened, Served, attach, check as check_shareable, serve, supersede};
+pub(crate) use segment::{Opened, Served, attach, check as check_shareable, segment_bytes, serve, supersede};
 pub(crate) use staging::{Composition, Incoming, Staging};
 
 use crate::metrics::Tallies;

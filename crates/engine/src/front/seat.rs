@@ -41,6 +41,13 @@ impl Seat {
         }
     }
 
+    /// This process is going to forget a page whose newer version it writes to disk.
+    pub(crate) fn holds_cause(&self) {
+        if self.is_front {
+            self.place.holds(NonZeroU64::MAX);
+        }
+    }
+
     /// The frame is filled, and offered to the writers.
     #[inline]
     pub(crate) fn holds_nothing(&self) {

@@ -27,9 +27,7 @@ use entresol_format::stamps::Stamps;
 use entresol_format::{Uuid, checksum};
 use entresol_runtime::sync::Rank;
 use entresol_shm::atomic::{AtomicU64, Ordering::Relaxed};
-use entresol_shm::{
-    Epoch, Fronts, FrontsPart, Guarded, GuardedPart, Part, Plan, Segment, SegmentError, shared_struct,
-};
+use entresol_shm::{Epoch, Fronts, FrontsPart, Guarded, GuardedPart, Part, Plan, Segment, shared_struct};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -135,21 +133,16 @@ impl Parts {
 
     /// Gives up the segment that an earlier back has left at the path, if there is one.
     fn supersede(&self, sharing: &Sharing) -> Result<(), TierError> {
-        let old = match Segment::attach(&sharing.path, &self.plan) {
-            Ok(segment) => segment,
-            Err(SegmentError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(());
-            }
-            Err(refusal) => {
-                return Err(TierError::Refused(format!(
-                    "{refusal}. It may be in use: end the processes that use it, remove the file, and try again"
-                )));
-            }
-        };
+        let old = sharing.memory.attach(&self.plan).map_err(|refusal| {
+            TierError::Refused(format!(
+                "{refusal}. It may be in use: end the processes that use it, remove the file, and try again"
+            ))
+        })?;
+        let Some(old) = old else { return Ok(()) };
         if old.fronts(&self.fronts).has_back() {
             return Err(TierError::Refused(format!(
                 "{}: another process serves a cache with this segment; end it, or choose another path",
-                sharing.path.display()
+                sharing.memory.name()
             )));
         }
         self.give_up(&old);
@@ -161,6 +154,13 @@ impl Parts {
 /// would go on with what the flash held then.
 pub(crate) fn supersede(options: &TierOptions, sharing: &Sharing) -> Result<(), TierError> {
     Parts::new(options, sharing.fronts).supersede(sharing)
+}
+
+/// See [`crate::segment_bytes`].
+pub(crate) fn segment_bytes(options: &TierOptions, fronts: u32) -> Result<usize, TierError> {
+    check(options)?;
+    let bytes = Parts::new(options, fronts).plan.total_bytes();
+    bytes.ok_or_else(|| TierError::Config("its shared memory would be larger than memory can be".to_owned()))
 }
 
 /// Refuses a cache that processes cannot share.
@@ -186,7 +186,7 @@ pub(crate) fn check(options: &TierOptions) -> Result<(), TierError> {
 /// of the back.
 pub(crate) fn serve(front: &Front, sharing: &Sharing, opened: Opened) -> Result<(Front, Served), TierError> {
     let parts = Parts::new(&front.options, sharing.fronts);
-    let made = Segment::create(&sharing.path, &parts.plan)?;
+    let made = sharing.memory.create(&parts.plan)?;
     let segment = made.segment().clone();
     let fronts = segment.fronts(&parts.fronts);
     let place = fronts.register_back().map_err(|taken| TierError::Refused(taken.to_string()))?;
@@ -229,7 +229,12 @@ pub(crate) fn attach(
 ) -> Result<(Front, Bell), TierError> {
     check(options)?;
     let parts = Parts::new(options, sharing.fronts);
-    let segment = Segment::attach(&sharing.path, &parts.plan)?;
+    let Some(segment) = sharing.memory.attach(&parts.plan)? else {
+        return Err(TierError::Refused(format!(
+            "{}: no shared memory is there; start the process that serves the cache first, and check the path",
+            sharing.memory.name()
+        )));
+    };
     let state = RunState::new(BoardRef::Mapped(segment.part(&parts.board)));
     if matches!(state.now(), State::Gone | State::Closed) {
         return Err(TierError::Gone("the cache's shared memory is not served any more"));
@@ -246,7 +251,7 @@ pub(crate) fn attach(
              that cache's flash device, or try again if the cache is just being opened",
             opened.cache,
             opened.epoch,
-            sharing.path.display(),
+            sharing.memory.name(),
             served.cache,
             served.epoch
         )));

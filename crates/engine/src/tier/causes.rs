@@ -7,47 +7,43 @@
 
 use super::back::Back;
 use crate::TierError;
+use crate::front::CauseNumbers;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// See the module's header.
 pub(crate) struct Causes {
-    state: TinyMutex<State>,
+    /// The back's own.
+    under_way: TinyMutex<Vec<u64>>,
     durable: AtomicU64,
-}
-
-#[derive(Default)]
-struct State {
-    /// Numbers given out.
-    last: u64,
-    under_way: Vec<u64>,
 }
 
 impl Default for Causes {
     fn default() -> Self {
-        Self { state: TinyMutex::new(Rank::Causes, State::default()), durable: AtomicU64::new(0) }
+        Self { under_way: TinyMutex::new(Rank::Causes, Vec::new()), durable: AtomicU64::new(0) }
     }
 }
 
 impl Causes {
     /// A cause comes. It stays under way until [`Causes::ends`].
-    pub(super) fn begins(&self) -> u64 {
-        let mut state = self.state.lock();
-        state.last += 1;
-        let number = state.last;
-        state.under_way.push(number);
+    pub(super) fn begins(&self, numbers: &CauseNumbers) -> u64 {
+        let mut under_way = self.under_way.lock();
+        let number = numbers.next();
+        under_way.push(number);
         number
     }
 
     /// It is on disk, though not durable yet.
     pub(super) fn ends(&self, number: u64) {
-        self.state.lock().under_way.retain(|other| *other != number);
+        self.under_way.lock().retain(|other| *other != number);
     }
 
     /// This one and all before it have ended.
-    fn ended(&self) -> u64 {
-        let state = self.state.lock();
-        state.under_way.iter().min().map_or(state.last, |first| first - 1)
+    fn ended(&self, numbers: &CauseNumbers) -> u64 {
+        let under_way = self.under_way.lock();
+        let (last, elsewhere) = numbers.last_and_first_under_way();
+        let first = under_way.iter().copied().chain(elsewhere).min();
+        first.map_or(last, |first| last.min(first - 1))
     }
 
     /// This one and all before it are durable.
@@ -56,8 +52,8 @@ impl Causes {
     }
 
     /// Whether a sync of the disk would make more of them durable.
-    pub(super) fn can_be_settled(&self) -> bool {
-        self.durable() < self.ended()
+    pub(super) fn can_be_settled(&self, numbers: &CauseNumbers) -> bool {
+        self.durable() < self.ended(numbers)
     }
 }
 
@@ -85,7 +81,7 @@ impl Back {
 
     /// Makes numbers up to `after` durable, as far as they have ended.
     fn settle(&self, after: u64) -> Result<(), TierError> {
-        let ended = self.causes.ended();
+        let ended = self.causes.ended(&self.front.board.causes);
         if self.causes.durable() < after.min(ended) {
             self.disk.sync()?;
             self.causes.durable.fetch_max(ended, SeqCst);
@@ -96,8 +92,9 @@ impl Back {
     /// Calls [`Back::settle_dead`] if slots, or records of forgotten pages, wait for it. Whether they did.
     pub(super) fn settle_dead_if_possible(&self) -> Result<bool, TierError> {
         let awaited = self.front.with(|partition| partition.awaits_dead())?;
-        let is_possible =
-            awaited.is_some_and(|after| after <= self.causes.durable() || self.causes.can_be_settled());
+        let is_possible = awaited.is_some_and(|after| {
+            after <= self.causes.durable() || self.causes.can_be_settled(&self.front.board.causes)
+        });
         if is_possible {
             self.settle_dead()?;
         }

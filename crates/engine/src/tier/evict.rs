@@ -58,7 +58,7 @@ impl Back {
     /// no destage of one of them follows the write to disk. They are dead, and may be forgotten on flash,
     /// when that write is durable.
     fn write_around_log(&self, victim: Victim, write: bool, data: &[u8]) -> Result<Evicted, TierError> {
-        let cause = self.causes.begins();
+        let cause = self.causes.begins(&self.front.board.causes);
         if write && mutant!("destage-after-write-around") {
             self.write_to_disk(victim.page, data)?;
         }

@@ -95,9 +95,8 @@ impl Back {
 
     /// Gives up the latches of the shared memory, if there are any.
     pub(super) fn give_up_memory(&self) {
-        if let Some(served) = &self.served {
-            served.poison();
-        }
+        let Some(served) = &self.served else { return };
+        served.poison();
         if let Some(frames) = self.front.staging.shared() {
             frames.poison();
         }

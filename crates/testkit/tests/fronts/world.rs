@@ -29,7 +29,7 @@ impl World {
             background_workers: 3,
             ..TierOptions::new(PolicyKind::FaceGsc, 256)
         };
-        let sharing = Sharing { path: directory.join("segment"), fronts: FRONTS as u32 * 2 + 2 };
+        let sharing = Sharing::at(directory.join("segment"), FRONTS as u32 * 2 + 2);
         Self { directory: directory.to_owned(), options, sharing }
     }
 
