@@ -1,0 +1,57 @@
+//! `cargo xtask`: see the library.
+#![forbid(unsafe_code)]
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use entresol_xtask::postgres::{self, BuildArgs, RunArgs, TestArgs};
+use std::process::ExitCode;
+
+/// Work on this repository that cargo cannot do.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    work: Work,
+}
+
+#[derive(Subcommand)]
+enum Work {
+    /// PostgreSQL with the hooks for a cache below shared buffers (docs/POSTGRESQL.md).
+    #[command(subcommand)]
+    Postgres(Postgres),
+}
+
+#[derive(Subcommand)]
+enum Postgres {
+    /// Patches PostgreSQL 17.11, builds it and installs it to target/postgres/17.11.
+    Build(BuildArgs),
+    /// Starts the built server on DATA, which is made if it does not exist, until Ctrl-C.
+    Run(RunArgs),
+    /// Tests the patched server.
+    Test(TestArgs),
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let is_help = matches!(error.kind(), ErrorKind::DisplayHelp);
+            // Nothing is lost if nobody reads it.
+            let _ = error.print();
+            return if is_help { ExitCode::SUCCESS } else { ExitCode::from(2) };
+        }
+    };
+    let Work::Postgres(work) = arguments.work;
+    let outcome = match work {
+        Postgres::Build(arguments) => postgres::build(&arguments),
+        Postgres::Run(arguments) => postgres::run(&arguments),
+        Postgres::Test(arguments) => postgres::test(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cargo xtask: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `cargo xtask postgres build`.
+
+use super::source;
+use super::tools::{self, Tools};
+use crate::paths;
+use crate::programs::{output, sha256};
+use crate::step::Steps;
+use anyhow::{Context, Result};
+use clap::Args;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What `build` may be told.
+#[derive(Args, Clone, Debug, Default)]
+pub struct BuildArgs {
+    /// PostgreSQL's source as Debian has it; its checksum is in doors/postgres/patches.
+    #[arg(long, value_name = "FILE")]
+    pub source: Option<PathBuf>,
+    /// Compile PostgreSQL's assertions in: slower, and finds more. Installed beside the other build.
+    #[arg(long)]
+    pub assertions: bool,
+}
+
+/// One build: with assertions or without.
+#[derive(Clone, Debug)]
+pub struct Build {
+    /// The source, patched, with its objects.
+    pub source: PathBuf,
+    /// Where it is installed.
+    pub installed: PathBuf,
+    assertions: bool,
+}
+
+impl Build {
+    /// The build that `assertions` names, whether it was made or not.
+    pub fn named(assertions: bool) -> Self {
+        let suffix = if assertions { "-assertions" } else { "" };
+        let beside = |path: PathBuf| PathBuf::from(format!("{}{suffix}", path.display()));
+        Build { source: beside(paths::source()), installed: beside(paths::installed()), assertions }
+    }
+
+    /// A program of the installed server.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.installed.join("bin").join(name)
+    }
+
+    /// Whether tests can stop the server at named points.
+    pub fn has_injection_points(&self) -> bool {
+        self.assertions
+    }
+
+    /// Says what the installed server was made of.
+    fn recipe_file(&self) -> PathBuf {
+        self.installed.join("entresol-build.txt")
+    }
+
+    fn options(&self) -> Vec<&'static str> {
+        let mut options = vec!["--enable-debug"];
+        if self.assertions {
+            options.extend(["--enable-cassert", "--enable-injection-points"]);
+        }
+        options.extend(tools::without().iter().map(|(option, _)| *option));
+        options
+    }
+
+    /// Everything that the build depends on, as text.
+    fn recipe(&self) -> Result<String> {
+        let mut recipe = format!("source {}\n", source::wanted()?.sha256);
+        for patch in source::patches()? {
+            let name = patch.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            writeln!(recipe, "patch {} {name}", sha256(&patch)?)?;
+        }
+        writeln!(recipe, "options {}", self.options().join(" "))?;
+        let compiler = output(Command::new("cc").arg("--version"))?;
+        writeln!(recipe, "compiler {}", compiler.lines().next().unwrap_or_default())?;
+        Ok(recipe)
+    }
+}
+
+/// Builds PostgreSQL if it is not built already.
+///
+/// # Errors
+///
+/// A tool or the source is missing, or a step fails.
+pub fn build(arguments: &BuildArgs) -> Result<()> {
+    let build = make(arguments)?;
+    println!("{}", build.installed.display());
+    Ok(())
+}
+
+/// The build, made if it is not there or was made of something else.
+///
+/// # Errors
+///
+/// As [`build`].
+pub fn make(arguments: &BuildArgs) -> Result<Build> {
+    let build = Build::named(arguments.assertions);
+    if let Some(source) = &arguments.source {
+        source::check(source, &source::wanted()?)?;
+    }
+    let tools = Tools::for_build()?;
+    let recipe = build.recipe()?;
+    if fs::read_to_string(build.recipe_file()).is_ok_and(|made_of| made_of == recipe) {
+        return Ok(build);
+    }
+    let source = source::find_source(arguments.source.as_deref())?;
+    for (_, lost) in tools::without() {
+        eprintln!("not installed, so built without: {lost}");
+    }
+    let steps = Steps::new(&paths::postgres().join("build.log"))?;
+    eprintln!("log: {}", steps.log().display());
+    compile(&build, &tools, &source, &steps)?;
+    // Last: it says that everything is there.
+    fs::write(build.recipe_file(), recipe).context("the build cannot be recorded")?;
+    Ok(build)
+}
+
+fn compile(build: &Build, tools: &Tools, source: &Path, steps: &Steps) -> Result<()> {
+    for old in [&build.source, &build.installed] {
+        if old.exists() {
+            fs::remove_dir_all(old).with_context(|| format!("{} cannot be removed", old.display()))?;
+        }
+    }
+    source::unpack(source, &[], &build.source)?;
+    source::patch(&build.source)?;
+    let mut configure = Command::new("./configure");
+    configure.arg(format!("--prefix={}", build.installed.display())).args(build.options());
+    steps.run("configuring", tools.set(configure.current_dir(&build.source)))?;
+
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let make = |arguments: &[&str]| {
+        let mut make = Command::new("make");
+        // A make above this one would give us its options and its job slots.
+        make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
+        make.current_dir(&build.source).arg(format!("-j{jobs}")).args(arguments);
+        make
+    };
+    let mut files = 0;
+    let counted = |line: &str| {
+        files += usize::from(line.contains(" -c ") && line.contains(".c "));
+        Some(format!("{files} files"))
+    };
+    steps.watch("compiling", tools.set(&mut make(&["world-bin"])), counted)?;
+    for tests in ["src/test/isolation", "src/test/regress"] {
+        steps.run("compiling the tests", tools.set(&mut make(&["-C", tests, "all"])))?;
+    }
+    steps.run("installing", tools.set(&mut make(&["install-world-bin"])))?;
+    if build.assertions {
+        let module = "src/test/modules/injection_points";
+        steps.run("installing a test module", tools.set(&mut make(&["-C", module, "install"])))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The suite `kill`: processes of every kind are killed under load, and recovery must find everything that
+//! was acknowledged.
+//!
+//! The model cache loses its memory with the server, so its checkpoints destage everything. What is tested
+//! is that the worker is there before redo and until after the shutdown checkpoint, that redo goes through
+//! the hooks, and that what has left DRAM between two checkpoints is not missed.
+
+use super::server::Server;
+use super::test::Bench;
+use crate::programs::output;
+use anyhow::{Context, Result, bail};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const CONFIGURATION: &str = "
+shared_preload_libraries = 'hooktrace'
+shared_buffers = 1MB
+max_connections = 30
+checkpoint_timeout = 30
+hooktrace.frames = 512
+hooktrace.pull = 4
+";
+
+/// Who is killed, in turn.
+const VICTIMS: &[&str] = &[
+    "client backend",
+    "hooktrace worker",
+    "checkpointer",
+    "background writer",
+    "walwriter",
+    "autovacuum launcher",
+    "postmaster",
+];
+
+const CLIENTS: &str = "8";
+
+/// Seconds of load before the kill.
+const LOAD: Duration = Duration::from_secs(2);
+
+pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
+    let server = Server::start(&bench.build, &bench.user, "kill", &["-k"], CONFIGURATION)?;
+    output(server.client("pgbench").args(["-i", "-q", "-s", "2"]))?;
+    server.query("CREATE EXTENSION amcheck")?;
+    let mut acknowledged = 0;
+    for (round, victim) in (0..rounds).zip(VICTIMS.iter().cycle()) {
+        acknowledged += kill_under_load(&server, victim)?;
+        wait_until_it_runs(&server, *victim == "postmaster")?;
+        check(&server, acknowledged).with_context(|| format!("kill: round {round}, {victim}"))?;
+    }
+    server.stop()?;
+    // The shutdown drained the cache, so this is a stock cluster again.
+    output(bench.user.command(bench.build.program("pg_checksums")).arg("--check").arg(server.data()))?;
+    println!("kill: {rounds} rounds, {acknowledged} acknowledged transactions, none lost; checksums right");
+    Ok(())
+}
+
+/// How many transactions were acknowledged before everything broke off.
+fn kill_under_load(server: &Server<'_>, victim: &str) -> Result<u64> {
+    let mut load = server.client("pgbench");
+    load.args(["-c", CLIENTS, "-T", "60"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let load = load.spawn().context("pgbench cannot be started")?;
+    thread::sleep(LOAD);
+    let pid = if victim == "postmaster" {
+        postmaster(server)?
+    } else {
+        server.query(&format!("SELECT pid FROM pg_stat_activity WHERE backend_type = '{victim}' AND pid <> pg_backend_pid() LIMIT 1"))?
+    };
+    if pid.is_empty() {
+        bail!("kill: there is no {victim}");
+    }
+    output(Command::new("kill").args(["-9", &pid]))?;
+    let said = load.wait_with_output()?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let counted =
+        said.lines().find_map(|line| line.strip_prefix("number of transactions actually processed: "));
+    let counted = counted.context("pgbench did not say how many transactions it processed")?;
+    Ok(counted.split('/').next().unwrap_or_default().trim().parse()?)
+}
+
+fn postmaster(server: &Server<'_>) -> Result<String> {
+    let text = std::fs::read_to_string(server.data().join("postmaster.pid"))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+fn wait_until_it_runs(server: &Server<'_>, start: bool) -> Result<()> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        // The postmaster's children need a moment to notice that it is gone.
+        let runs = if start && server.query("SELECT 1").is_err() { server.start_again() } else { Ok(()) };
+        match runs.and_then(|()| server.query("SELECT 1")) {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() > until => return Err(error.context("it does not run again")),
+            Err(_) => thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+/// Every acknowledged transaction is there, whole, and every index agrees with its table.
+fn check(server: &Server<'_>, acknowledged: u64) -> Result<()> {
+    let count: u64 = server.query("SELECT count(*) FROM pgbench_history")?.parse()?;
+    // Of each client, one more may have committed than it was told.
+    if count < acknowledged {
+        bail!("{acknowledged} transactions were acknowledged, {count} are there");
+    }
+    let sums = server.query(
+        "SELECT (SELECT sum(abalance) FROM pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers),
+                (SELECT sum(bbalance) FROM pgbench_branches), (SELECT sum(delta) FROM pgbench_history)",
+    )?;
+    let mut sums = sums.split('|');
+    let first = sums.next();
+    if !sums.all(|sum| Some(sum) == first) {
+        bail!("the sums of accounts, tellers, branches and history differ");
+    }
+    server.query(
+        "SELECT bt_index_check(indexrelid, true) FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+         WHERE relam = (SELECT oid FROM pg_am WHERE amname = 'btree') AND relpersistence = 'p'",
+    )?;
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! `cargo xtask postgres`: builds, runs and tests a PostgreSQL with the hooks of `doors/postgres`.
+
+mod build;
+mod kill;
+mod model;
+mod run;
+mod server;
+pub mod source;
+mod suites;
+mod test;
+mod tools;
+
+pub use build::{BuildArgs, build};
+pub use run::{RunArgs, run};
+pub use test::{TestArgs, test};

@@ -1,0 +1,170 @@
+//! A server for a test: a new cluster in `target/postgres/test`, on a socket of its own.
+
+use super::build::Build;
+use crate::paths;
+use crate::programs::{User, output};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A running server. It is stopped, as a crash would, when this is dropped.
+pub struct Server<'a> {
+    build: &'a Build,
+    user: &'a User,
+    data: PathBuf,
+    socket: PathBuf,
+}
+
+impl<'a> Server<'a> {
+    /// A new cluster called `name` with these lines of configuration, started. `initdb` gets `options`.
+    ///
+    /// # Errors
+    ///
+    /// `initdb` or the start fails.
+    pub fn start(
+        build: &'a Build,
+        user: &'a User,
+        name: &str,
+        options: &[&str],
+        configuration: &str,
+    ) -> Result<Self> {
+        let folder = paths::postgres().join("test").join(name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
+        }
+        // The path of a socket is at most 107 bytes long.
+        let socket = std::env::temp_dir().join(format!("entresol-{}-{name}", std::process::id()));
+        let server = Server { build, user, data: folder.join("data"), socket };
+        fs::create_dir_all(&folder)?;
+        fs::create_dir_all(&server.socket)?;
+        user.own(&folder)?;
+        user.own(&server.socket)?;
+        let mut initdb = user.command(build.program("initdb"));
+        initdb.arg("-D").arg(&server.data).args(["-U", "postgres", "-A", "trust", "--no-sync"]).args(options);
+        output(&mut initdb)?;
+        let file = server.data.join("postgresql.conf");
+        let mut text = fs::read_to_string(&file)?;
+        text += "\nlisten_addresses = ''\nfsync = off\nlog_line_prefix = '%m [%p] %b '\n";
+        text += configuration;
+        fs::write(&file, text)?;
+        server.start_again()?;
+        Ok(server)
+    }
+
+    /// Starts it after a stop.
+    ///
+    /// # Errors
+    ///
+    /// It does not start within a minute.
+    pub fn start_again(&self) -> Result<()> {
+        let options = format!("-k {}", self.socket.display());
+        let mut start = self.control();
+        start.arg("-l").arg(self.log()).args(["-o", &options, "-t", "60", "-w", "start"]);
+        // The server inherits a pipe, and would keep it open.
+        let status = start.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+        if !status.success() {
+            bail!("the server did not start: {}", self.last_lines(3));
+        }
+        Ok(())
+    }
+
+    /// Stops it, and asserts that it comes to an end.
+    ///
+    /// # Errors
+    ///
+    /// It does not stop within a minute.
+    pub fn stop(&self) -> Result<()> {
+        output(self.control().args(["-m", "fast", "-t", "60", "-w", "stop"])).map(drop)
+    }
+
+    fn control(&self) -> Command {
+        let mut control = self.user.command(self.build.program("pg_ctl"));
+        control.arg("-D").arg(&self.data);
+        control
+    }
+
+    /// What a statement prints, in psql's shortest form.
+    ///
+    /// # Errors
+    ///
+    /// The server's error.
+    pub fn query(&self, statement: &str) -> Result<String> {
+        output(self.psql().args(["-c", statement]))
+    }
+
+    /// psql on this server.
+    pub fn psql(&self) -> Command {
+        let mut psql = self.client("psql");
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]);
+        psql
+    }
+
+    /// A client program on this server.
+    pub fn client(&self, name: &str) -> Command {
+        let mut client = self.user.command(self.build.program(name));
+        self.address(&mut client);
+        client
+    }
+
+    /// Lets a program find this server.
+    pub fn address(&self, command: &mut Command) {
+        command.env("PGHOST", &self.socket).env("PGPORT", "5432").env("PGUSER", "postgres");
+        command.env("PGDATABASE", "postgres");
+    }
+
+    /// Its folder of data.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// What it said.
+    pub fn log(&self) -> PathBuf {
+        self.data.with_file_name("log")
+    }
+
+    fn last_lines(&self, n: usize) -> String {
+        let text = fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(n)..].join("; ")
+    }
+
+    /// Asserts that no process has crashed.
+    ///
+    /// # Errors
+    ///
+    /// One has: the error has what it said.
+    pub fn check_log(&self) -> Result<()> {
+        let text = fs::read_to_string(self.log())?;
+        let crash = ["PANIC:", "TRAP:", "was terminated by signal"];
+        match text.lines().find(|line| crash.iter().any(|mark| line.contains(mark))) {
+            Some(line) => bail!("{line}; see {}", self.log().display()),
+            None => Ok(()),
+        }
+    }
+
+    /// The counters of the module hooktrace.
+    ///
+    /// # Errors
+    ///
+    /// The module is not loaded.
+    pub fn counters(&self) -> Result<Vec<(String, u64)>> {
+        let text =
+            self.query("CREATE EXTENSION IF NOT EXISTS hooktrace; SELECT name, count FROM hooktrace_stat()")?;
+        let row = |line: &str| {
+            let (name, count) = line.split_once('|')?;
+            Some((name.to_owned(), count.parse().ok()?))
+        };
+        Ok(text.lines().filter_map(row).collect())
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        if self.data.join("postmaster.pid").exists() {
+            // It may have ended by itself.
+            let _ = output(self.control().args(["-m", "immediate", "-w", "stop"]));
+        }
+        let _ = fs::remove_dir_all(&self.socket);
+    }
+}

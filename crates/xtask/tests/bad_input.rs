@@ -1,0 +1,48 @@
+//! What cannot be done is refused with exit status 2 and one sentence, before anything is built or changed.
+
+use std::fs;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+fn xtask(arguments: &[&str]) -> Output {
+    let target = TempDir::new().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_entresol-xtask"));
+    let output = command.args(arguments).env("CARGO_TARGET_DIR", target.path()).output().expect("it runs");
+    let built = fs::read_dir(target.path()).expect("the folder").count();
+    assert_eq!(built, 0, "{arguments:?} has made something");
+    output
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let output = xtask(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stderr).expect("UTF-8")
+}
+
+#[test]
+fn bad_input_is_refused() {
+    let folder = TempDir::new().expect("a folder");
+    let full = folder.path().join("full");
+    fs::create_dir(&full).expect("a folder");
+    fs::write(full.join("file"), "x").expect("a file");
+    let full = full.to_str().expect("UTF-8");
+
+    let said = refused(&["postgres", "build", "--source", "absent.tar.bz2"]);
+    assert!(said.contains("absent.tar.bz2 is no file; bring"), "{said}");
+    let said = refused(&["postgres", "run", full, "--user", "nobody"]);
+    assert!(said.contains("is not empty and no PostgreSQL cluster; nothing was changed"), "{said}");
+    let said = refused(&["postgres", "run", full, "--user", "a user that does not exist"]);
+    assert!(said.contains("there is no user"), "{said}");
+    let said = refused(&["postgres", "test", "--only", "everything"]);
+    assert!(said.contains("possible values"), "{said}");
+    refused(&["postgres", "run"]);
+    refused(&["postgres"]);
+    refused(&[]);
+}
+
+#[test]
+fn help_is_an_answer() {
+    let output = xtask(&["postgres", "test", "--help"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("--only"));
+}

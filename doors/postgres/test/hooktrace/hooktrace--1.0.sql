@@ -1,0 +1,17 @@
+\echo Use "CREATE EXTENSION hooktrace" to load this file. \quit
+
+-- Counters since the server's start.
+CREATE FUNCTION hooktrace_stat(OUT name text, OUT count bigint) RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- Writes all dirty pages of the cache to disk.
+CREATE FUNCTION hooktrace_drain() RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+-- Does random things to an empty table and compares every page with what was written last. Raises an
+-- error at the first difference. A fault leaves out one step of the cache for this table (model.c).
+CREATE FUNCTION hooktrace_model(relation regclass, steps int, seed bigint, fault text DEFAULT 'none')
+RETURNS text AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+REVOKE ALL ON FUNCTION hooktrace_drain() FROM PUBLIC;
+REVOKE ALL ON FUNCTION hooktrace_model(regclass, int, bigint, text) FROM PUBLIC;
