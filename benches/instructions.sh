@@ -7,6 +7,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 command -v valgrind >/dev/null || { echo "benches/instructions.sh needs valgrind; install it and try again" >&2; exit 2; }
+case "${1:-}" in
+  -*) echo "usage: benches/instructions.sh [policy ...]" >&2; exit 2 ;;
+esac
 calls=4096
 policies=("$@")
 [ ${#policies[@]} -gt 0 ] || policies=(face face-gr face-gsc lc)

@@ -175,6 +175,9 @@ fn layout_counts_from_the_types() {
         let row = row.unwrap_or_else(|| panic!("a row for {} in {shown}", policy.name()));
         assert_eq!(row.split_whitespace().nth(1), Some(bytes.as_str()), "{row}");
     }
+    let face = shown.lines().find(|line| line.trim_start().starts_with("face ")).expect("a row for face");
+    let of_formats: Vec<_> = face.split_whitespace().skip(1).take(4).collect();
+    assert_eq!(of_formats, ["16", "16", "20", "16"], "native, allowed, raw and PostgreSQL's");
     let sce = shown.lines().find(|line| line.trim_start().starts_with("sce ")).expect("a row for sce");
     assert!(
         sce.contains("2.25") && shown.contains("64 fragments of 32 pages"),

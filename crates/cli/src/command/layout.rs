@@ -3,10 +3,11 @@
 use crate::failure::Failure;
 use crate::output;
 use entresol_core::{
-    BlockKind, Cache, Config, FRAGMENT_BYTES, FragmentConfig, Placement, PolicyKind, Section, bytes_per_slot,
-    fragment_region_bytes, fragment_sections, region_bytes, sections,
+    BlockKind, Cache, Config, FRAGMENT_BYTES, FragmentConfig, Mode, Placement, PolicyKind, Section,
+    bytes_per_slot, fragment_region_bytes, fragment_sections, region_bytes, sections,
 };
-use entresol_engine::FragmentOptions;
+use entresol_engine::{FragmentOptions, TierOptions};
+use entresol_format::PageFormat;
 use entresol_lab::report::{Column, Table, terminal, whole};
 use std::fmt::Write;
 
@@ -32,6 +33,21 @@ fn fragments(slots: u32) -> FragmentConfig {
     FragmentConfig::sized(slots.saturating_mul(VOLUME_TO_FLASH), slots, 4096)
 }
 
+/// Bytes of DRAM for each further slot of `policy` with such pages: whole slots, counted from the types. `None`:
+/// the engine refuses them in every mode.
+fn bytes_of(policy: PolicyKind, page_format: PageFormat) -> Option<usize> {
+    let options = |mode, slots| TierOptions {
+        mode,
+        page_format,
+        page_bytes: page_format.page_bytes().unwrap_or(4096) as u32,
+        ..TierOptions::new(policy, slots)
+    };
+    let slots = 1 << 20;
+    let possible = Mode::ALL.into_iter().any(|mode| options(mode, slots).validate().is_ok());
+    let proofs = if page_format.keeps_proofs() { size_of::<u32>() } else { 0 };
+    possible.then(|| bytes_per_slot(policy) + proofs)
+}
+
 /// Prints the layout for `slots` flash slots.
 pub fn run(slots: u32) -> Result<(), Failure> {
     let mut text = format!(
@@ -42,24 +58,34 @@ pub fn run(slots: u32) -> Result<(), Failure> {
         Column::words("policy"),
         Column::numbers("bytes a slot"),
         Column::numbers("allowed"),
+        Column::numbers("raw pages"),
+        Column::numbers("PostgreSQL's"),
         Column::numbers("region, bytes"),
         Column::numbers("% of the flash"),
     ];
-    let row = |name: &str, slot: String, allowed: String, bytes: usize| {
+    let none = || "–".to_owned();
+    let row = |name: &str, [slot, allowed, raw, postgres]: [String; 4], bytes: usize| {
         let percent = format!("{:.2}", bytes as f64 / (f64::from(slots) * 4096.0) * 100.0);
-        vec![name.to_owned(), slot, allowed, whole(bytes as f64), percent]
+        vec![name.to_owned(), slot, allowed, raw, postgres, whole(bytes as f64), percent]
     };
     let of_policy = |policy: PolicyKind| {
         let (slot, allowed) = (bytes_per_slot(policy).to_string(), budget(policy).to_string());
-        row(policy.name(), slot, allowed, region_bytes(&Config::new(policy, slots)))
+        let [raw, postgres] = [PageFormat::Raw, PageFormat::Postgres]
+            .map(|format| bytes_of(policy, format).map_or_else(none, |bytes| bytes.to_string()));
+        row(policy.name(), [slot, allowed, raw, postgres], region_bytes(&Config::new(policy, slots)))
     };
     let mut rows = PolicyKind::ALL.map(of_policy).to_vec();
     let sce = fragments(slots);
     let pages = f64::from(sce.fragment_pages);
     let slot = (FRAGMENT_BYTES.0 + VOLUME_TO_FLASH as usize * FRAGMENT_BYTES.1) as f64 / pages;
     let allowed = format!("{:.2}", FRAGMENT_BUDGET / pages);
-    rows.push(row(Cache::Fragments.name(), format!("{slot:.2}"), allowed, fragment_region_bytes(&sce)));
+    let bytes = [format!("{slot:.2}"), allowed, none(), none()];
+    rows.push(row(Cache::Fragments.name(), bytes, fragment_region_bytes(&sce)));
     text.push_str(&terminal::render_table(&Table { columns, rows }));
+    text.push_str(
+        "\nRaw pages have their checksum in the directory: 4 bytes more. PostgreSQL's have it in their header. A dash: not possible\n\
+         with this policy.\n",
+    );
     for (policy, name) in [
         (PolicyKind::FaceGsc, "face, face-gr, face-gsc"),
         (PolicyKind::Lc, "lc (its history of departed pages is apart from the slots)"),
