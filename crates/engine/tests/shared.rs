@@ -86,8 +86,8 @@ fn put(front: &SharedFront, page: PageId, version: u64) {
     assert!(matches!(handed, Handed::Taken(evicted) if evicted.dirty), "{handed:?}");
 }
 
-/// Changes pages of its own, and forgets, flushes and makes checkpoints now and then. Returns the versions; 0:
-/// forgotten.
+/// Changes pages of its own, and forgets, flushes and makes checkpoints now and then. Returns the versions;
+/// 0: forgotten.
 fn client(world: &World, id: u64) -> Vec<u64> {
     let front = world.attach().unwrap();
     let mut rng = Rng::new(id);

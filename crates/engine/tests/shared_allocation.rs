@@ -1,5 +1,5 @@
-//! A front of another process allocates nothing when it fetches, evicts and forgets pages: an allocator counts
-//! the calls of each thread.
+//! A front of another process allocates nothing when it fetches, evicts and forgets pages: an allocator
+//! counts the calls of each thread.
 
 mod support;
 

@@ -95,8 +95,8 @@ impl Front {
         }
     }
 
-    /// Looks again for a page whose frame is, or was, being filled. In another process that may take for ever:
-    /// it was killed, and so was the back.
+    /// Looks again for a page whose frame is, or was, being filled. In another process that may take for
+    /// ever: it was killed, and so was the back.
     fn look_when_filled<T: PartialEq>(
         &self,
         before: T,

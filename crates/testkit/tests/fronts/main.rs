@@ -1,7 +1,7 @@
-//! Processes that share a cache are killed at random: the back, and fronts at any instruction; with the feature
-//! `hooks` also fronts that stand inside the directory's latch, inside a group's latch with half a page copied,
-//! or with a frame that they were to fill. After each kill an oracle outside reads all pages: none is older
-//! than what was durable, nor than what was taken or served since the cache was last opened.
+//! Processes that share a cache are killed at random: the back, and fronts at any instruction; with the
+//! feature `hooks` also fronts that stand inside the directory's latch, inside a group's latch with half a
+//! page copied, or with a frame that they were to fill. After each kill an oracle outside reads all pages:
+//! none is older than what was durable, nor than what was taken or served since the cache was last opened.
 //!
 //! `ENTRESOL_FRONT_KILLS=1000 cargo test --release -p entresol-testkit --features hooks --test fronts`
 
@@ -80,8 +80,8 @@ impl Children<'_> {
         self.kill(&mut roles[at], POINTS.len() + usize::from(at == 0));
     }
 
-    /// Kills fronts that stand at their hooks, for whom all others may wait; starts those anew that were killed;
-    /// and fails if one has ended by itself.
+    /// Kills fronts that stand at their hooks, for whom all others may wait; starts those anew that were
+    /// killed; and fails if one has ended by itself.
     fn look_after(&self, journal: &Journal) {
         let (mut reads, mut since) = (0, Instant::now());
         loop {
@@ -159,8 +159,8 @@ fn no_durable_page_is_lost_whoever_is_killed() {
     *children.roles.lock() = (0..=FRONTS).map(|id| children.start(id)).collect();
     let began = Instant::now();
     std::thread::scope(|scope| {
-        // Whichever thread fails, the other one ends. A child is killed with the thread that has started it: so
-        // that thread lives longer than all children.
+        // Whichever thread fails, the other one ends. A child is killed with the thread that has started it:
+        // so that thread lives longer than all children.
         scope.spawn(|| {
             let _over = Over(&children.is_over);
             children.look_after(&journal);
