@@ -1,6 +1,6 @@
 //! Confirming a flush. The summary of a flush names the part of the group that it makes durable, and says of
-//! the parts before that they are. After a crash a damaged page of these is damage; one of the newest part may
-//! also be torn. A confirmation is one more summary, which says so of the newest part, too.
+//! the parts before that they are. After a crash a damaged page of these is damage. One of the newest part
+//! may also be torn. A confirmation is one more summary, which says so of the newest part, too.
 
 use crate::Position;
 use crate::partition::{Partition, Place};

@@ -106,8 +106,8 @@ fn pages_of_a_failed_run_do_not_change_later() {
     assert!(failed >= 3, "{failed} runs failed");
 }
 
-/// A group's pages do not say what they are, so its two summaries are all that does. A check tells the loss of
-/// either one; the cache opens with the other.
+/// A group's pages do not say what they are, so its two summaries are all that does. A check tells the loss
+/// of either one; the cache opens with the other.
 #[test]
 fn a_check_misses_either_summary_of_a_group() {
     let options = options(PolicyKind::FaceGsc, Mode::WriteBack);
@@ -147,9 +147,9 @@ fn a_check_misses_either_summary_of_a_group() {
     });
 }
 
-/// A page of the newest flush is damaged while the power is off. Right after the flush that looks like a flush
-/// that was cut off, so the disk serves. When the cache was idle for a second it is known to be damage: the
-/// page is not served in an older version.
+/// A page of the newest flush is damaged while the power is off. Right after the flush that looks like a
+/// flush that was cut off, so the disk serves. When the cache was idle for a second it is known to be damage:
+/// the page is not served in an older version.
 #[test]
 fn an_idle_cache_tells_damage_from_a_torn_flush() {
     for (idle, serves) in [(Duration::from_millis(1), true), (Duration::from_secs(1), false)] {

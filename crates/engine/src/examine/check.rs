@@ -1,6 +1,6 @@
 //! Checks a flash device: superblocks, binding, both summaries of each group, summaries against segments, and
-//! the content of every current page. With the disk, it also checks that disk and flash agree on which copy is
-//! newer.
+//! the content of every current page. With the disk, it also checks that disk and flash agree on which copy
+//! is newer.
 
 use super::{newest, superblocks};
 use crate::buffer::AlignedBuffer;

@@ -1,5 +1,5 @@
-//! Confirms the newest flush of an idle cache within a second: from then on damage of it is known to be damage,
-//! and not taken for a flush that power has cut off ([`entresol_core::Partition::confirm`]).
+//! Confirms the newest flush of an idle cache within a second: from then on damage of it is known to be
+//! damage, and not taken for a flush that power has cut off ([`entresol_core::Partition::confirm`]).
 
 use super::back::Back;
 use entresol_runtime::sleep;

@@ -28,16 +28,25 @@ int			frames_n;
 int			destage_delay_us;
 int			pull_pages;
 bool		keep_dirty;
+bool		attached;
 
 static shmem_request_hook_type previous_request;
 static shmem_startup_hook_type previous_startup;
 
 static const char *const counter_names[COUNTERS] = {
-	"hits", "misses", "staged dirty", "staged clean", "refused clean", "waits for room", "pulled",
+	"attached", "hits", "misses", "staged dirty", "staged clean", "refused clean", "waits for room", "pulled",
 	"destaged", "superseded in flight", "forgotten", "forgotten dirty", "waits for destage",
 	"relations dropped", "databases forgotten", "syncs", "drains", "checkpoints", "shadows checked",
 	"clean compared",
 };
+
+/* Every process comes by here before it calls anything else. */
+static void
+attach_process(void)
+{
+	attached = true;
+	count(ATTACHED);
+}
 
 static void
 startup(const FlashCacheStartup *at)
@@ -77,6 +86,7 @@ destage_database(Oid dbid)
 
 static const FlashCacheRoutine routine = {
 	.version = FLASH_CACHE_VERSION,
+	.attach = attach_process,
 	.residency = ring_residency,
 	.read = ring_read,
 	.stage = ring_stage,

@@ -64,7 +64,7 @@ typedef enum Fault
 
 typedef enum Counter
 {
-	HITS, MISSES, STAGED_DIRTY, STAGED_CLEAN, REFUSED_CLEAN, WAITS_FOR_ROOM, PULLED,
+	ATTACHED, HITS, MISSES, STAGED_DIRTY, STAGED_CLEAN, REFUSED_CLEAN, WAITS_FOR_ROOM, PULLED,
 	DESTAGED, SUPERSEDED_IN_FLIGHT, FORGOTTEN, FORGOT_DIRTY, WAITS_FOR_DESTAGE,
 	RELATIONS_DROPPED, DATABASES_FORGOTTEN, SYNCS, DRAINS, CHECKPOINTS, SHADOWS_CHECKED,
 	CLEAN_COMPARED,
@@ -98,11 +98,19 @@ extern int	frames_n;
 extern int	destage_delay_us;
 extern int	pull_pages;
 extern bool keep_dirty;
+extern bool attached;
 
 static inline void
 count(Counter counter)
 {
 	pg_atomic_fetch_add_u64(&shared->counters[counter], 1);
+}
+
+static inline void
+check_attached(void)
+{
+	if (!attached)
+		elog(PANIC, "hooktrace: a process that was not attached calls");
 }
 
 static inline bool

@@ -43,6 +43,7 @@ ring_residency(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, uint
 {
 	uint32		same = 0;
 
+	check_attached();
 	LWLockAcquire(shared->lock, LW_SHARED);
 	for (; same < n; same++)
 	{
@@ -63,6 +64,7 @@ ring_read(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, void **bu
 {
 	uint32		done = 0;
 
+	check_attached();
 	LWLockAcquire(shared->lock, LW_SHARED);
 	for (; done < n; done++)
 	{
@@ -92,6 +94,7 @@ ring_stage(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, const ch
 	Frame	   *frame;
 	bool		waited = false;
 
+	check_attached();
 	/*
 	 * The rule of every log: what describes a change is durable before the change is. Clean pages are
 	 * compared with the disk instead. Bulk writers fill new relations on disk without waiting for WAL.
@@ -245,6 +248,7 @@ wait_for_destages(KeyMatch match, const PageKey *pattern)
 void
 ring_forget(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, BlockNumber n)
 {
+	check_attached();
 	if (faulty(n == InvalidBlockNumber ? FAULT_CUT : FAULT_FORGET, rlocator))
 		return;
 
@@ -277,6 +281,7 @@ ring_forget_relation(RelFileLocator rlocator)
 {
 	PageKey		pattern = page_key(rlocator, MAIN_FORKNUM, 0);
 
+	check_attached();
 	if (faulty(FAULT_DROP, rlocator))
 		return;
 
@@ -304,6 +309,7 @@ ring_drain(void)
 {
 	uint64		rear;
 
+	check_attached();
 	count(DRAINS);
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	rear = shared->rear;
