@@ -48,12 +48,8 @@ fn bytes_of(policy: PolicyKind, page_format: PageFormat) -> Option<usize> {
     possible.then(|| bytes_per_slot(policy) + proofs)
 }
 
-/// Prints the layout for `slots` flash slots.
-pub fn run(slots: u32) -> Result<(), Failure> {
-    let mut text = format!(
-        "DRAM of the flash directory, index included, for {} slots of 4 KiB\n\n",
-        whole(f64::from(slots))
-    );
+/// A row for each policy, and for SCE with these fragments.
+fn policies(slots: u32, sce: &FragmentConfig) -> Table {
     let columns = vec![
         Column::words("policy"),
         Column::numbers("bytes a slot"),
@@ -75,13 +71,22 @@ pub fn run(slots: u32) -> Result<(), Failure> {
         row(policy.name(), [slot, allowed, raw, postgres], region_bytes(&Config::new(policy, slots)))
     };
     let mut rows = PolicyKind::ALL.map(of_policy).to_vec();
-    let sce = fragments(slots);
     let pages = f64::from(sce.fragment_pages);
     let slot = (FRAGMENT_BYTES.0 + VOLUME_TO_FLASH as usize * FRAGMENT_BYTES.1) as f64 / pages;
     let allowed = format!("{:.2}", FRAGMENT_BUDGET / pages);
     let bytes = [format!("{slot:.2}"), allowed, none(), none()];
-    rows.push(row(Cache::Fragments.name(), bytes, fragment_region_bytes(&sce)));
-    text.push_str(&terminal::render_table(&Table { columns, rows }));
+    rows.push(row(Cache::Fragments.name(), bytes, fragment_region_bytes(sce)));
+    Table { columns, rows }
+}
+
+/// Prints the layout for `slots` flash slots.
+pub fn run(slots: u32) -> Result<(), Failure> {
+    let mut text = format!(
+        "DRAM of the flash directory, index included, for {} slots of 4 KiB\n\n",
+        whole(f64::from(slots))
+    );
+    let sce = fragments(slots);
+    text.push_str(&terminal::render_table(&policies(slots, &sce)));
     text.push_str(
         "\nRaw pages have their checksum in the directory: 4 bytes more. PostgreSQL's have it in their header. A dash: not possible\n\
          with this policy.\n",

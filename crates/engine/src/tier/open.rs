@@ -285,7 +285,7 @@ fn resume(
             }
             (next.unsure_from, next.unsure_to) = unsure(superblock, restored.rear, options);
             let log = LogParts::restored(survivors, restored.records);
-            Ok((next, Placed::Log(log), restored.region))
+            Ok((next, Placed::Log(Box::new(log)), restored.region))
         }
         Found::Slots(slots) => {
             let directory = slots

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// By the placement of the policy.
 pub(crate) enum Placed {
-    Log(LogParts),
+    Log(Box<LogParts>),
     Slots(SlotParts),
 }
 
@@ -102,7 +102,7 @@ impl Placed {
     /// Of an empty cache.
     pub(crate) fn new(options: &TierOptions, superblock: &Superblock) -> Self {
         if options.policy.placement() == Placement::Log {
-            return Placed::Log(LogParts::default());
+            return Placed::Log(Box::default());
         }
         let is_kept = options.policy.directory() == Directory::Slots;
         let directory =

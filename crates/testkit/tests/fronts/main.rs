@@ -52,7 +52,7 @@ impl Children<'_> {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "role", "--ignored", "--nocapture"]).stdout(Stdio::null());
         command.env("ENTRESOL_FRONTS_DIRECTORY", self.directory).env("ENTRESOL_FRONTS_ROLE", id.to_string());
-        let has_hook = cfg!(feature = "hooks") && id > 0 && random() % 2 == 0;
+        let has_hook = cfg!(feature = "hooks") && id > 0 && random().is_multiple_of(2);
         let hook = has_hook.then(|| {
             let point = random() as usize % POINTS.len();
             let reached = self.directory.join(format!("reached-{:016x}", random()));
@@ -76,7 +76,7 @@ impl Children<'_> {
         if roles.iter().any(|role| role.is_killed) {
             return;
         }
-        let at = if random() % 8 == 0 { 0 } else { 1 + random() as usize % FRONTS as usize };
+        let at = if random().is_multiple_of(8) { 0 } else { 1 + random() as usize % FRONTS as usize };
         self.kill(&mut roles[at], POINTS.len() + usize::from(at == 0));
     }
 
