@@ -6,7 +6,7 @@ mod support;
 use entresol_block::{SECTOR_BYTES, Volume, VolumeError};
 use entresol_core::{Mode, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
-use entresol_engine::{TierOptions, flash_bytes};
+use entresol_engine::{TierError, TierOptions, flash_bytes};
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use entresol_runtime::rng::Rng;
@@ -169,6 +169,67 @@ fn used_by_several(cache: (PolicyKind, Mode), seed: u64) {
 fn what_was_written_is_read() {
     for cache in CACHES {
         (0..25).for_each(|seed| used_by_several(cache, seed));
+    }
+}
+
+/// Another mode while clients write: nothing is lost, and a mode that the policy does not have is refused.
+#[test]
+fn the_mode_is_changed_under_clients() {
+    let modes = [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround];
+    for (cache, seed) in CACHES.into_iter().zip(500..) {
+        simulate(seed, || {
+            let parts = Parts::new(cache);
+            let model: Model = Arc::new(Mutex::new(owners_bytes()));
+            let volume = Arc::new(parts.create());
+            let tasks: Vec<_> = (0..TASKS)
+                .map(|task| {
+                    let (volume, model) = (volume.clone(), model.clone());
+                    let mut rng = Rng::new(seed ^ task << 32);
+                    spawn("client", move || client(&volume, &model, task, &mut rng))
+                })
+                .collect();
+            let mut changed = 0;
+            for mode in modes.into_iter().chain(modes) {
+                let before = volume.status().mode;
+                match volume.set_mode(mode) {
+                    Ok(()) => changed += 1,
+                    Err(error) => {
+                        assert!(matches!(error, TierError::Config(_)), "{error}");
+                        assert_eq!(volume.status().mode, before);
+                    }
+                }
+                entresol_runtime::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(changed, 4, "each policy has two of the modes");
+            tasks.into_iter().for_each(|task| task.join());
+            expect(&volume, &model.lock().unwrap(), "after all have ended");
+            volume.detach().unwrap();
+            expect(&volume, &model.lock().unwrap(), "detached");
+            assert!(volume.set_mode(Mode::WriteBack).is_err());
+        });
+    }
+}
+
+/// A sector that the disk cannot read is an error of requests that need it, and can be written again.
+#[test]
+fn an_unreadable_sector_harms_its_requests_only() {
+    for (cache, seed) in CACHES.into_iter().zip(400..) {
+        simulate(seed, || {
+            let parts = Parts::new(cache);
+            let volume = parts.create();
+            parts.disk.mark_unreadable(4096 + 512, 512);
+            let mut page = vec![0; 4096];
+            assert!(volume.read(4096, &mut page).is_err());
+            volume.prefetch(0, 12 * 4096).unwrap();
+            volume.read(4096 + 1024, &mut page[..2048]).unwrap();
+            assert!(page[..2048] == owners_bytes()[4096 + 1024..][..2048]);
+            volume.write(4096, &[9; 512], false).unwrap();
+            assert!(volume.read(4096 + 512, &mut page[..512]).is_err());
+            volume.write(4096 + 512, &[8; 512], true).unwrap();
+            volume.read(4096, &mut page).unwrap();
+            assert!(page[..512] == [9; 512] && page[512..1024] == [8; 512]);
+            assert!(page[1024..] == owners_bytes()[4096 + 1024..][..3072]);
+        });
     }
 }
 

@@ -7,6 +7,7 @@ mod support;
 use client::{CACHE, Client, DISC, FLUSH, FUA, READ, TRIM, WRITE, WRITE_ZEROES};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -144,6 +145,14 @@ fn a_running_server_is_asked() {
     let other = folder.at("other.sock");
     refused(&["serve", &config, "--socket", &other], &["label", "has it open"]);
     assert!(std::fs::read(folder.path("disk")).unwrap()[4096..][..8192] != filled(77, 8192));
+    done(&["volume", "set", &config, "mode", "write-through"]);
+    assert!(std::fs::read_to_string(&config).unwrap().contains("\nmode = \"write-through\"\n"));
+    assert_eq!(client.read(4096, 8192).unwrap(), filled(77, 8192));
+    refused(&["volume", "set", &config, "mode", "write-around"], &["log"]);
+    done(&["volume", "set", &config, "mode", "write-back"]);
+    client.write(8192, &filled(76, 4096)).unwrap();
+    client.write(8192, &filled(77, 8192)[4096..]).unwrap();
+    client.flush().unwrap();
     done(&["volume", "drain", &config]);
     assert!(std::fs::read(folder.path("disk")).unwrap()[4096..][..8192] == filled(77, 8192));
     assert_eq!(status(true), 0);
@@ -164,6 +173,43 @@ fn a_running_server_is_asked() {
     assert_eq!(client.ask(WRITE, 0, 0, 512, &[1; 512]).unwrap(), 1, "read-only");
     server.stop();
     assert_eq!(status(false), 0);
+}
+
+#[test]
+fn one_process_serves_several_volumes() {
+    let folders = [volume("write-back"), volume("write-through")];
+    let configs = folders.each_ref().map(|folder| folder.at("data.toml"));
+    refused(&["serve", &configs[0], &configs[0]], &["label", "has it open"]);
+    refused(&["serve", &configs[0], &configs[1], "--socket", "x"], &["one volume"]);
+    refused(&["serve", &configs[0], "--metrics", "192.168.0.1:9399"], &["loopback"]);
+    refused(&["serve", &configs[0], &configs[1], "--metrics", "127.0.0.1:1"], &["both called data"]);
+    let text = std::fs::read_to_string(&configs[1]).unwrap();
+    folders[1].file("data.toml", text.replace("name = \"data\"", "name = \"other\""));
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let server = Served::start(&folders[0], &[&configs[1], "--metrics", &port]);
+    let scrape = |path: &str| {
+        let mut stream = TcpStream::connect(&port).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    for (folder, number) in folders.iter().zip(1..) {
+        connect(folder).write(0, &filled(number, 8192)).unwrap();
+    }
+    for (folder, number) in folders.iter().zip(1..) {
+        assert_eq!(connect(folder).read(0, 8192).unwrap(), filled(number, 8192));
+    }
+    let told = scrape("/metrics");
+    assert!(told.starts_with("HTTP/1.1 200 OK"), "{told}");
+    for name in ["data", "other"] {
+        let line = format!("entresol_block_requests_total{{cache=\"{name}\",command=\"write\"}} 1");
+        assert!(told.lines().any(|found| found == line), "{told}");
+        assert!(told.contains(&format!("entresol_slots{{cache=\"{name}\"}}")), "{told}");
+    }
+    assert!(scrape("/").starts_with("HTTP/1.1 404"));
+    server.stop();
+    assert!(folders.iter().all(|folder| !folder.path("data.sock").exists()));
 }
 
 #[test]

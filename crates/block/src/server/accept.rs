@@ -7,7 +7,7 @@ use entresol_runtime::{JoinHandle, spawn};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Mode;
 use std::io::ErrorKind;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -44,12 +44,17 @@ fn check_path(path: &Path) -> Result<(), ServerError> {
 pub(super) fn check(options: &ServerOptions) -> Result<(), ServerError> {
     check_path(&options.socket)?;
     check_path(&VolumeConfig::control_socket(&options.socket))?;
-    match options.tcp {
-        Some(address) if !address.ip().is_loopback() => Err(failed(
+    options.tcp.map_or(Ok(()), check_loopback)
+}
+
+/// Refuses an address that others than this machine reach.
+pub(super) fn check_loopback(address: SocketAddr) -> Result<(), ServerError> {
+    match address.ip().is_loopback() {
+        true => Ok(()),
+        false => Err(failed(
             address,
             "is not of the loopback interface; choose 127.0.0.1, and tunnel it if need be",
         )),
-        _ => Ok(()),
     }
 }
 

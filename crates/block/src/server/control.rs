@@ -2,6 +2,7 @@
 
 use super::Shared;
 use crate::VolumeStatus;
+use entresol_core::Mode;
 use entresol_runtime::spawn;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
@@ -16,7 +17,7 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 const ASKING_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ControlRequest {
     /// The volume's state.
@@ -25,6 +26,8 @@ pub enum ControlRequest {
     Drain,
     /// All dirty pages to disk; the disk alone serves from then on.
     Detach,
+    /// The cache goes on in the mode of this name.
+    SetMode(String),
 }
 
 /// The answer.
@@ -76,6 +79,10 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
         Err(error) => Err(format!("the question is not understood: {error}")),
         Ok(ControlRequest::Status) => Ok(()),
         Ok(ControlRequest::Drain) => shared.volume.drain().map_err(|error| error.to_string()),
+        Ok(ControlRequest::SetMode(name)) => match Mode::from_name(&name) {
+            Some(mode) => shared.volume.set_mode(mode).map_err(|error| error.to_string()),
+            None => Err(format!("mode {name:?} is unknown")),
+        },
         Ok(ControlRequest::Detach) => shared.volume.detach().map_err(|error| error.to_string()),
     };
     let reply = match done {

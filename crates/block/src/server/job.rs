@@ -10,6 +10,7 @@ use entresol_runtime::sync::{Condvar, Mutex, Rank};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What a request has reserved, until dropped: a place in its connection, and bytes.
 pub(super) struct Reserved {
@@ -62,8 +63,11 @@ impl Job {
     /// The head of the reply, and whether the data follows.
     fn carry_out(&mut self) -> (Vec<u8>, bool) {
         let (cookie, replies) = (self.request.cookie, self.replies);
-        match self.work() {
+        let shared = &self.reserved.shared;
+        shared.counts.count(self.request.command);
+        match shared.volume.carry_out(self.request.command, &mut self.data) {
             Err(error) => {
+                shared.counts.failed.fetch_add(1, Relaxed);
                 tracing::warn!("a request failed: {error}");
                 let code = match error {
                     VolumeError::Range { .. } => ErrorCode::Inval,
@@ -81,24 +85,6 @@ impl Job {
                 }
                 _ => (replies.done(cookie).to_vec(), false),
             },
-        }
-    }
-
-    fn work(&mut self) -> Result<(), VolumeError> {
-        let volume = &self.reserved.shared.volume;
-        match self.request.command {
-            Command::Read { offset, .. } => volume.read(offset, &mut self.data),
-            Command::Write { offset, fua, .. } => volume.write(offset, &self.data, fua),
-            Command::Flush => volume.flush(),
-            Command::Trim { offset, length, fua } => {
-                volume.trim(offset, length.into())?;
-                if fua { volume.flush() } else { Ok(()) }
-            }
-            Command::WriteZeroes { offset, length, fua, .. } => {
-                volume.write_zeroes(offset, length.into(), fua)
-            }
-            Command::Cache { offset, length } => volume.prefetch(offset, length.into()),
-            Command::BlockStatus { .. } => Ok(()),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | `job` | carrying out a request; the workers |
 //! | `outgoing` | the replies of a connection |
 //! | `control` | questions to a running server |
+//! | `metrics` | what is counted, for Prometheus |
 //! | `notify` | signals, and telling the service manager |
 //!
 //! Invariants:
@@ -20,6 +21,7 @@ mod accept;
 mod connection;
 mod control;
 mod job;
+mod metrics;
 mod notify;
 mod outgoing;
 
@@ -109,6 +111,7 @@ struct Shared {
     queue: Queue,
     /// Bytes that requests may still reserve.
     bytes: Semaphore,
+    counts: metrics::Counts,
 }
 
 /// A volume that is served. See the module's header.
@@ -146,6 +149,7 @@ impl Server {
             exports,
             queue: Queue::new(),
             bytes: Semaphore::new(Rank::InFlight, options.in_flight_bytes_max),
+            counts: metrics::Counts::default(),
             options,
         });
         let worker = |at| {

@@ -2,8 +2,11 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `phases` | draining, detaching, another mode, the end |
 //! | `ranges` | one writer of a page at a time |
 //! | `direct` | bytes that no cache stands before |
+//! | `parts` | parts of a page |
+//! | `request` | what the requests of a client do |
 //! | `status` | what is told of a volume |
 //!
 //! Invariants:
@@ -16,13 +19,16 @@
 //! - The bytes after the last whole page of the disk are served by the disk alone.
 
 mod direct;
+mod parts;
+mod phases;
 mod ranges;
+mod request;
 mod status;
 
 pub use status::VolumeStatus;
 
 use direct::Direct;
-use entresol_core::PageId;
+use entresol_core::{PageId, mutant};
 use entresol_device::{Device, DeviceError};
 use entresol_engine::{AlignedBuffer, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions};
 use entresol_runtime::sync::{Rank, RwLock};
@@ -34,6 +40,8 @@ use thiserror::Error;
 pub const SECTOR_BYTES: u64 = 512;
 /// Most pages that a request has from the cache, or writes to it, at once.
 const RUN_PAGES_MAX: u64 = 64;
+/// Pages that are trimmed at once, with no write of them under way.
+const TRIM_PAGES: u64 = 4096;
 /// Bytes of zeros that are written at once.
 const ZEROS_BYTES: usize = 256 << 10;
 
@@ -198,9 +206,7 @@ impl Volume {
                 if piece.is_whole {
                     tier.read_pages(PageId(piece.page), bytes)?;
                 } else {
-                    let mut page = AlignedBuffer::new(self.page_bytes as usize);
-                    tier.read_pages(PageId(piece.page), &mut page)?;
-                    bytes.copy_from_slice(&page[piece.within..][..bytes.len()]);
+                    self.read_part(tier, &piece, bytes)?;
                 }
             }
         }
@@ -215,7 +221,7 @@ impl Volume {
         self.check(offset, data.len() as u64)?;
         let cache = self.cache.read();
         self.write_some(cache.as_ref(), offset, data)?;
-        if fua { self.flush_to(cache.as_ref()) } else { Ok(()) }
+        if fua && !mutant!("fua-not-flushed") { self.flush_to(cache.as_ref()) } else { Ok(()) }
     }
 
     fn write_some(&self, cache: Option<&Cache>, offset: u64, data: &[u8]) -> Result<(), VolumeError> {
@@ -224,14 +230,13 @@ impl Volume {
         if let Some(Cache { tier, .. }) = cache {
             for piece in self.pieces(offset, cached) {
                 let bytes = &to_cache[piece.place.clone()];
-                let _held = self.ranges.hold(piece.page..piece.page + piece.pages);
+                let pages =
+                    if mutant!("parts-not-excluded") { 0..0 } else { piece.page..piece.page + piece.pages };
+                let _held = self.ranges.hold(pages);
                 if piece.is_whole {
                     tier.write_pages(PageId(piece.page), bytes)?;
                 } else {
-                    let mut page = AlignedBuffer::new(self.page_bytes as usize);
-                    tier.fetch(PageId(piece.page), &mut page)?;
-                    page[piece.within..][..bytes.len()].copy_from_slice(bytes);
-                    tier.write_pages(PageId(piece.page), &page)?;
+                    self.write_part(tier, &piece, bytes)?;
                 }
             }
         }
@@ -252,10 +257,12 @@ impl Volume {
     }
 
     fn flush_to(&self, cache: Option<&Cache>) -> Result<(), VolumeError> {
-        if let Some(Cache { tier, .. }) = cache {
+        if let Some(Cache { tier, .. }) = cache
+            && !mutant!("flush-of-the-rest-alone")
+        {
             tier.flush()?;
         }
-        self.direct.flush()
+        if mutant!("flush-without-the-rest") { Ok(()) } else { self.direct.flush() }
     }
 
     /// Writes zeros; with `fua` durably.
@@ -267,15 +274,18 @@ impl Volume {
         let cache = self.cache.read();
         let zeros = AlignedBuffer::new(ZEROS_BYTES.min(length as usize));
         let mut at = offset;
-        while at < offset + length {
+        while at < offset + length && !mutant!("zeros-not-written") {
             let some = (offset + length - at).min(zeros.len() as u64);
             self.write_some(cache.as_ref(), at, &zeros[..some as usize])?;
             at += some;
         }
-        if fua { self.flush_to(cache.as_ref()) } else { Ok(()) }
+        if fua && !mutant!("fua-of-zeros-not-flushed") { self.flush_to(cache.as_ref()) } else { Ok(()) }
     }
 
     /// The client needs the content no more: clean copies of whole pages leave the cache. No byte changes.
+    ///
+    /// In write-through mode the disk may not have a clean page durably yet, and a power failure may tear it
+    /// there. So the disk is flushed before its copy on flash is forgotten.
     ///
     /// # Errors
     /// [`VolumeError`].
@@ -285,10 +295,20 @@ impl Volume {
         let cached = self.cached_part(cache.as_ref(), offset, length);
         let Some(Cache { tier, .. }) = &*cache else { return Ok(()) };
         let (first, end) = (offset.div_ceil(self.page_bytes), (offset + cached) / self.page_bytes);
-        for page in (first..end).map(PageId).filter(|page| tier.is_on_flash(*page)) {
-            let _held = self.ranges.hold(page.0..page.0 + 1);
-            if !tier.is_dirty(page) {
-                tier.forget(page, page)?;
+        for start in (first..end).step_by(TRIM_PAGES as usize) {
+            let pages = start..end.min(start + TRIM_PAGES);
+            let is_there = |page: &PageId| tier.is_on_flash(*page);
+            if !pages.clone().map(PageId).any(|page| is_there(&page)) {
+                continue;
+            }
+            let _held = self.ranges.hold(pages.clone());
+            if !mutant!("trim-before-disk-is-durable") {
+                tier.flush()?;
+            }
+            for page in pages.map(PageId).filter(is_there) {
+                if !tier.is_dirty(page) || mutant!("trim-drops-dirty-pages") {
+                    tier.forget(page, page)?;
+                }
             }
         }
         Ok(())
@@ -308,7 +328,11 @@ impl Volume {
             let pages = piece.page..piece.page + piece.pages;
             if !pages.clone().all(|page| tier.is_on_flash(PageId(page))) {
                 let bytes = (piece.pages * self.page_bytes) as usize;
-                tier.read_pages(PageId(piece.page), &mut buffer[..bytes])?;
+                match tier.read_pages(PageId(piece.page), &mut buffer[..bytes]) {
+                    // The read that follows will be told.
+                    Err(TierError::Unreadable { .. }) => {}
+                    read => read?,
+                }
             }
         }
         Ok(())
@@ -321,47 +345,6 @@ impl Volume {
         let is_served = self.cached_part(cache.as_ref(), offset, length) == length;
         let pages = offset / self.page_bytes..(offset + length).div_ceil(self.page_bytes);
         is_served && pages.into_iter().all(|page| tier.is_on_flash(PageId(page)))
-    }
-
-    /// Copies all dirty pages to disk, and begins an empty cache. Requests wait meanwhile.
-    ///
-    /// # Errors
-    /// [`TierError`]. If the dirty pages could not be copied, the cache is closed and has to be opened again.
-    /// If no new cache could be made, the disk alone serves: it has everything.
-    pub fn drain(&self) -> Result<(), TierError> {
-        let mut held = self.cache.write();
-        let Some(Cache { tier, .. }) = &*held else { return Ok(()) };
-        tier.detach()?;
-        let Some(Cache { flash, options, .. }) = held.take() else { return Ok(()) };
-        let tier = FlashTier::create_at(flash.clone(), whole(&self.home, &options), options.clone())?;
-        *held = Some(Cache { tier, flash, options });
-        Ok(())
-    }
-
-    /// Copies all dirty pages to disk and releases it from the cache. From then on the disk alone serves.
-    /// Requests wait meanwhile.
-    ///
-    /// # Errors
-    /// As [`Volume::drain`].
-    pub fn detach(&self) -> Result<(), TierError> {
-        let mut held = self.cache.write();
-        if let Some(Cache { tier, .. }) = &*held {
-            tier.detach()?;
-            *held = None;
-        }
-        Ok(())
-    }
-
-    /// Makes everything durable and ends. The next open finds a warm cache, if the policy keeps one.
-    ///
-    /// # Errors
-    /// [`VolumeError`].
-    pub fn close(&self) -> Result<(), VolumeError> {
-        let held = self.cache.write();
-        if let Some(Cache { tier, .. }) = &*held {
-            tier.close()?;
-        }
-        self.direct.flush()
     }
 
     /// Why the cache switched itself off and the disk alone serves, if it did.

@@ -1,7 +1,7 @@
 //! What is told of a volume.
 
 use super::{Cache, Volume};
-use entresol_engine::Layer;
+use entresol_engine::{Layer, TierMetrics};
 use serde::{Deserialize, Serialize};
 
 /// A volume's state and counters since it was opened. Counters are in pages.
@@ -40,6 +40,11 @@ pub struct VolumeStatus {
 }
 
 impl Volume {
+    /// What the cache counts; `None`: there is none.
+    pub fn metrics(&self) -> Option<TierMetrics> {
+        self.cache.read().as_ref().map(|cache| cache.tier.metrics())
+    }
+
     /// See [`VolumeStatus`].
     pub fn status(&self) -> VolumeStatus {
         let (volume_bytes, page_bytes) = (self.bytes, self.page_bytes);

@@ -26,6 +26,23 @@ pub enum Volume {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// Print a line every so many seconds, of what a running server did in them, until it ends
+        #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", conflicts_with = "json")]
+        #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
+        watch: Option<u64>,
+    },
+    /// Change the mode of a volume, in its configuration and in a running server
+    ///
+    /// Requests wait while the cache is closed and opened again. The log policies keep its pages.
+    Set {
+        /// The volume
+        #[command(flatten)]
+        volume: VolumeArgs,
+        /// What to change
+        #[arg(value_parser = ["mode"])]
+        name: String,
+        /// write-through, write-back or write-around
+        value: String,
     },
     /// Copy every page that is newer than disk there, and begin with an empty cache
     ///
@@ -82,15 +99,19 @@ pub struct CreateArgs {
     after_help = "Examples:\n  entresol serve data.toml\n  nbd-client -unix data.sock /dev/nbd0\n  qemu-img info nbd+unix:///data?socket=data.sock"
 )]
 pub struct ServeArgs {
-    /// The volume's configuration, a TOML file
-    pub config: PathBuf,
-    /// Listen here, not where CONFIG says
+    /// The configurations of the volumes, TOML files
+    #[arg(required = true)]
+    pub configs: Vec<PathBuf>,
+    /// Listen here, not where CONFIG says; for one volume
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// Listen on a port of the loopback interface, too
+    /// Listen on a port of the loopback interface, too; for one volume
     #[arg(long, value_name = "127.0.0.1:PORT")]
     pub tcp: Option<SocketAddr>,
     /// Clients cannot write
     #[arg(long)]
     pub read_only: bool,
+    /// Answer `GET /metrics` in Prometheus' format on a port of the loopback interface
+    #[arg(long, value_name = "127.0.0.1:PORT")]
+    pub metrics: Option<SocketAddr>,
 }

@@ -41,6 +41,9 @@ pub struct TortureArgs {
     /// and kills
     #[arg(long, conflicts_with_all = ["run", "json", "systems", "violations", "mutate"])]
     pub raw: bool,
+    /// Caches behind a door instead: NBD clients of a volume, under power failures; --states counts restarts
+    #[arg(long, value_parser = ["block"], conflicts_with_all = ["run", "json", "systems", "violations", "mutate", "raw"])]
+    pub door: Option<String>,
     /// Write the report to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -83,4 +86,5 @@ Examples:
   entresol torture
   entresol torture --seed 7 --states 10000000 --json torture.json
   entresol torture --system face-gsc,lc --seconds 60
-  entresol torture --raw --states 1000000";
+  entresol torture --raw --states 1000000
+  entresol torture --door block --seconds 600";

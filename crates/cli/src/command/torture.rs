@@ -4,7 +4,7 @@ use crate::args::TortureArgs;
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
 use entresol_testkit::mutants::{Limit, hunt};
-use entresol_testkit::raw::RawTorture;
+use entresol_testkit::raw::{Kind, RawTorture};
 use entresol_testkit::torture::{DEVICES, Tally, Target, TortureOptions, TortureReport, torture};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ pub fn run(args: &TortureArgs) -> Result<(), Failure> {
     if let Some(name) = &args.mutate {
         return hunt_mutant(name, args);
     }
-    if args.raw {
-        return torture_raw(args);
+    if args.raw || args.door.is_some() {
+        return torture_raw(args, args.door.as_ref().map(|_| Kind::Door));
     }
     let targets = targets(&args.systems)?;
     let file = args.json.as_deref().map(|path| OutputFile::prepare("--json", path)).transpose()?;
@@ -55,13 +55,13 @@ pub fn run(args: &TortureArgs) -> Result<(), Failure> {
     }
 }
 
-fn torture_raw(args: &TortureArgs) -> Result<(), Failure> {
+fn torture_raw(args: &TortureArgs, kind: Option<Kind>) -> Result<(), Failure> {
     let states = match (args.states, args.seconds) {
         (None, None) => STATES,
         (states, _) => states.unwrap_or(u64::MAX),
     };
     let threads = args.threads.unwrap_or(TortureOptions::new(args.seed, STATES).threads);
-    let report = RawTorture { seed: args.seed, states, time: args.seconds, threads }.run();
+    let report = RawTorture { kind, seed: args.seed, states, time: args.seconds, threads }.run();
     output::print(&format!("{report}\n"))?;
     report.violation.map_or(Ok(()), |what| Err(Failure::Check(what)))
 }

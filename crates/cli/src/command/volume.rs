@@ -11,6 +11,7 @@ use entresol_block::{
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 fn opening(error: OpenError) -> Failure {
     Failure::input(error.to_string())
@@ -24,7 +25,9 @@ fn serving(error: ServerError) -> Failure {
 pub fn run(volume: &Volume) -> Result<(), Failure> {
     match volume {
         Volume::Create(args) => create(args),
-        Volume::Status { volume, json } => status(volume, *json),
+        Volume::Status { volume, watch: Some(seconds), .. } => watch(volume, Duration::from_secs(*seconds)),
+        Volume::Status { volume, json, .. } => status(volume, *json),
+        Volume::Set { volume, value, .. } => set_mode(volume, value),
         Volume::Drain(volume) => to_disk(volume, ControlRequest::Drain),
         Volume::Detach(volume) => to_disk(volume, ControlRequest::Detach),
     }
@@ -136,6 +139,53 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
     output::print(&text)
 }
 
+/// Prints what a running server does, until it ends.
+fn watch(args: &VolumeArgs, every: Duration) -> Result<(), Failure> {
+    let config = read(&args.config)?;
+    let now = || asked(args, &config, ControlRequest::Status);
+    let Some(mut before) = now()? else {
+        return Err(Failure::input(format!(
+            "{}: no server runs; `entresol serve` starts one",
+            args.config.display()
+        )));
+    };
+    output::print("     reads   hits %    to flash     to disk       dirty\n")?;
+    loop {
+        std::thread::sleep(every);
+        let Some(status) = now()? else { return Ok(()) };
+        let hits = |of: &VolumeStatus| of.staging_hits + of.flash_hits;
+        // A drain or a new mode begins the counters anew.
+        let since = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
+        let (hit, missed) =
+            (since(hits(&status), hits(&before)), since(status.disk_reads, before.disk_reads));
+        let reads = hit + missed;
+        let percent = hit as f64 * 100.0 / reads.max(1) as f64;
+        let (flash, disk) =
+            (since(status.flash_writes, before.flash_writes), since(status.disk_writes, before.disk_writes));
+        let dirty = status.dirty_pages;
+        output::print(&format!("{reads:>10} {percent:>8.1} {flash:>11} {disk:>11} {dirty:>11}\n"))?;
+        before = status;
+    }
+}
+
+/// Changes the mode in a running server, and in the configuration.
+fn set_mode(args: &VolumeArgs, mode: &str) -> Result<(), Failure> {
+    let before = read(&args.config)?;
+    let config = VolumeConfig { mode: mode.to_owned(), ..before.clone() };
+    config.tier_options().map_err(|error| Failure::input(error.to_string()))?;
+    let path = &args.config;
+    let text = config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)
+        .map_err(|error| Failure::input(format!("{}: cannot be written ({error})", path.display())))?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
+    written.with_context(|| format!("writing {}", path.display()))?;
+    let asked = asked(args, &before, ControlRequest::SetMode(mode.to_owned()))?;
+    file.persist(path).map_err(|error| error.error).with_context(|| format!("writing {}", path.display()))?;
+    let now = if asked.is_some() { "now" } else { "when it is served next" };
+    output::print(&format!("the mode is {mode} {now}\n"))
+}
+
 /// Drains or detaches.
 fn to_disk(args: &VolumeArgs, request: ControlRequest) -> Result<(), Failure> {
     let config = read(&args.config)?;
@@ -156,28 +206,75 @@ fn to_disk(args: &VolumeArgs, request: ControlRequest) -> Result<(), Failure> {
     output::print(&format!("the disk has everything, {} pages were written; {after}\n", report.pages_written))
 }
 
-/// Serves a volume until SIGTERM or SIGINT.
-pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
-    let config = read(&args.config)?;
-    let usual = ServerOptions::of(&config);
-    let options = ServerOptions {
+/// Where to listen for one volume, and its limits.
+fn server_options(args: &ServeArgs, config: &VolumeConfig) -> Result<ServerOptions, Failure> {
+    let usual = ServerOptions::of(config);
+    Ok(ServerOptions {
         socket: args.socket.as_ref().map_or(Ok(usual.socket), |path| absolute(path))?,
         tcp: args.tcp,
         read_only: args.read_only || usual.read_only,
         ..usual
-    };
-    Server::check(&options).map_err(serving)?;
-    let (volume, notices) = open_volume(&config).map_err(opening)?;
+    })
+}
+
+/// Opens a volume and listens.
+fn start(config: &VolumeConfig, options: ServerOptions) -> Result<Server, Failure> {
+    let (volume, notices) = open_volume(config).map_err(opening)?;
     notices.iter().for_each(|notice| eprintln!("entresol: notice: {notice}"));
-    let socket = options.socket.display().to_string();
-    let server = Server::start(volume, options).map_err(serving)?;
-    let bytes = server.volume().bytes();
-    let ready = || {
-        // Nobody may read it.
-        let _ = output::print(&format!("ready: volume {} of {bytes} bytes at {socket}\n", config.name));
-        Server::notify_ready();
-    };
-    Server::wait_for_signal(ready).context("waiting for a signal")?;
-    server.stop().map_err(anyhow::Error::from)?;
+    Server::start(volume, options).map_err(serving)
+}
+
+/// Serves volumes until SIGTERM or SIGINT.
+pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
+    if args.configs.len() > 1 && (args.socket.is_some() || args.tcp.is_some()) {
+        return Err(Failure::input(
+            "--socket and --tcp are for one volume; set `socket` in each configuration",
+        ));
+    }
+    let mut all = Vec::new();
+    for path in &args.configs {
+        let config = read(path)?;
+        let options = server_options(args, &config)?;
+        Server::check(&options).map_err(serving)?;
+        all.push((config, options));
+    }
+    let mut names: Vec<&str> = all.iter().map(|(config, _)| config.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1] && args.metrics.is_some()) {
+        let name = pair[0];
+        return Err(Failure::input(format!(
+            "two volumes are both called {name}, and metrics tell them apart by name; change `name` in one"
+        )));
+    }
+    let mut servers: Vec<(String, Server)> = Vec::new();
+    let mut failed = Ok(());
+    for (config, options) in all {
+        let socket = options.socket.display().to_string();
+        match start(&config, options) {
+            Ok(server) => {
+                let bytes = server.volume().bytes();
+                servers
+                    .push((format!("ready: volume {} of {bytes} bytes at {socket}\n", config.name), server));
+            }
+            Err(error) => {
+                failed = Err(error);
+                break;
+            }
+        }
+    }
+    if let (Ok(()), Some(address)) = (&failed, args.metrics) {
+        failed = Server::export_metrics(address, servers.iter().map(|(_, server)| server)).map_err(serving);
+    }
+    if failed.is_ok() {
+        let ready = || {
+            // Nobody may read it.
+            servers.iter().for_each(|(line, _)| _ = output::print(line));
+            Server::notify_ready();
+        };
+        Server::wait_for_signal(ready).context("waiting for a signal")?;
+    }
+    let stopped: Vec<_> = servers.into_iter().map(|(_, server)| server.stop()).collect();
+    failed?;
+    stopped.into_iter().collect::<Result<(), _>>().map_err(anyhow::Error::from)?;
     Ok(())
 }

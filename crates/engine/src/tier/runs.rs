@@ -9,7 +9,7 @@ use crate::TierError;
 use crate::api::Victim;
 use crate::front::{Found, ReadTicket};
 use arrayvec::ArrayVec;
-use entresol_core::{Lookup, Lsn, Mode, PageId};
+use entresol_core::{Lookup, Lsn, Mode, PageId, mutant};
 use entresol_format::PageFormat;
 
 /// Most pages that share requests.
@@ -46,7 +46,7 @@ impl Back {
             };
             match ticket {
                 Some(ticket) => {
-                    if absent.tickets.is_empty() {
+                    if absent.tickets.is_empty() || mutant!("run-of-pages-misplaced") {
                         absent.at = at;
                     }
                     absent.tickets.push(ticket);

@@ -47,6 +47,7 @@ impl Through {
     fn turns(&self, pages: &[(PageId, &[u8])]) -> ArrayVec<MutexGuard<'_, ()>, RUN_PAGES_MAX> {
         let place = |page: PageId| (page.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
         let mut places: ArrayVec<usize, RUN_PAGES_MAX> = pages.iter().map(|(page, _)| place(*page)).collect();
+        places.truncate(if mutant!("turn-of-first-page-only") { 1 } else { RUN_PAGES_MAX });
         places.sort_unstable();
         let mut last = None;
         places.retain(|place| last.replace(*place) != Some(*place));
@@ -76,8 +77,9 @@ struct Writing<'a>(&'a Front, &'a [(PageId, &'a [u8])]);
 
 impl<'a> Writing<'a> {
     fn begin(front: &'a Front, pages: &'a [(PageId, &'a [u8])]) -> Result<Self, Gone> {
-        front.with(|_| pages.iter().for_each(|(page, _)| front.order.write_begins(*page)))?;
-        Ok(Self(front, pages))
+        let announced = if mutant!("write-through-not-announced") { &[] } else { pages };
+        front.with(|_| announced.iter().for_each(|(page, _)| front.order.write_begins(*page)))?;
+        Ok(Self(front, announced))
     }
 }
 

@@ -86,6 +86,7 @@ const RAW: &[&str] = &[
     "disk-before-flash",
     "writes-under-way-taken-for-done",
     "two-writers-of-a-page",
+    "turn-of-first-page-only",
     "fingerprint-not-written-first",
     "fingerprint-not-compared",
     "forgotten-page-restored",
@@ -108,6 +109,9 @@ const OBJECTS: &[&str] = &[
     "dead-pages-restored",
     "dead-page-served",
 ];
+
+/// Those of engine and block door that show behind it.
+const DOOR: &[&str] = &["write-through-not-announced", "run-of-pages-misplaced"];
 
 impl Aim {
     pub(super) fn of(mutant: Option<&Mutant>) -> Aim {
@@ -164,6 +168,7 @@ impl Aim {
             "bulk-load-not-durable" => Aim::Birth,
             name if RAW.contains(&name) => Aim::Raw(Kind::Raw),
             name if POSTGRES.contains(&name) => Aim::Raw(Kind::Postgres),
+            name if DOOR.contains(&name) || mutant.place == "block" => Aim::Raw(Kind::Door),
             name if OBJECTS.contains(&name) => Aim::Raw(Kind::Objects),
             "note-trusted-without-survivors" => Aim::Detached,
             "log-session-not-checked"

@@ -72,6 +72,9 @@ catalogue! {
         "flush-leaves-objects": "a flush does not make retired and cut objects durable",
         "dead-pages-restored": "recovery serves pages that were retired or cut off",
         "dead-page-served": "a fetch does not ask whether the page is dead",
+        "write-through-not-announced": "a page enters the flash from a read while a write of it to disk is under way",
+        "turn-of-first-page-only": "of several pages that are written together, one is protected from other writers",
+        "run-of-pages-misplaced": "adjacent pages that only the disk has are read to the place of the last one",
         "label-epoch-not-checked": "a flash cache that missed writes to its disk is accepted",
         "torn-group-accepted": "a group that was being written when the power failed counts as written",
         "leftover-of-older-epoch-accepted": "summaries beyond the rear that an older life left come back",
@@ -117,6 +120,18 @@ catalogue! {
         "switched-off-flash-still-read": "sce: a cache that is switched off serves what it had",
         "stale-flash-believed": "sce: pages that an earlier open left on flash pass for this one's",
         "needed-flash-overwritten": "sce: a flash with pages newer than another disk's is overwritten",
+    }
+    "block": {
+        "fua-not-flushed": "a write with FUA is answered before it is durable",
+        "fua-of-zeros-not-flushed": "zeros with FUA are answered before they are durable",
+        "flush-not-carried-out": "a flush is answered and not carried out",
+        "flush-of-the-rest-alone": "a flush makes the bytes after the last whole page durable, and nothing else",
+        "flush-without-the-rest": "a flush leaves out the bytes after the last whole page",
+        "parts-not-excluded": "two writes of parts of one page do not exclude each other",
+        "part-written-over-disk": "a write of a part of a page takes the rest from the disk, though the cache has newer bytes",
+        "zeros-not-written": "a request to write zeros is answered and not carried out",
+        "trim-drops-dirty-pages": "a trim forgets pages that are newer than disk",
+        "trim-before-disk-is-durable": "a trim forgets a page on flash while its write to disk is not durable",
     }
     "store": {
         "wal-rule-skipped": "pages are evicted before the log is durable up to their LSN",

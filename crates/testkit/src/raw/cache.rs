@@ -16,6 +16,8 @@ pub struct Cache {
     pub page_format: PageFormat,
     /// Its pages are of objects, which are retired and cut.
     pub objects: bool,
+    /// It is behind the block door, and so many of the client's pages are one of the cache's.
+    pub door: Option<u64>,
 }
 
 /// What is special in a cache.
@@ -27,6 +29,8 @@ pub enum Kind {
     Postgres,
     /// Pages die as a whole.
     Objects,
+    /// It is behind the block door.
+    Door,
 }
 
 impl Cache {
@@ -34,21 +38,26 @@ impl Cache {
     pub fn kind(&self) -> Kind {
         match self.page_format {
             _ if self.objects => Kind::Objects,
+            _ if self.door.is_some() => Kind::Door,
             PageFormat::Raw => Kind::Raw,
             _ => Kind::Postgres,
         }
     }
 
     pub(super) const fn raw(policy: PolicyKind, mode: Mode) -> Self {
-        Self { policy, mode, page_format: PageFormat::Raw, objects: false }
+        Self { policy, mode, page_format: PageFormat::Raw, objects: false, door: None }
     }
 
     const fn postgres(policy: PolicyKind, page_format: PageFormat) -> Self {
-        Self { policy, mode: Mode::WriteBack, page_format, objects: false }
+        Self { policy, mode: Mode::WriteBack, page_format, objects: false, door: None }
     }
 
     const fn of_objects(self) -> Self {
         Self { objects: true, ..self }
+    }
+
+    const fn behind_the_door(self, pages: u64) -> Self {
+        Self { door: Some(pages), ..self }
     }
 
     /// The number of a page in its object, if it has one.
@@ -69,7 +78,17 @@ impl Cache {
         }
     }
 
-    /// Bytes of a page.
+    /// Slots on flash, and how many are a group. Behind the door pages are larger and fewer.
+    pub(super) fn slots(&self) -> (u32, u32) {
+        if self.door.is_some() { (48, 2) } else { (80, 4) }
+    }
+
+    /// Bytes of a page of the cache.
+    pub(super) fn tier_page_bytes(&self) -> u32 {
+        (self.page_bytes() as u64 * self.door.unwrap_or(1)) as u32
+    }
+
+    /// Bytes of a page of the client.
     pub(super) fn page_bytes(&self) -> usize {
         self.page_format.page_bytes().unwrap_or(4096)
     }
@@ -78,13 +97,14 @@ impl Cache {
 impl fmt::Display for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let objects = if self.objects { " objects" } else { "" };
-        write!(f, "{} {} {}{objects}", self.policy.name(), self.mode.name(), self.page_format.name())
+        let door = self.door.map_or(String::new(), |pages| format!(" behind the door, {pages} pages in one"));
+        write!(f, "{} {} {}{objects}{door}", self.policy.name(), self.mode.name(), self.page_format.name())
     }
 }
 
 /// The log policies, in which pages of others survive a crash, and policies that open cold. PostgreSQL's
 /// pages only where its log is not needed to repeat what the disk has not.
-pub const CACHES: [Cache; 20] = [
+pub const CACHES: [Cache; 26] = [
     Cache::raw(PolicyKind::Face, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
@@ -105,4 +125,10 @@ pub const CACHES: [Cache; 20] = [
     Cache::postgres(PolicyKind::Reuse, PageFormat::Postgres),
     Cache::raw(PolicyKind::Reuse, Mode::WriteBack).of_objects(),
     Cache::postgres(PolicyKind::Reuse, PageFormat::PostgresChecksums).of_objects(),
+    Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack).behind_the_door(2),
+    Cache::raw(PolicyKind::FaceGsc, Mode::WriteThrough).behind_the_door(4),
+    Cache::raw(PolicyKind::Face, Mode::WriteBack).behind_the_door(4),
+    Cache::raw(PolicyKind::FaceGr, Mode::WriteThrough).behind_the_door(2),
+    Cache::raw(PolicyKind::Lru, Mode::WriteThrough).behind_the_door(2),
+    Cache::raw(PolicyKind::Flashcache, Mode::WriteAround).behind_the_door(2),
 ];

@@ -27,6 +27,12 @@ pub(super) fn paced(
     Arc::new(at_pace(&Arc::new(FaultyDevice::new(name, medium, plan.clone())), latency_max))
 }
 
+/// Blanks a label file durably, before anything new is in it: in part it may read as a label again.
+pub(super) fn blank(file: &dyn Device) -> Result<(), String> {
+    let zeros = vec![0; LABEL_FILE_BYTES as usize];
+    file.write(0, &zeros).and_then(|()| file.sync()).map_err(|error| error.to_string())
+}
+
 /// The disk with its label in `file`; a label that was never finished is made again.
 pub(super) fn open_in_place(
     disk: Arc<Watched>,
@@ -38,9 +44,7 @@ pub(super) fn open_in_place(
         Ok((opened, None)) => opened,
         // Nothing was ever written through it.
         Err(_) if !matches!(disk_binding(&*file), Ok(Some(_))) => {
-            let blank = vec![0; LABEL_FILE_BYTES as usize];
-            // Durably, before anything new is in it: what is blanked in part may read as a label again.
-            file.write(0, &blank).and_then(|()| file.sync()).map_err(|error| error.to_string())?;
+            blank(&*file)?;
             InPlaceDisk::create(disk, file, page_bytes).map_err(failed)?
         }
         Err(error) => return Err(failed(error)),

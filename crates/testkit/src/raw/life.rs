@@ -1,11 +1,14 @@
 //! One life of a cache: its devices, until power fails.
 
 use super::cache::Cache;
-use super::devices::{at_pace, open_in_place};
+use super::devices::{at_pace, blank, open_in_place};
+use super::door::Door;
 use super::files::{self, Files};
-use super::{LATENCY_MAX, Opened, failed, simulation};
+use super::opened::Opened;
+use super::{LATENCY_MAX, failed, simulation};
 use crate::machine::Media;
 use crate::watched::{Observer, Watched};
+use entresol_block::Volume;
 use entresol_device::{Device, FaultPlan, FaultyDevice, Survival};
 use entresol_engine::{FlashTier, Home, TierOptions, WholeDisk};
 use parking_lot::Mutex;
@@ -41,11 +44,36 @@ impl Life<'_> {
         Media { flash, disk, log }
     }
 
+    /// As [`Life::open`], behind the door.
+    fn open_door(&self, is_new: bool, flash: Arc<dyn Device>) -> Result<Opened, String> {
+        let disk: Arc<dyn Device> = Arc::new(at_pace(&self.disk, LATENCY_MAX));
+        let label: Arc<dyn Device> = Arc::new(at_pace(&self.label_file, LATENCY_MAX));
+        let opened = Volume::open(disk.clone(), label.clone(), flash.clone(), self.options.clone());
+        let volume = match opened {
+            Ok((_, notices)) if notices.iter().any(|notice| notice.contains("another program")) => {
+                return Err(notices.concat());
+            }
+            Ok((volume, _)) => volume,
+            Err(_) if is_new => {
+                // Nothing was ever written through it.
+                blank(&*label)?;
+                let options = TierOptions { overwrite: true, ..self.options.clone() };
+                Volume::create(disk, label, flash, options).map_err(failed)?
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let door = Door::connect(Arc::new(volume), self.cache.page_bytes())?;
+        Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)) })
+    }
+
     /// Opens the cache; makes it, if it was never open before.
     pub fn open(&self, is_new: bool, observer: Option<Observer>) -> Result<Opened, String> {
         let page_bytes = self.cache.page_bytes();
         let [flash, disk, label_file] = [&self.flash, &self.disk, &self.label_file]
             .map(|device| Arc::new(Watched { observer: observer.clone(), ..at_pace(device, LATENCY_MAX) }));
+        if self.cache.door.is_some() {
+            return self.open_door(is_new, flash);
+        }
         let (disk, label): (Arc<dyn Device>, Arc<dyn Device>) = match self.in_place {
             true => {
                 let disk = open_in_place(disk, label_file, page_bytes as u32)?;
@@ -67,7 +95,7 @@ impl Life<'_> {
             true => FlashTier::create_at(flash.clone(), home(), self.options.clone()).or_else(|_| open()),
             false => open(),
         };
-        Ok(Opened { tier: tier.map_err(failed)?, files })
+        Ok(Opened { tier: Some(tier.map_err(failed)?), files, door: None })
     }
 
     /// The numbers of the requests in which an open writes to flash.

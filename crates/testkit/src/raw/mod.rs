@@ -9,9 +9,11 @@
 
 mod cache;
 mod devices;
+mod door;
 mod files;
 mod life;
 mod moments;
+mod opened;
 mod oracle;
 pub mod order;
 mod torture;
@@ -21,20 +23,19 @@ pub use torture::{RawReport, RawTorture};
 
 use crate::machine::Media;
 use devices::written_by_others;
-use entresol_core::{Lsn, Mode, PageId};
+use entresol_core::{Mode, PageId};
 use entresol_device::{Fault, FaultPlan, Injection, Survival};
-use entresol_engine::{
-    DiskLayer, Fetched, FlashTier, Layer, Source, TierError, TierOptions, Victim, disk_offset, flash_bytes,
-};
+use entresol_engine::{DiskLayer, Layer, Source, TierError, TierOptions, disk_offset, flash_bytes};
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use entresol_objects::ObjectId;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::spawn;
-use files::{FILE_PAGES, Files, OBJECTS_MAX};
+use files::{FILE_PAGES, OBJECTS_MAX};
 use life::Life;
 use moments::Moments;
+use opened::Opened;
 use oracle::{Known, Oracle, Shared, bytes, is_torn_of};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -103,12 +104,11 @@ impl RawLives {
 
 /// As small as it may be, so that a short life fills and wraps everything there is.
 fn options(cache: Cache) -> TierOptions {
-    let Cache { policy, mode, page_format, objects } = cache;
-    let (group_pages, staging_groups) = (4, 4);
-    let slots = 80;
+    let Cache { policy, mode, page_format, objects, .. } = cache;
+    let ((slots, group_pages), staging_groups) = (cache.slots(), 4);
     TierOptions {
         page_format,
-        page_bytes: cache.page_bytes() as u32,
+        page_bytes: cache.tier_page_bytes(),
         mode,
         group_pages,
         staging_groups,
@@ -119,22 +119,6 @@ fn options(cache: Cache) -> TierOptions {
         write_workers: 2,
         background_workers: 3,
         ..TierOptions::new(policy, slots)
-    }
-}
-
-/// A cache that is open, with the homes of its objects.
-#[derive(Clone)]
-struct Opened {
-    tier: Arc<FlashTier>,
-    files: Option<Arc<Files>>,
-}
-
-impl Opened {
-    /// What the cache calls `page`. `None`: it must stay out of the cache, the table of objects being full.
-    fn id(&self, page: u64) -> Result<Option<PageId>, String> {
-        let Some(files) = &self.files else { return Ok(Some(PageId(page))) };
-        let object = files.object_of(&self.tier, page)?;
-        Ok(object.map(|object| object.page((page % FILE_PAGES) as u32)))
     }
 }
 
@@ -151,14 +135,7 @@ fn fetch(
     // What is dead must not enter: it is told by where it comes from.
     let known = oracle.lock().of(page);
     let as_reader = as_reader && !known.forgotten && !known.since_forgotten;
-    let fetched = match as_reader {
-        true => {
-            let source = if opened.tier.is_on_flash(id) { Source::Flash } else { Source::Disk };
-            let fetched = Fetched { source, dirty: false, fdirty: false };
-            opened.tier.read_pages(id, buffer).map(|()| fetched)
-        }
-        false => opened.tier.fetch(id, buffer),
-    };
+    let fetched = opened.fetch(id, buffer, as_reader);
     let oracle = oracle.lock();
     match fetched {
         // A destage of what is dead was torn.
@@ -166,7 +143,7 @@ fn fetch(
             Ok(None)
         }
         Err(error) => Err(format!("page {page}: {error}, {:?}", oracle.of(page))),
-        Ok(fetched) => oracle.check(page, buffer, fetched.source).map(|()| Some(fetched.source)),
+        Ok(source) => oracle.check(page, buffer, source).map(|()| Some(source)),
     }
 }
 
@@ -177,11 +154,12 @@ fn failed(error: TierError) -> String {
 /// Whether a power failure has torn a write of this page to disk.
 fn is_torn(oracle: &Shared, opened: &Opened, page: u64, buffer: &mut [u8]) -> Result<bool, String> {
     let Some(id) = opened.id(page)? else { return Ok(false) };
-    let fetched = opened.tier.fetch(id, buffer);
+    let fetched = opened.fetch(id, buffer, false);
     let known = oracle.lock().of(page);
     Ok(match fetched {
         Err(TierError::Unreadable { .. }) => known.newest > known.least,
-        Err(_) => false,
+        // With a page of the cache, the pages of others in it are written, too.
+        Err(_) => opened.door.is_some(),
         Ok(_) => {
             let oracle = oracle.lock();
             oracle.version(page, buffer) == 0 && is_torn_of(oracle.cache, page, buffer, known)
@@ -196,8 +174,8 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
     cuts.into_iter().flatten().try_for_each(|page| cut_off(opened, oracle, page))?;
     let pages = oracle.lock().some(0, PAGES);
     for page in pages {
-        let straight_to_disk = oracle.lock().straight_to_disk;
-        if straight_to_disk && is_torn(oracle, opened, page, &mut buffer)? {
+        let is_straight = oracle.lock().is_straight(page);
+        if is_straight && is_torn(oracle, opened, page, &mut buffer)? {
             write(opened, oracle, page)?;
             continue;
         }
@@ -214,7 +192,7 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
         let known = oracle.pages.entry(page).or_default();
         // What a restart finds on flash may have moved to staging since, with a second chance.
         if !known.forgotten || source != Source::Disk {
-            *known = Known { newest: version, least: version, ..Known::default() };
+            *known = Known { newest: version, least: version, zeros: known.zeros, ..Known::default() };
         }
     }
     Ok(())
@@ -236,11 +214,13 @@ fn begin_write(oracle: &Shared, page: u64) -> u64 {
 
 /// Writes a page in its next version.
 fn write(opened: &Opened, oracle: &Shared, page: u64) -> Result<(), String> {
+    if let Some(door) = &opened.door {
+        return door::write(door, oracle, page);
+    }
     let Some(id) = opened.id(page)? else { return Ok(()) };
     let version = begin_write(oracle, page);
-    let victim = Victim { page: id, lsn: Lsn(0), dirty: true, fdirty: true };
     let data = bytes(oracle.lock().cache, page, version);
-    let evicted = opened.tier.evict(victim, &data).map_err(failed)?;
+    let evicted = opened.write(id, &data).map_err(failed)?;
     let mut oracle = oracle.lock();
     oracle.lives.kept_out += u64::from(!evicted.dirty && oracle.cache.mode == Mode::WriteBack);
     Ok(())
@@ -254,7 +234,7 @@ fn write_run(opened: &Opened, oracle: &Shared, first: u64, pages: u64) -> Result
         let version = begin_write(oracle, page);
         data.extend(bytes(oracle.lock().cache, page, version));
     }
-    opened.tier.write_pages(PageId(first), &data).map_err(failed)
+    opened.write_run(PageId(first), &data).map_err(failed)
 }
 
 /// The client will not ask for these pages any more before it has written them.
@@ -269,8 +249,12 @@ fn forget(opened: &Opened, oracle: &Shared, first: u64, last: u64) -> Result<(),
     // Of objects, a range is within one of them.
     let last = if opened.files.is_some() { last.min(end_of_object(first) - 1) } else { last };
     let Some(id) = opened.id(first)? else { return Ok(()) };
-    are_forgotten(oracle, first, last);
-    let copies = opened.tier.forget(id, PageId(id.0 + (last - first))).map_err(failed)?;
+    // A trim changes no byte.
+    let last = if opened.door.is_some() { last.min(PAGES - 1) } else { last };
+    if opened.door.is_none() {
+        are_forgotten(oracle, first, last);
+    }
+    let copies = opened.forget(id, PageId(id.0 + (last - first))).map_err(failed)?;
     oracle.lock().lives.forgotten += copies;
     Ok(())
 }
@@ -282,10 +266,11 @@ fn end_of_object(page: u64) -> u64 {
 
 /// Cuts off the file of `page` there.
 fn cut_off(opened: &Opened, oracle: &Shared, page: u64) -> Result<(), String> {
-    let (Some(files), Some(id)) = (&opened.files, opened.id(page)?) else { return Ok(()) };
+    let (Some(files), Some(tier)) = (&opened.files, &opened.tier) else { return Ok(()) };
+    let Some(id) = opened.id(page)? else { return Ok(()) };
     let last = end_of_object(page) - 1;
     are_forgotten(oracle, page, last);
-    files.cut(&opened.tier, page, ObjectId(id.object()))?;
+    files.cut(tier, page, ObjectId(id.object()))?;
     let mut oracle = oracle.lock();
     oracle.pages.range_mut(page..=last).for_each(|(_, known)| known.of_others = true);
     oracle.lives.cut += 1;
@@ -294,7 +279,8 @@ fn cut_off(opened: &Opened, oracle: &Shared, page: u64) -> Result<(), String> {
 
 /// Retires the object of `page`, or cuts it there.
 fn drop_object(opened: &Opened, oracle: &Shared, page: u64, cut: bool) -> Result<(), String> {
-    let (Some(files), Some(id)) = (&opened.files, opened.id(page)?) else { return Ok(()) };
+    let (Some(files), Some(tier)) = (&opened.files, &opened.tier) else { return Ok(()) };
+    let Some(id) = opened.id(page)? else { return Ok(()) };
     let object = ObjectId(id.object());
     let end = end_of_object(page);
     if cut {
@@ -302,7 +288,7 @@ fn drop_object(opened: &Opened, oracle: &Shared, page: u64, cut: bool) -> Result
     }
     are_forgotten(oracle, end - FILE_PAGES, end - 1);
     oracle.lock().lives.retired += 1;
-    files.remove(&opened.tier, page, object)
+    files.remove(tier, page, object)
 }
 
 /// Uses the cache for so many steps.
@@ -342,6 +328,13 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
                 write(opened, oracle, page)?;
             }
             0..=3 if is_alone && opened.files.is_none() => write_run(opened, oracle, page, many)?,
+            0..=5 if opened.door.is_some() => {
+                door::write_together(opened, oracle, mine)?;
+                // What was written last may not be durable on disk.
+                if rng.below(4) == 0 {
+                    forget(opened, oracle, page, page + 3)?;
+                }
+            }
             0..=9 => mine.try_for_each(|page| write(opened, oracle, page))?,
             10..=12 => {
                 let Some(page) = mine.next() else { continue };
@@ -368,8 +361,7 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
             request => {
                 let before = oracle.lock().pages.clone();
                 let files_before = opened.files.as_ref().map(|files| files.known());
-                if request == CHECKPOINT { opened.tier.checkpoint() } else { opened.tier.flush() }
-                    .map_err(failed)?;
+                if request == CHECKPOINT { opened.checkpoint() } else { opened.flush() }.map_err(failed)?;
                 oracle.lock().durable(&before);
                 if let (Some(files), Some(before)) = (&opened.files, files_before) {
                     files.flushed(&before);
@@ -384,16 +376,17 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
 fn live_together(opened: &Opened, oracles: &[Shared], rng: &mut Rng, steps: u64) -> Result<(), String> {
     oracles.iter().try_for_each(|oracle| restarted(opened, oracle))?;
     let wrong = Arc::new(Mutex::new(None));
-    let start = |oracle: &Shared| {
-        let (opened, oracle, wrong, mut rng) =
-            (opened.clone(), oracle.clone(), wrong.clone(), Rng::new(rng.next_u64()));
-        spawn("client", move || {
+    let page_bytes = oracles[0].lock().cache.page_bytes();
+    let mut start = |oracle: &Shared| {
+        let (opened, oracle) = (opened.for_another(page_bytes)?, oracle.clone());
+        let (wrong, mut rng) = (wrong.clone(), Rng::new(rng.next_u64()));
+        Ok(spawn("client", move || {
             if let Err(what) = live(&opened, &oracle, &mut rng, steps) {
                 *wrong.lock() = Some(what);
             }
-        })
+        }))
     };
-    let clients: Vec<_> = oracles.iter().map(start).collect();
+    let clients = oracles.iter().map(&mut start).collect::<Result<Vec<_>, String>>()?;
     clients.into_iter().for_each(|client| client.join());
     wrong.lock().take().map_or(Ok(()), Err)
 }
@@ -425,7 +418,7 @@ pub fn lives(cache: Cache, seed: u64, examined: Examined) -> Result<RawLives, St
     let oracles: Vec<Shared> = (0..clients).map(oracle).collect();
     let (mut restarts, mut states) = (0, 0);
     let known = files::nothing_known();
-    let in_place = !seed.is_multiple_of(2);
+    let in_place = !seed.is_multiple_of(2) || cache.door.is_some();
     let disk_bytes =
         if in_place { PAGES * u64::from(page_bytes) } else { disk_offset(PageId(PAGES), page_bytes) };
     let mut media = Media::blank(disk_bytes, LABEL_FILE_BYTES, flash_bytes(&options));

@@ -47,6 +47,9 @@ pub(super) fn is_torn_of(cache: Cache, page: u64, found: &[u8], known: Known) ->
     }
     known.least == 0
         || found.chunks_exact(SECTOR_BYTES).enumerate().all(|(at, sector)| {
+            if sector.iter().all(|byte| *byte == 0) && (known.least..=known.newest).contains(&known.zeros) {
+                return true;
+            }
             let number = number_in(sector);
             let whole = bytes(cache, page, number);
             sector == &whole[at * SECTOR_BYTES..][..SECTOR_BYTES]
@@ -69,6 +72,8 @@ pub(super) struct Known {
     pub forget_durable: bool,
     /// Its place on disk is somebody else's.
     pub of_others: bool,
+    /// The newest version of it that was zeros; 0: none was.
+    pub zeros: u64,
 }
 
 /// What a client of the cache knows. Each has pages of its own.
@@ -113,7 +118,30 @@ impl Oracle {
     }
 
     pub fn version(&self, page: u64, found: &[u8]) -> u64 {
-        version(self.cache, page, found)
+        let zeros = self.of(page).zeros;
+        if zeros > 0 && found.iter().all(|byte| *byte == 0) {
+            zeros
+        } else {
+            version(self.cache, page, found)
+        }
+    }
+
+    /// `version` of `page`, which is to be written, is zeros.
+    pub fn is_zero(&mut self, page: u64, version: u64) {
+        self.pages.entry(page).or_default().zeros = version;
+    }
+
+    /// `version` of `page` was written durably.
+    pub fn is_durable(&mut self, page: u64, version: u64) {
+        let known = self.pages.entry(page).or_default();
+        known.least = known.least.max(version);
+    }
+
+    /// Whether a power failure may tear `page`: it is written to disk with no durable copy on flash.
+    pub fn is_straight(&self, page: u64) -> bool {
+        // The disk's last bytes are no whole page of the cache.
+        let pages = self.cache.door.unwrap_or(1);
+        self.straight_to_disk || page / pages * pages + pages > PAGES
     }
 
     pub fn of(&self, page: u64) -> Known {

@@ -141,7 +141,14 @@ pub fn writers(cache: Cache, seed: u64) -> Result<(), String> {
                 let mut rng = Rng::new(seed ^ writer << 40);
                 let mut write_some = || {
                     (0..STEPS).try_for_each(|step| {
-                        write(&tier, &written, rng.below(PAGES / 20), step * WRITERS + writer + 1)
+                        let (page, version) = (rng.below(PAGES / 20), step * WRITERS + writer + 1);
+                        match rng.below(4) {
+                            // Several together, of which others write some at once.
+                            pages @ 1.. => {
+                                tier.write_pages(PageId(page), &bytes(version).repeat(pages as usize))
+                            }
+                            0 => write(&tier, &written, page, version),
+                        }
                     })
                 };
                 write_some().expect("nothing fails");

@@ -1,6 +1,6 @@
 //! Many caches of raw pages, on all cores, counted.
 
-use super::{CACHES, Examined, RawLives, lives};
+use super::{CACHES, Cache, Examined, Kind, RawLives, lives};
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
 use std::fmt;
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 /// What to torture, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct RawTorture {
+    /// Only caches of this kind.
+    pub kind: Option<Kind>,
     /// Of everything that happens by chance.
     pub seed: u64,
     /// Ends after so many crash states.
@@ -39,12 +41,14 @@ impl RawTorture {
     /// Runs until something is wrong, or enough was done.
     pub fn run(&self) -> RawReport {
         let begin = Instant::now();
+        let is_wanted = |cache: &Cache| self.kind.is_none_or(|kind| cache.kind() == kind);
+        let caches: Vec<Cache> = CACHES.into_iter().filter(is_wanted).collect();
         let (next, over) = (AtomicU64::new(0), AtomicBool::new(false));
         let report = Mutex::new(RawReport::default());
         let one = || {
             while !over.load(Relaxed) && self.time.is_none_or(|time| begin.elapsed() < time) {
                 let number = next.fetch_add(1, Relaxed);
-                let cache = CACHES[(number % CACHES.len() as u64) as usize];
+                let cache = caches[(number % caches.len() as u64) as usize];
                 let seed = Rng::new(self.seed ^ number << 20).next_u64();
                 let lived = lives(cache, seed, Examined::Moments);
                 let mut report = report.lock();

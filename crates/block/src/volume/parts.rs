@@ -1,0 +1,60 @@
+//! Reads and writes of a part of a page.
+//!
+//! A page of which the disk cannot read a sector is in no cache. Then the part alone is read or written, so
+//! that an unreadable sector is an error of those requests only that need it, and can be written again: a
+//! power failure leaves some where it struck.
+
+use super::{Piece, Volume, VolumeError};
+use entresol_core::{PageId, mutant};
+use entresol_engine::{AlignedBuffer, FlashTier, Layer, TierError};
+
+impl Volume {
+    pub(super) fn read_part(
+        &self,
+        tier: &FlashTier,
+        piece: &Piece,
+        bytes: &mut [u8],
+    ) -> Result<(), VolumeError> {
+        let mut page = AlignedBuffer::new(self.page_bytes as usize);
+        match tier.read_pages(PageId(piece.page), &mut page) {
+            Ok(()) => bytes.copy_from_slice(&page[piece.within..][..bytes.len()]),
+            Err(TierError::Unreadable { .. }) => self.direct.read(self.offset_of(piece), bytes)?,
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// With the page held.
+    pub(super) fn write_part(
+        &self,
+        tier: &FlashTier,
+        piece: &Piece,
+        bytes: &[u8],
+    ) -> Result<(), VolumeError> {
+        let mut page = AlignedBuffer::new(self.page_bytes as usize);
+        let id = PageId(piece.page);
+        let fetched = match mutant!("part-written-over-disk") {
+            true => self.direct.read(piece.page * self.page_bytes, &mut page).map_err(|_| None),
+            false => tier.fetch(id, &mut page).map(drop).map_err(Some),
+        };
+        match fetched {
+            Err(Some(TierError::Unreadable { .. })) => {
+                // No older copy comes back after a crash, and no read that began before enters the cache.
+                tier.forget(id, id)?;
+                tier.flush()?;
+                self.direct.write(self.offset_of(piece), bytes)?;
+                tier.forget(id, id)?;
+            }
+            Err(Some(error)) => return Err(error.into()),
+            Ok(()) | Err(None) => {
+                page[piece.within..][..bytes.len()].copy_from_slice(bytes);
+                tier.write_pages(id, &page)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn offset_of(&self, piece: &Piece) -> u64 {
+        piece.page * self.page_bytes + piece.within as u64
+    }
+}

@@ -1,0 +1,79 @@
+//! What changes a volume's cache as a whole. Requests wait meanwhile.
+
+use super::{Cache, Volume, VolumeError, whole};
+use entresol_engine::{FlashTier, Layer, Mode, TierError, TierOptions};
+
+impl Volume {
+    /// Copies all dirty pages to disk, and begins an empty cache. Requests wait meanwhile.
+    ///
+    /// # Errors
+    /// [`TierError`]. If the dirty pages could not be copied, the cache is closed and has to be opened again.
+    /// If no new cache could be made, the disk alone serves: it has everything.
+    pub fn drain(&self) -> Result<(), TierError> {
+        let mut held = self.cache.write();
+        let Some(Cache { tier, .. }) = &*held else { return Ok(()) };
+        tier.detach()?;
+        let Some(Cache { flash, options, .. }) = held.take() else { return Ok(()) };
+        let tier = FlashTier::create_at(flash.clone(), whole(&self.home, &options), options.clone())?;
+        *held = Some(Cache { tier, flash, options });
+        Ok(())
+    }
+
+    /// Copies all dirty pages to disk and releases it from the cache. From then on the disk alone serves.
+    /// Requests wait meanwhile.
+    ///
+    /// # Errors
+    /// As [`Volume::drain`].
+    pub fn detach(&self) -> Result<(), TierError> {
+        let mut held = self.cache.write();
+        if let Some(Cache { tier, .. }) = &*held {
+            tier.detach()?;
+            *held = None;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable and ends. The next open finds a warm cache, if the policy keeps one.
+    ///
+    /// # Errors
+    /// [`VolumeError`].
+    pub fn close(&self) -> Result<(), VolumeError> {
+        let held = self.cache.write();
+        if let Some(Cache { tier, .. }) = &*held {
+            tier.close()?;
+        }
+        self.direct.flush()
+    }
+
+    /// The cache goes on in another mode: it is closed and opened again. Log policies keep its pages.
+    ///
+    /// # Errors
+    /// [`TierError::Config`] if the policy does not have the mode: nothing has changed. Else the mode is the
+    /// old one if the cache could be opened in it again; if not, it is closed, and the volume has to be
+    /// opened again.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), TierError> {
+        let mut held = self.cache.write();
+        let Some(Cache { tier, flash, options }) = &mut *held else {
+            return Err(TierError::Refused(
+                "the disk alone serves; there is no cache with a mode".to_owned(),
+            ));
+        };
+        let new = TierOptions { mode, overwrite: false, ..options.clone() };
+        new.validate()?;
+        let open = |options: &TierOptions| {
+            FlashTier::open_at(flash.clone(), whole(&self.home, options), options.clone())
+                .map(|(tier, _)| tier)
+        };
+        tier.close()?;
+        match open(&new) {
+            Ok(opened) => {
+                (*tier, *options) = (opened, new);
+                Ok(())
+            }
+            Err(error) => {
+                *tier = open(options)?;
+                Err(error)
+            }
+        }
+    }
+}

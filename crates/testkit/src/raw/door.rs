@@ -1,0 +1,200 @@
+//! A cache behind the block door: requests are encoded as an NBD client does, decoded by the server's state
+//! machine, and carried out by a volume. Sockets and threads are left out.
+//!
+//! A page of the client is a part of the cache's page, so that clients write parts of the same page at once.
+//! Some requests of one client are under way together.
+
+use super::opened::Opened;
+use super::oracle::{Shared, bytes};
+use super::{PAGES, begin_write, failed};
+use entresol_block::Volume;
+use entresol_engine::TierError;
+use entresol_nbd::{ErrorCode, Event, Export, Exports, Handshake, Replies, Requests, Step};
+use entresol_runtime::{random, spawn};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Most pages that are read at once.
+const RUN_MAX: u64 = 12;
+
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+const FLUSH: u16 = 3;
+const TRIM: u16 = 4;
+const CACHE: u16 = 5;
+const WRITE_ZEROES: u16 = 6;
+const FUA: u16 = 1;
+
+/// A client's connection.
+pub(super) struct Door {
+    pub volume: Arc<Volume>,
+    /// Bytes of a page of the client.
+    page_bytes: u64,
+    session: Mutex<Session>,
+}
+
+struct Session {
+    requests: Requests,
+    replies: Replies,
+    cookie: u64,
+}
+
+fn shake_hands(volume: &Volume) -> Result<Session, String> {
+    let exports =
+        Exports::new(vec![Export::new("data", volume.bytes())]).map_err(|error| error.to_string())?;
+    let mut handshake = Handshake::new();
+    let option = [&3u32.to_be_bytes()[..], b"IHAVEOPT", &1u32.to_be_bytes(), &4u32.to_be_bytes(), b"data"];
+    let (said, mut at) = (option.concat(), 0);
+    loop {
+        let sent = handshake.output().len();
+        handshake.sent(sent);
+        let (used, step) = handshake.receive(&said[at..], &exports);
+        at += used;
+        match step {
+            Step::Opened(opened) => {
+                return Ok(Session { requests: opened.requests, replies: opened.replies, cookie: 0 });
+            }
+            Step::Continue if used > 0 || sent > 0 => {}
+            step => return Err(format!("the handshake ends: {step:?}")),
+        }
+    }
+}
+
+impl Door {
+    /// Connects to the volume.
+    pub fn connect(volume: Arc<Volume>, page_bytes: usize) -> Result<Self, String> {
+        let session = Mutex::new(shake_hands(&volume)?);
+        Ok(Self { volume, page_bytes: page_bytes as u64, session })
+    }
+
+    /// Sends a request and decodes its reply.
+    fn ask(
+        &self,
+        (command, flags): (u16, u16),
+        page: u64,
+        pages: u64,
+        data: &mut [u8],
+    ) -> Result<(), TierError> {
+        let refuse = |what: String| TierError::Refused(format!("request {command} of page {page}: {what}"));
+        let (offset, length) = match command {
+            FLUSH => (0, 0),
+            _ => (page * self.page_bytes, pages * self.page_bytes),
+        };
+        let (request, replies) = {
+            let mut session = self.session.lock();
+            session.cookie += 1;
+            let cookie = session.cookie;
+            let mut head = 0x2560_9513_u32.to_be_bytes().to_vec();
+            head.extend([flags.to_be_bytes(), command.to_be_bytes()].concat());
+            head.extend([cookie.to_be_bytes(), offset.to_be_bytes()].concat());
+            head.extend((length as u32).to_be_bytes());
+            let cut = (random() % head.len() as u64) as usize;
+            let (used, none) = session.requests.receive(&head[..cut]);
+            if used != cut || none.is_some() {
+                return Err(refuse("a part of its head is taken for a request".to_owned()));
+            }
+            let (_, event) = session.requests.receive(&head[cut..]);
+            let Some(Event::Request(request)) = event else { return Err(refuse(format!("{event:?}"))) };
+            if request.cookie.0 != cookie.to_be_bytes() {
+                return Err(refuse("another cookie".to_owned()));
+            }
+            if command == WRITE {
+                session.requests.payload_taken(data.len());
+            }
+            (request, session.replies)
+        };
+        let done = self.volume.carry_out(request.command, data);
+        let (head, why) = match done {
+            Ok(()) if command == READ => (replies.read(request.cookie, offset, length as u32).to_vec(), None),
+            Ok(()) => (replies.done(request.cookie).to_vec(), None),
+            Err(error) => {
+                let text = error.to_string();
+                (replies.error(request.cookie, ErrorCode::Io, &text).to_vec(), Some(text))
+            }
+        };
+        let expected = [&0x6744_6698_u32.to_be_bytes()[..], &[0; 4], &request.cookie.0].concat();
+        match why {
+            None if head == expected => Ok(()),
+            why => Err(refuse(format!("reply {head:02x?}, {why:?}"))),
+        }
+    }
+
+    /// Whether a read of it needs no disk.
+    pub fn is_cached(&self, page: u64) -> bool {
+        self.volume.is_cached(page * self.page_bytes, self.page_bytes)
+    }
+
+    pub fn read(&self, page: u64, buffer: &mut [u8]) -> Result<(), TierError> {
+        if random().is_multiple_of(16) {
+            self.ask((CACHE, 0), page, 1, &mut [])?;
+        }
+        // With pages after it, unless the disk cannot read one of those.
+        let pages = (1 + random() % RUN_MAX).min(PAGES - page);
+        let mut run = vec![0; buffer.len() * pages as usize];
+        if pages > 1 && self.ask((READ, 0), page, pages, &mut run).is_ok() {
+            buffer.copy_from_slice(&run[..buffer.len()]);
+            return Ok(());
+        }
+        self.ask((READ, 0), page, 1, buffer)
+    }
+
+    pub fn write(&self, page: u64, data: &[u8], fua: bool) -> Result<(), TierError> {
+        let pages = data.len() as u64 / self.page_bytes;
+        self.ask((WRITE, if fua { FUA } else { 0 }), page, pages, &mut data.to_vec())
+    }
+
+    fn write_zeroes(&self, page: u64, fua: bool) -> Result<(), TierError> {
+        self.ask((WRITE_ZEROES, if fua { FUA } else { 0 }), page, 1, &mut [])
+    }
+
+    /// Trims pages that follow each other. No byte changes.
+    pub fn trim(&self, page: u64, pages: u64) -> Result<(), TierError> {
+        self.ask((TRIM, 0), page, pages, &mut [])
+    }
+
+    pub fn flush(&self) -> Result<(), TierError> {
+        self.ask((FLUSH, 0), 0, 0, &mut [])
+    }
+}
+
+/// Writes a page in its next version: data or zeros, now and then durably.
+pub(super) fn write(door: &Door, oracle: &Shared, page: u64) -> Result<(), String> {
+    let version = begin_write(oracle, page);
+    let (is_zero, fua) = (random().is_multiple_of(8), random().is_multiple_of(4));
+    if is_zero {
+        oracle.lock().is_zero(page, version);
+    }
+    let written = match is_zero {
+        true => door.write_zeroes(page, fua),
+        false => {
+            let data = bytes(oracle.lock().cache, page, version);
+            door.write(page, &data, fua)
+        }
+    };
+    written.map_err(failed)?;
+    if fua {
+        oracle.lock().is_durable(page, version);
+    }
+    Ok(())
+}
+
+/// Writes pages in their next versions, with all requests under way at once.
+pub(super) fn write_together(
+    opened: &Opened,
+    oracle: &Shared,
+    pages: impl Iterator<Item = u64>,
+) -> Result<(), String> {
+    let Some(door) = &opened.door else { return Ok(()) };
+    let wrong = Arc::new(Mutex::new(None));
+    let start = |page| {
+        let (door, oracle, wrong) = (door.clone(), oracle.clone(), wrong.clone());
+        spawn("request", move || {
+            if let Err(what) = write(&door, &oracle, page) {
+                *wrong.lock() = Some(what);
+            }
+        })
+    };
+    let tasks: Vec<_> = pages.map(start).collect();
+    tasks.into_iter().for_each(|task| task.join());
+    wrong.lock().take().map_or(Ok(()), Err)
+}
