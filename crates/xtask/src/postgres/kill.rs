@@ -55,11 +55,35 @@ pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
         check(&server, acknowledged).with_context(|| format!("kill: round {round}, {victim}"))?;
     }
     server.check_log_for_panics()?;
+    refused_without_the_cache(bench, &server)?;
     server.stop()?;
     // The shutdown drained the cache, so this is a stock cluster again.
     output(bench.user.command(bench.build.program("pg_checksums")).arg("--check").arg(server.data()))?;
     println!("kill: {rounds} rounds, {acknowledged} acknowledged transactions, none lost; checksums right");
     Ok(())
+}
+
+/// After a crash the cache is needed: a server without the module refuses the cluster, and so do stock programs.
+fn refused_without_the_cache(bench: &Bench, server: &Server<'_>) -> Result<()> {
+    let pid = process(server, POSTMASTER)?.context("kill: there is no postmaster")?;
+    output(Command::new("kill").args(["-9", &pid]))?;
+    let program = |name| bench.user.command(bench.build.program(name));
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mut postgres = program("postgres");
+        postgres.arg("-D").arg(server.data()).arg("-k").arg(server.socket());
+        let said = output(postgres.args(["-c", "shared_preload_libraries="]));
+        match said {
+            Err(error) if format!("{error:#}").contains("database cluster needs its flash cache") => break,
+            // The old server's children may still be there.
+            Err(_) if Instant::now() < until => thread::sleep(Duration::from_millis(100)),
+            _ => bail!("kill: a server without the module did not refuse the cluster"),
+        }
+    }
+    if let Ok(said) = output(program("pg_checksums").arg("--check").arg(server.data())) {
+        bail!("kill: pg_checksums did not refuse a cluster that needs its cache: {said}");
+    }
+    wait_until_it_runs(server, true)
 }
 
 /// How many transactions were acknowledged before everything broke off.

@@ -118,6 +118,11 @@ impl<'a> Server<'a> {
         &self.data
     }
 
+    /// The folder of its socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// What it said.
     pub fn log(&self) -> PathBuf {
         self.data.with_file_name("log")
