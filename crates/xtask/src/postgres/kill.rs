@@ -13,25 +13,31 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// A cache that holds what is written between two kills: what its checkpoints left out would be lost, since
+/// no destage comes later.
 const CONFIGURATION: &str = "
 shared_preload_libraries = 'hooktrace'
 shared_buffers = 1MB
 max_connections = 30
 checkpoint_timeout = 30
-hooktrace.frames = 512
+hooktrace.frames = 4096
 hooktrace.pull = 4
 ";
 
-/// Who is killed, in turn.
+/// Who is killed, in turn: what the title of the process has.
 const VICTIMS: &[&str] = &[
-    "client backend",
+    CLIENT,
     "hooktrace worker",
     "checkpointer",
     "background writer",
     "walwriter",
     "autovacuum launcher",
-    "postmaster",
+    POSTMASTER,
 ];
+
+/// One of pgbench's backends.
+const CLIENT: &str = "postgres postgres [local]";
+const POSTMASTER: &str = "postmaster";
 
 const CLIENTS: &str = "8";
 
@@ -40,14 +46,16 @@ const LOAD: Duration = Duration::from_secs(2);
 
 pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
     let server = Server::start(&bench.build, &bench.user, "kill", &["-k"], CONFIGURATION)?;
-    output(server.client("pgbench").args(["-i", "-q", "-s", "2"]))?;
+    output(server.client("pgbench").args(["-i", "-q", "-s", "5"]))?;
     server.query("CREATE EXTENSION amcheck")?;
     let mut acknowledged = 0;
     for (round, victim) in (0..rounds).zip(VICTIMS.iter().cycle()) {
         acknowledged += kill_under_load(&server, victim)?;
-        wait_until_it_runs(&server, *victim == "postmaster")?;
+        wait_until_it_runs(&server, *victim == POSTMASTER)?;
         check(&server, acknowledged).with_context(|| format!("kill: round {round}, {victim}"))?;
     }
+    server.check_log_for_panics()?;
+    refused_without_the_cache(bench, &server)?;
     server.stop()?;
     // The shutdown drained the cache, so this is a stock cluster again.
     output(bench.user.command(bench.build.program("pg_checksums")).arg("--check").arg(server.data()))?;
@@ -55,20 +63,39 @@ pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
     Ok(())
 }
 
+/// After a crash the cache is needed: a server without the module refuses the cluster, and so do stock programs.
+fn refused_without_the_cache(bench: &Bench, server: &Server<'_>) -> Result<()> {
+    let pid = process(server, POSTMASTER)?.context("kill: there is no postmaster")?;
+    output(Command::new("kill").args(["-9", &pid]))?;
+    let program = |name| bench.user.command(bench.build.program(name));
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mut postgres = program("postgres");
+        postgres.arg("-D").arg(server.data()).arg("-k").arg(server.socket());
+        let said = output(postgres.args(["-c", "shared_preload_libraries="]));
+        match said {
+            Err(error) if format!("{error:#}").contains("database cluster needs its flash cache") => break,
+            // The old server's children may still be there.
+            Err(_) if Instant::now() < until => thread::sleep(Duration::from_millis(100)),
+            _ => bail!("kill: a server without the module did not refuse the cluster"),
+        }
+    }
+    if let Ok(said) = output(program("pg_checksums").arg("--check").arg(server.data())) {
+        bail!("kill: pg_checksums did not refuse a cluster that needs its cache: {said}");
+    }
+    wait_until_it_runs(server, true)
+}
+
 /// How many transactions were acknowledged before everything broke off.
 fn kill_under_load(server: &Server<'_>, victim: &str) -> Result<u64> {
     let mut load = server.client("pgbench");
-    load.args(["-c", CLIENTS, "-T", "60"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    // Without -n it would empty the history.
+    load.args(["-n", "-c", CLIENTS, "-T", "60"]).stdout(Stdio::piped()).stderr(Stdio::null());
     let load = load.spawn().context("pgbench cannot be started")?;
-    thread::sleep(LOAD);
-    let pid = if victim == "postmaster" {
-        postmaster(server)?
-    } else {
-        server.query(&format!("SELECT pid FROM pg_stat_activity WHERE backend_type = '{victim}' AND pid <> pg_backend_pid() LIMIT 1"))?
-    };
-    if pid.is_empty() {
-        bail!("kill: there is no {victim}");
-    }
+    thread::sleep(LOAD / 2);
+    server.query("CHECKPOINT")?;
+    thread::sleep(LOAD / 2);
+    let pid = process(server, victim)?.with_context(|| format!("kill: there is no {victim}"))?;
     output(Command::new("kill").args(["-9", &pid]))?;
     let said = load.wait_with_output()?;
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
@@ -78,9 +105,16 @@ fn kill_under_load(server: &Server<'_>, victim: &str) -> Result<u64> {
     Ok(counted.split('/').next().unwrap_or_default().trim().parse()?)
 }
 
-fn postmaster(server: &Server<'_>) -> Result<String> {
+/// The process whose title has `title`.
+fn process(server: &Server<'_>, title: &str) -> Result<Option<String>> {
     let text = std::fs::read_to_string(server.data().join("postmaster.pid"))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+    let postmaster = text.lines().next().unwrap_or_default().to_owned();
+    if title == POSTMASTER {
+        return Ok(Some(postmaster));
+    }
+    let children = output(Command::new("ps").args(["-o", "pid=,args=", "--ppid", &postmaster]))?;
+    let found = children.lines().find(|line| line.contains(title));
+    Ok(found.and_then(|line| line.split_whitespace().next()).map(str::to_owned))
 }
 
 fn wait_until_it_runs(server: &Server<'_>, start: bool) -> Result<()> {

@@ -118,6 +118,11 @@ impl<'a> Server<'a> {
         &self.data
     }
 
+    /// The folder of its socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// What it said.
     pub fn log(&self) -> PathBuf {
         self.data.with_file_name("log")
@@ -129,15 +134,27 @@ impl<'a> Server<'a> {
         lines[lines.len().saturating_sub(n)..].join("; ")
     }
 
-    /// Asserts that no process has crashed.
+    /// Asserts that no process has crashed, by itself or by a signal.
     ///
     /// # Errors
     ///
     /// One has: the error has what it said.
     pub fn check_log(&self) -> Result<()> {
+        self.check_log_for(&["PANIC:", "TRAP:", "was terminated by signal"])
+    }
+
+    /// Asserts that no process has ended by itself, of those that were not killed.
+    ///
+    /// # Errors
+    ///
+    /// One has: the error has what it said.
+    pub fn check_log_for_panics(&self) -> Result<()> {
+        self.check_log_for(&["PANIC:", "TRAP:"])
+    }
+
+    fn check_log_for(&self, marks: &[&str]) -> Result<()> {
         let text = fs::read_to_string(self.log())?;
-        let crash = ["PANIC:", "TRAP:", "was terminated by signal"];
-        match text.lines().find(|line| crash.iter().any(|mark| line.contains(mark))) {
+        match text.lines().find(|line| marks.iter().any(|mark| line.contains(mark))) {
             Some(line) => bail!("{line}; see {}", self.log().display()),
             None => Ok(()),
         }
