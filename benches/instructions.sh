@@ -45,3 +45,25 @@ for pages in 10 1000000; do
   done
   printf '\n'
 done
+
+# Whole calls of a front, in memory of its own process and in a segment: with the proof of the page or its copy and
+# checksum. A private front reads the disk itself when it misses.
+cargo build --release --quiet --package entresol-engine --example front_counts
+program="${CARGO_TARGET_DIR:-target}/release/examples/front_counts"
+calls=1024
+printf '\n%-10s %12s %12s %12s\n' front fetch-hit fetch-miss evict
+for memory in private mapped; do
+  printf '%-10s' "$memory"
+  for path in fetch-hit fetch-miss evict; do
+    if [ "$memory $path" = 'private fetch-miss' ]; then
+      printf ' %12s' -
+      continue
+    fi
+    valgrind --quiet --tool=callgrind --callgrind-out-file="$out/counts" --collect-atstart=no \
+      --toggle-collect='*counted_*' "$program" "$memory" "$path" "$calls" >"$out/log" 2>&1 \
+      || { cat "$out/log" >&2; exit 1; }
+    total=$(awk '/^(totals|summary):/ { print $2; exit }' "$out/counts")
+    printf ' %12s' "$(awk -v total="$total" -v calls="$calls" 'BEGIN { printf "%.1f", total / calls }')"
+  done
+  printf '\n'
+done

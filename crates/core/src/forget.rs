@@ -126,6 +126,14 @@ impl Partition<'_> {
         }
     }
 
+    /// What must be durable before the oldest record that waits is written: its `after`.
+    pub fn oldest_record_awaits(&self) -> Option<u64> {
+        match &self.place {
+            Place::Ring(ring) => ring.oldest_record().map(|record| record.after),
+            Place::Slots(_) => None,
+        }
+    }
+
     /// Records made ever.
     pub fn records_made(&self) -> u64 {
         match &self.place {

@@ -4,6 +4,7 @@
 //! returned. All state is in one flat region, linked by index, which may be attached at any address.
 #![forbid(unsafe_code)]
 
+mod bypass;
 mod cache;
 mod check;
 mod config;

@@ -64,7 +64,10 @@ impl Partition<'_> {
     #[inline]
     pub fn fetch(&mut self, page: PageId) -> Lookup {
         let Contents { pages, policy, .. } = &mut self.contents;
-        let Some(entry) = pages.directory.find(page) else { return Lookup::Absent };
+        let Some(entry) = pages.directory.find(page) else {
+            ask!(policy, P, memory => P::on_miss(pages, memory, page));
+            return Lookup::Absent;
+        };
         let dirty = pages.directory.entry(entry).has(DIRTY);
         ask!(policy, P, memory => P::on_hit(pages, memory, entry));
         self.describe(entry, dirty)
@@ -97,20 +100,21 @@ impl Partition<'_> {
     #[inline]
     pub fn evict(&mut self, page: PageId, lsn: Lsn, dirty: bool, fdirty: bool) -> Admission {
         let offer = Offer { page, dirty, fdirty };
-        let decision = ask!(&self.contents.policy, P, _memory => P::admit(&mut self.contents.pages, &offer));
+        let Contents { pages, policy, .. } = &mut self.contents;
+        let decision = ask!(policy, P, memory => P::admit(pages, memory, &offer));
         match decision {
             Decision::There => {
                 self.contents.decisions.note(page.0 << 1);
                 Admission::AlreadyThere
             }
-            Decision::Bypass => self.bypass(page),
+            Decision::Bypass => self.keep_out(&offer, lsn),
             Decision::Enter => self.enter(page, lsn, dirty, page.0 << 1 | 1),
         }
     }
 
     /// Stages `page`, if there is room, and records that as `decision`.
     #[inline(always)]
-    fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool, decision: u64) -> Admission {
+    pub(crate) fn enter(&mut self, page: PageId, lsn: Lsn, dirty: bool, decision: u64) -> Admission {
         let contents = &mut self.contents;
         let room = match &self.place {
             Place::Ring(ring) => ring.takes_one(&contents.staging),
@@ -120,7 +124,13 @@ impl Partition<'_> {
             return Admission::Full;
         }
         contents.decisions.note(decision);
-        contents.enter(page, lsn, dirty)
+        let admission = contents.enter(page, lsn, dirty);
+        if let Admission::Stage { frame, .. } = admission {
+            let Contents { pages, policy, .. } = contents;
+            let entry = pages.directory.staged_entry(frame.0);
+            ask!(policy, P, memory => P::on_stage(pages, memory, entry));
+        }
+        admission
     }
 
     /// Asks the policy whether it takes a copy of `page`, which [`Partition::fetch`] did not find and which
@@ -143,26 +153,6 @@ impl Partition<'_> {
             return Admission::Bypass { stale: false };
         }
         self.enter(page, Lsn(0), false, !(page.0 << 1 | 1))
-    }
-
-    /// The driver keeps a changed `page` out of the cache, as its mode (write-around, read-only) demands.
-    /// Every copy in the cache is stale and is forgotten. Returns [`Admission::Bypass`], or
-    /// [`Admission::Full`] while a copy is being written, copied in or destaged: then ask again when that is
-    /// over.
-    ///
-    /// Only slot placement can remove a copy. In a log the copy stays until it is dequeued.
-    ///
-    /// # Panics
-    /// With log placement.
-    pub fn bypass(&mut self, page: PageId) -> Admission {
-        let Place::Slots(slots) = &mut self.place else { panic!("a log takes no copy back") };
-        match slots.forget(&mut self.contents, page) {
-            None => Admission::Full,
-            Some(stale) => {
-                self.contents.decisions.note(!(page.0 << 2));
-                Admission::Bypass { stale }
-            }
-        }
     }
 
     /// `page` was read where [`Partition::fetch`] found it, has the expected version, and is in DRAM now: an

@@ -23,7 +23,8 @@
 //!
 //! Where pages are forgotten, only the first method will do. A forgotten page may have a copy in a slot that
 //! is released and intact, and its record is needed only until the recorded front is beyond that slot
-//! ([`Partition::front_is_durable`]).
+//! ([`Partition::front_is_durable`]). The same holds where a policy keeps changed pages out: only the disk
+//! has them, and an older copy may be in such a slot.
 //!
 //! Neither loses data. A position is given out only when its slot is released, and slots are released in
 //! order, so all pages up to an overwritten slot had been durably destaged or superseded.

@@ -9,7 +9,9 @@ use std::process::Command;
 
 const MUTANT: &str = "ENTRESOL_CORE_MUTANT";
 
-const NOTICED: [&str; 10] = [
+const NOTICED: [&str; 12] = [
+    "bypass-despite-older-copy",
+    "ghost-taken-for-a-page",
     "released-before-dead-is-durable",
     "forget-leaves-older-staged-copy",
     "record-below-is-the-rear-now",
@@ -31,6 +33,7 @@ fn runs_with_a_mutant() {
         for policy in harness::crash::survivors() {
             harness::run_with_forgets_and_flushes(policy, Mode::Back, seed);
         }
+        harness::run_that_keeps_out(seed, 4000);
     }
 }
 

@@ -157,6 +157,72 @@ fn flashcache_agrees_with_its_model() {
 }
 
 #[test]
+fn s3_fifo_agrees_with_its_model() {
+    seeded_in(PolicyKind::S3Fifo, &ALL_MODES);
+}
+
+/// Long enough for pages to be promoted, to return from the ghost, and to be passed in the main queue.
+#[test]
+fn s3_fifo_agrees_with_its_model_for_a_long_time() {
+    let mut world = World::new(small(PolicyKind::S3Fifo, 2, 2, 12), 200, 3);
+    world.crash_often = false;
+    world.settle_every = 4;
+    let mut choices = Choices::from_seed(1);
+    for used in [200, 50, 200] {
+        world.pages_used = used;
+        world.run(&mut choices, 4000);
+    }
+    assert!(world.flash_hits > 500, "{} hits", world.flash_hits);
+}
+
+#[test]
+fn reuse_in_slots_agrees_with_its_model() {
+    seeded_in(PolicyKind::ReuseSlots, &ALL_MODES);
+}
+
+#[test]
+fn reuse_agrees_with_its_model() {
+    let worlds = seeded(PolicyKind::Reuse, Mode::Back, 0..12, 4000);
+    let sum = |count: fn(&World) -> u64| worlds.iter().map(count).sum::<u64>();
+    assert!(sum(|w| w.crashes) > 20, "crashes");
+    assert!(sum(|w| w.destages) > 1000, "destages");
+    assert!(sum(|w| w.second_chances) > 500, "second chances");
+}
+
+#[test]
+fn reuse_with_forgets_and_flushes() {
+    log_with_forgets_and_flushes(PolicyKind::Reuse);
+}
+
+/// Unlikely pages are kept out, also where the durable front lags.
+#[test]
+fn reuse_keeps_pages_out_as_its_model() {
+    let worlds: Vec<World> = (0..6).map(|seed| harness::run_that_keeps_out(seed, 12_000)).collect();
+    let sum = |count: fn(&World) -> u64| worlds.iter().map(count).sum::<u64>();
+    let (bypasses, crashes, hits) = (sum(|w| w.bypasses), sum(|w| w.crashes), sum(|w| w.flash_hits));
+    println!("{bypasses} bypasses, {crashes} crashes, {hits} hits");
+    assert!(bypasses > 1000 && crashes > 10 && hits > 1000);
+}
+
+/// Long enough for classes to be learned, and for notes to be as old as they get.
+#[test]
+fn reuse_agrees_with_its_models_for_a_long_time() {
+    for policy in [PolicyKind::Reuse, PolicyKind::ReuseSlots] {
+        let mut world = World::new(small(policy, 4, 2, 0), 800, 3);
+        world.settle_every = 4;
+        world.crash_often = false;
+        let mut choices = Choices::from_seed(1);
+        for (used, steps) in [(60, 5000), (800, 5000), (10, 30_000), (800, 15_000)] {
+            world.pages_used = used;
+            world.run(&mut choices, steps);
+        }
+        println!("{}: {} hits, {} bypasses", policy.name(), world.flash_hits, world.bypasses);
+        assert!(world.flash_hits > 500, "{}: {} hits", policy.name(), world.flash_hits);
+        assert!(world.bypasses > 500, "{}: {} bypasses", policy.name(), world.bypasses);
+    }
+}
+
+#[test]
 fn lru_fifo_and_clock_agree_with_their_models() {
     for policy in [PolicyKind::Lru, PolicyKind::Fifo, PolicyKind::Clock] {
         seeded_in(policy, &ALL_MODES);
@@ -204,7 +270,7 @@ fn longer_rings_agree_with_their_models() {
         world.run(&mut Choices::from_seed(policy as u64), 8000);
         assert!(world.destages > 200, "{}: {} destages", policy.name(), world.destages);
         // Short rings allow four; two with a reserved group for each.
-        let few = if policy == PolicyKind::FaceGsc { 2 } else { 4 };
+        let few = if policy.facts().second_chances { 2 } else { 4 };
         assert!(world.dequeues_at_once > few, "{}: {} at once", policy.name(), world.dequeues_at_once);
     }
 }

@@ -3,8 +3,8 @@
 mod harness;
 
 use entresol_core::{
-    Admission, Config, Fate, Forgotten, FrameId, Generation, Job, Lookup, Lsn, PageId, Partition, PolicyKind,
-    Position, SlotId, region_bytes,
+    Admission, Config, Fate, Forget, Forgotten, FrameId, Generation, Job, Lookup, Lsn, PageId, Partition,
+    PolicyKind, Position, SlotId, region_bytes,
 };
 use harness::crash::{self, Front};
 use harness::{Choices, World, small};
@@ -311,4 +311,63 @@ fn recovery_that_trusts_the_oldest_slots_serves_old_pages() {
         }
     }
     assert!(stale > 0, "the runs never came into danger");
+}
+
+/// A ring under `reuse` after pages that were used once only, and changed. The durable front does not lag.
+fn of_pages_used_once(region: &mut [u64], config: &Config) -> u32 {
+    let mut partition = Partition::format(region.as_mut_bytes(), config).expect("valid");
+    for number in 0..10_000 {
+        assert_eq!(partition.fetch(page(number)), Lookup::Absent);
+        if let Admission::Stage { frame, .. } = partition.evict(page(number), Lsn(1), DIRTY, true) {
+            partition.staged(frame);
+        }
+        settle(&mut partition);
+        let (front, _) = partition.window();
+        partition.front_is_durable(front);
+    }
+    10_000
+}
+
+const KEPT_OUT: Admission = Admission::Bypass { stale: false };
+
+/// A page was forgotten, and the record of that is not durable. A crash would find it: it does not bypass.
+#[test]
+fn a_page_bypasses_when_it_is_durably_forgotten() {
+    let config = small(PolicyKind::Reuse, 4, 2, 0);
+    let mut region = region(&config);
+    let next = of_pages_used_once(&mut region, &config);
+    let mut partition = Partition::attach(region.as_mut_bytes()).expect("a partition");
+    assert_eq!(partition.evict(page(next), Lsn(1), DIRTY, true), KEPT_OUT, "an unlikely page");
+    let there = (0..next).filter(|number| matches!(partition.peek(page(*number)), Lookup::Flash { .. }));
+    let there: Vec<u32> = there.take(2).collect();
+    for number in &there {
+        let got = partition.forget(page(*number), page(*number), 1);
+        assert!(matches!(got, Forget::Done { found: 1, .. }), "{got:?}");
+    }
+    assert!(there.len() == 2 && partition.records_waiting() > 0);
+    let got = partition.evict(page(there[0]), Lsn(1), DIRTY, true);
+    assert!(matches!(got, Admission::Stage { .. }), "{got:?}");
+    partition.recorded(partition.records_made());
+    assert_eq!(partition.evict(page(there[1]), Lsn(1), DIRTY, true), KEPT_OUT);
+}
+
+/// More groups were released than are searched for an older copy.
+#[test]
+fn changed_pages_enter_while_the_durable_front_lags_far() {
+    let config = small(PolicyKind::Reuse, 4, 2, 40);
+    let mut region = region(&config);
+    let next = of_pages_used_once(&mut region, &config);
+    let mut partition = Partition::attach(region.as_mut_bytes()).expect("a partition");
+    let (front, _) = partition.window();
+    let is_there = |number: &u32| matches!(partition.peek(page(*number)), Lookup::Flash { .. });
+    let there = (0..next).find(is_there).expect("a page on flash");
+    while partition.window().0.0 - front.0 <= 8 * 4 {
+        stage(&mut partition, there, DIRTY);
+        settle(&mut partition);
+    }
+    let got = partition.evict(page(next), Lsn(1), DIRTY, true);
+    assert!(matches!(got, Admission::Stage { .. }), "{got:?}");
+    let (front, _) = partition.window();
+    partition.front_is_durable(front);
+    assert_eq!(partition.evict(page(next + 1), Lsn(1), DIRTY, true), KEPT_OUT);
 }

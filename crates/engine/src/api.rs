@@ -124,7 +124,6 @@ pub struct DurableGroup {
 /// The groups that an open found of a log on flash, to be compared with the groups that were reported as
 /// durable. The newest groups are beyond the durable position that the flash itself records. If they are
 /// damaged or lost, they look like groups that were never written.
-/// that were never written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survivors {
     /// The epoch that begins; all groups were written in earlier ones.

@@ -2,6 +2,7 @@
 
 use crate::metrics::Tally;
 use entresol_runtime::{Time, now};
+use entresol_shm::shared_struct;
 
 /// Buckets: the last takes everything longer.
 pub const DURATION_BUCKETS: usize = 24;
@@ -15,11 +16,13 @@ pub struct Durations {
     pub total_us: u64,
 }
 
-/// [`Durations`] that any task may add to.
-#[derive(Default)]
-pub(crate) struct DurationTally {
-    buckets: [Tally; DURATION_BUCKETS],
-    total_us: Tally,
+shared_struct! {
+    /// [`Durations`] that any task may add to.
+    #[derive(Default)]
+    pub(crate) struct DurationTally {
+        buckets: [Tally; DURATION_BUCKETS],
+        total_us: Tally,
+    }
 }
 
 impl DurationTally {

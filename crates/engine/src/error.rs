@@ -2,6 +2,7 @@
 
 use entresol_core::{Lsn, PageId};
 use entresol_device::DeviceError;
+use entresol_shm::{Gone, SegmentError};
 use thiserror::Error;
 
 /// An error of a layer.
@@ -52,12 +53,31 @@ pub enum TierError {
         /// Oldest known LSN among them (0 if unknown).
         oldest_lsn: Lsn,
     },
+    /// The shared memory of the cache was given up: a process died in the middle of a change, or the back
+    /// ended.
+    #[error("{0}; attach again when the cache has been reopened")]
+    Gone(&'static str),
+    /// The caller's own check says that it is not to wait on ([`crate::AttachOptions::interrupted`]).
+    #[error("interrupted while waiting for the cache; try again")]
+    Interrupted,
     /// Flash and disk do not belong together, or a format is unknown. The message has the remedy.
     #[error("{0}")]
     Refused(String),
     /// A setting is out of range. The message has the possible values.
     #[error("{0}")]
     Config(String),
+}
+
+impl From<Gone> for TierError {
+    fn from(_: Gone) -> Self {
+        TierError::Gone("a process died while it changed the cache's shared memory")
+    }
+}
+
+impl From<SegmentError> for TierError {
+    fn from(refusal: SegmentError) -> Self {
+        TierError::Refused(refusal.to_string())
+    }
 }
 
 /// An error of the flash device.

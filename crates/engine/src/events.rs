@@ -47,3 +47,19 @@ pub(crate) fn switched_off(notice: &str) {
 pub(crate) fn failed(failure: &TierError) {
     error!("{failure}");
 }
+
+/// A front in another process died.
+pub(crate) fn front_died(pid: u32, held_something: bool) {
+    match held_something {
+        true => error!(
+            pid,
+            "a process died while it changed the flash cache's memory; the cache must be opened again"
+        ),
+        false => warn!(pid, "a process that used the flash cache died"),
+    }
+}
+
+/// A front in another process has met damage, and so has the back.
+pub(crate) fn damaged(page: entresol_core::PageId, error: &TierError) {
+    error!(%page, "{error}");
+}

@@ -2,43 +2,50 @@
 
 use crate::TierMetrics;
 use crate::durations::{DurationTally, Durations};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use entresol_shm::atomic::{AtomicU64, Ordering::Relaxed};
+use entresol_shm::shared_struct;
 
-#[derive(Default)]
-pub(crate) struct Tally(AtomicU64);
-
-impl Tally {
-    pub(crate) fn add(&self, count: usize) {
-        self.0.fetch_add(count as u64, Relaxed);
-    }
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Relaxed)
+shared_struct! {
+    #[derive(Default)]
+    pub(crate) struct Tally {
+        count: AtomicU64,
     }
 }
 
-#[derive(Default)]
-pub(crate) struct Tallies {
-    pub staging_hits: Tally,
-    pub flash_hits: Tally,
-    pub disk_reads: Tally,
-    pub disk_writes: Tally,
-    pub dirty_evictions: Tally,
-    pub clean_evictions: Tally,
-    pub populated: Tally,
-    pub population_dropped: Tally,
-    pub bypassed: Tally,
-    pub moved_up: Tally,
-    pub directory_writes: Tally,
-    pub already_on_flash: Tally,
-    pub flash_writes: Tally,
-    pub dequeue_reads: Tally,
-    pub second_chances: Tally,
-    pub pulled: Tally,
-    pub damaged_clean: Tally,
-    pub redundant_destages: Tally,
-    pub writes_took: DurationTally,
-    pub background_took: DurationTally,
-    pub checkpoints_took: DurationTally,
+impl Tally {
+    pub(crate) fn add(&self, count: usize) {
+        self.count.fetch_add(count as u64, Relaxed);
+    }
+    pub(crate) fn get(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+}
+
+shared_struct! {
+    #[derive(Default)]
+    pub(crate) struct Tallies {
+        pub staging_hits: Tally,
+        pub flash_hits: Tally,
+        pub disk_reads: Tally,
+        pub disk_writes: Tally,
+        pub dirty_evictions: Tally,
+        pub clean_evictions: Tally,
+        pub populated: Tally,
+        pub population_dropped: Tally,
+        pub bypassed: Tally,
+        pub moved_up: Tally,
+        pub directory_writes: Tally,
+        pub already_on_flash: Tally,
+        pub flash_writes: Tally,
+        pub dequeue_reads: Tally,
+        pub second_chances: Tally,
+        pub pulled: Tally,
+        pub damaged_clean: Tally,
+        pub redundant_destages: Tally,
+        pub writes_took: DurationTally,
+        pub background_took: DurationTally,
+        pub checkpoints_took: DurationTally,
+    }
 }
 
 impl Tallies {

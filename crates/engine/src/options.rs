@@ -176,7 +176,7 @@ impl TierOptions {
         if self.objects > 0 && self.policy.placement() != Placement::Log {
             return refuse(format!(
                 "a table of objects is not possible: policy {} places pages in slots, and only a log tells older copies of a \
-                 page from newer ones; choose face, face-gr or face-gsc, or no objects",
+                 page from newer ones; choose face, face-gr, face-gsc or reuse, or no objects",
                 self.policy.name()
             ));
         }
@@ -206,7 +206,8 @@ impl TierOptions {
         }
         let why = match policy.directory() {
             _ if !page_format.keeps_proofs() => {
-                "keeps one byte of a page's version in memory, and the page has no room for the rest; choose face, face-gr or face-gsc"
+                "keeps one byte of a page's version in memory, and the page has no room for the rest; choose face, face-gr, face-gsc \
+                 or reuse"
             }
             Directory::None if self.mode != Mode::WriteBack => return Ok(()),
             Directory::None => {

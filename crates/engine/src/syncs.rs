@@ -97,6 +97,11 @@ impl Syncs {
         self.state.lock().begun + 1
     }
 
+    /// Whether a write that was made when `next` was [`Syncs::next`], or earlier, is durable.
+    pub(crate) fn are_done(&self, next: u64) -> bool {
+        self.state.lock().succeeded >= next
+    }
+
     /// To be called after a read of pages whose last write was made when `next` was [`Syncs::next`], or
     /// earlier. Returns an error if a sync that failed, or is about to fail, may have lost that write, so
     /// that the read returned an older version.

@@ -319,6 +319,13 @@ fn flashcache_survives_power_failures() {
 }
 
 #[test]
+fn reuse_survives_power_failures() {
+    survive(PolicyKind::Reuse, Mode::WriteBack);
+    survive(PolicyKind::Reuse, Mode::WriteThrough);
+    survive(PolicyKind::ReuseSlots, Mode::WriteBack);
+}
+
+#[test]
 fn write_through_survives_power_failures() {
     survive(PolicyKind::FaceGsc, Mode::WriteThrough);
     survive(PolicyKind::Face, Mode::WriteThrough);

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PAGES: u64 = 700;
+const HOT_PAGES: u64 = 200;
 const FRAMES: u32 = 40;
 const SLOTS: u32 = 260;
 const PAGE_BYTES: usize = 4096;
@@ -44,6 +45,27 @@ fn trace() -> Trace {
         trace.requests.push(Request::new(page, if rng.below(10) < 3 { Op::Write } else { Op::Read }));
     }
     trace
+}
+
+/// Three in four references go to a page that is used once only, the others to a few hot ones.
+fn mostly_used_once() -> Trace {
+    let mut rng = Rng::new(29);
+    let mut trace = Trace { name: "once".into(), page_bytes: PAGE_BYTES as u32, ..Trace::default() };
+    trace.pages.extend(0..HOT_PAGES);
+    for _ in 0..12_000 {
+        let page = if rng.below(4) == 0 { rng.below(HOT_PAGES) } else { trace.pages.len() as u64 };
+        if page == trace.pages.len() as u64 {
+            trace.pages.push(page);
+        }
+        let op = if rng.below(10) < 5 { Op::Write } else { Op::Read };
+        trace.requests.push(Request::new(page as u32, op));
+    }
+    trace
+}
+
+/// Pages of the disk.
+fn disk_pages(trace: &Trace) -> u64 {
+    trace.pages.iter().max().map_or(0, |last| last + 1).max(PAGES)
 }
 
 fn replayed(trace: &Trace, flash_layer: Option<Cache>, mode: Mode) -> SimulationResult {
@@ -190,10 +212,13 @@ fn through_the_engine(
 ) -> TierMetrics {
     Simulation::new(SimConfig::default())
         .run(|| {
-            let disk = Arc::new(MemoryDevice::new("disk", disk_offset(PageId(PAGES), PAGE_BYTES as u32)));
+            let disk = Arc::new(MemoryDevice::new(
+                "disk",
+                disk_offset(PageId(disk_pages(trace)), PAGE_BYTES as u32),
+            ));
             let flash = Arc::new(MemoryDevice::new("flash", flash_bytes));
             let loader = DiskLayer::create(disk.clone(), PAGE_BYTES as u32).expect("a new disk");
-            for number in 0..PAGES {
+            for number in 0..disk_pages(trace) {
                 let victim = Victim { page: PageId(number), lsn: Lsn(1), dirty: true, fdirty: true };
                 loader.evict(victim, &content(PageId(number), 1)).expect("memory does not fail");
             }
@@ -219,11 +244,26 @@ fn through_the_engine(
 
 #[test]
 fn the_engine_decides_as_the_replay() {
-    let trace = trace();
-    for policy in PolicyKind::ALL {
+    let bypassed = decides_as_the_replay(&trace(), &PolicyKind::ALL);
+    assert!(bypassed > 0);
+}
+
+#[test]
+fn the_engine_keeps_out_what_the_replay_does() {
+    for policy in [PolicyKind::Reuse, PolicyKind::ReuseSlots] {
+        let bypassed = decides_as_the_replay(&mostly_used_once(), &[policy]);
+        assert!(bypassed > 500, "{}: {bypassed} changed pages kept out", policy.name());
+    }
+}
+
+/// Gives the changed pages that the engine has not taken in write-back mode.
+fn decides_as_the_replay(trace: &Trace, policies: &[PolicyKind]) -> u64 {
+    let mut bypassed = 0;
+    for policy in policies.iter().copied() {
         for mode in Mode::ALL.into_iter().filter(|mode| policy.refusal(*mode).is_none()) {
-            let ours = replayed(&trace, Some(Cache::Policy(policy)), mode);
-            let engine = through_slots(&trace, policy, mode);
+            let ours = replayed(trace, Some(Cache::Policy(policy)), mode);
+            let engine = through_slots(trace, policy, mode);
+            bypassed += if mode == Mode::WriteBack { engine.bypassed } else { 0 };
             let name = format!("{} {}", policy.name(), mode.name());
             let counts = |reads, hits, writes, pulled| (reads, hits, writes, pulled);
             assert_eq!(
@@ -246,6 +286,7 @@ fn the_engine_decides_as_the_replay() {
             assert!(turned || mode != policy.usual_mode(), "{name}: the cache was turned over");
         }
     }
+    bypassed
 }
 
 /// SCE's decisions depend on which worker is free, so that times must be the same: here nothing takes any.

@@ -32,7 +32,7 @@ fn crash_cached(policy: PolicyKind, bank: &Bank, usual_stride: u64) -> Report {
     let report = crash(Subject::cached(policy), bank, usual_stride);
     assert!(report.flash_hits > 50, "{report}");
     assert!(report.warm > report.restarts / 10, "restarts find nothing on flash: {report}");
-    assert_eq!(report.second_chances > 0, policy == PolicyKind::FaceGsc, "{report}");
+    assert_eq!(report.second_chances > 0, policy.facts().second_chances, "{report}");
     report
 }
 
@@ -90,6 +90,13 @@ fn lru_fifo_and_clock_survive_crashes() {
 fn crash_slots(policy: PolicyKind) {
     let report = crash(Subject::cached(policy), &Bank::default(), 11);
     assert!(report.flash_hits > 50, "{report}");
+}
+
+#[test]
+fn reuse_survives_crashes() {
+    crash_cached(PolicyKind::Reuse, &Bank::default(), 5);
+    crash(Subject::write_through(PolicyKind::Reuse), &Bank::default(), 11);
+    [PolicyKind::ReuseSlots, PolicyKind::S3Fifo].into_iter().for_each(crash_slots);
 }
 
 #[test]

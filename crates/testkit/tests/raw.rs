@@ -2,16 +2,17 @@
 //! many caches of each kind.
 
 use entresol_core::Placement;
-use entresol_testkit::raw;
+use entresol_testkit::raw::{self, Examined};
 
 #[test]
 fn flushed_pages_survive_and_forgotten_ones_do_not_come_back() {
     let rounds =
-        std::env::var("ENTRESOL_RAW_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(200);
+        std::env::var("ENTRESOL_RAW_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(100);
     for cache in raw::CACHES {
         let mut sum = raw::RawLives::default();
         for seed in 0..rounds {
-            let lives = raw::lives(cache, seed).unwrap();
+            let examined = if seed % 16 == 0 { Examined::Moments } else { Examined::Ends };
+            let lives = raw::lives(cache, seed, examined).unwrap();
             sum.add(&lives);
         }
         println!("{cache}: {sum:?}");

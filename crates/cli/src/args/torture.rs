@@ -37,8 +37,8 @@ pub struct TortureArgs {
     /// --states: 1.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["run", "json", "systems", "violations", "threads"])]
     pub mutate: Option<String>,
-    /// Caches of raw pages (a block device's) instead: flushed, forgotten, in place, under power failures;
-    /// --states counts restarts
+    /// Caches of raw pages (a block device's) instead: flushed, forgotten, in place, under power failures
+    /// and kills
     #[arg(long, conflicts_with_all = ["run", "json", "systems", "violations", "mutate"])]
     pub raw: bool,
     /// Caches behind a door instead: NBD clients of a volume, under power failures; --states counts restarts

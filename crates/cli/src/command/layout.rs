@@ -12,9 +12,13 @@ use std::fmt::Write;
 
 /// Most bytes of DRAM for each flash slot (docs/DESIGN.md §3).
 fn budget(policy: PolicyKind) -> usize {
-    match policy.placement() {
-        Placement::Log => 16,
-        Placement::Slots => 28,
+    match (policy, policy.placement()) {
+        // Ghosts included.
+        (PolicyKind::Reuse, _) => 22,
+        (PolicyKind::ReuseSlots, _) => 30,
+        (PolicyKind::S3Fifo, _) => 32,
+        (_, Placement::Log) => 16,
+        (_, Placement::Slots) => 28,
     }
 }
 

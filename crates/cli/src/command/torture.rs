@@ -56,12 +56,12 @@ pub fn run(args: &TortureArgs) -> Result<(), Failure> {
 }
 
 fn torture_raw(args: &TortureArgs, kind: Option<Kind>) -> Result<(), Failure> {
-    let restarts = match (args.states, args.seconds) {
+    let states = match (args.states, args.seconds) {
         (None, None) => STATES,
         (states, _) => states.unwrap_or(u64::MAX),
     };
     let threads = args.threads.unwrap_or(TortureOptions::new(args.seed, STATES).threads);
-    let report = RawTorture { kind, seed: args.seed, restarts, time: args.seconds, threads }.run();
+    let report = RawTorture { kind, seed: args.seed, states, time: args.seconds, threads }.run();
     output::print(&format!("{report}\n"))?;
     report.violation.map_or(Ok(()), |what| Err(Failure::Check(what)))
 }

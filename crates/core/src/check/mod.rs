@@ -29,7 +29,8 @@ impl Partition<'_> {
                 ring::dequeues(ring, staging)?;
                 directory::check(&pages.directory, staging, |slot| ring.position_of(slot) + 1)?;
                 ring::slots(ring, staging, &pages.directory)?;
-                ring::groups(ring, staging)
+                ring::groups(ring, staging)?;
+                ask!(policy, P, memory => P::check(pages, memory))
             }
             Place::Slots(slots) => {
                 staging::check(staging)?;

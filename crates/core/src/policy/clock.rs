@@ -24,6 +24,8 @@ impl OneList for Clock {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        pulls: false,
+        keeps_out: false,
         populates: true,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],

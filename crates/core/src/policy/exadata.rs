@@ -30,6 +30,8 @@ impl OneList for Exadata {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        pulls: false,
+        keeps_out: false,
         populates: true,
         exclusive: false,
         refuses: &[(Mode::WriteBack, CLEAN_ONLY), (Mode::ReadOnly, STARTS_EMPTY)],

@@ -46,6 +46,8 @@ impl Policy for Face {
         placement: Placement::Log,
         by_group: false,
         second_chances: false,
+        pulls: false,
+        keeps_out: false,
         populates: false,
         exclusive: false,
         refuses: A_LOG_REFUSES,
@@ -58,7 +60,7 @@ impl Policy for Face {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
+    fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         enqueue(pages, offer)
     }
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
@@ -72,6 +74,8 @@ impl Policy for FaceGr {
         placement: Placement::Log,
         by_group: true,
         second_chances: false,
+        pulls: false,
+        keeps_out: false,
         populates: false,
         exclusive: false,
         refuses: A_LOG_REFUSES,
@@ -84,7 +88,7 @@ impl Policy for FaceGr {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
+    fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         enqueue(pages, offer)
     }
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
@@ -98,6 +102,8 @@ impl Policy for FaceGsc {
         placement: Placement::Log,
         by_group: true,
         second_chances: true,
+        pulls: true,
+        keeps_out: false,
         populates: false,
         exclusive: false,
         refuses: A_LOG_REFUSES,
@@ -110,13 +116,13 @@ impl Policy for FaceGsc {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
+    fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         enqueue(pages, offer)
     }
     fn on_hit(pages: &mut Pages<'_>, _: &mut (), entry: u32) {
         refer(pages, entry);
     }
-    fn fate(pages: &Pages<'_>, slot: u32) -> Fate {
+    fn fate(pages: &Pages<'_>, _: &(), slot: u32) -> Fate {
         if pages.directory.entry(slot).has(REFERENCED) {
             Fate::SecondChance
         } else if pages.directory.entry(slot).has(DIRTY) {

@@ -30,7 +30,7 @@ pub enum Directory {
 /// The lists in which a policy keeps its slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
-    /// None: log placement, where the ring is the order.
+    /// None. Log placement: the ring is the order. Slot placement: victims are drawn.
     None,
     /// This many. If there is one, its order is the order of eviction.
     Fixed(u32),
@@ -61,6 +61,10 @@ pub struct Facts {
     pub by_group: bool,
     /// Dequeued pages may return to the rear (log placement).
     pub second_chances: bool,
+    /// Second chances leave a group open, and it is filled with the coldest pages of DRAM (log placement).
+    pub pulls: bool,
+    /// Changed pages that DRAM evicts may be kept out, so that only the disk has them (log placement).
+    pub keeps_out: bool,
     /// Pages fetched from disk may enter: the driver reports them with [`crate::Partition::arrived`].
     pub populates: bool,
     /// A fetched page moves to DRAM, so that it is in DRAM or on flash: the driver reports it with
@@ -111,7 +115,13 @@ impl Facts {
             Placement::Log => {
                 let of_a_ring = matches!((self.directory, self.lists), (Directory::Log, Lists::None));
                 let of_slots = self.populates || self.exclusive || self.keeps_temperatures || self.remembers;
-                of_a_ring && !of_slots && !goes_around && !reads_only && self.cleans_above_permille.is_none()
+                let fills = !self.pulls || self.second_chances;
+                of_a_ring
+                    && !of_slots
+                    && fills
+                    && !goes_around
+                    && !reads_only
+                    && self.cleans_above_permille.is_none()
             }
             Placement::Slots => {
                 let survives = match self.directory {
@@ -119,8 +129,8 @@ impl Facts {
                     Directory::Slots | Directory::AtShutdown => true,
                     Directory::None => false,
                 };
-                let has_lists = !matches!(self.lists, Lists::None);
-                has_lists && !self.by_group && !self.second_chances && goes_around && reads_only == survives
+                let of_a_ring = self.by_group || self.second_chances || self.pulls || self.keeps_out;
+                !of_a_ring && goes_around && reads_only == survives
             }
         };
         agree && one_mode_is_left

@@ -36,6 +36,8 @@ impl Policy for Flashcache {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        pulls: false,
+        keeps_out: false,
         populates: true,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
@@ -48,7 +50,7 @@ impl Policy for Flashcache {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
+    fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         shared::on_entry_and_changed(pages, offer)
     }
 

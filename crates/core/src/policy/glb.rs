@@ -29,6 +29,8 @@ impl OneList for Glb {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        pulls: false,
+        keeps_out: false,
         populates: false,
         exclusive: true,
         refuses: &[],

@@ -69,6 +69,8 @@ impl Policy for Lc {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        pulls: false,
+        keeps_out: false,
         populates: false,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
@@ -81,7 +83,7 @@ impl Policy for Lc {
     type Note = LastReference;
     type Memory<'r> = Lru2<'r>;
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
+    fn admit(pages: &mut Pages<'_>, _: &mut Lru2<'_>, offer: &Offer) -> Decision {
         Decision::enter_if(offer.fdirty || pages.directory.find(offer.page).is_none())
     }
 

@@ -25,6 +25,8 @@ impl OneList for Loc {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        pulls: false,
+        keeps_out: false,
         populates: true,
         exclusive: false,
         refuses: &[],

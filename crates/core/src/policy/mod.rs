@@ -8,6 +8,7 @@ mod face;
 mod facts;
 mod fifo;
 mod flashcache;
+mod ghost;
 mod glb;
 mod interface;
 mod kind;
@@ -16,6 +17,8 @@ mod loc;
 mod lru;
 mod memory;
 mod one_list;
+mod reuse;
+mod s3_fifo;
 pub(crate) mod sce;
 mod shared;
 mod state;
@@ -64,6 +67,12 @@ macro_rules! policy_table {
             Fifo = 11 in fifo,
             /// CLOCK, populated on every miss, for comparison.
             Clock = 12 in clock,
+            /// S3-FIFO, on exit, for comparison (Yang et al., SOSP 2023).
+            S3Fifo = 13 in s3_fifo,
+            /// By learned probabilities of reuse, in the ring.
+            Reuse = 14 in reuse,
+            /// By learned probabilities of reuse, in place.
+            ReuseSlots = 15 in reuse,
         }
     };
 }

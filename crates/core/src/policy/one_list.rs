@@ -55,7 +55,7 @@ impl<P: OneList> Policy for P {
     type Note = ();
     type Memory<'r> = ();
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
+    fn admit(pages: &mut Pages<'_>, _: &mut (), offer: &Offer) -> Decision {
         <P as OneList>::admit(pages, offer)
     }
 

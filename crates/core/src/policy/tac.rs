@@ -164,6 +164,8 @@ impl Policy for Tac {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        pulls: false,
+        keeps_out: false,
         populates: true,
         exclusive: false,
         refuses: &[(Mode::WriteBack, CLEAN_ONLY)],
@@ -176,7 +178,7 @@ impl Policy for Tac {
     type Note = ();
     type Memory<'r> = Temperatures<'r>;
 
-    fn admit(pages: &mut Pages<'_>, offer: &Offer) -> Decision {
+    fn admit(pages: &mut Pages<'_>, _: &mut Temperatures<'_>, offer: &Offer) -> Decision {
         shared::on_entry_and_clean(pages, offer)
     }
 

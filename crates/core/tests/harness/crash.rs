@@ -158,9 +158,9 @@ pub fn assert_nothing_is_lost(world: &World, seed: u64) {
     if world.config.policy.placement() == Placement::Slots {
         return; // its flash does not survive: the database's log redoes changes since the last checkpoint
     }
-    // A record of the front is needed where pages are forgotten (`restore.rs`).
+    // A record of the front is needed where pages are forgotten or kept out (`restore.rs`).
     let rules = [Front::Recorded, Front::Verified];
-    for rule in rules.into_iter().take(if world.forgets_and_flushes { 1 } else { 2 }) {
+    for rule in rules.into_iter().take(if world.needs_recorded_front() { 1 } else { 2 }) {
         assert_all_recovered(world, &recover(world, &mut Choices::from_seed(seed), rule));
     }
 }

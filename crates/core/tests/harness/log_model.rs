@@ -1,7 +1,8 @@
-//! The naive model of FaCE's three forms: a map of the versions in the ring.
+//! The naive model of log placement, of FaCE's three forms and of `reuse`: a map of the versions in the ring.
 
 use super::Model;
 use super::log_records::Records;
+use super::reuse_evidence::{Evidence, Note};
 use entresol_core::{
     Admission, CleanPage, Config, DequeuePage, Fate, Flush, Forget, Forgotten, Generation, Job, Lookup,
     Occupancy, PageId, PolicyKind, Position, SlotId, WritePage,
@@ -9,13 +10,14 @@ use entresol_core::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-struct Version {
-    page: PageId,
-    dirty: bool,
-    referenced: bool,
-    published: bool,
+pub(super) struct Version {
+    pub(super) page: PageId,
+    pub(super) dirty: bool,
+    pub(super) referenced: bool,
+    pub(super) published: bool,
     /// It was forgotten after it was published, or flushed.
-    forgotten: bool,
+    pub(super) forgotten: bool,
+    pub(super) note: Note,
 }
 
 /// The places of a group in staging, from its first position.
@@ -30,20 +32,24 @@ struct Places {
 }
 
 pub struct LogModel {
-    config: Config,
+    pub(super) config: Config,
     /// By position; a version is removed when its slot is released.
-    versions: BTreeMap<u64, Version>,
-    rear: u64,
+    pub(super) versions: BTreeMap<u64, Version>,
+    pub(super) rear: u64,
     scan: u64,
-    released: u64,
+    pub(super) released: u64,
     staged_front: u64,
     second_chances: usize,
     /// By first position of the group; a group that is durable as a whole has all its places flushed.
     places: BTreeMap<u64, Places>,
     flush_to: u64,
+    /// A restart begins at this position or after it.
+    pub(super) front_durable: u64,
+    /// What `reuse` knows.
+    pub(super) evidence: Evidence,
     /// Pages whose slots were released, by position, from the durable front on.
-    gone: BTreeMap<u64, PageId>,
-    records: Records,
+    pub(super) gone: BTreeMap<u64, PageId>,
+    pub(super) records: Records,
     /// First positions of the dequeues under way.
     dequeuing: BTreeSet<u64>,
 }
@@ -60,13 +66,15 @@ impl LogModel {
             second_chances: 0,
             places: BTreeMap::new(),
             flush_to: 0,
+            front_durable: 0,
+            evidence: Evidence::new(config),
             gone: BTreeMap::new(),
             records: Records::default(),
             dequeuing: BTreeSet::new(),
         }
     }
 
-    fn group(&self) -> u64 {
+    pub(super) fn group(&self) -> u64 {
         self.config.group_pages as u64
     }
 
@@ -76,11 +84,11 @@ impl LogModel {
         versions.map(|(position, version)| (*position, version))
     }
 
-    fn newest(&self, page: PageId) -> Option<u64> {
+    pub(super) fn newest(&self, page: PageId) -> Option<u64> {
         self.versions_of(page).next().map(|(position, _)| position)
     }
 
-    fn newest_published(&self, page: PageId) -> Option<u64> {
+    pub(super) fn newest_published(&self, page: PageId) -> Option<u64> {
         self.versions_of(page).find(|(_, v)| v.published).map(|(position, _)| position)
     }
 
@@ -140,7 +148,7 @@ impl LogModel {
         }
     }
 
-    fn enter(&mut self, page: PageId, dirty: bool, frame: u32, position: u64) {
+    fn enter(&mut self, page: PageId, dirty: bool, note: Note, frame: u32, position: u64) {
         assert_eq!(position, self.rear, "positions are given out in order");
         assert_eq!(
             frame as u64,
@@ -151,36 +159,11 @@ impl LogModel {
             position < self.released + self.config.slots as u64,
             "position {position} has a released slot"
         );
-        self.versions
-            .insert(position, Version { page, dirty, referenced: false, published: false, forgotten: false });
+        self.versions.insert(
+            position,
+            Version { page, dirty, referenced: false, published: false, forgotten: false, note },
+        );
         self.rear += 1;
-    }
-
-    /// FaCE algorithm 1, dequeue.
-    fn fates(&self, first: u64) -> Vec<Fate> {
-        let gsc = self.config.policy == PolicyKind::FaceGsc;
-        let room = self.released + self.config.slots as u64 - self.rear;
-        let fate = |position: u64| {
-            let Some(version) = self.versions.get(&position) else { return Fate::Drop };
-            let valid = self.newest_published(version.page) == Some(position);
-            let overtaken = self.newest(version.page) != Some(position);
-            match (valid && !overtaken, gsc && version.referenced, version.dirty) {
-                (false, ..) => Fate::Drop,
-                (true, true, _) => Fate::SecondChance,
-                (true, false, true) => Fate::Destage,
-                (true, false, false) => Fate::Drop,
-            }
-        };
-        let mut fates: Vec<Fate> = (first..first + self.group()).map(fate).collect();
-        let all = fates.iter().all(|f| *f == Fate::SecondChance);
-        for (at, fate) in fates.iter_mut().enumerate() {
-            let goes = room < self.group() || (all && at == 0);
-            if *fate == Fate::SecondChance && goes {
-                let dirty = self.versions[&(first + at as u64)].dirty;
-                *fate = if dirty { Fate::Destage } else { Fate::Drop };
-            }
-        }
-        fates
     }
 
     /// A group leaves the flash.
@@ -191,6 +174,7 @@ impl LogModel {
         let early = self.config.slots as u64 - ahead * self.group();
         assert!(self.rear - self.scan > early, "a dequeue before room gets scarce");
         self.dequeuing.insert(self.scan);
+        self.evidence.dequeue();
         let fates = self.fates(self.scan);
         assert!(fates.iter().any(|f| *f != Fate::SecondChance), "a dequeue makes room");
         for (at, (page, fate)) in pages.iter().zip(fates).enumerate() {
@@ -227,19 +211,35 @@ impl Model for LogModel {
                 );
             }
         }
-        if let Some(position) = newest {
-            self.versions.get_mut(&position).expect("just found").referenced = true;
+        match newest {
+            None => self.evidence.miss(page),
+            Some(position) => {
+                let version = self.versions.get_mut(&position).expect("just found");
+                version.referenced = true;
+                version.note = self.evidence.hit(version.note, version.dirty);
+            }
         }
     }
 
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission) {
-        let enqueue = fdirty || self.newest(page).is_none();
+        let newest = self.newest(page);
+        if let Some(version) = newest.and_then(|newest| self.versions.get_mut(&newest)) {
+            self.evidence.given_up(&mut version.note);
+        }
+        let enqueue = fdirty || newest.is_none();
+        if self.is_kept_out(page, dirty, fdirty) {
+            assert_eq!(got, Admission::Bypass { stale: false }, "page {page} is kept out");
+            self.evidence.keep_out(page, dirty);
+            return;
+        }
         match got {
-            Admission::Bypass { .. } => panic!("a log takes what it does not have"),
+            Admission::Bypass { .. } => panic!("page {page} is not kept out"),
             Admission::AlreadyThere => assert!(!enqueue, "page {page} must be enqueued"),
             Admission::Stage { frame, position } => {
                 assert!(enqueue, "page {page} is there already");
-                self.enter(page, dirty, frame.0, position.0);
+                let older = self.newest(page).map(|older| self.versions[&older].note);
+                let note = self.evidence.stage(page, older);
+                self.enter(page, dirty, note, frame.0, position.0);
             }
             Admission::Full => {
                 assert!(enqueue, "page {page} is there already");
@@ -332,7 +332,8 @@ impl Model for LogModel {
             Admission::Stage { frame, position } => {
                 assert_eq!(newest, Some(restaged), "an older version never enters behind a newer");
                 assert!(!dies, "a page that is being forgotten enters again");
-                self.enter(id, page.dirty, frame.0, position.0);
+                let note = self.versions[&restaged].note;
+                self.enter(id, page.dirty, note, frame.0, position.0);
             }
             Admission::Bypass { .. } => panic!("a log takes what it does not have"),
             Admission::AlreadyThere if dies => self.strike_out(restaged),
@@ -420,6 +421,7 @@ impl Model for LogModel {
 
     fn front_is_durable(&mut self, front: u64) {
         self.gone = self.gone.split_off(&front);
+        self.front_durable = self.front_durable.max(front);
     }
 
     fn cleaned(&mut self, _page: &CleanPage) {
@@ -442,12 +444,14 @@ impl Model for LogModel {
             scan: front.0,
             released: front.0,
             staged_front: rear.0,
+            front_durable: front.0,
             ..Self::new(&self.config)
         };
         for (position, page, dirty) in entries {
             let forgotten = records.iter().any(|r| (r.first..=r.last).contains(page) && *position < r.below);
             let (page, dirty) = (*page, *dirty);
-            let version = Version { page, dirty, referenced: false, published: true, forgotten };
+            let note = Note::NEW;
+            let version = Version { page, dirty, referenced: false, published: true, forgotten, note };
             self.versions.insert(position.0, version);
         }
     }
@@ -464,6 +468,7 @@ impl Model for LogModel {
             "only closing a group skips positions"
         );
         assert!(rear >= self.rear && rear - self.rear < self.group());
+        self.leave(released);
         (self.released, self.rear, self.staged_front) = (released, rear, published.0);
         let kept = self.versions.split_off(&released);
         let gone = std::mem::replace(&mut self.versions, kept);

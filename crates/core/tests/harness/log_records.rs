@@ -57,6 +57,11 @@ impl Records {
         self.first += over;
     }
 
+    /// Whether a record that waits names the page.
+    pub fn name(&self, page: PageId) -> bool {
+        self.waiting.iter().any(|(r, _)| (r.first..=r.last).contains(&page))
+    }
+
     /// Whether a copy of the page at this position is among those that a record that waits makes stale.
     pub fn cover(&self, page: PageId, position: u64) -> bool {
         let covers = |r: &Forgotten| (r.first..=r.last).contains(&page) && position < r.below.0;

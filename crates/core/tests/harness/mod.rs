@@ -7,9 +7,13 @@
 pub mod choices;
 pub mod crash;
 pub mod lc_order;
+pub mod log_fates;
 pub mod log_model;
 pub mod log_records;
 pub mod orders;
+pub mod reuse_evidence;
+pub mod reuse_order;
+pub mod s3_fifo_order;
 pub mod slots_model;
 pub mod world;
 
@@ -103,6 +107,23 @@ pub fn small(policy: PolicyKind, group_pages: u32, staging_groups: u32, more: u3
     // Several sets, so that the last one is larger.
     config.set_slots = 12;
     config
+}
+
+/// A seeded run of `reuse` in which many pages are used once only, so that it keeps pages out.
+pub fn run_that_keeps_out(seed: u64, steps: usize) -> World {
+    let mut choices = Choices::from_seed(seed * 104_729);
+    let config = small(PolicyKind::Reuse, 4, 2, choices.below(8) as u32);
+    let mut world = World::new(config, 1200, 8);
+    world.settle_every = 8;
+    world.crash_often = seed % 3 == 1; // a restart learns anew
+    world.front_lags = seed.is_multiple_of(2);
+    world.forgets_and_flushes = seed % 3 == 2;
+    println!("seed {seed}: {config:?}");
+    for used in [60, 1200, 200, 1200] {
+        world.pages_used = used;
+        world.run(&mut choices, steps / 4);
+    }
+    world
 }
 
 /// A seeded run with forgotten pages and flushes; every other run keeps proofs.

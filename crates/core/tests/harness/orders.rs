@@ -17,7 +17,11 @@ pub fn order_of(config: &Config) -> Box<dyn Order> {
         PolicyKind::Lru => Box::new(Queue::new(Admits::Changed, Use::Moves)),
         PolicyKind::Fifo => Box::new(Queue::new(Admits::Changed, Use::Nothing)),
         PolicyKind::Clock => Box::new(Queue::new(Admits::Changed, Use::Marks)),
-        PolicyKind::Face | PolicyKind::FaceGr | PolicyKind::FaceGsc => unreachable!("these have a log"),
+        PolicyKind::S3Fifo => Box::new(super::s3_fifo_order::S3FifoOrder::new(config)),
+        PolicyKind::ReuseSlots => Box::new(super::reuse_order::ReuseOrder::new(config)),
+        PolicyKind::Face | PolicyKind::FaceGr | PolicyKind::FaceGsc | PolicyKind::Reuse => {
+            unreachable!("these have a log")
+        }
     }
 }
 
@@ -36,7 +40,7 @@ enum Admits {
 
 impl Admits {
     fn decision(self, facts: &Facts) -> Decision {
-        let Facts { there, dirty, fdirty } = *facts;
+        let Facts { there, dirty, fdirty, .. } = *facts;
         let enters = match self {
             Admits::OnExit => fdirty || !there,
             Admits::Changed => fdirty,
@@ -127,7 +131,7 @@ impl Order for Queue {
 }
 
 /// The place of a key in the core's tables.
-fn place(key: u64, places: u64) -> u64 {
+pub fn place(key: u64, places: u64) -> u64 {
     let hash = (key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (hash >> 32).wrapping_mul(places) >> 32
 }

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub struct Facts {
     /// A version of it is staged or on flash.
     pub there: bool,
+    /// The position of its newest version in staging.
+    pub staged: Option<u64>,
     pub dirty: bool,
     pub fdirty: bool,
 }
@@ -32,6 +34,20 @@ pub trait Order {
     fn entered(&mut self, page: PageId);
     fn overwritten(&mut self, page: PageId);
     fn left(&mut self, page: PageId);
+    /// The pages on flash, before each question.
+    fn show(&mut self, _residents: &BTreeMap<PageId, Resident>) {}
+    /// A page was fetched: the version staged at a position, or that on flash.
+    fn fetched(&mut self, _page: PageId, _staged: Option<u64>, _dirty: bool) {}
+    /// A page was fetched that is not in the cache.
+    fn missed(&mut self, _page: PageId) {}
+    /// A page was staged at a position; `older`: that of its newest version in staging.
+    fn staged(&mut self, _page: PageId, _position: u64, _older: Option<u64>) {}
+    /// The version staged at a position is on flash.
+    fn written(&mut self, _page: PageId, _position: u64) {}
+    /// A page does not enter.
+    fn kept_out(&mut self, _page: PageId, _dirty: bool) {}
+    /// A page leaves the flash; `is_newest`: no newer version is staged.
+    fn leaving(&mut self, _page: PageId, _dirty: bool, _is_newest: bool) {}
     fn victim(&mut self, _busy: &dyn Fn(PageId) -> bool) -> Option<PageId> {
         None
     }
@@ -68,10 +84,10 @@ struct Staged {
 }
 
 #[derive(Clone, Copy)]
-struct Resident {
-    slot: u32,
-    dirty: bool,
-    busy: bool,
+pub struct Resident {
+    pub slot: u32,
+    pub dirty: bool,
+    pub busy: bool,
     generation: u8,
 }
 
@@ -133,6 +149,8 @@ impl SlotsModel {
     }
 
     fn drop_page(&mut self, page: PageId) {
+        let (dirty, is_newest) = (self.resident[&page].dirty, self.newest_staged(page).is_none());
+        self.order.leaving(page, dirty, is_newest);
         self.order.left(page);
         self.resident.remove(&page);
     }
@@ -183,6 +201,7 @@ impl SlotsModel {
     fn next_victim(&mut self) -> Option<PageId> {
         while self.free() + self.dequeuing < self.order.ahead(self.config.slots as u64) {
             let resident = &self.resident;
+            self.order.show(resident);
             let page = self.order.victim(&|p| resident[&p].busy)?;
             if self.resident[&page].dirty {
                 return Some(page);
@@ -233,6 +252,7 @@ impl SlotsModel {
             return;
         }
         let Admission::Stage { frame, position } = got else { panic!("page {page} enters, but {got:?}") };
+        self.order.staged(page, position.0, self.newest_staged(page));
         assert_eq!((position.0, frame.0 as u64), (self.rear, self.rear % frames));
         self.staged.insert(self.rear, Staged { page, dirty, state: FrameState::Filling, waits_for: None });
         self.rear += 1;
@@ -284,15 +304,18 @@ impl Model for SlotsModel {
         if let Some(position) = self.newest_staged(page) {
             let Lookup::Staged { position: p, dirty, .. } = found else { panic!("page {page} is staged") };
             assert_eq!((p.0, *dirty), (position, self.staged[&position].dirty));
+            self.order.fetched(page, Some(position), self.staged[&position].dirty);
             self.order.hit(page, false);
             return;
         }
         let Some(resident) = self.resident.get(&page).copied() else {
             assert_eq!(*found, Lookup::Absent);
+            self.order.missed(page);
             return;
         };
         let generation = Generation::LowByte(resident.generation);
         assert_eq!(*found, Lookup::Flash { slot: SlotId(resident.slot), generation, dirty: resident.dirty });
+        self.order.fetched(page, None, resident.dirty);
         self.order.hit(page, true);
     }
 
@@ -328,10 +351,16 @@ impl Model for SlotsModel {
     }
 
     fn evict(&mut self, page: PageId, dirty: bool, fdirty: bool, got: Admission) {
-        let facts = Facts { there: self.is_there(page), dirty, fdirty };
+        let facts = Facts { there: self.is_there(page), staged: self.newest_staged(page), dirty, fdirty };
+        self.order.show(&self.resident);
         match self.order.admits(page, &facts) {
             Decision::There => assert_eq!(got, Admission::AlreadyThere),
-            Decision::Bypass => self.bypassed(page, got),
+            Decision::Bypass => {
+                self.bypassed(page, got);
+                if got != Admission::Full {
+                    self.order.kept_out(page, dirty);
+                }
+            }
             Decision::Enter => self.enters(page, dirty, got),
         }
     }
@@ -387,6 +416,7 @@ impl Model for SlotsModel {
         let staged = self.staged.remove(&page.position.0).expect("staged");
         assert_eq!(staged.state, FrameState::Writing);
         let (slot, dirty) = (page.slot.0, staged.dirty);
+        self.order.written(staged.page, page.position.0);
         let writes = &mut self.writes[slot as usize];
         *writes = writes.wrapping_add(1);
         let generation = *writes;

@@ -14,7 +14,8 @@ use std::path::Path;
 
 /// A device over `pread` and `pwrite`. See [`crate::UringDevice`] for batches at queue depth.
 ///
-/// Opening takes an exclusive lock on the file. A sync is `fdatasync`. After a failed sync the device refuses
+/// Opening takes an exclusive lock on the file, unless it is opened to be read only
+/// ([`FileOptions::shared`]); then every write fails. A sync is `fdatasync`. After a failed sync the device refuses
 /// all further requests, because earlier writes may be lost. A discard punches a hole if the file system
 /// supports it.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Opening a file or block device for direct I/O; shared by the file and the io_uring device.
 //!
 //! Invariant: an open device is locked against other processes, its space is allocated if the file system
-//! supports it, and every part of its range can be written.
+//! supports it, and every part of its range can be written. One that is opened to be read only is not locked.
 
 use super::options::FileOptions;
 use crate::bounce;
@@ -58,7 +58,8 @@ impl OpenFile {
                 _ => error.to_string(),
             })
         })?;
-        lock(&file).map_err(|error| {
+        let locked = if options.is_shared { Ok(()) } else { lock(&file) };
+        locked.map_err(|error| {
             failed(match error {
                 Errno::WOULDBLOCK => "another process (or this one) has it open; close it first".to_owned(),
                 error => error.to_string(),
@@ -217,11 +218,11 @@ fn lock(file: &File) -> Result<(), Errno> {
 fn open_file(path: &Path, options: FileOptions) -> std::io::Result<(File, bool)> {
     let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
     let exclusive = match &kind {
-        Ok(kind) if kind.is_block_device() => OFlags::EXCL,
+        Ok(kind) if kind.is_block_device() && !options.is_shared => OFlags::EXCL,
         _ => OFlags::empty(),
     };
     let mut open = OpenOptions::new();
-    open.read(true).write(true).create(options.create).mode(0o600);
+    open.read(true).write(!options.is_shared).create(options.create).mode(0o600);
     let with = |flags: OFlags| open.clone().custom_flags((exclusive | flags).bits() as i32).open(path);
     let direct = match options.is_direct_wanted {
         true => Some(with(OFlags::DIRECT)),

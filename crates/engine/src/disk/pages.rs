@@ -67,6 +67,11 @@ impl DiskPages {
         }
     }
 
+    /// The objects are called by `names` from now on.
+    pub(crate) fn set_names(&mut self, names: Arc<dyn Names>) {
+        self.names = names;
+    }
+
     /// The label.
     pub(crate) fn label(&self) -> Result<Label, TierError> {
         let why = match read_label(self.home.label())? {
@@ -153,11 +158,21 @@ impl DiskPages {
     /// To be called after a read of these pages. Returns an error if a sync that failed, or is about to fail,
     /// may have lost the last write of one of them, so that an older version was read.
     pub(crate) fn prove_kept(&self, pages: impl Iterator<Item = PageId>) -> Result<(), TierError> {
-        let written = pages.map(|page| self.written[place(page)].load(SeqCst)).max().unwrap_or(0);
+        let written = self.newest_write(pages);
         if written == 0 {
             return Ok(());
         }
         self.syncs.prove_kept(written).map_err(disk_error)
+    }
+
+    /// The first sync that makes the last write of each of these pages durable. 0: none was written.
+    fn newest_write(&self, pages: impl Iterator<Item = PageId>) -> u64 {
+        pages.map(|page| self.written[place(page)].load(SeqCst)).max().unwrap_or(0)
+    }
+
+    /// Makes the last write of each of these pages durable, if one is not.
+    pub(crate) fn make_durable(&self, pages: impl Iterator<Item = PageId>) -> Result<(), TierError> {
+        if self.syncs.are_done(self.newest_write(pages)) { Ok(()) } else { self.sync() }
     }
 
     pub(crate) fn write(&self, id: PageId, sealed: &[u8]) -> Result<(), TierError> {

@@ -1,5 +1,6 @@
-//! Checks a flash device: superblocks, binding, summaries against segments, and the content of every current
-//! page. With the disk, it also checks that disk and flash agree on which copy is newer.
+//! Checks a flash device: superblocks, binding, both summaries of each group, summaries against segments, and
+//! the content of every current page. With the disk, it also checks that disk and flash agree on which copy is
+//! newer.
 
 use super::{newest, superblocks};
 use crate::buffer::AlignedBuffer;
@@ -131,6 +132,7 @@ fn examine(
     let mut reader = Reader::new(flash, &superblock, options.layout());
     let groups = all_groups(&mut reader, restored.front)?;
     report.groups = groups.len() as u64;
+    check_summaries(&mut reader, restored.front, report)?;
     check_segments(&mut reader, &groups, restored.front, report)?;
     let mut disk = disk.map(|device| home_of(device, &superblock));
     if superblock.mode == Mode::WriteThrough && !superblock.clean && disk.take().is_some() {
@@ -207,6 +209,23 @@ fn all_groups(reader: &mut Reader<'_>, front: Position) -> Result<Vec<ScannedGro
     let scan = Scan::of_tail(reader)?;
     groups.extend(scan.groups.into_iter().filter(|group| group.number * group_pages >= front.0));
     Ok(groups)
+}
+
+/// Each durable group has both its summaries, if the format has two. One is enough to open the cache.
+fn check_summaries(
+    reader: &mut Reader<'_>,
+    front: Position,
+    report: &mut CheckReport,
+) -> Result<(), TierError> {
+    let group_pages = reader.group_pages();
+    let durable = reader.superblock.durable.0 / group_pages;
+    for (group, copy) in reader.lone_summaries(front.0 / group_pages, durable)? {
+        report.fault(format!(
+            "group {group}: copy {copy} of its summary is missing or damaged, and nothing but the other copy says what its \
+             pages are; the device has lost or damaged a block: copy what is on it to another one, or detach the cache"
+        ));
+    }
+    Ok(())
 }
 
 /// Each entry of a segment names the same page as the group's summary.

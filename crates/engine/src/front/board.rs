@@ -2,28 +2,88 @@
 //! a board of zeros is that of a cache that runs.
 
 use crate::metrics::Tallies;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use entresol_core::PageId;
+use entresol_shm::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use entresol_shm::{Shared, shared_struct};
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// Counters of the order of pages.
 pub(crate) const ORDER_PLACES: usize = 4096;
+/// Damaged pages that the back can be told of at a time.
+const DAMAGES: usize = 16;
 
-/// See the module's header.
-#[repr(C)]
-pub(crate) struct Board {
-    /// How the cache is: a [`super::State`].
-    pub(super) state: AtomicU32,
-    /// Database checkpoints under way.
-    pub checkpoints: AtomicU32,
-    /// Evictors that wait for room.
-    pub waiting: AtomicU32,
-    /// Number of the last disk write that a caller made.
-    pub disk_owed: AtomicU64,
-    /// Of the pages written to disk, how many are known to be durable there.
-    pub disk_synced: AtomicU64,
-    pub tallies: Tallies,
-    /// See [`super::PageOrder`].
-    pub(super) order: [AtomicU32; ORDER_PLACES],
-    pub(super) writing: [AtomicU32; ORDER_PLACES],
+shared_struct! {
+    /// See the module's header.
+    pub(crate) struct Board {
+        /// How the cache is: a [`super::State`].
+        pub(super) state: AtomicU32,
+        /// Database checkpoints under way.
+        pub checkpoints: AtomicU32,
+        /// Evictors that wait for room.
+        pub waiting: AtomicU32,
+        /// Number of the last disk write that a caller made.
+        pub disk_owed: AtomicU64,
+        /// Of the pages written to disk, how many are known to be durable there.
+        pub disk_synced: AtomicU64,
+        pub tallies: Tallies,
+        /// See [`super::PageOrder`].
+        pub(super) order: [AtomicU32; ORDER_PLACES],
+        pub(super) writing: [AtomicU32; ORDER_PLACES],
+        /// What fronts in other processes ask the back for.
+        pub flushes: Request,
+        pub checkpoints_asked: Request,
+        /// Pages whose copies on flash fronts have found damaged, plus one; 0: a free place.
+        damages: [AtomicU64; DAMAGES],
+    }
+
+    /// Something that the back does for whoever asks. Requests have numbers.
+    #[derive(Default)]
+    pub(crate) struct Request {
+        /// The last one.
+        asked: AtomicU64,
+        /// This one and all before it are answered.
+        answered: AtomicU64,
+        /// The last one that failed, with all that it answered.
+        failed: AtomicU64,
+    }
+}
+
+/// The answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Done,
+    Failed,
+}
+
+impl Request {
+    /// A new request.
+    pub(crate) fn ask(&self) -> u64 {
+        self.asked.fetch_add(1, SeqCst) + 1
+    }
+
+    /// The answer to request `number`, if it is there. One that was done may be called failed, if a later one
+    /// failed since.
+    pub(crate) fn answer(&self, number: u64) -> Option<Answer> {
+        if self.answered.load(SeqCst) < number {
+            return None;
+        }
+        Some(if self.failed.load(SeqCst) < number { Answer::Done } else { Answer::Failed })
+    }
+
+    /// The last request, if it is not answered.
+    pub(crate) fn open(&self) -> Option<u64> {
+        let asked = self.asked.load(SeqCst);
+        (asked > self.answered.load(SeqCst)).then_some(asked)
+    }
+
+    /// Answers this request and all before it. One task answers.
+    pub(crate) fn answer_to(&self, number: u64, answer: Answer) {
+        if answer == Answer::Failed {
+            self.failed.store(number, SeqCst);
+        }
+        self.answered.store(number, SeqCst);
+    }
 }
 
 impl Default for Board {
@@ -37,6 +97,49 @@ impl Default for Board {
             tallies: Tallies::default(),
             order: [const { AtomicU32::new(0) }; ORDER_PLACES],
             writing: [const { AtomicU32::new(0) }; ORDER_PLACES],
+            flushes: Request::default(),
+            checkpoints_asked: Request::default(),
+            damages: [const { AtomicU64::new(0) }; DAMAGES],
+        }
+    }
+}
+
+impl Board {
+    /// Notes that a copy of `page` on flash is damaged. If all places are taken, nothing is noted: whoever
+    /// fetches the page next notes it.
+    pub(crate) fn note_damage(&self, page: PageId) {
+        let word = page.0.wrapping_add(1);
+        if self.damages.iter().any(|place| place.load(SeqCst) == word) {
+            return;
+        }
+        for place in &self.damages {
+            if place.compare_exchange(0, word, SeqCst, SeqCst).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Takes a note.
+    pub(crate) fn take_damage(&self) -> Option<PageId> {
+        let taken = self.damages.iter().map(|place| place.swap(0, SeqCst)).find(|word| *word != 0);
+        taken.map(|word| PageId(word.wrapping_sub(1)))
+    }
+}
+
+/// Where the board is.
+#[derive(Clone)]
+pub(crate) enum BoardRef {
+    Private(Arc<Board>),
+    Mapped(Shared<Board>),
+}
+
+impl Deref for BoardRef {
+    type Target = Board;
+    #[inline]
+    fn deref(&self) -> &Board {
+        match self {
+            BoardRef::Private(board) => board,
+            BoardRef::Mapped(board) => board,
         }
     }
 }

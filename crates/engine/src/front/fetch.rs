@@ -10,11 +10,15 @@ use crate::api::{Fetched, Source};
 use crate::{TierError, points};
 use entresol_core::{Lookup, PageId, Partition, Taken};
 use entresol_runtime::yield_now;
+use entresol_shm::Gone;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Reads of a slot that give something else, with the directory unchanged, before the page is called damaged:
 /// a slot that is overwritten while it is read is told apart by one more look.
 const READS_MAX: u32 = 3;
+
+/// Looks at a frame that another process fills, before a fetch sleeps.
+const LOOKS_MAX: u32 = 100;
 
 /// What a fetch has found.
 pub(crate) enum Found {
@@ -44,25 +48,24 @@ impl Front {
         let mut found = self.with_objects(|partition, objects| {
             let lookup = living(partition, objects, page, |partition| partition.fetch(page));
             (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
-        });
+        })?;
         let look_again = || {
             self.with_objects(|partition, objects| {
                 let lookup = living(partition, objects, page, |partition| partition.peek(page));
                 (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
             })
         };
-        let mut reads = 0;
+        let (mut reads, mut looks) = (0, 0);
         loop {
             match found.0 {
                 Lookup::Absent => return Ok(Found::OnDisk(found.2)),
                 Lookup::Staged { frame, position, dirty } => {
-                    if self.staging.copy_out(frame, page, position, buffer) {
+                    if self.staging.copy_out(frame, page, position, buffer)? {
                         self.tallies().staging_hits.add(1);
-                        return Ok(Found::Here(self.went_up(page, Source::Staging, dirty)));
+                        return Ok(Found::Here(self.went_up(page, Source::Staging, dirty)?));
                     }
                     // Written and reused meanwhile, or still being copied in.
-                    yield_now();
-                    found = look_again();
+                    found = self.look_when_filled(found, &mut looks, look_again)?;
                 }
                 Lookup::Flash { slot, generation, dirty } => {
                     let fault = match self.flash.read(self.layout.slot_offset(slot), buffer) {
@@ -72,11 +75,11 @@ impl Front {
                             Ok(()) => {
                                 self.options.page_format.unseal(buffer, page);
                                 self.tallies().flash_hits.add(1);
-                                return Ok(Found::Here(self.went_up(page, Source::Flash, dirty)));
+                                return Ok(Found::Here(self.went_up(page, Source::Flash, dirty)?));
                             }
                         },
                     };
-                    let now = look_again();
+                    let now = look_again()?;
                     reads = if now == found { reads + 1 } else { 0 };
                     if now != found {
                         points::FETCH_MOVED.reach();
@@ -92,8 +95,29 @@ impl Front {
         }
     }
 
+    /// Looks again for a page whose frame is, or was, being filled. In another process that may take for ever:
+    /// it was killed, and so was the back.
+    fn look_when_filled<T: PartialEq>(
+        &self,
+        before: T,
+        looks: &mut u32,
+        look_again: impl Fn() -> Result<T, Gone>,
+    ) -> Result<T, TierError> {
+        yield_now();
+        *looks += 1;
+        if self.seat.is_none() || *looks < LOOKS_MAX {
+            return Ok(look_again()?);
+        }
+        let seen = self.progress.epoch();
+        let found = look_again()?;
+        if found == before {
+            self.await_progress(seen)?;
+        }
+        Ok(found)
+    }
+
     /// Whether the cache has `page`.
-    pub(crate) fn has(&self, page: PageId) -> bool {
+    pub(crate) fn has(&self, page: PageId) -> Result<bool, Gone> {
         self.with_objects(|partition, objects| {
             living(partition, objects, page, |partition| partition.peek(page)) != Lookup::Absent
         })
@@ -102,21 +126,21 @@ impl Front {
     /// The page was read and proved: an exclusive policy gives up its copy. Not of a dirty page while a
     /// checkpoint is under way: DRAM may have evicted all that the checkpoint needs, and the sweep would
     /// not meet it any more.
-    fn went_up(&self, page: PageId, source: Source, dirty: bool) -> Fetched {
+    fn went_up(&self, page: PageId, source: Source, dirty: bool) -> Result<Fetched, Gone> {
         if !self.config.policy.exclusive() {
-            return Fetched { source, dirty, fdirty: false };
+            return Ok(Fetched { source, dirty, fdirty: false });
         }
         let taken = self.with(|partition| {
             let stays = dirty && self.board.checkpoints.load(SeqCst) > 0;
             if stays || !self.state.is_running() { Taken::Copied } else { partition.taken(page) }
-        });
-        match taken {
+        })?;
+        Ok(match taken {
             Taken::Copied => Fetched { source, dirty, fdirty: false },
             Taken::Moved { dirty } => {
                 self.tallies().moved_up.add(1);
                 self.job_is_done();
                 Fetched { source, dirty, fdirty: dirty }
             }
-        }
+        })
     }
 }

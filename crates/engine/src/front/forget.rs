@@ -7,6 +7,7 @@
 use super::Front;
 use crate::TierError;
 use entresol_core::{FORGET_PAGES_MAX, Forget, PageId, Position};
+use entresol_shm::Gone;
 
 /// Entries of the directory that are looked at under one hold of the latch.
 const ENTRIES_AT_ONCE: u32 = 512;
@@ -19,7 +20,7 @@ impl Front {
         if last < first {
             return Ok(0);
         }
-        let entries = self.with(|partition| partition.entries());
+        let entries = self.with(|partition| partition.entries())?;
         if last.0 - first.0 >= entries.into() {
             return match self.is_log() {
                 true => self.forget_long((first, last), after, entries),
@@ -50,14 +51,17 @@ impl Front {
 
     /// Repeats `forget` until it is done, and no older version is on its way to disk. Returns how many copies
     /// it found.
-    fn forget_when_possible(&self, mut forget: impl FnMut() -> Forget) -> Result<u64, TierError> {
+    fn forget_when_possible(
+        &self,
+        mut forget: impl FnMut() -> Result<Forget, Gone>,
+    ) -> Result<u64, TierError> {
         let mut copies = 0;
         loop {
             let seen = self.progress.epoch();
             if !self.check_running()? {
                 return Ok(copies);
             }
-            match forget() {
+            match forget()? {
                 Forget::Done { found, in_dequeue, .. } => {
                     copies += u64::from(found);
                     if found > 0 {
@@ -70,12 +74,19 @@ impl Front {
                 }
                 // Records wait to be written.
                 Forget::Full => {
-                    self.with(|partition| partition.flush());
+                    let has_one_summary = self.layout.summary_copies() == 1;
+                    self.with(|partition| {
+                        partition.flush();
+                        if has_one_summary {
+                            // Its records count when the group is complete.
+                            partition.close_group();
+                        }
+                    })?;
                     self.writes.notify_one();
                 }
             }
             self.background.notify_one();
-            self.progress.wait(seen);
+            self.await_progress(seen)?;
         }
     }
 
@@ -91,11 +102,11 @@ impl Front {
             below = self.with(|partition| {
                 self.order.all_change();
                 partition.forget_begin(first, last, after)
-            });
-            match below {
+            })?;
+            Ok(match below {
                 Some(_) => Forget::Done { found: 0, dirty: 0, in_dequeue: false },
                 None => Forget::Full,
-            }
+            })
         })?;
         let Some(below) = below else { return Ok(0) };
         let mut found = 0;
@@ -114,7 +125,7 @@ impl Front {
         let mut pages = Vec::with_capacity(ENTRIES_AT_ONCE as usize);
         for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
             let some = from..entries.min(from + ENTRIES_AT_ONCE);
-            self.with(|partition| pages.extend(partition.pages_in(some, (first, last))));
+            self.with(|partition| pages.extend(partition.pages_in(some, (first, last))))?;
             for page in pages.drain(..) {
                 found += self.forget_some((page, page), 0)?;
             }

@@ -11,6 +11,9 @@
 //! | `fetch`, `offer`, `forget` | the three things that a front does |
 //! | `objects` | what dies as a whole: the table of objects |
 //! | `region` | the memory of the directory and of that table |
+//! | `segment` | all this memory in one segment, for fronts in other processes |
+//! | `seat`, `frames` | which process holds what there; staging there |
+//! | `bell` | notifications, also between processes |
 //! | `listed` | what the slot directory on flash says, for fetches (TAC) |
 //!
 //! Invariants:
@@ -18,31 +21,39 @@
 //! - It touches the core's region, staging, the board and the signals, and it reads the flash; nothing else.
 //! - It allocates nothing, and takes no lock but the partition's latch and that of a group of staging frames.
 //!   A hit makes one system call, the read.
+//! - Its memory is this process's own, or one segment that the back and other processes share
+//!   (docs/DESIGN.md, "Fronts in other processes"). In a segment a front may die at any instruction.
 //! - What it cannot do it gives back to its caller: a page that is only on disk, damage, a page that must go
 //!   to disk first.
 
+mod bell;
 mod board;
 mod fetch;
 mod forget;
+mod frames;
 mod listed;
 mod objects;
 mod offer;
 mod order;
 mod region;
 mod run_state;
+mod seat;
+mod segment;
 mod staging;
 
-pub(crate) use board::Board;
+pub(crate) use bell::{Bell, Seen};
+pub(crate) use board::{Answer, BoardRef, Request};
 pub(crate) use fetch::Found;
 pub(crate) use listed::Listed;
 pub(crate) use offer::Offered;
 pub(crate) use order::{PageOrder, ReadTicket};
 pub(crate) use region::{Region, objects_config};
 pub(crate) use run_state::{RunState, State};
+pub(crate) use seat::Seat;
+pub(crate) use segment::{Opened, Served, attach, check as check_shareable, serve, supersede};
 pub(crate) use staging::{Composition, Incoming, Staging};
 
 use crate::metrics::Tallies;
-use crate::signal::Signal;
 use crate::{TierError, TierOptions};
 use arrayvec::ArrayVec;
 use entresol_core::{Config, Generation, PageId, Partition, Placement, Position, Shape, SlotId, mutant};
@@ -52,7 +63,9 @@ use entresol_format::page::{self, PageFault};
 use entresol_format::stamps::Stamps;
 use entresol_format::superblock::POSITIONS_OF_AN_OPEN;
 use entresol_objects::Objects;
-use entresol_runtime::sync::{Rank, Semaphore, TinyMutex, allowing_allocation};
+use entresol_runtime::sync::{Rank, Semaphore, allowing_allocation};
+use entresol_shm::Gone;
+use region::RegionMemory;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -73,23 +86,46 @@ pub(crate) struct Front {
     /// What the table of objects was proved to be, if there is one.
     objects: Option<entresol_objects::Shape>,
     /// The core's region and the table of objects, and the latch around them.
-    region: TinyMutex<Region>,
+    region: RegionMemory,
     pub staging: Staging,
-    pub board: Arc<Board>,
+    pub board: BoardRef,
     pub state: RunState,
     pub order: PageOrder,
     /// For the writers: a write job may be there.
-    pub writes: Signal,
+    pub writes: Bell,
     /// For the background tasks: another job may be there.
-    pub background: Signal,
+    pub background: Bell,
     /// For tasks that wait for room, or until something is durable: a job is complete.
-    pub progress: Signal,
-    /// Whose turn it is among the evictors that wait for room, first come, first served.
+    pub progress: Bell,
+    /// Whose turn it is among the evictors that wait for room, first come, first served. Processes that share
+    /// a cache have no order: one of them may die while it is its turn.
     turn: Semaphore,
     /// Slot placement: the positions of all pages that are served from flash. The directory keeps one byte of
     /// each; pages of an earlier open, or of another cache, have positions outside.
     positions: Range<u64>,
     /// Of a policy that keeps the slot directory on flash up with every page.
+    listed: Option<Arc<Listed>>,
+    /// This process's place among those that share the cache, if any do.
+    pub seat: Option<Seat>,
+}
+
+/// What a front has in memory, its own or shared.
+struct Memory {
+    region: RegionMemory,
+    staging: Staging,
+    board: BoardRef,
+    writes: Bell,
+    background: Bell,
+    progress: Bell,
+    seat: Option<Seat>,
+}
+
+/// What fronts of one cache have in common, whatever their memory.
+struct Common {
+    options: TierOptions,
+    flash: Arc<dyn Device>,
+    stamps: Stamps,
+    positions: Range<u64>,
     listed: Option<Arc<Listed>>,
 }
 
@@ -104,63 +140,90 @@ impl Front {
         first: u64,
         listed: Option<Arc<Listed>>,
     ) -> Self {
-        let (partition, objects) = region.split();
-        let shape = Shape::of(partition).expect("the region holds this tier's partition");
-        let entered = Partition::attach_to(partition, &shape).occupancy().entered;
-        let objects = (!objects.is_empty())
-            .then(|| entresol_objects::Shape::of(objects).expect("the region holds this tier's objects"));
-        let board = Arc::new(Board::default());
-        Self {
+        let entered = region.partition().occupancy().entered;
+        let positions = first..entered.saturating_add(POSITIONS_OF_AN_OPEN);
+        let memory = Memory {
+            region: RegionMemory::private(region),
+            staging: Staging::new(&options),
+            board: BoardRef::Private(Arc::default()),
+            writes: Bell::default(),
+            background: Bell::default(),
+            progress: Bell::default(),
+            seat: None,
+        };
+        Self::over(memory, Common { options, flash, stamps, positions, listed })
+            .expect("nobody gives up memory of this process")
+    }
+
+    /// A front over memory that holds a whole cache.
+    fn over(memory: Memory, common: Common) -> Result<Self, Gone> {
+        let Memory { region, staging, board, writes, background, progress, seat } = memory;
+        let Common { options, flash, stamps, positions, listed } = common;
+        let (shape, objects) = region.with(|partition, objects| {
+            let shape = Shape::of(partition).expect("the region holds this tier's partition");
+            let table = (!objects.is_empty())
+                .then(|| entresol_objects::Shape::of(objects).expect("the region holds this tier's objects"));
+            (shape, table)
+        })?;
+        Ok(Self {
             config: options.config(),
             layout: options.layout(),
             flash,
             stamps,
             shape,
             objects,
-            region: TinyMutex::new(Rank::CachePartition, region),
-            staging: Staging::new(&options),
+            region,
+            staging,
             state: RunState::new(board.clone()),
             order: PageOrder::new(board.clone(), options.page_format.has_no_owner_with_a_log()),
             board,
-            writes: Signal::default(),
-            background: Signal::default(),
-            progress: Signal::default(),
+            writes,
+            background,
+            progress,
             turn: Semaphore::new(Rank::EvictionTurn, 1),
-            positions: first..entered.saturating_add(POSITIONS_OF_AN_OPEN),
+            positions,
             listed,
+            seat,
             options,
-        }
+        })
     }
 
     /// One step of the core, under the latch: it touches the region and the board, takes no other lock and
     /// allocates nothing.
-    pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> R {
+    ///
+    /// # Errors
+    /// [`Gone`]: processes share the region, and one of them died in the middle of a step.
+    pub(crate) fn with<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Result<R, Gone> {
         entresol_runtime::may_preempt();
         self.step(step)
     }
 
     /// As [`Front::with`], for a caller that holds a lock under which no task may be preempted.
-    pub(crate) fn step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> R {
-        let mut region = self.region.lock();
-        let mut partition = Partition::attach_to(region.split().0, &self.shape);
-        let result = step(&mut partition);
-        self.check(&partition);
-        result
+    #[inline]
+    pub(crate) fn step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Result<R, Gone> {
+        let result = self.region.with(|partition, _| {
+            let mut partition = Partition::attach_to(partition, &self.shape);
+            let result = step(&mut partition);
+            self.check(&partition);
+            result
+        });
+        result.inspect_err(|_| self.state.give_up())
     }
 
     /// As [`Front::with`], with the table of objects, if there is one.
     pub(crate) fn with_objects<R>(
         &self,
         step: impl FnOnce(&mut Partition<'_>, Option<&mut Objects<'_>>) -> R,
-    ) -> R {
+    ) -> Result<R, Gone> {
         entresol_runtime::may_preempt();
-        let mut region = self.region.lock();
-        let (partition, objects) = region.split();
-        let mut partition = Partition::attach_to(partition, &self.shape);
-        let mut objects = self.objects.as_ref().map(|shape| Objects::attach_to(objects, shape));
-        let result = step(&mut partition, objects.as_mut());
-        self.check(&partition);
-        result
+        let result = self.region.with(|partition, objects| {
+            let mut partition = Partition::attach_to(partition, &self.shape);
+            let mut objects = self.objects.as_ref().map(|shape| Objects::attach_to(objects, shape));
+            let result = step(&mut partition, objects.as_mut());
+            self.check(&partition);
+            result
+        });
+        result.inspect_err(|_| self.state.give_up())
     }
 
     /// In debug builds, of a small cache: the directory's invariants hold after every step.
@@ -171,11 +234,9 @@ impl Front {
         }
     }
 
-    /// As [`Front::step`], for a destructor: never waits. `None`: the latch is held.
+    /// As [`Front::step`], for a destructor: never waits. `None`: the latch is held or gone.
     pub(crate) fn try_step<R>(&self, step: impl FnOnce(&mut Partition<'_>) -> R) -> Option<R> {
-        let mut region = self.region.try_lock()?;
-        let mut partition = Partition::attach(region.split().0).ok()?;
-        Some(step(&mut partition))
+        self.region.try_with(|partition| Some(step(&mut Partition::attach(partition).ok()?)))?
     }
 
     pub(crate) fn tallies(&self) -> &Tallies {
@@ -200,13 +261,16 @@ impl Front {
     }
 
     /// The checksums that the directory keeps for pages in these slots; zeros if it keeps none.
-    pub(crate) fn proofs<const N: usize>(&self, slots: impl Iterator<Item = SlotId>) -> ArrayVec<u32, N> {
+    pub(crate) fn proofs<const N: usize>(
+        &self,
+        slots: impl Iterator<Item = SlotId>,
+    ) -> Result<ArrayVec<u32, N>, Gone> {
         if !self.config.proofs {
-            return slots.map(|_| 0).collect();
+            return Ok(slots.map(|_| 0).collect());
         }
         let mut proofs = ArrayVec::new();
-        self.with(|partition| proofs.extend(slots.map(|slot| partition.proof(slot))));
-        proofs
+        self.with(|partition| proofs.extend(slots.map(|slot| partition.proof(slot))))?;
+        Ok(proofs)
     }
 
     /// Proves that `bytes`, read from `slot`, are the version of `id` that the directory means; `proof` is
@@ -263,12 +327,30 @@ impl Front {
             match self.state.now() {
                 State::Running => return Ok(true),
                 State::Off => return Ok(false),
-                State::Leaving => self.progress.wait(seen),
-                State::Poisoned => return Err(self.state.failure().expect("a poisoned tier has failed")),
+                State::Leaving => self.await_progress(seen)?,
+                // Why, the back has said in its own process.
+                State::Poisoned => return Err(self.state.failure().unwrap_or_else(failed_elsewhere)),
+                State::Gone => return Err(Gone.into()),
+                State::Closed if self.seat.is_some() => {
+                    return Err(TierError::Gone("the process that serves the cache has closed it"));
+                }
                 State::Closed => {
                     return Err(TierError::Refused("the flash tier is closed; open it again".to_owned()));
                 }
             }
         }
     }
+
+    /// Waits for progress after the epoch `seen`. May return early.
+    pub(crate) fn await_progress(&self, seen: Seen) -> Result<(), TierError> {
+        let was_notified = self.progress.wait(seen);
+        self.seat.as_ref().map_or(Ok(()), |seat| seat.after_wait(was_notified))
+    }
+}
+
+fn failed_elsewhere() -> TierError {
+    TierError::Refused(
+        "the flash tier has failed, as the log of the process that serves the cache says; repair the flash device and restart"
+            .to_owned(),
+    )
 }

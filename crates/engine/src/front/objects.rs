@@ -9,6 +9,7 @@ use crate::TierError;
 use crate::disk::Names;
 use entresol_core::{Generation, Lookup, PageId, Partition, Position, mutant};
 use entresol_objects::{CutOutcome, Locator, ObjectId, Objects, Usage};
+use entresol_shm::Gone;
 
 /// The last page number of an object.
 const LAST_PAGE: u32 = u32::MAX;
@@ -43,7 +44,8 @@ pub(super) fn living(
 
 impl Names for Front {
     fn locator(&self, object: ObjectId) -> Option<Locator> {
-        self.with_objects(|_, objects| objects.and_then(|objects| objects.locator(object).copied()))
+        // Without the table nothing is known of any object, and nothing that is done now will count.
+        self.with_objects(|_, objects| objects.and_then(|objects| objects.locator(object).copied())).ok()?
     }
 }
 
@@ -53,7 +55,7 @@ impl Front {
         &self,
         step: impl FnOnce(&mut Partition<'_>, &mut Objects<'_>) -> R,
     ) -> Result<R, TierError> {
-        self.with_objects(|partition, objects| objects.map(|objects| step(partition, objects)))
+        self.with_objects(|partition, objects| objects.map(|objects| step(partition, objects)))?
             .ok_or_else(no_table)
     }
 
@@ -70,7 +72,7 @@ impl Front {
 
     /// How full the table is; `None`: there is none.
     pub(crate) fn objects_usage(&self) -> Option<Usage> {
-        self.with_objects(|_, objects| objects.map(|objects| objects.usage()))
+        self.with_objects(|_, objects| objects.map(|objects| objects.usage())).ok()?
     }
 
     /// All pages of `object` are dead, for ever. False: it was no live object.
@@ -112,11 +114,11 @@ impl Front {
     fn wait_for_dequeues(&self, first: PageId, last: PageId) -> Result<(), TierError> {
         loop {
             let seen = self.progress.epoch();
-            if !self.check_running()? || !self.with(|partition| partition.is_in_dequeue(first, last)) {
+            if !self.check_running()? || !self.with(|partition| partition.is_in_dequeue(first, last))? {
                 return Ok(());
             }
             self.background.notify_one();
-            self.progress.wait(seen);
+            self.await_progress(seen)?;
         }
     }
 
@@ -128,14 +130,14 @@ impl Front {
 
     /// The records of forgotten pages before number `records` are durable, and one that all positions below
     /// `front` are gone.
-    pub(crate) fn records_are_durable(&self, records: u64, front: Position) {
+    pub(crate) fn records_are_durable(&self, records: u64, front: Position) -> Result<(), Gone> {
         self.with_objects(|partition, objects| {
             partition.recorded(records);
             partition.front_is_durable(front);
             if let Some(objects) = objects {
                 objects.front_passed(front);
             }
-        });
+        })
     }
 }
 

@@ -8,14 +8,16 @@ use crate::TierError;
 use crate::api::Victim;
 use entresol_core::{Admission, FrameId, PageId, Position};
 use entresol_objects::ObjectId;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use entresol_shm::Gone;
+use entresol_shm::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// What became of an offered page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
     /// The cache has it.
     Taken,
-    /// The policy does not want it: it belongs on disk only.
+    /// The policy does not want it: it belongs on disk only. If it is dirty, its write to disk has begun
+    /// ([`super::order`]).
     Bypass,
     /// The cache has switched itself off: the disk alone.
     Off,
@@ -23,6 +25,13 @@ pub(crate) enum Offered {
 
 /// Counts a waiting evictor, until dropped.
 struct Waiting<'a>(&'a AtomicU32);
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a AtomicU32) -> Self {
+        waiting.fetch_add(1, SeqCst);
+        Self(waiting)
+    }
+}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
@@ -57,16 +66,17 @@ impl Front {
         {
             return Ok(done);
         }
-        self.board.waiting.fetch_add(1, SeqCst);
-        let _waiting = Waiting(&self.board.waiting);
-        let _turn = self.turn.acquire(1);
+        // Processes have no turns: one that dies while it waits must not be waited for.
+        let is_alone = self.seat.is_none();
+        let _waiting = is_alone.then(|| Waiting::new(&self.board.waiting));
+        let _turn = is_alone.then(|| self.turn.acquire(1));
         loop {
             let seen = self.progress.epoch();
             if let Some(done) = offer()? {
                 return Ok(done);
             }
             self.background.notify_one();
-            self.progress.wait(seen);
+            self.await_progress(seen)?;
         }
     }
 
@@ -76,7 +86,9 @@ impl Front {
     }
 
     /// The core's answer to an offer; [`Admission::Full`] also from a cache that is switching itself off. A
-    /// page that was read from disk is there already, in a newer version, if the ticket is not current.
+    /// page that was read from disk is there already, in a newer version, if the ticket is not current. Of a
+    /// dirty page that bypasses the flash, the write to disk begins in this step: a read that began later
+    /// would populate the flash with the older version.
     pub(crate) fn admission(
         &self,
         victim: &Victim,
@@ -99,8 +111,12 @@ impl Front {
             if dirty || fdirty {
                 self.order.changes(page);
             }
-            Some(partition.evict(page, lsn, dirty, fdirty))
-        });
+            let admission = self.hold(partition.evict(page, lsn, dirty, fdirty));
+            if dirty && matches!(admission, Admission::Bypass { .. }) {
+                self.order.write_begins(page);
+            }
+            Some(admission)
+        })?;
         admission.ok_or_else(|| {
             TierError::Refused(format!(
                 "page {page} is of object {}, which is not defined or was retired; define an object before its pages enter, and \
@@ -132,40 +148,64 @@ impl Front {
             }
             Admission::Bypass { .. } => Some(Offered::Bypass),
             Admission::Stage { frame, position } => {
-                self.fill(frame, position, victim.page, victim.dirty, data);
+                self.fill(frame, position, victim.page, victim.dirty, data)?;
                 Some(Offered::Taken)
             }
         })
     }
 
     /// Copies a page into the frame that it was given.
-    pub(crate) fn fill(&self, frame: FrameId, position: Position, page: PageId, dirty: bool, data: &[u8]) {
+    pub(crate) fn fill(
+        &self,
+        frame: FrameId,
+        position: Position,
+        page: PageId,
+        dirty: bool,
+        data: &[u8],
+    ) -> Result<(), Gone> {
+        #[cfg(feature = "hooks")]
+        if self.seat.is_some() {
+            crate::hooks::pass("frame");
+        }
         let incoming = Incoming { page, dirty, data, position, stamp: self.stamp(position) };
-        let proof = self.staging.copy_in(frame, &incoming);
+        let proof = self.staging.copy_in(frame, &incoming)?;
         let due = self.with(|partition| {
             partition.staged_with(frame, proof);
+            if let Some(seat) = &self.seat {
+                seat.holds_nothing();
+            }
             partition.write_due(frame)
-        });
+        })?;
         if due {
             self.writes.notify_one();
         }
         if position.0.is_multiple_of(self.config.group_pages.into()) {
             self.background.notify_one();
         }
+        Ok(())
+    }
+
+    /// Notes, under the latch, that this process has a frame to fill, if it was given one.
+    #[inline]
+    fn hold(&self, admission: Admission) -> Admission {
+        if let (Some(seat), Admission::Stage { frame, .. }) = (&self.seat, &admission) {
+            seat.holds(*frame);
+        }
+        admission
     }
 
     /// A page has come from disk and goes up: takes a copy, if the policy will have it and there is room. The
     /// page is clean, so the caller never waits.
-    pub(crate) fn populate(&self, page: PageId, ticket: ReadTicket, data: &[u8]) {
+    pub(crate) fn populate(&self, page: PageId, ticket: ReadTicket, data: &[u8]) -> Result<(), Gone> {
         if !self.config.policy.populates() || !self.may_populate(data) {
-            return;
+            return Ok(());
         }
         let admission = self.with(|partition| match self.state.is_running() {
-            true if self.order.is_current(page, ticket) => partition.arrived(page),
+            true if self.order.is_current(page, ticket) => self.hold(partition.arrived(page)),
             true => Admission::AlreadyThere,
             false => Admission::Full,
-        });
-        self.entered(page, admission, data);
+        })?;
+        self.entered(page, admission, data)
     }
 
     /// As [`Front::populate`], for a reader that has no memory of its own for pages: a policy that takes what
@@ -183,13 +223,18 @@ impl Front {
     ///
     /// A dirty copy is destaged over it, and the database's redo settles both. A reader without memory or log
     /// would notice.
-    pub(crate) fn populate_for_reader(&self, page: PageId, ticket: ReadTicket, data: &[u8]) {
+    pub(crate) fn populate_for_reader(
+        &self,
+        page: PageId,
+        ticket: ReadTicket,
+        data: &[u8],
+    ) -> Result<(), Gone> {
         if self.config.policy.populates() {
             return self.populate(page, ticket, data);
         }
         let has_order = self.options.page_format.has_no_owner_with_a_log() && self.objects.is_none();
         if !self.may_populate(data) || !has_order {
-            return;
+            return Ok(());
         }
         let lsn = self.options.page_format.lsn(data);
         let victim = Victim { page, lsn, dirty: false, fdirty: false };
@@ -198,7 +243,7 @@ impl Front {
             // A page of an object that is not defined stays out.
             false => self.admission(&victim, Some(ticket)).unwrap_or(Admission::AlreadyThere),
         };
-        self.entered(page, admission, data);
+        self.entered(page, admission, data)
     }
 
     /// Whether an unchanged page with this content may enter at all.
@@ -206,10 +251,10 @@ impl Front {
         self.options.mode.populates() && self.options.page_format.takes(data)
     }
 
-    fn entered(&self, page: PageId, admission: Admission, data: &[u8]) {
+    fn entered(&self, page: PageId, admission: Admission, data: &[u8]) -> Result<(), Gone> {
         match admission {
             Admission::Stage { frame, position } => {
-                self.fill(frame, position, page, false, data);
+                self.fill(frame, position, page, false, data)?;
                 self.tallies().populated.add(1);
             }
             Admission::Full => {
@@ -218,5 +263,6 @@ impl Front {
             }
             Admission::AlreadyThere | Admission::Bypass { .. } => {}
         }
+        Ok(())
     }
 }

@@ -6,15 +6,14 @@
 //! partition's latch. So two pages may share one; then a population is dropped for nothing. While a page is
 //! being written to disk past the flash, no read of it enters.
 
-use super::board::{Board, ORDER_PLACES};
+use super::board::{BoardRef, ORDER_PLACES};
 use entresol_core::{PageId, mutant};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use entresol_shm::atomic::{AtomicU32, Ordering::Relaxed};
 
 const _: () = assert!(ORDER_PLACES == 1 << 12, "the upper bits of a page's hash are its place");
 
 /// The counters, on the board of a cache that keeps the order itself.
-pub(crate) struct PageOrder(Option<Arc<Board>>);
+pub(crate) struct PageOrder(Option<BoardRef>);
 
 /// What a counter was when a read began.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,7 +25,7 @@ fn place_of(page: PageId) -> usize {
 
 impl PageOrder {
     /// With `kept` false the cache's owner keeps the order.
-    pub(super) fn new(board: Arc<Board>, kept: bool) -> Self {
+    pub(super) fn new(board: BoardRef, kept: bool) -> Self {
         Self(kept.then_some(board))
     }
 

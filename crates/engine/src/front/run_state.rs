@@ -1,10 +1,9 @@
 //! Whether a cache runs, and why it does not.
 
-use super::board::Board;
+use super::board::BoardRef;
 use crate::{TierError, events};
 use entresol_runtime::may_preempt;
 use entresol_runtime::sync::{Rank, TinyMutex};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// How a cache is.
@@ -19,6 +18,8 @@ pub(crate) enum State {
     Poisoned = 3,
     /// Ended by its owner.
     Closed = 4,
+    /// Processes share the cache, and one of them died in the middle of a change.
+    Gone = 5,
 }
 
 impl State {
@@ -29,7 +30,8 @@ impl State {
             2 => Self::Off,
             3 => Self::Poisoned,
             4 => Self::Closed,
-            _ => unreachable!("the board has states only"),
+            // Any other word was not written by this program.
+            _ => Self::Gone,
         }
     }
 }
@@ -37,13 +39,13 @@ impl State {
 /// How a cache is, and why. Invariant: the failure is recorded before the board says that the cache is
 /// poisoned.
 pub(crate) struct RunState {
-    board: Arc<Board>,
+    board: BoardRef,
     failure: TinyMutex<Option<TierError>>,
     notice: TinyMutex<Option<String>>,
 }
 
 impl RunState {
-    pub(super) fn new(board: Arc<Board>) -> Self {
+    pub(super) fn new(board: BoardRef) -> Self {
         Self {
             board,
             failure: TinyMutex::new(Rank::Failure, None),
@@ -103,6 +105,22 @@ impl RunState {
         if is_first {
             events::failed(&failure);
         }
+    }
+
+    /// The shared memory is not used any more. To be called before its latches are given up: whoever cannot
+    /// take one finds this state.
+    pub(crate) fn give_up(&self) {
+        self.leave_for(State::Gone);
+    }
+
+    /// As [`RunState::give_up`], of a cache whose back has ended, whatever it was then.
+    pub(super) fn supersede(&self) {
+        self.set(State::Gone);
+    }
+
+    /// Whether [`RunState::give_up`] was called.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.now() == State::Gone
     }
 
     /// Whether its owner has ended it.

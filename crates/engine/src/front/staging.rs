@@ -4,22 +4,27 @@
 //! Invariants: a frame is filled only between the core's `evict` (or `restage`) and `staged`. A fetch proves
 //! by page and position, under the group's lock, that the frame holds the wanted version. A group's lock is
 //! held across an I/O only when all its frames are complete, so no evictor waits for it.
+//!
+//! Where processes share the cache, the frames are in their segment ([`super::frames`]), and the back has
+//! buffers for copies of them: what is written are the copies, after they were proved.
 
-use crate::TierOptions;
+use super::frames::SharedFrames;
 use crate::buffer::AlignedBuffer;
-use entresol_core::{Forgotten, FrameId, PageId, Position, mutant};
+use crate::{TierError, TierOptions};
+use entresol_core::{Forgotten, FrameId, PageId, Position, WritePage, mutant};
 use entresol_format::summary::{self, Entry};
 use entresol_format::{BLOCK_BYTES, PageFormat};
 use entresol_runtime::sync::{Rank, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use entresol_shm::Gone;
 
 /// A position that no page has.
-const NOBODY: Position = Position(u64::MAX);
+pub(super) const NOBODY: Position = Position(u64::MAX);
 
 /// What a frame holds, for the group's summary.
 #[derive(Clone, Copy)]
-struct Content {
-    position: Position,
-    entry: Entry,
+pub(super) struct Content {
+    pub position: Position,
+    pub entry: Entry,
 }
 
 /// A group of frames.
@@ -98,7 +103,8 @@ impl GroupBuffer {
         summary::encode(&mut self.bytes[after..], &head, entries, what.stale);
         let (block, rest) = self.bytes.split_at_mut(self.before);
         block.copy_from_slice(&rest[after - self.before..][..self.before]);
-        if what.head.written > 0 && !mutant!("flush-in-one-place") { revision % summary::COPIES } else { 0 }
+        let alternates = self.before > 0 && what.head.written > 0 && !mutant!("flush-in-one-place");
+        if alternates { revision % summary::COPIES } else { 0 }
     }
 
     /// The summary's block.
@@ -119,7 +125,9 @@ pub(crate) struct Incoming<'a> {
 
 /// All groups of frames.
 pub(crate) struct Staging {
+    /// The frames. If they are shared, the back's copies of them; a front has none.
     groups: Vec<RwLock<GroupBuffer>>,
+    shared: Option<SharedFrames>,
     group_pages: usize,
     page_format: PageFormat,
 }
@@ -137,7 +145,58 @@ impl Staging {
         };
         let group = || RwLock::new(Rank::StagingBuffer, buffer());
         let groups = (0..options.staging_groups).map(|_| group()).collect();
-        Self { groups, group_pages, page_format: options.page_format }
+        Self { groups, shared: None, group_pages, page_format: options.page_format }
+    }
+
+    /// Frames that processes share; `with_copies` for the back, which writes.
+    pub(super) fn mapped(options: &TierOptions, shared: SharedFrames, with_copies: bool) -> Self {
+        let own = match with_copies {
+            true => Self::new(options),
+            false => {
+                let (group_pages, page_format) = (options.group_pages as usize, options.page_format);
+                Self { groups: Vec::new(), shared: None, group_pages, page_format }
+            }
+        };
+        Self { shared: Some(shared), ..own }
+    }
+
+    /// The frames that processes share, if they do.
+    pub(crate) fn shared(&self) -> Option<&SharedFrames> {
+        self.shared.as_ref()
+    }
+
+    /// Where processes share the frames: copies those of a write job, and proves that they are the pages
+    /// which the directory means. `stamp` says what is stamped into the page at a position. Elsewhere the
+    /// frames themselves are written.
+    pub(crate) fn collect(
+        &self,
+        pages: &[WritePage],
+        stamp: impl Fn(Position) -> Position,
+    ) -> Result<(), TierError> {
+        let (Some(shared), Some(first)) = (&self.shared, pages.first()) else { return Ok(()) };
+        let mut copies = self.groups[self.place(first.frame).0].write();
+        for page in pages {
+            let (group, at) = shared.group(page.frame)?;
+            let content = group.content(at);
+            let range = copies.range(at);
+            copies.bytes[range].copy_from_slice(group.page(at));
+            drop(group);
+            let entry = content.entry;
+            let proved = content.position == page.position
+                && page.page.is_none_or(|id| id == entry.page)
+                && self
+                    .page_format
+                    .verify(copies.page(at), entry.page, stamp(page.position), entry.checksum)
+                    .is_ok();
+            copies.contents[at] = match (proved, page.page) {
+                (true, _) => content,
+                (false, None) => Content { position: NOBODY, entry: Entry::default() },
+                (false, Some(_)) => {
+                    return Err(TierError::Gone("a page in the cache's shared memory was overwritten"));
+                }
+            };
+        }
+        Ok(())
     }
 
     fn place(&self, frame: FrameId) -> (usize, usize) {
@@ -155,32 +214,58 @@ impl Staging {
     }
 
     /// Copies a page into `frame` and seals it. Returns its checksum.
-    pub(crate) fn copy_in(&self, frame: FrameId, incoming: &Incoming<'_>) -> u32 {
+    pub(crate) fn copy_in(&self, frame: FrameId, incoming: &Incoming<'_>) -> Result<u32, Gone> {
+        if let Some(shared) = &self.shared {
+            let (mut group, at) = shared.group(frame)?;
+            let content = self.fill(group.page_mut(at), incoming);
+            group.set_content(at, &content);
+            return Ok(content.entry.checksum);
+        }
         let (group, at) = self.place(frame);
         let mut group = self.groups[group].write();
         let range = group.range(at);
-        let bytes = &mut group.bytes[range];
-        bytes.copy_from_slice(incoming.data);
-        let checksum = self.page_format.seal(bytes, incoming.page, incoming.stamp);
-        let entry =
-            Entry { page: incoming.page, lsn: self.page_format.lsn(bytes), checksum, dirty: incoming.dirty };
-        group.contents[at] = Content { position: incoming.position, entry };
-        checksum
+        let content = self.fill(&mut group.bytes[range], incoming);
+        group.contents[at] = content;
+        Ok(content.entry.checksum)
+    }
+
+    fn fill(&self, bytes: &mut [u8], incoming: &Incoming<'_>) -> Content {
+        let Incoming { page, dirty, data, position, stamp } = *incoming;
+        #[cfg(feature = "hooks")]
+        if self.shared.is_some() {
+            bytes[..data.len() / 2].copy_from_slice(&data[..data.len() / 2]);
+            crate::hooks::pass("group");
+        }
+        bytes.copy_from_slice(data);
+        let checksum = self.page_format.seal(bytes, page, stamp);
+        Content { position, entry: Entry { page, lsn: self.page_format.lsn(bytes), checksum, dirty } }
     }
 
     /// Copies the version of `id` at `position` out of `frame`, as its owner knows it. False if another one
     /// is there by now, or not yet.
-    pub(crate) fn copy_out(&self, frame: FrameId, id: PageId, position: Position, buffer: &mut [u8]) -> bool {
-        let (group, at) = self.place(frame);
-        let group = self.groups[group].read();
-        let Content { position: found, entry } = group.contents[at];
-        let another = entry.page != id || found != position;
-        if another && !mutant!("reused-frame-not-noticed") {
-            return false;
+    pub(crate) fn copy_out(
+        &self,
+        frame: FrameId,
+        id: PageId,
+        position: Position,
+        buffer: &mut [u8],
+    ) -> Result<bool, Gone> {
+        let is_another = |content: &Content| content.entry.page != id || content.position != position;
+        if let Some(shared) = &self.shared {
+            let (group, at) = shared.group(frame)?;
+            if is_another(&group.content(at)) {
+                return Ok(false);
+            }
+            buffer.copy_from_slice(group.page(at));
+        } else {
+            let (group, at) = self.place(frame);
+            let group = self.groups[group].read();
+            if is_another(&group.contents[at]) && !mutant!("reused-frame-not-noticed") {
+                return Ok(false);
+            }
+            buffer.copy_from_slice(group.page(at));
         }
-        buffer.copy_from_slice(group.page(at));
-        drop(group);
         self.page_format.unseal(buffer, id);
-        true
+        Ok(true)
     }
 }

@@ -29,7 +29,7 @@ impl ObjectBlocks {
             let blocks = Objects::snapshot_length(&head, config).unwrap_or(1);
             let mut bytes = AlignedBuffer::new(blocks as usize * BLOCK_BYTES);
             unreadable::read(flash, offset, &mut bytes).map_err(flash_error)?;
-            Ok(bytes)
+            Ok::<_, TierError>(bytes)
         };
         let mut log = AlignedBuffer::new(config.log_blocks as usize * BLOCK_BYTES);
         unreadable::read(flash, log_offset(layout, config, 0), &mut log).map_err(flash_error)?;

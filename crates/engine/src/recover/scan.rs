@@ -158,6 +158,27 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
+    /// Of the durable groups from `first` to before `end`: those of whose two summaries only one is there and
+    /// whole, each with the number of the other copy.
+    pub(crate) fn lone_summaries(&mut self, first: u64, end: u64) -> Result<Vec<(u64, u64)>, TierError> {
+        let mut lone = Vec::new();
+        if self.layout.summary_copies() == 1 {
+            return Ok(lone);
+        }
+        for from in (first..end).step_by(BATCH) {
+            let groups: Vec<u64> = (from..end.min(from + BATCH as u64)).collect();
+            let found = [self.summary_copies(&groups, 0)?, self.summary_copies(&groups, 1)?];
+            for (at, group) in groups.into_iter().enumerate() {
+                match [0, 1].map(|copy: usize| found[copy][at].summary().is_some()) {
+                    [true, false] => lone.push((group, 1)),
+                    [false, true] => lone.push((group, 0)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(lone)
+    }
+
     /// Reads one copy of the summaries of `groups`, at most [`BATCH`].
     fn summary_copies(&mut self, groups: &[u64], copy: u64) -> Result<Vec<Block>, TierError> {
         let mut batch = ArrayVec::<Io<'_>, BATCH>::new();

@@ -12,7 +12,7 @@ use super::through::Through;
 use crate::api::{TierMetrics, Upstream};
 use crate::buffer::PageBuffers;
 use crate::disk::DiskPages;
-use crate::front::Front;
+use crate::front::{Front, Served};
 use entresol_format::{Layout, PageFormat};
 use entresol_runtime::sync::TinyMutex;
 use std::sync::{Arc, Weak};
@@ -34,6 +34,8 @@ pub(crate) struct Back {
     /// Of a cache of raw pages: nobody above orders their writes, or settles what a crash leaves of them.
     pub through: Option<Through>,
     pub upstream: TinyMutex<Option<Weak<dyn Upstream>>>,
+    /// What fronts in other processes share with this back, if there may be any.
+    pub served: Option<Served>,
 }
 
 impl Back {
@@ -66,8 +68,11 @@ impl Back {
     }
 
     pub(crate) fn metrics(&self) -> TierMetrics {
-        let (occupancy, decision_hash) =
-            self.front.with(|partition| (partition.occupancy(), partition.decision_hash()));
+        // Of a cache that was given up, the counters alone.
+        let (occupancy, decision_hash) = self
+            .front
+            .with(|partition| (partition.occupancy(), partition.decision_hash()))
+            .unwrap_or_default();
         TierMetrics {
             slots: occupancy.slots.into(),
             slots_valid: occupancy.valid.into(),

@@ -8,6 +8,7 @@ use crate::buffer::AlignedBuffer;
 use crate::front::Front;
 use entresol_core::Job;
 use entresol_runtime::now;
+use entresol_shm::Gone;
 
 impl Back {
     /// Does everything but writes until the tier stops.
@@ -19,17 +20,20 @@ impl Back {
             if self.front.state.is_stopped() {
                 return;
             }
-            let Some(job) = self.next_background() else {
-                if self.dead_is_to_be_settled() {
-                    if let Err(error) = self.settle_dead() {
-                        self.fail(error);
-                        return;
+            let job = match self.next_background() {
+                Ok(Some(job)) => job,
+                Ok(None) => match self.settle_dead_if_possible() {
+                    Ok(true) => {
+                        self.front.job_is_done();
+                        continue;
                     }
-                    self.front.job_is_done();
-                    continue;
-                }
-                self.front.background.wait(seen);
-                continue;
+                    Ok(false) => {
+                        self.front.background.wait(seen);
+                        continue;
+                    }
+                    Err(error) => return self.fail(error),
+                },
+                Err(gone) => return self.fail(gone.into()),
             };
             // There may be more: another task looks.
             self.front.background.notify_one();
@@ -56,18 +60,18 @@ impl Back {
 
     /// The next job. Looking for one may already make room, where clean pages are dropped: then the writers
     /// are told.
-    fn next_background(&self) -> Option<Job> {
+    fn next_background(&self) -> Result<Option<Job>, Gone> {
         let (job, made_room) = self.front.with_objects(|partition, objects| {
             if let Some(objects) = objects {
                 Front::drop_dead_of_next_dequeue(partition, objects);
             }
             let valid = partition.occupancy().valid;
             (partition.next_background(), partition.occupancy().valid < valid)
-        });
+        })?;
         if made_room {
             self.front.writes.notify_one();
         }
-        job
+        Ok(job)
     }
 
     fn pull(&self, pages: u32) {
@@ -81,7 +85,7 @@ impl Back {
         let mut copies = Copies::new(scratch.len() / self.front.page_bytes());
         copies.add(first);
         while copies.has_room() {
-            match self.next_background() {
+            match self.next_background()? {
                 Some(job) => copies.add(job),
                 None => break,
             }

@@ -65,21 +65,42 @@ impl Back {
     /// Makes durable what made forgotten dirty pages dead, as far as it has ended, so that slots can be
     /// released and records be written.
     pub(super) fn settle_dead(&self) -> Result<(), TierError> {
-        let Some(after) = self.front.with(|partition| partition.awaits_dead()) else { return Ok(()) };
+        let Some(after) = self.front.with(|partition| partition.awaits_dead())? else { return Ok(()) };
+        self.settle(after)?;
+        let durable = self.causes.durable();
+        self.front.with(|partition| partition.dead_is_durable(durable))?;
+        Ok(())
+    }
+
+    /// Makes durable what the oldest record that waits needs, as far as it has ended: of clean pages that
+    /// were forgotten, too, which keep no slot from being released. False: it has not ended, and that will be
+    /// told (`job_is_done`).
+    pub(super) fn settle_oldest_record(&self) -> Result<bool, TierError> {
+        let Some(after) = self.front.with(|partition| partition.oldest_record_awaits())? else {
+            return Ok(true);
+        };
+        self.settle(after)?;
+        Ok(after <= self.causes.durable())
+    }
+
+    /// Makes numbers up to `after` durable, as far as they have ended.
+    fn settle(&self, after: u64) -> Result<(), TierError> {
         let ended = self.causes.ended();
         if self.causes.durable() < after.min(ended) {
             self.disk.sync()?;
             self.causes.durable.fetch_max(ended, SeqCst);
         }
-        let durable = self.causes.durable();
-        self.front.with(|partition| partition.dead_is_durable(durable));
         Ok(())
     }
 
-    /// Whether slots, or records of forgotten pages, wait for [`Back::settle_dead`].
-    pub(super) fn dead_is_to_be_settled(&self) -> bool {
-        self.front
-            .with(|partition| partition.awaits_dead())
-            .is_some_and(|after| after <= self.causes.durable() || self.causes.can_be_settled())
+    /// Calls [`Back::settle_dead`] if slots, or records of forgotten pages, wait for it. Whether they did.
+    pub(super) fn settle_dead_if_possible(&self) -> Result<bool, TierError> {
+        let awaited = self.front.with(|partition| partition.awaits_dead())?;
+        let is_possible =
+            awaited.is_some_and(|after| after <= self.causes.durable() || self.causes.can_be_settled());
+        if is_possible {
+            self.settle_dead()?;
+        }
+        Ok(is_possible)
     }
 }

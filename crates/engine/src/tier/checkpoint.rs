@@ -10,6 +10,7 @@ use crate::buffer::AlignedBuffer;
 use crate::{TierError, points};
 use entresol_core::{Partition, Position, mutant};
 use entresol_runtime::now;
+use entresol_shm::Gone;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Pages that one checkpoint of slot placement copies at a time.
@@ -17,13 +18,13 @@ const SWEEP_PAGES: usize = 32;
 
 impl Back {
     /// From now on no dirty page moves up, until the checkpoint is over.
-    pub(crate) fn checkpoint_begins(&self) {
+    pub(crate) fn checkpoint_begins(&self) -> Result<(), Gone> {
         // Under the latch: every take of a page is either before or after.
-        self.front.with(|_| self.front.board.checkpoints.store(1, SeqCst));
+        self.front.with(|_| self.front.board.checkpoints.store(1, SeqCst))
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), TierError> {
-        self.checkpoint_begins();
+        self.checkpoint_begins()?;
         let begin = now();
         let result = self.make_checkpoint();
         if result.is_ok() {
@@ -84,26 +85,27 @@ impl Back {
         let (rear, records) = self.front.with(|partition| {
             close(partition);
             (Position(partition.occupancy().entered), partition.records_made())
-        });
+        })?;
         self.front.writes.notify_one();
         loop {
             let seen = self.front.progress.epoch();
             if !self.front.check_running()? {
                 return Ok(rear);
             }
+            let may_record = self.settle_oldest_record()?;
             let is_over = self.front.with(|partition| {
                 let is_recorded = partition.records_durable() >= records;
-                if !is_recorded {
+                if !is_recorded && may_record {
                     close(partition);
                 }
                 is_recorded && partition.published() >= rear
-            });
+            })?;
             if is_over {
                 return Ok(rear);
             }
             self.front.writes.notify_one();
             self.front.background.notify_one();
-            self.front.progress.wait(seen);
+            self.front.await_progress(seen)?;
         }
     }
 
@@ -117,7 +119,7 @@ impl Back {
         }
         self.checkpoint()?;
         let directory = self.materialise_directory()?;
-        let entered = self.front.with(|partition| partition.occupancy().entered);
+        let entered = self.front.with(|partition| partition.occupancy().entered)?;
         let rear = Position(entered.next_multiple_of(self.front.config.group_pages.into()));
         self.write_superblock(|superblock| {
             superblock.clean = true;
@@ -131,6 +133,9 @@ impl Back {
     /// Ends the tasks.
     pub(crate) fn stop(&self) {
         self.front.state.stop();
+        if let Some(served) = &self.served {
+            served.ends.store(true, SeqCst);
+        }
         self.wake_all();
     }
 }

@@ -49,7 +49,7 @@ impl Back {
     pub(crate) fn copy_to_disk(&self, copies: &Copies, scratch: &mut [u8]) -> Result<(), TierError> {
         let wanted: ArrayVec<(PageId, SlotId), COPIES_MAX> =
             copies.pages.iter().map(|(page, _)| (page.page, page.slot)).collect();
-        let proofs: ArrayVec<u32, COPIES_MAX> = self.front.proofs(wanted.iter().map(|(_, slot)| *slot));
+        let proofs: ArrayVec<u32, COPIES_MAX> = self.front.proofs(wanted.iter().map(|(_, slot)| *slot))?;
         let prove = |at: usize, data: &[u8]| {
             let page = &copies.pages[at].0;
             self.front.prove(data, page.page, page.slot, page.generation, proofs[at])
@@ -69,7 +69,7 @@ impl Back {
                     None => partition.cleaned(page),
                 }
             }
-        });
+        })?;
         self.tell_destaged(&destages);
         let written = destages.iter().map(|(page, data)| (*page, self.front.options.page_format.lsn(data)));
         let Placed::Slots(slots) = &self.placed else { return Ok(()) };
@@ -88,7 +88,7 @@ impl Back {
             let mut end = false;
             let mut busy = false;
             while copies.has_room() {
-                match self.front.with(|partition| partition.sweep(from)) {
+                match self.front.with(|partition| partition.sweep(from))? {
                     None => end = true,
                     Some(Err(slot)) => (from, busy) = (slot, true),
                     Some(Ok(page)) => {
@@ -103,7 +103,7 @@ impl Back {
                 self.copy_to_disk(&copies, scratch)?;
                 self.front.job_is_done();
             } else if busy {
-                self.front.progress.wait(seen);
+                self.front.await_progress(seen)?;
             }
             if end {
                 return Ok(());

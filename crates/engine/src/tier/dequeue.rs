@@ -37,7 +37,7 @@ impl Back {
         }
         let bytes = |at: usize| &scratch[at * self.front.page_bytes()..(at + 1) * self.front.page_bytes()];
         for (at, page) in whole.iter().filter(|(_, page)| page.fate == Fate::SecondChance) {
-            if !self.restage(ticket, page, bytes(*at)) {
+            if !self.restage(ticket, page, bytes(*at))? {
                 // The tier ends: the group stays as it is.
                 return Ok(());
             }
@@ -45,7 +45,7 @@ impl Back {
         let copies = whole.iter().filter_map(|(at, page)| Some((page.to_clean()?.page, bytes(*at))));
         let mut destages: Destages<'_> = copies.collect();
         if mutant!("reuse-before-destage") {
-            self.front.with(|partition| partition.dequeued(ticket));
+            self.front.with(|partition| partition.dequeued(ticket))?;
             self.front.progress.notify_all();
         }
         if !destages.is_empty() {
@@ -58,7 +58,7 @@ impl Back {
         // Pages of it may be dead: after a crash they still are.
         self.make_objects_durable()?;
         if !mutant!("reuse-before-destage") {
-            self.front.with(|partition| partition.dequeued(ticket));
+            self.front.with(|partition| partition.dequeued(ticket))?;
         }
         self.settle_dead()
     }
@@ -103,7 +103,7 @@ impl Back {
         scratch: &[u8],
     ) -> Result<(), TierError> {
         let proofs: ArrayVec<u32, GROUP_PAGES_MAX> =
-            self.front.proofs(pages.iter().map(|(_, page)| page.slot));
+            self.front.proofs(pages.iter().map(|(_, page)| page.slot))?;
         let mut proofs = proofs.into_iter();
         let mut failure = None;
         pages.retain(|(at, page)| {
@@ -128,12 +128,12 @@ impl Back {
     }
 
     /// Gives a page its second chance; waits for room in staging. False if the tier ends meanwhile.
-    fn restage(&self, ticket: Ticket, page: &DequeuePage, data: &[u8]) -> bool {
+    fn restage(&self, ticket: Ticket, page: &DequeuePage, data: &[u8]) -> Result<bool, TierError> {
         let lsn = self.front.options.page_format.lsn(data);
         loop {
             let seen = self.front.progress.epoch();
             if self.front.state.is_stopped() {
-                return false;
+                return Ok(false);
             }
             let admission = self.front.with_objects(|partition, objects| {
                 if let (Some(objects), Some(id)) = (objects, page.page) {
@@ -141,13 +141,13 @@ impl Back {
                     partition.drop_dead_copies(id, |id, position| objects.is_dead(id, position));
                 }
                 partition.restage(ticket, page, lsn)
-            });
+            })?;
             match admission {
                 Admission::AlreadyThere => {
                     points::DEQUEUE_OVERTAKEN.reach();
-                    return true;
+                    return Ok(true);
                 }
-                Admission::Full | Admission::Bypass { .. } => self.front.progress.wait(seen),
+                Admission::Full | Admission::Bypass { .. } => self.front.await_progress(seen)?,
                 Admission::Stage { frame, position } => {
                     let id = page.page.expect("only pages get second chances");
                     let stamp = self.front.stamp(position);
@@ -155,16 +155,16 @@ impl Back {
                     let proof = self
                         .front
                         .staging
-                        .copy_in(frame, &Incoming { page: id, dirty, data, position, stamp });
+                        .copy_in(frame, &Incoming { page: id, dirty, data, position, stamp })?;
                     let due = self.front.with(|partition| {
                         partition.staged_with(frame, proof);
                         partition.write_due(frame)
-                    });
+                    })?;
                     if due {
                         self.front.writes.notify_one();
                     }
                     self.front.tallies().second_chances.add(1);
-                    return true;
+                    return Ok(true);
                 }
             }
         }

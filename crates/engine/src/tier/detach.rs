@@ -63,7 +63,7 @@ impl Back {
     /// for it.
     pub(crate) fn release_disk(&self) -> Result<(), TierError> {
         if self.is_log() {
-            self.drop_dead();
+            self.drop_dead()?;
             self.destage_staged()?;
             self.destage_slots()?;
         }
@@ -91,26 +91,26 @@ impl Back {
 
     /// All that `visit` finds in the core, in memory that is taken before the latch. Nothing changes
     /// meanwhile: the tasks have ended.
-    fn collect<T>(&self, visit: impl Fn(&Partition<'_>, &mut dyn FnMut(T))) -> Vec<T> {
+    fn collect<T>(&self, visit: impl Fn(&Partition<'_>, &mut dyn FnMut(T))) -> Result<Vec<T>, TierError> {
         let mut count = 0;
-        self.front.with(|partition| visit(partition, &mut |_| count += 1));
+        self.front.with(|partition| visit(partition, &mut |_| count += 1))?;
         let mut found = Vec::with_capacity(count);
-        self.front.with(|partition| visit(partition, &mut |one| found.push(one)));
-        found
+        self.front.with(|partition| visit(partition, &mut |one| found.push(one)))?;
+        Ok(found)
     }
 
     /// Copies the dirty pages in staging to disk.
     fn destage_staged(&self) -> Result<(), TierError> {
         let staged: Vec<PageId> =
-            self.collect(|partition, found| partition.staged_dirty_pages().for_each(found));
+            self.collect(|partition, found| partition.staged_dirty_pages().for_each(found))?;
         let mut buffer = AlignedBuffer::new(self.front.page_bytes());
         for page in staged {
             let Lookup::Staged { frame, position, dirty: true } =
-                self.front.with(|partition| partition.peek(page))
+                self.front.with(|partition| partition.peek(page))?
             else {
                 continue;
             };
-            if !self.front.staging.copy_out(frame, page, position, &mut buffer) {
+            if !self.front.staging.copy_out(frame, page, position, &mut buffer)? {
                 return Err(TierError::Refused(format!(
                     "page {page} is being evicted while its cache is detached; stop the database first"
                 )));
@@ -130,14 +130,15 @@ impl Back {
                 _ => None,
             };
             slots.filter_map(newest).for_each(found);
-        });
+        })?;
         dirty.sort_unstable_by_key(|(page, ..)| *page);
         dirty.dedup_by_key(|(page, ..)| *page);
         let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
         for pages in dirty.chunks(READS_MAX) {
             let wanted: ArrayVec<(PageId, SlotId), READS_MAX> =
                 pages.iter().map(|(page, slot, _)| (*page, *slot)).collect();
-            let proofs: ArrayVec<u32, READS_MAX> = self.front.proofs(pages.iter().map(|(_, slot, _)| *slot));
+            let proofs: ArrayVec<u32, READS_MAX> =
+                self.front.proofs(pages.iter().map(|(_, slot, _)| *slot))?;
             let prove = |at: usize, data: &[u8]| {
                 self.front.prove(data, pages[at].0, pages[at].1, pages[at].2, proofs[at])
             };

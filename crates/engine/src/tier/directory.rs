@@ -47,7 +47,7 @@ impl Back {
         written?;
         match admission {
             Admission::Stage { frame, position } => {
-                self.front.fill(frame, position, victim.page, false, data)
+                self.front.fill(frame, position, victim.page, false, data)?;
             }
             Admission::AlreadyThere => self.front.tallies().already_on_flash.add(1),
             Admission::Bypass { .. } | Admission::Full => self.front.tallies().bypassed.add(1),
@@ -58,7 +58,7 @@ impl Back {
     /// Writes a page to disk when nothing on flash can be taken for it any more.
     fn write_unmoved(&self, victim: Victim, data: &[u8]) -> Result<(), TierError> {
         if self.front.check_running()? {
-            let slot = self.front.with(|partition| partition.slot_holding(victim.page));
+            let slot = self.front.with(|partition| partition.slot_holding(victim.page))?;
             self.directory_forgets(victim.page, slot)?;
         }
         self.write_to_disk(victim.page, data)
@@ -79,7 +79,7 @@ impl Back {
                 break;
             }
             slots.extend(moving);
-            self.front.progress.wait(seen);
+            self.front.await_progress(seen)?;
         }
         let invalidated = slots.into_iter().try_for_each(|slot| {
             match self.invalidate(directory, slot, |entry| entry.page == page)? {
@@ -127,7 +127,7 @@ impl Back {
             let id = page.page.expect("slot placement writes pages only");
             let newest = Lookup::Staged { frame: page.frame, position: page.position, dirty: page.dirty };
             // A newer version may be on its way to disk: then this one stays invalid.
-            if self.front.with(|partition| partition.peek(id)) == newest {
+            if self.front.with(|partition| partition.peek(id))? == newest {
                 let entry = SlotEntry { page: id, position: page.stamp, rank: 0, dirty: page.dirty };
                 directory.update(&self.flash, page.slot, |_| Some(Some(entry)))?;
                 self.front.tallies().directory_writes.add(1);

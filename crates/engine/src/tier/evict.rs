@@ -9,6 +9,7 @@ use crate::api::{Evicted, Victim};
 use crate::front::Offered;
 use crate::{TierError, points};
 use entresol_core::{Admission, PageId, Route, mutant};
+use entresol_shm::Gone;
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Back {
@@ -100,10 +101,10 @@ impl Back {
             let (slot, admission) = self.front.with(|partition| {
                 self.front.order.changes(page);
                 (partition.slot_holding(page), partition.bypass(page))
-            });
+            })?;
             if admission == Admission::Full {
                 self.front.background.notify_one();
-                self.front.progress.wait(seen);
+                self.front.await_progress(seen)?;
                 continue;
             }
             // Slots and frames may have become free.
@@ -116,12 +117,12 @@ impl Back {
     /// if there is one.
     pub(crate) fn forget_range(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         if first <= last && self.keeps_directory() {
-            let entries = self.front.with(|partition| partition.entries());
+            let entries = self.front.with(|partition| partition.entries())?;
             let mut pages: Vec<PageId> = Vec::with_capacity(entries as usize);
             if last.0 - first.0 < entries.into() {
                 pages.extend((first.0..=last.0).map(PageId));
             } else {
-                self.front.with(|partition| pages.extend(partition.pages_in(0..entries, (first, last))));
+                self.front.with(|partition| pages.extend(partition.pages_in(0..entries, (first, last))))?;
             }
             pages.into_iter().try_for_each(|page| self.forget(page))?;
         }
@@ -137,7 +138,13 @@ impl Back {
     fn taken(&self, victim: Victim, data: &[u8], offered: Offered) -> Result<Evicted, TierError> {
         match offered {
             Offered::Taken => Ok(Evicted { dirty: victim.dirty }),
-            Offered::Bypass => self.bypass(victim, victim.dirty, data),
+            Offered::Bypass => {
+                let written = self.bypass(victim, victim.dirty, data);
+                if victim.dirty {
+                    self.front.with(|_| self.front.order.write_ends(victim.page))?;
+                }
+                written
+            }
             Offered::Off => {
                 points::OFF_EVICT.reach();
                 if victim.dirty {
@@ -168,6 +175,10 @@ impl Back {
         let written = self.disk.write(page, &buffer);
         self.buffers.give_back(buffer);
         written?;
+        if self.front.state.is_gone() {
+            // Without the table of objects the home may have left the page out.
+            return Err(Gone.into());
+        }
         self.wrote_to_disk(1);
         Ok(())
     }

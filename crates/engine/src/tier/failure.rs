@@ -10,12 +10,19 @@ use crate::{TierError, events, points};
 use entresol_core::{Lsn, Unsaved, mutant};
 use entresol_format::Uuid;
 use entresol_runtime::is_simulated;
+use entresol_shm::Gone;
 
 impl Back {
     /// A background job failed for good.
     pub(crate) fn fail(&self, error: TierError) {
-        let first =
-            self.front.with(|partition| self.front.state.begin_to_leave().then(|| partition.unsaved()));
+        let is_gone = matches!(error, TierError::Gone(_));
+        let first = match is_gone {
+            true => Err(Gone),
+            false => {
+                self.front.with(|partition| self.front.state.begin_to_leave().then(|| partition.unsaved()))
+            }
+        };
+        let Ok(first) = first else { return self.give_up() };
         if let Some(unsaved) = first {
             let flash_failed = matches!(error, TierError::Device { role: "flash", .. });
             let nothing_lost = unsaved.pages == 0 || mutant!("switched-off-while-dirty");
@@ -25,6 +32,13 @@ impl Back {
             }
         }
         self.wake_all();
+    }
+
+    /// Processes share the memory, and it cannot be trusted any more: all fronts stop, and the cache's owner
+    /// opens it again, as after a crash.
+    pub(crate) fn give_up(&self) {
+        self.front.state.give_up();
+        self.give_up_memory();
     }
 
     /// The flash has failed and nothing on it is needed: goes on from the disk alone.
@@ -64,6 +78,9 @@ impl Back {
             log.segments.notify_all();
         }
         self.front.progress.notify_all();
+        if let Some(served) = &self.served {
+            served.service.notify_all();
+        }
     }
 
     /// Makes the disk independent of the flash: from here on what lies there is history. With `remembered`

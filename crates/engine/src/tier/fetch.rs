@@ -34,7 +34,7 @@ impl Back {
     ) -> Result<Fetched, TierError> {
         self.disk.read(page, buffer)?;
         self.front.tallies().disk_reads.add(1);
-        self.front.populate(page, ticket, buffer);
+        self.front.populate(page, ticket, buffer)?;
         Ok(Fetched { source: Source::Disk, dirty: false, fdirty: false })
     }
 

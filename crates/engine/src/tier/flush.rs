@@ -44,28 +44,31 @@ impl Back {
         let (rear, records) = self.front.with(|partition| {
             let (_, rear) = partition.window();
             (rear, partition.records_made())
-        });
+        })?;
         loop {
             let seen = self.front.progress.epoch();
             if !self.front.check_running()? {
                 return self.disk.sync();
             }
+            let may_record = self.settle_oldest_record()?;
             let over = self.front.with(|partition| {
                 let is_durable = partition.flushed() >= rear || mutant!("flush-returns-at-once");
                 let is_recorded = partition.records_durable() >= records;
                 if is_durable && is_recorded {
                     return true;
                 }
-                self.make_room_for_records(partition);
-                partition.flush();
+                if may_record || !is_durable {
+                    self.make_room_for_records(partition);
+                    partition.flush();
+                }
                 false
-            });
+            })?;
             if over {
                 return Ok(());
             }
             self.front.writes.notify_one();
             self.front.background.notify_one();
-            self.front.progress.wait(seen);
+            self.front.await_progress(seen)?;
         }
     }
 

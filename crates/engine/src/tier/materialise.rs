@@ -36,7 +36,7 @@ impl Back {
                 bytes.copy_from_slice(&temperature.to_le_bytes());
             }
             places
-        });
+        })?;
         let nth = slots.temperatures_written.fetch_add(1, SeqCst);
         let checksum = checksum::of(&payload[..4 * places]);
         let cache = self.superblocks.cache;
@@ -70,7 +70,7 @@ impl Back {
                 let (position, rank) = (*position, rank as u64);
                 *entry = clean.then_some(SlotEntry { page, position, rank, dirty: false });
             }
-        });
+        })?;
         let cache = self.superblocks.cache;
         let mut block = AlignedBuffer::new(BLOCK_BYTES);
         for number in 0..self.flash.layout.directory_blocks() {

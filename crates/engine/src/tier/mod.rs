@@ -19,6 +19,7 @@
 //! | `materialise` | what slot placement leaves on flash at checkpoints and shutdowns |
 //! | `superblock`, `segment` | writing superblocks and directory segments |
 //! | `detach` | releasing the disk from the cache |
+//! | `shared` | what the back does for fronts in other processes, and when they die |
 //! | `failure` | what happens when a device fails |
 //!
 //! Invariant: under the partition's latch there is no I/O, no wait, no other lock and no allocation
@@ -46,6 +47,7 @@ mod placed;
 mod plan;
 mod runs;
 mod segment;
+mod shared;
 mod slot_directory;
 mod superblock;
 mod superblock_copies;
@@ -184,6 +186,11 @@ impl FlashTier {
         if back.is_log() {
             tasks.push(task("flash directory", Back::segment_task));
         }
+        if back.served.is_some() {
+            tasks.push(task("flash fronts", Back::watch_task));
+            tasks.push(task("flash flushes", Back::flush_task));
+            tasks.push(task("flash checkpoints", Back::checkpoint_task));
+        }
         Arc::new(Self { back, tasks: TinyMutex::new(Rank::Tasks, tasks) })
     }
 }
@@ -212,10 +219,10 @@ impl FlashTier {
 
     /// Pages that are newer in the cache than on disk, those in staging included.
     pub fn dirty_pages(&self) -> u64 {
-        self.back.front.with(|partition| partition.unsaved()).pages.into()
+        self.back.front.with(|partition| partition.unsaved()).map_or(0, |unsaved| unsaved.pages.into())
     }
 
-    /// Whether `page` is newer in the cache than on disk.
+    /// Whether `page` is, or may be, newer in the cache than on disk.
     pub fn is_dirty(&self, page: PageId) -> bool {
         self.back.is_dirty(page)
     }
@@ -302,7 +309,7 @@ impl Layer for FlashTier {
     }
 
     fn is_on_flash(&self, page: PageId) -> bool {
-        self.back.front.has(page)
+        self.back.front.has(page).unwrap_or(false)
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
@@ -316,7 +323,8 @@ impl Layer for FlashTier {
     }
 
     fn checkpoint_begins(&self) {
-        self.back.checkpoint_begins();
+        // If the cache was given up, the checkpoint says so.
+        let _ = self.back.checkpoint_begins();
     }
 
     fn moves_pages_up(&self) -> bool {
@@ -357,6 +365,7 @@ impl Layer for FlashTier {
         let result = self.back.finish();
         drop(guard);
         self.end();
+        self.back.give_up_memory();
         events::ended(self.back.superblocks.cache, "closed", &result);
         result
     }
@@ -365,5 +374,6 @@ impl Layer for FlashTier {
 impl Drop for FlashTier {
     fn drop(&mut self) {
         self.back.stop();
+        self.back.give_up_memory();
     }
 }

@@ -18,6 +18,7 @@ use entresol_device::Io;
 use entresol_format::BLOCK_BYTES;
 use entresol_objects::{LOG_BUFFERS, LogWrite, Objects, ObjectsConfig, Pending, Sequence, SnapshotWrite};
 use entresol_runtime::sync::{Mutex, Rank};
+use entresol_shm::Gone;
 
 /// The turn to write, and memory for log blocks.
 pub(crate) struct ObjectLog {
@@ -55,20 +56,20 @@ fn next(objects: &mut Objects<'_>, wanted: Sequence, scratch: &mut [u8]) -> Next
 }
 
 impl Back {
-    fn with_table<R>(&self, step: impl FnOnce(&mut Objects<'_>) -> R) -> R {
+    fn with_table<R>(&self, step: impl FnOnce(&mut Objects<'_>) -> R) -> Result<R, Gone> {
         self.front.with_objects(|_, objects| step(objects.expect("the cache has a table of objects")))
     }
 
     /// Makes durable all that was defined, retired and cut so far. It costs nothing if that is so already.
     pub(crate) fn make_objects_durable(&self) -> Result<(), TierError> {
         let Some(log) = &self.objects else { return Ok(()) };
-        let (wanted, durable) = self.with_table(|objects| (objects.last(), objects.durable()));
-        if durable >= wanted && !self.with_table(|objects| objects.pending() == Pending::Snapshot) {
+        let (wanted, durable) = self.with_table(|objects| (objects.last(), objects.durable()))?;
+        if durable >= wanted && !self.with_table(|objects| objects.pending() == Pending::Snapshot)? {
             return Ok(());
         }
         let mut blocks = log.blocks.lock();
         loop {
-            match self.with_table(|objects| next(objects, wanted, &mut blocks)) {
+            match self.with_table(|objects| next(objects, wanted, &mut blocks))? {
                 Next::Nothing => return Ok(()),
                 Next::Log(writes) => self.write_log_blocks(log, &writes, &blocks)?,
                 Next::Snapshot(length) => self.write_snapshot(log, length)?,
@@ -87,7 +88,7 @@ impl Back {
             self.flash.sync_writes()?;
         }
         if let Some(last) = writes.last() {
-            self.with_table(|objects| objects.log_written(last.token));
+            self.with_table(|objects| objects.log_written(last.token))?;
         }
         Ok(())
     }
@@ -98,7 +99,7 @@ impl Back {
         let taken = self.with_table(|objects| {
             let has_room = objects.snapshot_blocks() as usize <= length;
             has_room.then(|| objects.snapshot(&mut bytes)).flatten()
-        });
+        })?;
         // It has grown meanwhile: the caller looks again.
         let Some(write) = taken else { return Ok(()) };
         let SnapshotWrite { area, blocks, token } = write;
@@ -106,17 +107,17 @@ impl Back {
         let offset = snapshot_offset(&self.flash.layout, &log.config, area);
         self.flash.write(offset, &bytes[..blocks as usize * BLOCK_BYTES]).map_err(flash_error)?;
         self.flash.sync_writes()?;
-        self.with_table(|objects| objects.snapshot_written(token));
+        self.with_table(|objects| objects.snapshot_written(token))?;
         Ok(())
     }
 
     /// Drops all dead pages, so that none goes to disk. Nobody uses the cache any more.
-    pub(crate) fn drop_dead(&self) {
+    pub(crate) fn drop_dead(&self) -> Result<(), Gone> {
         self.front.with_objects(|partition, objects| {
             if let Some(objects) = objects {
                 partition.drop_dead(0..partition.entries(), |page, position| objects.is_dead(page, position));
             }
-        });
+        })
     }
 
     /// The log of the table of objects, as the options say.

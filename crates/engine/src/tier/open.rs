@@ -130,6 +130,7 @@ pub(crate) fn assemble(
         objects,
         through: page_format.has_no_owner_with_a_log().then(Through::default),
         upstream: TinyMutex::new(Rank::Upstream, None),
+        served: None,
         front,
     }
 }

@@ -76,7 +76,7 @@ impl Back {
         self.front.tallies().disk_reads.add(tickets.len());
         for ((page, ticket), bytes) in pages(tickets.len()).zip(&tickets).zip(bytes.chunks_exact(page_bytes))
         {
-            self.front.populate_for_reader(page, *ticket, bytes);
+            self.front.populate_for_reader(page, *ticket, bytes)?;
         }
         Ok(())
     }
@@ -115,11 +115,12 @@ impl Back {
         Ok(())
     }
 
-    /// Whether `page` is newer in the cache than on disk.
+    /// Whether `page` is, or may be, newer in the cache than on disk.
     pub(crate) fn is_dirty(&self, page: PageId) -> bool {
         match self.front.with(|partition| partition.peek(page)) {
-            Lookup::Staged { dirty, .. } | Lookup::Flash { dirty, .. } => dirty,
-            Lookup::Absent => false,
+            Ok(Lookup::Staged { dirty, .. } | Lookup::Flash { dirty, .. }) => dirty,
+            Ok(Lookup::Absent) => false,
+            Err(_) => true,
         }
     }
 

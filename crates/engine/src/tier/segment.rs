@@ -13,6 +13,7 @@ use entresol_core::{Position, SlotView};
 use entresol_format::segment::{self, Head};
 use entresol_format::stale::{RawStale, STALE_BYTES};
 use entresol_format::{BLOCK_BYTES, checksum};
+use entresol_shm::Gone;
 use zerocopy::IntoBytes;
 
 /// Entries copied under one hold of the latch.
@@ -39,12 +40,22 @@ impl Back {
             if self.front.state.is_stopped() {
                 return;
             }
-            if self.unsure_is_long() {
-                // A failure of it is the tier's, and ends this task above.
-                let _ = self.checkpoint();
-                continue;
-            }
-            if !self.segment_is_complete(self.front.with(|partition| partition.published())) {
+            let looked = self
+                .unsure_is_long()
+                .and_then(|is_long| Ok((is_long, self.front.with(|partition| partition.published())?)));
+            let published = match looked {
+                Ok((false, published)) => published,
+                Ok((true, _)) => {
+                    // A failure of it is the tier's, and ends this task above.
+                    let _ = self.checkpoint();
+                    continue;
+                }
+                Err(gone) => {
+                    self.fail(gone.into());
+                    return;
+                }
+            };
+            if !self.segment_is_complete(published) {
                 log.segments.wait(seen);
                 continue;
             }
@@ -70,7 +81,7 @@ impl Back {
         let (used, rest) = payload.split_at_mut(entries as usize * entry_bytes);
         let mut at = start;
         for bytes in used.chunks_mut(STEP as usize * entry_bytes) {
-            self.copy_entries(at, bytes);
+            self.copy_entries(at, bytes)?;
             at += STEP;
         }
         for (record, bytes) in records.iter().zip(rest.chunks_exact_mut(STALE_BYTES)) {
@@ -87,7 +98,7 @@ impl Back {
             self.flash.write(offset + (at * CHUNK) as u64, chunk).map_err(flash_error)?;
         }
         self.flash.sync_writes()?;
-        debug_assert!(self.front.with(|partition| partition.published()).0 >= end);
+        debug_assert!(self.front.with(|partition| partition.published())?.0 >= end);
         self.write_superblock(|superblock| {
             superblock.segment_next = number + 1;
             superblock.segment_first =
@@ -96,7 +107,7 @@ impl Back {
     }
 
     /// Copies the entries of the positions from `first` on.
-    fn copy_entries(&self, first: u64, bytes: &mut [u8]) {
+    fn copy_entries(&self, first: u64, bytes: &mut [u8]) -> Result<(), Gone> {
         self.front.with(|partition| {
             let (released, _) = partition.window();
             for (at, entry) in bytes.chunks_exact_mut(self.flash.layout.segment_entry_bytes()).enumerate() {
@@ -107,6 +118,6 @@ impl Back {
                 };
                 segment::encode_entry(entry, view);
             }
-        });
+        })
     }
 }

@@ -29,7 +29,7 @@ impl Back {
         let Last { block, copies } = last;
         if self.is_log() {
             let ((front, rear), published) =
-                self.front.with(|partition| (partition.window(), partition.published()));
+                self.front.with(|partition| (partition.window(), partition.published()))?;
             (next.front, next.rear, next.durable) = (front, rear, published);
             if mutant!("durable-position-runs-ahead") {
                 let group = u64::from(self.front.config.group_pages);
@@ -49,7 +49,7 @@ impl Back {
         self.superblocks.front_is_recorded(oldest(|copy| copy.front));
         if self.is_log() {
             let front = self.superblocks.recorded_front();
-            self.front.records_are_durable(0, front);
+            self.front.records_are_durable(0, front)?;
         }
         self.superblocks.oldest_durable.store(oldest(|copy| copy.durable).0, SeqCst);
         self.superblocks.newest_durable.store(next.durable.0, SeqCst);

@@ -18,6 +18,7 @@ use crate::front::{Front, Offered};
 use arrayvec::ArrayVec;
 use entresol_core::{Lsn, PageId, Position, mutant};
 use entresol_runtime::sync::{Mutex, MutexGuard, Rank, TinyMutex};
+use entresol_shm::Gone;
 
 /// Groups of pages, of which each has one writer at a time.
 const TURNS: usize = 1024;
@@ -75,17 +76,18 @@ impl Drop for UnderWay<'_> {
 struct Writing<'a>(&'a Front, &'a [(PageId, &'a [u8])]);
 
 impl<'a> Writing<'a> {
-    fn begin(front: &'a Front, pages: &'a [(PageId, &'a [u8])]) -> Self {
+    fn begin(front: &'a Front, pages: &'a [(PageId, &'a [u8])]) -> Result<Self, Gone> {
         let announced = if mutant!("write-through-not-announced") { &[] } else { pages };
-        front.with(|_| announced.iter().for_each(|(page, _)| front.order.write_begins(*page)));
-        Self(front, announced)
+        front.with(|_| announced.iter().for_each(|(page, _)| front.order.write_begins(*page)))?;
+        Ok(Self(front, announced))
     }
 }
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
         let Self(front, pages) = self;
-        front.step(|_| pages.iter().for_each(|(page, _)| front.order.write_ends(*page)));
+        // Where the memory is given up, so is the order.
+        let _ = front.step(|_| pages.iter().for_each(|(page, _)| front.order.write_ends(*page)));
     }
 }
 
@@ -109,10 +111,10 @@ impl Back {
         if !self.is_log() {
             return pages.iter().try_for_each(|(page, data)| self.write_through_slots(*page, around, data));
         }
-        let from = self.front.with(|partition| partition.window().1);
+        let from = self.front.with(|partition| partition.window().1)?;
         through.under_way.lock().push(from);
         let _under_way = UnderWay(through, from);
-        let _writing = Writing::begin(&self.front, pages);
+        let _writing = Writing::begin(&self.front, pages)?;
         if mutant!("disk-before-flash") {
             pages.iter().try_for_each(|(page, data)| self.write_to_disk(*page, data))?;
         }
@@ -166,7 +168,7 @@ impl Back {
     fn forget_durably(&self, page: PageId) -> Result<(), TierError> {
         let records = || self.front.with(|partition| (partition.records_made(), partition.records_durable()));
         self.front.forget_range((page, page), 0)?;
-        let (made, durable) = records();
+        let (made, durable) = records()?;
         if made > durable {
             self.flush_flash()?;
         }
@@ -176,7 +178,7 @@ impl Back {
     /// Slot placement, whose directory a crash leaves empty.
     fn write_through_slots(&self, page: PageId, around: bool, data: &[u8]) -> Result<(), TierError> {
         let writing = [(page, data)];
-        let writing = Writing::begin(&self.front, &writing);
+        let writing = Writing::begin(&self.front, &writing)?;
         self.front.forget_range((page, page), 0)?;
         self.write_to_disk(page, data)?;
         drop(writing);
@@ -198,13 +200,13 @@ impl Back {
 
     /// Whether so much is unsure that a checkpoint is due, and one would help: it cannot while the oldest
     /// write is under way, and would only be repeated.
-    pub(super) fn unsure_is_long(&self) -> bool {
+    pub(super) fn unsure_is_long(&self) -> Result<bool, Gone> {
         let is_kept = self.through.is_some() && self.is_log();
         if !is_kept || !self.front.options.disk_may_lack() {
-            return false;
+            return Ok(false);
         }
-        let (rear, sure) = (self.front.with(|partition| partition.window().1), self.superblocks.sure());
+        let (rear, sure) = (self.front.with(|partition| partition.window().1)?, self.superblocks.sure());
         let is_long = rear.0.saturating_sub(sure.0) > u64::from(self.front.config.slots) / UNSURE_PART;
-        is_long && self.sure_below(rear) > sure
+        Ok(is_long && self.sure_below(rear) > sure)
     }
 }

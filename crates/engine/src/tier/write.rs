@@ -15,6 +15,7 @@ use entresol_core::{
 use entresol_device::Io;
 use entresol_format::{BLOCK_BYTES, PageFormat, page, summary};
 use entresol_runtime::{may_preempt, now};
+use entresol_shm::Gone;
 
 /// A write job's part of its group.
 #[derive(Clone, Copy)]
@@ -89,7 +90,11 @@ impl Back {
             if self.front.state.is_stopped() {
                 return;
             }
-            let Some((job, part)) = self.next_write() else {
+            let next = match self.next_write() {
+                Ok(next) => next,
+                Err(gone) => return self.fail(gone.into()),
+            };
+            let Some((job, part)) = next else {
                 self.front.writes.wait(seen);
                 continue;
             };
@@ -98,12 +103,8 @@ impl Back {
             let Job::Write { ticket, pages, one_io, completes_group } = job else {
                 unreachable!("next_write gives write jobs only");
             };
-            let is_whole = self.is_log() && one_io && part.is_whole(&pages);
-            if scratch.is_empty() && !is_whole {
-                scratch = AlignedBuffer::new(self.scratch_bytes());
-            }
             if mutant!("valid-before-written") {
-                self.front.with(|partition| partition.written(ticket, &pages));
+                let _ = self.front.with(|partition| partition.written(ticket, &pages));
             }
             if let Some(log) = self.log()
                 && mutant!("durable-told-before-written")
@@ -111,26 +112,21 @@ impl Back {
                 self.tell_durable(log, &pages, completes_group);
             }
             let begin = now();
-            let written = match self.is_log() {
-                true if is_whole => self.write_group(&part, &pages),
-                true => self.write_run(&part, &pages, one_io, &mut scratch),
-                false => self
-                    .invalidate_slots(&pages)
-                    .and_then(|()| self.write_slots(&pages, &mut scratch))
-                    .and_then(|()| self.validate_slots(&pages)),
-            };
-            if let Err(error) = written {
-                self.fail(error);
-                return;
-            }
-            let published = self.front.with(|partition| {
-                if !mutant!("valid-before-written") {
-                    partition.written(ticket, &pages);
-                }
-                partition.published()
+            let written = self.write_job(&part, &pages, one_io, &mut scratch).and_then(|()| {
+                let published = self.front.with(|partition| {
+                    if !mutant!("valid-before-written") {
+                        partition.written(ticket, &pages);
+                    }
+                    partition.published()
+                })?;
+                Ok(self.segment_is_complete(published) || self.unsure_is_long()?)
             });
+            let segment_is_due = match written {
+                Ok(is_due) => is_due,
+                Err(error) => return self.fail(error),
+            };
             if let Some(log) = self.log() {
-                if self.segment_is_complete(published) || self.unsure_is_long() {
+                if segment_is_due {
                     log.segments.notify_one();
                 }
                 self.tell_durable(log, &pages, completes_group);
@@ -141,6 +137,29 @@ impl Back {
             self.front.tallies().writes_took.ends(begin);
             self.front.tallies().flash_writes.add(pages.iter().filter(|page| page.page.is_some()).count());
             self.front.job_is_done();
+        }
+    }
+
+    /// Writes the pages of a job. `scratch` is made when it is first needed.
+    fn write_job(
+        &self,
+        part: &Part,
+        pages: &[WritePage],
+        one_io: bool,
+        scratch: &mut AlignedBuffer,
+    ) -> Result<(), TierError> {
+        let is_whole = self.is_log() && one_io && part.is_whole(pages);
+        if scratch.is_empty() && !is_whole {
+            *scratch = AlignedBuffer::new(self.scratch_bytes());
+        }
+        self.front.staging.collect(pages, |position| self.front.stamp(position))?;
+        match self.is_log() {
+            true if is_whole => self.write_group(part, pages),
+            true => self.write_run(part, pages, one_io, scratch),
+            false => self
+                .invalidate_slots(pages)
+                .and_then(|()| self.write_slots(pages, scratch))
+                .and_then(|()| self.validate_slots(pages)),
         }
     }
 
@@ -167,7 +186,7 @@ impl Back {
     /// The next write. Looking for one may already free frames, where newer versions have overtaken what was
     /// in them: then those who wait are told. If there is none since a slot must be emptied first, the
     /// background tasks are told: they may have looked before the page was complete.
-    fn next_write(&self) -> Option<(Job, Part)> {
+    fn next_write(&self) -> Result<Option<(Job, Part)>, Gone> {
         may_preempt();
         let motion = self.directory().map(SlotDirectory::motion);
         let found = self.front.step(|partition| {
@@ -176,7 +195,7 @@ impl Back {
             let waits = job.is_none() && partition.write_waits_for_background();
             let part = job.as_ref().map(|job| Part::of(partition, job));
             (job.zip(part), partition.published() > published, waits)
-        });
+        })?;
         if let (Some(motion), Some((Job::Write { pages, .. }, _))) = (motion, &found.0) {
             motion.begin(pages);
         }
@@ -187,7 +206,7 @@ impl Back {
         if made_room {
             self.front.progress.notify_all();
         }
-        job
+        Ok(job)
     }
 
     fn scratch_bytes(&self) -> usize {
@@ -200,13 +219,32 @@ impl Back {
         if !mutant!("definition-after-its-pages") {
             self.make_objects_durable()?;
         }
-        let composed = self.compose_summary(part);
+        self.make_clean_pages_durable(pages)?;
+        let composed = self.compose_summary(part)?;
         let group = self.front.staging.group(part.frame);
         self.flash
             .write(self.flash.layout.group_offset(self.front.group_number(part.first)), group.all())
             .map_err(flash_error)?;
         drop(group);
         self.sync_part(&composed)
+    }
+
+    /// Where a policy keeps changed pages out, only the disk has them, and not yet durably. Makes these of
+    /// `pages` that are clean durable there before they are written here. Otherwise:
+    ///
+    /// 1. a changed page is kept out: it is written to disk, and not synced;
+    /// 2. it is fetched from disk and evicted unchanged. It enters, clean, and its group becomes durable;
+    /// 3. the power fails, and the disk loses the write. Recovery serves the page from flash, as a clean one;
+    /// 4. the page is dequeued, and dropped because it is clean. Now the disk's older version is served.
+    ///
+    /// In write-through mode an open copies such pages to disk first ([`super::through`]).
+    fn make_clean_pages_durable(&self, pages: &[WritePage]) -> Result<(), TierError> {
+        let options = &self.front.options;
+        let is_possible = options.policy.facts().keeps_out && !options.disk_may_lack();
+        if !is_possible || mutant!("clean-page-before-its-disk-write") {
+            return Ok(());
+        }
+        self.disk.make_durable(pages.iter().filter(|page| !page.dirty).filter_map(|page| page.page))
     }
 
     /// Makes what was written with this summary durable.
@@ -216,14 +254,16 @@ impl Back {
         }
         self.superblocks.front_is_recorded(composed.front);
         let front = self.superblocks.recorded_front();
-        self.front.records_are_durable(composed.records, front);
-        Ok(())
+        Ok(self.front.records_are_durable(composed.records, front)?)
     }
 
     /// Fills in the summaries of the group that is in the buffer of the part's frame.
-    fn compose_summary(&self, part: &Part) -> Composed {
+    fn compose_summary(&self, part: &Part) -> Result<Composed, Gone> {
         let number = self.front.group_number(part.first);
         let durable_causes = self.causes.durable();
+        // A group with one summary has it overwritten when it is complete, and a power failure may take it
+        // then: until the group is complete, no record in it counts.
+        let names_records = part.completes || self.flash.layout.summary_copies() > 1;
         let ((front, _), durable, present, (waiting, mut records)) = self.front.with(|partition| {
             let all = mutant!("forgotten-page-in-summary");
             let present = if all { u128::MAX } else { partition.staged_pages(part.first) };
@@ -231,9 +271,13 @@ impl Back {
                 partition.window(),
                 partition.published(),
                 present,
-                partition.records(part.ticket, durable_causes),
+                if names_records {
+                    partition.records(part.ticket, durable_causes)
+                } else {
+                    Default::default()
+                },
             )
-        });
+        })?;
         // What an earlier summary of the group names, the later ones must name, too.
         let mut stale: Vec<Forgotten> = waiting.to_vec();
         let room = summary::stale_max(self.front.config.group_pages);
@@ -255,7 +299,7 @@ impl Back {
         let mut group = self.front.staging.group_mut(part.frame);
         let copy = group.compose(&Composition { head, first: part.first, present, stale: &stale });
         drop(group);
-        Composed { front, records, copy }
+        Ok(Composed { front, records, copy })
     }
 
     /// Some pages of a group, and a summary if they complete the group or flush what there is of it.
@@ -276,7 +320,8 @@ impl Back {
         if !mutant!("definition-after-its-pages") {
             self.make_objects_durable()?;
         }
-        let composed = part.needs_summary.then(|| self.compose_summary(part));
+        self.make_clean_pages_durable(pages)?;
+        let composed = part.needs_summary.then(|| self.compose_summary(part)).transpose()?;
         let mut batch = ArrayVec::<Io<'_>, { GROUP_PAGES_MAX + 2 }>::new();
         let (copies, block) = scratch.split_at_mut(self.front.config.group_pages as usize * page_bytes);
         // Copied out, so that no evictor waits for the device.
@@ -312,7 +357,7 @@ impl Back {
         drop(batch);
         let Some(composed) = composed else { return Ok(()) };
         self.sync_part(&composed)?;
-        if part.completes && !is_first {
+        if part.completes && !is_first && self.flash.layout.summary_copies() > 1 {
             let other = self.flash.layout.summary_offset(number, (composed.copy + 1) % summary::COPIES);
             self.flash.write(other, block).map_err(flash_error)?;
         }

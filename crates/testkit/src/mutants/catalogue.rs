@@ -53,6 +53,7 @@ catalogue! {
     "engine": {
         "fingerprint-not-written-first": "a disk in place is written before its label file has the new checksum",
         "fingerprint-not-compared": "a disk in place that another program has written to is used as it was",
+        "clean-page-before-its-disk-write": "a page is clean on flash while its write to disk, past the flash, is not durable",
         "destage-after-write-around": "a page that is not taken goes to disk while an older version is on its way there",
         "disk-before-flash": "a changed raw page is written to disk before its group is durable",
         "writes-under-way-taken-for-done": "a checkpoint takes pages for durable on disk whose write is under way",
@@ -170,11 +171,13 @@ catalogue! {
 /// Mutants of the core that its own tests hunt: `cargo test -p entresol-core --features mutants --test
 /// mutants`.
 pub const IN_THE_CORE: &[&str] = &[
+    "bypass-despite-older-copy",
     "dequeued-page-not-recorded",
     "flush-counts-writing-pages",
     "flush-takes-held-back-position",
     "flushed-page-not-named-again",
     "forget-leaves-older-staged-copy",
+    "ghost-taken-for-a-page",
     "record-before-its-copies",
     "record-below-is-the-rear-now",
     "released-before-dead-is-durable",

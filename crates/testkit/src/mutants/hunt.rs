@@ -10,11 +10,12 @@ use super::aim::{Aim, LATE_RESTARTS, LOGS};
 use super::{Mutant, find};
 use crate::birth::Birth;
 use crate::leftovers::Leftovers;
+use crate::raw::{self, Examined};
 use crate::torture::{
     DamagedFlash, Detached, Effort, Exchanged, Found, Killed, Scarce, SickMedia, Tally, Target,
     TortureOptions, torture,
 };
-use crate::{Bank, Campaign, Subject, raw};
+use crate::{Bank, Campaign, Subject};
 use entresol_core::{Mode, Placement, PolicyKind, System};
 use entresol_runtime::rng::Rng;
 use entresol_store::MIN_FRAMES;
@@ -132,7 +133,7 @@ const EVERYTHING: [Aim; 13] = [
 fn may_do_without_images(systems: &[Subject]) -> bool {
     systems.iter().all(|system| match *system {
         Subject { system: System::Cached(policy), mode: Mode::WriteBack } => {
-            policy.placement() == Placement::Log
+            policy.placement() == Placement::Log && !policy.facts().keeps_out
         }
         _ => false,
     })
@@ -238,8 +239,10 @@ impl Hunt {
         }
         let caches = raw::CACHES.repeat(RAW_CACHES);
         for cache in caches.into_iter().filter(|cache| cache.kind() == kind) {
-            match raw::lives(cache, rng.next_u64()) {
-                Ok(lives) => self.states += lives.restarts,
+            // Half of the time each: some are noticed only after several lives, others only at rare moments.
+            let examined = if rng.below(16) == 0 { Examined::Moments } else { Examined::Ends };
+            match raw::lives(cache, rng.next_u64(), examined) {
+                Ok(lives) => self.states += lives.states,
                 Err(found) => self.evidence = Some(found),
             }
             if self.evidence.is_some() {

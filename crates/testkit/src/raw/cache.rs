@@ -65,6 +65,11 @@ impl Cache {
         if self.objects { page % FILE_PAGES } else { page }
     }
 
+    /// It learns which pages to keep out.
+    pub(super) fn learns(&self) -> bool {
+        self.policy.facts().keeps_out
+    }
+
     /// The modes that it may be opened in.
     pub(super) fn modes(&self) -> &[Mode] {
         match self.page_format == PageFormat::Raw && self.policy.placement() == Placement::Log {
@@ -99,7 +104,7 @@ impl fmt::Display for Cache {
 
 /// The log policies, in which pages of others survive a crash, and policies that open cold. PostgreSQL's
 /// pages only where its log is not needed to repeat what the disk has not.
-pub const CACHES: [Cache; 21] = [
+pub const CACHES: [Cache; 26] = [
     Cache::raw(PolicyKind::Face, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
@@ -115,6 +120,11 @@ pub const CACHES: [Cache; 21] = [
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack).of_objects(),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteThrough).of_objects(),
     Cache::postgres(PolicyKind::FaceGsc, PageFormat::Postgres).of_objects(),
+    Cache::raw(PolicyKind::Reuse, Mode::WriteBack),
+    Cache::raw(PolicyKind::Reuse, Mode::WriteThrough),
+    Cache::postgres(PolicyKind::Reuse, PageFormat::Postgres),
+    Cache::raw(PolicyKind::Reuse, Mode::WriteBack).of_objects(),
+    Cache::postgres(PolicyKind::Reuse, PageFormat::PostgresChecksums).of_objects(),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack).behind_the_door(2),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteThrough).behind_the_door(4),
     Cache::raw(PolicyKind::Face, Mode::WriteBack).behind_the_door(4),

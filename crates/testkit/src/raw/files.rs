@@ -29,8 +29,11 @@ pub(super) struct File {
     cut: Option<u64>,
 }
 
+/// What is known of all files.
+pub(super) type State = [File; FILES as usize];
+
 /// Held while a file is made or removed.
-pub(super) type Known = Arc<Mutex<[File; FILES as usize]>>;
+pub(super) type Known = Arc<Mutex<State>>;
 
 pub(super) fn nothing_known() -> Known {
     Arc::new(Mutex::new(Rank::Test, [File::default(); FILES as usize]))
@@ -155,12 +158,12 @@ impl Files {
     }
 
     /// What is known of all files.
-    pub(super) fn known(&self) -> [File; FILES as usize] {
+    pub(super) fn known(&self) -> State {
         *self.known.lock()
     }
 
     /// All was flushed since files were as `before`.
-    pub(super) fn flushed(&self, before: &[File; FILES as usize]) {
+    pub(super) fn flushed(&self, before: &State) {
         for (file, before) in self.known.lock().iter_mut().zip(before) {
             file.is_gone |= !before.exists && !file.exists;
             file.cut = file.cut.filter(|cut| before.cut != Some(*cut));

@@ -12,6 +12,7 @@ mod devices;
 mod door;
 mod files;
 mod life;
+mod moments;
 mod opened;
 mod oracle;
 pub mod order;
@@ -33,6 +34,7 @@ use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::spawn;
 use files::{FILE_PAGES, OBJECTS_MAX};
 use life::Life;
+use moments::Moments;
 use opened::Opened;
 use oracle::{Known, Oracle, Shared, bytes, is_torn_of};
 use parking_lot::Mutex;
@@ -48,17 +50,30 @@ const LATENCY_MAX: Duration = Duration::from_micros(40);
 
 /// Makes the choice of kills one of its own.
 const KILLS: u64 = 0x4111;
+/// As [`KILLS`], of the choice of moments.
+const MOMENTS: u64 = 0x303e;
 
 /// Some of a client's requests, by number.
 const FLUSH: u64 = 16;
 const FORGET: u64 = 17;
 const CHECKPOINT: u64 = 19;
 
+/// Where power fails for a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Examined {
+    /// Where each life ends; the next life goes on from there.
+    Ends,
+    /// At many other moments of each life, too. The cache is opened and read once after each.
+    Moments,
+}
+
 /// What the lives of a cache amounted to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RawLives {
     /// Power failures after which the cache was opened again.
     pub restarts: u64,
+    /// Crash states that were examined.
+    pub states: u64,
     /// Pages that came from flash after them.
     pub from_flash: u64,
     /// Flushes that returned.
@@ -69,17 +84,21 @@ pub struct RawLives {
     pub retired: u64,
     /// Objects cut.
     pub cut: u64,
+    /// Changed pages that went to disk alone (write-back).
+    pub kept_out: u64,
 }
 
 impl RawLives {
     /// Adds those of another cache.
     pub fn add(&mut self, other: &RawLives) {
         self.restarts += other.restarts;
+        self.states += other.states;
         self.from_flash += other.from_flash;
         self.flushes += other.flushes;
         self.forgotten += other.forgotten;
         self.retired += other.retired;
         self.cut += other.cut;
+        self.kept_out += other.kept_out;
     }
 }
 
@@ -171,6 +190,7 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
         oracle.lives.from_flash += u64::from(source == Source::Flash);
         let version = oracle.version(page, &buffer);
         let known = oracle.pages.entry(page).or_default();
+        // What a restart finds on flash may have moved to staging since, with a second chance.
         if !known.forgotten || source != Source::Disk {
             *known = Known { newest: version, least: version, zeros: known.zeros, ..Known::default() };
         }
@@ -200,7 +220,10 @@ fn write(opened: &Opened, oracle: &Shared, page: u64) -> Result<(), String> {
     let Some(id) = opened.id(page)? else { return Ok(()) };
     let version = begin_write(oracle, page);
     let data = bytes(oracle.lock().cache, page, version);
-    opened.write(id, &data).map_err(failed)
+    let evicted = opened.write(id, &data).map_err(failed)?;
+    let mut oracle = oracle.lock();
+    oracle.lives.kept_out += u64::from(!evicted.dirty && oracle.cache.mode == Mode::WriteBack);
+    Ok(())
 }
 
 /// Writes adjacent pages in their next versions, together.
@@ -276,9 +299,15 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
     // some forget much.
     let pages = [PAGES, PAGES, PAGES / 6][rng.below(3) as usize];
     let forgets_much = rng.below(4) == 0;
+    let sweeps = oracle.lock().cache.learns() && rng.below(4) > 0;
     let mut next = Vec::new();
-    for _ in 0..steps {
-        let (page, many) = (rng.below(pages), 1 + rng.below(3));
+    for step in 0..steps {
+        let (page, many) = match sweeps {
+            // One page after the other, and now and then one of the last again.
+            true if rng.below(4) == 0 => (step.saturating_sub(1 + rng.below(8)) % PAGES, 1),
+            true => (step % PAGES, 1),
+            false => (rng.below(pages), 1 + rng.below(3)),
+        };
         let mut mine = oracle.lock().some(page, many);
         let is_alone = oracle.lock().clients == 1;
         let request = match next.pop().unwrap_or(rng.below(20)) {
@@ -292,14 +321,14 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
             request => request,
         };
         match request {
-            0..=3 if is_alone && opened.files.is_none() => write_run(opened, oracle, page, many)?,
-            0..=5 if opened.door.is_some() => {
-                door::write_together(opened, oracle, mine)?;
-                // What was written last may not be durable on disk.
-                if rng.below(4) == 0 {
-                    forget(opened, oracle, page, page + 3)?;
-                }
+            // Time is counted in fetches.
+            0..=9 if sweeps => {
+                let Some(page) = mine.next() else { continue };
+                fetch(oracle, opened, page, &mut buffer, false)?;
+                write(opened, oracle, page)?;
             }
+            0..=3 if is_alone && opened.files.is_none() => write_run(opened, oracle, page, many)?,
+            0..=5 if opened.door.is_some() => door::write_together(opened, oracle, mine.collect())?,
             0..=9 => mine.try_for_each(|page| write(opened, oracle, page))?,
             10..=12 => {
                 let Some(page) = mine.next() else { continue };
@@ -374,14 +403,14 @@ fn survival(rng: &mut Rng, early: bool) -> Survival {
 ///
 /// # Errors
 /// What was wrong.
-pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
+pub fn lives(cache: Cache, seed: u64, examined: Examined) -> Result<RawLives, String> {
     let options = options(cache);
     let mut rng = Rng::new(seed);
     let clients = [1, 3][rng.below(2) as usize];
     let oracle = |client| Arc::new(Mutex::new(Oracle::new(cache, client, clients)));
     let page_bytes = cache.page_bytes() as u32;
     let oracles: Vec<Shared> = (0..clients).map(oracle).collect();
-    let mut restarts = 0;
+    let (mut restarts, mut states) = (0, 0);
     let known = files::nothing_known();
     let in_place = !seed.is_multiple_of(2) || cache.door.is_some();
     let disk_bytes =
@@ -399,10 +428,13 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
     for life in 0..LIVES {
         // A write to disk takes several requests.
         let few = cache.mode == Mode::WriteBack && cache.page_format == PageFormat::Raw;
-        let cut_off = 20 + rng.below(if few { 400 } else { 1200 });
+        let cut_off = match cache.learns() {
+            true => 20 + rng.below(4000),
+            false => 20 + rng.below(if few { 400 } else { 1200 }),
+        };
         let plan = Arc::new(FaultPlan::none());
         let [flash, disk, label_file] = left.map(|device| Arc::new(device.after_kill(plan.clone())));
-        let steps = 20 + rng.below(120);
+        let steps = 20 + rng.below(if cache.learns() { 1500 } else { 120 });
         let mut options = options.clone();
         if rng.below(4) == 0 {
             options.mode = cache.modes()[rng.below(cache.modes().len() as u64) as usize];
@@ -417,8 +449,11 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
             count => writes[rng.below(count) as usize] + rng.below(2),
         };
         this.plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
+        let moments = Moments::of(&this, &oracles, restarts > 0, sim_seed ^ MOMENTS);
+        let observer = (examined == Examined::Moments).then(|| moments.observer());
         let lived = simulation(sim_seed).run(|| {
-            let opened = this.open(restarts == 0, None)?;
+            let opened = this.open(restarts == 0, observer)?;
+            moments.is_born();
             restarts += 1;
             live_together(&opened, &oracles, &mut choices, steps)
         });
@@ -429,6 +464,7 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
             Outcome::Deadlock { parked } => return Err(wrong(&format!("deadlock of {parked:?}"))),
             Outcome::Panicked(message) => return Err(wrong(&message)),
         }
+        states += 1 + moments.examine(&this).map_err(|what| wrong(&what))?;
         let survival = survival(&mut rng, early);
         let media = this.after_crash(&survival);
         if in_place && rng.below(4) == 0 {
@@ -437,7 +473,7 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
         let is_killed = Rng::new(sim_seed ^ KILLS).below(4) == 0;
         left = if is_killed { [this.flash, this.disk, this.label_file] } else { life::devices_on(media) };
     }
-    let mut sum = RawLives { restarts, ..RawLives::default() };
+    let mut sum = RawLives { restarts, states, ..RawLives::default() };
     oracles.iter().for_each(|oracle| sum.add(&oracle.lock().lives));
     Ok(sum)
 }

@@ -3,7 +3,7 @@
 use super::door::Door;
 use super::files::{FILE_PAGES, Files};
 use entresol_core::{Lsn, PageId};
-use entresol_engine::{FlashTier, Layer, Source, TierError, Victim};
+use entresol_engine::{Evicted, FlashTier, Layer, Source, TierError, Victim};
 use std::sync::Arc;
 
 /// A cache that is open, with the homes of its objects.
@@ -39,7 +39,7 @@ impl Opened {
         let source = |is_cached| if is_cached { Source::Flash } else { Source::Disk };
         if let Some(door) = &self.door {
             let source = source(door.is_cached(id.0));
-            return door.read(id.0, buffer).map(|()| source);
+            return door.read(id.0, buffer, as_reader).map(|()| source);
         }
         let tier = self.layer()?;
         if !as_reader {
@@ -50,9 +50,9 @@ impl Opened {
     }
 
     /// Writes a page.
-    pub fn write(&self, page: PageId, data: &[u8]) -> Result<(), TierError> {
+    pub fn write(&self, page: PageId, data: &[u8]) -> Result<Evicted, TierError> {
         let victim = Victim { page, lsn: Lsn(0), dirty: true, fdirty: true };
-        self.layer()?.evict(victim, data).map(drop)
+        self.layer()?.evict(victim, data)
     }
 
     /// Writes adjacent pages together.

@@ -77,6 +77,7 @@ pub(super) struct Known {
 }
 
 /// What a client of the cache knows. Each has pages of its own.
+#[derive(Clone)]
 pub(super) struct Oracle {
     pub cache: Cache,
     pub client: u64,
@@ -93,9 +94,10 @@ pub(super) type Shared = Arc<Mutex<Oracle>>;
 
 impl Oracle {
     pub fn new(cache: Cache, client: u64, clients: u64) -> Self {
-        // PostgreSQL's new pages are not taken.
-        let straight_to_disk =
-            cache.policy.placement() == Placement::Slots || cache.page_format != PageFormat::Raw;
+        // PostgreSQL's new pages are not taken, and some policies keep pages out.
+        let straight_to_disk = cache.policy.placement() == Placement::Slots
+            || cache.learns()
+            || cache.page_format != PageFormat::Raw;
         let (pages, lives) = (BTreeMap::new(), RawLives::default());
         Self { cache, client, clients, straight_to_disk, pages, next: 0, lives }
     }

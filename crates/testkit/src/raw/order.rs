@@ -25,12 +25,13 @@ const WRITERS: u64 = 3;
 const STEPS: u64 = 150;
 
 /// Caches that populate in different ways, and some that do not.
-pub const CACHES: [Cache; 5] = [
+pub const CACHES: [Cache; 6] = [
     Cache::raw(PolicyKind::Lru, Mode::WriteThrough),
     Cache::raw(PolicyKind::Fifo, Mode::WriteAround),
     Cache::raw(PolicyKind::Flashcache, Mode::WriteThrough),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteThrough),
+    Cache::raw(PolicyKind::Reuse, Mode::WriteBack),
 ];
 
 fn bytes(version: u64) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! Many caches of raw pages, on all cores, counted.
 
-use super::{CACHES, Cache, Kind, RawLives, lives};
+use super::{CACHES, Cache, Examined, Kind, RawLives, lives};
 use entresol_runtime::rng::Rng;
 use parking_lot::Mutex;
 use std::fmt;
@@ -14,8 +14,8 @@ pub struct RawTorture {
     pub kind: Option<Kind>,
     /// Of everything that happens by chance.
     pub seed: u64,
-    /// Ends after so many restarts.
-    pub restarts: u64,
+    /// Ends after so many crash states.
+    pub states: u64,
     /// Starts no cache after this time.
     pub time: Option<Duration>,
     /// OS threads.
@@ -49,14 +49,15 @@ impl RawTorture {
             while !over.load(Relaxed) && self.time.is_none_or(|time| begin.elapsed() < time) {
                 let number = next.fetch_add(1, Relaxed);
                 let cache = caches[(number % caches.len() as u64) as usize];
-                let lived = lives(cache, Rng::new(self.seed ^ number << 20).next_u64());
+                let seed = Rng::new(self.seed ^ number << 20).next_u64();
+                let lived = lives(cache, seed, Examined::Moments);
                 let mut report = report.lock();
                 report.caches += 1;
                 match lived {
                     Ok(lives) => report.sum.add(&lives),
                     Err(what) => report.violation = Some(what),
                 }
-                if report.violation.is_some() || report.sum.restarts >= self.restarts {
+                if report.violation.is_some() || report.sum.states >= self.states {
                     over.store(true, Relaxed);
                 }
             }
@@ -70,13 +71,18 @@ impl RawTorture {
 
 impl fmt::Display for RawReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RawLives { restarts, from_flash, flushes, forgotten, retired, cut } = self.sum;
-        writeln!(f, "{restarts} restarts of {} caches of raw pages in {:.0} s", self.caches, self.seconds)?;
+        let RawLives { restarts, states, from_flash, flushes, forgotten, retired, cut, kept_out } = self.sum;
+        writeln!(
+            f,
+            "{states} crash states of {} caches of raw pages, {restarts} of which went on, in {:.0} s",
+            self.caches, self.seconds
+        )?;
         writeln!(f, "  pages from flash after them {from_flash:>10}")?;
         writeln!(f, "  flushes and checkpoints     {flushes:>10}")?;
         writeln!(f, "  copies forgotten            {forgotten:>10}")?;
         writeln!(f, "  objects retired             {retired:>10}")?;
         writeln!(f, "  objects cut                 {cut:>10}")?;
+        writeln!(f, "  changed pages kept out      {kept_out:>10}")?;
         if !self.points.is_empty() {
             writeln!(f, "code points reached")?;
             self.points.iter().try_for_each(|(name, count)| writeln!(f, "  {count:>10} times: {name}"))?;

@@ -86,6 +86,11 @@ impl Cache {
         self.tier().is_some_and(|options| options.policy.placement() == Placement::Log)
     }
 
+    /// Whether changed pages may be kept out of a log, so that only the disk has them.
+    pub(super) fn keeps_out(&self) -> bool {
+        self.tier().is_some_and(|options| options.policy.facts().keeps_out)
+    }
+
     #[cfg(test)]
     pub(super) fn validate(&self) -> Result<(), TierError> {
         match self {

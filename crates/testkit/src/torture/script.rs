@@ -110,8 +110,12 @@ fn range(rng: &mut Rng, from: u64, to: u64) -> u64 {
 impl Shape {
     /// Approximate number of operations of a life.
     fn operations_max(&self) -> u64 {
-        // Fragments are populated by reads, and evicted only after more of them.
-        if self.cache.tier().is_some() { 64 } else { 160 }
+        match self.cache.tier() {
+            Some(_) if self.cache.keeps_out() => 600,
+            Some(_) => 64,
+            // Fragments are populated by reads, and evicted only after more of them.
+            None => 160,
+        }
     }
 
     /// The last operations of a client. Where nothing on flash survives, it reads each page once more.
@@ -168,8 +172,10 @@ fn draw_fragments(rng: &mut Rng) -> Shape {
 
 /// The use of a cache.
 fn draw_use(rng: &mut Rng, cache: Cache) -> Shape {
+    // A cache that keeps pages out has to learn first that most are not used again.
+    let (least, most) = if cache.keeps_out() { (64, 200) } else { (8, cache.slots().clamp(8, 96)) };
     Shape {
-        pages: range(rng, 8, u64::from(cache.slots().clamp(8, 96))),
+        pages: range(rng, least, u64::from(most)),
         cache,
         frames: range(rng, 1, 4) as usize,
         latency_max: one(rng, &[Duration::ZERO, Duration::from_micros(40), Duration::from_micros(40), SLOW]),
@@ -212,7 +218,7 @@ fn draw_life(rng: &mut Rng, shape: &Shape, is_last: bool) -> Life {
     let writes = range(rng, 1, 9);
     let number = clients;
     let clients = (0..number).map(|client| {
-        let draw = |_| draw_op(rng, shape, (client, number), checkpoints, writes);
+        let draw = |at| draw_op(rng, shape, at, (client, number), checkpoints, writes);
         (0..operations).map(draw).chain(shape.sweep(client, number)).collect()
     });
     Life {
@@ -224,7 +230,15 @@ fn draw_life(rng: &mut Rng, shape: &Shape, is_last: bool) -> Life {
     }
 }
 
-fn draw_op(rng: &mut Rng, shape: &Shape, (client, clients): (u64, u64), checkpoints: u64, writes: u64) -> Op {
+/// A client's operation number `at`.
+fn draw_op(
+    rng: &mut Rng,
+    shape: &Shape,
+    at: u64,
+    (client, clients): (u64, u64),
+    checkpoints: u64,
+    writes: u64,
+) -> Op {
     if rng.below(checkpoints) == 0 {
         return Op::Checkpoint;
     }
@@ -232,8 +246,14 @@ fn draw_op(rng: &mut Rng, shape: &Shape, (client, clients): (u64, u64), checkpoi
         return Op::Pause(one(rng, &[Duration::from_micros(7), Duration::from_millis(300), JUMP]));
     }
     let own = (shape.pages - client).div_ceil(clients);
-    // Low numbers are more frequent, so some pages are hot.
-    let page = PageId(rng.below(own).min(rng.below(own)) * clients + client);
+    let number = match shape.cache.keeps_out() {
+        // One page after the other, and now and then one of the last again.
+        true if rng.below(4) == 0 => at.saturating_sub(1 + rng.below(8)) % own,
+        true => at % own,
+        // Low numbers are more frequent, so some pages are hot.
+        false => rng.below(own).min(rng.below(own)),
+    };
+    let page = PageId(number * clients + client);
     if rng.below(10) < writes { Op::Write(page) } else { Op::Read(page) }
 }
 

@@ -4,8 +4,10 @@ use super::{DEQUEUES, Dequeue, DequeueState, GROUPS_AHEAD_MIN, Ring};
 use crate::contents::Contents;
 use crate::job::{Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, Generation, Ticket};
 use crate::policy::{Policy, ask};
+use crate::sizes::GROUP_PAGES_MAX;
 use crate::slot::{DIRTY, VALID};
 use crate::{Lsn, PageId, Position, SlotId};
+use arrayvec::ArrayVec;
 
 /// Groups that are kept free or are being freed, so that dequeues run ahead of evictions: a sixteenth of the
 /// ring, within bounds. A dequeue takes as long as its slowest destage, so several must be under way at once
@@ -51,10 +53,12 @@ impl Ring<'_> {
         let dequeue = (self.head.next_dequeue % DEQUEUES as u64) as u32;
         let state = DequeueState::Open as u32;
         self.head.dequeues[dequeue as usize] = Dequeue { first: self.head.scan, pending: 0, state };
+        let first_slot = self.slot_of(self.head.scan);
+        ask!(&mut contents.policy, P, memory => P::on_dequeue(memory, first_slot));
         for position in self.head.scan..self.head.scan + group {
             pages.push(self.decide(contents, position, dequeue));
         }
-        limit_second_chances(pages, second_chances);
+        limit_second_chances(contents, pages, second_chances);
         for (page, position) in pages.iter().zip(self.head.scan..) {
             contents.decisions.note(position << 2 | page.fate as u64);
         }
@@ -74,7 +78,7 @@ impl Ring<'_> {
         let fate = if superseded || self.adopt_newer(contents, entry.page(), dequeue) {
             Fate::Drop
         } else {
-            ask!(&contents.policy, P, _memory => P::fate(&contents.pages, slot))
+            ask!(&contents.policy, P, memory => P::fate(&contents.pages, memory, slot))
         };
         DequeuePage {
             page: entry.has(VALID).then(|| entry.page()),
@@ -150,6 +154,8 @@ impl Ring<'_> {
         let dirty = entry.has(DIRTY) && !crate::mutant!("second-chance-loses-dirty");
         let admission = contents.enter(entry.page(), lsn, dirty);
         if let Admission::Stage { frame, .. } = admission {
+            let staged = contents.pages.directory.staged_entry(frame.0);
+            ask!(&mut contents.policy, P, memory => P::on_carry(memory, slot.0, staged));
             self.await_frame(frame.0, dequeue);
         }
         admission
@@ -159,7 +165,7 @@ impl Ring<'_> {
         self.head.dequeues[ticket.0 as usize].set(DequeueState::Done);
         self.head.undecided -= 1;
         self.release(contents);
-        self.head.pull = u32::from(self.second_chances);
+        self.head.pull = u32::from(self.pulls);
     }
 
     /// Whether the oldest dequeue has ended, and the newer copies of its pages are durable.
@@ -180,7 +186,12 @@ impl Ring<'_> {
             let dequeue = self.head.dequeues[at];
             let after = dequeue.first + self.group();
             for position in dequeue.first..after {
-                self.forget(contents, self.slot_of(position));
+                let slot = self.slot_of(position);
+                let Contents { pages, policy, .. } = contents;
+                if pages.directory.entry(slot).has(VALID) {
+                    ask!(policy, P, memory => P::on_leave(pages, memory, slot));
+                }
+                self.forget(contents, slot);
             }
             self.head.dequeues[at].set(DequeueState::Free);
             self.head.first_dequeue += 1;
@@ -191,15 +202,25 @@ impl Ring<'_> {
     }
 }
 
-/// A dequeue must free a slot: if every page of the group would get a second chance, the one at the very
-/// front is evicted (FaCE §3.3).
-fn limit_second_chances(pages: &mut [DequeuePage], allowed: bool) {
-    let going = match (allowed, pages.iter().all(|page| page.fate == Fate::SecondChance)) {
-        (false, _) => pages.len(),
-        (true, true) => 1,
-        (true, false) => 0,
-    };
-    for page in pages[..going].iter_mut().filter(|page| page.fate == Fate::SecondChance) {
+/// Takes second chances away where they are not allowed, or where the policy allows fewer. The pages of least
+/// worth lose theirs, and among equals those nearest to the front.
+fn limit_second_chances(contents: &Contents<'_>, pages: &mut [DequeuePage], allowed: bool) {
+    let group_pages = pages.len() as u32;
+    let most = ask!(&contents.policy, P, _memory => P::chances_max(group_pages));
+    let most = if allowed { most as usize } else { 0 };
+    let has_chance = |page: &DequeuePage| page.fate == Fate::SecondChance;
+    let chances = pages.iter().filter(|page| has_chance(page)).count();
+    if chances <= most {
+        return;
+    }
+    let mut by_worth: ArrayVec<(u32, usize), GROUP_PAGES_MAX> = ArrayVec::new();
+    ask!(&contents.policy, P, memory => {
+        let candidates = pages.iter().enumerate().filter(|(_, page)| has_chance(page));
+        by_worth.extend(candidates.map(|(at, page)| (P::worth(&contents.pages, memory, page.slot.0), at)));
+    });
+    by_worth.sort_unstable();
+    for (_, at) in &by_worth[..chances - most] {
+        let page = &mut pages[*at];
         let destaged = page.dirty && !crate::mutant!("front-page-dropped-dirty");
         page.fate = if destaged { Fate::Destage } else { Fate::Drop };
     }

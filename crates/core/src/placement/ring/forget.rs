@@ -140,7 +140,7 @@ impl Ring<'_> {
 
     /// Whether a crash may find a copy of one of the pages in a slot that is released: nothing else was
     /// written there, and the restart may begin before it.
-    fn may_return(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
+    pub(super) fn may_return(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
         let slots = u64::from(self.slots);
         let oldest = self.head.front_durable.max(self.head.released.saturating_sub(slots));
         (oldest..self.head.released).any(|position| {
@@ -196,6 +196,15 @@ impl Ring<'_> {
             Some(frame) => contents.staging.frame(frame).position,
             None => Position(self.position_of(at)),
         }
+    }
+
+    /// Whether a record that is not durable names `page`.
+    pub(super) fn is_being_forgotten(&self, page: PageId) -> bool {
+        let mut numbers = self.head.forgotten_first..self.head.forgotten_next;
+        numbers.any(|number| {
+            let record = &self.head.forgotten[(number % FORGOTTEN_MAX as u64) as usize];
+            (record.first..=record.last).contains(&page)
+        })
     }
 
     fn is_below(&self, contents: &Contents<'_>, at: u32, below: u64) -> bool {
@@ -304,6 +313,12 @@ impl Ring<'_> {
             record => record,
         };
         ((first..end).map(record), end)
+    }
+
+    /// The oldest record that is not durable.
+    pub(crate) fn oldest_record(&self) -> Option<&Forgotten> {
+        let first = (self.head.forgotten_first % FORGOTTEN_MAX as u64) as usize;
+        (self.waiting() > 0).then(|| &self.head.forgotten[first])
     }
 
     /// All records before number `end` are durable on flash.

@@ -31,6 +31,7 @@
 //!   slots that are held and not valid. A dequeue's `pending` counts the staged pages that it awaits.
 //! - A group's counters are those of its frames, until it is published.
 
+mod bypass;
 mod dequeue;
 mod forget;
 mod write;
@@ -156,6 +157,8 @@ pub(crate) struct Ring<'r> {
     by_group: bool,
     /// The policy's [`second_chances`](crate::Facts::second_chances).
     second_chances: bool,
+    /// The policy's [`pulls`](crate::Facts::pulls).
+    pulls: bool,
     pub head: &'r mut RingHead,
     pub groups: &'r mut [Group],
     /// By staging frame: 1 + the dequeue whose release awaits its page; 0: none.
@@ -171,10 +174,10 @@ impl<'r> Ring<'r> {
     #[inline(always)]
     pub(crate) fn attach<P: Policy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
         let Sizes { slots, group_pages, .. } = *carver.sizes();
-        let Facts { by_group, second_chances, .. } = P::FACTS;
+        let Facts { by_group, second_chances, pulls, .. } = P::FACTS;
         let (head, groups) = (carver.take_one()?, carver.take(&GROUPS)?);
         let awaited_by = carver.take(&AWAITED)?;
-        Some(Self { slots, group_pages, by_group, second_chances, head, groups, awaited_by })
+        Some(Self { slots, group_pages, by_group, second_chances, pulls, head, groups, awaited_by })
     }
 
     fn group(&self) -> u64 {

@@ -3,6 +3,7 @@
 use super::{Group, Ring};
 use crate::contents::Contents;
 use crate::job::{Flush, FrameId, Ticket, Write, WritePage, WritePages};
+use crate::policy::{Policy, ask};
 use crate::slot::{DIRTY, HELD, REFERENCED};
 use crate::staging::FrameState;
 use crate::{Position, SlotId};
@@ -199,5 +200,6 @@ impl Ring<'_> {
             self.supersede(contents, older);
         }
         contents.pages.directory.settle(at, slot, HELD | entry.flags(DIRTY | REFERENCED));
+        ask!(&mut contents.policy, P, memory => P::on_carry(memory, at, slot));
     }
 }

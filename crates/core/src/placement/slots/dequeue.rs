@@ -40,7 +40,7 @@ impl SlotTable<'_> {
                     return None;
                 }
                 let slot = P::victim(pages, memory)?;
-                (slot, P::fate(pages, slot))
+                (slot, P::fate(pages, memory, slot))
             });
             decisions.note((slot as u64) << 2 | fate as u64);
             if fate != Fate::Drop {
@@ -73,7 +73,7 @@ impl SlotTable<'_> {
         }
         let (slot, fate) = ask!(policy, P, memory => {
             let slot = P::victim_for(pages, memory, page)?;
-            (slot, P::fate(pages, slot))
+            (slot, P::fate(pages, memory, slot))
         });
         if fate == Fate::Drop {
             return None; // it is emptied when the page is written

@@ -111,7 +111,7 @@ impl SlotTable<'_> {
         let victim = ask!(policy, P, memory => {
             let victim = P::victim_for(pages, memory, page)?;
             // If the victim is dirty, background jobs destage it first.
-            (P::fate(pages, victim) == Fate::Drop).then_some(victim)?
+            (P::fate(pages, memory, victim) == Fate::Drop).then_some(victim)?
         });
         contents.decisions.note((victim as u64) << 2 | Fate::Drop as u64);
         self.empty(contents, victim);
@@ -140,6 +140,7 @@ impl SlotTable<'_> {
         let directory = &mut pages.directory;
         let entry = directory.staged_entry(frame);
         directory.carry_proof(entry, slot);
+        ask!(policy, P, memory => P::on_carry(memory, entry, slot));
         if directory.entry(slot).has(VALID) {
             directory.unstage(entry);
             directory.overwrite(slot, page.dirty && !crate::mutant!("lc-overwrite-loses-dirty"));

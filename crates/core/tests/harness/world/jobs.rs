@@ -15,7 +15,11 @@ impl World {
         let Some(job) = job else { return false };
         match job {
             Job::Write { ticket, pages, completes_group, .. } => {
-                self.record_front();
+                let end = pages.last().map_or(0, |page| page.position.0 + 1);
+                let must = end > self.recorded_front + u64::from(self.config.slots);
+                if must || !self.front_lags {
+                    self.record_front();
+                }
                 for page in pages.iter().filter(|page| page.page.is_some()) {
                     let content =
                         self.staging[page.frame.0 as usize].expect("only complete copies are written");

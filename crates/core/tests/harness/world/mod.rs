@@ -4,7 +4,8 @@ use super::crash::{self, Front, Recovered};
 use super::{Choices, Model, model_of};
 use entresol_core::{
     Admission, CleanPage, Config, DequeuePage, DequeuePages, Fate, Flush, Generation, Job, Lookup, Lsn,
-    PageId, Partition, Placement, Position, SlotId, Taken, Ticket, WritePage, WritePages, region_bytes,
+    PageId, Partition, Placement, PolicyKind, Position, SlotId, Taken, Ticket, WritePage, WritePages,
+    region_bytes,
 };
 use flushes::{SummaryCell, Summing};
 use forgets::Deaths;
@@ -111,6 +112,8 @@ pub struct World {
     /// The front recorded durably before slots are overwritten.
     pub recorded_front: u64,
     pub restored_rear: u64,
+    /// The front is recorded only when it must be.
+    pub front_lags: bool,
     next_version: u64,
     jobs: Vec<InFlight>,
     /// Slot placement: next slot of the sweep.
@@ -177,6 +180,7 @@ impl World {
             restored_front: 0,
             recorded_front: 0,
             restored_rear: 0,
+            front_lags: false,
             next_version: 1,
             jobs: Vec::new(),
             sweep: 0,
@@ -201,6 +205,11 @@ impl World {
             flushes: 0,
             flushes_full: 0,
         }
+    }
+
+    /// Whether a restart must begin at the recorded front.
+    pub fn needs_recorded_front(&self) -> bool {
+        self.forgets_and_flushes || self.config.policy == PolicyKind::Reuse
     }
 
     /// Runs until the choices or the steps are used up, then ends all work.
@@ -301,7 +310,10 @@ impl World {
     fn settle(&mut self, new_jobs: bool) {
         let mut choices = Choices::from_seed(self.steps);
         for _ in 0..100_000 {
+            let valid = partition!(self).occupancy().valid;
             let mut moved = new_jobs && self.take_job(false);
+            // Looking for a job may make room, where clean pages are dropped.
+            moved |= partition!(self).occupancy().valid < valid;
             while !self.filling.is_empty() {
                 self.finish_filling(&mut choices);
                 moved = true;

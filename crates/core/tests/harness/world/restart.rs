@@ -6,7 +6,7 @@ impl World {
     /// The machine crashes and the tier is opened again.
     pub fn crash(&mut self, choices: &mut Choices) {
         self.crashes += 1;
-        let recorded = choices.once_in(2) || self.forgets_and_flushes;
+        let recorded = choices.once_in(2) || self.needs_recorded_front();
         let rule = if recorded { Front::Recorded } else { Front::Verified };
         let recovered = crash::recover(self, choices, rule);
         let (front, rear) = crash::positions(&recovered);

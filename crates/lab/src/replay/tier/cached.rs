@@ -191,12 +191,16 @@ impl<'t> Cached<'t> {
 
     fn write_all(&mut self, now: Time) {
         while let Some(job) = self.partition.next_write() {
-            let Job::Write { ticket, pages, one_io, .. } = job else { unreachable!("these are write jobs") };
+            let Job::Write { ticket, pages, one_io, completes_group } = job else {
+                unreachable!("these are write jobs")
+            };
             for page in pages.iter().filter(|page| page.page.is_some()) {
                 self.dense_of_slot[page.slot.0 as usize] = self.dense_of_frame[page.frame.0 as usize];
                 self.metrics.flash_writes += 1;
                 self.drive.write(page.slot);
             }
+            // A group's summary records the front, as it is when the write begins.
+            let front = self.partition.window().0;
             let mut done = now;
             if one_io {
                 let written = self.flash.write(now, u64::from(pages[0].slot.0), pages.len() as u32);
@@ -207,6 +211,9 @@ impl<'t> Cached<'t> {
                 }
             }
             self.writes.push(done);
+            if completes_group {
+                self.partition.front_is_durable(front);
+            }
             self.partition.written(ticket, &pages);
         }
     }
@@ -217,7 +224,7 @@ impl<'t> Cached<'t> {
         while let Some(job) = self.partition.next_background() {
             any = true;
             match job {
-                Job::PullVictims(wanted) => self.pull(wanted, pool),
+                Job::PullVictims(wanted) => self.pull(wanted, now, pool),
                 Job::Dequeue { ticket, pages, one_io } if self.is_log() => {
                     self.dequeue(ticket, &pages, one_io, now, pool);
                 }
@@ -236,11 +243,11 @@ impl<'t> Cached<'t> {
     }
 
     /// Takes the coldest pages of DRAM, as far as that goes without waiting.
-    fn pull(&mut self, wanted: u32, pool: &mut Pool<impl Order>) {
+    fn pull(&mut self, wanted: u32, now: Time, pool: &mut Pool<impl Order>) {
         for _ in 0..pool.room_to_pull(wanted) {
             let Some(victim) = pool.take_coldest() else { return };
             let route = self.mode.route(victim.dirty(), victim.fdirty());
-            if route != Route::Flash || !self.offer_once(victim) {
+            if route != Route::Flash || !self.offer_once(victim, now) {
                 pool.put_back(victim);
                 return;
             }
@@ -248,8 +255,8 @@ impl<'t> Cached<'t> {
         }
     }
 
-    /// Offers a page without waiting; says whether it was taken.
-    fn offer_once(&mut self, victim: Victim) -> bool {
+    /// Offers a page without waiting; says whether it was taken, by flash or disk.
+    fn offer_once(&mut self, victim: Victim, now: Time) -> bool {
         let id = self.id(victim.page);
         match self.partition.evict(id, NO_LSN, victim.dirty(), victim.fdirty()) {
             Admission::AlreadyThere => self.metrics.already_on_flash += 1,
@@ -257,7 +264,9 @@ impl<'t> Cached<'t> {
                 self.dense_of_frame[frame.0 as usize] = victim.page;
                 self.partition.staged(frame);
             }
-            _ => return false,
+            Admission::Bypass { .. } if victim.dirty() => drop(self.bypass(now, victim.page)),
+            Admission::Bypass { .. } => {}
+            Admission::Full => return false,
         }
         self.count_eviction(victim);
         true

@@ -1,0 +1,120 @@
+//! Ghosts: what is remembered of pages that are not on flash, a word each. A table of sets with [`WAYS`]
+//! entries; a full set forgets its oldest entry. A page is known by 16 bits of its hash, so about one page in
+//! 8,000 is taken for another one.
+//!
+//! Invariants: in each set the entries come first, from the newest to the oldest, then the empty words. No
+//! set has two entries of one fingerprint. An empty word is 0, and a fingerprint never is.
+
+use crate::PageId;
+use crate::hash::bucket_of;
+use crate::sections::{Carver, SectionPlan};
+use crate::violation::{Violation, same};
+
+/// Entries of a set.
+pub(super) const WAYS: u32 = 8;
+/// The fingerprint is above so many bits; the policy's note on the page is below.
+const NOTE_BITS: u32 = 16;
+
+/// Words of a table for `pages` pages.
+pub(super) const fn words_for(pages: u32) -> u32 {
+    let sets = pages.div_ceil(WAYS);
+    if sets == 0 { WAYS } else { sets * WAYS }
+}
+
+/// The remembered pages.
+pub(super) struct Ghosts<'r>(&'r mut [u32]);
+
+/// The set and the fingerprint of a page.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    first: usize,
+    fingerprint: u16,
+}
+
+impl<'r> Ghosts<'r> {
+    /// Attaches to its section, which was planned as `plan` with [`words_for`]. `None`: the region is too
+    /// short.
+    #[inline(always)]
+    pub(super) fn attach(plan: &SectionPlan, carver: &mut Carver<'r, '_>) -> Option<Self> {
+        carver.take(plan).map(Self)
+    }
+
+    pub(super) fn place_of(&self, page: PageId) -> Place {
+        let set = bucket_of(page.0, self.0.len() / WAYS as usize);
+        let hash = (page.0 ^ page.0 >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        Place { first: set * WAYS as usize, fingerprint: ((hash >> 48) as u16).max(1) }
+    }
+
+    fn set(&self, place: Place) -> &[u32] {
+        &self.0[place.first..place.first + WAYS as usize]
+    }
+
+    fn set_mut(&mut self, place: Place) -> &mut [u32] {
+        &mut self.0[place.first..place.first + WAYS as usize]
+    }
+
+    fn way_of(&self, place: Place) -> Option<usize> {
+        self.set(place).iter().position(|word| (word >> NOTE_BITS) as u16 == place.fingerprint)
+    }
+
+    /// The note on a page, if it is remembered.
+    pub(super) fn note(&self, place: Place) -> Option<u16> {
+        self.way_of(place).map(|way| self.set(place)[way] as u16)
+    }
+
+    /// Changes the note on a remembered page. It stays as old as it is.
+    pub(super) fn set_note(&mut self, place: Place, note: u16) {
+        if let Some(way) = self.way_of(place) {
+            self.set_mut(place)[way] = word(place, note);
+        }
+    }
+
+    /// Forgets a page. Returns the note on it, if it was remembered.
+    pub(super) fn take(&mut self, place: Place) -> Option<u16> {
+        let way = self.way_of(place)?;
+        let set = self.set_mut(place);
+        let note = set[way] as u16;
+        set.copy_within(way + 1.., way);
+        set[WAYS as usize - 1] = 0;
+        Some(note)
+    }
+
+    /// Remembers a page as the newest of its set. Returns the note on the page that is forgotten for it, if
+    /// there is one: of another page, or an older note on the same one.
+    pub(super) fn remember(&mut self, place: Place, note: u16) -> Option<u16> {
+        let way = self.way_of(place).unwrap_or(WAYS as usize - 1);
+        let set = self.set_mut(place);
+        let last = set[way];
+        set.copy_within(..way, 1);
+        set[0] = word(place, note);
+        (last != 0).then_some(last as u16)
+    }
+
+    /// Words of the table.
+    pub(super) fn words(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    /// Changes the note in word `at` of the table, if it is in use.
+    pub(super) fn update(&mut self, at: u32, change: impl FnOnce(u16) -> u16) {
+        let entry = &mut self.0[at as usize];
+        if *entry != 0 {
+            *entry = *entry >> NOTE_BITS << NOTE_BITS | u32::from(change(*entry as u16));
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Violation> {
+        for (at, set) in self.0.chunks_exact(WAYS as usize).enumerate() {
+            let used = set.iter().take_while(|word| **word != 0).count();
+            let sparse = set[used..].iter().any(|word| *word != 0);
+            same(|| format!("a gap in set {at} of the ghosts"), false, sparse)?;
+            let twice = |way: usize| set[..way].iter().any(|word| word >> NOTE_BITS == set[way] >> NOTE_BITS);
+            same(|| format!("a page twice in set {at} of the ghosts"), false, (0..used).any(twice))?;
+        }
+        Ok(())
+    }
+}
+
+fn word(place: Place, note: u16) -> u32 {
+    u32::from(place.fingerprint) << NOTE_BITS | u32::from(note)
+}

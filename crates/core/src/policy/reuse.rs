@@ -1,0 +1,249 @@
+//! Reuse: how often pages were used again decides which of them enter, stay and leave. A policy of this
+//! project, with two placements: `reuse` in the ring, `reuse-slots` in place.
+//!
+//! ```text
+//! class of p:                   how long it took until p was used again, on average; or new. Clean and dirty apart
+//! chance of p:                  probability that a page of its class, unused for as long as p, is used in time
+//! value of p:                   greatest rate of uses that such a page promises
+//! w:                            2 for a dirty page (its use saves a read, and perhaps a write), else 1
+//!
+//! on fetch of p:                count a use for its class at its age; p's class takes the age up. On flash and as a ghost
+//! on eviction of p from DRAM:   p's age is counted from now
+//!                               if p is on flash: if p.fdirty: p enters (over its older version, or at the rear)
+//!                               else if the flash is full, and
+//!                                 ring:  w × chance < 1/10
+//!                                 slots: chance < 1/20, or w × value < that of the least of 32 pages drawn:
+//!                                   p goes to disk if it is dirty, and becomes a ghost
+//!                               else p enters
+//! victim:                       slots: the page of least w × value of 32 that are drawn
+//!                               ring:  the front group; pages with w × chance >= 1/10 are enqueued again,
+//!                                      at most seven eighths of a group, of the greatest w × chance
+//! a page leaves:                it becomes a ghost
+//! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
+//! ```
+//!
+//! An age is counted from the eviction, since DRAM has served the uses before it.
+//!
+//! "In time" is as many misses as there are slots; in the ring, no more than a round takes at its present
+//! pace. Pages that were rejected are watched as ghosts, so nothing has to be tried out to learn from it.
+//!
+//! Its ideas are those of LRU-2 (a ghost's history: O'Neil et al., SIGMOD 1993), LRFU (recency and frequency
+//! as one fading mean: Lee et al., 2001), S3-FIFO (quick demotion of new pages: Yang et al., SOSP 2023), and
+//! survival statistics (losses are censored observations: Kaplan, Meier, 1958; hit density: LHD, Beckmann et
+//! al., NSDI 2018).
+//!
+//! Notes and counts do not survive a restart. Pages that a restart finds are taken for new ones.
+
+mod evidence;
+mod hazard;
+
+use super::{Decision, Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy, STARTS_EMPTY};
+use crate::PageId;
+use crate::hash::bucket_of;
+use crate::job::Fate;
+use crate::mode::Mode;
+use crate::pages::Pages;
+use crate::slot::{DIRTY, VALID};
+use crate::violation::Violation;
+use evidence::{Evidence, weighed};
+use hazard::CERTAIN;
+
+/// In the ring: pages with a lower chance of use, a dirty one's twice, do not enter, and do not stay.
+const RING_CHANCE_MIN: u32 = CERTAIN / 10;
+/// In slots: pages with a lower chance of use do not enter.
+const SLOT_CHANCE_MIN: u32 = CERTAIN / 20;
+/// Of so many pages of a dequeued group, at least one leaves.
+const LEAVES_ONE_OF: u32 = 8;
+/// Runs of slots among which a victim is chosen, and the length of a run: neighbours share cache lines.
+const RUNS: u64 = 4;
+const RUN_SLOTS: u32 = 8;
+/// Runs that are drawn if no slot of the first ones is idle.
+const RUNS_MAX: u64 = 32;
+
+/// In the ring.
+pub(crate) struct Reuse;
+/// In place.
+pub(crate) struct ReuseSlots;
+
+/// A page that is in the cache enters if it has changed. `None`: it is not in the cache.
+fn known(pages: &Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Option<Decision> {
+    let entry = pages.directory.find(offer.page)?;
+    memory.given_up(entry);
+    Some(Decision::enter_if(offer.fdirty))
+}
+
+impl Policy for Reuse {
+    const FACTS: Facts = Facts {
+        name: "reuse",
+        placement: Placement::Log,
+        by_group: true,
+        second_chances: true,
+        pulls: false,
+        keeps_out: true,
+        populates: false,
+        exclusive: false,
+        refuses: &[(Mode::WriteAround, HAS_A_LOG), (Mode::ReadOnly, HAS_A_LOG)],
+        directory: Directory::Log,
+        keeps_temperatures: false,
+        lists: Lists::None,
+        cleans_above_permille: None,
+        remembers: false,
+    };
+    type Note = ();
+    type Memory<'r> = Evidence<'r>;
+
+    fn admit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Decision {
+        if let Some(decision) = known(pages, memory, offer) {
+            return decision;
+        }
+        if memory.is_ghost(offer.page) && crate::mutant!("ghost-taken-for-a-page") {
+            return Decision::There;
+        }
+        let chance = weighed(memory.chance_of_offer(offer), offer.dirty);
+        if memory.has_dequeued() && chance < RING_CHANCE_MIN { Decision::Bypass } else { Decision::Enter }
+    }
+
+    fn on_bypass(_pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) {
+        memory.keep_out(offer);
+    }
+
+    fn on_stage(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, entry: u32) {
+        memory.staged(pages, entry);
+    }
+
+    fn on_carry(memory: &mut Evidence<'_>, from: u32, to: u32) {
+        memory.carry(from, to);
+    }
+
+    fn on_miss(_pages: &mut Pages<'_>, memory: &mut Evidence<'_>, page: PageId) {
+        memory.miss(page);
+    }
+
+    fn on_hit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, entry: u32) {
+        memory.hit(pages, entry);
+    }
+
+    fn on_leave(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, slot: u32) {
+        memory.leave(pages, slot);
+    }
+
+    fn on_dequeue(memory: &mut Evidence<'_>, _slot: u32) {
+        memory.dequeue();
+    }
+
+    fn fate(pages: &Pages<'_>, memory: &Evidence<'_>, slot: u32) -> Fate {
+        if memory.weight(pages, slot) >= RING_CHANCE_MIN {
+            Fate::SecondChance
+        } else if pages.directory.entry(slot).has(DIRTY) {
+            Fate::Destage
+        } else {
+            Fate::Drop
+        }
+    }
+
+    fn worth(pages: &Pages<'_>, memory: &Evidence<'_>, slot: u32) -> u32 {
+        memory.weight(pages, slot)
+    }
+
+    fn chances_max(group_pages: u32) -> u32 {
+        group_pages - (group_pages / LEAVES_ONE_OF).max(1)
+    }
+
+    fn check(_pages: &Pages<'_>, memory: &Evidence<'_>) -> Result<(), Violation> {
+        memory.check()
+    }
+}
+
+/// The idle slot of least value among those that `seed` draws, with its value.
+fn least_of_some(pages: &Pages<'_>, memory: &Evidence<'_>, seed: u64) -> Option<(u32, u32)> {
+    let slots = pages.directory.slots;
+    let mut least: Option<(u32, u32)> = None;
+    for run in 0..RUNS_MAX {
+        if run >= RUNS && least.is_some() {
+            break;
+        }
+        let draw = (seed << 5 | run).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mut slot = bucket_of(draw ^ draw >> 31, slots as usize) as u32;
+        for _ in 0..RUN_SLOTS {
+            if pages.directory.is_idle(slot) && pages.directory.entry(slot).has(VALID) {
+                let value = memory.value(pages, slot);
+                if least.is_none_or(|(lowest, _)| value < lowest) {
+                    least = Some((value, slot));
+                }
+            }
+            slot = if slot + 1 == slots { 0 } else { slot + 1 };
+        }
+    }
+    least
+}
+
+impl Policy for ReuseSlots {
+    const FACTS: Facts = Facts {
+        name: "reuse-slots",
+        placement: Placement::Slots,
+        by_group: false,
+        second_chances: false,
+        pulls: false,
+        keeps_out: false,
+        populates: false,
+        exclusive: false,
+        refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
+        directory: Directory::None,
+        keeps_temperatures: false,
+        lists: Lists::None,
+        cleans_above_permille: None,
+        remembers: false,
+    };
+    type Note = ();
+    type Memory<'r> = Evidence<'r>;
+
+    fn admit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) -> Decision {
+        if let Some(decision) = known(pages, memory, offer) {
+            return decision;
+        }
+        if pages.directory.counts.valid + Self::free_ahead(pages) < pages.directory.slots {
+            return Decision::Enter;
+        }
+        if memory.chance_of_offer(offer) < SLOT_CHANCE_MIN {
+            return Decision::Bypass;
+        }
+        let seed = offer.page.0 ^ u64::from(memory.drawn()) << 32;
+        let least = least_of_some(pages, memory, seed);
+        let is_least = least.is_some_and(|(value, _)| memory.value_of_offer(offer) < value);
+        if is_least { Decision::Bypass } else { Decision::Enter }
+    }
+
+    fn on_bypass(_pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) {
+        memory.keep_out(offer);
+    }
+
+    fn on_stage(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, entry: u32) {
+        memory.staged(pages, entry);
+    }
+
+    fn on_carry(memory: &mut Evidence<'_>, from: u32, to: u32) {
+        memory.carry(from, to);
+    }
+
+    fn on_miss(_pages: &mut Pages<'_>, memory: &mut Evidence<'_>, page: PageId) {
+        memory.miss(page);
+    }
+
+    fn on_hit(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, entry: u32) {
+        memory.hit(pages, entry);
+    }
+
+    fn on_leave(pages: &mut Pages<'_>, memory: &mut Evidence<'_>, slot: u32) {
+        memory.leave(pages, slot);
+    }
+
+    fn victim(pages: &mut Pages<'_>, memory: &mut Evidence<'_>) -> Option<u32> {
+        let (_, slot) = least_of_some(pages, memory, memory.drawn().into())?;
+        memory.draw();
+        Some(slot)
+    }
+
+    fn check(_pages: &Pages<'_>, memory: &Evidence<'_>) -> Result<(), Violation> {
+        memory.check()
+    }
+}

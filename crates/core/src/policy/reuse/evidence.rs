@@ -1,0 +1,353 @@
+//! What `reuse` knows of each page, and learns from all of them.
+//!
+//! - Time is counted in misses of DRAM. Its unit, an *epoch*, is a 32nd of as many misses as there are slots.
+//! - A *note* on a page, 16 bits: the epoch in which it was last fetched or evicted from DRAM, modulo 1,024;
+//!   its class; in a ghost, whether it was dirty.
+//! - The class is a running mean of the age buckets at which the page was used, or [`NEW`].
+//!
+//! Invariants: no page's note is older than [`AGE_MAX`] and a half, so ages are not mistaken modulo 1,024: a
+//! hand passes over all notes, one at each miss. Each class is refreshed about eight times in as many misses
+//! as there are slots, one class at a time, so no step takes long.
+
+use super::super::ghost::{Ghosts, Place, words_for};
+use super::super::{Memory, Offer};
+use super::hazard::{BUCKETS, Hazard, bucket};
+use crate::PageId;
+use crate::pages::Pages;
+use crate::sections::{Carver, SectionPlan};
+use crate::sizes::Sizes;
+use crate::slot::DIRTY;
+use crate::violation::{Violation, same};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The class of a page that was not seen before.
+const NEW: u32 = BUCKETS as u32;
+/// Classes, each for clean and for dirty pages.
+const CLASSES: u32 = 2 * (NEW + 1);
+/// Epochs in as many misses as there are slots.
+pub(super) const EPOCHS: u32 = 32;
+/// Refreshes of each class in that time.
+const REFRESHES: u32 = 8;
+/// Ages are at most so many epochs.
+const AGE_MAX: u32 = 512;
+
+const EPOCH_BITS: u32 = 10;
+const EPOCH_MASK: u32 = (1 << EPOCH_BITS) - 1;
+const CLASS_MASK: u32 = 31;
+/// Of the note on a ghost: the page was dirty.
+const WAS_DIRTY: u16 = 1 << 15;
+
+/// A note on a page. A zeroed one is that on a new page.
+#[derive(Clone, Copy)]
+struct Note(u16);
+
+impl Note {
+    fn of(class: u32, epoch: u32, dirty: bool) -> Self {
+        let word = (NEW - class) << EPOCH_BITS | epoch & EPOCH_MASK;
+        Self(word as u16 | if dirty { WAS_DIRTY } else { 0 })
+    }
+
+    fn class(self) -> u32 {
+        NEW - (u32::from(self.0) >> EPOCH_BITS & CLASS_MASK).min(NEW)
+    }
+
+    fn is_dirty(self) -> bool {
+        self.0 & WAS_DIRTY != 0
+    }
+
+    /// Epochs since its page was fetched or evicted from DRAM.
+    fn age(self, now: u32) -> u32 {
+        now.wrapping_sub(self.0.into()) & EPOCH_MASK
+    }
+
+    /// With an age of at most [`AGE_MAX`].
+    fn refreshed(self, now: u32) -> Self {
+        if self.age(now) <= AGE_MAX {
+            return self;
+        }
+        Self::of(self.class(), now.wrapping_sub(AGE_MAX), self.is_dirty())
+    }
+}
+
+/// The number of the class of pages of `class` that are dirty or not.
+fn number_of(class: u32, dirty: bool) -> usize {
+    (2 * class + u32::from(dirty)) as usize
+}
+
+/// The class of a page of `class` that was used at `age`.
+fn mixed(class: u32, age: u32) -> u32 {
+    let bucket = bucket(age) as u32;
+    if class == NEW { bucket } else { ((3 * class + bucket + 2) / 4).min(NEW - 1) }
+}
+
+/// Scalars.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Head {
+    /// Misses of an epoch.
+    epoch_misses: u32,
+    /// Misses between two refreshes.
+    refresh_misses: u32,
+    /// The count of one use.
+    one: u32,
+    /// Groups of slots.
+    groups: u32,
+    /// Epochs so far.
+    epoch: u32,
+    /// Misses in this epoch, and since the last refresh.
+    in_epoch: u32,
+    since_refresh: u32,
+    /// The class that is refreshed next.
+    class: u32,
+    /// The next note, and the next ghost, whose age is limited.
+    note: u32,
+    ghost: u32,
+    /// Victims drawn so far.
+    drawn: u32,
+    /// Log placement: dequeues so far, at most 1.
+    dequeues: u32,
+    /// Log placement: misses since the last dequeue, and between dequeues on average, times 256.
+    since_dequeue: u32,
+    between_dequeues: u32,
+}
+
+const HEAD: SectionPlan = SectionPlan::one::<Head>("evidence");
+const HAZARDS: SectionPlan = SectionPlan::many::<Hazard>("classes", |_| CLASSES);
+/// Two to a word: sections begin at multiples of 4 bytes.
+const NOTES: SectionPlan = SectionPlan::many::<u16>("notes", |sizes| sizes.entries().next_multiple_of(2));
+const GHOSTS: SectionPlan = SectionPlan::many::<u32>("ghosts", |sizes| words_for(sizes.slots));
+
+/// See the module's header.
+pub(crate) struct Evidence<'r> {
+    head: &'r mut Head,
+    hazards: &'r mut [Hazard],
+    /// By entry of the directory.
+    notes: &'r mut [u16],
+    ghosts: Ghosts<'r>,
+}
+
+impl<'r> Memory<'r> for Evidence<'r> {
+    const SECTIONS: &'static [SectionPlan] = &[HEAD, HAZARDS, NOTES, GHOSTS];
+
+    #[inline(always)]
+    fn attach(carver: &mut Carver<'r, '_>) -> Option<Self> {
+        let (head, hazards) = (carver.take_one()?, carver.take(&HAZARDS)?);
+        Some(Self { head, hazards, notes: carver.take(&NOTES)?, ghosts: Ghosts::attach(&GHOSTS, carver)? })
+    }
+
+    fn format(&mut self, sizes: &Sizes) {
+        let head = &mut *self.head;
+        head.epoch_misses = (sizes.slots / EPOCHS).max(1);
+        head.refresh_misses = (sizes.slots / REFRESHES / CLASSES).max(1);
+        head.groups = sizes.slots / sizes.group_pages;
+        // Counts fade, so that they stay below eight for each slot.
+        head.one = 1 << sizes.slots.leading_zeros().saturating_sub(3).min(8);
+        for hazard in self.hazards.iter_mut() {
+            hazard.begin(head.one);
+            hazard.refresh(head.one, EPOCHS);
+        }
+    }
+}
+
+impl Evidence<'_> {
+    fn note(&self, entry: u32) -> Note {
+        Note(self.notes[entry as usize])
+    }
+
+    /// Time goes on by one miss.
+    fn tick(&mut self) {
+        let head = &mut *self.head;
+        head.since_dequeue = head.since_dequeue.saturating_add(1);
+        head.in_epoch += 1;
+        if head.in_epoch >= head.epoch_misses {
+            head.in_epoch = 0;
+            head.epoch = head.epoch.wrapping_add(1);
+        }
+        let note = &mut self.notes[head.note as usize];
+        *note = Note(*note).refreshed(head.epoch).0;
+        head.note = if head.note as usize + 1 == self.notes.len() { 0 } else { head.note + 1 };
+        let epoch = head.epoch;
+        self.ghosts.update(head.ghost, |note| Note(note).refreshed(epoch).0);
+        head.ghost = if head.ghost + 1 == self.ghosts.words() { 0 } else { head.ghost + 1 };
+        head.since_refresh += 1;
+        if head.since_refresh >= head.refresh_misses {
+            head.since_refresh = 0;
+            self.refresh_one();
+        }
+    }
+
+    fn refresh_one(&mut self) {
+        let horizon = self.horizon();
+        let head = &mut *self.head;
+        let hazard = &mut self.hazards[head.class as usize];
+        hazard.fade();
+        hazard.refresh(head.one, horizon);
+        head.class = if head.class + 1 == CLASSES { 0 } else { head.class + 1 };
+    }
+
+    /// Epochs that a page may stay before it is decided on again: as many misses as there are slots, or the
+    /// time in which the ring is dequeued once, if that is shorter.
+    fn horizon(&self) -> u32 {
+        let Head { dequeues, between_dequeues, since_dequeue, groups, epoch_misses, .. } = *self.head;
+        if dequeues == 0 {
+            return EPOCHS;
+        }
+        let between = u64::from(between_dequeues).max(u64::from(since_dequeue) << 8);
+        let round = (between * u64::from(groups)) >> 8;
+        (round / u64::from(epoch_misses)).clamp(1, EPOCHS.into()) as u32
+    }
+
+    /// A group of the ring is about to be dequeued.
+    pub(super) fn dequeue(&mut self) {
+        let head = &mut *self.head;
+        let latest = head.since_dequeue.min(u32::MAX >> 8) << 8;
+        let mean = (u64::from(head.between_dequeues) * 15 + u64::from(latest)) / 16;
+        head.between_dequeues = if head.dequeues == 0 { latest } else { mean as u32 };
+        (head.dequeues, head.since_dequeue) = (1, 0);
+    }
+
+    /// Whether a group of the ring was ever dequeued.
+    pub(super) fn has_dequeued(&self) -> bool {
+        self.head.dequeues > 0
+    }
+
+    /// The page of a note is used.
+    fn used(&mut self, note: Note, dirty: bool) -> Note {
+        let (class, age) = (note.class(), note.age(self.head.epoch));
+        self.hazards[number_of(class, dirty)].used(age, self.head.one);
+        Note::of(mixed(class, age), self.head.epoch, note.is_dirty())
+    }
+
+    /// The page of `entry` is fetched.
+    pub(super) fn hit(&mut self, pages: &Pages<'_>, entry: u32) {
+        self.tick();
+        let dirty = pages.directory.entry(entry).has(DIRTY);
+        self.notes[entry as usize] = self.used(self.note(entry), dirty).0;
+    }
+
+    /// A page that is not in the cache is fetched.
+    pub(super) fn miss(&mut self, page: PageId) {
+        self.tick();
+        let place = self.ghosts.place_of(page);
+        if let Some(note) = self.ghosts.note(place).map(Note) {
+            let note = self.used(note, note.is_dirty());
+            self.ghosts.set_note(place, note.0);
+        }
+    }
+
+    /// The page of `entry` is evicted from DRAM, which has served its uses up to now.
+    pub(super) fn given_up(&mut self, entry: u32) {
+        let note = self.note(entry);
+        self.notes[entry as usize] = Note::of(note.class(), self.head.epoch, false).0;
+    }
+
+    /// A page was staged as `entry`. With an older version in the cache, the note on that is the page's. A
+    /// write is no use: it belongs to the fetch before it.
+    pub(super) fn staged(&mut self, pages: &Pages<'_>, entry: u32) {
+        self.notes[entry as usize] = match pages.directory.find_older(entry) {
+            Some(older) => self.notes[older as usize],
+            None => {
+                let place = self.ghosts.place_of(pages.directory.entry(entry).page());
+                let class = self.ghosts.take(place).map_or(NEW, |note| Note(note).class());
+                Note::of(class, self.head.epoch, false).0
+            }
+        };
+    }
+
+    /// The page of entry `from` is in entry `to`, too.
+    pub(super) fn carry(&mut self, from: u32, to: u32) {
+        self.notes[to as usize] = self.notes[from as usize];
+    }
+
+    /// A page is evicted from DRAM, and does not enter.
+    pub(super) fn keep_out(&mut self, offer: &Offer) {
+        let place = self.ghosts.place_of(offer.page);
+        let class = self.ghosts.note(place).map_or(NEW, |note| Note(note).class());
+        self.remember(place, Note::of(class, self.head.epoch, offer.dirty));
+    }
+
+    /// The page in `slot` leaves the flash. If a newer version is staged, it stays in the cache.
+    pub(super) fn leave(&mut self, pages: &Pages<'_>, slot: u32) {
+        let entry = pages.directory.entry(slot);
+        let Note(note) = self.note(slot);
+        let note = Note(note & !WAS_DIRTY | if entry.has(DIRTY) { WAS_DIRTY } else { 0 });
+        if pages.directory.find(entry.page()) == Some(slot) {
+            self.remember(self.ghosts.place_of(entry.page()), note);
+        }
+    }
+
+    /// The page whose ghost is given up for another one was watched up to now.
+    fn remember(&mut self, place: Place, note: Note) {
+        self.ghosts.take(place);
+        if let Some(lost) = self.ghosts.remember(place, note.0).map(Note) {
+            let age = lost.age(self.head.epoch);
+            self.hazards[number_of(lost.class(), lost.is_dirty())].lost(age, self.head.one);
+        }
+    }
+
+    /// Whether the page is remembered.
+    pub(super) fn is_ghost(&self, page: PageId) -> bool {
+        self.ghosts.note(self.ghosts.place_of(page)).is_some()
+    }
+
+    /// What is known of a page that is offered and not in the cache.
+    fn of_offer(&self, offer: &Offer) -> &Hazard {
+        let note = self.ghosts.note(self.ghosts.place_of(offer.page));
+        let class = note.map_or(NEW, |note| Note(note).class());
+        &self.hazards[number_of(class, offer.dirty)]
+    }
+
+    /// The probability that a page that is offered will be used within the horizon.
+    pub(super) fn chance_of_offer(&self, offer: &Offer) -> u32 {
+        self.of_offer(offer).chance(0)
+    }
+
+    /// The worth of a page that is offered: its rate of uses, a dirty one's twice.
+    pub(super) fn value_of_offer(&self, offer: &Offer) -> u32 {
+        weighed(self.of_offer(offer).value(0), offer.dirty)
+    }
+
+    /// What is known of the page in `slot`: its class, its age, and whether it is dirty.
+    fn of_slot(&self, pages: &Pages<'_>, slot: u32) -> (&Hazard, u32, bool) {
+        let (note, dirty) = (self.note(slot), pages.directory.entry(slot).has(DIRTY));
+        (&self.hazards[number_of(note.class(), dirty)], note.age(self.head.epoch), dirty)
+    }
+
+    /// The probability that the page in `slot` will be used within the horizon, a dirty one's twice.
+    pub(super) fn weight(&self, pages: &Pages<'_>, slot: u32) -> u32 {
+        let (hazard, age, dirty) = self.of_slot(pages, slot);
+        weighed(hazard.chance(age), dirty)
+    }
+
+    /// The worth of the page in `slot`: its rate of uses, a dirty one's twice.
+    pub(super) fn value(&self, pages: &Pages<'_>, slot: u32) -> u32 {
+        let (hazard, age, dirty) = self.of_slot(pages, slot);
+        weighed(hazard.value(age), dirty)
+    }
+
+    /// Victims drawn so far.
+    pub(super) fn drawn(&self) -> u32 {
+        self.head.drawn
+    }
+
+    /// A victim is drawn.
+    pub(super) fn draw(&mut self) {
+        self.head.drawn = self.head.drawn.wrapping_add(1);
+    }
+
+    /// Takes nothing in the region for granted.
+    pub(super) fn check(&self) -> Result<(), Violation> {
+        let Head { class, note, ghost, epoch_misses, one, .. } = *self.head;
+        same(|| "the class to be refreshed exists", true, class < CLASSES)?;
+        same(|| "the note to be refreshed exists", true, (note as usize) < self.notes.len())?;
+        same(|| "the ghost to be refreshed exists", true, ghost < self.ghosts.words())?;
+        same(|| "an epoch has misses", true, epoch_misses > 0)?;
+        same(|| "a use counts", true, (1..=256).contains(&one))?;
+        self.ghosts.check()
+    }
+}
+
+/// A use of a dirty page saves a read and perhaps a write of the disk.
+pub(super) fn weighed(chance: u32, dirty: bool) -> u32 {
+    if dirty { chance.saturating_mul(2) } else { chance }
+}

@@ -1,0 +1,64 @@
+//! What the naive model of log placement decides: which pages of a group stay, and which do not enter.
+
+use super::log_model::{LogModel, Version};
+use super::reuse_evidence::CERTAIN;
+use entresol_core::{Fate, PageId, PolicyKind};
+
+impl LogModel {
+    /// FaCE algorithm 1, dequeue. With `reuse`, the likely ones stay.
+    pub(super) fn fates(&self, first: u64) -> Vec<Fate> {
+        let stays = |version: &Version| match self.config.policy {
+            PolicyKind::FaceGsc => version.referenced,
+            PolicyKind::Reuse => self.evidence.weight(version.note, version.dirty) >= CERTAIN / 10,
+            _ => false,
+        };
+        let room = self.released + self.config.slots as u64 - self.rear;
+        let fate = |position: u64| {
+            let Some(version) = self.versions.get(&position) else { return Fate::Drop };
+            let valid = self.newest_published(version.page) == Some(position);
+            let overtaken = self.newest(version.page) != Some(position);
+            match (valid && !overtaken, stays(version), version.dirty) {
+                (false, ..) => Fate::Drop,
+                (true, true, _) => Fate::SecondChance,
+                (true, false, true) => Fate::Destage,
+                (true, false, false) => Fate::Drop,
+            }
+        };
+        let mut fates: Vec<Fate> = (first..first + self.group()).map(fate).collect();
+        let leave = if self.config.policy == PolicyKind::Reuse { (self.group() / 8).max(1) } else { 1 };
+        let most = if room < self.group() { 0 } else { self.group() - leave };
+        while fates.iter().filter(|f| **f == Fate::SecondChance).count() as u64 > most {
+            let staying = (0..fates.len()).filter(|at| fates[*at] == Fate::SecondChance);
+            let version = |at: usize| &self.versions[&(first + at as u64)];
+            let is_ours = self.config.policy == PolicyKind::Reuse;
+            let worth = |at: usize| self.evidence.weight(version(at).note, version(at).dirty);
+            let least = staying.min_by_key(|at| (if is_ours { worth(*at) } else { 0 }, *at));
+            let least = least.expect("one stays");
+            fates[least] = if version(least).dirty { Fate::Destage } else { Fate::Drop };
+        }
+        fates
+    }
+
+    /// The slots below this position are released.
+    pub(super) fn leave(&mut self, released: u64) {
+        for position in self.released..released {
+            let Some(version) = self.versions.get(&position) else { continue };
+            let (page, note, dirty) = (version.page, version.note, version.dirty);
+            if self.newest_published(page) == Some(position) {
+                self.evidence.leave(page, note, dirty);
+            }
+        }
+    }
+
+    /// `reuse`: an unlikely page goes to disk alone, unless it has changed and an older copy may come back.
+    pub(super) fn is_kept_out(&mut self, page: PageId, dirty: bool, fdirty: bool) -> bool {
+        if self.config.policy != PolicyKind::Reuse || self.newest(page).is_some() {
+            return false;
+        }
+        let chance = self.evidence.chance_of_offer(page, dirty) * (1 + u64::from(dirty));
+        let is_unlikely = self.evidence.has_dequeued() && chance < CERTAIN / 10;
+        let lags = self.released - self.front_durable > 8 * self.group();
+        let may_return = lags || self.gone.values().any(|gone| *gone == page) || self.records.name(page);
+        is_unlikely && !((dirty || fdirty) && may_return)
+    }
+}

@@ -1,0 +1,209 @@
+//! The naive form of what `reuse` learns: notes with whole times, nothing limited to a few bits, tables
+//! computed from their definitions.
+
+use super::s3_fifo_order::Ghosts;
+use entresol_core::{Config, PageId};
+
+const BUCKETS: usize = 20;
+const NEW: usize = 20;
+const CLASSES: usize = 42;
+/// Lowest age of each bucket, and the end of the last.
+const LOWEST: [u64; 21] = [0, 1, 2, 2, 3, 4, 6, 8, 12, 16, 23, 32, 46, 64, 91, 128, 182, 256, 363, 512, 1024];
+pub const CERTAIN: u64 = 1 << 16;
+
+fn bucket(age: u64) -> usize {
+    (0..BUCKETS).rev().find(|bucket| LOWEST[*bucket] <= age).expect("the first bucket begins at 0")
+}
+
+/// What is known of a page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Note {
+    class: usize,
+    epoch: u64,
+}
+
+impl Note {
+    /// Of a page that a restart has found.
+    pub const NEW: Self = Self { class: NEW, epoch: 0 };
+}
+
+/// What is known of a class, clean or dirty.
+#[derive(Clone, Copy)]
+struct Class {
+    uses: [u64; BUCKETS],
+    lost: [u64; BUCKETS],
+    chance: [u64; BUCKETS],
+    value: [u64; BUCKETS],
+}
+
+impl Class {
+    fn refresh(&mut self, one: u64, horizon: u64) {
+        let hazard = |bucket: usize| {
+            let watched: u64 = (bucket..BUCKETS).map(|b| self.uses[b] + self.lost[b]).sum();
+            ((self.uses[bucket] + (one / 50).max(1)) * CERTAIN / (one + watched)).min(CERTAIN)
+        };
+        let hazards: Vec<u64> = (0..BUCKETS).map(hazard).collect();
+        for (age, youngest) in LOWEST[..BUCKETS].iter().enumerate() {
+            let (mut within, mut ever, mut waited) = (CERTAIN, CERTAIN, 0);
+            self.value[age] = 0;
+            for bucket in age..BUCKETS {
+                let width = LOWEST[bucket + 1] - LOWEST[bucket];
+                if width == 0 {
+                    continue;
+                }
+                let begin = LOWEST[bucket] - youngest;
+                let part = horizon.saturating_sub(begin).min(width);
+                if part > 0 {
+                    within = within * (CERTAIN - hazards[bucket] * part / width) / CERTAIN;
+                }
+                waited += ever * (2 * CERTAIN - hazards[bucket]) * width / (2 * CERTAIN);
+                ever = ever * (CERTAIN - hazards[bucket]) / CERTAIN;
+                self.value[age] = self.value[age].max((CERTAIN - ever) * CERTAIN / waited.max(1));
+            }
+            self.chance[age] = CERTAIN - within;
+        }
+    }
+}
+
+pub struct Evidence {
+    slots: u64,
+    groups: u64,
+    one: u64,
+    misses: u64,
+    /// Ring: misses up to the last dequeue, and between dequeues on average.
+    dequeued: Option<(u64, u64)>,
+    classes: Vec<Class>,
+    /// With whether the page was dirty.
+    ghosts: Ghosts<(Note, bool)>,
+}
+
+impl Evidence {
+    pub fn new(config: &Config) -> Self {
+        // Small caches only.
+        let one = 256;
+        let half = [one / 2; BUCKETS];
+        let mut class = Class { uses: half, lost: half, chance: [0; BUCKETS], value: [0; BUCKETS] };
+        class.refresh(one, 32);
+        Self {
+            slots: config.slots.into(),
+            groups: (config.slots / config.group_pages).into(),
+            one,
+            misses: 0,
+            dequeued: None,
+            classes: vec![class; CLASSES],
+            ghosts: Ghosts::new(config.slots),
+        }
+    }
+
+    fn epoch_misses(&self) -> u64 {
+        (self.slots / 32).max(1)
+    }
+
+    fn now(&self) -> u64 {
+        self.misses / self.epoch_misses()
+    }
+
+    fn horizon(&self) -> u64 {
+        let Some((last, between)) = self.dequeued else { return 32 };
+        let between = between.max((self.misses - last) << 8);
+        (between * self.groups / 256 / self.epoch_misses()).clamp(1, 32)
+    }
+
+    fn tick(&mut self) {
+        self.misses += 1;
+        let every = (self.slots / 8 / 42).max(1);
+        if self.misses.is_multiple_of(every) {
+            let horizon = self.horizon();
+            let class = &mut self.classes[((self.misses / every - 1) % 42) as usize];
+            class.uses.iter_mut().chain(&mut class.lost).for_each(|count| *count -= *count / 50);
+            class.refresh(self.one, horizon);
+        }
+    }
+
+    pub fn dequeue(&mut self) {
+        let (last, between) = self.dequeued.unwrap_or((0, 0));
+        let latest = (self.misses - last) << 8;
+        let between = if self.dequeued.is_none() { latest } else { (between * 15 + latest) / 16 };
+        self.dequeued = Some((self.misses, between));
+    }
+
+    pub fn has_dequeued(&self) -> bool {
+        self.dequeued.is_some()
+    }
+
+    fn used(&mut self, note: Note, dirty: bool) -> Note {
+        let now = self.now();
+        let bucket = bucket(now - note.epoch);
+        self.classes[2 * note.class + usize::from(dirty)].uses[bucket] += self.one;
+        let class = if note.class == NEW { bucket } else { ((3 * note.class + bucket + 2) / 4).min(NEW - 1) };
+        Note { class, epoch: now }
+    }
+
+    pub fn hit(&mut self, note: Note, dirty: bool) -> Note {
+        self.tick();
+        self.used(note, dirty)
+    }
+
+    pub fn miss(&mut self, page: PageId) {
+        self.tick();
+        if let Some((note, dirty)) = self.ghosts.note(page).copied() {
+            let note = self.used(note, dirty);
+            *self.ghosts.note(page).expect("it is there") = (note, dirty);
+        }
+    }
+
+    fn class_of(&mut self, page: PageId) -> usize {
+        self.ghosts.note(page).map_or(NEW, |(note, _)| note.class)
+    }
+
+    /// A page that is in the cache is evicted from DRAM.
+    pub fn given_up(&self, note: &mut Note) {
+        note.epoch = self.now();
+    }
+
+    /// A page enters; `older` is the note on its version in the cache.
+    pub fn stage(&mut self, page: PageId, older: Option<Note>) -> Note {
+        older.unwrap_or_else(|| {
+            let class = self.class_of(page);
+            self.ghosts.take(page);
+            Note { class, epoch: self.now() }
+        })
+    }
+
+    pub fn keep_out(&mut self, page: PageId, dirty: bool) {
+        let note = Note { class: self.class_of(page), epoch: self.now() };
+        self.leave(page, note, dirty);
+    }
+
+    pub fn leave(&mut self, page: PageId, note: Note, dirty: bool) {
+        self.ghosts.take(page);
+        if let Some((lost, dirty)) = self.ghosts.remember(page, (note, dirty)) {
+            let bucket = bucket(self.now() - lost.epoch);
+            self.classes[2 * lost.class + usize::from(dirty)].lost[bucket] += self.one;
+        }
+    }
+
+    fn of_offer(&mut self, page: PageId, dirty: bool) -> Class {
+        let class = self.class_of(page);
+        self.classes[2 * class + usize::from(dirty)]
+    }
+
+    pub fn chance_of_offer(&mut self, page: PageId, dirty: bool) -> u64 {
+        self.of_offer(page, dirty).chance[0]
+    }
+
+    pub fn value_of_offer(&mut self, page: PageId, dirty: bool) -> u64 {
+        self.of_offer(page, dirty).value[0] * (1 + u64::from(dirty))
+    }
+
+    /// The chance of a page that is in the cache, a dirty one's twice.
+    pub fn weight(&self, note: Note, dirty: bool) -> u64 {
+        let class = &self.classes[2 * note.class + usize::from(dirty)];
+        class.chance[bucket(self.now() - note.epoch)] * (1 + u64::from(dirty))
+    }
+
+    pub fn value(&self, note: Note, dirty: bool) -> u64 {
+        let class = &self.classes[2 * note.class + usize::from(dirty)];
+        class.value[bucket(self.now() - note.epoch)] * (1 + u64::from(dirty))
+    }
+}

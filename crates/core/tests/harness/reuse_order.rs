@@ -1,0 +1,125 @@
+//! The naive form of `reuse-slots`.
+
+use super::orders::place;
+use super::reuse_evidence::{CERTAIN, Evidence, Note};
+use super::slots_model::{Decision, Facts, Order, Resident};
+use entresol_core::{Config, PageId};
+use std::collections::BTreeMap;
+
+pub struct ReuseOrder {
+    slots: u64,
+    evidence: Evidence,
+    /// By position.
+    staged: BTreeMap<u64, Note>,
+    resident: BTreeMap<PageId, Note>,
+    /// By slot, as the model shows them before each question.
+    shown: BTreeMap<u32, (PageId, Resident)>,
+    drawn: u64,
+}
+
+impl ReuseOrder {
+    pub fn new(config: &Config) -> Self {
+        Self {
+            slots: config.slots.into(),
+            evidence: Evidence::new(config),
+            staged: BTreeMap::new(),
+            resident: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            drawn: 0,
+        }
+    }
+
+    /// The idle page of least value in the slots that `seed` draws.
+    fn least(&self, seed: u64) -> Option<(u64, PageId)> {
+        let mut candidates: Vec<(u64, PageId)> = Vec::new();
+        for run in 0..32 {
+            if run >= 4 && !candidates.is_empty() {
+                break;
+            }
+            let draw = (seed << 5 | run).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let first = place(draw ^ draw >> 31, self.slots);
+            let slots = (first..first + 8).map(|slot| (slot % self.slots) as u32);
+            let idle = slots.filter_map(|slot| self.shown.get(&slot)).filter(|(_, r)| !r.busy);
+            candidates
+                .extend(idle.map(|(page, r)| (self.evidence.value(self.resident[page], r.dirty), *page)));
+        }
+        candidates.into_iter().min_by_key(|(value, _)| *value)
+    }
+}
+
+impl Order for ReuseOrder {
+    fn arrives(&mut self, _page: PageId, _free: i64, _busy: &dyn Fn(PageId) -> bool) -> bool {
+        false
+    }
+
+    fn show(&mut self, residents: &BTreeMap<PageId, Resident>) {
+        self.shown = residents.iter().map(|(page, resident)| (resident.slot, (*page, *resident))).collect();
+    }
+
+    fn admits(&mut self, page: PageId, facts: &Facts) -> Decision {
+        if facts.there {
+            let note = match facts.staged {
+                Some(position) => self.staged.get_mut(&position).expect("it is staged"),
+                None => self.resident.get_mut(&page).expect("it is resident"),
+            };
+            self.evidence.given_up(note);
+            return if facts.fdirty { Decision::Enter } else { Decision::There };
+        }
+        if self.shown.len() as u64 + self.ahead(self.slots) < self.slots {
+            return Decision::Enter;
+        }
+        let value = self.evidence.value_of_offer(page, facts.dirty);
+        let least = self.least(page.0 ^ self.drawn << 32);
+        let is_unlikely = self.evidence.chance_of_offer(page, facts.dirty) < CERTAIN / 20;
+        let is_least = least.is_some_and(|(least, _)| value < least);
+        if is_unlikely || is_least { Decision::Bypass } else { Decision::Enter }
+    }
+
+    fn kept_out(&mut self, page: PageId, dirty: bool) {
+        self.evidence.keep_out(page, dirty);
+    }
+
+    fn hit(&mut self, _page: PageId, _resident: bool) {}
+
+    fn fetched(&mut self, page: PageId, staged: Option<u64>, dirty: bool) {
+        let note = match staged {
+            Some(position) => self.staged.get_mut(&position).expect("it is staged"),
+            None => self.resident.get_mut(&page).expect("it is resident"),
+        };
+        *note = self.evidence.hit(*note, dirty);
+    }
+
+    fn missed(&mut self, page: PageId) {
+        self.evidence.miss(page);
+    }
+
+    fn staged(&mut self, page: PageId, position: u64, older: Option<u64>) {
+        let older = older.map(|older| self.staged[&older]).or_else(|| self.resident.get(&page).copied());
+        let note = self.evidence.stage(page, older);
+        self.staged.insert(position, note);
+    }
+
+    fn written(&mut self, page: PageId, position: u64) {
+        let note = self.staged[&position];
+        self.resident.insert(page, note);
+    }
+
+    fn entered(&mut self, _page: PageId) {}
+
+    fn overwritten(&mut self, _page: PageId) {}
+
+    fn leaving(&mut self, page: PageId, dirty: bool, is_newest: bool) {
+        let note = self.resident.remove(&page).expect("it is resident");
+        if is_newest {
+            self.evidence.leave(page, note, dirty);
+        }
+    }
+
+    fn left(&mut self, _page: PageId) {}
+
+    fn victim(&mut self, _busy: &dyn Fn(PageId) -> bool) -> Option<PageId> {
+        let (_, page) = self.least(self.drawn)?;
+        self.drawn += 1;
+        Some(page)
+    }
+}

@@ -1,0 +1,66 @@
+//! The place of a process among those that share a cache: what it holds, and what it looks at while it waits.
+
+use super::bell::WAIT_MAX;
+use crate::TierError;
+use entresol_core::FrameId;
+use entresol_shm::{Front as Place, Fronts, Holder};
+use std::num::NonZeroU64;
+
+/// A seat in the segment's table.
+pub(crate) struct Seat {
+    place: Place,
+    fronts: Fronts,
+    /// Not the back's own.
+    is_front: bool,
+    /// The owner of a front says whether it is to wait on.
+    interrupted: Option<fn() -> bool>,
+}
+
+impl Seat {
+    /// The back's.
+    pub(crate) fn of_back(place: Place, fronts: Fronts) -> Self {
+        Self { place, fronts, is_front: false, interrupted: None }
+    }
+
+    /// A front's.
+    pub(crate) fn of_front(place: Place, fronts: Fronts, interrupted: Option<fn() -> bool>) -> Self {
+        Self { place, fronts, is_front: true, interrupted }
+    }
+
+    /// Whose latches this process holds.
+    pub(crate) fn holder(&self) -> Holder {
+        self.place.holder()
+    }
+
+    /// A frame was given to this process, which is going to fill it. To be called under the region's latch,
+    /// as is the next one: a process that dies held the latch, or the frame, or nothing.
+    #[inline]
+    pub(crate) fn holds(&self, frame: FrameId) {
+        if self.is_front {
+            self.place.holds(NonZeroU64::MIN.saturating_add(frame.0.into()));
+        }
+    }
+
+    /// The frame is filled, and offered to the writers.
+    #[inline]
+    pub(crate) fn holds_nothing(&self) {
+        if self.is_front {
+            self.place.holds_nothing();
+        }
+    }
+
+    /// To be called after each wait of a front. `was_notified` false: in vain so far.
+    pub(crate) fn after_wait(&self, was_notified: bool) -> Result<(), TierError> {
+        if !self.is_front {
+            return Ok(());
+        }
+        if self.interrupted.is_some_and(|interrupted| interrupted()) {
+            return Err(TierError::Interrupted);
+        }
+        debug_assert!(!WAIT_MAX.is_zero(), "a wait in vain is worth a system call");
+        if !was_notified && !self.fronts.has_back() {
+            return Err(TierError::Gone("the process that serves the cache has ended"));
+        }
+        Ok(())
+    }
+}

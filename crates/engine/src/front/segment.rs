@@ -1,0 +1,262 @@
+//! The memory of a front in one segment, in which fronts of other processes meet the back.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | `identity` | which cache, in which epoch |
+//! | `board` | [`super::board`] |
+//! | `writes`, `background`, `progress`, `service` | notifications |
+//! | `region` | the directory and the table of objects, with their latch |
+//! | `staging` | groups of frames, each with a latch |
+//! | `fronts` | which processes use the segment |
+//!
+//! Invariant: a segment is used by one back only. A back that opens the cache again makes another segment.
+//! Before that it gives up the one at the same path, so that no front goes on with it.
+
+use super::bell::Bell;
+use super::board::{Board, BoardRef};
+use super::frames::{SharedFrames, areas_of};
+use super::region::{MappedRegion, RegionMemory, words_of};
+use super::run_state::{RunState, State};
+use super::seat::Seat;
+use super::staging::Staging;
+use super::{Common, Front, Memory};
+use crate::{Sharing, TierError, TierOptions};
+use entresol_core::Placement;
+use entresol_device::Device;
+use entresol_format::stamps::Stamps;
+use entresol_format::{Uuid, checksum};
+use entresol_runtime::sync::Rank;
+use entresol_shm::atomic::{AtomicU64, Ordering::Relaxed};
+use entresol_shm::{
+    Epoch, Fronts, FrontsPart, Guarded, GuardedPart, Part, Plan, Segment, SegmentError, shared_struct,
+};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+shared_struct! {
+    /// Which cache the segment is of. Written before the segment is published.
+    struct Identity {
+        cache: [AtomicU64; 2],
+        epoch: AtomicU64,
+    }
+}
+
+/// A cache, in one of its opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opened {
+    pub cache: Uuid,
+    pub epoch: u64,
+}
+
+/// The plan of a cache's segment.
+struct Parts {
+    plan: Plan,
+    identity: Part<Identity>,
+    board: Part<Board>,
+    bells: [Part<Epoch>; 4],
+    region: GuardedPart,
+    staging: GuardedPart,
+    fronts: FrontsPart,
+}
+
+/// What the back has of a segment besides its front.
+pub(crate) struct Served {
+    pub fronts: Fronts,
+    /// For the tasks that do what fronts ask for.
+    pub service: Bell,
+    region: Guarded,
+    /// The back ends.
+    pub ends: AtomicBool,
+}
+
+impl Served {
+    /// Whether the latch of the region is held by `holder`.
+    pub(crate) fn region_is_held_by(&self, holder: entresol_shm::Holder) -> bool {
+        self.region.is_held_by(holder)
+    }
+
+    /// Gives up the region's latch.
+    pub(crate) fn poison(&self) {
+        self.region.poison();
+    }
+}
+
+/// A hash of the options that fronts and back must agree upon.
+fn configuration(options: &TierOptions) -> u64 {
+    let agreed = TierOptions { write_workers: 1, background_workers: 1, overwrite: false, ..options.clone() };
+    let written = format!("{agreed:?}");
+    (written.len() as u64) << 32 | u64::from(checksum::of(written.as_bytes()))
+}
+
+impl Parts {
+    fn new(options: &TierOptions, fronts: u32) -> Self {
+        let mut plan = Plan::new(configuration(options));
+        let (partition, table) = words_of(options);
+        Self {
+            identity: plan.part("identity"),
+            board: plan.part("board"),
+            bells: ["writes", "background", "progress", "service"].map(|name| plan.part(name)),
+            region: plan.guarded("region", Rank::CachePartition, partition + table),
+            staging: plan.guarded_areas("staging", Rank::StagingBuffer, areas_of(options)),
+            fronts: plan.fronts("fronts", fronts),
+            plan,
+        }
+    }
+
+    fn bell(&self, segment: &Segment, at: usize) -> Bell {
+        Bell::Mapped(segment.part(&self.bells[at]))
+    }
+
+    /// The memory of a front in `segment`.
+    fn memory(&self, segment: &Segment, options: &TierOptions, seat: Seat, is_back: bool) -> Memory {
+        let me = seat.holder();
+        let (partition, _) = words_of(options);
+        let frames = SharedFrames::new(segment.guarded(&self.staging), me, options);
+        Memory {
+            region: RegionMemory::Mapped(MappedRegion { area: segment.guarded(&self.region), me, partition }),
+            staging: Staging::mapped(options, frames, is_back),
+            board: BoardRef::Mapped(segment.part(&self.board)),
+            writes: self.bell(segment, 0),
+            background: self.bell(segment, 1),
+            progress: self.bell(segment, 2),
+            seat: Some(seat),
+        }
+    }
+
+    /// Gives the segment up: nobody goes on with it.
+    fn give_up(&self, segment: &Segment) {
+        RunState::new(BoardRef::Mapped(segment.part(&self.board))).supersede();
+        segment.guarded(&self.region).poison();
+        segment.guarded(&self.staging).poison();
+        for at in 0..self.bells.len() {
+            self.bell(segment, at).notify_all();
+        }
+    }
+
+    /// Gives up the segment that an earlier back has left at the path, if there is one.
+    fn supersede(&self, sharing: &Sharing) -> Result<(), TierError> {
+        let old = match Segment::attach(&sharing.path, &self.plan) {
+            Ok(segment) => segment,
+            Err(SegmentError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(());
+            }
+            Err(refusal) => {
+                return Err(TierError::Refused(format!(
+                    "{refusal}. It may be in use: end the processes that use it, remove the file, and try again"
+                )));
+            }
+        };
+        if old.fronts(&self.fronts).has_back() {
+            return Err(TierError::Refused(format!(
+                "{}: another process serves a cache with this segment; end it, or choose another path",
+                sharing.path.display()
+            )));
+        }
+        self.give_up(&old);
+        Ok(())
+    }
+}
+
+/// Before a cache is opened: gives up the segment that an earlier back of it has left at the path. Its fronts
+/// would go on with what the flash held then.
+pub(crate) fn supersede(options: &TierOptions, sharing: &Sharing) -> Result<(), TierError> {
+    Parts::new(options, sharing.fronts).supersede(sharing)
+}
+
+/// Refuses a cache that processes cannot share.
+pub(crate) fn check(options: &TierOptions) -> Result<(), TierError> {
+    let refuse = |why: &str| Err(TierError::Config(format!("processes cannot share this cache: {why}")));
+    options.validate()?;
+    if options.policy.placement() != Placement::Log {
+        return refuse("its policy places pages in slots; choose face, face-gr or face-gsc");
+    }
+    if options.policy.facts().keeps_out {
+        return refuse(
+            "its policy keeps changed pages out, and their writes to disk would not be known to the process that \
+             serves it; choose face, face-gr or face-gsc",
+        );
+    }
+    if options.page_format.has_no_owner_with_a_log() {
+        return refuse("its pages are raw, and the process that serves them keeps their order");
+    }
+    Ok(())
+}
+
+/// Puts the memory of `front`, which nobody uses yet, into a new segment and publishes it. Returns the front
+/// of the back.
+pub(crate) fn serve(front: &Front, sharing: &Sharing, opened: Opened) -> Result<(Front, Served), TierError> {
+    let parts = Parts::new(&front.options, sharing.fronts);
+    let made = Segment::create(&sharing.path, &parts.plan)?;
+    let segment = made.segment().clone();
+    let fronts = segment.fronts(&parts.fronts);
+    let place = fronts.register_back().map_err(|taken| TierError::Refused(taken.to_string()))?;
+    let seat = Seat::of_back(place, fronts.clone());
+    let identity = segment.part(&parts.identity);
+    for (word, bytes) in identity.cache.iter().zip(opened.cache.0.as_chunks::<8>().0) {
+        word.store(u64::from_le_bytes(*bytes), Relaxed);
+    }
+    identity.epoch.store(opened.epoch, Relaxed);
+    let region = segment.guarded(&parts.region);
+    front.region.with(|partition, table| {
+        let mut words = region.lock(seat.holder())?;
+        let bytes = zerocopy::IntoBytes::as_mut_bytes(&mut *words);
+        let (to_partition, to_table) = bytes.split_at_mut(partition.len());
+        to_partition.copy_from_slice(partition);
+        to_table.copy_from_slice(table);
+        Ok::<(), entresol_shm::Gone>(())
+    })??;
+    let service = parts.bell(&segment, 3);
+    let memory = parts.memory(&segment, &front.options, seat, true);
+    let common = Common {
+        options: front.options.clone(),
+        flash: front.flash.clone(),
+        stamps: front.stamps,
+        positions: front.positions.clone(),
+        listed: None,
+    };
+    let front = Front::over(memory, common)?;
+    made.publish()?;
+    Ok((front, Served { fronts, service, region, ends: AtomicBool::new(false) }))
+}
+
+/// A front of this process, and the bell of the back's services.
+pub(crate) fn attach(
+    sharing: &Sharing,
+    options: &TierOptions,
+    flash: Arc<dyn Device>,
+    (stamps, opened): (Stamps, Opened),
+    interrupted: Option<fn() -> bool>,
+) -> Result<(Front, Bell), TierError> {
+    check(options)?;
+    let parts = Parts::new(options, sharing.fronts);
+    let segment = Segment::attach(&sharing.path, &parts.plan)?;
+    let state = RunState::new(BoardRef::Mapped(segment.part(&parts.board)));
+    if matches!(state.now(), State::Gone | State::Closed) {
+        return Err(TierError::Gone("the cache's shared memory is not served any more"));
+    }
+    let identity = segment.part(&parts.identity);
+    let mut cache = Uuid::NIL;
+    for (word, bytes) in identity.cache.iter().zip(cache.0.as_chunks_mut::<8>().0) {
+        *bytes = word.load(Relaxed).to_le_bytes();
+    }
+    let served = Opened { cache, epoch: identity.epoch.load(Relaxed) };
+    if served != opened {
+        return Err(TierError::Refused(format!(
+            "the flash device holds cache {} in its epoch {}, and {} is shared memory of cache {} in epoch {}; give the path of \
+             that cache's flash device, or try again if the cache is just being opened",
+            opened.cache,
+            opened.epoch,
+            sharing.path.display(),
+            served.cache,
+            served.epoch
+        )));
+    }
+    let fronts = segment.fronts(&parts.fronts);
+    if !fronts.has_back() {
+        return Err(TierError::Gone("the process that serves the cache has ended"));
+    }
+    let place = fronts.register().map_err(|full| TierError::Refused(full.to_string()))?;
+    let memory = parts.memory(&segment, options, Seat::of_front(place, fronts, interrupted), false);
+    let common = Common { options: options.clone(), flash, stamps, positions: 0..u64::MAX, listed: None };
+    Ok((Front::over(memory, common)?, parts.bell(&segment, 3)))
+}

@@ -1,0 +1,289 @@
+//! A front in another process than the back's: [`SharedFront`].
+
+use crate::api::{Evicted, Fetched, Victim};
+use crate::front::{self, Answer, Bell, BoardRef, Found, Front, Offered, Opened, Request};
+use crate::superblock::read_newest;
+use crate::{TierError, TierMetrics, TierOptions};
+use entresol_core::{PageId, Route};
+use entresol_device::{Device, FileDevice, FileOptions};
+use entresol_objects::{Locator, ObjectId};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where processes share a cache. All of them name the same values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// The segment's file, on a file system in memory (tmpfs).
+    pub path: PathBuf,
+    /// Most fronts at a time.
+    pub fronts: u32,
+}
+
+/// What is particular to one front.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachOptions {
+    /// Direct I/O on the flash device. The pages that are handed in are to be aligned for it, or each fetch
+    /// takes memory for a copy.
+    pub is_direct: bool,
+    /// Asked after each wait: whether the caller is to wait no longer. Then the call that waits returns
+    /// [`TierError::Interrupted`].
+    pub interrupted: Option<fn() -> bool>,
+}
+
+impl Default for AttachOptions {
+    fn default() -> Self {
+        Self { is_direct: true, interrupted: None }
+    }
+}
+
+/// What became of a page that was handed down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handed {
+    /// The cache has it.
+    Taken(Evicted),
+    /// Nothing was done: the mode wants the page on disk first. The caller writes it there and evicts it
+    /// again, with `dirty` false.
+    DiskFirst,
+    /// The page belongs on disk only, and the caller writes it there. No copy of it is in the cache.
+    DiskOnly,
+}
+
+/// A front of a cache that another process serves ([`crate::FlashTier::open_shared`]). It uses the cache's
+/// memory and reads its flash; it writes to no device.
+///
+/// Fetching, evicting and forgetting allocate nothing, and a hit makes one system call, the read. The process
+/// may be killed at any moment. After [`TierError::Gone`] it attaches again, as soon as that succeeds; then
+/// pages that were not durable may be in older versions, as after a crash.
+///
+/// A front is used by one thread at a time; threads attach for themselves. Who uses it keeps the order of
+/// work on a page, as a buffer pool does: no fetch of a page while it is evicted.
+pub struct SharedFront {
+    front: Front,
+    service: Bell,
+    opened: Opened,
+    /// Not `Sync`: a front says in one word what it holds.
+    _alone: PhantomData<Cell<()>>,
+}
+
+impl SharedFront {
+    /// Attaches the cache of `options` whose back has made the segment at `sharing`, and whose flash is the
+    /// file or block device `flash`. The flash is opened to be read only, without a lock.
+    ///
+    /// # Errors
+    /// [`TierError::Refused`]: there is no such segment, it is of another version, size or cache, or has no
+    /// free seat; or `flash` is that of another cache. [`TierError::Gone`]: it was given up, and the cache is
+    /// to be opened again. [`TierError::Config`]: impossible options. [`TierError::Device`]: the flash cannot
+    /// be read. Nothing was changed.
+    pub fn attach(
+        sharing: &Sharing,
+        flash: &Path,
+        options: &TierOptions,
+        attach: &AttachOptions,
+    ) -> Result<Self, TierError> {
+        let file = FileOptions { is_direct_wanted: attach.is_direct, ..FileOptions::shared() };
+        let device: Arc<dyn Device> =
+            Arc::new(FileDevice::open(flash, file).map_err(crate::error::flash_error)?);
+        let (newest, faults) = read_newest(&*device)?;
+        let Some(superblock) = newest else {
+            return Err(TierError::Refused(format!(
+                "{}: no flash cache is there that can be read ({}); give the path of the cache's flash device",
+                flash.display(),
+                if faults.is_empty() { "it is blank".to_owned() } else { faults.join("; ") }
+            )));
+        };
+        let opened = Opened { cache: superblock.cache, epoch: superblock.epoch };
+        let of_flash = (superblock.stamps(), opened);
+        let (front, service) = front::attach(sharing, options, device, of_flash, attach.interrupted)?;
+        Ok(Self { front, service, opened, _alone: PhantomData })
+    }
+
+    /// The number of the cache's open that this front belongs to. It grows with every open.
+    pub fn epoch(&self) -> u64 {
+        self.opened.epoch
+    }
+
+    /// Fetches `page` into `buffer` (one page), if it is in the cache. `None`: its newest version is on disk.
+    ///
+    /// # Errors
+    /// [`TierError::Damaged`]: the only newest copy is damaged; else the tier's.
+    pub fn fetch(&self, page: PageId, buffer: &mut [u8]) -> Result<Option<Fetched>, TierError> {
+        self.check_length(buffer)?;
+        match self.front.fetch(page, buffer)? {
+            Found::Here(fetched) => Ok(Some(fetched)),
+            Found::OnDisk(_) => Ok(None),
+            Found::Damaged { place, fault, dirty, .. } => {
+                self.front.board.note_damage(page);
+                self.service.notify_all();
+                match dirty {
+                    true => Err(TierError::Damaged { page, place, fault }),
+                    false => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// Whether the cache has `page`: a hint, without I/O.
+    pub fn is_on_flash(&self, page: PageId) -> bool {
+        self.front.has(page).unwrap_or(false)
+    }
+
+    /// Hands a page down; waits for room. From [`Handed::Taken`] on fetches serve this version.
+    ///
+    /// # Errors
+    /// The tier's. Of [`TierError::Gone`]: the page may be in the cache or not.
+    pub fn evict(&self, victim: Victim, data: &[u8]) -> Result<Handed, TierError> {
+        if let Some(elsewhere) = self.elsewhere(&victim, data)? {
+            return Ok(elsewhere);
+        }
+        let offered = self.front.take(victim, data)?;
+        Ok(self.handed(&victim, offered))
+    }
+
+    /// As [`SharedFront::evict`]. `None` instead of waiting; nothing was done then.
+    ///
+    /// # Errors
+    /// As [`SharedFront::evict`].
+    pub fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Handed>, TierError> {
+        if let Some(elsewhere) = self.elsewhere(&victim, data)? {
+            return Ok(Some(elsewhere));
+        }
+        let offered = self.front.offer(victim, data)?;
+        Ok(offered.map(|offered| self.handed(&victim, offered)))
+    }
+
+    /// What becomes of a page that the mode, or its format, does not let enter the flash now.
+    fn elsewhere(&self, victim: &Victim, data: &[u8]) -> Result<Option<Handed>, TierError> {
+        self.check_length(data)?;
+        let options = &self.front.options;
+        if !options.page_format.takes(data) {
+            self.forget(victim.page, victim.page)?;
+            return Ok(Some(Handed::DiskOnly));
+        }
+        let route = options.mode.route(victim.dirty, victim.fdirty);
+        if route == Route::Flash || !self.front.check_running()? {
+            return Ok(None);
+        }
+        if route == Route::DiskThenFlash {
+            return Ok(Some(Handed::DiskFirst));
+        }
+        self.forget(victim.page, victim.page)?;
+        Ok(Some(Handed::DiskOnly))
+    }
+
+    fn handed(&self, victim: &Victim, offered: Offered) -> Handed {
+        match offered {
+            Offered::Taken => {
+                self.front.tallies().evicted(victim.dirty, victim.fdirty);
+                Handed::Taken(Evicted { dirty: victim.dirty })
+            }
+            Offered::Bypass | Offered::Off => Handed::DiskOnly,
+        }
+    }
+
+    /// Forgets the pages from `first` to `last`, which are dead: as [`crate::FlashTier::forget`].
+    ///
+    /// # Errors
+    /// What failed: the tier's.
+    pub fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
+        self.front.forget_range((first, last), 0)
+    }
+
+    /// As [`crate::FlashTier::define`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
+        self.front.define(locator)
+    }
+
+    /// As [`crate::FlashTier::object`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn object(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
+        self.front.object(locator)
+    }
+
+    /// As [`crate::FlashTier::retire`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn retire(&self, object: ObjectId) -> Result<bool, TierError> {
+        self.front.retire(object)
+    }
+
+    /// As [`crate::FlashTier::retire_matching`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn retire_matching(&self, matches: impl FnMut(&Locator) -> bool) -> Result<u32, TierError> {
+        self.front.retire_matching(matches)
+    }
+
+    /// As [`crate::FlashTier::cut`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn cut(&self, object: ObjectId, number: u32) -> Result<(), TierError> {
+        self.front.cut(object, number)
+    }
+
+    /// Has the back make everything durable that any front has handed down before, and all forgotten pages.
+    /// What callers wrote to disk themselves, they sync themselves.
+    ///
+    /// # Errors
+    /// What failed. Then nothing is known of pages handed down since the last flush.
+    pub fn flush(&self) -> Result<(), TierError> {
+        self.ask(|board| &board.flushes)
+    }
+
+    /// Has the back make a checkpoint, as [`crate::Layer::checkpoint`].
+    ///
+    /// # Errors
+    /// As [`SharedFront::flush`].
+    pub fn checkpoint(&self) -> Result<(), TierError> {
+        self.ask(|board| &board.checkpoints_asked)
+    }
+
+    /// Counters of all processes since the cache was opened; the present numbers of slots are left out.
+    pub fn metrics(&self) -> TierMetrics {
+        self.front.tallies().read()
+    }
+
+    /// Makes a request and waits for its answer.
+    fn ask(&self, request: impl Fn(&BoardRef) -> &Request) -> Result<(), TierError> {
+        self.front.check_running()?;
+        let request = request(&self.front.board);
+        let number = request.ask();
+        self.service.notify_all();
+        loop {
+            let seen = self.front.progress.epoch();
+            match request.answer(number) {
+                Some(Answer::Done) => return Ok(()),
+                Some(Answer::Failed) => {
+                    self.front.check_running()?;
+                    return Err(TierError::Refused(
+                        "the process that serves the cache could not do it, as its log says; try again"
+                            .to_owned(),
+                    ));
+                }
+                None => {}
+            }
+            self.front.check_running()?;
+            self.front.await_progress(seen)?;
+        }
+    }
+
+    fn check_length(&self, page: &[u8]) -> Result<(), TierError> {
+        let expected = self.front.page_bytes();
+        if page.len() == expected {
+            return Ok(());
+        }
+        Err(TierError::Config(format!(
+            "a buffer of {} bytes was handed in, pages have {expected}",
+            page.len()
+        )))
+    }
+}

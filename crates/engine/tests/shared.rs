@@ -1,0 +1,401 @@
+//! Fronts that attach a cache's segment as other processes do, each with a mapping and a thread of its own.
+//! Processes that die are `crates/testkit/tests/fronts.rs`.
+
+mod support;
+
+use entresol_core::{PageId, PolicyKind};
+use entresol_device::{Device, FileDevice, FileOptions};
+use entresol_engine::{
+    AttachOptions, FlashTier, Handed, Layer, Mode, SharedFront, Sharing, Source, TierError, TierOptions,
+    WholeDisk, disk_offset, flash_bytes,
+};
+use entresol_format::PageFormat;
+use entresol_runtime::rng::Rng;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use support::{PAGE, build, load, refusal, small, version, victim};
+
+const PAGES: u64 = 600;
+const FRONTS: u64 = 4;
+
+/// Files of a cache, and what it is shared by.
+struct World {
+    directory: tempfile::TempDir,
+    options: TierOptions,
+    sharing: Sharing,
+}
+
+impl World {
+    fn new(options: TierOptions) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let sharing = Sharing { path: directory.path().join("segment"), fronts: 8 };
+        let world = Self { directory, options, sharing };
+        let disk = world.open("disk", disk_offset(PageId(PAGES), PAGE as u32));
+        load(disk, PAGES);
+        world
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn open(&self, name: &str, bytes: u64) -> Arc<dyn Device> {
+        let options = FileOptions { is_direct_wanted: false, ..FileOptions::create(bytes) };
+        Arc::new(FileDevice::open(self.path(name), options).unwrap())
+    }
+
+    fn devices(&self) -> (Arc<dyn Device>, Arc<WholeDisk>) {
+        let flash = self.open("flash", flash_bytes(&self.options));
+        let disk = self.open("disk", disk_offset(PageId(PAGES), PAGE as u32));
+        (flash, WholeDisk::new(disk, PAGE as u32))
+    }
+
+    fn create(&self) -> Arc<FlashTier> {
+        let (flash, home) = self.devices();
+        FlashTier::create_shared(flash, home, self.options.clone(), &self.sharing).unwrap()
+    }
+
+    fn reopen(&self) -> Arc<FlashTier> {
+        let (flash, home) = self.devices();
+        FlashTier::open_shared(flash, home, self.options.clone(), &self.sharing).unwrap().0
+    }
+
+    fn attach(&self) -> Result<SharedFront, TierError> {
+        let attach = AttachOptions { is_direct: false, ..AttachOptions::default() };
+        SharedFront::attach(&self.sharing, &self.path("flash"), &self.options, &attach)
+    }
+
+    /// Fetches a page through `front`, or from disk; whether it was in the cache, and its version.
+    fn fetch(&self, front: &SharedFront, page: PageId, buffer: &mut [u8]) -> (bool, u64) {
+        match front.fetch(page, buffer).unwrap() {
+            Some(_) => (true, version(page, buffer)),
+            None => {
+                let disk = File::open(self.path("disk")).unwrap();
+                disk.read_exact_at(buffer, disk_offset(page, PAGE as u32)).unwrap();
+                (false, version(page, buffer))
+            }
+        }
+    }
+}
+
+fn put(front: &SharedFront, page: PageId, version: u64) {
+    let handed = front.evict(victim(page, version, true, true), &build(page, version)).unwrap();
+    assert!(matches!(handed, Handed::Taken(evicted) if evicted.dirty), "{handed:?}");
+}
+
+/// Changes pages of its own, and forgets, flushes and makes checkpoints now and then. Returns the versions; 0:
+/// forgotten.
+fn client(world: &World, id: u64) -> Vec<u64> {
+    let front = world.attach().unwrap();
+    let mut rng = Rng::new(id);
+    let mut versions = vec![1; (PAGES / FRONTS) as usize];
+    let mut buffer = vec![0; PAGE];
+    let mut next = 1;
+    for _ in 0..3000 {
+        let at = rng.below(PAGES / FRONTS);
+        let page = PageId(at * FRONTS + id);
+        let newest = &mut versions[at as usize];
+        let (is_cached, found) = world.fetch(&front, page, &mut buffer);
+        match *newest {
+            0 => assert!(!is_cached, "page {page} was forgotten"),
+            newest => assert_eq!(found, newest, "page {page}"),
+        }
+        match rng.below(8) {
+            0 if is_cached => {
+                front.forget(page, page).unwrap();
+                *newest = 0;
+            }
+            1..5 => {
+                next += 1;
+                *newest = next;
+                put(&front, page, next);
+            }
+            _ => {}
+        }
+        match rng.below(200) {
+            0 => front.checkpoint().unwrap(),
+            1..4 => front.flush().unwrap(),
+            _ => {}
+        }
+    }
+    versions
+}
+
+#[test]
+fn fronts_use_one_cache_and_what_they_leave_is_there_after_a_restart() {
+    for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
+        let world = World::new(small(policy, 96));
+        let tier = world.create();
+        let versions: Vec<Vec<u64>> = std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..FRONTS)
+                .map(|id| {
+                    scope.spawn({
+                        let world = &world;
+                        move || client(world, id)
+                    })
+                })
+                .collect();
+            clients.into_iter().map(|client| client.join().unwrap()).collect()
+        });
+        let metrics = tier.metrics();
+        assert!(metrics.flash_hits > 100 && metrics.staging_hits > 10, "{metrics:?}");
+        assert!(metrics.disk_writes > 100 && metrics.flash_writes > 1000, "{metrics:?}");
+        assert_eq!(tier.fronts(), 0, "all have left");
+        let front = world.attach().unwrap();
+        front.flush().unwrap();
+        tier.abandon();
+        assert!(matches!(
+            front.fetch(PageId(0), &mut [0; PAGE]),
+            Err(TierError::Refused(_) | TierError::Gone(_))
+        ));
+        drop((front, tier));
+        let tier = world.reopen();
+        let front = world.attach().unwrap();
+        let mut buffer = vec![0; PAGE];
+        for (id, versions) in versions.iter().enumerate() {
+            for (at, expected) in versions.iter().enumerate() {
+                let page = PageId(at as u64 * FRONTS + id as u64);
+                let (is_cached, found) = world.fetch(&front, page, &mut buffer);
+                match *expected {
+                    0 => assert!(!is_cached, "{policy:?}: page {page} was forgotten"),
+                    expected => assert_eq!(found, expected, "{policy:?}: page {page}"),
+                }
+            }
+        }
+        tier.close().unwrap();
+    }
+}
+
+#[test]
+fn a_front_of_an_abandoned_cache_is_told_to_attach_again() {
+    let world = World::new(small(PolicyKind::FaceGsc, 96));
+    let tier = world.create();
+    let front = world.attach().unwrap();
+    put(&front, PageId(3), 2);
+    front.flush().unwrap();
+    let epoch = front.epoch();
+    tier.abandon();
+    drop(tier);
+    let mut buffer = vec![0; PAGE];
+    let ends = [
+        front.fetch(PageId(3), &mut buffer).err(),
+        front.evict(victim(PageId(3), 3, true, true), &build(PageId(3), 3)).err(),
+        front.forget(PageId(3), PageId(3)).err(),
+        front.flush().err(),
+        front.checkpoint().err(),
+        world.attach().err(),
+    ];
+    for (at, end) in ends.into_iter().enumerate() {
+        assert!(matches!(end, Some(TierError::Gone(_))), "call {at}: {end:?}");
+    }
+    let tier = world.reopen();
+    assert!(matches!(front.fetch(PageId(3), &mut buffer), Err(TierError::Gone(_))), "the old segment");
+    let front = world.attach().unwrap();
+    assert_eq!(front.epoch(), epoch + 1);
+    assert_eq!(world.fetch(&front, PageId(3), &mut buffer), (true, 2));
+    tier.close().unwrap();
+}
+
+#[test]
+fn an_evictor_waits_for_room_and_try_evict_does_not() {
+    let world = World::new(TierOptions { staging_groups: 2, ..small(PolicyKind::FaceGsc, 96) });
+    let tier = world.create();
+    std::thread::scope(|scope| {
+        for id in 0..FRONTS {
+            let world = &world;
+            scope.spawn(move || {
+                let front = world.attach().unwrap();
+                let mut refused = 0;
+                for round in 0..500 {
+                    let page = PageId(round % 100 * FRONTS + id);
+                    let data = build(page, round + 2);
+                    let victim = victim(page, round + 2, true, true);
+                    if front.try_evict(victim, &data).unwrap().is_none() {
+                        refused += 1;
+                        front.evict(victim, &data).unwrap();
+                    }
+                }
+                assert!(refused > 0, "staging is full at times");
+            });
+        }
+    });
+    tier.close().unwrap();
+}
+
+/// Raised by the test below.
+static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn a_caller_that_is_interrupted_waits_no_longer() {
+    let world = World::new(small(PolicyKind::FaceGsc, 96));
+    let tier = world.create();
+    let attach = AttachOptions { is_direct: false, interrupted: Some(|| IS_INTERRUPTED.load(SeqCst)) };
+    let front = SharedFront::attach(&world.sharing, &world.path("flash"), &world.options, &attach).unwrap();
+    front.flush().unwrap();
+    // The back ends, and nobody answers.
+    IS_INTERRUPTED.store(true, SeqCst);
+    let outcomes: Vec<_> = (0..100).map(|_| front.flush()).collect();
+    assert!(outcomes.iter().any(|outcome| matches!(outcome, Err(TierError::Interrupted))), "{outcomes:?}");
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(()) | Err(TierError::Interrupted))));
+    drop(front);
+    tier.close().unwrap();
+}
+
+#[test]
+fn a_mode_that_wants_the_disk_first_says_so() {
+    let world = World::new(TierOptions { mode: Mode::WriteThrough, ..small(PolicyKind::FaceGsc, 96) });
+    let tier = world.create();
+    let front = world.attach().unwrap();
+    let (page, data) = (PageId(5), build(PageId(5), 2));
+    assert_eq!(front.evict(victim(page, 2, true, true), &data).unwrap(), Handed::DiskFirst);
+    let mut buffer = vec![0; PAGE];
+    assert_eq!(world.fetch(&front, page, &mut buffer), (false, 1), "nothing was done");
+    assert!(matches!(front.evict(victim(page, 2, false, true), &data).unwrap(), Handed::Taken(_)));
+    assert_eq!(world.fetch(&front, page, &mut buffer), (true, 2));
+    tier.close().unwrap();
+}
+
+/// Overwrites the copies of `page` on flash.
+fn damage(world: &World, page: PageId) {
+    let path = world.path("flash");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let mut hits = 0;
+    for chunk in bytes.chunks_exact_mut(PAGE) {
+        let head = entresol_format::page::header(chunk);
+        if head.page.get() == page.0 && entresol_format::page::verify(chunk, page, None).is_ok() {
+            chunk[PAGE / 2] ^= 1;
+            hits += 1;
+        }
+    }
+    assert!(hits > 0, "page {page} is on flash");
+    let file = File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&bytes, 0).unwrap();
+}
+
+#[test]
+fn damage_is_told_to_the_caller_and_to_the_back() {
+    let world = World::new(small(PolicyKind::FaceGsc, 96));
+    let tier = world.create();
+    let front = world.attach().unwrap();
+    let (clean, dirty) = (PageId(7), PageId(8));
+    front.evict(victim(clean, 1, false, true), &build(clean, 1)).unwrap();
+    put(&front, dirty, 2);
+    // Out of staging.
+    (100..140).for_each(|page| put(&front, PageId(page), 2));
+    front.checkpoint().unwrap();
+    damage(&world, clean);
+    damage(&world, dirty);
+    let mut buffer = vec![0; PAGE];
+    let found = front.fetch(dirty, &mut buffer);
+    assert!(matches!(found, Err(TierError::Damaged { page, .. }) if page == dirty), "{found:?}");
+    assert_eq!(world.fetch(&front, clean, &mut buffer), (false, 1), "the disk has it");
+    // The back takes the clean page from disk, and it enters the flash anew.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while tier.metrics().damaged_clean == 0 || front.fetch(clean, &mut buffer).unwrap().is_none() {
+        assert!(std::time::Instant::now() < deadline, "{:?}", tier.metrics());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(
+        front.fetch(clean, &mut buffer).unwrap().map(|fetched| fetched.source == Source::Disk),
+        Some(false)
+    );
+    drop(front);
+    tier.abandon();
+}
+
+/// A process writes over shared memory that is not its own.
+#[test]
+fn a_page_that_was_overwritten_in_shared_memory_is_not_written() {
+    let world = World::new(small(PolicyKind::FaceGsc, 96));
+    let tier = world.create();
+    let front = world.attach().unwrap();
+    let (kept, lost) = (PageId(11), PageId(12));
+    put(&front, kept, 2);
+    front.checkpoint().unwrap();
+    put(&front, lost, 2);
+    let segment = File::options().read(true).write(true).open(&world.sharing.path).unwrap();
+    let mut bytes = vec![0; segment.metadata().unwrap().len() as usize];
+    segment.read_exact_at(&mut bytes, 0).unwrap();
+    let is_it = |at: &usize| {
+        let page = &bytes[*at..*at + PAGE];
+        entresol_format::page::header(page).page.get() == lost.0
+            && entresol_format::page::verify(page, lost, None).is_ok()
+    };
+    let at = (0..bytes.len() - PAGE).step_by(8).find(is_it).expect("it is in staging");
+    segment.write_all_at(&[0xff; 8], (at + PAGE / 2) as u64).unwrap();
+    let flushed = front.flush();
+    assert!(matches!(flushed, Err(TierError::Gone(_))), "{flushed:?}");
+    assert!(tier.is_given_up());
+    tier.abandon();
+    drop(tier);
+    let tier = world.reopen();
+    let front = world.attach().unwrap();
+    let mut buffer = vec![0; PAGE];
+    assert_eq!(world.fetch(&front, kept, &mut buffer), (true, 2));
+    assert_eq!(world.fetch(&front, lost, &mut buffer), (false, 1), "as after a crash");
+    tier.close().unwrap();
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_a_sentence() {
+    let world = World::new(small(PolicyKind::FaceGsc, 96));
+    let expect = |found: String, part: &str| assert!(found.contains(part), "{found:?} has no {part:?}");
+    // No flash, then no segment.
+    assert!(matches!(world.attach().err(), Some(TierError::Device { role: "flash", .. })));
+    let (flash, home) = world.devices();
+    let other = TierOptions { policy: PolicyKind::Lc, ..world.options.clone() };
+    let slots = FlashTier::create_shared(flash.clone(), home.clone(), other, &world.sharing);
+    assert!(matches!(slots.err(), Some(TierError::Config(why)) if why.contains("places pages in slots")));
+    let raw = TierOptions { page_format: PageFormat::Raw, ..world.options.clone() };
+    let raw = FlashTier::create_shared(flash, home, raw, &world.sharing);
+    assert!(matches!(raw.err(), Some(TierError::Config(why)) if why.contains("raw")));
+    expect(refusal(world.attach()), "no flash cache is there");
+    // Something else is at the segment's path.
+    std::fs::write(&world.sharing.path, [7; 5000]).unwrap();
+    let (flash, home) = world.devices();
+    let create = FlashTier::create_shared(flash, home, world.options.clone(), &world.sharing);
+    expect(refusal(create), "no published segment");
+    assert_eq!(std::fs::read(&world.sharing.path).unwrap(), [7; 5000], "it was left as it is");
+    std::fs::remove_file(&world.sharing.path).unwrap();
+    let tier = world.create();
+    // Other options.
+    let attach = |options: &TierOptions, sharing: &Sharing, flash: &str| {
+        let attach = AttachOptions { is_direct: false, ..AttachOptions::default() };
+        refusal(SharedFront::attach(sharing, &world.path(flash), options, &attach))
+    };
+    let other = TierOptions { staging_groups: 3, ..world.options.clone() };
+    expect(attach(&other, &world.sharing, "flash"), "made with other options");
+    let other = Sharing { fronts: 9, ..world.sharing.clone() };
+    expect(attach(&world.options, &other, "flash"), "laid out in another way");
+    // The options of the tasks are the back's alone.
+    let same = TierOptions { write_workers: 7, ..world.options.clone() };
+    let attach_options = AttachOptions { is_direct: false, ..AttachOptions::default() };
+    SharedFront::attach(&world.sharing, &world.path("flash"), &same, &attach_options).unwrap();
+    // Another cache's flash.
+    let elsewhere = World::new(world.options.clone());
+    elsewhere.create().close().unwrap();
+    std::fs::copy(elsewhere.path("flash"), world.path("other flash")).unwrap();
+    expect(attach(&world.options, &world.sharing, "other flash"), "holds cache");
+    // A second back.
+    let (flash, home) = elsewhere.devices();
+    let second = FlashTier::open_shared(flash, home, world.options.clone(), &world.sharing);
+    expect(refusal(second), "another process serves");
+    // Seats.
+    let fronts: Vec<_> = (0..8).map(|_| world.attach().unwrap()).collect();
+    expect(refusal(world.attach()), "seats");
+    drop(fronts);
+    // A segment that was cut off.
+    let bytes = std::fs::read(&world.sharing.path).unwrap();
+    let cut = Sharing { path: world.path("cut"), fronts: 8 };
+    std::fs::write(&cut.path, &bytes[..bytes.len() / 2]).unwrap();
+    expect(attach(&world.options, &cut, "flash"), "bytes, expected");
+    // A segment of another version.
+    let mut older = bytes;
+    older[8] ^= 0x40;
+    std::fs::write(&cut.path, &older).unwrap();
+    expect(attach(&world.options, &cut, "flash"), "version");
+    tier.close().unwrap();
+}

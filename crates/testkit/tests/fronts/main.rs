@@ -1,0 +1,226 @@
+//! Processes that share a cache are killed at random: the back, and fronts at any instruction; with the feature
+//! `hooks` also fronts that stand inside the directory's latch, inside a group's latch with half a page copied,
+//! or with a frame that they were to fill. After each kill an oracle outside reads all pages: none is older
+//! than what was durable, nor than what was taken or served since the cache was last opened.
+//!
+//! `ENTRESOL_FRONT_KILLS=1000 cargo test --release -p entresol-testkit --features hooks --test fronts`
+
+mod journal;
+mod roles;
+mod world;
+
+use entresol_runtime::random;
+use entresol_shm::atomic::Ordering::SeqCst;
+use journal::{FRONTS, Journal};
+use parking_lot::Mutex;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use world::World;
+
+/// Kills in a normal run of the tests.
+const KILLS: u64 = 60;
+/// If no page is read for so long, somebody waits for a dead process.
+const STALLED_AFTER: Duration = Duration::from_secs(60);
+/// Points at which fronts stop.
+const POINTS: [&str; 3] = ["latch", "frame", "group"];
+
+/// A child, and where it says that it stands at its hook.
+struct Role {
+    /// 0: the back.
+    id: u64,
+    child: Child,
+    hook: Option<(usize, PathBuf)>,
+    is_killed: bool,
+}
+
+/// All children. Each is started anew when it was killed.
+struct Children<'a> {
+    directory: &'a Path,
+    roles: Mutex<Vec<Role>>,
+    /// By point, and in the end those that stood at none: fronts, backs.
+    kills: Mutex<[u64; POINTS.len() + 2]>,
+    /// No front is started any more.
+    is_ending: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Children<'_> {
+    fn start(&self, id: u64) -> Role {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "role", "--ignored", "--nocapture"]).stdout(Stdio::null());
+        command.env("ENTRESOL_FRONTS_DIRECTORY", self.directory).env("ENTRESOL_FRONTS_ROLE", id.to_string());
+        let has_hook = cfg!(feature = "hooks") && id > 0 && random() % 2 == 0;
+        let hook = has_hook.then(|| {
+            let point = random() as usize % POINTS.len();
+            let reached = self.directory.join(format!("reached-{:016x}", random()));
+            let passes = random() % 2000;
+            command.env("ENTRESOL_FRONTS_HOOK", format!("{} {passes} {}", POINTS[point], reached.display()));
+            (point, reached)
+        });
+        Role { id, child: command.spawn().unwrap(), hook, is_killed: false }
+    }
+
+    fn kill(&self, role: &mut Role, kind: usize) {
+        role.child.kill().unwrap();
+        role.child.wait().unwrap();
+        role.is_killed = true;
+        self.kills.lock()[kind] += 1;
+    }
+
+    /// Kills a child, if none was killed at its hook since.
+    fn kill_any(&self) {
+        let mut roles = self.roles.lock();
+        if roles.iter().any(|role| role.is_killed) {
+            return;
+        }
+        let at = if random() % 8 == 0 { 0 } else { 1 + random() as usize % FRONTS as usize };
+        self.kill(&mut roles[at], POINTS.len() + usize::from(at == 0));
+    }
+
+    /// Kills fronts that stand at their hooks, for whom all others may wait; starts those anew that were killed;
+    /// and fails if one has ended by itself.
+    fn look_after(&self, journal: &Journal) {
+        let (mut reads, mut since) = (0, Instant::now());
+        loop {
+            let now = journal.board.reads.load(SeqCst);
+            if now != reads {
+                (reads, since) = (now, Instant::now());
+            } else if since.elapsed() > STALLED_AFTER {
+                // The other thread may wait for ever, too, so this one cannot just panic.
+                eprintln!("no process has read a page for {STALLED_AFTER:?}");
+                std::process::exit(1);
+            }
+            let mut roles = self.roles.lock();
+            if self.is_over.load(SeqCst) {
+                return;
+            }
+            for role in &mut *roles {
+                if role.is_killed && (role.id == 0 || !self.is_ending.load(SeqCst)) {
+                    *role = self.start(role.id);
+                }
+                if role.is_killed {
+                    continue;
+                }
+                let ended = role.child.try_wait().unwrap();
+                assert!(ended.is_none(), "role {} has ended by itself: {ended:?}", role.id);
+                let point = match &role.hook {
+                    Some((point, reached)) if reached.exists() => *point,
+                    _ => continue,
+                };
+                std::thread::sleep(Duration::from_millis(random() % 20));
+                self.kill(role, point);
+            }
+            drop(roles);
+            std::thread::sleep(Duration::from_millis(random() % 10));
+        }
+    }
+}
+
+/// What a child does; not a test of its own.
+#[test]
+#[ignore = "started by the test of this file"]
+fn role() {
+    let Ok(directory) = std::env::var("ENTRESOL_FRONTS_DIRECTORY") else { return };
+    set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
+    #[cfg(feature = "hooks")]
+    if let Ok(hook) = std::env::var("ENTRESOL_FRONTS_HOOK") {
+        let parts: Vec<&str> = hook.splitn(3, ' ').collect();
+        entresol_engine::hooks::set(parts[0], parts[1].parse().unwrap(), PathBuf::from(parts[2]));
+    }
+    let world = World::of(Path::new(&directory));
+    match std::env::var("ENTRESOL_FRONTS_ROLE").unwrap().parse().unwrap() {
+        0 => roles::back(&world),
+        id => roles::front(&world, id - 1),
+    }
+}
+
+#[test]
+fn no_durable_page_is_lost_whoever_is_killed() {
+    let kills = std::env::var("ENTRESOL_FRONT_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
+    let memory = Path::new("/dev/shm");
+    let directory = match memory.is_dir() {
+        true => tempfile::tempdir_in(memory),
+        false => tempfile::tempdir(),
+    };
+    let directory = directory.unwrap();
+    let world = World::of(directory.path());
+    world.create();
+    let journal = Journal::create(&world.path("journal"));
+    let children = Children {
+        directory: directory.path(),
+        roles: Mutex::new(Vec::new()),
+        kills: Mutex::default(),
+        is_ending: AtomicBool::new(false),
+        is_over: AtomicBool::new(false),
+    };
+    *children.roles.lock() = (0..=FRONTS).map(|id| children.start(id)).collect();
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        // Whichever thread fails, the other one ends. A child is killed with the thread that has started it: so
+        // that thread lives longer than all children.
+        scope.spawn(|| {
+            let _over = Over(&children.is_over);
+            children.look_after(&journal);
+        });
+        let over = Over(&children.is_over);
+        let mut reader = roles::Reader::new(&world, &journal);
+        let mut front = roles::attach(&world);
+        while children.kills.lock().iter().sum::<u64>() < kills && !children.is_over.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(random() % 40));
+            children.kill_any();
+            reader.read_all(&world, &mut front);
+        }
+        // All fronts are killed at once.
+        children.is_ending.store(true, SeqCst);
+        for role in children.roles.lock().iter_mut().filter(|role| role.id > 0 && !role.is_killed) {
+            children.kill(role, POINTS.len());
+        }
+        reader.read_all(&world, &mut front);
+        drop(front);
+        // Nobody looks after the back while it closes the cache.
+        let mut roles = children.roles.lock();
+        journal.board.stop.store(1, SeqCst);
+        let closed = roles[0].child.wait().unwrap();
+        drop(over);
+        assert!(closed.success(), "the back closes the cache");
+    });
+    report(&journal, &children.kills.lock()[..], began.elapsed());
+}
+
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+fn report(journal: &Journal, kills: &[u64], took: Duration) {
+    let board = &journal.board;
+    let count = |word: &entresol_shm::atomic::AtomicU64| word.load(SeqCst);
+    println!(
+        "{} kills in {:.0} s: {kills:?} ({POINTS:?}, fronts, backs); {} opens; {} reads, {} of them hits; {} evictions, \
+         {} forgotten, {} flushes, {} checkpoints",
+        kills.iter().sum::<u64>(),
+        took.as_secs_f64(),
+        count(&board.opens),
+        count(&board.reads),
+        count(&board.hits),
+        count(&board.evictions),
+        count(&board.forgotten),
+        count(&board.flushes),
+        count(&board.checkpoints),
+    );
+    for (what, word) in [
+        ("hits", &board.hits),
+        ("evictions", &board.evictions),
+        ("forgotten", &board.forgotten),
+        ("flushes", &board.flushes),
+        ("checkpoints", &board.checkpoints),
+    ] {
+        assert!(count(word) > 0, "no {what}");
+    }
+}
