@@ -33,8 +33,8 @@ fn fragments(slots: u32) -> FragmentConfig {
     FragmentConfig::sized(slots.saturating_mul(VOLUME_TO_FLASH), slots, 4096)
 }
 
-/// Bytes of DRAM for each further slot of `policy` with such pages, counted from the types. `None`: the engine
-/// refuses them in every mode.
+/// Bytes of DRAM for each further slot of `policy` with such pages, counted from the types. `None`: the
+/// engine refuses them in every mode.
 fn bytes_of(policy: PolicyKind, page_format: PageFormat) -> Option<usize> {
     let options = |mode, slots| TierOptions {
         mode,

@@ -113,9 +113,19 @@ const OBJECTS: &[&str] = &[
 /// Those of engine and block door that show behind it.
 const DOOR: &[&str] = &["write-through-not-announced", "run-of-pages-misplaced"];
 
+/// The kind of caches of raw pages in which the mutant shows.
+fn raw_kind(mutant: &Mutant) -> Option<Kind> {
+    let kinds = [(RAW, Kind::Raw), (POSTGRES, Kind::Postgres), (OBJECTS, Kind::Objects), (DOOR, Kind::Door)];
+    let of_name = kinds.into_iter().find(|(names, _)| names.contains(&mutant.name)).map(|(_, kind)| kind);
+    of_name.or((mutant.place == "block").then_some(Kind::Door))
+}
+
 impl Aim {
     pub(super) fn of(mutant: Option<&Mutant>) -> Aim {
         let Some(mutant) = mutant else { return LOG };
+        if let Some(kind) = raw_kind(mutant) {
+            return Aim::Raw(kind);
+        }
         match mutant.name {
             "needed-flash-overwritten" => SCE,
             "write-through-not-counted" | "stale-flash-believed" => Aim::Damage(&["sce"]),
@@ -166,10 +176,6 @@ impl Aim {
             "torn-log-record-accepted" | "log-not-synced" | "page-image-not-logged" => STORE_ON_DISK,
             "flash-not-synced-by-open" => Aim::Kills,
             "bulk-load-not-durable" => Aim::Birth,
-            name if RAW.contains(&name) => Aim::Raw(Kind::Raw),
-            name if POSTGRES.contains(&name) => Aim::Raw(Kind::Postgres),
-            name if DOOR.contains(&name) || mutant.place == "block" => Aim::Raw(Kind::Door),
-            name if OBJECTS.contains(&name) => Aim::Raw(Kind::Objects),
             "note-trusted-without-survivors" => Aim::Detached,
             "log-session-not-checked"
             | "begun-flag-not-written"

@@ -124,7 +124,11 @@ impl Door {
         self.volume.is_cached(page * self.page_bytes, self.page_bytes)
     }
 
-    pub fn read(&self, page: u64, buffer: &mut [u8]) -> Result<(), TierError> {
+    /// Reads a page; with pages after it in one request, if `with_others`.
+    pub fn read(&self, page: u64, buffer: &mut [u8], with_others: bool) -> Result<(), TierError> {
+        if !with_others {
+            return self.ask((READ, 0), page, 1, buffer);
+        }
         if random().is_multiple_of(16) {
             self.ask((CACHE, 0), page, 1, &mut [])?;
         }
@@ -178,12 +182,9 @@ pub(super) fn write(door: &Door, oracle: &Shared, page: u64) -> Result<(), Strin
     Ok(())
 }
 
-/// Writes pages in their next versions, with all requests under way at once.
-pub(super) fn write_together(
-    opened: &Opened,
-    oracle: &Shared,
-    pages: impl Iterator<Item = u64>,
-) -> Result<(), String> {
+/// Writes pages in their next versions, with all requests under way at once. Now and then they are trimmed
+/// then, when they may not be durable on disk.
+pub(super) fn write_together(opened: &Opened, oracle: &Shared, pages: Vec<u64>) -> Result<(), String> {
     let Some(door) = &opened.door else { return Ok(()) };
     let wrong = Arc::new(Mutex::new(None));
     let start = |page| {
@@ -194,7 +195,10 @@ pub(super) fn write_together(
             }
         })
     };
-    let tasks: Vec<_> = pages.map(start).collect();
+    let tasks: Vec<_> = pages.iter().copied().map(start).collect();
     tasks.into_iter().for_each(|task| task.join());
+    if let Some(first) = pages.first().filter(|_| random().is_multiple_of(4)) {
+        door.trim(*first, RUN_MAX.min(PAGES - first)).map_err(failed)?;
+    }
     wrong.lock().take().map_or(Ok(()), Err)
 }

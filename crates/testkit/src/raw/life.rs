@@ -45,9 +45,13 @@ impl Life<'_> {
     }
 
     /// As [`Life::open`], behind the door.
-    fn open_door(&self, is_new: bool, flash: Arc<dyn Device>) -> Result<Opened, String> {
-        let disk: Arc<dyn Device> = Arc::new(at_pace(&self.disk, LATENCY_MAX));
-        let label: Arc<dyn Device> = Arc::new(at_pace(&self.label_file, LATENCY_MAX));
+    fn open_door(
+        &self,
+        is_new: bool,
+        flash: Arc<dyn Device>,
+        disk: Arc<dyn Device>,
+        label: Arc<dyn Device>,
+    ) -> Result<Opened, String> {
         let opened = Volume::open(disk.clone(), label.clone(), flash.clone(), self.options.clone());
         let volume = match opened {
             Ok((_, notices)) if notices.iter().any(|notice| notice.contains("another program")) => {
@@ -72,7 +76,7 @@ impl Life<'_> {
         let [flash, disk, label_file] = [&self.flash, &self.disk, &self.label_file]
             .map(|device| Arc::new(Watched { observer: observer.clone(), ..at_pace(device, LATENCY_MAX) }));
         if self.cache.door.is_some() {
-            return self.open_door(is_new, flash);
+            return self.open_door(is_new, flash, disk, label_file);
         }
         let (disk, label): (Arc<dyn Device>, Arc<dyn Device>) = match self.in_place {
             true => {

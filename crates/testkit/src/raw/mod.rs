@@ -328,13 +328,7 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
                 write(opened, oracle, page)?;
             }
             0..=3 if is_alone && opened.files.is_none() => write_run(opened, oracle, page, many)?,
-            0..=5 if opened.door.is_some() => {
-                door::write_together(opened, oracle, mine)?;
-                // What was written last may not be durable on disk.
-                if rng.below(4) == 0 {
-                    forget(opened, oracle, page, page + 3)?;
-                }
-            }
+            0..=5 if opened.door.is_some() => door::write_together(opened, oracle, mine.collect())?,
             0..=9 => mine.try_for_each(|page| write(opened, oracle, page))?,
             10..=12 => {
                 let Some(page) = mine.next() else { continue };

@@ -39,7 +39,7 @@ impl Opened {
         let source = |is_cached| if is_cached { Source::Flash } else { Source::Disk };
         if let Some(door) = &self.door {
             let source = source(door.is_cached(id.0));
-            return door.read(id.0, buffer).map(|()| source);
+            return door.read(id.0, buffer, as_reader).map(|()| source);
         }
         let tier = self.layer()?;
         if !as_reader {

@@ -63,7 +63,8 @@ pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
     Ok(())
 }
 
-/// After a crash the cache is needed: a server without the module refuses the cluster, and so do stock programs.
+/// After a crash the cache is needed: a server without the module refuses the cluster, and so do stock
+/// programs.
 fn refused_without_the_cache(bench: &Bench, server: &Server<'_>) -> Result<()> {
     let pid = process(server, POSTMASTER)?.context("kill: there is no postmaster")?;
     output(Command::new("kill").args(["-9", &pid]))?;
