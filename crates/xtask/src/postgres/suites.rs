@@ -110,6 +110,7 @@ pub(super) fn tap(bench: &Bench) -> Result<()> {
         .context("the recovery tests")?
         .map(|entry| Ok(entry?.path()))
         .collect::<std::io::Result<_>>()?;
+    scripts.retain(|script| script.extension().is_some_and(|extension| extension == "pl"));
     scripts.sort();
     let mut prove = bench.user.command("prove");
     tools.set(&mut prove);
