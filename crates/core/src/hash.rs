@@ -1,7 +1,8 @@
 //! The hash function of all tables of the crate.
 
-/// Spreads `key` over `buckets` (Fibonacci hashing, then a multiply instead of a division).
+/// Spreads `key` over `buckets`: Fibonacci hashing, then the upper half of a multiplication instead of a
+/// division.
 pub(crate) fn bucket_of(key: u64, buckets: usize) -> usize {
     let hash = (key ^ (key >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (((hash >> 32) * buckets as u64) >> 32) as usize
+    ((u128::from(hash) * buckets as u128) >> 64) as usize
 }

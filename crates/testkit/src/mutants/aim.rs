@@ -101,6 +101,7 @@ const RAW: &[&str] = &[
 const POSTGRES: &[&str] =
     &["postgres-checksum-not-checked", "destage-after-write-around", "flushed-page-not-in-segment"];
 const OBJECTS: &[&str] = &[
+    "disk-not-synced-by-open",
     "object-log-not-synced",
     "definition-after-its-pages",
     "flush-leaves-objects",

@@ -38,6 +38,7 @@ pub(super) fn nothing_known() -> Known {
 
 /// See the module's header.
 pub(super) struct Files {
+    label: Arc<dyn Device>,
     disk: Arc<dyn Device>,
     page_bytes: usize,
     known: Known,
@@ -59,8 +60,14 @@ fn file_of(page: u64) -> u64 {
 }
 
 impl Files {
-    pub(super) fn new(disk: Arc<dyn Device>, page_bytes: usize, known: Known) -> Arc<Self> {
-        Arc::new(Self { disk, page_bytes, known })
+    /// Files on `disk`; the label is on a device of its own, whose syncs do not sync the files.
+    pub(super) fn new(
+        label: Arc<dyn Device>,
+        disk: Arc<dyn Device>,
+        page_bytes: usize,
+        known: Known,
+    ) -> Arc<Self> {
+        Arc::new(Self { label, disk, page_bytes, known })
     }
 
     fn offset(&self, file: u64, number: u64) -> u64 {
@@ -163,7 +170,7 @@ impl Files {
 
 impl Home for Files {
     fn label(&self) -> &dyn Device {
-        &*self.disk
+        &*self.label
     }
 
     fn capacity_pages(&self) -> u64 {
@@ -196,10 +203,12 @@ impl Home for Files {
     }
 
     fn sync(&self) -> Result<(), DeviceError> {
+        self.label.sync()?;
         self.disk.sync()
     }
 
     fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.label.drop_cached()?;
         self.disk.drop_cached()
     }
 }

@@ -3,6 +3,7 @@
 use super::cache::Cache;
 use super::files::{self, Files};
 use super::{LATENCY_MAX, Opened, at_pace, failed, open_in_place, simulation};
+use crate::machine::Media;
 use crate::watched::{Observer, Watched};
 use entresol_device::{Device, FaultPlan, FaultyDevice, Survival};
 use entresol_engine::{FlashTier, Home, TierOptions, WholeDisk};
@@ -23,17 +24,36 @@ pub(super) struct Life<'a> {
     pub label_file: Arc<FaultyDevice>,
 }
 
+/// Flash, disk and label file on these media, as power comes back.
+pub(super) fn devices_on(media: Media) -> [Arc<FaultyDevice>; 3] {
+    let plan = Arc::new(FaultPlan::none());
+    let Media { flash, disk, log } = media;
+    [("flash", flash), ("disk", disk), ("label file", log)]
+        .map(|(name, medium)| Arc::new(FaultyDevice::new(name, medium, plan.clone())))
+}
+
 impl Life<'_> {
+    /// What a power failure leaves now.
+    pub fn after_crash(&self, survival: &Survival) -> Media {
+        let [flash, disk, log] =
+            [&self.flash, &self.disk, &self.label_file].map(|device| device.after_crash(survival));
+        Media { flash, disk, log }
+    }
+
     /// Opens the cache; makes it, if it was never open before.
     pub fn open(&self, is_new: bool, observer: Option<Observer>) -> Result<Opened, String> {
         let page_bytes = self.cache.page_bytes();
         let flash = Arc::new(Watched { observer, ..at_pace(&self.flash, LATENCY_MAX) });
         let disk = Arc::new(at_pace(&self.disk, LATENCY_MAX));
-        let disk: Arc<dyn Device> = match self.in_place {
-            true => open_in_place(disk, Arc::new(at_pace(&self.label_file, LATENCY_MAX)), page_bytes as u32)?,
-            false => disk,
+        let label_file = Arc::new(at_pace(&self.label_file, LATENCY_MAX));
+        let (disk, label): (Arc<dyn Device>, Arc<dyn Device>) = match self.in_place {
+            true => {
+                let disk = open_in_place(disk, label_file, page_bytes as u32)?;
+                (disk.clone(), disk)
+            }
+            false => (disk, label_file),
         };
-        let files = || Files::new(disk.clone(), page_bytes, self.known.clone());
+        let files = || Files::new(label.clone(), disk.clone(), page_bytes, self.known.clone());
         let files = self.cache.objects.then(files);
         let home = || -> Arc<dyn Home> {
             match &files {

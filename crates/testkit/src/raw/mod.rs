@@ -35,7 +35,6 @@ use files::{FILE_PAGES, Files, OBJECTS_MAX};
 use life::Life;
 use oracle::{Known, Oracle, Shared, bytes, is_torn_of};
 use parking_lot::Mutex;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +44,9 @@ const PAGES: u64 = 150;
 const LIVES: u64 = 4;
 /// Longest time that a request takes on either side.
 const LATENCY_MAX: Duration = Duration::from_micros(40);
+
+/// Makes the choice of kills one of its own.
+const KILLS: u64 = 0x4111;
 
 /// Some of a client's requests, by number.
 const FLUSH: u64 = 16;
@@ -415,7 +417,8 @@ fn survival(rng: &mut Rng, early: bool) -> Survival {
     }
 }
 
-/// Several lives of one cache, each cut off by a power failure.
+/// Several lives of one cache, each cut off by a power failure, or by a kill of its program alone: then what
+/// was not synced can be read by the next life, and may be lost in that one's power failure.
 ///
 /// # Errors
 /// What was wrong.
@@ -428,14 +431,19 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
     let oracles: Vec<Shared> = (0..clients).map(oracle).collect();
     let mut restarts = 0;
     let known = files::nothing_known();
-    let disk = Arc::new(MemoryDevice::new("disk", disk_offset(PageId(PAGES), page_bytes)));
-    let created = simulation(seed).run(|| DiskLayer::create(disk.clone(), page_bytes)?.close());
-    created.unwrap().map_err(failed)?;
     let in_place = !seed.is_multiple_of(2);
-    let label_bytes = if in_place { LABEL_FILE_BYTES } else { 0 };
-    let mut media = Media::blank(0, label_bytes, flash_bytes(&options));
-    media.disk =
-        if in_place { MemoryDevice::new("disk", PAGES * u64::from(page_bytes)) } else { disk.fork("disk") };
+    let disk_bytes =
+        if in_place { PAGES * u64::from(page_bytes) } else { disk_offset(PageId(PAGES), page_bytes) };
+    let mut media = Media::blank(disk_bytes, LABEL_FILE_BYTES, flash_bytes(&options));
+    if !in_place {
+        // Files have their label elsewhere.
+        let label = if cache.objects { &mut media.log } else { &mut media.disk };
+        let blank = Arc::new(label.fork("blank"));
+        let created = simulation(seed).run(|| DiskLayer::create(blank.clone(), page_bytes)?.close());
+        created.unwrap().map_err(failed)?;
+        *label = blank.fork("label");
+    }
+    let mut left = life::devices_on(media);
     for life in 0..LIVES {
         // A write to disk takes several requests.
         let few = cache.mode == Mode::WriteBack && cache.page_format == PageFormat::Raw;
@@ -444,9 +452,7 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
             false => 20 + rng.below(if few { 400 } else { 1200 }),
         };
         let plan = Arc::new(FaultPlan::none());
-        let faulty = |name: &str, medium| Arc::new(FaultyDevice::new(name, medium, plan.clone()));
-        let (flash, disk) = (faulty("flash", media.flash), faulty("disk", media.disk));
-        let label_file = faulty("label file", media.log);
+        let [flash, disk, label_file] = left.map(|device| Arc::new(device.after_kill(plan.clone())));
         let steps = 20 + rng.below(if cache.learns() { 1500 } else { 120 });
         let mut options = options.clone();
         if rng.below(4) == 0 {
@@ -475,11 +481,12 @@ pub fn lives(cache: Cache, seed: u64) -> Result<RawLives, String> {
             Outcome::Panicked(message) => return Err(wrong(&message)),
         }
         let survival = survival(&mut rng, early);
-        (media.flash, media.disk) = (this.flash.after_crash(&survival), this.disk.after_crash(&survival));
-        media.log = this.label_file.after_crash(&survival);
+        let media = this.after_crash(&survival);
         if in_place && rng.below(4) == 0 {
             written_by_others(&media, rng.below(128 << 10)).map_err(|what| wrong(&what))?;
         }
+        let is_killed = Rng::new(sim_seed ^ KILLS).below(4) == 0;
+        left = if is_killed { [this.flash, this.disk, this.label_file] } else { life::devices_on(media) };
     }
     let mut sum = RawLives { restarts, ..RawLives::default() };
     oracles.iter().for_each(|oracle| sum.add(&oracle.lock().lives));
