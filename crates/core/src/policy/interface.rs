@@ -8,6 +8,7 @@ use crate::pages::Pages;
 use crate::sections::Plain;
 use crate::slot::DIRTY;
 use crate::violation::Violation;
+use std::ops::Range;
 
 /// A page that DRAM evicts.
 #[derive(Clone, Copy, Debug)]
@@ -90,8 +91,8 @@ pub(crate) trait Policy {
     fn victim_for(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId) -> Option<u32> {
         None
     }
-    /// The group that begins with `slot` is about to be dequeued (log placement).
-    fn on_dequeue(_memory: &mut Self::Memory<'_>, _slot: u32) {}
+    /// The group in `slots` is about to be dequeued (log placement).
+    fn on_dequeue(_pages: &Pages<'_>, _memory: &mut Self::Memory<'_>, _slots: Range<u32>) {}
     /// The fate of the page in `slot`, the newest version on flash, when the slot is emptied.
     fn fate(pages: &Pages<'_>, _memory: &Self::Memory<'_>, slot: u32) -> Fate {
         if pages.directory.entry(slot).has(DIRTY) { Fate::Destage } else { Fate::Drop }

@@ -11,21 +11,26 @@
 //! on eviction of p from DRAM:   p's age is counted from now
 //!                               if p is on flash: if p.fdirty: p enters (over its older version, or at the rear)
 //!                               else if the flash is full, and
-//!                                 ring:  w × chance < 1/10
+//!                                 ring:  w × chance < the greater of stays_from and the margin
 //!                                 slots: chance < 1/20, or w × value < that of the least of 32 pages drawn:
 //!                                   p goes to disk if it is dirty, and becomes a ghost
 //!                               else p enters
 //! victim:                       slots: the page of least w × value of 32 that are drawn
-//!                               ring:  the front group; pages with w × chance >= 1/10 are enqueued again,
-//!                                      at most seven eighths of a group, of the greatest w × chance
+//!                               ring:  the front group; pages with w × chance >= stays_from are enqueued
+//!                                      again, at most seven eighths of a group, of the greatest w × chance
+//! ring, after each group:       margin takes a sixteenth of the greatest w × chance of those that leave;
+//!                               stays_from grows by a 32nd if more than 13 of 16 stayed, else shrinks by one,
+//!                               between 1/10 and 1
 //! a page leaves:                it becomes a ghost
 //! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
 //! ```
 //!
 //! An age is counted from the eviction, since DRAM has served the uses before it.
 //!
-//! "In time" is as many misses as there are slots; in the ring, no more than a round takes at its present
-//! pace. Pages that were rejected are watched as ghosts, so nothing has to be tried out to learn from it.
+//! "In time" is as many misses as there are slots. A ring that keeps the share s of each group writes
+//! 1 / (1 - s) pages for each one that enters, so `stays_from` limits that share. The margin keeps out pages
+//! that would displace better ones: the front of the ring gives no choice of victims. Pages that were
+//! rejected are watched as ghosts, so nothing has to be tried out to learn from it.
 //!
 //! Its ideas are those of LRU-2 (a ghost's history: O'Neil et al., SIGMOD 1993), LRFU (recency and frequency
 //! as one fading mean: Lee et al., 2001), S3-FIFO (quick demotion of new pages: Yang et al., SOSP 2023), and
@@ -47,9 +52,8 @@ use crate::slot::{DIRTY, VALID};
 use crate::violation::Violation;
 use evidence::{Evidence, weighed};
 use hazard::CERTAIN;
+use std::ops::Range;
 
-/// In the ring: pages with a lower chance of use, a dirty one's twice, do not enter, and do not stay.
-const RING_CHANCE_MIN: u32 = CERTAIN / 10;
 /// In slots: pages with a lower chance of use do not enter.
 const SLOT_CHANCE_MIN: u32 = CERTAIN / 20;
 /// Of so many pages of a dequeued group, at least one leaves.
@@ -100,7 +104,11 @@ impl Policy for Reuse {
             return Decision::There;
         }
         let chance = weighed(memory.chance_of_offer(offer), offer.dirty);
-        if memory.has_dequeued() && chance < RING_CHANCE_MIN { Decision::Bypass } else { Decision::Enter }
+        if memory.has_dequeued() && chance < memory.enters_from() {
+            Decision::Bypass
+        } else {
+            Decision::Enter
+        }
     }
 
     fn on_bypass(_pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) {
@@ -127,12 +135,13 @@ impl Policy for Reuse {
         memory.leave(pages, slot);
     }
 
-    fn on_dequeue(memory: &mut Evidence<'_>, _slot: u32) {
-        memory.dequeue();
+    fn on_dequeue(pages: &Pages<'_>, memory: &mut Evidence<'_>, slots: Range<u32>) {
+        let most = Self::chances_max(slots.len() as u32);
+        memory.dequeue(pages, slots, most);
     }
 
     fn fate(pages: &Pages<'_>, memory: &Evidence<'_>, slot: u32) -> Fate {
-        if memory.weight(pages, slot) >= RING_CHANCE_MIN {
+        if memory.weight(pages, slot) >= memory.stays_from() {
             Fate::SecondChance
         } else if pages.directory.entry(slot).has(DIRTY) {
             Fate::Destage

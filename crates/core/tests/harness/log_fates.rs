@@ -1,7 +1,6 @@
 //! What the naive model of log placement decides: which pages of a group stay, and which do not enter.
 
 use super::log_model::{LogModel, Version};
-use super::reuse_evidence::CERTAIN;
 use entresol_core::{Fate, PageId, PolicyKind};
 
 impl LogModel {
@@ -9,7 +8,9 @@ impl LogModel {
     pub(super) fn fates(&self, first: u64) -> Vec<Fate> {
         let stays = |version: &Version| match self.config.policy {
             PolicyKind::FaceGsc => version.referenced,
-            PolicyKind::Reuse => self.evidence.weight(version.note, version.dirty) >= CERTAIN / 10,
+            PolicyKind::Reuse => {
+                self.evidence.weight(version.note, version.dirty) >= self.evidence.stays_from
+            }
             _ => false,
         };
         let room = self.released + self.config.slots as u64 - self.rear;
@@ -39,12 +40,22 @@ impl LogModel {
         fates
     }
 
+    /// The group from this position on is dequeued.
+    pub(super) fn adapt(&mut self, first: u64) {
+        let group = self.versions.range(first..first + self.group());
+        let valid = group.filter(|(at, version)| self.newest_published(version.page) == Some(**at));
+        let weights = valid.map(|(_, version)| self.evidence.weight(version.note, version.dirty)).collect();
+        let group_pages = self.group();
+        self.evidence.dequeue(weights, group_pages, group_pages - (group_pages / 8).max(1));
+    }
+
     /// The slots below this position are released.
     pub(super) fn leave(&mut self, released: u64) {
         for position in self.released..released {
             let Some(version) = self.versions.get(&position) else { continue };
             let (page, note, dirty) = (version.page, version.note, version.dirty);
-            if self.newest_published(page) == Some(position) {
+            // A page with a newer version in staging stays in the cache.
+            if self.newest(page) == Some(position) {
                 self.evidence.leave(page, note, dirty);
             }
         }
@@ -55,8 +66,8 @@ impl LogModel {
         if self.config.policy != PolicyKind::Reuse || self.newest(page).is_some() {
             return false;
         }
-        let chance = self.evidence.chance_of_offer(page, dirty) * (1 + u64::from(dirty));
-        let is_unlikely = self.evidence.has_dequeued() && chance < CERTAIN / 10;
+        let weight = self.evidence.chance_of_offer(page, dirty) * (1 + u64::from(dirty));
+        let is_unlikely = self.evidence.is_unlikely(weight);
         let lags = self.released - self.front_durable > 8 * self.group();
         let may_return = lags || self.gone.values().any(|gone| *gone == page) || self.records.name(page);
         is_unlikely && !((dirty || fdirty) && may_return)

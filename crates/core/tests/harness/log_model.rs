@@ -174,7 +174,7 @@ impl LogModel {
         let early = self.config.slots as u64 - ahead * self.group();
         assert!(self.rear - self.scan > early, "a dequeue before room gets scarce");
         self.dequeuing.insert(self.scan);
-        self.evidence.dequeue();
+        self.adapt(self.scan);
         let fates = self.fates(self.scan);
         assert!(fates.iter().any(|f| *f != Fate::SecondChance), "a dequeue makes room");
         for (at, (page, fate)) in pages.iter().zip(fates).enumerate() {

@@ -67,11 +67,13 @@ impl Class {
 
 pub struct Evidence {
     slots: u64,
-    groups: u64,
     one: u64,
     misses: u64,
-    /// Ring: misses up to the last dequeue, and between dequeues on average.
-    dequeued: Option<(u64, u64)>,
+    /// Ring: a group was dequeued.
+    has_dequeued: bool,
+    /// Ring: the least weight of pages that stay, and the greatest of those that left, on average.
+    pub stays_from: u64,
+    margin: u64,
     classes: Vec<Class>,
     /// With whether the page was dirty.
     ghosts: Ghosts<(Note, bool)>,
@@ -86,10 +88,11 @@ impl Evidence {
         class.refresh(one, 32);
         Self {
             slots: config.slots.into(),
-            groups: (config.slots / config.group_pages).into(),
             one,
             misses: 0,
-            dequeued: None,
+            has_dequeued: false,
+            stays_from: CERTAIN / 10,
+            margin: 0,
             classes: vec![class; CLASSES],
             ghosts: Ghosts::new(config.slots),
         }
@@ -103,32 +106,37 @@ impl Evidence {
         self.misses / self.epoch_misses()
     }
 
-    fn horizon(&self) -> u64 {
-        let Some((last, between)) = self.dequeued else { return 32 };
-        let between = between.max((self.misses - last) << 8);
-        (between * self.groups / 256 / self.epoch_misses()).clamp(1, 32)
-    }
-
     fn tick(&mut self) {
         self.misses += 1;
         let every = (self.slots / 8 / 42).max(1);
         if self.misses.is_multiple_of(every) {
-            let horizon = self.horizon();
             let class = &mut self.classes[((self.misses / every - 1) % 42) as usize];
             class.uses.iter_mut().chain(&mut class.lost).for_each(|count| *count -= *count / 50);
-            class.refresh(self.one, horizon);
+            class.refresh(self.one, 32);
         }
     }
 
-    pub fn dequeue(&mut self) {
-        let (last, between) = self.dequeued.unwrap_or((0, 0));
-        let latest = (self.misses - last) << 8;
-        let between = if self.dequeued.is_none() { latest } else { (between * 15 + latest) / 16 };
-        self.dequeued = Some((self.misses, between));
+    /// A group of so many pages is dequeued, whose valid ones have these weights. At most `most` stay.
+    pub fn dequeue(&mut self, mut weights: Vec<u64>, group_pages: u64, most: u64) {
+        self.has_dequeued = true;
+        weights.sort();
+        let mut staying = 0;
+        while staying < most && weights.last().is_some_and(|best| *best >= self.stays_from) {
+            weights.pop();
+            staying += 1;
+        }
+        if let Some(best) = weights.last() {
+            self.margin = (self.margin * 15 + best) / 16;
+        }
+        let step = self.stays_from / 32;
+        let grows = staying * 16 > group_pages * 13;
+        let changed = if grows { self.stays_from + step } else { self.stays_from - step };
+        self.stays_from = changed.clamp(CERTAIN / 10, CERTAIN);
     }
 
-    pub fn has_dequeued(&self) -> bool {
-        self.dequeued.is_some()
+    /// Whether a page of this weight, which is offered to the ring, is kept out.
+    pub fn is_unlikely(&self, weight: u64) -> bool {
+        self.has_dequeued && weight < self.stays_from.max(self.margin)
     }
 
     fn used(&mut self, note: Note, dirty: bool) -> Note {

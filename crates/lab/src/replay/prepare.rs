@@ -16,6 +16,8 @@ const GROUPS: [u32; 6] = [64, 32, 16, 8, 4, 2];
 /// free: of a cache of gigabytes that is nothing, and of a small one it must not be much either, or its hit
 /// rate is that of another size.
 const GROUPS_MIN: u32 = 256;
+/// The same, where the policy chooses which pages of a group stay: from fewer it cannot choose.
+const CHOSEN_FROM_MIN: u32 = 8;
 /// Most DRAM frames.
 const DRAM_PAGES_MAX: u32 = u32::MAX - 1;
 
@@ -84,13 +86,18 @@ fn with_group(policy: PolicyKind, slots: u32, group_pages: u32) -> Config {
 }
 
 /// The partition of `slots` flash slots: with the usual groups of 64 pages from 16,384 slots on, and smaller
-/// ones where the cache is smaller, down to two pages.
+/// ones where the cache is smaller, down to two pages, or to eight where the policy chooses among them.
 ///
 /// # Errors
 /// [`SimulationError::FlashPages`] if even the smallest groups do not fit.
 pub fn core_config(policy: PolicyKind, slots: u32) -> Result<Config, SimulationError> {
     let smallest = GROUPS[GROUPS.len() - 1];
-    let group = GROUPS.into_iter().find(|group| slots / group >= GROUPS_MIN).unwrap_or(smallest);
+    let is_chosen = |group: u32| {
+        let fits = || slots >= with_group(policy, slots, group).slots_min();
+        policy.facts().keeps_out && group == CHOSEN_FROM_MIN && fits()
+    };
+    let wanted = |group: &u32| slots / group >= GROUPS_MIN || is_chosen(*group);
+    let group = GROUPS.into_iter().find(wanted).unwrap_or(smallest);
     let config = with_group(policy, slots, group);
     if config.slots < config.slots_min() {
         let min = flash_pages_min(policy);

@@ -54,7 +54,8 @@ impl Ring<'_> {
         let state = DequeueState::Open as u32;
         self.head.dequeues[dequeue as usize] = Dequeue { first: self.head.scan, pending: 0, state };
         let first_slot = self.slot_of(self.head.scan);
-        ask!(&mut contents.policy, P, memory => P::on_dequeue(memory, first_slot));
+        let slots = first_slot..first_slot + self.group_pages;
+        ask!(&mut contents.policy, P, memory => P::on_dequeue(&contents.pages, memory, slots));
         for position in self.head.scan..self.head.scan + group {
             pages.push(self.decide(contents, position, dequeue));
         }

@@ -11,13 +11,16 @@
 
 use super::super::ghost::{Ghosts, Place, words_for};
 use super::super::{Memory, Offer};
-use super::hazard::{BUCKETS, Hazard, bucket};
+use super::hazard::{BUCKETS, CERTAIN, Hazard, bucket};
 use crate::PageId;
 use crate::pages::Pages;
 use crate::sections::{Carver, SectionPlan};
-use crate::sizes::Sizes;
-use crate::slot::DIRTY;
+use crate::sizes::{GROUP_PAGES_MAX, Sizes};
+use crate::slot::{DIRTY, VALID};
 use crate::violation::{Violation, same};
+use arrayvec::ArrayVec;
+use std::cmp::Reverse;
+use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The class of a page that was not seen before.
@@ -28,6 +31,13 @@ const CLASSES: u32 = 2 * (NEW + 1);
 pub(super) const EPOCHS: u32 = 32;
 /// Refreshes of each class in that time.
 const REFRESHES: u32 = 8;
+/// Where more than this share of a group stays, `stays_from` grows.
+const STAY_MAX: (u32, u32) = (13, 16);
+/// `stays_from` changes by its part of so many, and is never less than this.
+const STEPS: u32 = 32;
+const STAYS_FROM_MIN: u32 = CERTAIN / 10;
+/// Groups whose mean the margin is.
+const MARGIN_OF: u64 = 16;
 /// Ages are at most so many epochs.
 const AGE_MAX: u32 = 512;
 
@@ -90,8 +100,6 @@ struct Head {
     refresh_misses: u32,
     /// The count of one use.
     one: u32,
-    /// Groups of slots.
-    groups: u32,
     /// Epochs so far.
     epoch: u32,
     /// Misses in this epoch, and since the last refresh.
@@ -106,9 +114,10 @@ struct Head {
     drawn: u32,
     /// Log placement: dequeues so far, at most 1.
     dequeues: u32,
-    /// Log placement: misses since the last dequeue, and between dequeues on average, times 256.
-    since_dequeue: u32,
-    between_dequeues: u32,
+    /// Log placement: the least weight of pages that stay.
+    stays_from: u32,
+    /// Log placement: the greatest weight of the pages of a group that left, a running mean.
+    margin: u32,
 }
 
 const HEAD: SectionPlan = SectionPlan::one::<Head>("evidence");
@@ -139,7 +148,7 @@ impl<'r> Memory<'r> for Evidence<'r> {
         let head = &mut *self.head;
         head.epoch_misses = (sizes.slots / EPOCHS).max(1);
         head.refresh_misses = (sizes.slots / REFRESHES / CLASSES).max(1);
-        head.groups = sizes.slots / sizes.group_pages;
+        head.stays_from = STAYS_FROM_MIN;
         // Counts fade, so that they stay below eight for each slot.
         head.one = 1 << sizes.slots.leading_zeros().saturating_sub(3).min(8);
         for hazard in self.hazards.iter_mut() {
@@ -157,7 +166,6 @@ impl Evidence<'_> {
     /// Time goes on by one miss.
     fn tick(&mut self) {
         let head = &mut *self.head;
-        head.since_dequeue = head.since_dequeue.saturating_add(1);
         head.in_epoch += 1;
         if head.in_epoch >= head.epoch_misses {
             head.in_epoch = 0;
@@ -177,33 +185,42 @@ impl Evidence<'_> {
     }
 
     fn refresh_one(&mut self) {
-        let horizon = self.horizon();
         let head = &mut *self.head;
         let hazard = &mut self.hazards[head.class as usize];
         hazard.fade();
-        hazard.refresh(head.one, horizon);
+        hazard.refresh(head.one, EPOCHS);
         head.class = if head.class + 1 == CLASSES { 0 } else { head.class + 1 };
     }
 
-    /// Epochs that a page may stay before it is decided on again: as many misses as there are slots, or the
-    /// time in which the ring is dequeued once, if that is shorter.
-    fn horizon(&self) -> u32 {
-        let Head { dequeues, between_dequeues, since_dequeue, groups, epoch_misses, .. } = *self.head;
-        if dequeues == 0 {
-            return EPOCHS;
+    /// The group in `slots` of the ring is about to be dequeued; at most so many of its pages stay.
+    pub(super) fn dequeue(&mut self, pages: &Pages<'_>, slots: Range<u32>, most: u32) {
+        let group_pages = slots.len() as u32;
+        let valid = slots.filter(|slot| pages.directory.entry(*slot).has(VALID));
+        let mut weights: ArrayVec<u32, GROUP_PAGES_MAX> =
+            valid.map(|slot| self.weight(pages, slot)).collect();
+        weights.sort_unstable_by_key(|weight| Reverse(*weight));
+        let head = &mut *self.head;
+        head.dequeues = 1;
+        let likely = weights.partition_point(|weight| *weight >= head.stays_from);
+        let staying = likely.min(most as usize);
+        if let Some(best) = weights.get(staying) {
+            head.margin = ((u64::from(head.margin) * (MARGIN_OF - 1) + u64::from(*best)) / MARGIN_OF) as u32;
         }
-        let between = u64::from(between_dequeues).max(u64::from(since_dequeue) << 8);
-        let round = (between * u64::from(groups)) >> 8;
-        (round / u64::from(epoch_misses)).clamp(1, EPOCHS.into()) as u32
+        let step = head.stays_from / STEPS;
+        head.stays_from = match staying as u32 * STAY_MAX.1 > group_pages * STAY_MAX.0 {
+            true => (head.stays_from + step).min(CERTAIN),
+            false => (head.stays_from - step).max(STAYS_FROM_MIN),
+        };
     }
 
-    /// A group of the ring is about to be dequeued.
-    pub(super) fn dequeue(&mut self) {
-        let head = &mut *self.head;
-        let latest = head.since_dequeue.min(u32::MAX >> 8) << 8;
-        let mean = (u64::from(head.between_dequeues) * 15 + u64::from(latest)) / 16;
-        head.between_dequeues = if head.dequeues == 0 { latest } else { mean as u32 };
-        (head.dequeues, head.since_dequeue) = (1, 0);
+    /// The least weight of pages that stay in the ring.
+    pub(super) fn stays_from(&self) -> u32 {
+        self.head.stays_from
+    }
+
+    /// The least weight of pages that enter the ring.
+    pub(super) fn enters_from(&self) -> u32 {
+        self.head.stays_from.max(self.head.margin)
     }
 
     /// Whether a group of the ring was ever dequeued.
@@ -337,12 +354,14 @@ impl Evidence<'_> {
 
     /// Takes nothing in the region for granted.
     pub(super) fn check(&self) -> Result<(), Violation> {
-        let Head { class, note, ghost, epoch_misses, one, .. } = *self.head;
+        let Head { class, note, ghost, epoch_misses, one, stays_from, .. } = *self.head;
         same(|| "the class to be refreshed exists", true, class < CLASSES)?;
         same(|| "the note to be refreshed exists", true, (note as usize) < self.notes.len())?;
         same(|| "the ghost to be refreshed exists", true, ghost < self.ghosts.words())?;
         same(|| "an epoch has misses", true, epoch_misses > 0)?;
         same(|| "a use counts", true, (1..=256).contains(&one))?;
+        let possible = STAYS_FROM_MIN..=CERTAIN;
+        same(|| "a possible threshold", true, possible.contains(&stays_from))?;
         self.ghosts.check()
     }
 }
