@@ -428,9 +428,11 @@ pub fn lives(cache: Cache, seed: u64, examined: Examined) -> Result<RawLives, St
     for life in 0..LIVES {
         // A write to disk takes several requests.
         let few = cache.mode == Mode::WriteBack && cache.page_format == PageFormat::Raw;
-        let cut_off = match cache.learns() {
-            true => 20 + rng.below(4000),
-            false => 20 + rng.below(if few { 400 } else { 1200 }),
+        let cut_off = match cache.door {
+            _ if cache.learns() => 20 + rng.below(4000),
+            // Each of its pages is several of the cache's.
+            Some(_) => 20 + rng.below(3000),
+            None => 20 + rng.below(if few { 400 } else { 1200 }),
         };
         let plan = Arc::new(FaultPlan::none());
         let [flash, disk, label_file] = left.map(|device| Arc::new(device.after_kill(plan.clone())));
