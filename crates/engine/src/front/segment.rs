@@ -30,6 +30,7 @@ use entresol_shm::atomic::{AtomicU64, Ordering::Relaxed};
 use entresol_shm::{Epoch, Fronts, FrontsPart, Guarded, GuardedPart, Part, Plan, Segment, shared_struct};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use zerocopy::IntoBytes;
 
 shared_struct! {
     /// Which cache the segment is of. Written before the segment is published.
@@ -197,14 +198,15 @@ pub(crate) fn serve(front: &Front, sharing: &Sharing, opened: Opened) -> Result<
     }
     identity.epoch.store(opened.epoch, Relaxed);
     let region = segment.guarded(&parts.region);
+    // By way of a copy: one latch of a region is held at a time.
+    let (partition, table) = words_of(&front.options);
+    let mut words = vec![0_u64; partition + table];
     front.region.with(|partition, table| {
-        let mut words = region.lock(seat.holder())?;
-        let bytes = zerocopy::IntoBytes::as_mut_bytes(&mut *words);
-        let (to_partition, to_table) = bytes.split_at_mut(partition.len());
+        let (to_partition, to_table) = words.as_mut_bytes().split_at_mut(partition.len());
         to_partition.copy_from_slice(partition);
         to_table.copy_from_slice(table);
-        Ok::<(), entresol_shm::Gone>(())
-    })??;
+    })?;
+    region.lock(seat.holder())?.copy_from_slice(&words);
     let service = parts.bell(&segment, 3);
     let memory = parts.memory(&segment, &front.options, seat, true);
     let common = Common {
