@@ -21,15 +21,22 @@ export GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=1073741824
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
+# print_count FORMAT CALLS ARGUMENT...: runs $program with the arguments and prints the instructions of one call in its
+# functions `counted_...`.
+print_count() {
+  local format=$1 calls=$2
+  shift 2
+  valgrind --quiet --tool=callgrind --callgrind-out-file="$out/counts" --collect-atstart=no \
+    --toggle-collect='*counted_*' "$program" "$@" >"$out/log" 2>&1 || { cat "$out/log" >&2; exit 1; }
+  awk -v format=" %12s" -v each="$format" -v calls="$calls" \
+    '/^(totals|summary):/ { printf format, sprintf(each, $2 / calls); exit }' "$out/counts"
+}
+
 printf '%-10s %12s %12s %12s %12s %12s\n' policy fetch-hit fetch-miss evict jobs attach
 for policy in "${policies[@]}"; do
   printf '%-10s' "$policy"
   for path in fetch-hit fetch-miss evict jobs attach; do
-    valgrind --quiet --tool=callgrind --callgrind-out-file="$out/counts" --collect-atstart=no \
-      --toggle-collect='*counted_*' "$program" "$policy" "$path" "$calls" >"$out/log" 2>&1 \
-      || { cat "$out/log" >&2; exit 1; }
-    total=$(awk '/^(totals|summary):/ { print $2; exit }' "$out/counts")
-    printf ' %12s' "$(awk -v total="$total" -v calls="$calls" 'BEGIN { printf "%.1f", total / calls }')"
+    print_count %.1f "$calls" "$policy" "$path" "$calls"
   done
   printf '\n'
 done
@@ -41,10 +48,7 @@ printf '\n%-28s %12s %12s\n' 'object with cached pages' retire cut
 for pages in 10 1000000; do
   printf '%-28s' "$pages"
   for what in retire cut; do
-    valgrind --quiet --tool=callgrind --callgrind-out-file="$out/counts" --collect-atstart=no \
-      --toggle-collect='*counted_*' "$program" "$what" "$pages" >"$out/log" 2>&1 \
-      || { cat "$out/log" >&2; exit 1; }
-    printf ' %12s' "$(awk '/^(totals|summary):/ { print $2; exit }' "$out/counts")"
+    print_count %.0f 1 "$what" "$pages"
   done
   printf '\n'
 done
@@ -62,11 +66,7 @@ for memory in private mapped; do
       printf ' %12s' -
       continue
     fi
-    valgrind --quiet --tool=callgrind --callgrind-out-file="$out/counts" --collect-atstart=no \
-      --toggle-collect='*counted_*' "$program" "$memory" "$path" "$calls" >"$out/log" 2>&1 \
-      || { cat "$out/log" >&2; exit 1; }
-    total=$(awk '/^(totals|summary):/ { print $2; exit }' "$out/counts")
-    printf ' %12s' "$(awk -v total="$total" -v calls="$calls" 'BEGIN { printf "%.1f", total / calls }')"
+    print_count %.1f "$calls" "$memory" "$path" "$calls"
   done
   printf '\n'
 done
