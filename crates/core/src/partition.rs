@@ -64,13 +64,19 @@ impl Partition<'_> {
     #[inline]
     pub fn fetch(&mut self, page: PageId) -> Lookup {
         let Contents { pages, policy, .. } = &mut self.contents;
-        let Some(entry) = pages.directory.find(page) else {
-            ask!(policy, P, memory => P::on_miss(pages, memory, page));
-            return Lookup::Absent;
-        };
+        let Some(entry) = pages.directory.find(page) else { return Lookup::Absent };
         let dirty = pages.directory.entry(entry).has(DIRTY);
         ask!(policy, P, memory => P::on_hit(pages, memory, entry));
         self.describe(entry, dirty)
+    }
+
+    /// [`Partition::fetch`] has just not found `page`. Only policies that
+    /// [learn from misses](crate::PolicyKind::learns_from_misses) take note of it. A call of its own, so that
+    /// the others' misses cost nothing for it.
+    pub fn missed(&mut self, page: PageId) {
+        let Contents { pages, policy, .. } = &mut self.contents;
+        debug_assert!(pages.directory.find(page).is_none());
+        ask!(policy, P, memory => P::on_miss(pages, memory, page));
     }
 
     /// As [`Partition::fetch`], without counting as a reference.

@@ -46,7 +46,13 @@ impl Front {
             return Ok(Found::OnDisk(self.order.read_begins(page)));
         }
         let mut found = self.with_objects(|partition, objects| {
-            let lookup = living(partition, objects, page, |partition| partition.fetch(page));
+            let lookup = living(partition, objects, page, |partition| {
+                let lookup = partition.fetch(page);
+                if lookup == Lookup::Absent && self.config.policy.learns_from_misses() {
+                    partition.missed(page);
+                }
+                lookup
+            });
             (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
         })?;
         let look_again = || {
