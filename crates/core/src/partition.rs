@@ -8,10 +8,10 @@
 use crate::config::Config;
 use crate::contents::Contents;
 use crate::job::{
-    Admission, CleanPage, DequeuePage, DequeuePages, Fate, Flush, FrameId, Generation, Job, Lookup, Taken,
-    Ticket, Write, WritePage, WritePages,
+    Admission, DequeuePage, DequeuePages, Fate, Flush, FrameId, Generation, Job, Lookup, Taken, Ticket,
+    Write, WritePage, WritePages,
 };
-use crate::placement::{Ring, SlotTable, slots};
+use crate::placement::{Ring, SlotTable};
 use crate::policy::{Decision, Offer, Policy, PolicyState, ask};
 use crate::slot::{DIRTY, HELD, VALID};
 use crate::staging::FrameState;
@@ -309,11 +309,6 @@ impl Partition<'_> {
         }
     }
 
-    /// The page of a cleaning job is on disk.
-    pub fn cleaned(&mut self, page: &CleanPage) {
-        slots::cleaned(&mut self.contents.pages.directory, page.slot.0);
-    }
-
     /// For a checkpoint: makes everything staged so far writable. Log placement: closes the open group. Slot
     /// placement: from now on, staged versions are written even if newer ones overtake them.
     pub fn close_group(&mut self) {
@@ -373,16 +368,6 @@ impl Partition<'_> {
     /// All positions below this one are written and published.
     pub fn published(&self) -> Position {
         Position(self.contents.staging.window.front)
-    }
-
-    /// Slot placement: the next dirty slot at or after `from`, to be cleaned. `Err` names a dirty slot with
-    /// work under way: ask for it again when that is done. `None`: no dirty slot is left. For the checkpoint
-    /// of a policy whose directory does not survive a crash.
-    pub fn sweep(&mut self, from: SlotId) -> Option<Result<CleanPage, SlotId>> {
-        match slots::sweep(&self.contents.pages.directory, from.0)? {
-            Ok(slot) => Some(Ok(slots::start_copy(&mut self.contents.pages, slot))),
-            Err(busy) => Some(Err(SlotId(busy))),
-        }
     }
 
     /// The loss if flash and staging memory failed now: the number of dirty versions in them, and the oldest

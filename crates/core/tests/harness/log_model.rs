@@ -4,8 +4,8 @@ use super::Model;
 use super::log_records::Records;
 use super::reuse_evidence::{Evidence, Note};
 use entresol_core::{
-    Admission, CleanPage, Config, DequeuePage, Fate, Flush, Forget, Forgotten, Generation, Job, Lookup,
-    Occupancy, PageId, PolicyKind, Position, SlotId, WritePage,
+    Admission, CleanPage, Cleaning, Config, DequeuePage, Fate, Flush, Forget, Forgotten, Generation, Job,
+    Lookup, Occupancy, PageId, PolicyKind, Position, SlotId, WritePage,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -52,6 +52,8 @@ pub struct LogModel {
     pub(super) records: Records,
     /// First positions of the dequeues under way.
     dequeuing: BTreeSet<u64>,
+    /// Positions of the pages that are being copied to disk out of turn.
+    cleaning: BTreeSet<u64>,
 }
 
 impl LogModel {
@@ -71,6 +73,7 @@ impl LogModel {
             gone: BTreeMap::new(),
             records: Records::default(),
             dequeuing: BTreeSet::new(),
+            cleaning: BTreeSet::new(),
         }
     }
 
@@ -132,8 +135,11 @@ impl LogModel {
         copies
     }
 
-    /// Whether a dequeue under way has a copy of one of the pages.
+    /// Whether a dequeue or a cleaning under way has a copy of one of the pages.
     fn is_in_dequeue(&self, (first, last): (PageId, PageId)) -> bool {
+        if self.cleaning.iter().any(|at| (first..=last).contains(&self.versions[at].page)) {
+            return true;
+        }
         let of = |from: &u64| self.versions.range(*from..from + self.group());
         let versions = self.dequeuing.iter().flat_map(of).filter(|(_, v)| v.published);
         versions.into_iter().any(|(_, v)| (first..=last).contains(&v.page))
@@ -173,6 +179,7 @@ impl LogModel {
         let ahead = (self.config.slots as u64 / self.group() / 16).clamp(4, 8);
         let early = self.config.slots as u64 - ahead * self.group();
         assert!(self.rear - self.scan > early, "a dequeue before room gets scarce");
+        assert!(self.cleaning.is_empty(), "no dequeue begins while pages are copied to disk out of turn");
         self.dequeuing.insert(self.scan);
         self.adapt(self.scan);
         let fates = self.fates(self.scan);
@@ -424,8 +431,22 @@ impl Model for LogModel {
         self.front_durable = self.front_durable.max(front);
     }
 
-    fn cleaned(&mut self, _page: &CleanPage) {
-        unreachable!("FaCE has no cleaner")
+    fn clean(&mut self, page: PageId, got: &Cleaning) {
+        let newest = self.newest_published(page).filter(|position| self.versions[position].dirty);
+        let Some(position) = newest else { return assert_eq!(*got, Cleaning::Clean) };
+        if position < self.scan || self.cleaning.contains(&position) {
+            return assert_eq!(*got, Cleaning::Busy);
+        }
+        let slot = SlotId((position % u64::from(self.config.slots)) as u32);
+        let generation = Generation::Exact(Position(position));
+        assert_eq!(*got, Cleaning::Copy(CleanPage { page, slot, generation }));
+        self.cleaning.insert(position);
+    }
+
+    fn cleaned(&mut self, page: &CleanPage) {
+        let Generation::Exact(Position(position)) = page.generation else { panic!("{page:?}") };
+        assert!(self.cleaning.remove(&position));
+        self.versions.get_mut(&position).expect("it is not released meanwhile").dirty = false;
     }
 
     fn swept(&mut self, _from: SlotId, _got: &Option<Result<CleanPage, SlotId>>) {

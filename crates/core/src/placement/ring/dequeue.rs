@@ -47,6 +47,7 @@ impl Ring<'_> {
             || (self.second_chances && !second_chances && in_flight > 0)
             || dequeues == DEQUEUES as u64
             || self.head.scan + group > contents.staging.window.front
+            || (self.head.cleaning > 0 && !crate::mutant!("dequeue-beside-cleanings"))
         {
             return None;
         }

@@ -282,6 +282,14 @@ impl Ring<'_> {
         open.flat_map(|dequeue| dequeue.first..dequeue.first + self.group()).any(|position| {
             let entry = contents.pages.directory.entry(self.slot_of(position));
             entry.has(HELD) && (first..=last).contains(&entry.page())
+        }) || self.is_being_cleaned(contents, first, last) && !crate::mutant!("forget-ignores-cleanings")
+    }
+
+    fn is_being_cleaned(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
+        let under_way = &self.head.cleanings[..self.head.cleaning as usize];
+        under_way.iter().any(|position| {
+            let entry = contents.pages.directory.entry(self.slot_of(*position));
+            (first..=last).contains(&entry.page())
         })
     }
 
