@@ -53,6 +53,15 @@ impl Partition<'_> {
         }
     }
 
+    /// Log placement: whether a dequeue is to begin, and none does while a cleaning is under way. Slot
+    /// placement: no.
+    pub fn dequeue_is_due(&self) -> bool {
+        match &self.place {
+            Place::Ring(ring) => ring.dequeue_is_due(&self.contents),
+            Place::Slots(_) => false,
+        }
+    }
+
     /// Slot placement: the next dirty slot at or after `from`, to be cleaned. `Err` names a dirty slot with
     /// work under way: ask for it again when that is done. `None`: no dirty slot is left. For the checkpoint
     /// of a policy whose directory does not survive a crash.

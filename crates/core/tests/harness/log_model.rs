@@ -36,7 +36,7 @@ pub struct LogModel {
     /// By position; a version is removed when its slot is released.
     pub(super) versions: BTreeMap<u64, Version>,
     pub(super) rear: u64,
-    scan: u64,
+    pub(super) scan: u64,
     pub(super) released: u64,
     staged_front: u64,
     second_chances: usize,
@@ -51,9 +51,9 @@ pub struct LogModel {
     pub(super) gone: BTreeMap<u64, PageId>,
     pub(super) records: Records,
     /// First positions of the dequeues under way.
-    dequeuing: BTreeSet<u64>,
+    pub(super) dequeuing: BTreeSet<u64>,
     /// Positions of the pages that are being copied to disk out of turn.
-    cleaning: BTreeSet<u64>,
+    pub(super) cleaning: BTreeSet<u64>,
 }
 
 impl LogModel {
@@ -133,16 +133,6 @@ impl LogModel {
             copies.extend(of_page.map(|(position, version)| (position, *page, version.dirty)));
         }
         copies
-    }
-
-    /// Whether a dequeue or a cleaning under way has a copy of one of the pages.
-    fn is_in_dequeue(&self, (first, last): (PageId, PageId)) -> bool {
-        if self.cleaning.iter().any(|at| (first..=last).contains(&self.versions[at].page)) {
-            return true;
-        }
-        let of = |from: &u64| self.versions.range(*from..from + self.group());
-        let versions = self.dequeuing.iter().flat_map(of).filter(|(_, v)| v.published);
-        versions.into_iter().any(|(_, v)| (first..=last).contains(&v.page))
     }
 
     /// The entry of the directory for a copy in the index: those of the frames come first.
@@ -432,21 +422,11 @@ impl Model for LogModel {
     }
 
     fn clean(&mut self, page: PageId, got: &Cleaning) {
-        let newest = self.newest_published(page).filter(|position| self.versions[position].dirty);
-        let Some(position) = newest else { return assert_eq!(*got, Cleaning::Clean) };
-        if position < self.scan || self.cleaning.contains(&position) {
-            return assert_eq!(*got, Cleaning::Busy);
-        }
-        let slot = SlotId((position % u64::from(self.config.slots)) as u32);
-        let generation = Generation::Exact(Position(position));
-        assert_eq!(*got, Cleaning::Copy(CleanPage { page, slot, generation }));
-        self.cleaning.insert(position);
+        self.clean_begins(page, got);
     }
 
     fn cleaned(&mut self, page: &CleanPage) {
-        let Generation::Exact(Position(position)) = page.generation else { panic!("{page:?}") };
-        assert!(self.cleaning.remove(&position));
-        self.versions.get_mut(&position).expect("it is not released meanwhile").dirty = false;
+        self.clean_ends(page);
     }
 
     fn swept(&mut self, _from: SlotId, _got: &Option<Result<CleanPage, SlotId>>) {

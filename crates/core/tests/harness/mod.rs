@@ -7,6 +7,7 @@
 pub mod choices;
 pub mod crash;
 pub mod lc_order;
+pub mod log_cleanings;
 pub mod log_fates;
 pub mod log_model;
 pub mod log_records;

@@ -443,11 +443,10 @@ impl Model for SlotsModel {
     }
 
     fn clean(&mut self, page: PageId, got: &Cleaning) {
-        match (self.resident.get(&page).copied().filter(|r| r.dirty), got) {
-            (None, Cleaning::Clean) => {}
-            (Some(r), Cleaning::Busy) => assert!(r.busy),
-            (Some(_), Cleaning::Copy(copy)) => self.start_copy(page, copy),
-            (expected, got) => panic!("clean {page}: {got:?}, and it is dirty: {}", expected.is_some()),
+        match (self.resident.get(&page).filter(|r| r.dirty).map(|r| r.busy), got) {
+            (None, Cleaning::Clean) | (Some(true), Cleaning::Busy) => {}
+            (Some(false), Cleaning::Copy(copy)) => self.start_copy(page, copy),
+            (dirty, got) => panic!("{page}: {got:?}, dirty and busy {dirty:?}"),
         }
     }
 

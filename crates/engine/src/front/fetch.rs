@@ -129,6 +129,16 @@ impl Front {
         })
     }
 
+    /// Whether `page` is newer in the cache than on disk.
+    pub(crate) fn is_dirty(&self, page: PageId) -> Result<bool, Gone> {
+        self.with_objects(|partition, objects| {
+            match living(partition, objects, page, |partition| partition.peek(page)) {
+                Lookup::Staged { dirty, .. } | Lookup::Flash { dirty, .. } => dirty,
+                Lookup::Absent => false,
+            }
+        })
+    }
+
     /// The page was read and proved: an exclusive policy gives up its copy. Not of a dirty page while a
     /// checkpoint is under way: DRAM may have evicted all that the checkpoint needs, and the sweep would
     /// not meet it any more.

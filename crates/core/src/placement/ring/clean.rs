@@ -1,7 +1,8 @@
 //! Copies of dirty pages to disk out of turn, long before the front of the ring reaches them.
 //!
-//! No dequeue begins while one is under way, and none takes a page of a dequeue under way. So two versions of
-//! a page are never on their way to disk at the same time, and a slot is not released while it is read.
+//! No dequeue begins while one is under way, and none takes a page of which a dequeue under way has a
+//! version. So two versions of a page are never on their way to disk at the same time, and a slot is not
+//! released while it is read.
 
 use super::Ring;
 use crate::Position;
@@ -16,15 +17,17 @@ pub const CLEANINGS_MAX: usize = 64;
 impl Ring<'_> {
     /// Begins to copy the valid page in `slot`. `None`: not now.
     pub(crate) fn clean(&mut self, contents: &Contents<'_>, slot: u32) -> Option<CleanPage> {
-        let position = self.position_of(slot);
-        let is_leaving = position < self.head.scan && !crate::mutant!("cleaned-beside-its-dequeue");
+        let (position, page) = (self.position_of(slot), contents.pages.directory.entry(slot).page());
+        let is_leaving = position < self.head.scan;
+        // An older version is on its way to disk: it might follow this one there.
+        let is_followed =
+            self.is_being_dequeued(contents, page, page) && !crate::mutant!("cleaned-beside-its-dequeue");
         let is_begun = self.head.cleanings[..self.head.cleaning as usize].contains(&position);
-        if is_leaving || is_begun || self.head.cleaning as usize == CLEANINGS_MAX {
+        if is_leaving || is_followed || is_begun || self.head.cleaning as usize == CLEANINGS_MAX {
             return None;
         }
         self.head.cleanings[self.head.cleaning as usize] = position;
         self.head.cleaning += 1;
-        let page = contents.pages.directory.entry(slot).page();
         Some(CleanPage { page, slot: SlotId(slot), generation: Generation::Exact(Position(position)) })
     }
 
