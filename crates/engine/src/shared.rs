@@ -6,7 +6,7 @@ use crate::superblock::read_newest;
 use crate::{TierError, TierMetrics, TierOptions};
 use entresol_core::{PageId, Route};
 use entresol_device::{Device, FileDevice, FileOptions};
-use entresol_objects::{Locator, ObjectId};
+use entresol_objects::{Locator, ObjectId, Usage};
 use entresol_shm::{NewSegment, Plan, Segment, SegmentError};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -322,9 +322,14 @@ impl SharedFront {
         self.ask(|board| &board.checkpoints_asked)
     }
 
-    /// Counters of all processes since the cache was opened; the present numbers of slots are left out.
+    /// Counters of all processes since the cache was opened, and the present numbers of slots.
     pub fn metrics(&self) -> TierMetrics {
-        self.front.tallies().read()
+        self.front.metrics()
+    }
+
+    /// How full the table of objects is; `None`: there is none.
+    pub fn objects(&self) -> Option<Usage> {
+        self.front.objects_usage()
     }
 
     /// Makes a request and waits for its answer.

@@ -146,6 +146,9 @@ fn fronts_use_one_cache_and_what_they_leave_is_there_after_a_restart() {
         assert_eq!(tier.fronts(), 0, "all have left");
         let front = world.attach().unwrap();
         front.flush().unwrap();
+        let (there, here) = (tier.metrics(), front.metrics());
+        assert_eq!((here.slots, here.flash_hits), (there.slots, there.flash_hits));
+        assert!(here.slots_dirty > 0 && here.slots_valid <= 96, "{here:?}");
         tier.abandon();
         assert!(matches!(
             front.fetch(PageId(0), &mut [0; PAGE]),

@@ -70,7 +70,7 @@ use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
 use std::sync::{Arc, Weak};
 
-pub use detach::{DetachReport, detach};
+pub use detach::{DetachReport, detach, renounce};
 
 /// A flash tier between a buffer pool and a disk.
 ///
@@ -169,6 +169,11 @@ impl FlashTier {
     /// Why the tier switched itself off and goes on from disk alone, if it did.
     pub fn notice(&self) -> Option<String> {
         self.back.front.state.notice()
+    }
+
+    /// Why the tier has failed, if it did and cannot go on.
+    pub fn failure(&self) -> Option<TierError> {
+        self.back.front.state.failure()
     }
 
     fn start(back: Back) -> Arc<Self> {
