@@ -132,6 +132,18 @@ drain(void)
 		wait_a_little();
 }
 
+/* The flash stays as it is, warm. */
+static void
+close_cache(void)
+{
+	int			code = ent_worker_close(false);
+
+	if (code != ENT_DONE)
+		ereport(LOG, (errmsg("the flash cache was not closed in order: %s", door_error()),
+					  errdetail("It will be opened as after a crash.")));
+	show_messages();
+}
+
 void
 entresol_worker(Datum arg)
 {
@@ -165,9 +177,8 @@ entresol_worker(Datum arg)
 	ent_detach();
 	if (door_state() == DOOR_DRAINING)
 		drain();
-	else if (ent_worker_close(false) != ENT_DONE)
-		ereport(LOG, (errmsg("the flash cache was not closed in order: %s", door_error()),
-					  errdetail("It will be opened as after a crash.")));
+	else
+		close_cache();
 	proc_exit(0);
 }
 

@@ -1,8 +1,10 @@
 //! `cargo xtask postgres`: builds, runs and tests a PostgreSQL with the hooks of `doors/postgres`.
 
 mod build;
+mod cache;
 mod kill;
 mod model;
+mod module;
 mod run;
 mod server;
 pub mod source;
