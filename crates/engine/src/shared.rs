@@ -322,6 +322,18 @@ impl SharedFront {
         self.ask(|board| &board.checkpoints_asked)
     }
 
+    /// As [`SharedFront::checkpoint`]. With it the flash records how far the owner is, in the owner's own
+    /// count: where the owner's last complete checkpoint was, and where this one is. An owner that was put
+    /// back to an earlier state, or finds an earlier state of the flash, is at neither ([`crate::marks_on`]).
+    /// One caller at a time.
+    ///
+    /// # Errors
+    /// As [`SharedFront::flush`].
+    pub fn checkpoint_at(&self, marks: [u64; 2]) -> Result<(), TierError> {
+        self.front.board.set_marks(marks);
+        self.checkpoint()
+    }
+
     /// Counters of all processes since the cache was opened, and the present numbers of slots.
     pub fn metrics(&self) -> TierMetrics {
         self.front.metrics()

@@ -6,10 +6,11 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
-    AttachOptions, FlashTier, Handed, Layer, Mode, SharedFront, Sharing, Source, TierError, TierOptions,
-    WholeDisk, disk_offset, flash_bytes,
+    AttachOptions, FlashTier, Handed, Home, Layer, Mode, SharedFront, Sharing, Source, TierError,
+    TierOptions, WholeDisk, disk_offset, flash_bytes, marks_on,
 };
 use entresol_format::PageFormat;
+use entresol_format::superblock::{self, Superblock};
 use entresol_runtime::rng::Rng;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -200,6 +201,49 @@ fn a_front_of_an_abandoned_cache_is_told_to_attach_again() {
     assert_eq!(front.epoch(), epoch + 1);
     assert_eq!(world.fetch(&front, PageId(3), &mut buffer), (true, 2));
     tier.close().unwrap();
+}
+
+#[test]
+fn the_flash_records_how_far_its_owner_is() {
+    let world = World::new(small(PolicyKind::FaceGsc, 96));
+    let marks = || {
+        let (flash, home) = world.devices();
+        marks_on(&*flash, home.label()).unwrap()
+    };
+    let tier = world.create();
+    let front = world.attach().unwrap();
+    put(&front, PageId(3), 2);
+    front.checkpoint().unwrap();
+    tier.close().unwrap();
+    drop((front, tier));
+    assert_eq!(marks(), None);
+    let tier = world.reopen();
+    tier.mark([7, 7]).unwrap();
+    let front = world.attach().unwrap();
+    front.checkpoint_at([7, 9]).unwrap();
+    tier.abandon();
+    drop((front, tier));
+    assert_eq!(marks(), Some([7, 9]));
+    // Later superblocks have them, too, also in the next open.
+    let tier = world.reopen();
+    let front = world.attach().unwrap();
+    (0..120).for_each(|page| put(&front, PageId(page), 3));
+    front.checkpoint().unwrap();
+    tier.close().unwrap();
+    drop((front, tier));
+    assert_eq!(marks(), Some([7, 9]));
+    // One copy of the superblock may be lost.
+    let tier = world.reopen();
+    tier.mark([9, 11]).unwrap();
+    tier.abandon();
+    drop(tier);
+    let mut bytes = std::fs::read(world.path("flash")).unwrap();
+    let copies = (0..superblock::COPIES).map(|copy| (copy * superblock::COPY_STRIDE) as usize);
+    let newest =
+        copies.max_by_key(|at| Superblock::decode(&bytes[*at..*at + 4096]).unwrap().sequence).unwrap();
+    bytes[newest + 100] ^= 1;
+    std::fs::write(world.path("flash"), bytes).unwrap();
+    assert_eq!(marks(), Some([9, 11]));
 }
 
 #[test]

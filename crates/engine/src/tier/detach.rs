@@ -53,6 +53,17 @@ pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachRep
     Ok(DetachReport { cache: superblock.cache, pages_written: tier.metrics().disk_writes, notices })
 }
 
+/// What the owner of the disk with this label said last of how far it is ([`FlashTier::mark`]). `None`: it
+/// has said nothing, or the cache on `flash` is another disk's, or there is none.
+///
+/// # Errors
+/// [`TierError::Device`].
+pub fn marks_on(flash: &dyn Device, label_device: &dyn Device) -> Result<Option<[u64; 2]>, TierError> {
+    let LabelState::Valid(labels) = read_label(label_device)? else { return Ok(None) };
+    let own = read_newest(flash)?.0.filter(|superblock| superblock.disk == labels.newest.disk);
+    Ok(own.map(|superblock| superblock.marks).filter(|marks| *marks != [0; 2]))
+}
+
 /// The owner of the disk with this label has replaced what is on it, or has made it complete in another way:
 /// whatever its cache on `flash` holds is out of date. Says so on both, durably; a cache of another disk, or
 /// none, stays as it is. The next open makes an empty cache. True: there was a cache of this disk.

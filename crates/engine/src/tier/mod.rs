@@ -70,7 +70,7 @@ use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
 use std::sync::{Arc, Weak};
 
-pub use detach::{DetachReport, detach, renounce};
+pub use detach::{DetachReport, detach, marks_on, renounce};
 
 /// A flash tier between a buffer pool and a disk.
 ///
@@ -245,6 +245,15 @@ impl FlashTier {
     pub fn flush(&self) -> Result<(), TierError> {
         let _guard = PanicGuard(&self.back);
         self.back.flush()
+    }
+
+    /// Records how far the owner is, durably: see [`SharedFront::checkpoint_at`](crate::SharedFront).
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn mark(&self, marks: [u64; 2]) -> Result<(), TierError> {
+        let _guard = PanicGuard(&self.back);
+        self.back.mark(marks)
     }
 
     /// Forgets the pages from `first` to `last`, which are dead: readers get what is on disk from now on, and
