@@ -135,8 +135,12 @@ int32_t		ent_forget_database(uint32_t database, uint32_t tablespace);
 
 /* The fork's pages that were staged before are durable on return. */
 int32_t		ent_flush(EntFork fork);
-/* All that was staged and forgotten before is durable on return. */
-int32_t		ent_checkpoint(void);
+/*
+ * All that was staged and forgotten before is durable on return. "done" is the REDO pointer of the last
+ * checkpoint that pg_control names, "redo" that of this one: a flash that knows neither is not the cluster's
+ * present one.
+ */
+int32_t		ent_checkpoint(uint64_t done, uint64_t redo);
 
 int32_t		ent_stat(EntStat *stat);
 

@@ -182,8 +182,8 @@ pub extern "C" fn ent_flush(fork: EntFork) -> i32 {
 
 /// Makes all that was staged and forgotten durable.
 #[unsafe(no_mangle)]
-pub extern "C" fn ent_checkpoint() -> i32 {
-    failure::guarded(front::checkpoint)
+pub extern "C" fn ent_checkpoint(done: u64, redo: u64) -> i32 {
+    failure::guarded(|| front::checkpoint(done, redo))
 }
 
 /// # Safety

@@ -218,10 +218,11 @@ pub(crate) fn flush(fork: &EntFork) -> i32 {
     })
 }
 
-/// Makes all that was staged and forgotten durable.
-pub(crate) fn checkpoint() -> i32 {
+/// Makes all that was staged and forgotten durable. `done` is the REDO pointer of the last checkpoint that
+/// pg_control names, `redo` that of this one.
+pub(crate) fn checkpoint(done: u64, redo: u64) -> i32 {
     call(|process| {
-        process.front.checkpoint()?;
+        process.front.checkpoint_at([done, redo])?;
         process.board.checkpoints.add(1);
         Ok(code::DONE)
     })

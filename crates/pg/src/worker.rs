@@ -10,7 +10,8 @@ use crate::types::{EntCluster, EntEvent, code, event};
 use entresol_core::{Lsn, PageId};
 use entresol_device::{FileDevice, FileOptions, open_device};
 use entresol_engine::{
-    FlashTier, Layer, OpenReport, Session, Sharing, TierError, Upstream, Uuid, disk_binding, renounce,
+    FlashTier, Layer, OpenReport, Session, Sharing, TierError, Upstream, Uuid, disk_binding, marks_on,
+    renounce,
 };
 use entresol_format::label::LABEL_AREA_BYTES;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -120,6 +121,9 @@ fn open_tier(
             found.log
         ));
     }
+    if is_needed && let Some(marks) = marks_on(&*flash, &label).map_err(sentence)? {
+        check_redo(marks, cluster.redo)?;
+    }
     if !is_needed && renounce(&*flash, &label).map_err(sentence)? {
         info!("the files of the cluster are complete without the flash cache, which was emptied");
     }
@@ -132,9 +136,36 @@ fn open_tier(
     } else {
         FlashTier::open_shared(flash, files, options, &sharing).map_err(sentence)?
     };
+    // A flash that was opened before has the mark already, and keeps the other one.
+    if !is_needed {
+        tier.mark([cluster.redo; 2]).map_err(sentence)?;
+    }
     let session = Session { number: cluster.timeline.into(), nonce: 0 };
     tier.bind_log(log, session).map_err(sentence)?;
     Ok((tier, report))
+}
+
+/// The cluster begins redo where one of its last two checkpoints was that the flash knows. Else one of them is
+/// an older state of itself, within one life of the server.
+fn check_redo(marks: [u64; 2], redo: u64) -> Result<(), String> {
+    if marks.contains(&redo) {
+        return Ok(());
+    }
+    let lsn = |lsn: u64| format!("{:X}/{:X}", lsn >> 32, lsn as u32);
+    let newest = marks[0].max(marks[1]);
+    let what = match newest > redo {
+        true => {
+            "the cluster's files are an older state, a snapshot for instance: restore the flash of the same \
+                 moment, or restore the cluster from a backup made with pg_basebackup"
+        }
+        false => "the flash is an older state of itself: attach the present one",
+    };
+    Err(format!(
+        "the cluster's last checkpoint has its REDO pointer at {}, the flash knows those at {} and {}; {what}",
+        lsn(redo),
+        lsn(marks[0]),
+        lsn(marks[1])
+    ))
 }
 
 /// The file with the label, which binds the cluster to its flash; whether it was made now.

@@ -131,7 +131,7 @@ fn client(folder: &Path, cluster: &Cluster, id: u32) {
                 *newest = 0;
             }
             65 => assert_eq!(abi::ent_flush(fork), code::DONE, "{}", error()),
-            66 if step % 8 == 0 => assert_eq!(abi::ent_checkpoint(), code::DONE, "{}", error()),
+            66 if step % 8 == 0 => assert_eq!(abi::ent_checkpoint(7, 7), code::DONE, "{}", error()),
             67 if step % 64 == 0 => {
                 let from = BLOCKS - rng.below(100) as u32;
                 assert_eq!(abi::ent_forget(fork, from, u32::MAX), code::DONE, "{}", error());
@@ -143,7 +143,7 @@ fn client(folder: &Path, cluster: &Cluster, id: u32) {
             _ => {}
         }
     }
-    assert_eq!(abi::ent_checkpoint(), code::DONE, "{}", error());
+    assert_eq!(abi::ent_checkpoint(7, 7), code::DONE, "{}", error());
     let text: Vec<String> = versions.iter().map(u64::to_string).collect();
     fs::write(folder.join(format!("versions {id}")), text.join("\n")).unwrap();
     let stat = stat();
@@ -230,7 +230,7 @@ fn a_client_that_dies_in_the_middle_of_a_change_ends_the_worker_or_changes_nothi
     victim.kill();
     // Either it held something, and everything ends, or all goes on.
     let goes_on = (2..200).all(|version| put(fork(FIRST), 1, version) == code::DONE);
-    let is_gone = !goes_on || abi::ent_checkpoint() == code::GONE;
+    let is_gone = !goes_on || abi::ent_checkpoint(7, 7) == code::GONE;
     abi::ent_detach();
     if is_gone {
         assert!(worker.aborts());

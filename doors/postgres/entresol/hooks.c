@@ -7,10 +7,13 @@
 #include "door.h"
 
 #include "access/xlog.h"
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "postmaster/startup.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
+#include "storage/lwlock.h"
 #include "storage/pmsignal.h"
 #include "utils/wait_event.h"
 
@@ -292,14 +295,35 @@ startup(const FlashCacheStartup *at)
 	ensure_attached();
 }
 
+/* The REDO pointer of the last checkpoint that is complete, or restartpoint. */
+static XLogRecPtr
+redo_of_control_file(void)
+{
+	bool		crc_ok;
+	ControlFileData *control;
+	XLogRecPtr	redo;
+
+	LWLockAcquire(ControlFileLock, LW_SHARED);
+	control = get_controlfile(DataDir, &crc_ok);
+	LWLockRelease(ControlFileLock);
+	if (!crc_ok)
+		ereport(PANIC,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("incorrect checksum in control file")));
+	redo = control->checkPointCopy.redo;
+	pfree(control);
+	return redo;
+}
+
 static void
 checkpoint(XLogRecPtr redo, int flags)
 {
+	XLogRecPtr	done = redo_of_control_file();
 	int			code;
 
 	ensure_attached();
 	pgstat_report_wait_start(wait_for_checkpoint);
-	code = ent_checkpoint();
+	code = ent_checkpoint(done, redo);
 	pgstat_report_wait_end();
 	check(code);
 }
