@@ -15,6 +15,7 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
+#include "utils/guc_tables.h"
 
 PG_MODULE_MAGIC;
 
@@ -161,9 +162,16 @@ set_up_memory(void)
 	flash_cache = &door_routine;
 }
 
+static const char *const settings[] = {
+	"entresol.flash", "entresol.size", "entresol.policy", "entresol.mode", "entresol.objects",
+	"entresol.workers", "entresol.drain_at_shutdown",
+};
+
 void
 _PG_init(void)
 {
+	bool		given[lengthof(settings)];
+
 	StaticAssertStmt(BLCKSZ == ENT_PAGE_BYTES, "pages have 8 KiB");
 
 	if (!process_shared_preload_libraries_in_progress)
@@ -173,7 +181,18 @@ _PG_init(void)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("this server has no hooks for a flash cache"),
 				 errhint("Remove \"entresol\" from \"shared_preload_libraries\", or start a server that was built with the patches of Entresol.")));
+	for (int i = 0; i < lengthof(settings); i++)
+		given[i] = find_option(settings[i], false, true, DEBUG5) != NULL;
 	define_settings();
+	/* The server itself only warns, and goes on with the default: not with somebody's data. */
+	for (int i = 0; i < lengthof(settings); i++)
+	{
+		if (given[i] && find_option(settings[i], false, true, DEBUG5)->source == PGC_S_DEFAULT)
+			ereport(FATAL,
+					(errcode(ERRCODE_CONFIG_FILE_ERROR),
+					 errmsg("the value of \"%s\" is not possible", settings[i]),
+					 errhint("The warning before this says why.")));
+	}
 
 	/* In a single-user server there is no worker. Then the cluster is refused if it needs its cache. */
 	if (!IsPostmasterEnvironment || flash[0] == '\0')

@@ -1,5 +1,6 @@
 //! `cargo xtask postgres`: builds, runs and tests a PostgreSQL with the hooks of `doors/postgres`.
 
+mod binding;
 mod build;
 mod cache;
 mod kill;

@@ -8,6 +8,8 @@ use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A running server. It is stopped, as a crash would, when this is dropped.
 pub struct Server<'a> {
@@ -79,6 +81,53 @@ impl<'a> Server<'a> {
     /// It does not stop within a minute.
     pub fn stop(&self) -> Result<()> {
         output(self.control().args(["-m", "fast", "-t", "60", "-w", "stop"])).map(drop)
+    }
+
+    /// Kills the postmaster, and waits until its children have ended.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or they do not end within a minute.
+    pub fn kill(&self) -> Result<()> {
+        let text = fs::read_to_string(self.data.join("postmaster.pid"))?;
+        let postmaster = text.lines().next().unwrap_or_default();
+        let children = output(Command::new("ps").args(["-o", "pid=", "--ppid", postmaster]))?;
+        output(Command::new("kill").args(["-9", postmaster]))?;
+        let until = Instant::now() + Duration::from_secs(60);
+        for child in children.split_whitespace() {
+            while Path::new("/proc").join(child).exists() {
+                if Instant::now() > until {
+                    bail!("process {child} does not end after its postmaster");
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        fs::remove_file(self.data.join("postmaster.pid"))?;
+        Ok(())
+    }
+
+    /// Adds a setting to the configuration. It is used from the next start on.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn set(&self, name: &str, value: &str) -> Result<()> {
+        let file = self.data.join("postgresql.conf");
+        let text = fs::read_to_string(&file)?;
+        Ok(fs::write(&file, format!("{text}\n{name} = '{value}'\n"))?)
+    }
+
+    /// What a start says that must be in vain.
+    ///
+    /// # Errors
+    ///
+    /// The server starts.
+    pub fn refuses_to_start(&self) -> Result<String> {
+        let before = fs::read_to_string(self.log()).map_or(0, |text| text.len());
+        if self.start_again().is_ok() {
+            bail!("the server has started");
+        }
+        Ok(fs::read_to_string(self.log())?[before..].to_owned())
     }
 
     fn control(&self) -> Command {

@@ -73,6 +73,7 @@ fn finish(
     })?;
     println!("{name}: {said}");
     if let Some(cache) = cache {
+        server.query("CHECKPOINT")?;
         check_counters(server, name, cache)?;
     }
     server.check_log()?;

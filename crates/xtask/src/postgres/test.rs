@@ -2,7 +2,7 @@
 
 use super::build::{Build, BuildArgs, make};
 use super::cache::{ENTRESOL, MODEL};
-use super::{kill, model, module, suites};
+use super::{binding, kill, model, module, suites};
 use crate::paths;
 use crate::programs::{User, is_root};
 use crate::step::Steps;
@@ -28,6 +28,8 @@ enum Suite {
     FlashIsolation,
     /// Processes killed under load over the flash cache; acknowledged transactions are counted.
     FlashKill,
+    /// A flash and a cluster that do not belong together are refused, and nothing is changed.
+    FlashBinding,
     /// PostgreSQL's recovery tests (TAP) over the model cache: about ten minutes. Only if named.
     Tap,
 }
@@ -77,6 +79,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::FlashRegress,
         Suite::FlashIsolation,
         Suite::FlashKill,
+        Suite::FlashBinding,
     ];
     let chosen = if arguments.only.is_empty() { &all[..] } else { &arguments.only[..] };
     for suite in chosen {
@@ -89,6 +92,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashRegress => suites::regress(&bench, Some(&ENTRESOL))?,
             Suite::FlashIsolation => suites::isolation(&bench, &ENTRESOL)?,
             Suite::FlashKill => kill::test(&bench, &ENTRESOL, arguments.rounds)?,
+            Suite::FlashBinding => binding::test(&bench)?,
             Suite::Tap => suites::tap(&bench)?,
         }
     }
