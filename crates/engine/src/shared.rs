@@ -339,6 +339,30 @@ impl SharedFront {
         self.front.metrics()
     }
 
+    /// Calls `count` with every page in the cache, and whether it is newer than disk, under the latch of the
+    /// directory, which is let go of now and then: pages that come and go meanwhile may be missed, or
+    /// counted twice. `count` neither waits nor allocates. It takes as long as it takes to look at the
+    /// directory of the whole cache.
+    ///
+    /// # Errors
+    /// [`TierError::Gone`].
+    pub fn survey(&self, count: impl FnMut(PageId, bool)) -> Result<(), TierError> {
+        self.front.survey(count)
+    }
+
+    /// The names of the live objects with numbers from `first` on, put into `names`. Returns the number to
+    /// go on with. `None`: there are no more.
+    ///
+    /// # Errors
+    /// As [`SharedFront::define`].
+    pub fn names(
+        &self,
+        first: ObjectId,
+        names: &mut Vec<(ObjectId, Locator)>,
+    ) -> Result<Option<ObjectId>, TierError> {
+        self.front.names(first, names)
+    }
+
     /// How full the table of objects is; `None`: there is none.
     pub fn objects(&self) -> Option<Usage> {
         self.front.objects_usage()

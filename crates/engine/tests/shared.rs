@@ -11,6 +11,7 @@ use entresol_engine::{
 };
 use entresol_format::PageFormat;
 use entresol_format::superblock::{self, Superblock};
+use entresol_objects::{Locator, ObjectId};
 use entresol_runtime::rng::Rng;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -201,6 +202,44 @@ fn a_front_of_an_abandoned_cache_is_told_to_attach_again() {
     assert_eq!(front.epoch(), epoch + 1);
     assert_eq!(world.fetch(&front, PageId(3), &mut buffer), (true, 2));
     tier.close().unwrap();
+}
+
+#[test]
+fn a_survey_counts_the_pages_of_each_object() {
+    let world = World::new(TierOptions { objects: 600, ..small(PolicyKind::FaceGsc, 96) });
+    let tier = world.create();
+    let front = world.attach().unwrap();
+    let name = |number: u32| {
+        let mut name = Locator::default();
+        name[..4].copy_from_slice(&number.to_le_bytes());
+        name
+    };
+    let objects: Vec<_> = (0..600).map(|number| front.define(&name(number)).unwrap().unwrap()).collect();
+    for (object, pages) in [(objects[3], 7), (objects[599], 5), (objects[8], 4)] {
+        (0..pages).for_each(|page| put(&front, object.page(page), 2));
+    }
+    let page = objects[8].page(9);
+    front.evict(victim(page, 1, false, true), &build(page, 1)).unwrap();
+    front.cut(objects[3], 4).unwrap();
+    front.retire(objects[599]).unwrap();
+    let (mut counts, mut dirty) = (vec![0; 600], 0);
+    let mut survey = || {
+        front.survey(|page, is_dirty| {
+            counts[page.object() as usize] += 1;
+            dirty += u32::from(is_dirty);
+        })
+    };
+    survey().unwrap();
+    let found: Vec<_> = (0..).zip(&counts).filter(|(_, count)| **count > 0).collect();
+    assert_eq!((found, dirty), (vec![(3, &4), (8, &5)], 8));
+    let (mut next, mut some, mut all) = (Some(ObjectId(0)), Vec::new(), Vec::new());
+    while let Some(first) = next {
+        next = front.names(first, &mut some).unwrap();
+        all.extend(some.iter().copied());
+    }
+    let expected: Vec<_> = (0..599).map(|number| (objects[number as usize], name(number))).collect();
+    assert_eq!(all, expected);
+    tier.abandon();
 }
 
 #[test]
