@@ -94,6 +94,18 @@ enum
 	ENT_EVENT_FAILED = 3,		/* abort: all processes are to start anew; ent_error() says why */
 };
 
+/* What the cache has of one fork, and what was counted for it while it had pages in the cache. */
+typedef struct EntRelation
+{
+	EntFork		fork;
+	uint64_t	cached;			/* pages in the cache */
+	uint64_t	dirty;			/* of these, newer than disk */
+	uint64_t	hits;			/* reads that the cache has served */
+	uint64_t	misses;			/* blocks that were read from disk */
+	uint64_t	staged_dirty;	/* dirty pages taken */
+	uint64_t	staged_clean;	/* clean pages taken, or offered with an equal copy in the cache */
+} EntRelation;
+
 /* Counters of all processes since the cache was opened, and present values; see crates/pg/src/types.rs. */
 typedef struct EntStat
 {
@@ -143,6 +155,8 @@ int32_t		ent_flush(EntFork fork);
 int32_t		ent_checkpoint(uint64_t done, uint64_t redo);
 
 int32_t		ent_stat(EntStat *stat);
+/* Looks at the directory of the whole cache. Rows that do not fit are left out. */
+int32_t		ent_relations(EntRelation *rows, uint32_t room, uint32_t *n);
 
 /*
  * The worker. Its threads inherit the mask of signals: block all of them during ent_worker_open, and

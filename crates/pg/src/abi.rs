@@ -3,9 +3,9 @@
 #![allow(unsafe_code)] // pointers from C; each function says what it relies on
 
 use crate::front::Interrupted;
-use crate::memory::{ALIGNMENT, BOARD_BYTES, Shared};
+use crate::memory::{ALIGNMENT, Shared, front_bytes};
 use crate::settings::{PAGE_BYTES, Settings};
-use crate::types::{EntCluster, EntEvent, EntFork, EntOptions, EntStat, code};
+use crate::types::{EntCluster, EntEvent, EntFork, EntOptions, EntRelation, EntStat, code};
 use crate::{failure, front, worker};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -29,14 +29,20 @@ unsafe fn settings_of(options: &EntOptions) -> Result<Settings, String> {
 
 /// # Safety
 /// As of [`Shared::new`], but for the alignment.
-unsafe fn memory_of(memory: *mut c_void, bytes: usize, is_worker: bool) -> Result<Shared, String> {
+unsafe fn memory_of(
+    memory: *mut c_void,
+    bytes: usize,
+    settings: &Settings,
+    is_worker: bool,
+) -> Result<Shared, String> {
+    let objects = settings.tier.objects;
     let base = NonNull::new(memory.cast::<u8>()).ok_or("there is no shared memory")?;
     let skipped = base.align_offset(ALIGNMENT);
-    if bytes < skipped.saturating_add(BOARD_BYTES) {
+    if bytes < skipped.saturating_add(front_bytes(objects)) {
         return Err(format!("{bytes} bytes of shared memory are too few"));
     }
     // SAFETY: there are more bytes than are skipped, and the caller promises the rest.
-    Ok(unsafe { Shared::new(base.add(skipped), bytes - skipped, is_worker) })
+    Ok(unsafe { Shared::new(base.add(skipped), bytes - skipped, objects, is_worker) })
 }
 
 fn refused<T>(result: Result<T, String>, then: impl FnOnce(T) -> i32) -> i32 {
@@ -78,10 +84,11 @@ pub unsafe extern "C" fn ent_attach(
 ) -> i32 {
     failure::guarded(|| {
         // SAFETY: the caller promises it.
-        let settings = unsafe { settings_of(&*options) };
-        // SAFETY: as above.
-        let memory = unsafe { memory_of(memory, bytes, false) };
-        let both = settings.and_then(|settings| Ok((settings, memory?)));
+        let both = unsafe { settings_of(&*options) }.and_then(|settings| {
+            // SAFETY: as above.
+            let memory = unsafe { memory_of(memory, bytes, &settings, false) }?;
+            Ok((settings, memory))
+        });
         refused(both, |(settings, memory)| front::attach(&settings, memory, interrupted))
     })
 }
@@ -195,6 +202,17 @@ pub unsafe extern "C" fn ent_stat(stat: *mut EntStat) -> i32 {
 }
 
 /// # Safety
+/// `rows` has room for `room` rows; `n` points to a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_relations(rows: *mut EntRelation, room: u32, n: *mut u32) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it; any bytes are a row.
+        let (rows, n) = unsafe { (slice::from_raw_parts_mut(rows, room as usize), &mut *n) };
+        front::relations(rows, n)
+    })
+}
+
+/// # Safety
 /// As [`ent_attach`]; `cluster` points to an `EntCluster`. The memory was mapped by the present postmaster,
 /// after the last crash.
 #[unsafe(no_mangle)]
@@ -207,9 +225,11 @@ pub unsafe extern "C" fn ent_worker_open(
     failure::guarded(|| {
         // SAFETY: the caller promises it.
         let (settings, cluster) = unsafe { (settings_of(&*options), &*cluster) };
-        // SAFETY: as above.
-        let memory = unsafe { memory_of(memory, bytes, true) };
-        let both = settings.and_then(|settings| Ok((settings, memory?)));
+        let both = settings.and_then(|settings| {
+            // SAFETY: as above.
+            let memory = unsafe { memory_of(memory, bytes, &settings, true) }?;
+            Ok((settings, memory))
+        });
         refused(both, |(settings, memory)| worker::open(&settings, memory, cluster))
     })
 }

@@ -4,12 +4,13 @@
 //! another object's one day.
 
 use crate::locator::{fork_of, locator_of};
-use crate::memory::{Board, Shared};
+use crate::memory::{Board, ObjectTally, Shared, Tally};
 use crate::settings::Settings;
-use crate::types::{EntFork, EntStat, code, flag};
+use crate::types::{EntFork, EntRelation, EntStat, code, flag};
 use crate::{failure, settings};
 use entresol_core::Lsn;
 use entresol_engine::{AttachOptions, Handed, SharedFront, Sharing, TierError, Victim};
+use entresol_objects::{Locator, ObjectId};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -20,6 +21,15 @@ pub(crate) type Interrupted = extern "C" fn() -> bool;
 struct Process {
     front: SharedFront,
     board: &'static Board,
+    memory: Shared,
+}
+
+impl Process {
+    /// The object of a fork, and its counters.
+    fn object(&self, locator: &Locator) -> Result<Option<(ObjectId, Option<&ObjectTally>)>, TierError> {
+        let object = self.front.object(locator)?;
+        Ok(object.map(|object| (object, self.memory.tally(object, locator))))
+    }
 }
 
 thread_local! {
@@ -41,7 +51,7 @@ pub(crate) fn attach(settings: &Settings, memory: Shared, interrupted: Option<In
     match SharedFront::attach(&sharing, &settings.flash, &settings.tier, &attach) {
         Ok(front) => {
             let board = memory.board();
-            PROCESS.with(|process| *process.borrow_mut() = Some(Process { front, board }));
+            PROCESS.with(|process| *process.borrow_mut() = Some(Process { front, board, memory }));
             code::DONE
         }
         Err(error) => {
@@ -85,13 +95,16 @@ pub(crate) fn residency(fork: &EntFork, block: u32, n: u32, reads: bool, is_here
     let mut same = n;
     *is_here = false;
     let code = call(|process| {
-        if let Some(object) = process.front.object(&locator_of(fork))? {
+        let mut misses = None;
+        if let Some((object, tally)) = process.object(&locator_of(fork))? {
+            misses = tally.map(|tally| &tally.misses);
             let has = |at: u32| process.front.is_on_flash(object.page(block.saturating_add(at)));
             *is_here = has(0);
             same = (1..n).find(|at| has(*at) != *is_here).unwrap_or(n);
         }
         if reads && !*is_here {
             process.board.misses.add(same.into());
+            misses.inspect(|misses| misses.add(same.into()));
         }
         Ok(code::DONE)
     });
@@ -107,13 +120,14 @@ pub(crate) fn read<'a>(
 ) -> i32 {
     *done = 0;
     call(|process| {
-        let Some(object) = process.front.object(&locator_of(fork))? else { return Ok(code::DONE) };
+        let Some((object, tally)) = process.object(&locator_of(fork))? else { return Ok(code::DONE) };
         for page in pages {
             if process.front.fetch(object.page(block.saturating_add(*done)), page)?.is_none() {
                 break;
             }
             *done += 1;
         }
+        tally.inspect(|tally| tally.hits.add((*done).into()));
         Ok(code::DONE)
     })
 }
@@ -123,8 +137,9 @@ pub(crate) fn stage(fork: &EntFork, block: u32, page: &[u8], lsn: u64, flags: u3
     let dirty = flags & flag::DIRTY != 0;
     let waits = dirty && flags & flag::PULL == 0;
     call(|process| {
-        let Process { front, board } = process;
-        let Some(object) = front.define(&locator_of(fork))? else {
+        let Process { front, board, memory } = process;
+        let locator = locator_of(fork);
+        let Some(object) = front.define(&locator)? else {
             // No page of it was ever taken.
             board.disk_only.add(dirty.into());
             return Ok(code::DISK_ONLY);
@@ -139,11 +154,12 @@ pub(crate) fn stage(fork: &EntFork, block: u32, page: &[u8], lsn: u64, flags: u3
                 if flags & flag::PULL != 0 {
                     board.pulled.add(1);
                 }
-                if dirty {
-                    board.staged_dirty.add(1)
-                } else {
-                    board.staged_clean.add(1)
-                }
+                let (all, of_object): (_, fn(&ObjectTally) -> &Tally) = match dirty {
+                    true => (&board.staged_dirty, |tally| &tally.staged_dirty),
+                    false => (&board.staged_clean, |tally| &tally.staged_clean),
+                };
+                all.add(1);
+                memory.tally(object, &locator).inspect(|tally| of_object(tally).add(1));
                 code::DONE
             }
             Some(Handed::DiskFirst | Handed::DiskOnly) => {
@@ -228,10 +244,46 @@ pub(crate) fn checkpoint(done: u64, redo: u64) -> i32 {
     })
 }
 
+/// What the cache has of each fork, into `rows`; how many there are goes to `n`. The rest is left out if
+/// there is no room.
+pub(crate) fn relations(rows: &mut [EntRelation], n: &mut u32) -> i32 {
+    *n = 0;
+    call(|process| {
+        let (mut some, mut next) = (Vec::new(), Some(ObjectId(0)));
+        // By number: the pages in the cache, and dirty ones.
+        let mut pages: Vec<(u64, u64)> = vec![(0, 0); process.memory.objects() as usize];
+        process.front.survey(|page, dirty| {
+            if let Some(counts) = pages.get_mut(page.object() as usize) {
+                *counts = (counts.0 + 1, counts.1 + u64::from(dirty));
+            }
+        })?;
+        while let Some(first) = next {
+            next = process.front.names(first, &mut some)?;
+            for (object, locator) in &some {
+                let Some(row) = rows.get_mut(*n as usize) else { return Ok(code::DONE) };
+                let (cached, dirty) = pages.get(object.0 as usize).copied().unwrap_or_default();
+                let tally = process.memory.tally(*object, locator);
+                let of = |count: fn(&ObjectTally) -> &Tally| tally.map_or(0, |tally| count(tally).get());
+                *row = EntRelation {
+                    fork: fork_of(locator),
+                    cached,
+                    dirty,
+                    hits: of(|tally| &tally.hits),
+                    misses: of(|tally| &tally.misses),
+                    staged_dirty: of(|tally| &tally.staged_dirty),
+                    staged_clean: of(|tally| &tally.staged_clean),
+                };
+                *n += 1;
+            }
+        }
+        Ok(code::DONE)
+    })
+}
+
 /// All counters.
 pub(crate) fn stat(stat: &mut EntStat) -> i32 {
     call(|process| {
-        let Process { front, board } = process;
+        let Process { front, board, .. } = process;
         let (engine, objects) = (front.metrics(), front.objects().unwrap_or_default());
         *stat = EntStat {
             staging_hits: engine.staging_hits,

@@ -1,5 +1,5 @@
-//! The memory that the postmaster has mapped for the cache: a board of counters of this door, and then the
-//! engine's segment.
+//! The memory that the postmaster has mapped for the cache: a board of counters of this door, counters for
+//! each object, and then the engine's segment.
 //!
 //! It is part of PostgreSQL's own shared memory, not a file. So PostgreSQL's crash rule covers it: after a
 //! crash the postmaster ends all processes, and makes new memory, before it starts any other; a new
@@ -8,6 +8,8 @@
 #![allow(unsafe_code)] // this module makes references and segments of PostgreSQL's memory, as its parts say
 
 use entresol_engine::SegmentMemory;
+use entresol_format::checksum;
+use entresol_objects::{Locator, ObjectId};
 use entresol_shm::{NewSegment, Plan, Segment, SegmentError};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -57,11 +59,48 @@ pub(crate) struct Board {
 
 const _: () = assert!(size_of::<Board>() <= BOARD_BYTES);
 
+/// What is counted for one object: a fork of a relation.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct ObjectTally {
+    /// A checksum of the fork's name, never 0: the number may be another fork's later.
+    name: AtomicU64,
+    pub hits: Tally,
+    pub misses: Tally,
+    pub staged_dirty: Tally,
+    pub staged_clean: Tally,
+}
+
+impl ObjectTally {
+    /// Of the fork with this name. What was counted for an earlier one is dropped. (Two processes may drop
+    /// it, and lose a count that a third one has made in between.)
+    fn of(&self, name: u64) -> &Self {
+        if self.name.load(Relaxed) != name {
+            for tally in [&self.hits, &self.misses, &self.staged_dirty, &self.staged_clean] {
+                tally.0.store(0, Relaxed);
+            }
+            self.name.store(name, Relaxed);
+        }
+        self
+    }
+}
+
+/// Bytes of the counters of so many objects.
+fn tallies_bytes(objects: u32) -> usize {
+    (objects as usize * size_of::<ObjectTally>()).next_multiple_of(ALIGNMENT)
+}
+
+/// Bytes before the segment of a cache with so many objects.
+pub(crate) fn front_bytes(objects: u32) -> usize {
+    BOARD_BYTES + tallies_bytes(objects)
+}
+
 /// Memory from the postmaster. Invariant: [`Shared::new`]'s caller has promised what it says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shared {
     base: NonNull<u8>,
     bytes: usize,
+    objects: u32,
     /// In the worker, which finds no older segment: it runs once in the life of this memory.
     is_worker: bool,
 }
@@ -77,9 +116,15 @@ impl Shared {
     ///
     /// # Safety
     /// The memory is readable and writable until the end of the process, shared with all processes of the
-    /// server and used for nothing else, aligned to [`ALIGNMENT`], and longer than [`BOARD_BYTES`].
-    pub unsafe fn new(base: NonNull<u8>, bytes: usize, is_worker: bool) -> Self {
-        Self { base, bytes, is_worker }
+    /// server and used for nothing else, aligned to [`ALIGNMENT`], and has at least as many bytes as
+    /// [`front_bytes`] of `objects`.
+    pub unsafe fn new(base: NonNull<u8>, bytes: usize, objects: u32, is_worker: bool) -> Self {
+        Self { base, bytes, objects, is_worker }
+    }
+
+    /// Objects that the memory has counters for.
+    pub fn objects(&self) -> u32 {
+        self.objects
     }
 
     /// The counters.
@@ -88,9 +133,23 @@ impl Shared {
         unsafe { self.base.cast::<Board>().as_ref() }
     }
 
+    /// The counters of the object with this number, which is called `locator`. `None`: there is no such
+    /// object.
+    pub fn tally(&self, object: ObjectId, locator: &Locator) -> Option<&'static ObjectTally> {
+        if object.0 >= self.objects {
+            return None;
+        }
+        let at = BOARD_BYTES + object.0 as usize * size_of::<ObjectTally>();
+        // SAFETY: the memory is there as long as the process, has so many objects behind the board, and any
+        // bytes are atomic words. The board's length and the struct's keep the alignment.
+        let tally: &'static ObjectTally = unsafe { self.base.add(at).cast::<ObjectTally>().as_ref() };
+        Some(tally.of(u64::from(checksum::of(locator)) + 1))
+    }
+
     fn segment(&self) -> (NonNull<u8>, usize) {
-        // SAFETY: the memory is longer than the board.
-        (unsafe { self.base.add(BOARD_BYTES) }, self.bytes - BOARD_BYTES)
+        let before = front_bytes(self.objects);
+        // SAFETY: the memory has more bytes than these.
+        (unsafe { self.base.add(before) }, self.bytes - before)
     }
 }
 

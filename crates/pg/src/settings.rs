@@ -1,7 +1,7 @@
 //! The engine's options, from the extension's.
 
 use crate::locator::Folders;
-use crate::memory::{ALIGNMENT, BOARD_BYTES};
+use crate::memory::{ALIGNMENT, front_bytes};
 use crate::types::EntOptions;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, FileDevice, FileOptions};
@@ -86,7 +86,7 @@ impl Settings {
     /// A sentence.
     pub fn memory_bytes(&self) -> Result<usize, String> {
         let segment = segment_bytes(&self.tier, self.processes).map_err(|error| error.to_string())?;
-        Ok(BOARD_BYTES + segment + ALIGNMENT)
+        Ok(front_bytes(self.tier.objects) + segment + ALIGNMENT)
     }
 }
 

@@ -111,6 +111,26 @@ pub mod event {
     pub const FAILED: i32 = 3;
 }
 
+/// What the cache has of one fork, and what was counted for it while it had pages in the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EntRelation {
+    /// Which fork.
+    pub fork: EntFork,
+    /// Pages in the cache.
+    pub cached: u64,
+    /// Of these, newer than disk.
+    pub dirty: u64,
+    /// Reads that the cache has served.
+    pub hits: u64,
+    /// Blocks that were read from disk.
+    pub misses: u64,
+    /// Dirty pages taken.
+    pub staged_dirty: u64,
+    /// Clean pages taken.
+    pub staged_clean: u64,
+}
+
 macro_rules! stats {
     ($($field:ident: $meaning:literal;)+) => {
         /// Counters of all processes since the cache was opened, and present values. In pages unless said

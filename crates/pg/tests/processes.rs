@@ -271,8 +271,14 @@ fn objects_die_as_a_whole() {
     assert_eq!((resident(one), read(one, 4).unwrap(), read(one, 3).unwrap()), ((true, 2), Some(2), None));
     assert_eq!(abi::ent_forget_relation(one), code::DONE);
     assert_eq!((resident(one), resident(two)), ((false, 100), (true, 20)));
+    let (code, rows) = cluster::relations();
+    assert_eq!((code, rows.len()), (code::DONE, 1));
+    assert_eq!((rows[0].fork, rows[0].cached, rows[0].dirty, rows[0].staged_dirty), (two, 20, 20, 20));
     // The name may be given again.
     assert_eq!((put(one, 1, 3), read(one, 1).unwrap(), read(one, 4).unwrap()), (code::DONE, Some(3), None));
+    let (_, rows) = cluster::relations();
+    let row = rows.iter().find(|row| row.fork == one).unwrap();
+    assert_eq!((row.cached, row.hits, row.staged_dirty), (1, 1, 1), "a number of its own, or new counts");
     assert_eq!(abi::ent_forget_database(6, 0), code::DONE);
     assert_eq!(abi::ent_forget_database(5, 1664), code::DONE);
     assert_eq!(resident(two), (true, 20));

@@ -26,6 +26,7 @@ typedef enum DoorState
 typedef struct DoorShared
 {
 	pg_atomic_uint32 state;		/* a DoorState */
+	pg_atomic_uint32 worker;	/* its process; 0: it has not begun */
 	/* Written before the state is changed, and not after. */
 	EntCluster	cluster;
 	char		message[1024];

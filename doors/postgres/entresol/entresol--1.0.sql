@@ -37,13 +37,37 @@ CREATE FUNCTION entresol_stat(
 
 CREATE VIEW entresol_stat AS SELECT * FROM entresol_stat();
 
+-- What the cache has of each fork of a relation, in all databases.
+CREATE FUNCTION entresol_stat_relation(
+    OUT tablespace oid,
+    OUT database oid,
+    OUT relfilenode oid,
+    OUT fork text,
+    OUT cached bigint,
+    OUT dirty bigint,
+    OUT hits bigint,
+    OUT misses bigint,
+    OUT staged_dirty bigint,
+    OUT staged_clean bigint
+) RETURNS SETOF record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+-- The same for the relations of this database and the shared ones, by name: which table earns its flash.
+CREATE VIEW entresol_stat_relation AS
+SELECT pg_filenode_relation(tablespace, relfilenode) AS relation, s.*
+FROM entresol_stat_relation() s
+WHERE database IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()));
+
 -- Writes all dirty pages of the cache to their files.
 CREATE FUNCTION entresol_drain() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 -- Only pg_monitor reads, only superusers act.
 REVOKE ALL ON FUNCTION entresol_stat() FROM PUBLIC;
+REVOKE ALL ON FUNCTION entresol_stat_relation() FROM PUBLIC;
 REVOKE ALL ON FUNCTION entresol_drain() FROM PUBLIC;
 REVOKE ALL ON entresol_stat FROM PUBLIC;
+REVOKE ALL ON entresol_stat_relation FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION entresol_stat() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION entresol_stat_relation() TO pg_monitor;
 GRANT SELECT ON entresol_stat TO pg_monitor;
+GRANT SELECT ON entresol_stat_relation TO pg_monitor;

@@ -153,10 +153,11 @@ set_up_memory(void)
 	{
 		memset(door, 0, sizeof(DoorShared));
 		pg_atomic_init_u32(&door->state, DOOR_NEW);
+		pg_atomic_init_u32(&door->worker, 0);
 	}
 	door_memory = ShmemInitStruct("entresol cache", door_memory_bytes, &found);
 	if (!found)
-		memset(door_memory, 0, Min(door_memory_bytes, 2 * ENT_PAGE_BYTES));
+		memset(door_memory, 0, door_memory_bytes);
 	LWLockRelease(AddinShmemInitLock);
 
 	flash_cache = &door_routine;

@@ -84,6 +84,18 @@ check(int code)
 		fail(code);
 }
 
+/* Waits until the state is no longer one before "state". */
+static void
+wait_for_state(DoorState state)
+{
+	while (door_state() < state)
+	{
+		if (!PostmasterIsAliveInternal())
+			ereport(FATAL, (errmsg("terminating, since the postmaster has ended")));
+		pg_usleep(POLL_US);
+	}
+}
+
 /*
  * Attaches this process as soon as the worker has opened the cache.
  *
@@ -95,12 +107,7 @@ door_attach(void)
 	static bool reserved;
 	int			code;
 
-	for (int waited = 0; door_state() < DOOR_SERVING; waited += POLL_US)
-	{
-		if (waited >= WORKER_PATIENCE_US || !PostmasterIsAliveInternal())
-			ereport(FATAL, (errmsg("the flash cache has not been opened")));
-		pg_usleep(POLL_US);
-	}
+	wait_for_state(DOOR_SERVING);
 	if (!reserved)
 	{
 		/* The flash's descriptor is not one of fd.c's. */
@@ -253,18 +260,6 @@ destage_all(void)
 			 errhint("Stop the server with \"entresol.drain_at_shutdown\", and copy its files then.")));
 }
 
-/* Waits until the state is no longer one before "state". */
-static void
-wait_for_state(DoorState state)
-{
-	while (door_state() < state)
-	{
-		if (!PostmasterIsAliveInternal())
-			ereport(FATAL, (errmsg("terminating, since the postmaster has ended")));
-		pg_usleep(POLL_US);
-	}
-}
-
 static void
 startup(const FlashCacheStartup *at)
 {
@@ -276,9 +271,14 @@ startup(const FlashCacheStartup *at)
 		.in_use = at->in_use,
 	};
 	door_set_state(DOOR_ASKED);
-	while (door_state() == DOOR_ASKED)
+	for (int waited = 0; door_state() == DOOR_ASKED; waited += POLL_US)
 	{
 		HandleStartupProcInterrupts();
+		if (waited >= WORKER_PATIENCE_US && pg_atomic_read_u32(&door->worker) == 0)
+			ereport(FATAL,
+					(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+					 errmsg("the worker of the flash cache has not begun"),
+					 errhint("Raise \"max_worker_processes\".")));
 		pg_usleep(POLL_US);
 	}
 	if (door_state() == DOOR_REFUSED)

@@ -157,6 +157,7 @@ entresol_worker(Datum arg)
 	CurrentResourceOwner = ResourceOwnerCreate(NULL, "entresol");
 	MemoryContextSwitchTo(context);
 
+	pg_atomic_write_u32(&door->worker, MyProcPid);
 	while (!leave && door_state() == DOOR_NEW)
 		wait_a_little();
 	if (leave)

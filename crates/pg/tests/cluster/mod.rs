@@ -2,7 +2,9 @@
 #![allow(unsafe_code)] // calls of C functions, and memory that processes share
 
 use entresol_pg::abi;
-use entresol_pg::types::{EntCluster, EntEvent, EntFork, EntOptions, EntStat, code, event, flag};
+use entresol_pg::types::{
+    EntCluster, EntEvent, EntFork, EntOptions, EntRelation, EntStat, code, event, flag,
+};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::ffi::{CString, c_void};
 use std::fs::{self, File};
@@ -170,6 +172,16 @@ pub fn stat() -> EntStat {
     // SAFETY: it is there.
     assert_eq!(unsafe { abi::ent_stat(&raw mut stat) }, code::DONE, "{}", error());
     stat
+}
+
+/// What the cache has of each fork.
+pub fn relations() -> (i32, Vec<EntRelation>) {
+    let mut rows = vec![EntRelation::default(); 512];
+    let mut n = 0;
+    // SAFETY: so many rows.
+    let code = unsafe { abi::ent_relations(rows.as_mut_ptr(), 512, &raw mut n) };
+    rows.truncate(n as usize);
+    (code, rows)
 }
 
 /// What the worker's main thread does, until `ends` says so. Then the cache is closed, or left as in a crash.

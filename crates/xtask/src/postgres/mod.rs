@@ -9,6 +9,7 @@ mod module;
 mod run;
 mod server;
 pub mod source;
+mod sql;
 mod suites;
 mod test;
 mod tools;

@@ -2,7 +2,7 @@
 
 use super::build::{Build, BuildArgs, make};
 use super::cache::{ENTRESOL, MODEL};
-use super::{binding, kill, model, module, suites};
+use super::{binding, kill, model, module, sql, suites};
 use crate::paths;
 use crate::programs::{User, is_root};
 use crate::step::Steps;
@@ -30,6 +30,8 @@ enum Suite {
     FlashKill,
     /// A flash and a cluster that do not belong together are refused, and nothing is changed.
     FlashBinding,
+    /// The extension's views, and who may read them.
+    FlashSql,
     /// PostgreSQL's recovery tests (TAP) over the model cache: about ten minutes. Only if named.
     Tap,
 }
@@ -80,6 +82,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::FlashIsolation,
         Suite::FlashKill,
         Suite::FlashBinding,
+        Suite::FlashSql,
     ];
     let chosen = if arguments.only.is_empty() { &all[..] } else { &arguments.only[..] };
     for suite in chosen {
@@ -93,6 +96,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashIsolation => suites::isolation(&bench, &ENTRESOL)?,
             Suite::FlashKill => kill::test(&bench, &ENTRESOL, arguments.rounds)?,
             Suite::FlashBinding => binding::test(&bench)?,
+            Suite::FlashSql => sql::test(&bench)?,
             Suite::Tap => suites::tap(&bench)?,
         }
     }
