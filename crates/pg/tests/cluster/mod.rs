@@ -1,5 +1,5 @@
 //! A fake cluster and the C functions as one process of a server calls them.
-#![allow(unsafe_code)] // calls of C functions, and memory that processes share
+#![allow(unsafe_code, dead_code)] // calls of C functions, shared memory; not every test uses all of it
 
 use entresol_pg::abi;
 use entresol_pg::types::{
