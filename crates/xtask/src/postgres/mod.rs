@@ -3,6 +3,7 @@
 mod binding;
 mod build;
 mod cache;
+mod faults;
 mod kill;
 mod model;
 mod module;

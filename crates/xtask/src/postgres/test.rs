@@ -2,7 +2,7 @@
 
 use super::build::{Build, BuildArgs, make};
 use super::cache::{ENTRESOL, MODEL};
-use super::{binding, kill, model, module, sql, suites};
+use super::{binding, faults, kill, model, module, sql, suites};
 use crate::paths;
 use crate::programs::{User, is_root};
 use crate::step::Steps;
@@ -32,6 +32,8 @@ enum Suite {
     FlashBinding,
     /// The extension's views, and who may read them.
     FlashSql,
+    /// Damaged pages on flash: no query gets a wrong answer.
+    FlashFaults,
     /// PostgreSQL's recovery tests (TAP) over the model cache: about ten minutes. Only if named.
     Tap,
 }
@@ -83,6 +85,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::FlashKill,
         Suite::FlashBinding,
         Suite::FlashSql,
+        Suite::FlashFaults,
     ];
     let chosen = if arguments.only.is_empty() { &all[..] } else { &arguments.only[..] };
     for suite in chosen {
@@ -97,6 +100,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashKill => kill::test(&bench, &ENTRESOL, arguments.rounds)?,
             Suite::FlashBinding => binding::test(&bench)?,
             Suite::FlashSql => sql::test(&bench)?,
+            Suite::FlashFaults => faults::test(&bench)?,
             Suite::Tap => suites::tap(&bench)?,
         }
     }
