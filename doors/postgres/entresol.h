@@ -1,18 +1,16 @@
 /*
  * The engine for PostgreSQL's processes: the C interface of crates/pg.
  *
- * A PLAN. Nothing implements it yet (docs/POSTGRESQL.md). It is written against the hooks of
- * storage/flashcache.h, which are tested, and against SharedFront and FlashTier::open_shared of
- * crates/engine.
- *
  * Rules:
  *
  * 1. Every function returns ENT_DONE or more if the cache has answered, less if it could not. ent_error()
- *    then has a sentence. None calls back into PostgreSQL but through EntCallbacks, so no longjmp crosses it.
- * 2. Functions marked [c] may be called in critical sections: they allocate nothing, and of the failures
- *    only ENT_GONE and ENT_FAILED are left, which are a PANIC there.
+ *    then has a sentence. None calls back into PostgreSQL but for EntInterrupted, so no longjmp crosses it.
+ *    A bug of the engine aborts the process.
+ * 2. Functions marked [c] may be called in critical sections and with buffers locked: they allocate nothing,
+ *    and of the failures only ENT_GONE and ENT_FAILED are left, which are a PANIC there. (ent_stage has
+ *    ENT_INTERRUPTED, too, if the postmaster has ended.)
  * 3. A process attaches once, outside critical sections, and uses the interface from one thread.
- * 4. Integers are of the machine. Pages are of 8192 bytes, aligned to 4096 for direct I/O.
+ * 4. Integers are of the machine. Pages have 8192 bytes, and are aligned to 4096 for direct I/O.
  */
 #ifndef ENTRESOL_H
 #define ENTRESOL_H
@@ -30,17 +28,16 @@ enum
 	ENT_ABSENT = 1,			/* the newest version is on disk */
 	ENT_FULL = 2,			/* no room, and the caller does not wait */
 	ENT_DISK_ONLY = 3,		/* not for the cache: the caller writes the page to disk */
-	ENT_DISK_FIRST = 4,		/* write-through: the caller writes it, and stages it again as clean */
-	ENT_OFF = 5,			/* the cache has switched itself off; the disk has everything */
+	ENT_NOTHING = 4,		/* nothing has happened within the time */
 
 	ENT_REFUSED = -1,		/* bad options, another cluster's flash: nothing was changed */
 	ENT_DAMAGED = -2,		/* the only newest copy of a page cannot be proved */
 	ENT_FAILED = -3,		/* flash or disk has failed, for good */
-	ENT_GONE = -4,			/* the worker has ended: attach again, as after a crash */
-	ENT_INTERRUPTED = -5,	/* EntCallbacks.interrupted has said so */
+	ENT_GONE = -4,			/* the worker has ended, or the shared memory was given up */
+	ENT_INTERRUPTED = -5,	/* EntInterrupted has said so */
 };
 
-/* A relation's fork, as PostgreSQL names it. It is the locator of an object (crates/objects). */
+/* A relation's fork, as PostgreSQL names it. It is the name of an object (crates/objects). */
 typedef struct EntFork
 {
 	uint32_t	tablespace;
@@ -58,68 +55,119 @@ enum
 	ENT_PULL = 0x08,
 };
 
-/* Where the cache is; the same in all processes of a server. */
+/* The same in all processes of a server. Strings outlive the process. */
 typedef struct EntOptions
 {
 	const char *flash;			/* file or block device */
-	const char *segment;		/* file in memory that the processes share */
-	const char *data;			/* the cluster's folder */
-	uint64_t	flash_bytes;
+	const char *data;			/* the cluster's folder, absolute */
+	const char *version_folder; /* of this PostgreSQL version in tablespaces */
 	const char *policy;			/* "face", "face-gr", "face-gsc" */
+	uint64_t	flash_bytes;	/* 0: all that is there */
+	uint32_t	objects;		/* forks that may have pages in the cache */
 	uint32_t	processes;		/* most of them at a time */
-	bool		write_back;
-	bool		checksums;		/* of the cluster: pages carry their own */
+	uint32_t	workers;		/* threads that dequeue and destage */
+	bool		checksums;		/* of the cluster: its pages carry their own */
 } EntOptions;
 
 /* The cluster at its start: what a flash is compared with. As FlashCacheStartup. */
 typedef struct EntCluster
 {
 	uint64_t	system_identifier;
-	uint32_t	timeline;
-	uint64_t	checkpoint;
 	uint64_t	redo;
-	bool		crashed;
+	uint32_t	timeline;
 	bool		backup;
 	bool		in_use;
 } EntCluster;
 
-typedef struct EntCallbacks
+/* What the worker's main thread is to do. */
+typedef struct EntEvent
 {
-	bool		(*interrupted) (void);	/* asked after each wait, at least every 100 ms */
-	void		(*pull) (int n);		/* in the worker's main thread: FlashCachePullVictims */
-	void		(*log) (int level, const char *sentence);
-} EntCallbacks;
+	int			kind;
+	int			pages;			/* of ENT_EVENT_PULL */
+	int			level;			/* of ENT_EVENT_MESSAGE: 0 information, 1 warning, 2 error */
+} EntEvent;
 
-/* Once in each process; again after ENT_GONE. Waits until the worker has opened the cache. */
-int32_t		ent_attach(const EntOptions *options, const EntCallbacks *callbacks);
+enum
+{
+	ENT_EVENT_PULL = 1,			/* push victims into the cache, then ent_worker_pulled() */
+	ENT_EVENT_MESSAGE = 2,		/* for the server's log; ent_error() has it */
+	ENT_EVENT_FAILED = 3,		/* abort: all processes are to start anew; ent_error() says why */
+};
+
+/* What the cache has of one fork, and what was counted for it while it had pages in the cache. */
+typedef struct EntRelation
+{
+	EntFork		fork;
+	uint64_t	cached;			/* pages in the cache */
+	uint64_t	dirty;			/* of these, newer than disk */
+	uint64_t	hits;			/* reads that the cache has served */
+	uint64_t	misses;			/* blocks that were read from disk */
+	uint64_t	staged_dirty;	/* dirty pages taken */
+	uint64_t	staged_clean;	/* clean pages taken, or offered with an equal copy in the cache */
+} EntRelation;
+
+/* Counters of all processes since the cache was opened, and present values; see crates/pg/src/types.rs. */
+typedef struct EntStat
+{
+	uint64_t	values[30];
+} EntStat;
+
+#define ENT_STATS 30
+
+/* Asked after each wait, at least every 100 ms: is the caller to wait no longer? Must return. */
+typedef bool (*EntInterrupted) (void);
+
+/* In the postmaster: completes flash_bytes, and says how much shared memory the cache needs. */
+int32_t		ent_plan(EntOptions *options, size_t *memory_bytes);
+
+/*
+ * In each process, when the worker has opened the cache; again after ENT_GONE. The memory was mapped by the
+ * postmaster, as zeros.
+ */
+int32_t		ent_attach(const EntOptions *options, void *memory, size_t memory_bytes, EntInterrupted interrupted);
+bool		ent_is_attached(void);	/* [c] */
 void		ent_detach(void);
 
-/* Whether the page is here, and for how many pages from it on that is so. A hint, without I/O. */
-int32_t		ent_residency(EntFork fork, uint32_t block, uint32_t n, uint32_t *same);	/* [c] */
-/* Reads pages up to the first that is absent; how many goes to *done. */
-int32_t		ent_read(EntFork fork, uint32_t block, void **pages, uint32_t n, uint32_t *done);	/* [c] */
+/*
+ * Whether the block is here, and for how many blocks from it on that is so. A hint, without I/O. With "reads"
+ * the caller reads from disk what is not here, and it counts as missed.
+ */
+int32_t		ent_residency(EntFork fork, uint32_t block, uint32_t n, bool reads, uint32_t *same,
+						  bool *here);	/* [c] */
+/* Reads blocks up to the first that is absent; how many goes to *done. */
+int32_t		ent_read(EntFork fork, uint32_t block, void *const *pages, uint32_t n, uint32_t *done);	/* [c] */
 /* Takes a page. Waits for room if it is dirty and not pulled. */
-int32_t		ent_stage(EntFork fork, uint32_t block, const void *page, uint64_t lsn,
-						  uint32_t flags);	/* [c] */
+int32_t		ent_stage(EntFork fork, uint32_t block, const void *page, uint64_t lsn, uint32_t flags);	/* [c] */
 
-/* Dead pages. On return no older version is on its way to disk. n = UINT32_MAX: to the end of the fork. */
+/* Dead blocks. On return no older version is on its way to disk. n = UINT32_MAX: to the end of the fork. */
 int32_t		ent_forget(EntFork fork, uint32_t block, uint32_t n);	/* [c] */
-int32_t		ent_forget_relation(uint32_t tablespace, uint32_t database, uint32_t relation);	/* [c] */
+int32_t		ent_forget_relation(EntFork relation);	/* [c] all forks */
 /* tablespace = 0: in all of them. */
 int32_t		ent_forget_database(uint32_t database, uint32_t tablespace);
 
-/* What was staged and forgotten before is durable on return. */
-int32_t		ent_flush(void);
-int32_t		ent_checkpoint(uint64_t redo);
-/* Dirty pages of a database are durable on disk; of all with 0. They may stay in the cache as clean ones. */
-int32_t		ent_destage(uint32_t database);
+/* The fork's pages that were staged before are durable on return. */
+int32_t		ent_flush(EntFork fork);
+/*
+ * All that was staged and forgotten before is durable on return. "done" is the REDO pointer of the last
+ * checkpoint that pg_control names, "redo" that of this one: a flash that knows neither is not the cluster's
+ * present one.
+ */
+int32_t		ent_checkpoint(uint64_t done, uint64_t redo);
+
+int32_t		ent_stat(EntStat *stat);
+/* Looks at the directory of the whole cache. Rows that do not fit are left out. */
+int32_t		ent_relations(EntRelation *rows, uint32_t room, uint32_t *n);
 
 /*
- * The worker: opens the cache, or makes it, and runs it until ent_worker_stop. Its threads block all
- * signals. It does not return when something fails: it aborts, so that the postmaster starts all anew.
+ * The worker. Its threads inherit the mask of signals: block all of them during ent_worker_open, and
+ * ent_worker_close. On ENT_REFUSED nothing was changed.
  */
-int32_t		ent_worker(const EntOptions *options, const EntCluster *cluster, const EntCallbacks *callbacks);
-void		ent_worker_stop(void);	/* may be called by a signal handler */
+int32_t		ent_worker_open(const EntOptions *options, void *memory, size_t memory_bytes,
+							const EntCluster *cluster);
+int32_t		ent_worker_wait(uint32_t patience_ms, EntEvent *event);
+void		ent_worker_pulled(int pages);
+/* With "drain" all dirty pages go to disk first, and the cluster does not need the flash any more. */
+int32_t		ent_worker_close(bool drain);
 
 /* The last failure of this process, as a sentence; its length, or what it would have been. */
 size_t		ent_error(char *buffer, size_t bytes);

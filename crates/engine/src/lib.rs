@@ -49,4 +49,4 @@ pub use options::{TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
-pub use tier::{DetachReport, FlashTier, detach};
+pub use tier::{DetachReport, FlashTier, detach, marks_on, renounce};

@@ -89,11 +89,11 @@ impl TierOptions {
         Self { page_bytes, ..Self::new(policy, 0) }.fitted(capacity)
     }
 
-    /// The largest cache with the policy, mode and pages of these options that fits on a flash device of
-    /// `capacity` bytes. All other settings are the usual ones.
+    /// The largest cache with the policy, mode, pages and objects of these options that fits on a flash
+    /// device of `capacity` bytes. All other settings are the usual ones.
     pub fn fitted(&self, capacity: u64) -> Self {
-        let Self { policy, page_bytes, page_format, mode, .. } = *self;
-        let mut options = Self { page_bytes, page_format, mode, ..Self::new(policy, 0) };
+        let Self { policy, page_bytes, page_format, mode, objects, .. } = *self;
+        let mut options = Self { page_bytes, page_format, mode, objects, ..Self::new(policy, 0) };
         let mut fits = 0u64;
         let mut step = 1u64 << 27;
         while step > 0 {
@@ -104,7 +104,7 @@ impl TierOptions {
             step /= 2;
         }
         let slots = (fits * u64::from(options.group_pages)).min(u64::from(u32::MAX)) as u32;
-        Self { page_bytes, page_format, mode, ..Self::new(policy, slots) }
+        Self { page_bytes, page_format, mode, objects, ..Self::new(policy, slots) }
     }
 
     /// The options with which an existing cache was last opened. Settings that are kept only in memory have

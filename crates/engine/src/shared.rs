@@ -6,7 +6,7 @@ use crate::superblock::read_newest;
 use crate::{TierError, TierMetrics, TierOptions};
 use entresol_core::{PageId, Route};
 use entresol_device::{Device, FileDevice, FileOptions};
-use entresol_objects::{Locator, ObjectId};
+use entresol_objects::{Locator, ObjectId, Usage};
 use entresol_shm::{NewSegment, Plan, Segment, SegmentError};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -111,9 +111,8 @@ pub enum Handed {
 /// A front of a cache that another process serves ([`crate::FlashTier::open_shared`]). It uses the cache's
 /// memory and reads its flash; it writes to no device.
 ///
-/// Fetching, evicting and forgetting allocate nothing, and a hit makes one system call, the read. (After a
-/// tenth of a second in vain, a wait looks whether the back lives, which does allocate.) The process may be
-/// killed at any moment. After [`TierError::Gone`] it attaches again, as soon as that succeeds; then pages
+/// Fetching, evicting and forgetting allocate nothing, and a hit makes one system call, the read. The process
+/// may be killed at any moment. After [`TierError::Gone`] it attaches again, as soon as that succeeds; then pages
 /// that were not durable may be in older versions, as after a crash.
 ///
 /// A front is used by one thread at a time; threads attach for themselves. Who uses it keeps the order of
@@ -374,9 +373,50 @@ impl SharedFront {
         self.forget(page, page).map(drop)
     }
 
-    /// Counters of all processes since the cache was opened; the present numbers of slots are left out.
+    /// As [`SharedFront::checkpoint`]. With it the flash records how far the owner is, in the owner's own
+    /// count: where the owner's last complete checkpoint was, and where this one is. An owner that was put
+    /// back to an earlier state, or finds an earlier state of the flash, is at neither ([`crate::marks_on`]).
+    /// One caller at a time.
+    ///
+    /// # Errors
+    /// As [`SharedFront::flush`].
+    pub fn checkpoint_at(&self, marks: [u64; 2]) -> Result<(), TierError> {
+        self.front.board.set_marks(marks);
+        self.checkpoint()
+    }
+
+    /// Counters of all processes since the cache was opened, and the present numbers of slots.
     pub fn metrics(&self) -> TierMetrics {
-        self.front.tallies().read()
+        self.front.metrics()
+    }
+
+    /// Calls `count` with every page in the cache, and whether it is newer than disk, under the latch of the
+    /// directory, which is let go of now and then: pages that come and go meanwhile may be missed, or
+    /// counted twice. `count` neither waits nor allocates. It takes as long as it takes to look at the
+    /// directory of the whole cache.
+    ///
+    /// # Errors
+    /// [`TierError::Gone`].
+    pub fn survey(&self, count: impl FnMut(PageId, bool)) -> Result<(), TierError> {
+        self.front.survey(count)
+    }
+
+    /// The names of the live objects with numbers from `first` on, put into `names`. Returns the number to
+    /// go on with. `None`: there are no more.
+    ///
+    /// # Errors
+    /// As [`SharedFront::define`].
+    pub fn names(
+        &self,
+        first: ObjectId,
+        names: &mut Vec<(ObjectId, Locator)>,
+    ) -> Result<Option<ObjectId>, TierError> {
+        self.front.names(first, names)
+    }
+
+    /// How full the table of objects is; `None`: there is none.
+    pub fn objects(&self) -> Option<Usage> {
+        self.front.objects_usage()
     }
 
     /// Why a request was not done.

@@ -65,6 +65,7 @@ pub(crate) fn empty_superblock(label: &Label, options: &TierOptions, sequence: u
         segment_first: 0,
         segment_next: 0,
         losses: Losses::default(),
+        marks: [0; 2],
     }
 }
 

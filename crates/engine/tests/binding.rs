@@ -2,11 +2,11 @@
 
 mod support;
 
-use entresol_core::PolicyKind;
+use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
 use entresol_engine::{
     DiskLayer, DurableGroup, FlashTier, Layer, Mode, Source, TierError, TierOptions, check, detach,
-    flash_bytes,
+    flash_bytes, renounce,
 };
 use std::sync::Arc;
 use support::{
@@ -338,4 +338,45 @@ fn groups_of_a_detached_cache_are_not_on_the_next_one() {
             );
         });
     }
+}
+
+#[test]
+fn a_cache_that_its_disk_renounces_is_empty_and_free() {
+    simulate(1, || {
+        let options = small(PolicyKind::FaceGsc, 96);
+        let (flash, disk) = used(&options);
+        // The owner has put other content on the disk.
+        assert!(renounce(&*flash, &*disk).unwrap());
+        let free = copy(&*flash);
+        let (tier, report) = FlashTier::open(flash, disk.clone(), options.clone()).unwrap();
+        assert!(!report.warm && report.entries == 0, "{report:?}");
+        let sources = (0..PAGES).map(|page| tier.fetch(PageId(page), &mut [0; PAGE]).unwrap().source);
+        assert!(sources.into_iter().all(|source| source == Source::Disk));
+        tier.close().unwrap();
+        // Another disk may have it, and the disk may have another cache.
+        let (other_flash, other_disk) = memory(&options, PAGES);
+        load(other_disk.clone(), PAGES);
+        expect_all(&*FlashTier::open(free, other_disk, options.clone()).unwrap().0, 1);
+        assert!(renounce(&*other_flash, &*disk).is_ok_and(|had_one| !had_one));
+        FlashTier::open(other_flash.clone(), disk.clone(), options.clone()).unwrap().0.close().unwrap();
+        // One that is another disk's stays what it is.
+        let (needed, _) = used(&options);
+        assert!(!renounce(&*needed, &*disk).unwrap());
+        assert!(refusal(FlashTier::open(needed, disk, options)).contains("of another disk"));
+    });
+}
+
+#[test]
+fn a_renunciation_that_is_cut_off_is_made_again() {
+    simulate(1, || {
+        let options = small(PolicyKind::FaceGsc, 96);
+        let (flash, disk) = used(&options);
+        let label_before = copy(&*disk);
+        assert!(renounce(&*flash, &*disk).unwrap());
+        // Power failed between the two: the disk still names its cache.
+        let disk = label_before;
+        assert!(renounce(&*flash, &*disk).unwrap());
+        let (_, report) = FlashTier::open(flash, disk, options).unwrap();
+        assert_eq!((report.warm, report.entries), (false, 0));
+    });
 }

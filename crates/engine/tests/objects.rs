@@ -108,6 +108,16 @@ fn read(tier: &FlashTier, page: PageId) -> (Source, u8) {
 }
 
 #[test]
+fn a_cache_that_fills_a_device_has_room_for_its_objects() {
+    const CAPACITY: u64 = 64 << 20;
+    let wanted = TierOptions { objects: 50_000, ..TierOptions::new(PolicyKind::FaceGsc, 0) };
+    let fitted = wanted.fitted(CAPACITY);
+    assert_eq!(fitted.objects, 50_000);
+    let larger = TierOptions { slots: fitted.slots + fitted.group_pages, ..fitted.clone() };
+    assert!(flash_bytes(&fitted) <= CAPACITY && flash_bytes(&larger) > CAPACITY, "{fitted:?}");
+}
+
+#[test]
 fn only_a_log_with_room_for_objects_has_objects() {
     support::simulate(1, || {
         let options = support::small(PolicyKind::FaceGsc, 64);

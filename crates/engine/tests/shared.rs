@@ -5,10 +5,12 @@ mod support;
 
 use entresol_core::{PageId, PolicyKind};
 use entresol_engine::{
-    AttachOptions, FlashTier, Handed, Layer, Mode, Pages, SharedFront, Sharing, Source, TierError,
-    TierOptions, disk_offset,
+    AttachOptions, FlashTier, Handed, Home, Layer, Mode, Pages, SharedFront, Sharing, Source, TierError,
+    TierOptions, disk_offset, marks_on,
 };
 use entresol_format::PageFormat;
+use entresol_format::superblock::{self, Superblock};
+use entresol_objects::{Locator, ObjectId};
 use entresol_runtime::rng::Rng;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -78,6 +80,9 @@ fn fronts_use_one_cache_and_what_they_leave_is_there_after_a_restart() {
         assert_eq!(tier.fronts(), 0, "all have left");
         let front = world.attach().unwrap();
         front.flush().unwrap();
+        let (there, here) = (tier.metrics(), front.metrics());
+        assert_eq!((here.slots, here.flash_hits), (there.slots, there.flash_hits));
+        assert!(here.slots_dirty > 0 && here.slots_valid <= 96, "{here:?}");
         tier.abandon();
         assert!(matches!(
             front.fetch(PageId(0), &mut [0; PAGE]),
@@ -130,6 +135,87 @@ fn a_front_of_an_abandoned_cache_is_told_to_attach_again() {
     assert_eq!(front.epoch(), epoch + 1);
     assert_eq!(world.fetch(&front, PageId(3), &mut buffer), (true, 2));
     tier.close().unwrap();
+}
+
+#[test]
+fn a_survey_counts_the_pages_of_each_object() {
+    let world = World::new(TierOptions { objects: 600, ..small(PolicyKind::FaceGsc, 96) });
+    let tier = world.create();
+    let front = world.attach().unwrap();
+    let name = |number: u32| {
+        let mut name = Locator::default();
+        name[..4].copy_from_slice(&number.to_le_bytes());
+        name
+    };
+    let objects: Vec<_> = (0..600).map(|number| front.define(&name(number)).unwrap().unwrap()).collect();
+    for (object, pages) in [(objects[3], 7), (objects[599], 5), (objects[8], 4)] {
+        (0..pages).for_each(|page| put(&front, object.page(page), 2));
+    }
+    let page = objects[8].page(9);
+    front.evict(victim(page, 1, false, true), &build(page, 1)).unwrap();
+    front.cut(objects[3], 4).unwrap();
+    front.retire(objects[599]).unwrap();
+    let (mut counts, mut dirty) = (vec![0; 600], 0);
+    let mut survey = || {
+        front.survey(|page, is_dirty| {
+            counts[page.object() as usize] += 1;
+            dirty += u32::from(is_dirty);
+        })
+    };
+    survey().unwrap();
+    let found: Vec<_> = (0..).zip(&counts).filter(|(_, count)| **count > 0).collect();
+    assert_eq!((found, dirty), (vec![(3, &4), (8, &5)], 8));
+    let (mut next, mut some, mut all) = (Some(ObjectId(0)), Vec::new(), Vec::new());
+    while let Some(first) = next {
+        next = front.names(first, &mut some).unwrap();
+        all.extend(some.iter().copied());
+    }
+    let expected: Vec<_> = (0..599).map(|number| (objects[number as usize], name(number))).collect();
+    assert_eq!(all, expected);
+    tier.abandon();
+}
+
+#[test]
+fn the_flash_records_how_far_its_owner_is() {
+    let world = World::new(small(PolicyKind::FaceGsc, 96));
+    let marks = || {
+        let (flash, home) = world.devices();
+        marks_on(&*flash, home.label()).unwrap()
+    };
+    let tier = world.create();
+    let front = world.attach().unwrap();
+    put(&front, PageId(3), 2);
+    front.checkpoint().unwrap();
+    tier.close().unwrap();
+    drop((front, tier));
+    assert_eq!(marks(), None);
+    let tier = world.reopen();
+    tier.mark([7, 7]).unwrap();
+    let front = world.attach().unwrap();
+    front.checkpoint_at([7, 9]).unwrap();
+    tier.abandon();
+    drop((front, tier));
+    assert_eq!(marks(), Some([7, 9]));
+    // Later superblocks have them, too, also in the next open.
+    let tier = world.reopen();
+    let front = world.attach().unwrap();
+    (0..120).for_each(|page| put(&front, PageId(page), 3));
+    front.checkpoint().unwrap();
+    tier.close().unwrap();
+    drop((front, tier));
+    assert_eq!(marks(), Some([7, 9]));
+    // One copy of the superblock may be lost.
+    let tier = world.reopen();
+    tier.mark([9, 11]).unwrap();
+    tier.abandon();
+    drop(tier);
+    let mut bytes = std::fs::read(world.path("flash")).unwrap();
+    let copies = (0..superblock::COPIES).map(|copy| (copy * superblock::COPY_STRIDE) as usize);
+    let newest =
+        copies.max_by_key(|at| Superblock::decode(&bytes[*at..*at + 4096]).unwrap().sequence).unwrap();
+    bytes[newest + 100] ^= 1;
+    std::fs::write(world.path("flash"), bytes).unwrap();
+    assert_eq!(marks(), Some([9, 11]));
 }
 
 #[test]

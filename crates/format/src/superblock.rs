@@ -59,7 +59,8 @@ pub struct RawSuperblock {
     pub(crate) previous_nonce: U64,
     pub(crate) page_format: U32,
     pub(crate) objects: U32,
-    pub(crate) zero: [u8; 3776],
+    pub(crate) marks: [U64; 2],
+    pub(crate) zero: [u8; 3760],
 }
 
 const _: () = assert!(size_of::<RawSuperblock>() == BLOCK_BYTES);
@@ -127,6 +128,8 @@ pub struct Superblock {
     pub segment_next: u64,
     /// Groups of the log that opens did not find.
     pub losses: Losses,
+    /// How far the owner was at its last checkpoints, in its own count; 0: it has said nothing.
+    pub marks: [u64; 2],
 }
 
 /// Most objects of a table.
@@ -177,6 +180,7 @@ impl Superblock {
         raw.segment_first.set(self.segment_first);
         raw.segment_next.set(self.segment_next);
         raw.losses = self.losses.raw();
+        raw.marks = self.marks.map(U64::new);
         raw.epoch_nonce.set(self.epoch_nonce);
         raw.previous_nonce.set(self.previous_nonce);
         block.copy_from_slice(raw.as_bytes());
@@ -233,6 +237,7 @@ impl Superblock {
             segment_first: raw.segment_first.get(),
             segment_next: raw.segment_next.get(),
             losses,
+            marks: raw.marks.map(U64::get),
         };
         found.check()?;
         Ok(found)

@@ -47,7 +47,7 @@ pub fn tables() -> Vec<Table> {
         table!("Block header", BlockHeader, magic version length sequence checksum reserved),
         table!("Superblock", RawSuperblock,
             header cache disk epoch page_bytes slots group_pages staging_groups segment_entries policy mode flags front
-            rear durable unsure_from unsure_to session_rear segment_first segment_next losses epoch_nonce previous_nonce page_format objects zero),
+            rear durable unsure_from unsure_to session_rear segment_first segment_next losses epoch_nonce previous_nonce page_format objects marks zero),
         table!("Disk label", RawLabel, header disk cache epoch page_bytes flags log session epoch_nonce session_nonce zero),
         table!("Fingerprint", fingerprint::RawFingerprint, header capacity seed sectors checksum zero),
         table!("Checksums of a sector", fingerprint::RawSums, before after),

@@ -43,6 +43,7 @@ fn superblock() -> Superblock {
         segment_first: 0,
         segment_next: 4,
         losses: Losses::default(),
+        marks: [0x1234, 0x5678],
     }
 }
 

@@ -5,9 +5,12 @@
 //! `/proc`, where there is one, is that of the processes' own pid namespace.
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, read};
 use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use rustix::time::Timespec;
+use std::ffi::CStr;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 
 /// A process, in one word that is not 0: its number in the upper half, and the lower half of the time of its
@@ -88,14 +91,23 @@ struct Stat {
     has_ended: bool,
 }
 
-/// What the kernel says of the process that has this number now.
+/// What the kernel says of the process that has this number now. Allocates nothing: a front asks while it
+/// waits.
 fn stat(pid: u32) -> Option<Stat> {
-    parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+    let mut path = [0; 32];
+    // The last byte stays 0.
+    write!(&mut path[..31], "/proc/{pid}/stat").ok()?;
+    let file = open(CStr::from_bytes_until_nul(&path).ok()?, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    // Longer than the name and all numbers up to the start.
+    let mut line = [0; 1024];
+    let length = read(file.ok()?, &mut line).ok()?;
+    parse(&line[..length])
 }
 
 /// Field 2 is the program's name in parentheses, which may contain anything. Field 3 is the state.
 fn parse(line: &[u8]) -> Option<Stat> {
     let name_end = line.iter().rposition(|byte| *byte == b')')?;
+    // Cut off, maybe in the middle of a number that is not looked at.
     let rest = str::from_utf8(&line[name_end + 1..]).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;

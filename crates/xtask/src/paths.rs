@@ -15,17 +15,27 @@ pub fn patches() -> PathBuf {
     repository().join("doors/postgres/patches").join(VERSION)
 }
 
+/// The extension's sources.
+pub fn extension() -> PathBuf {
+    repository().join("doors/postgres/entresol")
+}
+
 /// The module that only tests load.
 pub fn hooktrace() -> PathBuf {
     repository().join("doors/postgres/test/hooktrace")
 }
 
-/// Everything that is built for PostgreSQL: `target/postgres`.
-pub fn postgres() -> PathBuf {
+/// Cargo's folder of outputs.
+pub fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| repository().join("target"));
     // Programs that are started in other folders get these paths.
-    std::path::absolute(&target).unwrap_or(target).join("postgres")
+    std::path::absolute(&target).unwrap_or(target)
+}
+
+/// Everything that is built for PostgreSQL: `target/postgres`.
+pub fn postgres() -> PathBuf {
+    target().join("postgres")
 }
 
 /// The installed server.

@@ -34,6 +34,8 @@ shared_struct! {
         pub(super) order: [AtomicU32; ORDER_PLACES],
         pub(super) writing: [AtomicU32; ORDER_PLACES],
         pub causes: CauseNumbers,
+        /// See [`Board::marks`].
+        marks: [AtomicU64; 2],
         /// What fronts in other processes ask the back for.
         pub flushes: Request,
         pub checkpoints_asked: Request,
@@ -148,6 +150,7 @@ impl Default for Board {
             order: [const { AtomicU32::new(0) }; ORDER_PLACES],
             writing: [const { AtomicU32::new(0) }; ORDER_PLACES],
             causes: CauseNumbers::default(),
+            marks: [const { AtomicU64::new(0) }; 2],
             flushes: Request::default(),
             checkpoints_asked: Request::default(),
             orders: Orders::default(),
@@ -157,6 +160,20 @@ impl Default for Board {
 }
 
 impl Board {
+    /// How far the owner was: what goes into the next superblock. `None`: it has not said.
+    pub(crate) fn marks(&self) -> Option<[u64; 2]> {
+        let marks = [0, 1].map(|at| self.marks[at].load(SeqCst));
+        (marks != [0; 2]).then_some(marks)
+    }
+
+    /// Sets the marks, first the one that is sure already. Whoever reads them meanwhile has that one in any
+    /// case, as the other one before or as this.
+    pub(crate) fn set_marks(&self, marks: [u64; 2]) {
+        for (place, mark) in self.marks.iter().zip(marks) {
+            place.store(mark, SeqCst);
+        }
+    }
+
     /// Notes that a copy of `page` on flash is damaged. If all places are taken, nothing is noted: whoever
     /// fetches the page next notes it.
     pub(crate) fn note_damage(&self, page: PageId) {

@@ -5,8 +5,9 @@
 //! pages' places on disk again.
 
 use super::Front;
+use super::objects::is_dead;
 use crate::TierError;
-use entresol_core::{FORGET_PAGES_MAX, Forget, PageId, Position};
+use entresol_core::{FORGET_PAGES_MAX, Forget, Lookup, PageId, Position};
 use entresol_shm::Gone;
 
 /// Entries of the directory that are looked at under one hold of the latch.
@@ -167,6 +168,28 @@ impl Front {
             })?;
         }
         Ok(found)
+    }
+
+    /// See [`crate::SharedFront::survey`].
+    pub(crate) fn survey(&self, mut count: impl FnMut(PageId, bool)) -> Result<(), TierError> {
+        let entries = self.with(|partition| partition.entries())?;
+        for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
+            let some = from..entries.min(from + ENTRIES_AT_ONCE);
+            self.with_objects(|partition, mut objects| {
+                for page in partition.pages_in(some, (PageId(0), PageId(u64::MAX))) {
+                    let found = partition.peek(page);
+                    let is_dead =
+                        objects.as_deref_mut().is_some_and(|objects| is_dead(objects, page, &found));
+                    match found {
+                        Lookup::Staged { dirty, .. } | Lookup::Flash { dirty, .. } if !is_dead => {
+                            count(page, dirty);
+                        }
+                        _ => {}
+                    }
+                }
+            })?;
+        }
+        Ok(())
     }
 
     /// Slot placement: each cached page of the range.

@@ -55,7 +55,7 @@ pub(crate) use segment::{Opened, Served, attach, check as check_shareable, segme
 pub(crate) use staging::{Composition, Incoming, Staging};
 
 use crate::metrics::Tallies;
-use crate::{TierError, TierOptions};
+use crate::{TierError, TierMetrics, TierOptions};
 use arrayvec::ArrayVec;
 use entresol_core::{Config, Generation, PageId, Partition, Placement, Position, Shape, SlotId, mutant};
 use entresol_device::Device;
@@ -242,6 +242,20 @@ impl Front {
 
     pub(crate) fn tallies(&self) -> &Tallies {
         &self.board.tallies
+    }
+
+    /// All counters, and the present numbers of slots. Of a cache that was given up, the counters alone.
+    pub(crate) fn metrics(&self) -> TierMetrics {
+        let (occupancy, decision_hash) =
+            self.with(|partition| (partition.occupancy(), partition.decision_hash())).unwrap_or_default();
+        TierMetrics {
+            slots: occupancy.slots.into(),
+            slots_valid: occupancy.valid.into(),
+            slots_superseded: occupancy.superseded.into(),
+            slots_dirty: occupancy.dirty.into(),
+            decision_hash,
+            ..self.tallies().read()
+        }
     }
 
     pub(crate) fn is_log(&self) -> bool {

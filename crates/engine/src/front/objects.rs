@@ -11,6 +11,9 @@ use entresol_core::{Generation, Lookup, PageId, Partition, Position, mutant};
 use entresol_objects::{CutOutcome, Locator, ObjectId, Objects, Usage};
 use entresol_shm::Gone;
 
+/// Names that are read under one hold of the latch.
+const NAMES_AT_ONCE: u32 = 512;
+
 /// The last page number of an object.
 const LAST_PAGE: u32 = u32::MAX;
 
@@ -19,7 +22,7 @@ fn no_table() -> TierError {
 }
 
 /// Whether what was found is dead by the table.
-fn is_dead(objects: &Objects<'_>, page: PageId, found: &Lookup) -> bool {
+pub(super) fn is_dead(objects: &Objects<'_>, page: PageId, found: &Lookup) -> bool {
     match found {
         Lookup::Absent => false,
         Lookup::Staged { position, .. } => objects.is_dead(page, *position),
@@ -68,6 +71,22 @@ impl Front {
     /// pages stay out of the cache.
     pub(crate) fn define(&self, locator: &Locator) -> Result<Option<ObjectId>, TierError> {
         self.with_table(|_, objects| objects.define(locator).ok())
+    }
+
+    /// See [`crate::SharedFront::names`].
+    pub(crate) fn names(
+        &self,
+        first: ObjectId,
+        names: &mut Vec<(ObjectId, Locator)>,
+    ) -> Result<Option<ObjectId>, TierError> {
+        names.clear();
+        names.reserve(NAMES_AT_ONCE as usize);
+        self.with_table(|_, objects| {
+            let end = objects.defined().min(first.0.saturating_add(NAMES_AT_ONCE));
+            let numbers = (first.0..end).map(ObjectId);
+            names.extend(numbers.filter_map(|object| Some((object, *objects.locator(object)?))));
+            (end < objects.defined()).then_some(ObjectId(end))
+        })
     }
 
     /// How full the table is; `None`: there is none.

@@ -68,18 +68,6 @@ impl Back {
     }
 
     pub(crate) fn metrics(&self) -> TierMetrics {
-        // Of a cache that was given up, the counters alone.
-        let (occupancy, decision_hash) = self
-            .front
-            .with(|partition| (partition.occupancy(), partition.decision_hash()))
-            .unwrap_or_default();
-        TierMetrics {
-            slots: occupancy.slots.into(),
-            slots_valid: occupancy.valid.into(),
-            slots_superseded: occupancy.superseded.into(),
-            slots_dirty: occupancy.dirty.into(),
-            decision_hash,
-            ..self.front.tallies().read()
-        }
+        self.front.metrics()
     }
 }

@@ -57,7 +57,8 @@ impl Back {
             self.make_objects_durable()?;
             if !self.front.options.disk_may_lack() {
                 self.sync_callers_writes()?;
-                return self.write_superblock(|_| ());
+                self.write_superblock(|_| ())?;
+                return self.double_marks();
             }
             let sure = self.sure_below(rear);
             self.disk.sync()?;
@@ -69,6 +70,21 @@ impl Back {
         self.sweep_all(&mut scratch)?;
         self.disk.sync()?;
         self.write_temperatures()
+    }
+
+    /// The owner's marks are durable from now on.
+    pub(crate) fn mark(&self, marks: [u64; 2]) -> Result<(), TierError> {
+        self.front.board.set_marks(marks);
+        self.write_superblock(|_| ())?;
+        self.double_marks()
+    }
+
+    /// New marks of the owner are on two copies, so that one may be lost.
+    fn double_marks(&self) -> Result<(), TierError> {
+        match self.front.board.marks() {
+            Some(marks) if self.superblocks.with_marks(marks) < 2 => self.write_superblock(|_| ()),
+            _ => Ok(()),
+        }
     }
 
     /// Waits until everything staged so far is on flash. Returns the rear at the time of the call.

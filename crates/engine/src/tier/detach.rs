@@ -5,8 +5,10 @@ use super::FlashTier;
 use super::back::Back;
 use crate::api::Layer;
 use crate::buffer::AlignedBuffer;
-use crate::disk::binding::{expect_label, foreign};
+use crate::disk::binding::{begin_epoch, expect_label, foreign};
+use crate::disk::{LabelState, read_label, write_label};
 use crate::error::{disk_error, flash_error};
+use crate::superblock::{read_newest, write_all_copies};
 use crate::to_disk::{Destages, READS_MAX, read_proved};
 use crate::{TierError, TierOptions, examine, points};
 use arrayvec::ArrayVec;
@@ -49,6 +51,44 @@ pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachRep
     tier.detach()?;
     let notices = opened.notices.into_iter().chain(tier.notice()).collect();
     Ok(DetachReport { cache: superblock.cache, pages_written: tier.metrics().disk_writes, notices })
+}
+
+/// What the owner of the disk with this label said last of how far it is ([`FlashTier::mark`]). `None`: it
+/// has said nothing, or the cache on `flash` is another disk's, or there is none.
+///
+/// # Errors
+/// [`TierError::Device`].
+pub fn marks_on(flash: &dyn Device, label_device: &dyn Device) -> Result<Option<[u64; 2]>, TierError> {
+    let LabelState::Valid(labels) = read_label(label_device)? else { return Ok(None) };
+    let own = read_newest(flash)?.0.filter(|superblock| superblock.disk == labels.newest.disk);
+    Ok(own.map(|superblock| superblock.marks).filter(|marks| *marks != [0; 2]))
+}
+
+/// The owner of the disk with this label has replaced what is on it, or has made it complete in another way:
+/// whatever its cache on `flash` holds is out of date. Says so on both, durably; a cache of another disk, or
+/// none, stays as it is. The next open makes an empty cache. True: there was a cache of this disk.
+///
+/// # Errors
+/// [`TierError::Device`], or [`TierError::Refused`] for a label that cannot be read. It may be called again.
+pub fn renounce(flash: &dyn Device, label_device: &dyn Device) -> Result<bool, TierError> {
+    let mut label = match read_label(label_device)? {
+        LabelState::Blank => return Ok(false),
+        LabelState::Valid(labels) => labels.newest,
+        LabelState::Unreadable(why) => {
+            return Err(TierError::Refused(format!("the disk holds no label that can be read ({why})")));
+        }
+    };
+    let own = read_newest(flash)?.0.filter(|superblock| superblock.disk == label.disk);
+    let had_one = own.is_some();
+    // Not needed first: a disk that knows its cache no more must not find it needed.
+    if let Some(mut superblock) = own {
+        superblock.released = true;
+        write_all_copies(flash, &mut superblock)?;
+    }
+    begin_epoch(&mut label);
+    (label.cache, label.dirty_possible) = (Uuid::NIL, false);
+    write_label(label_device, &mut label)?;
+    Ok(had_one)
 }
 
 impl Back {

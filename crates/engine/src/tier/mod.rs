@@ -72,7 +72,7 @@ use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
 use std::sync::{Arc, Weak};
 
-pub use detach::{DetachReport, detach};
+pub use detach::{DetachReport, detach, marks_on, renounce};
 
 /// A flash tier between a buffer pool and a disk.
 ///
@@ -173,6 +173,11 @@ impl FlashTier {
         self.back.front.state.notice()
     }
 
+    /// Why the tier has failed, if it did and cannot go on.
+    pub fn failure(&self) -> Option<TierError> {
+        self.back.front.state.failure()
+    }
+
     fn start(back: Back) -> Arc<Self> {
         let back = Arc::new(back);
         let task = |name: &str, work: fn(&Back)| {
@@ -243,6 +248,15 @@ impl FlashTier {
     pub fn flush(&self) -> Result<(), TierError> {
         let _guard = PanicGuard(&self.back);
         self.back.flush()
+    }
+
+    /// Records how far the owner is, durably: see [`SharedFront::checkpoint_at`](crate::SharedFront).
+    ///
+    /// # Errors
+    /// What failed.
+    pub fn mark(&self, marks: [u64; 2]) -> Result<(), TierError> {
+        let _guard = PanicGuard(&self.back);
+        self.back.mark(marks)
     }
 
     /// Forgets the pages from `first` to `last`, which are dead: readers get what is on disk from now on, and

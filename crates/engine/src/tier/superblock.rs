@@ -36,6 +36,9 @@ impl Back {
                 next.durable = Position(rear.0 / group * group);
             }
         }
+        if let Some(marks) = self.front.board.marks() {
+            next.marks = marks;
+        }
         change(&mut next);
         next.sequence += 1;
         next.encode(block);

@@ -53,6 +53,11 @@ impl Superblocks {
         }
     }
 
+    /// How many copies have these marks of the owner.
+    pub(crate) fn with_marks(&self, marks: [u64; 2]) -> usize {
+        self.last.lock().copies.iter().filter(|copy| copy.marks == marks).count()
+    }
+
     /// All positions below this one are durably recorded as dequeued for good.
     pub(crate) fn recorded_front(&self) -> Position {
         Position(self.recorded_front.load(SeqCst))

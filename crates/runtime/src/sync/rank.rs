@@ -91,6 +91,7 @@ ranks! {
     ObjectLog: Parks, One, "object log", "The table of objects on flash: one task writes its log or a snapshot at a time.";
     StagingBuffer: Parks, Several, "staging buffer", "A group's pages (flash tier) or one page (disk layer).";
     Fingerprint: Parks, One, "disk fingerprint", "The checksums in the label file of a disk that is used in place, while a sector of them is written.";
+    FileSyncs: Parks, One, "relation file syncs", "PostgreSQL's relation files: one task syncs those that were written.";
     Motion: Blocks, One, "pages in motion", "Slots that are being written, with their old and new pages.";
     CachePartition: Blocks, Bare, "cache partition", "The region of the flash tier's directory and policy.";
     WritesThrough: Blocks, One, "writes through", "Which pages are being written through to disk.";
@@ -100,6 +101,7 @@ ranks! {
     ForgottenRecords: Blocks, One, "forgotten records", "Records of forgotten pages, for the next directory segments.";
     Destaged: Blocks, One, "destaged versions", "Which versions were destaged lately.";
     Syncs: Blocks, One, "syncs", "Syncs of a device that are under way.";
+    WrittenFiles: Blocks, One, "written relation files", "Which relation files were written and not synced.";
     Signal: Blocks, One, "signal", "Tasks that wait for a notification.";
     Buffers: Blocks, One, "page buffers", "Unused buffers of one page.";
     Tasks: Blocks, One, "background tasks", "The tasks that a layer has started.";

@@ -1,5 +1,6 @@
 //! `cargo xtask postgres build`.
 
+use super::module;
 use super::source;
 use super::tools::{self, Tools};
 use crate::paths;
@@ -79,13 +80,14 @@ impl Build {
     }
 }
 
-/// Builds PostgreSQL if it is not built already.
+/// Builds PostgreSQL if it is not built already, and the extension.
 ///
 /// # Errors
 ///
 /// A tool or the source is missing, or a step fails.
 pub fn build(arguments: &BuildArgs) -> Result<()> {
     let build = make(arguments)?;
+    module::install_extension(&build)?;
     println!("{}", build.installed.display());
     Ok(())
 }

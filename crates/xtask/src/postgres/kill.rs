@@ -3,8 +3,10 @@
 //!
 //! The model cache loses its memory with the server, so its checkpoints destage everything. What is tested
 //! is that the worker is there before redo and until after the shutdown checkpoint, that redo goes through
-//! the hooks, and that what has left DRAM between two checkpoints is not missed.
+//! the hooks, and that what has left DRAM between two checkpoints is not missed. The real cache keeps its
+//! dirty pages over checkpoints and crashes: without them the sums would be wrong.
 
+use super::cache::Cache;
 use super::server::Server;
 use super::test::Bench;
 use crate::programs::output;
@@ -13,27 +15,18 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A cache that holds what is written between two kills: what its checkpoints left out would be lost, since
-/// no destage comes later.
-const CONFIGURATION: &str = "
-shared_preload_libraries = 'hooktrace'
-shared_buffers = 1MB
-max_connections = 30
-checkpoint_timeout = 30
-hooktrace.frames = 4096
-hooktrace.pull = 4
-";
-
 /// Who is killed, in turn: what the title of the process has.
-const VICTIMS: &[&str] = &[
-    CLIENT,
-    "hooktrace worker",
-    "checkpointer",
-    "background writer",
-    "walwriter",
-    "autovacuum launcher",
-    POSTMASTER,
-];
+fn victims(cache: &Cache) -> [&'static str; 7] {
+    [
+        CLIENT,
+        cache.worker,
+        "checkpointer",
+        "background writer",
+        "walwriter",
+        "autovacuum launcher",
+        POSTMASTER,
+    ]
+}
 
 /// One of pgbench's backends.
 const CLIENT: &str = "postgres postgres [local]";
@@ -44,22 +37,26 @@ const CLIENTS: &str = "8";
 /// Seconds of load before the kill.
 const LOAD: Duration = Duration::from_secs(2);
 
-pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
-    let server = Server::start(&bench.build, &bench.user, "kill", &["-k"], CONFIGURATION)?;
+pub(super) fn test(bench: &Bench, cache: &Cache, rounds: u32) -> Result<()> {
+    let name = format!("{} kill", cache.name);
+    let server = Server::start(&bench.build, &bench.user, &name, &["-k"], cache.kill)?;
     output(server.client("pgbench").args(["-i", "-q", "-s", "5"]))?;
     server.query("CREATE EXTENSION amcheck")?;
     let mut acknowledged = 0;
-    for (round, victim) in (0..rounds).zip(VICTIMS.iter().cycle()) {
+    for (round, victim) in (0..rounds).zip(victims(cache).into_iter().cycle()) {
         acknowledged += kill_under_load(&server, victim)?;
-        wait_until_it_runs(&server, *victim == POSTMASTER)?;
-        check(&server, acknowledged).with_context(|| format!("kill: round {round}, {victim}"))?;
+        wait_until_it_runs(&server, victim == POSTMASTER)?;
+        check(&server, acknowledged).with_context(|| format!("{name}: round {round}, {victim}"))?;
     }
     server.check_log_for_panics()?;
     refused_without_the_cache(bench, &server)?;
+    let counters = server.counters(cache)?;
+    let text: Vec<_> = counters.iter().map(|(name, n)| format!("{name} {n}")).collect();
+    println!("{name}, since the last kill: {}", text.join(", "));
     server.stop()?;
     // The shutdown drained the cache, so this is a stock cluster again.
     output(bench.user.command(bench.build.program("pg_checksums")).arg("--check").arg(server.data()))?;
-    println!("kill: {rounds} rounds, {acknowledged} acknowledged transactions, none lost; checksums right");
+    println!("{name}: {rounds} rounds, {acknowledged} acknowledged transactions, none lost; checksums right");
     Ok(())
 }
 

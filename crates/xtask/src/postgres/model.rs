@@ -1,5 +1,6 @@
 //! The suite `model`: hooktrace's random work must find nothing, and must find each left-out step.
 
+use super::cache::MODEL;
 use super::server::Server;
 use super::test::Bench;
 use anyhow::{Result, bail};
@@ -56,7 +57,7 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     for seed in 1..=SEEDS {
         run(seed, "none")?;
     }
-    let counters = server.counters()?;
+    let counters = server.counters(&MODEL)?;
     for name in MUST_HAPPEN {
         if !counters.iter().any(|(counted, n)| counted == name && *n > 0) {
             bail!("model: the counter `{name}` is zero: this was not tested");

@@ -1,12 +1,15 @@
 //! A server for a test: a new cluster in `target/postgres/test`, on a socket of its own.
 
 use super::build::Build;
+use super::cache::Cache;
 use crate::paths;
 use crate::programs::{User, output};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A running server. It is stopped, as a crash would, when this is dropped.
 pub struct Server<'a> {
@@ -17,7 +20,8 @@ pub struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    /// A new cluster called `name` with these lines of configuration, started. `initdb` gets `options`.
+    /// A new cluster called `name` with these lines of configuration, started; `FOLDER` in them stands for the
+    /// folder of the test. `initdb` gets `options`.
     ///
     /// # Errors
     ///
@@ -29,12 +33,13 @@ impl<'a> Server<'a> {
         options: &[&str],
         configuration: &str,
     ) -> Result<Self> {
-        let folder = paths::postgres().join("test").join(name);
+        let folder = paths::postgres().join("test").join(name.replace(' ', "-"));
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
         }
         // The path of a socket is at most 107 bytes long.
-        let socket = std::env::temp_dir().join(format!("entresol-{}-{name}", std::process::id()));
+        let socket = format!("entresol-{}-{}", std::process::id(), name.replace(' ', "-"));
+        let socket = std::env::temp_dir().join(socket);
         let server = Server { build, user, data: folder.join("data"), socket };
         fs::create_dir_all(&folder)?;
         fs::create_dir_all(&server.socket)?;
@@ -46,7 +51,7 @@ impl<'a> Server<'a> {
         let file = server.data.join("postgresql.conf");
         let mut text = fs::read_to_string(&file)?;
         text += "\nlisten_addresses = ''\nfsync = off\nlog_line_prefix = '%m [%p] %b '\n";
-        text += configuration;
+        text += &configuration.replace("FOLDER", &folder.display().to_string());
         fs::write(&file, text)?;
         server.start_again()?;
         Ok(server)
@@ -76,6 +81,53 @@ impl<'a> Server<'a> {
     /// It does not stop within a minute.
     pub fn stop(&self) -> Result<()> {
         output(self.control().args(["-m", "fast", "-t", "60", "-w", "stop"])).map(drop)
+    }
+
+    /// Kills the postmaster, and waits until its children have ended.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or they do not end within a minute.
+    pub fn kill(&self) -> Result<()> {
+        let text = fs::read_to_string(self.data.join("postmaster.pid"))?;
+        let postmaster = text.lines().next().unwrap_or_default();
+        let children = output(Command::new("ps").args(["-o", "pid=", "--ppid", postmaster]))?;
+        output(Command::new("kill").args(["-9", postmaster]))?;
+        let until = Instant::now() + Duration::from_secs(60);
+        for child in children.split_whitespace() {
+            while Path::new("/proc").join(child).exists() {
+                if Instant::now() > until {
+                    bail!("process {child} does not end after its postmaster");
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        fs::remove_file(self.data.join("postmaster.pid"))?;
+        Ok(())
+    }
+
+    /// Adds a setting to the configuration. It is used from the next start on.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn set(&self, name: &str, value: &str) -> Result<()> {
+        let file = self.data.join("postgresql.conf");
+        let text = fs::read_to_string(&file)?;
+        Ok(fs::write(&file, format!("{text}\n{name} = '{value}'\n"))?)
+    }
+
+    /// What a start says that must be in vain.
+    ///
+    /// # Errors
+    ///
+    /// The server starts.
+    pub fn refuses_to_start(&self) -> Result<String> {
+        let before = fs::read_to_string(self.log()).map_or(0, |text| text.len());
+        if self.start_again().is_ok() {
+            bail!("the server has started");
+        }
+        Ok(fs::read_to_string(self.log())?[before..].to_owned())
     }
 
     fn control(&self) -> Command {
@@ -160,14 +212,31 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// The counters of the module hooktrace.
+    /// Asserts that the files of the stopped cluster are whole without its cache.
     ///
     /// # Errors
     ///
-    /// The module is not loaded.
-    pub fn counters(&self) -> Result<Vec<(String, u64)>> {
-        let text =
-            self.query("CREATE EXTENSION IF NOT EXISTS hooktrace; SELECT name, count FROM hooktrace_stat()")?;
+    /// They are not, or pg_checksums refuses them.
+    pub fn check_files(&self) -> Result<()> {
+        let program = self.build.program("pg_checksums");
+        let mut check = self.user.command(program);
+        let said = output(check.arg("--check").arg(&self.data));
+        match said {
+            Err(error) if format!("{error:#}").contains("data checksums are not enabled in cluster") => {
+                Ok(())
+            }
+            said => said.map(drop),
+        }
+    }
+
+    /// The counters of a cache.
+    ///
+    /// # Errors
+    ///
+    /// Its module is not loaded.
+    pub(super) fn counters(&self, cache: &Cache) -> Result<Vec<(String, u64)>> {
+        let Cache { name, counters, .. } = cache;
+        let text = self.query(&format!("CREATE EXTENSION IF NOT EXISTS {name}; {counters}"))?;
         let row = |line: &str| {
             let (name, count) = line.split_once('|')?;
             Some((name.to_owned(), count.parse().ok()?))

@@ -1,32 +1,14 @@
 //! PostgreSQL's own tests, over the model cache or without a module.
 
+use super::cache::{Cache, MODEL};
 use super::server::Server;
 use super::test::Bench;
 use super::tools::Tools;
 use crate::paths;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// A tiny cache, and less DRAM than any table needs. Checkpoints leave dirty pages in it: these tests do not
-/// crash the server.
-const TINY: &str = "
-shared_preload_libraries = 'hooktrace'
-shared_buffers = 2MB
-hooktrace.frames = 2048
-hooktrace.destage_delay = 100
-hooktrace.pull = 4
-hooktrace.keep_dirty = on
-";
-
-/// For the clusters of PostgreSQL's test framework, which do crash.
-const TAP: &str = "
-shared_preload_libraries = 'hooktrace'
-hooktrace.frames = 1024
-hooktrace.destage_delay = 100
-hooktrace.pull = 4
-";
 
 /// Tests of a group that run at once.
 const CONNECTIONS: u32 = 10;
@@ -36,21 +18,22 @@ fn outcome(line: &str) -> Option<String> {
     line.strip_prefix("# ").filter(|said| said.contains(" tests passed")).map(str::to_owned)
 }
 
-pub(super) fn regress(bench: &Bench, cached: bool) -> Result<()> {
-    let (name, configuration) =
-        if cached { ("regress", TINY) } else { ("inactive", "shared_buffers = 16MB\n") };
-    let server = Server::start(&bench.build, &bench.user, name, &[], configuration)?;
+pub(super) fn regress(bench: &Bench, cache: Option<&Cache>) -> Result<()> {
+    let name = cache.map_or("inactive".to_owned(), |cache| format!("{} regress", cache.name));
+    let configuration = cache.map_or("shared_buffers = 16MB\n", |cache| cache.tiny);
+    let server = Server::start(&bench.build, &bench.user, &name, &["-k"], configuration)?;
     let tests = bench.build.source.join("src/test/regress");
     let mut regress = pg_regress(bench, &server, &tests, "pg_regress", "parallel_schedule")?;
     regress.arg(format!("--dlpath={}", tests.display()));
-    finish(bench, &server, name, &mut regress, cached)
+    finish(bench, &server, &name, &mut regress, cache)
 }
 
-pub(super) fn isolation(bench: &Bench) -> Result<()> {
-    let server = Server::start(&bench.build, &bench.user, "isolation", &[], TINY)?;
+pub(super) fn isolation(bench: &Bench, cache: &Cache) -> Result<()> {
+    let name = format!("{} isolation", cache.name);
+    let server = Server::start(&bench.build, &bench.user, &name, &[], cache.tiny)?;
     let tests = bench.build.source.join("src/test/isolation");
     let mut regress = pg_regress(bench, &server, &tests, "pg_isolation_regress", "isolation_schedule")?;
-    finish(bench, &server, "isolation", &mut regress, true)
+    finish(bench, &server, &name, &mut regress, Some(cache))
 }
 
 fn pg_regress(
@@ -76,20 +59,48 @@ fn pg_regress(
     Ok(regress)
 }
 
-fn finish(bench: &Bench, server: &Server<'_>, name: &str, regress: &mut Command, cached: bool) -> Result<()> {
+fn finish(
+    bench: &Bench,
+    server: &Server<'_>,
+    name: &str,
+    regress: &mut Command,
+    cache: Option<&Cache>,
+) -> Result<()> {
     let mut said = String::new();
     bench.steps.watch(name, regress, |line| {
         said = outcome(line).unwrap_or_else(|| std::mem::take(&mut said));
         line.split_once(" - ").or_else(|| line.split_once(" + ")).map(|(test, _)| test.trim().to_owned())
     })?;
     println!("{name}: {said}");
-    if cached {
-        let counters = server.counters()?;
-        let text: Vec<_> = counters.iter().map(|(name, n)| format!("{name} {n}")).collect();
-        println!("{name}: {}", text.join(", "));
+    if let Some(cache) = cache {
+        server.query("CHECKPOINT")?;
+        check_counters(server, name, cache)?;
     }
     server.check_log()?;
-    server.stop()
+    server.stop()?;
+    if cache.is_some() {
+        server.check_files()?;
+    }
+    Ok(())
+}
+
+/// What the suite is to test has happened, and nothing that must not.
+fn check_counters(server: &Server<'_>, name: &str, cache: &Cache) -> Result<()> {
+    let counters = server.counters(cache)?;
+    let text: Vec<_> = counters.iter().map(|(name, n)| format!("{name} {n}")).collect();
+    println!("{name}: {}", text.join(", "));
+    let of = |wanted: &str| counters.iter().find(|(counted, _)| counted == wanted).map(|(_, n)| *n);
+    for wanted in cache.must_happen {
+        if of(wanted).is_none_or(|n| n == 0) {
+            bail!("{name}: the counter `{wanted}` is zero: this was not tested");
+        }
+    }
+    for unwanted in cache.must_not_happen {
+        if of(unwanted).is_none_or(|n| n != 0) {
+            bail!("{name}: the counter `{unwanted}` is not zero");
+        }
+    }
+    Ok(())
 }
 
 /// PostgreSQL's recovery tests: crashes, standbys, promotion, PITR.
@@ -102,7 +113,7 @@ pub(super) fn tap(bench: &Bench) -> Result<()> {
     }
     fs::create_dir_all(&out)?;
     let configuration = out.join("hooktrace.conf");
-    fs::write(&configuration, TAP)?;
+    fs::write(&configuration, MODEL.tap)?;
     bench.user.own(&out)?;
 
     let tests = source.join("src/test/recovery");

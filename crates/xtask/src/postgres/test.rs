@@ -1,15 +1,13 @@
 //! `cargo xtask postgres test`.
 
 use super::build::{Build, BuildArgs, make};
-use super::tools::Tools;
-use super::{kill, model, suites};
+use super::cache::{ENTRESOL, MODEL};
+use super::{binding, faults, kill, model, module, sql, suites};
 use crate::paths;
-use crate::programs::{User, is_root, output};
+use crate::programs::{User, is_root};
 use crate::step::Steps;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
-use std::fs;
-use std::process::Command;
 
 /// A part of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -24,6 +22,18 @@ enum Suite {
     Isolation,
     /// Processes killed under load over the model cache; acknowledged transactions are counted.
     Kill,
+    /// PostgreSQL's regression tests over the flash cache.
+    FlashRegress,
+    /// PostgreSQL's isolation tests over the flash cache.
+    FlashIsolation,
+    /// Processes killed under load over the flash cache; acknowledged transactions are counted.
+    FlashKill,
+    /// A flash and a cluster that do not belong together are refused, and nothing is changed.
+    FlashBinding,
+    /// The extension's views, and who may read them.
+    FlashSql,
+    /// Damaged pages on flash: no query gets a wrong answer.
+    FlashFaults,
     /// PostgreSQL's recovery tests (TAP) over the model cache: about ten minutes. Only if named.
     Tap,
 }
@@ -37,7 +47,7 @@ pub struct TestArgs {
     /// The user that servers run as, if the caller is root [default then: nobody].
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Rounds of the suite `kill`.
+    /// Rounds of the suites `kill` and `flash-kill`.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     #[command(flatten)]
@@ -62,34 +72,37 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
     let build = make(&arguments.build)?;
     let steps = Steps::new(&paths::postgres().join("test.log"))?;
     let bench = Bench { build, user, steps };
-    install_module(&bench)?;
-    let all = [Suite::Model, Suite::Inactive, Suite::Regress, Suite::Isolation, Suite::Kill];
+    module::install_hooktrace(&bench.build)?;
+    module::install_extension(&bench.build)?;
+    let all = [
+        Suite::Model,
+        Suite::Inactive,
+        Suite::Regress,
+        Suite::Isolation,
+        Suite::Kill,
+        Suite::FlashRegress,
+        Suite::FlashIsolation,
+        Suite::FlashKill,
+        Suite::FlashBinding,
+        Suite::FlashSql,
+        Suite::FlashFaults,
+    ];
     let chosen = if arguments.only.is_empty() { &all[..] } else { &arguments.only[..] };
     for suite in chosen {
         match suite {
             Suite::Model => model::test(&bench)?,
-            Suite::Inactive => suites::regress(&bench, false)?,
-            Suite::Regress => suites::regress(&bench, true)?,
-            Suite::Isolation => suites::isolation(&bench)?,
-            Suite::Kill => kill::test(&bench, arguments.rounds)?,
+            Suite::Inactive => suites::regress(&bench, None)?,
+            Suite::Regress => suites::regress(&bench, Some(&MODEL))?,
+            Suite::Isolation => suites::isolation(&bench, &MODEL)?,
+            Suite::Kill => kill::test(&bench, &MODEL, arguments.rounds)?,
+            Suite::FlashRegress => suites::regress(&bench, Some(&ENTRESOL))?,
+            Suite::FlashIsolation => suites::isolation(&bench, &ENTRESOL)?,
+            Suite::FlashKill => kill::test(&bench, &ENTRESOL, arguments.rounds)?,
+            Suite::FlashBinding => binding::test(&bench)?,
+            Suite::FlashSql => sql::test(&bench)?,
+            Suite::FlashFaults => faults::test(&bench)?,
             Suite::Tap => suites::tap(&bench)?,
         }
     }
     Ok(())
-}
-
-/// Builds the module hooktrace, and installs it to where only this server finds it.
-fn install_module(bench: &Bench) -> Result<()> {
-    let tools = Tools::for_build()?;
-    let folder = bench.build.source.join("hooktrace");
-    fs::create_dir_all(&folder)?;
-    for file in fs::read_dir(paths::hooktrace()).context("the module's folder")? {
-        let file = file?.path();
-        fs::copy(&file, folder.join(file.file_name().unwrap_or_default()))?;
-    }
-    let config = format!("PG_CONFIG={}", bench.build.program("pg_config").display());
-    let mut make = Command::new("make");
-    make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
-    make.current_dir(&folder).args([&config, "COPT=-Werror", "all", "install"]);
-    output(tools.set(&mut make)).map(drop)
 }

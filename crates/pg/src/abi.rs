@@ -1,0 +1,274 @@
+//! The C functions of `doors/postgres/entresol.h`, which documents them. Each one makes values of pointers,
+//! calls the module that does the work, and returns a code.
+#![allow(unsafe_code)] // pointers from C; each function says what it relies on
+
+use crate::front::Interrupted;
+use crate::memory::{ALIGNMENT, Shared, front_bytes};
+use crate::settings::{PAGE_BYTES, Settings};
+use crate::types::{EntCluster, EntEvent, EntFork, EntOptions, EntRelation, EntStat, code};
+use crate::{failure, front, worker};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::NonNull;
+use std::slice;
+use std::time::Duration;
+
+/// `n` as a number of blocks: to the end of the fork.
+const TO_THE_END: u32 = u32::MAX;
+
+/// The settings in `options`.
+///
+/// # Safety
+/// Strings end with 0.
+unsafe fn settings_of(options: &EntOptions) -> Result<Settings, String> {
+    Settings::new(options, |text| match text.is_null() {
+        true => c"",
+        // SAFETY: the caller promises it.
+        false => unsafe { CStr::from_ptr(text) },
+    })
+}
+
+/// # Safety
+/// As of [`Shared::new`], but for the alignment.
+unsafe fn memory_of(
+    memory: *mut c_void,
+    bytes: usize,
+    settings: &Settings,
+    is_worker: bool,
+) -> Result<Shared, String> {
+    let objects = settings.tier.objects;
+    let base = NonNull::new(memory.cast::<u8>()).ok_or("there is no shared memory")?;
+    let skipped = base.align_offset(ALIGNMENT);
+    if bytes < skipped.saturating_add(front_bytes(objects)) {
+        return Err(format!("{bytes} bytes of shared memory are too few"));
+    }
+    // SAFETY: there are more bytes than are skipped, and the caller promises the rest.
+    Ok(unsafe { Shared::new(base.add(skipped), bytes - skipped, objects, is_worker) })
+}
+
+fn refused<T>(result: Result<T, String>, then: impl FnOnce(T) -> i32) -> i32 {
+    match result {
+        Ok(value) => then(value),
+        Err(why) => {
+            failure::say(&why);
+            code::REFUSED
+        }
+    }
+}
+
+/// # Safety
+/// `options` points to options whose strings end with 0; `bytes` to a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_plan(options: *mut EntOptions, bytes: *mut usize) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let (options, bytes) = unsafe { (&mut *options, &mut *bytes) };
+        // SAFETY: as above.
+        let planned = unsafe { settings_of(options) }
+            .and_then(|settings| Ok((settings.flash_bytes, settings.memory_bytes()?)));
+        refused(planned, |(flash_bytes, memory_bytes)| {
+            (options.flash_bytes, *bytes) = (flash_bytes, memory_bytes);
+            code::DONE
+        })
+    })
+}
+
+/// # Safety
+/// As [`ent_plan`]; `memory` has `bytes` bytes that all processes of the server share, that stay mapped as
+/// long as the process lives, and that nobody else uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_attach(
+    options: *const EntOptions,
+    memory: *mut c_void,
+    bytes: usize,
+    interrupted: Option<Interrupted>,
+) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let both = unsafe { settings_of(&*options) }.and_then(|settings| {
+            // SAFETY: as above.
+            let memory = unsafe { memory_of(memory, bytes, &settings, false) }?;
+            Ok((settings, memory))
+        });
+        refused(both, |(settings, memory)| front::attach(&settings, memory, interrupted))
+    })
+}
+
+/// Gives the place of this process up.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_detach() {
+    failure::guarded(front::detach);
+}
+
+/// Whether this process is attached.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_is_attached() -> bool {
+    failure::guarded(front::is_attached)
+}
+
+/// # Safety
+/// `same` and `here` point to a number and a truth value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_residency(
+    fork: EntFork,
+    block: u32,
+    n: u32,
+    reads: bool,
+    same: *mut u32,
+    here: *mut bool,
+) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let (same, here) = unsafe { (&mut *same, &mut *here) };
+        let (code, found) = front::residency(&fork, block, n, reads, here);
+        *same = found;
+        code
+    })
+}
+
+/// # Safety
+/// `pages` has `n` pointers to pages of 8192 bytes; `done` points to a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_read(
+    fork: EntFork,
+    block: u32,
+    pages: *const *mut c_void,
+    n: u32,
+    done: *mut u32,
+) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let (pages, done) = unsafe { (slice::from_raw_parts(pages, n as usize), &mut *done) };
+        // SAFETY: as above; each page is lent for one step of the iteration only.
+        let pages =
+            pages.iter().map(|page| unsafe { slice::from_raw_parts_mut(page.cast::<u8>(), PAGE_BYTES) });
+        front::read(&fork, block, pages, done)
+    })
+}
+
+/// # Safety
+/// `page` points to a page of 8192 bytes. Hint bits in it may change meanwhile in a cluster without
+/// checksums: they are copied as they are found, and nothing depends on them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_stage(
+    fork: EntFork,
+    block: u32,
+    page: *const c_void,
+    lsn: u64,
+    flags: u32,
+) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let page = unsafe { slice::from_raw_parts(page.cast::<u8>(), PAGE_BYTES) };
+        front::stage(&fork, block, page, lsn, flags)
+    })
+}
+
+/// Forgets `n` blocks; with `UINT32_MAX` all to the end of the fork.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_forget(fork: EntFork, block: u32, n: u32) -> i32 {
+    failure::guarded(|| front::forget(&fork, block, (n != TO_THE_END).then_some(n)))
+}
+
+/// Forgets all forks of a relation; the number of the fork is not looked at.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_forget_relation(relation: EntFork) -> i32 {
+    failure::guarded(|| front::forget_relation(relation))
+}
+
+/// Forgets a database, in one tablespace, or in all with 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_forget_database(database: u32, tablespace: u32) -> i32 {
+    failure::guarded(|| front::forget_database(database, tablespace))
+}
+
+/// Makes a fork's staged pages durable.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_flush(fork: EntFork) -> i32 {
+    failure::guarded(|| front::flush(&fork))
+}
+
+/// Makes all that was staged and forgotten durable.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_checkpoint(done: u64, redo: u64) -> i32 {
+    failure::guarded(|| front::checkpoint(done, redo))
+}
+
+/// # Safety
+/// `stat` points to an `EntStat`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_stat(stat: *mut EntStat) -> i32 {
+    // SAFETY: the caller promises it.
+    failure::guarded(|| front::stat(unsafe { &mut *stat }))
+}
+
+/// # Safety
+/// `rows` has room for `room` rows; `n` points to a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_relations(rows: *mut EntRelation, room: u32, n: *mut u32) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it; any bytes are a row.
+        let (rows, n) = unsafe { (slice::from_raw_parts_mut(rows, room as usize), &mut *n) };
+        front::relations(rows, n)
+    })
+}
+
+/// # Safety
+/// As [`ent_attach`]; `cluster` points to an `EntCluster`. The memory was mapped by the present postmaster,
+/// after the last crash.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_worker_open(
+    options: *const EntOptions,
+    memory: *mut c_void,
+    bytes: usize,
+    cluster: *const EntCluster,
+) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let (settings, cluster) = unsafe { (settings_of(&*options), &*cluster) };
+        let both = settings.and_then(|settings| {
+            // SAFETY: as above.
+            let memory = unsafe { memory_of(memory, bytes, &settings, true) }?;
+            Ok((settings, memory))
+        });
+        refused(both, |(settings, memory)| worker::open(&settings, memory, cluster))
+    })
+}
+
+/// # Safety
+/// `event` points to an `EntEvent`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_worker_wait(patience_ms: u32, event: *mut EntEvent) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        worker::wait(Duration::from_millis(patience_ms.into()), unsafe { &mut *event })
+    })
+}
+
+/// So many victims were pushed into the cache.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_worker_pulled(pages: c_int) {
+    failure::guarded(|| worker::pulled(usize::try_from(pages).unwrap_or(0)));
+}
+
+/// Ends the cache; with `drain` all dirty pages go to disk first.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_worker_close(drain: bool) -> i32 {
+    failure::guarded(|| worker::close(drain))
+}
+
+/// # Safety
+/// `buffer` has `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_error(buffer: *mut c_char, bytes: usize) -> usize {
+    failure::guarded(|| {
+        let sentence = failure::sentence();
+        if bytes > 0 {
+            let kept = sentence.floor_char_boundary(bytes - 1);
+            // SAFETY: the caller promises it; one byte more than is copied is there.
+            let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), bytes) };
+            buffer[..kept].copy_from_slice(&sentence.as_bytes()[..kept]);
+            buffer[kept] = 0;
+        }
+        sentence.len()
+    })
+}

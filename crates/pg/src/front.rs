@@ -1,0 +1,322 @@
+//! What a process of the server does with the cache: it reads pages, stages them, and forgets dead ones.
+//!
+//! A process uses the interface from one thread. Look-ups of an object's number are not kept: a number is
+//! another object's one day.
+
+use crate::locator::{fork_of, locator_of};
+use crate::memory::{Board, ObjectTally, Shared, Tally};
+use crate::settings::Settings;
+use crate::types::{EntFork, EntRelation, EntStat, code, flag};
+use crate::{failure, settings};
+use entresol_core::Lsn;
+use entresol_engine::{AttachOptions, Handed, SharedFront, Sharing, TierError, Victim};
+use entresol_objects::{Locator, ObjectId};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+/// A C function that says whether a caller is to wait no longer.
+pub(crate) type Interrupted = extern "C" fn() -> bool;
+
+/// A process's part of the cache.
+struct Process {
+    front: SharedFront,
+    board: &'static Board,
+    memory: Shared,
+}
+
+impl Process {
+    /// The object of a fork, and its counters.
+    fn object(&self, locator: &Locator) -> Result<Option<(ObjectId, Option<&ObjectTally>)>, TierError> {
+        let object = self.front.object(locator)?;
+        Ok(object.map(|object| (object, self.memory.tally(object, locator))))
+    }
+}
+
+thread_local! {
+    /// Leaked, as `failure::SENTENCE` is.
+    static PROCESS: &'static RefCell<Option<Process>> = Box::leak(Box::new(RefCell::new(None)));
+    static INTERRUPTED: Cell<Option<Interrupted>> = const { Cell::new(None) };
+}
+
+fn is_interrupted() -> bool {
+    INTERRUPTED.get().is_some_and(|interrupted| interrupted())
+}
+
+/// Attaches this process, or attaches it again.
+pub(crate) fn attach(settings: &Settings, memory: Shared, interrupted: Option<Interrupted>) -> i32 {
+    failure::reserve();
+    INTERRUPTED.set(interrupted);
+    let sharing = Sharing { memory: Arc::new(memory), fronts: settings.processes };
+    let attach = AttachOptions { is_direct: true, interrupted: Some(is_interrupted) };
+    match SharedFront::attach(&sharing, &settings.flash, &settings.tier, &attach) {
+        Ok(front) => {
+            let board = memory.board();
+            PROCESS.with(|process| *process.borrow_mut() = Some(Process { front, board, memory }));
+            code::DONE
+        }
+        Err(error) => {
+            failure::say(&error);
+            match error {
+                TierError::Gone(_) => code::GONE,
+                _ => code::REFUSED,
+            }
+        }
+    }
+}
+
+/// Gives the process's place up.
+pub(crate) fn detach() {
+    PROCESS.with(|process| drop(process.borrow_mut().take()));
+}
+
+/// Whether the process is attached.
+pub(crate) fn is_attached() -> bool {
+    PROCESS.with(|process| process.borrow().is_some())
+}
+
+/// Calls the cache for this process; failures become codes.
+fn call(work: impl FnOnce(&Process) -> Result<i32, TierError>) -> i32 {
+    PROCESS.with(|process| {
+        let process = process.borrow();
+        let Some(process) = &*process else {
+            failure::say(&"this process is not attached to the flash cache");
+            return code::GONE;
+        };
+        work(process).unwrap_or_else(|error| {
+            failure::say(&error);
+            failure::code_of(&error)
+        })
+    })
+}
+
+/// Whether block `block` is in the cache, and for how many blocks from there on, at most `n`, that is so.
+/// `reads`: blocks that are not here are read from disk next, and are counted.
+pub(crate) fn residency(fork: &EntFork, block: u32, n: u32, reads: bool, is_here: &mut bool) -> (i32, u32) {
+    let mut same = n;
+    *is_here = false;
+    let code = call(|process| {
+        let mut misses = None;
+        if let Some((object, tally)) = process.object(&locator_of(fork))? {
+            misses = tally.map(|tally| &tally.misses);
+            let has = |at: u32| process.front.is_on_flash(object.page(block.saturating_add(at)));
+            *is_here = has(0);
+            same = (1..n).find(|at| has(*at) != *is_here).unwrap_or(n);
+        }
+        if reads && !*is_here {
+            process.board.misses.add(same.into());
+            misses.inspect(|misses| misses.add(same.into()));
+        }
+        Ok(code::DONE)
+    });
+    (code, same)
+}
+
+/// Reads blocks from `block` on into `pages` up to the first that is not here. Returns how many.
+pub(crate) fn read<'a>(
+    fork: &EntFork,
+    block: u32,
+    pages: impl Iterator<Item = &'a mut [u8]>,
+    done: &mut u32,
+) -> i32 {
+    *done = 0;
+    call(|process| {
+        let Some((object, tally)) = process.object(&locator_of(fork))? else { return Ok(code::DONE) };
+        for page in pages {
+            if process.front.fetch(object.page(block.saturating_add(*done)), page)?.is_none() {
+                break;
+            }
+            *done += 1;
+        }
+        tally.inspect(|tally| tally.hits.add((*done).into()));
+        Ok(code::DONE)
+    })
+}
+
+/// Takes a page. Waits for room if it is dirty and not pulled.
+pub(crate) fn stage(fork: &EntFork, block: u32, page: &[u8], lsn: u64, flags: u32) -> i32 {
+    let dirty = flags & flag::DIRTY != 0;
+    let waits = dirty && flags & flag::PULL == 0;
+    call(|process| {
+        let Process { front, board, memory } = process;
+        let locator = locator_of(fork);
+        let Some(object) = front.define(&locator)? else {
+            // No page of it was ever taken.
+            board.disk_only.add(dirty.into());
+            return Ok(code::DISK_ONLY);
+        };
+        let victim = Victim { page: object.page(block), lsn: Lsn(lsn), dirty, fdirty: dirty };
+        let handed = match waits {
+            true => Some(front.evict(victim, page)?),
+            false => front.try_evict(victim, page)?,
+        };
+        Ok(match handed {
+            Some(Handed::Taken(_)) => {
+                if flags & flag::PULL != 0 {
+                    board.pulled.add(1);
+                }
+                let (all, of_object): (_, fn(&ObjectTally) -> &Tally) = match dirty {
+                    true => (&board.staged_dirty, |tally| &tally.staged_dirty),
+                    false => (&board.staged_clean, |tally| &tally.staged_clean),
+                };
+                all.add(1);
+                memory.tally(object, &locator).inspect(|tally| of_object(tally).add(1));
+                code::DONE
+            }
+            Some(Handed::DiskFirst | Handed::DiskOnly) => {
+                board.disk_only.add(dirty.into());
+                code::DISK_ONLY
+            }
+            None => {
+                board.refused_clean.add((!dirty).into());
+                code::FULL
+            }
+        })
+    })
+}
+
+/// Forgets `n` blocks from `block` on, which are dead; `None`: to the end of the fork.
+pub(crate) fn forget(fork: &EntFork, block: u32, n: Option<u32>) -> i32 {
+    call(|process| {
+        let Some(object) = process.front.object(&locator_of(fork))? else { return Ok(code::DONE) };
+        match n {
+            None => {
+                process.board.cuts.add(1);
+                process.front.cut(object, block)?;
+            }
+            Some(0) => {}
+            Some(n) => {
+                process.board.forgets.add(1);
+                let last = block.saturating_add(n - 1).min(settings::LAST_BLOCK.number());
+                process.front.forget(object.page(block), object.page(last))?;
+            }
+        }
+        Ok(code::DONE)
+    })
+}
+
+/// Forgets all forks of a relation.
+pub(crate) fn forget_relation(relation: EntFork) -> i32 {
+    call(|process| {
+        for fork in 0..FORKS {
+            let locator = locator_of(&EntFork { fork, ..relation });
+            if let Some(object) = process.front.object(&locator)? {
+                process.board.retired.add(1);
+                process.front.retire(object)?;
+            }
+        }
+        Ok(code::DONE)
+    })
+}
+
+/// Forks of a relation: main, free space map, visibility map, init.
+const FORKS: u32 = 4;
+
+/// Forgets a database; in one tablespace, or in all of them with 0.
+pub(crate) fn forget_database(database: u32, tablespace: u32) -> i32 {
+    call(|process| {
+        let retired = process.front.retire_matching(|locator| {
+            let fork = fork_of(locator);
+            fork.database == database && (tablespace == 0 || fork.tablespace == tablespace)
+        })?;
+        process.board.retired.add(retired.into());
+        Ok(code::DONE)
+    })
+}
+
+/// Makes a fork's staged pages durable.
+pub(crate) fn flush(fork: &EntFork) -> i32 {
+    call(|process| {
+        if process.front.object(&locator_of(fork))?.is_some() {
+            process.board.flushes.add(1);
+            process.front.flush()?;
+        }
+        Ok(code::DONE)
+    })
+}
+
+/// Makes all that was staged and forgotten durable. `done` is the REDO pointer of the last checkpoint that
+/// pg_control names, `redo` that of this one.
+pub(crate) fn checkpoint(done: u64, redo: u64) -> i32 {
+    call(|process| {
+        process.front.checkpoint_at([done, redo])?;
+        process.board.checkpoints.add(1);
+        Ok(code::DONE)
+    })
+}
+
+/// What the cache has of each fork, into `rows`; how many there are goes to `n`. The rest is left out if
+/// there is no room.
+pub(crate) fn relations(rows: &mut [EntRelation], n: &mut u32) -> i32 {
+    *n = 0;
+    call(|process| {
+        let (mut some, mut next) = (Vec::new(), Some(ObjectId(0)));
+        // By number: the pages in the cache, and dirty ones.
+        let mut pages: Vec<(u64, u64)> = vec![(0, 0); process.memory.objects() as usize];
+        process.front.survey(|page, dirty| {
+            if let Some(counts) = pages.get_mut(page.object() as usize) {
+                *counts = (counts.0 + 1, counts.1 + u64::from(dirty));
+            }
+        })?;
+        while let Some(first) = next {
+            next = process.front.names(first, &mut some)?;
+            for (object, locator) in &some {
+                let Some(row) = rows.get_mut(*n as usize) else { return Ok(code::DONE) };
+                let (cached, dirty) = pages.get(object.0 as usize).copied().unwrap_or_default();
+                let tally = process.memory.tally(*object, locator);
+                let of = |count: fn(&ObjectTally) -> &Tally| tally.map_or(0, |tally| count(tally).get());
+                *row = EntRelation {
+                    fork: fork_of(locator),
+                    cached,
+                    dirty,
+                    hits: of(|tally| &tally.hits),
+                    misses: of(|tally| &tally.misses),
+                    staged_dirty: of(|tally| &tally.staged_dirty),
+                    staged_clean: of(|tally| &tally.staged_clean),
+                };
+                *n += 1;
+            }
+        }
+        Ok(code::DONE)
+    })
+}
+
+/// All counters.
+pub(crate) fn stat(stat: &mut EntStat) -> i32 {
+    call(|process| {
+        let Process { front, board, .. } = process;
+        let (engine, objects) = (front.metrics(), front.objects().unwrap_or_default());
+        *stat = EntStat {
+            staging_hits: engine.staging_hits,
+            flash_hits: engine.flash_hits,
+            misses: board.misses.get(),
+            staged_dirty: board.staged_dirty.get(),
+            staged_clean: board.staged_clean.get().saturating_sub(engine.already_on_flash),
+            already_cached: engine.already_on_flash,
+            refused_clean: board.refused_clean.get(),
+            disk_only: board.disk_only.get(),
+            pulled: board.pulled.get(),
+            destaged: engine.disk_writes,
+            flash_writes: engine.flash_writes,
+            second_chances: engine.second_chances,
+            dequeue_reads: engine.dequeue_reads,
+            damaged_clean: engine.damaged_clean,
+            forgets: board.forgets.get(),
+            cuts: board.cuts.get(),
+            retired: board.retired.get(),
+            flushes: board.flushes.get(),
+            checkpoints: board.checkpoints.get(),
+            no_file: board.no_file.get(),
+            past_end: board.past_end.get(),
+            space_waits: board.space_waits.get(),
+            file_syncs: board.file_syncs.get(),
+            slots: engine.slots,
+            slots_valid: engine.slots_valid,
+            slots_dirty: engine.slots_dirty,
+            slots_superseded: engine.slots_superseded,
+            objects: objects.live.into(),
+            objects_retired: objects.retired.into(),
+            objects_refused: objects.full,
+        };
+        Ok(code::DONE)
+    })
+}

@@ -1,0 +1,37 @@
+//! The PostgreSQL door: the engine behind a C interface (`doors/postgres/entresol.h`), for the extension in
+//! `doors/postgres/entresol`.
+//!
+//! Every process of a server has a front ([`entresol_engine::SharedFront`]). One background worker has the
+//! back ([`entresol_engine::FlashTier`]), whose threads write the flash and the relation files.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `abi` | the C functions: pointers become values, failures become codes |
+//! | `types` | the types of the C interface |
+//! | `memory` | the segment in PostgreSQL's shared memory, and the board beside it |
+//! | `settings` | the engine's options from the extension's |
+//! | `front` | what a process does: read, stage, forget |
+//! | `worker` | the back: opening, pulls, messages, ending |
+//! | `files` | relation files as the home of pages, by path |
+//! | `locator` | names of relations' forks, and the paths of their files |
+//! | `log` | the engine's log lines, for the server's log |
+//! | `failure` | codes and sentences of failures |
+//!
+//! Invariants:
+//!
+//! - No panic crosses the C interface: it aborts the process, and the postmaster starts all anew.
+//! - Nothing here calls back into PostgreSQL, but for one function that says whether to wait on. So no
+//!   `longjmp` crosses Rust.
+//! - Memory of the postmaster that children inherit has no locks and no threads of ours.
+#![deny(unsafe_code)]
+
+pub mod abi;
+mod failure;
+mod files;
+mod front;
+mod locator;
+mod log;
+mod memory;
+mod settings;
+pub mod types;
+mod worker;

@@ -1,0 +1,175 @@
+//! The memory that the postmaster has mapped for the cache: a board of counters of this door, counters for
+//! each object, and then the engine's segment.
+//!
+//! It is part of PostgreSQL's own shared memory, not a file. So PostgreSQL's crash rule covers it: after a
+//! crash the postmaster ends all processes, and makes new memory, before it starts any other; a new
+//! postmaster refuses to start while a process of an older one has the old memory. Nobody can go on with a
+//! segment of an older back, and none is left behind when the postmaster is killed.
+#![allow(unsafe_code)] // this module makes references and segments of PostgreSQL's memory, as its parts say
+
+use entresol_engine::SegmentMemory;
+use entresol_format::checksum;
+use entresol_objects::{Locator, ObjectId};
+use entresol_shm::{NewSegment, Plan, Segment, SegmentError};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Bytes for the board, before the segment.
+pub(crate) const BOARD_BYTES: usize = 4096;
+/// What the memory is aligned to: as the segment needs it for direct I/O.
+pub(crate) const ALIGNMENT: usize = 4096;
+
+/// A counter in shared memory.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub(crate) struct Tally(AtomicU64);
+
+impl Tally {
+    /// Counts.
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Relaxed);
+    }
+
+    /// The sum.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What this door counts, in all processes. A board of zeros is a new one.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Board {
+    pub misses: Tally,
+    pub staged_dirty: Tally,
+    pub staged_clean: Tally,
+    pub refused_clean: Tally,
+    pub disk_only: Tally,
+    pub pulled: Tally,
+    pub forgets: Tally,
+    pub cuts: Tally,
+    pub retired: Tally,
+    pub flushes: Tally,
+    pub checkpoints: Tally,
+    pub no_file: Tally,
+    pub past_end: Tally,
+    pub space_waits: Tally,
+    pub file_syncs: Tally,
+}
+
+const _: () = assert!(size_of::<Board>() <= BOARD_BYTES);
+
+/// What is counted for one object: a fork of a relation.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct ObjectTally {
+    /// A checksum of the fork's name, never 0: the number may be another fork's later.
+    name: AtomicU64,
+    pub hits: Tally,
+    pub misses: Tally,
+    pub staged_dirty: Tally,
+    pub staged_clean: Tally,
+}
+
+impl ObjectTally {
+    /// Of the fork with this name. What was counted for an earlier one is dropped. (Two processes may drop
+    /// it, and lose a count that a third one has made in between.)
+    fn of(&self, name: u64) -> &Self {
+        if self.name.load(Relaxed) != name {
+            for tally in [&self.hits, &self.misses, &self.staged_dirty, &self.staged_clean] {
+                tally.0.store(0, Relaxed);
+            }
+            self.name.store(name, Relaxed);
+        }
+        self
+    }
+}
+
+/// Bytes of the counters of so many objects.
+fn tallies_bytes(objects: u32) -> usize {
+    (objects as usize * size_of::<ObjectTally>()).next_multiple_of(ALIGNMENT)
+}
+
+/// Bytes before the segment of a cache with so many objects.
+pub(crate) fn front_bytes(objects: u32) -> usize {
+    BOARD_BYTES + tallies_bytes(objects)
+}
+
+/// Memory from the postmaster. Invariant: [`Shared::new`]'s caller has promised what it says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shared {
+    base: NonNull<u8>,
+    bytes: usize,
+    objects: u32,
+    /// In the worker, which finds no older segment: it runs once in the life of this memory.
+    is_worker: bool,
+}
+
+// SAFETY: it is an address in memory that is mapped for the whole life of the process; what is there is
+// accessed by atomic words and through segments only.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// `bytes` bytes from `base` on, zeros when the postmaster has mapped them.
+    ///
+    /// # Safety
+    /// The memory is readable and writable until the end of the process, shared with all processes of the
+    /// server and used for nothing else, aligned to [`ALIGNMENT`], and has at least as many bytes as
+    /// [`front_bytes`] of `objects`.
+    pub unsafe fn new(base: NonNull<u8>, bytes: usize, objects: u32, is_worker: bool) -> Self {
+        Self { base, bytes, objects, is_worker }
+    }
+
+    /// Objects that the memory has counters for.
+    pub fn objects(&self) -> u32 {
+        self.objects
+    }
+
+    /// The counters.
+    pub fn board(&self) -> &'static Board {
+        // SAFETY: the memory is there as long as the process, aligned, and any bytes are atomic words.
+        unsafe { self.base.cast::<Board>().as_ref() }
+    }
+
+    /// The counters of the object with this number, which is called `locator`. `None`: there is no such
+    /// object.
+    pub fn tally(&self, object: ObjectId, locator: &Locator) -> Option<&'static ObjectTally> {
+        if object.0 >= self.objects {
+            return None;
+        }
+        let at = BOARD_BYTES + object.0 as usize * size_of::<ObjectTally>();
+        // SAFETY: the memory is there as long as the process, has so many objects behind the board, and any
+        // bytes are atomic words. The board's length and the struct's keep the alignment.
+        let tally: &'static ObjectTally = unsafe { self.base.add(at).cast::<ObjectTally>().as_ref() };
+        Some(tally.of(u64::from(checksum::of(locator)) + 1))
+    }
+
+    fn segment(&self) -> (NonNull<u8>, usize) {
+        let before = front_bytes(self.objects);
+        // SAFETY: the memory has more bytes than these.
+        (unsafe { self.base.add(before) }, self.bytes - before)
+    }
+}
+
+impl SegmentMemory for Shared {
+    fn name(&self) -> String {
+        "PostgreSQL's shared memory".to_owned()
+    }
+
+    fn create(&self, plan: &Plan) -> Result<NewSegment, SegmentError> {
+        let (base, bytes) = self.segment();
+        // SAFETY: what `new` was promised; the part behind the board is the segment's alone.
+        unsafe { Segment::create_over(base, bytes, plan) }
+    }
+
+    fn attach(&self, plan: &Plan) -> Result<Option<Segment>, SegmentError> {
+        if self.is_worker {
+            return Ok(None);
+        }
+        let (base, bytes) = self.segment();
+        // SAFETY: as above; the memory was initialized by the kernel, with zeros.
+        unsafe { Segment::attach_over(base, bytes, plan) }.map(Some)
+    }
+}

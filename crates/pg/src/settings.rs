@@ -1,0 +1,101 @@
+//! The engine's options, from the extension's.
+
+use crate::locator::Folders;
+use crate::memory::{ALIGNMENT, front_bytes};
+use crate::types::EntOptions;
+use entresol_core::{PageId, PolicyKind};
+use entresol_device::{Device, FileDevice, FileOptions};
+use entresol_engine::{Mode, TierOptions, segment_bytes};
+use entresol_format::PageFormat;
+use std::ffi::CStr;
+use std::path::PathBuf;
+
+/// Bytes of a PostgreSQL page, as it is usually compiled.
+pub(crate) const PAGE_BYTES: usize = 8192;
+/// Fewest pages of a cache: below this, groups would be most of it.
+const SLOTS_MIN: u32 = 1024;
+
+/// The options, as values of this language.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub flash: PathBuf,
+    pub folders: Folders,
+    pub tier: TierOptions,
+    /// Bytes of the flash that are used.
+    pub flash_bytes: u64,
+    pub processes: u32,
+}
+
+impl Settings {
+    /// From the C interface. `text` reads one of its strings.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn new<'a>(
+        options: &EntOptions,
+        text: impl Fn(*const std::ffi::c_char) -> &'a CStr,
+    ) -> Result<Self, String> {
+        let string = |what: &str, at| {
+            let text = text(at).to_str().map_err(|_| format!("{what} is not UTF-8"))?;
+            if text.is_empty() { Err(format!("{what} is not set")) } else { Ok(text.to_owned()) }
+        };
+        let flash = PathBuf::from(string("entresol.flash", options.flash)?);
+        let policy = string("entresol.policy", options.policy)?;
+        let kind = PolicyKind::from_name(&policy).ok_or_else(|| format!("there is no policy {policy:?}"))?;
+        let flash_bytes = match options.flash_bytes {
+            0 => size_of_flash(&flash)?,
+            bytes => bytes,
+        };
+        let page_format = match options.checksums {
+            true => PageFormat::PostgresChecksums,
+            false => PageFormat::Postgres,
+        };
+        let wanted = TierOptions {
+            page_bytes: PAGE_BYTES as u32,
+            page_format,
+            mode: Mode::WriteBack,
+            objects: options.objects,
+            ..TierOptions::new(kind, 0)
+        };
+        let fitted = wanted.fitted(flash_bytes);
+        if fitted.slots < SLOTS_MIN {
+            let least = entresol_engine::flash_bytes(&TierOptions {
+                slots: SLOTS_MIN.next_multiple_of(fitted.group_pages),
+                ..fitted
+            });
+            return Err(format!(
+                "{} with {flash_bytes} bytes is too small for a cache with room for {} forks of relations: \
+                 it takes at least {least} bytes",
+                flash.display(),
+                options.objects
+            ));
+        }
+        let workers = options.workers as usize;
+        let tier = TierOptions { background_workers: workers, ..fitted };
+        tier.validate().map_err(|error| error.to_string())?;
+        let folders = Folders {
+            data: PathBuf::from(string("the cluster's folder", options.data)?),
+            version: string("the folder of this version", options.version_folder)?,
+        };
+        Ok(Self { flash, folders, tier, flash_bytes, processes: options.processes })
+    }
+
+    /// Bytes of shared memory, with what its alignment may cost.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn memory_bytes(&self) -> Result<usize, String> {
+        let segment = segment_bytes(&self.tier, self.processes).map_err(|error| error.to_string())?;
+        Ok(front_bytes(self.tier.objects) + segment + ALIGNMENT)
+    }
+}
+
+/// The largest number of a block that PostgreSQL has, as a page of object 0.
+pub(crate) const LAST_BLOCK: PageId = PageId::new(0, u32::MAX - 1);
+
+fn size_of_flash(flash: &std::path::Path) -> Result<u64, String> {
+    let options = FileOptions { is_direct_wanted: false, ..FileOptions::shared() };
+    let device = FileDevice::open(flash, options)
+        .map_err(|error| format!("{error}; set entresol.size to make a file of this size"))?;
+    Ok(device.geometry().capacity_bytes)
+}

@@ -1,0 +1,182 @@
+//! The types of the C interface, as `doors/postgres/entresol.h` has them. A test compares the numbers.
+
+use std::ffi::{c_char, c_int};
+
+/// What a function returns. Negative: the cache could not answer, and `ent_error` has a sentence.
+pub mod code {
+    /// It is done.
+    pub const DONE: i32 = 0;
+    /// The newest version is on disk.
+    pub const ABSENT: i32 = 1;
+    /// There is no room, and the caller does not wait.
+    pub const FULL: i32 = 2;
+    /// Not for the cache: the caller writes the page to disk.
+    pub const DISK_ONLY: i32 = 3;
+    /// Nothing has happened within the time.
+    pub const NOTHING: i32 = 4;
+    /// Bad options, or a flash that does not belong to the cluster. Nothing was changed.
+    pub const REFUSED: i32 = -1;
+    /// The only newest copy of a page cannot be proved.
+    pub const DAMAGED: i32 = -2;
+    /// Flash or disk has failed.
+    pub const FAILED: i32 = -3;
+    /// The worker has ended, or a process died in the middle of a change.
+    pub const GONE: i32 = -4;
+    /// The caller's own check has said that it is not to wait on.
+    pub const INTERRUPTED: i32 = -5;
+}
+
+/// Flags of `ent_stage`: those of PostgreSQL's `storage/flashcache.h`.
+pub mod flag {
+    /// Newer than the copy on disk.
+    pub const DIRTY: u32 = 0x01;
+    /// Do not wait for room.
+    pub const PULL: u32 = 0x08;
+}
+
+/// A relation's fork, as PostgreSQL names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct EntFork {
+    /// OID of the tablespace.
+    pub tablespace: u32,
+    /// OID of the database; 0 for shared catalogs.
+    pub database: u32,
+    /// Number of the relation's files.
+    pub relation: u32,
+    /// 0 main, 1 free space map, 2 visibility map.
+    pub fork: u32,
+}
+
+/// The cache's options, the same in all processes of a server. Strings end with 0 and outlive the process.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct EntOptions {
+    /// File or block device.
+    pub flash: *const c_char,
+    /// The cluster's folder, absolute.
+    pub data: *const c_char,
+    /// Folder of this PostgreSQL version in tablespaces.
+    pub version_folder: *const c_char,
+    /// "face", "face-gr" or "face-gsc".
+    pub policy: *const c_char,
+    /// Bytes of the flash to be used. 0: all that is there; `ent_plan` puts the number in.
+    pub flash_bytes: u64,
+    /// Forks of relations that may have pages in the cache.
+    pub objects: u32,
+    /// Most processes at a time.
+    pub processes: u32,
+    /// Threads that dequeue and destage.
+    pub workers: u32,
+    /// The cluster's pages carry checksums.
+    pub checksums: bool,
+}
+
+/// The cluster at its start. As `FlashCacheStartup` of `storage/flashcache.h`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct EntCluster {
+    /// Of the cluster, drawn by initdb.
+    pub system_identifier: u64,
+    /// Where redo begins: an LSN.
+    pub redo: u64,
+    /// Timeline of the checkpoint.
+    pub timeline: u32,
+    /// The files are a copy, and complete without the cache.
+    pub backup: bool,
+    /// pg_control says that the cache may be newer than the files.
+    pub in_use: bool,
+}
+
+/// What the worker's main thread is to do.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct EntEvent {
+    /// 1: push `pages` victims into the cache, then `ent_worker_pulled`. 2: a message for the log. 3: the
+    /// cache has failed, or its memory was given up: the message says why, and the worker must abort.
+    pub kind: c_int,
+    /// Of a pull.
+    pub pages: c_int,
+    /// Of a message: 0 information, 1 warning, 2 error.
+    pub level: c_int,
+}
+
+/// Kinds of events.
+pub mod event {
+    /// See [`super::EntEvent::kind`].
+    pub const PULL: i32 = 1;
+    /// See [`super::EntEvent::kind`].
+    pub const MESSAGE: i32 = 2;
+    /// See [`super::EntEvent::kind`].
+    pub const FAILED: i32 = 3;
+}
+
+/// What the cache has of one fork, and what was counted for it while it had pages in the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EntRelation {
+    /// Which fork.
+    pub fork: EntFork,
+    /// Pages in the cache.
+    pub cached: u64,
+    /// Of these, newer than disk.
+    pub dirty: u64,
+    /// Reads that the cache has served.
+    pub hits: u64,
+    /// Blocks that were read from disk.
+    pub misses: u64,
+    /// Dirty pages taken.
+    pub staged_dirty: u64,
+    /// Clean pages taken.
+    pub staged_clean: u64,
+}
+
+macro_rules! stats {
+    ($($field:ident: $meaning:literal;)+) => {
+        /// Counters of all processes since the cache was opened, and present values. In pages unless said
+        /// otherwise.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[repr(C)]
+        pub struct EntStat {
+            $(#[doc = $meaning] pub $field: u64,)+
+        }
+
+        impl EntStat {
+            /// Names of the fields, in their order.
+            pub const FIELDS: &[&str] = &[$(stringify!($field)),+];
+        }
+    };
+}
+
+stats! {
+    staging_hits: "Reads served from memory between DRAM and flash.";
+    flash_hits: "Reads served from flash.";
+    misses: "Reads that the cache could not serve.";
+    staged_dirty: "Dirty pages taken.";
+    staged_clean: "Clean pages taken.";
+    already_cached: "Clean pages offered with an equal copy in the cache.";
+    refused_clean: "Clean pages not taken, for there was no room.";
+    disk_only: "Dirty pages that went to disk past the cache.";
+    pulled: "Pages pulled out of shared buffers to fill a group.";
+    destaged: "Pages written from flash to relation files.";
+    flash_writes: "Pages written to flash, second chances included.";
+    second_chances: "Second chances given.";
+    dequeue_reads: "Pages read from flash to be destaged or staged again.";
+    damaged_clean: "Clean pages found damaged on flash.";
+    forgets: "Requests to forget blocks.";
+    cuts: "Forks truncated.";
+    retired: "Forks removed.";
+    flushes: "Requests to make a relation durable.";
+    checkpoints: "Checkpoints.";
+    no_file: "Pages not destaged, since their file is gone.";
+    past_end: "Pages not destaged, since their file is shorter.";
+    space_waits: "Waits of a destage for space on a file system.";
+    file_syncs: "Syncs of relation files.";
+    slots: "Slots on flash.";
+    slots_valid: "Slots with the newest version of a page.";
+    slots_dirty: "Valid slots that are newer than disk.";
+    slots_superseded: "Slots with a superseded version.";
+    objects: "Forks with pages in the cache.";
+    objects_retired: "Removed forks whose numbers are not free yet.";
+    objects_refused: "Times that the table of forks was full.";
+}

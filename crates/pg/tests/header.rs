@@ -1,0 +1,78 @@
+//! The header and the SQL script say what the library does: names, numbers and orders agree.
+
+use entresol_pg::types::{EntStat, code, event, flag};
+use std::fs;
+use std::path::Path;
+
+fn door(name: &str) -> String {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    fs::read_to_string(repository.join("doors/postgres").join(name)).unwrap()
+}
+
+#[test]
+fn the_numbers_of_the_header_are_those_of_the_library() {
+    let header = door("entresol.h");
+    let number = |name: &str| -> i64 {
+        let line = header.lines().map(str::trim).find(|line| line.starts_with(&format!("{name} = ")));
+        let value =
+            line.unwrap_or_else(|| panic!("{name} is in the header")).split(['=', ',']).nth(1).unwrap();
+        let value = value.trim();
+        match value.strip_prefix("0x") {
+            Some(digits) => i64::from_str_radix(digits, 16).unwrap(),
+            None => value.parse().unwrap(),
+        }
+    };
+    let codes = [
+        ("ENT_DONE", code::DONE),
+        ("ENT_ABSENT", code::ABSENT),
+        ("ENT_FULL", code::FULL),
+        ("ENT_DISK_ONLY", code::DISK_ONLY),
+        ("ENT_NOTHING", code::NOTHING),
+        ("ENT_REFUSED", code::REFUSED),
+        ("ENT_DAMAGED", code::DAMAGED),
+        ("ENT_FAILED", code::FAILED),
+        ("ENT_GONE", code::GONE),
+        ("ENT_INTERRUPTED", code::INTERRUPTED),
+        ("ENT_EVENT_PULL", event::PULL),
+        ("ENT_EVENT_MESSAGE", event::MESSAGE),
+        ("ENT_EVENT_FAILED", event::FAILED),
+    ];
+    for (name, expected) in codes {
+        assert_eq!(number(name), i64::from(expected), "{name}");
+    }
+    for (name, expected) in [("ENT_DIRTY", flag::DIRTY), ("ENT_PULL", flag::PULL)] {
+        assert_eq!(number(name), i64::from(expected), "{name}");
+    }
+}
+
+#[test]
+fn the_columns_of_the_view_are_the_fields_of_the_library() {
+    let script = door("entresol/entresol--1.0.sql");
+    let function = script.split("CREATE FUNCTION entresol_stat(").nth(1).unwrap();
+    let columns = function.split(')').next().unwrap();
+    let columns: Vec<_> =
+        columns.lines().filter_map(|line| line.trim().strip_prefix("OUT ")?.split(' ').next()).collect();
+    assert_eq!(columns, EntStat::FIELDS);
+    assert_eq!(size_of::<EntStat>(), 8 * columns.len());
+    assert!(door("entresol.h").contains(&format!("#define ENT_STATS {}", columns.len())));
+    assert!(door("entresol.h").contains(&format!("values[{}]", columns.len())));
+}
+
+/// Every function of the header is in the library, and the other way round.
+#[test]
+fn the_functions_of_the_header_are_those_of_the_library() {
+    let names = |text: &str, before: &str| {
+        let mut names: Vec<String> = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with(['*', '/']))
+            .filter_map(|line| line.split(before).nth(1)?.split('(').next().map(str::to_owned))
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    let header = names(&door("entresol.h"), "\tent_");
+    let library = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/abi.rs")).unwrap();
+    assert_eq!(header, names(&library, "fn ent_"));
+    assert!(header.len() > 15, "{header:?}");
+}

@@ -1,0 +1,298 @@
+//! The C functions in several processes, as in a server: this program starts itself again as a worker or as a
+//! client, and kills some of them.
+
+mod cluster;
+
+use cluster::{Cluster, error, fork, put, read, serve, stage, stat};
+use entresol_pg::abi;
+use entresol_pg::types::{EntCluster, code, flag};
+use entresol_runtime::rng::Rng;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+const BLOCKS: u32 = 3000;
+const FIRST: u32 = 100;
+const CLIENTS: u32 = 3;
+const ID: u64 = 0x1234_5678;
+
+/// The environment variable with a role, and with the folder that it plays in.
+const ROLE: &str = "ENTRESOL_PG_ROLE";
+const FOLDER: &str = "ENTRESOL_PG_FOLDER";
+
+/// A process of a role, killed when dropped.
+struct Role(Child);
+
+impl Role {
+    fn start(folder: &Path, role: &str) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let mut command = Command::new(program);
+        command.args(["a_role", "--exact", "--nocapture", "--test-threads=1"]);
+        command.env(ROLE, role).env(FOLDER, folder).stdout(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Waits for its end, which must be a good one.
+    fn join(mut self) {
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+
+    /// Whether it has ended by a signal, as it aborted.
+    fn aborts(mut self) -> bool {
+        use std::os::unix::process::ExitStatusExt;
+        self.0.wait().unwrap().signal().is_some()
+    }
+}
+
+impl Drop for Role {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn wait_for(path: &Path) {
+    while !path.exists() {
+        std::thread::yield_now();
+    }
+}
+
+fn at_start(in_use: bool) -> EntCluster {
+    EntCluster { system_identifier: ID, redo: 7, timeline: 1, backup: false, in_use }
+}
+
+/// Not a test by itself: what a started process does.
+#[test]
+fn a_role() {
+    let (Ok(role), Ok(folder)) = (std::env::var(ROLE), std::env::var(FOLDER)) else { return };
+    let folder = PathBuf::from(folder);
+    let cluster = Cluster::at(&folder);
+    let mut words = role.split(' ');
+    match words.next().unwrap() {
+        "worker" => worker(&folder, &cluster, words.next() == Some("again")),
+        "client" => client(&folder, &cluster, words.next().unwrap().parse().unwrap()),
+        "dies" => {
+            assert_eq!(cluster.attach(), code::DONE, "{}", error());
+            fs::write(folder.join("dies"), "").unwrap();
+            loop {
+                put(fork(FIRST + CLIENTS), 0, 2);
+            }
+        }
+        other => panic!("no role {other}"),
+    }
+}
+
+fn worker(folder: &Path, cluster: &Cluster, in_use: bool) {
+    assert_eq!(cluster.open(&at_start(in_use)), code::DONE, "{}", error());
+    fs::write(folder.join("open"), "").unwrap();
+    let mut drains = false;
+    serve(|| {
+        drains = folder.join("drain").exists();
+        drains || folder.join("close").exists()
+    });
+    assert_eq!(abi::ent_worker_close(drains), code::DONE, "{}", error());
+}
+
+/// Stages, reads and forgets blocks of a relation of its own, and writes down the versions at the end; 0: as
+/// on disk.
+fn client(folder: &Path, cluster: &Cluster, id: u32) {
+    assert_eq!(cluster.attach(), code::DONE, "{}", error());
+    let fork = fork(FIRST + id);
+    let mut rng = Rng::new(id.into());
+    let mut versions = vec![0_u64; BLOCKS as usize];
+    for step in 2..20_000 {
+        let block = rng.below(BLOCKS.into()) as u32;
+        let newest = &mut versions[block as usize];
+        match (read(fork, block).unwrap(), *newest) {
+            (Some(found), 0) => panic!("block {block} is in the cache in version {found}"),
+            (Some(found), newest) => assert_eq!(found, newest, "block {block}"),
+            (None, 0) => {}
+            (None, newest) => assert_eq!(cluster.on_disk(FIRST + id, block), newest, "block {block}"),
+        }
+        match rng.below(100) {
+            0..60 => {
+                assert_eq!(put(fork, block, step), code::DONE, "{}", error());
+                *newest = step;
+            }
+            // What the disk has, it may have from us.
+            60..64 if *newest == 0 => {
+                assert!(stage(fork, block, 1, 0) >= code::DONE, "{}", error());
+                *newest = 1;
+            }
+            64 => {
+                assert_eq!(abi::ent_forget(fork, block, 1), code::DONE, "{}", error());
+                cluster::rewrite(cluster, FIRST + id, block);
+                *newest = 0;
+            }
+            65 => assert_eq!(abi::ent_flush(fork), code::DONE, "{}", error()),
+            66 if step % 8 == 0 => assert_eq!(abi::ent_checkpoint(7, 7), code::DONE, "{}", error()),
+            67 if step % 64 == 0 => {
+                let from = BLOCKS - rng.below(100) as u32;
+                assert_eq!(abi::ent_forget(fork, from, u32::MAX), code::DONE, "{}", error());
+                for block in from..BLOCKS {
+                    cluster::rewrite(cluster, FIRST + id, block);
+                    versions[block as usize] = 0;
+                }
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(abi::ent_checkpoint(7, 7), code::DONE, "{}", error());
+    let text: Vec<String> = versions.iter().map(u64::to_string).collect();
+    fs::write(folder.join(format!("versions {id}")), text.join("\n")).unwrap();
+    let stat = stat();
+    assert!(stat.flash_hits > 0 && stat.staging_hits > 0 && stat.destaged > 0, "{stat:?}");
+    abi::ent_detach();
+}
+
+/// Every client's blocks are as it left them.
+fn check_all(cluster: &Cluster, folder: &Path, from_disk: bool) {
+    for id in 0..CLIENTS {
+        let text = fs::read_to_string(folder.join(format!("versions {id}"))).unwrap();
+        for (block, expected) in (0..).zip(text.lines()) {
+            let expected: u64 = expected.parse().unwrap();
+            let cached = if from_disk { None } else { read(fork(FIRST + id), block).unwrap() };
+            let found = cached.unwrap_or_else(|| cluster.on_disk(FIRST + id, block));
+            assert_eq!(found, expected.max(1), "relation {id}, block {block}, cached {}", cached.is_some());
+        }
+    }
+}
+
+struct World {
+    _folder: tempfile::TempDir,
+    folder: PathBuf,
+    cluster: Cluster,
+}
+
+fn world() -> World {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().to_owned();
+    let cluster = Cluster::at(&folder);
+    (0..=CLIENTS).for_each(|id| cluster.make(FIRST + id, BLOCKS));
+    World { _folder: temporary, folder, cluster }
+}
+
+impl World {
+    fn start_worker(&self, role: &str) -> Role {
+        for name in ["open", "close", "drain"] {
+            let _ = fs::remove_file(self.folder.join(name));
+        }
+        self.cluster.new_memory();
+        let worker = Role::start(&self.folder, role);
+        wait_for(&self.folder.join("open"));
+        worker
+    }
+}
+
+#[test]
+fn what_processes_leave_in_the_cache_survives_the_worker() {
+    let world = world();
+    let World { folder, cluster, .. } = &world;
+    let worker = world.start_worker("worker");
+    let clients: Vec<_> = (0..CLIENTS).map(|id| Role::start(folder, &format!("client {id}"))).collect();
+    clients.into_iter().for_each(Role::join);
+    // As the postmaster does after a crash: all end, and there is new memory.
+    worker.kill();
+    let worker = world.start_worker("worker again");
+    assert_eq!(cluster.attach(), code::DONE, "{}", error());
+    check_all(cluster, folder, false);
+    let before = stat();
+    assert!(before.slots_dirty > 0, "{before:?}");
+    abi::ent_detach();
+    // A drain brings everything to disk.
+    fs::write(folder.join("drain"), "").unwrap();
+    worker.join();
+    check_all(cluster, folder, true);
+    // The next open is one of a new cache.
+    let worker = world.start_worker("worker");
+    assert_eq!(cluster.attach(), code::DONE, "{}", error());
+    assert_eq!(stat().slots_valid, 0);
+    check_all(cluster, folder, false);
+    abi::ent_detach();
+    fs::write(folder.join("close"), "").unwrap();
+    worker.join();
+}
+
+#[test]
+fn a_client_that_dies_in_the_middle_of_a_change_ends_the_worker_or_changes_nothing() {
+    let world = world();
+    let World { folder, cluster, .. } = &world;
+    let worker = world.start_worker("worker");
+    let victim = Role::start(folder, "dies");
+    wait_for(&folder.join("dies"));
+    assert_eq!(cluster.attach(), code::DONE, "{}", error());
+    victim.kill();
+    // Either it held something, and everything ends, or all goes on.
+    let goes_on = (2..200).all(|version| put(fork(FIRST), 1, version) == code::DONE);
+    let is_gone = !goes_on || abi::ent_checkpoint(7, 7) == code::GONE;
+    abi::ent_detach();
+    if is_gone {
+        assert!(worker.aborts());
+    } else {
+        fs::write(folder.join("close"), "").unwrap();
+        worker.join();
+    }
+    let worker = world.start_worker("worker again");
+    assert_eq!(cluster.attach(), code::DONE, "{}", error());
+    let found = read(fork(FIRST), 1).unwrap();
+    assert!(is_gone || found == Some(199), "{found:?}");
+    abi::ent_detach();
+    drop(worker);
+}
+
+#[test]
+fn objects_die_as_a_whole() {
+    let world = world();
+    let World { cluster, .. } = &world;
+    let _worker = world.start_worker("worker");
+    assert_eq!(cluster.attach(), code::DONE, "{}", error());
+    let (one, two) = (fork(FIRST), fork(FIRST + 1));
+    for block in 0..20 {
+        assert_eq!((put(one, block, 2), put(two, block, 2)), (code::DONE, code::DONE));
+    }
+    let resident = |fork| {
+        let (mut same, mut here) = (0, false);
+        // SAFETY: both are there.
+        #[allow(unsafe_code)]
+        let found = unsafe { abi::ent_residency(fork, 0, 100, false, &raw mut same, &raw mut here) };
+        assert_eq!(found, code::DONE);
+        (here, same)
+    };
+    assert_eq!((resident(one), resident(two)), ((true, 20), (true, 20)));
+    assert_eq!(abi::ent_forget(one, 5, u32::MAX), code::DONE);
+    assert_eq!(resident(one), (true, 5));
+    assert_eq!(abi::ent_forget(one, 2, 2), code::DONE);
+    assert_eq!((resident(one), read(one, 4).unwrap(), read(one, 3).unwrap()), ((true, 2), Some(2), None));
+    assert_eq!(abi::ent_forget_relation(one), code::DONE);
+    assert_eq!((resident(one), resident(two)), ((false, 100), (true, 20)));
+    let (code, rows) = cluster::relations();
+    assert_eq!((code, rows.len()), (code::DONE, 1));
+    assert_eq!((rows[0].fork, rows[0].cached, rows[0].dirty, rows[0].staged_dirty), (two, 20, 20, 20));
+    // The name may be given again.
+    assert_eq!((put(one, 1, 3), read(one, 1).unwrap(), read(one, 4).unwrap()), (code::DONE, Some(3), None));
+    let (_, rows) = cluster::relations();
+    let row = rows.iter().find(|row| row.fork == one).unwrap();
+    assert_eq!((row.cached, row.hits, row.staged_dirty), (1, 1, 1), "a number of its own, or new counts");
+    assert_eq!(abi::ent_forget_database(6, 0), code::DONE);
+    assert_eq!(abi::ent_forget_database(5, 1664), code::DONE);
+    assert_eq!(resident(two), (true, 20));
+    assert_eq!(abi::ent_forget_database(5, 1663), code::DONE);
+    assert_eq!((resident(one), resident(two)), ((false, 100), (false, 100)));
+    assert_eq!(put(two, 1, 4), code::DONE);
+    assert_eq!(abi::ent_forget_database(5, 0), code::DONE);
+    assert_eq!(resident(two), (false, 100));
+    // A page that PostgreSQL has not set up yet is not for the cache.
+    let zeros = cluster::Page([0; cluster::PAGE]);
+    // SAFETY: a page.
+    #[allow(unsafe_code)]
+    let told = unsafe { abi::ent_stage(two, 1, zeros.0.as_ptr().cast(), 0, flag::DIRTY) };
+    assert_eq!(told, code::DISK_ONLY);
+    abi::ent_detach();
+    assert_eq!(read(two, 1), Err(code::GONE), "not attached");
+}

@@ -1,0 +1,180 @@
+//! The suite `flash-binding`: a flash and a cluster that do not belong together are refused, with a sentence,
+//! and nothing is changed by that.
+
+use super::cache::ENTRESOL;
+use super::server::Server;
+use super::test::Bench;
+use crate::programs::output;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// After those of the kill suite.
+const KEEPS_DIRTY: &str = "entresol.drain_at_shutdown = off\n";
+
+const SUM: &str = "SELECT sum(abalance), (SELECT sum(delta) FROM pgbench_history) FROM pgbench_accounts";
+
+/// A cluster with dirty pages on its flash, and an earlier state of both.
+struct World<'a> {
+    server: Server<'a>,
+    flash: PathBuf,
+    older_data: PathBuf,
+    older_flash: PathBuf,
+    sum: String,
+}
+
+pub(super) fn test(bench: &Bench) -> Result<()> {
+    let world = World::new(bench)?;
+    let other = foreign(bench)?;
+    let mut cases = 0;
+    let mut refused = |what: &str, expected: &str, with: &dyn Fn() -> Result<()>| -> Result<()> {
+        with()?;
+        let said = world.server.refuses_to_start().with_context(|| format!("binding: {what}"))?;
+        if !said.contains(expected) {
+            bail!("binding: {what}: the log has no {expected:?}: {said}");
+        }
+        println!("binding: {what}: refused");
+        cases += 1;
+        Ok(())
+    };
+    let World { server, flash, older_flash, older_data, .. } = &world;
+    let is_flash = |path: &Path| server.set("entresol.flash", &path.display().to_string());
+    let absent = flash.with_file_name("absent");
+    refused("the files are older than the flash", "the cluster's files are an older state", &|| {
+        world.exchange(older_data)
+    })?;
+    world.exchange(older_data)?;
+    refused("the flash is older than the files", "the flash is an older state", &|| is_flash(older_flash))?;
+    refused("another cluster's flash", "attach that flash device", &|| is_flash(&other.join("dirty")))?;
+    refused("another cluster's flash, drained", "needs the newer pages on its own cache", &|| {
+        is_flash(&other.join("drained"))
+    })?;
+    refused("no flash", "No such file", &|| is_flash(&absent))?;
+    if absent.exists() {
+        bail!("binding: a flash was made for a cluster that needs its own");
+    }
+    refused("no module", "database cluster needs its flash cache", &|| server.set("entresol.flash", ""))?;
+    is_flash(flash)?;
+    refused("another size", "number of slots", &|| server.set("entresol.size", "32MB"))?;
+    refused("too small", "is too small for a cache", &|| server.set("entresol.size", "1MB"))?;
+    server.set("entresol.size", "24MB")?;
+    refused("a mode that is not built", "entresol.mode", &|| server.set("entresol.mode", "write-through"))?;
+    server.set("entresol.mode", "write-back")?;
+    refused("a value out of range", "1 .. 64", &|| server.set("entresol.workers", "65"))?;
+    server.set("entresol.workers", "4")?;
+    refused("a path that is relative", "is not an absolute path", &|| server.set("entresol.flash", "x"))?;
+    is_flash(flash)?;
+    let label = server.data().join("entresol/label");
+    let aside = label.with_extension("aside");
+    refused("no label", "which says which flash the cluster needs", &|| Ok(fs::rename(&label, &aside)?))?;
+    fs::rename(&aside, &label)?;
+
+    server.start_again().context("binding: what belongs together")?;
+    let sum = server.query(SUM)?;
+    if sum != world.sum {
+        bail!("binding: the sums were {}, after the refusals they are {sum}", world.sum);
+    }
+    in_use(bench, server, flash)?;
+    clean(bench, &other)?;
+    server.check_log()?;
+    println!("binding: {} cases refused, and nothing was changed by them", cases + 2);
+    Ok(())
+}
+
+impl<'a> World<'a> {
+    fn new(bench: &'a Bench) -> Result<Self> {
+        let configuration = format!("{}{KEEPS_DIRTY}", ENTRESOL.kill);
+        let server = Server::start(&bench.build, &bench.user, "binding", &["-k"], &configuration)?;
+        let beside = |name: &str| server.data().with_file_name(name);
+        let (flash, older_data, older_flash) = (beside("flash"), beside("older-data"), beside("older-flash"));
+        output(server.client("pgbench").args(["-i", "-q", "-s", "2"]))?;
+        for statement in
+            ["ALTER SYSTEM SET autovacuum = off", "SELECT pg_reload_conf()", "CHECKPOINT", "CHECKPOINT"]
+        {
+            server.query(statement)?;
+        }
+        // Nobody writes meanwhile.
+        let copy = |from: &Path, to: &Path| output(Command::new("cp").arg("-a").arg(from).arg(to));
+        copy(server.data(), &older_data)?;
+        copy(&flash, &older_flash)?;
+        fs::remove_file(older_data.join("postmaster.pid"))?;
+        for _ in 0..2 {
+            output(server.client("pgbench").args(["-n", "-c", "4", "-t", "500"]))?;
+            server.query("CHECKPOINT")?;
+        }
+        let sum = server.query(SUM)?;
+        server.kill()?;
+        Ok(World { server, flash, older_data, older_flash, sum })
+    }
+
+    /// Exchanges the cluster's folder with another one.
+    fn exchange(&self, with: &Path) -> Result<()> {
+        let aside = self.server.data().with_file_name("aside");
+        fs::rename(self.server.data(), &aside)?;
+        fs::rename(with, self.server.data())?;
+        fs::rename(&aside, with)?;
+        Ok(())
+    }
+}
+
+/// The flash of another cluster, dirty and drained.
+fn foreign(bench: &Bench) -> Result<PathBuf> {
+    let configuration = format!("{}{KEEPS_DIRTY}", ENTRESOL.kill);
+    let server = Server::start(&bench.build, &bench.user, "binding other", &["-k"], &configuration)?;
+    let folder = server.data().with_file_name("flashes");
+    fs::create_dir_all(&folder)?;
+    output(server.client("pgbench").args(["-i", "-q", "-s", "2"]))?;
+    let flash = server.data().with_file_name("flash");
+    server.stop()?;
+    fs::copy(&flash, folder.join("dirty"))?;
+    server.start_again()?;
+    server.query("ALTER SYSTEM SET entresol.drain_at_shutdown = on")?;
+    server.query("SELECT pg_reload_conf()")?;
+    server.stop()?;
+    server.check_files()?;
+    fs::copy(&flash, folder.join("drained"))?;
+    bench.user.own(&folder)?;
+    Ok(folder)
+}
+
+/// A flash that a running server uses.
+fn in_use(bench: &Bench, running: &Server<'_>, flash: &Path) -> Result<()> {
+    let configuration = "shared_buffers = 1MB\n";
+    let second = Server::start(&bench.build, &bench.user, "binding second", &["-k"], configuration)?;
+    second.stop()?;
+    second.set("shared_preload_libraries", "entresol")?;
+    second.set("entresol.flash", &flash.display().to_string())?;
+    let said = second.refuses_to_start()?;
+    if !said.contains("another process (or this one) has it open") {
+        bail!("binding: the flash of a running server was not refused: {said}");
+    }
+    running.query(SUM)?;
+    // And one with a file system.
+    let ext4 = second.data().with_file_name("ext4");
+    fs::write(&ext4, vec![0; 24 << 20])?;
+    fs::File::options().write(true).open(&ext4)?.write_all_at(&[0x53, 0xef], 1080)?;
+    bench.user.own(&ext4)?;
+    second.set("entresol.flash", &ext4.display().to_string())?;
+    let said = second.refuses_to_start()?;
+    if !said.contains("ext") {
+        bail!("binding: a file system was not refused: {said}");
+    }
+    println!("binding: the flash of a running server, and one with a file system: refused");
+    Ok(())
+}
+
+/// A flash that its own cluster does not need is emptied.
+fn clean(bench: &Bench, other: &Path) -> Result<()> {
+    let flash = other.join("drained");
+    let configuration = format!("{}entresol.flash = '{}'\n", ENTRESOL.kill, flash.display());
+    let server = Server::start(&bench.build, &bench.user, "binding clean", &["-k"], &configuration)?;
+    let cached =
+        server.query("CREATE EXTENSION entresol; SELECT flash_hits + staging_hits FROM entresol_stat")?;
+    output(server.client("pgbench").args(["-i", "-q"]))?;
+    server.stop()?;
+    server.check_files()?;
+    println!("binding: a drained flash of another cluster: taken, {cached} hits before the first write");
+    Ok(())
+}

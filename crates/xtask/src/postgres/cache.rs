@@ -1,0 +1,92 @@
+//! The caches that suites are run over: the model of one, and the real one.
+
+/// A module, and what a suite has to know of it.
+#[derive(Debug)]
+pub(super) struct Cache {
+    /// Of the module, and the beginning of the suites' names.
+    pub name: &'static str,
+    /// The title of the worker's process.
+    pub worker: &'static str,
+    /// Less cache, and less DRAM, than any table needs. Checkpoints leave dirty pages in it.
+    pub tiny: &'static str,
+    /// For processes that are killed: a cache that holds what is written between two kills.
+    pub kill: &'static str,
+    /// For the clusters of PostgreSQL's test framework. They have the file in common, so no path is in it.
+    pub tap: &'static str,
+    /// A query of names and counters.
+    pub counters: &'static str,
+    /// Counters that must not be zero after PostgreSQL's regression tests: what they count has happened.
+    pub must_happen: &'static [&'static str],
+    /// Counters that must be zero while no process was killed.
+    pub must_not_happen: &'static [&'static str],
+}
+
+/// The model: hooktrace. It loses its memory with the server, so what its checkpoints leave out is lost in a
+/// crash.
+pub(super) const MODEL: Cache = Cache {
+    name: "hooktrace",
+    worker: "hooktrace worker",
+    tiny: "
+shared_preload_libraries = 'hooktrace'
+shared_buffers = 2MB
+hooktrace.frames = 2048
+hooktrace.destage_delay = 100
+hooktrace.pull = 4
+hooktrace.keep_dirty = on
+",
+    kill: "
+shared_preload_libraries = 'hooktrace'
+shared_buffers = 1MB
+max_connections = 30
+checkpoint_timeout = 30
+hooktrace.frames = 4096
+hooktrace.pull = 4
+",
+    tap: "
+shared_preload_libraries = 'hooktrace'
+hooktrace.frames = 1024
+hooktrace.destage_delay = 100
+hooktrace.pull = 4
+",
+    counters: "SELECT name, count FROM hooktrace_stat()",
+    must_happen: &["hits", "destaged", "pulled", "relations dropped"],
+    must_not_happen: &[],
+};
+
+/// The extension. `FOLDER` stands for the folder of the test.
+pub(super) const ENTRESOL: Cache = Cache {
+    name: "entresol",
+    worker: "entresol worker",
+    tiny: "
+shared_preload_libraries = 'entresol'
+shared_buffers = 2MB
+entresol.flash = 'FOLDER/flash'
+entresol.size = 32MB
+entresol.objects = 8192
+entresol.drain_at_shutdown = on
+",
+    kill: "
+shared_preload_libraries = 'entresol'
+shared_buffers = 1MB
+max_connections = 30
+checkpoint_timeout = 30
+entresol.flash = 'FOLDER/flash'
+entresol.size = 24MB
+entresol.objects = 2048
+entresol.drain_at_shutdown = on
+",
+    tap: "",
+    counters: "SELECT key, value FROM entresol_stat s, json_each_text(row_to_json(s))",
+    must_happen: &[
+        "staging_hits",
+        "flash_hits",
+        "destaged",
+        "second_chances",
+        "pulled",
+        "forgets",
+        "cuts",
+        "retired",
+        "checkpoints",
+    ],
+    must_not_happen: &["damaged_clean", "no_file", "past_end", "space_waits"],
+};

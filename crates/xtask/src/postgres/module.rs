@@ -1,0 +1,73 @@
+//! Modules of the built server: compiled with its own rules, and installed to where only it finds them.
+
+use super::build::Build;
+use super::tools::Tools;
+use crate::paths;
+use crate::programs::output;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Compiles the library of crates/pg and the extension over it, and installs the extension.
+///
+/// # Errors
+///
+/// One of them does not compile.
+pub(super) fn install_extension(build: &Build) -> Result<()> {
+    let library = library()?;
+    let header = paths::repository().join("doors/postgres/entresol.h");
+    let core = format!("CORE={}", library.display());
+    install(build, "entresol", &paths::extension(), &[header], &[&core])
+}
+
+/// Compiles and installs the module that only tests load.
+///
+/// # Errors
+///
+/// It does not compile.
+pub(super) fn install_hooktrace(build: &Build) -> Result<()> {
+    install(build, "hooktrace", &paths::hooktrace(), &[], &[])
+}
+
+/// The static library of crates/pg. Panics in it abort, as its profile says.
+fn library() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(paths::repository());
+    command.args(["build", "--quiet", "--locked", "--profile", "pg", "--package", "entresol-pg"]);
+    output(&mut command).context("the library of the extension")?;
+    let library = paths::target().join("pg/libentresol_pg.a");
+    if !library.is_file() {
+        bail!("{} was not built", library.display());
+    }
+    Ok(library)
+}
+
+/// Copies the sources of a module beside the server's, and makes and installs it.
+fn install(build: &Build, name: &str, sources: &Path, more: &[PathBuf], variables: &[&str]) -> Result<()> {
+    let tools = Tools::for_build()?;
+    let folder = build.source.join(name);
+    fs::create_dir_all(&folder)?;
+    let mut files: Vec<PathBuf> = more.to_vec();
+    for file in fs::read_dir(sources).with_context(|| format!("{} cannot be read", sources.display()))? {
+        files.push(file?.path());
+    }
+    for file in files {
+        copy_if_changed(&file, &folder.join(file.file_name().unwrap_or_default()))?;
+    }
+    let config = format!("PG_CONFIG={}", build.program("pg_config").display());
+    let mut make = Command::new("make");
+    make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
+    make.current_dir(&folder).args([&config, "COPT=-Werror"]).args(variables).args(["all", "install"]);
+    output(tools.set(&mut make)).with_context(|| format!("the module {name}")).map(drop)
+}
+
+/// A file that is as it was keeps its time, so that make has nothing to do.
+fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
+    let new = fs::read(from).with_context(|| format!("{} cannot be read", from.display()))?;
+    if fs::read(to).is_ok_and(|old| old == new) {
+        return Ok(());
+    }
+    fs::write(to, new).with_context(|| format!("{} cannot be written", to.display()))
+}

@@ -1,0 +1,206 @@
+/*
+ * The extension: its settings and its shared memory.
+ */
+#include "door.h"
+
+#include <sys/stat.h>
+
+#include "access/xlog.h"
+#include "catalog/catalog.h"
+#include "catalog/pg_control.h"
+#include "common/relpath.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+#include "utils/guc_tables.h"
+
+PG_MODULE_MAGIC;
+
+/* A server without the patch has none of these. Then the module says so, instead of the dynamic linker. */
+#pragma weak flash_cache
+#pragma weak SetControlFileCacheBit
+#pragma weak FlashCachePullVictims
+
+void		_PG_init(void);
+
+DoorShared *door;
+EntOptions	door_options;
+void	   *door_memory;
+Size		door_memory_bytes;
+bool		drain_at_shutdown;
+
+static char *flash;
+static int	size_mb;
+static int	policy;
+static int	mode;
+static int	objects;
+static int	workers;
+
+static shmem_request_hook_type previous_request;
+static shmem_startup_hook_type previous_startup;
+
+/* Places in the table of processes that are not a backend's or an auxiliary process's: prepared for growth. */
+#define SPARE_PROCESSES 8
+
+static const struct config_enum_entry policies[] = {
+	{"face", 0, false},
+	{"face-gr", 1, false},
+	{"face-gsc", 2, false},
+	{NULL, 0, false},
+};
+
+static const struct config_enum_entry modes[] = {
+	{"write-back", 0, false},
+	{"write-through", 1, true},
+	{NULL, 0, false},
+};
+
+static bool
+check_flash(char **new, void **extra, GucSource source)
+{
+	if (**new == '\0' || is_absolute_path(*new))
+		return true;
+	GUC_check_errdetail("\"%s\" is not an absolute path.", *new);
+	GUC_check_errhint("Name a file or a block device, as in \"/var/lib/postgresql/flash\" or \"/dev/nvme0n1p3\".");
+	return false;
+}
+
+static bool
+check_mode(int *new, void **extra, GucSource source)
+{
+	if (*new == 0)
+		return true;
+	GUC_check_errdetail("The mode \"write-through\" is not built yet.");
+	GUC_check_errhint("Use \"write-back\", or leave \"entresol.flash\" empty.");
+	return false;
+}
+
+static void
+define_settings(void)
+{
+	DefineCustomStringVariable("entresol.flash",
+							   "File or block device of the flash cache.",
+							   "Empty: there is no cache. A file is made if it does not exist.",
+							   &flash, "", PGC_POSTMASTER, 0, check_flash, NULL, NULL);
+	DefineCustomIntVariable("entresol.size",
+							"Size of the flash cache.",
+							"0: all of the file or block device, which must exist then.",
+							&size_mb, 0, 0, INT_MAX, PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomEnumVariable("entresol.policy",
+							 "Policy of the flash cache.",
+							 "\"face\": first in, first out; \"face-gr\": by groups; \"face-gsc\": with second chances.",
+							 &policy, 2, policies, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("entresol.mode",
+							 "Whether the cache may be newer than the files of the cluster.",
+							 NULL,
+							 &mode, 0, modes, PGC_POSTMASTER, 0, check_mode, NULL, NULL);
+	DefineCustomIntVariable("entresol.objects",
+							"Forks of relations that may have pages in the cache at a time.",
+							"A table has three, an index one or two. Each takes about 60 bytes of memory.",
+							&objects, 65536, 256, 1 << 22, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("entresol.workers",
+							"Threads that write pages from the cache to the files of the cluster.",
+							NULL,
+							&workers, 8, 1, 64, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("entresol.drain_at_shutdown",
+							 "Writes all dirty pages of the cache to their files at shutdown.",
+							 "The cluster does not need its flash then, until it is started again.",
+							 &drain_at_shutdown, false, PGC_SIGHUP, 0, NULL, NULL, NULL);
+	MarkGUCPrefixReserved("entresol");
+}
+
+static void
+request_memory(void)
+{
+	if (previous_request)
+		previous_request();
+
+	door_options = (EntOptions) {
+		.flash = flash,
+		.data = DataDir,
+		.version_folder = TABLESPACE_VERSION_DIRECTORY,
+		.policy = policies[policy].name,
+		.flash_bytes = (uint64) size_mb * 1024 * 1024,
+		.objects = objects,
+		.processes = MaxBackends + NUM_AUXILIARY_PROCS + SPARE_PROCESSES,
+		.workers = workers,
+		.checksums = DataChecksumsEnabled(),
+	};
+	if (ent_plan(&door_options, &door_memory_bytes) != ENT_DONE)
+		ereport(FATAL,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("the flash cache \"%s\" cannot be used", flash),
+				 errdetail("%s.", door_error()),
+				 errhint("Check the settings \"entresol.flash\" and \"entresol.size\".")));
+	RequestAddinShmemSpace(sizeof(DoorShared));
+	RequestAddinShmemSpace(door_memory_bytes);
+}
+
+static void
+set_up_memory(void)
+{
+	bool		found;
+
+	if (previous_startup)
+		previous_startup();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	door = ShmemInitStruct("entresol", sizeof(DoorShared), &found);
+	if (!found)
+	{
+		memset(door, 0, sizeof(DoorShared));
+		pg_atomic_init_u32(&door->state, DOOR_NEW);
+		pg_atomic_init_u32(&door->worker, 0);
+	}
+	door_memory = ShmemInitStruct("entresol cache", door_memory_bytes, &found);
+	if (!found)
+		memset(door_memory, 0, door_memory_bytes);
+	LWLockRelease(AddinShmemInitLock);
+
+	flash_cache = &door_routine;
+}
+
+static const char *const settings[] = {
+	"entresol.flash", "entresol.size", "entresol.policy", "entresol.mode", "entresol.objects",
+	"entresol.workers", "entresol.drain_at_shutdown",
+};
+
+void
+_PG_init(void)
+{
+	bool		given[lengthof(settings)];
+
+	StaticAssertStmt(BLCKSZ == ENT_PAGE_BYTES, "pages have 8 KiB");
+
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	if (&flash_cache == NULL || SetControlFileCacheBit == NULL || FlashCachePullVictims == NULL)
+		ereport(FATAL,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("this server has no hooks for a flash cache"),
+				 errhint("Remove \"entresol\" from \"shared_preload_libraries\", or start a server that was built with the patches of Entresol.")));
+	for (int i = 0; i < lengthof(settings); i++)
+		given[i] = find_option(settings[i], false, true, DEBUG5) != NULL;
+	define_settings();
+	/* The server itself only warns, and goes on with the default: not with somebody's data. */
+	for (int i = 0; i < lengthof(settings); i++)
+	{
+		if (given[i] && find_option(settings[i], false, true, DEBUG5)->source == PGC_S_DEFAULT)
+			ereport(FATAL,
+					(errcode(ERRCODE_CONFIG_FILE_ERROR),
+					 errmsg("the value of \"%s\" is not possible", settings[i]),
+					 errhint("The warning before this says why.")));
+	}
+
+	/* In a single-user server there is no worker. Then the cluster is refused if it needs its cache. */
+	if (!IsPostmasterEnvironment || flash[0] == '\0')
+		return;
+	previous_request = shmem_request_hook;
+	shmem_request_hook = request_memory;
+	previous_startup = shmem_startup_hook;
+	shmem_startup_hook = set_up_memory;
+	door_register_worker();
+}

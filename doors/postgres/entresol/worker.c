@@ -1,0 +1,200 @@
+/*
+ * The background worker that has the back of the cache. It lives from before redo until after the shutdown
+ * checkpoint. The engine's threads do the work; this, the main thread, does what only it may do: it pushes
+ * victims out of shared buffers, and writes to the server's log.
+ *
+ * It must not end unnoticed, because all processes would wait for it. So it ends by SIGUSR2 alone; everything
+ * else is a crash of the server.
+ */
+#include "door.h"
+
+#include <signal.h>
+
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/pmsignal.h"
+#include "storage/smgr.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/wait_event.h"
+
+/* Between two looks at requests that come by a state or a signal. */
+#define LOOK_EVERY_MS 50
+
+static volatile sig_atomic_t leave = false;
+
+static void
+on_usr2(SIGNAL_ARGS)
+{
+	leave = true;
+	SetLatch(MyLatch);
+}
+
+static void
+on_exit_of_worker(int code, Datum arg)
+{
+	if (!leave && PostmasterIsAliveInternal())
+		abort();
+}
+
+/* Waits without the engine: it is not open, or not any more. */
+static void
+wait_a_little(void)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, LOOK_EVERY_MS,
+					 PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+}
+
+/* Opens the cache. The engine's threads inherit the mask: signals are for the main thread. */
+static bool
+open_cache(void)
+{
+	sigset_t	all,
+				before;
+	int			code;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	code = ent_worker_open(&door_options, door_memory, door_memory_bytes, &door->cluster);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (code == ENT_DONE)
+		return true;
+	strlcpy(door->message, door_error(), sizeof(door->message));
+	return false;
+}
+
+static void
+look_at(const EntEvent *event)
+{
+	static const int levels[] = {LOG, WARNING, LOG};
+
+	switch (event->kind)
+	{
+		case ENT_EVENT_PULL:
+			ent_worker_pulled(FlashCachePullVictims(event->pages));
+			/* Pulling looks relations up; nobody tells us when they are dropped. */
+			AtEOXact_SMgr();
+			break;
+		case ENT_EVENT_MESSAGE:
+			ereport(levels[event->level], (errmsg_internal("entresol: %s", door_error())));
+			break;
+		case ENT_EVENT_FAILED:
+			ereport(PANIC, (errcode(ERRCODE_IO_ERROR), errmsg("the flash cache has failed: %s", door_error())));
+			break;
+	}
+}
+
+static void
+serve(MemoryContext context)
+{
+	while (!leave && door_state() != DOOR_DRAINING)
+	{
+		EntEvent	event = {0};
+
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+		if (!PostmasterIsAliveInternal())
+			proc_exit(1);
+		if (ent_worker_wait(LOOK_EVERY_MS, &event) == ENT_DONE)
+			look_at(&event);
+		MemoryContextReset(context);
+	}
+}
+
+/* Writes what the engine has said last to the log. */
+static void
+show_messages(void)
+{
+	EntEvent	event = {0};
+
+	while (ent_worker_wait(0, &event) == ENT_DONE && event.kind == ENT_EVENT_MESSAGE)
+		look_at(&event);
+}
+
+static void
+drain(void)
+{
+	int			code = ent_worker_close(true);
+
+	if (code != ENT_DONE)
+		strlcpy(door->message, door_error(), sizeof(door->message));
+	show_messages();
+	door_set_state(code == ENT_DONE ? DOOR_DRAINED : DOOR_NOT_DRAINED);
+	while (!leave)
+		wait_a_little();
+}
+
+/* The flash stays as it is, warm. */
+static void
+close_cache(void)
+{
+	int			code = ent_worker_close(false);
+
+	if (code != ENT_DONE)
+		ereport(LOG, (errmsg("the flash cache was not closed in order: %s", door_error()),
+					  errdetail("It will be opened as after a crash.")));
+	show_messages();
+}
+
+void
+entresol_worker(Datum arg)
+{
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "entresol", ALLOCSET_DEFAULT_SIZES);
+
+	before_shmem_exit(on_exit_of_worker, 0);
+	pqsignal(SIGTERM, SIG_IGN);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGUSR2, on_usr2);
+	BackgroundWorkerUnblockSignals();
+	CurrentResourceOwner = ResourceOwnerCreate(NULL, "entresol");
+	MemoryContextSwitchTo(context);
+
+	pg_atomic_write_u32(&door->worker, MyProcPid);
+	while (!leave && door_state() == DOOR_NEW)
+		wait_a_little();
+	if (leave)
+		proc_exit(0);
+	if (!open_cache())
+	{
+		/* The startup process says why, and ends the server. */
+		door_set_state(DOOR_REFUSED);
+		while (!leave)
+			wait_a_little();
+		proc_exit(0);
+	}
+	show_messages();
+	door_set_state(DOOR_SERVING);
+	/* What this thread pulls enters the cache as any other process's pages do. */
+	door_attach();
+	serve(context);
+	ent_detach();
+	if (door_state() == DOOR_DRAINING)
+		drain();
+	else
+		close_cache();
+	proc_exit(0);
+}
+
+void
+door_register_worker(void)
+{
+	BackgroundWorker worker = {
+		.bgw_name = "entresol worker",
+		.bgw_type = "entresol worker",
+		.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_OUTLIVES_BACKENDS,
+		.bgw_start_time = BgWorkerStart_PostmasterStart,
+		.bgw_restart_time = 0,
+		.bgw_library_name = "entresol",
+		.bgw_function_name = "entresol_worker",
+	};
+
+	RegisterBackgroundWorker(&worker);
+}
