@@ -36,6 +36,7 @@ mod dequeue;
 mod forget;
 mod write;
 
+pub(crate) use dequeue::groups_ahead;
 pub(crate) use forget::FORGOTTEN_MAX;
 
 use crate::contents::Contents;
