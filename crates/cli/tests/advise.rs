@@ -75,6 +75,11 @@ fn what_is_not_possible_is_refused() {
     for value in ["0", "-1", "nan", "much", ""] {
         with(&["--budget", value], &["--budget", "money"]);
     }
+    for value in ["0", "2", "TB", "-2TB", "1e30TB"] {
+        with(&["--database-size", value], &["--database-size", "2TB"]);
+    }
+    with(&["--database-size", "1MB"], &["--database-size", "smaller than the pages"]);
+    with(&["--database-size", "2TB", "--budget", "0.00001"], &["--budget", "USD", "from"]);
     with(&["--budget", "1e-12"], &["--budget", "USD", "from"]);
     for value in ["0", "5", "-1ms", "soon", "msx", "0us"] {
         with(&["--target-latency", value], &["--target-latency", "500us"]);

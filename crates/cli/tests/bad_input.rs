@@ -81,6 +81,38 @@ fn traces_that_cannot_be_read_are_refused_by_all_who_read_them() {
 }
 
 #[test]
+fn columns_that_do_not_fit_are_refused_with_the_line() {
+    let folder = Folder::new();
+    let good = folder.file("io.txt", "time|op|sector\n1|read|8\n2|write|16\n3|flush|0\n");
+    fn info<'a>(trace: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+        [&["trace", "info", trace], more].concat()
+    }
+    let shape = ["--columns", "time,op,offset", "--separator", "|", "--header-lines", "1"];
+    let sound = [&shape[..], &["--offset-unit", "sectors", "--skip-words", "flush"]].concat();
+    let shown = done(&info(&good, &sound)).0;
+    assert!(shown.contains("2 (1 reads, 1 writes)") && shown.contains("1.000 s"), "{shown}");
+    for (more, parts) in [
+        (&["--separator", "|"][..], &["--columns"][..]),
+        (&["--columns", "time,op"], &["--columns", "no offset"]),
+        (&["--columns", "offset,offset"], &["--columns", "offset is named twice"]),
+        (&["--columns", "offset,where"], &["--columns", "where", "size"]),
+        (&["--columns", "offset", "--format", "msr"], &["--columns", "--format"]),
+        (&["--columns", "offset", "--separator", "xx"], &["--separator", "tab"]),
+        (&["--columns", "offset", "--time-unit", "h"], &["--time-unit", "ns"]),
+        (&["--columns", "offset", "--size-unit", "0"], &["--size-unit", "sectors"]),
+        (&["--columns", "op,offset", "--read-words", "w"], &["--columns", "\"w\" is named twice"]),
+        (&["--columns", "time,op,offset"], &["io.txt, line 1", "expected 3 columns", "separator"]),
+        (&shape, &["io.txt, line 4", "\"flush\"", "neither a read"]),
+        (
+            &["--columns", "op,-,offset", "--separator", "|", "--header-lines", "1"],
+            &["io.txt, line 2", "\"1\""],
+        ),
+    ] {
+        refused(&info(&good, more), parts);
+    }
+}
+
+#[test]
 fn unknown_names_and_sizes_of_nothing_are_refused() {
     let folder = Folder::with_trace(2000, 200);
     let trace = folder.at("trace");

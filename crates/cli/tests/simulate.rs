@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{Folder, entresol, json, refused, text};
+use support::{Folder, done, entresol, json, refused, text};
 
 /// A folder with a trace to be replayed.
 fn folder() -> Folder {
@@ -125,6 +125,48 @@ fn sce_is_simulated_with_its_knobs() {
         "one population in a thousand references"
     );
     assert_ne!(slow["decision_hash"], usual["decision_hash"]);
+}
+
+#[test]
+fn samples_stand_for_the_trace_and_say_how_sure_they_are() {
+    let folder = Folder::with_trace(60_000, 10_000);
+    let (trace, out) = (folder.at("trace"), folder.at("out.json"));
+    let sizes = ["--dram-pages", "200", "--flash-pages", "2000"];
+    let run = |more: &[&str]| {
+        let command = ["simulate", "--trace", &trace, "--policy", "lc", "--json", &out];
+        let (shown, _) = done(&[&command[..], &sizes, more].concat());
+        (shown, json(&out)[0].clone())
+    };
+    let (shown, exact) = run(&[]);
+    assert!(exact["sample"].is_null() && !shown.contains('±'), "{shown}");
+    let (shown, sampled) = run(&["--sample", "0.3"]);
+    assert!(
+        shown.contains("Estimates from 5 samples, each of 0.3 of the pages") && shown.contains('±'),
+        "{shown}"
+    );
+    assert_eq!(sampled["references"], exact["references"]);
+    assert_eq!((&sampled["sample"]["hashes"], &sampled["sample"]["flash_pages"]), (&5.into(), &600.into()));
+    let rate = |result: &serde_json::Value| result["flash_hit_rate"].as_f64().expect("a number");
+    assert!((rate(&sampled) - rate(&exact)).abs() < 0.03, "{} {}", rate(&sampled), rate(&exact));
+    let (_, again) = run(&["--sample", "0.3"]);
+    assert_eq!(again["digest"], sampled["digest"]);
+    let (shown, one) = run(&["--sample", "0.3", "--sample-hashes", "1"]);
+    assert!(one["sample"]["half_widths"].is_null() && one["digest"] != sampled["digest"], "{shown}");
+    let (shown, _) = done(&["mrc", "--trace", &trace, "--sample", "0.2", "--policy", "lru"]);
+    assert!(shown.contains('±'), "{shown}");
+    let refuse = |more: &[&str], parts: &[&str]| {
+        refused(&[&["simulate", "--trace", &trace, "--policy", "lc"], &sizes[..], more].concat(), parts);
+    };
+    refuse(&["--sample", "0.1"], &["200 of 2000 pages of flash", "sample 0.1280 of the pages or more"]);
+    for rate in ["0", "2", "-0.1", "half", "nan"] {
+        refuse(&["--sample", rate], &["--sample", "share of the pages"]);
+    }
+    refuse(&["--sample-hashes", "3"], &["--sample"]);
+    refuse(&["--sample", "0.5", "--sample-hashes", "0"], &["--sample-hashes", "1 to 64"]);
+    refuse(&["--sample", "0.5", "--exact-devices"], &["--exact-devices", "sample"]);
+    refused(&["mrc", "--trace", &trace, "--sizes", "100", "--sample", "0.1"], &["10 of 100 pages", "0.3200"]);
+    refused(&["mrc", "--trace", &trace, "--sample", "0.0000001"], &["--sample", "sample more"]);
+    refused(&["advise", "--trace", &trace, "--sample", "0.01"], &["too few", "of the pages or more"]);
 }
 
 #[test]

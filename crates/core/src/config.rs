@@ -1,6 +1,6 @@
 //! The configuration of a partition. All sizes are fixed by it, once.
 
-use crate::placement::GROUPS_AHEAD_MIN;
+use crate::placement::{GROUPS_AHEAD_MIN, groups_ahead};
 use crate::policy::{Placement, PolicyKind};
 use crate::sizes::{GROUP_PAGES_MAX, STAGING_GROUPS_MAX, Sizes};
 use thiserror::Error;
@@ -67,6 +67,14 @@ impl Config {
     pub const fn slots_min(&self) -> u32 {
         let groups = 2 * (GROUPS_AHEAD_MIN as u32 + 2);
         self.group_pages.saturating_mul(groups).saturating_add(self.staging_pages().saturating_mul(2))
+    }
+
+    /// Slots that are free or being freed in a full cache: groups of log placement, none in place.
+    pub fn slots_kept_free(&self) -> u32 {
+        match self.policy.placement() {
+            Placement::Log => groups_ahead((self.slots / self.group_pages).into()) as u32 * self.group_pages,
+            Placement::Slots => 0,
+        }
     }
 
     /// Checks that a partition can be built from this configuration.

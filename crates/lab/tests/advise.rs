@@ -19,6 +19,7 @@ fn question(trace: &Trace, machine: &str, goal: Goal) -> Question {
         replacement: Replacement::Lru,
         dram_pages: 1,
         flash_pages: 0,
+        stands_for: None,
         fragments: FragmentKnobs::default(),
         exact_devices: false,
         arrival: Arrival::Closed { clients: 4 },
@@ -32,7 +33,7 @@ fn question(trace: &Trace, machine: &str, goal: Goal) -> Question {
         measure_from: trace.requests.len() / 4,
     };
     let caches = ["face-gsc", "lc"].map(|name| Cache::from_name(name).expect("a policy")).to_vec();
-    Question { base, flash_devices, caches, goal, years_min: 0.0 }
+    Question { base, flash_devices, caches, goal, years_min: 0.0, database_bytes: None }
 }
 
 /// Ten thousand pages of 4 KiB, far fewer of them hot, one reference in five a write: DRAM of 5 % is much too
@@ -86,6 +87,62 @@ fn flash_pays_where_dram_is_too_small_for_what_is_hot() {
     assert!(best.gain_in_halves.is_some() && best.energy_j.is_some() && best.p99_response_us > 0.0);
     assert!(advice.best.iter().any(|candidate| candidate.policy == "none"), "DRAM alone is among them");
     assert_eq!(advice, ask(&trace, &question(&trace, "today", Goal::Budget(money))), "the same answer again");
+}
+
+#[test]
+fn a_larger_database_has_the_same_choice_at_its_own_size_and_price() {
+    let trace = skewed();
+    let money = price_of(&trace, "today", 500.0);
+    let small = question(&trace, "today", Goal::Budget(money));
+    let scale = 1024.0;
+    let database_bytes = trace.footprint_bytes() as f64 * scale;
+    let large =
+        Question { goal: Goal::Budget(money * scale), database_bytes: Some(database_bytes), ..small.clone() };
+    let (small, large) = (ask(&trace, &small), ask(&trace, &large));
+    assert_eq!((large.verdict, large.scale, large.tried.len()), (small.verdict, scale, small.tried.len()));
+    for (small, large) in small.tried.iter().zip(&large.tried) {
+        assert_eq!((&large.policy, large.mean_response_us), (&small.policy, small.mean_response_us));
+        let near = |large: f64, small: f64| (large / (small * scale) - 1.0).abs() < 1e-9;
+        assert_eq!(
+            (large.dram_pages, large.flash_pages),
+            (small.dram_pages * 1024, small.flash_pages * 1024)
+        );
+        assert!(near(large.money, small.money) && near(large.budget, small.budget), "{small:?} {large:?}");
+        assert_eq!(
+            large.flash_lifetime_years, small.flash_lifetime_years,
+            "still one device and the same writes"
+        );
+    }
+    assert!(
+        large.sentence.contains("MB)") && !small.sentence.contains(&large.sentence),
+        "{}",
+        large.sentence
+    );
+
+    // So large that the flash takes several devices, over which the same writes are spread.
+    let huge = Question {
+        goal: Goal::Budget(money * scale * scale),
+        database_bytes: Some(database_bytes * scale),
+        ..question(&trace, "today", Goal::Knee)
+    };
+    let huge = ask(&trace, &huge);
+    let largest = |advice: &Advice| advice.tried.iter().max_by_key(|c| c.flash_pages).expect("some").clone();
+    let (one, many) = (largest(&small), largest(&huge));
+    assert_eq!(many.flash_pages, one.flash_pages << 20);
+    let capacity_gb = Catalogue::builtin().flash(&many.flash_device).expect("built in").capacity_gb;
+    let devices = (many.flash_pages as f64 * 4096.0 / 1e9 / capacity_gb).ceil();
+    let years = one.flash_lifetime_years.expect("rated") * devices;
+    assert!(
+        devices > 2.0 && (many.flash_lifetime_years.expect("rated") / years - 1.0).abs() < 1e-9,
+        "{many:?}"
+    );
+
+    let question = Question {
+        database_bytes: Some(trace.footprint_bytes() as f64 - 1.0),
+        ..question(&trace, "today", Goal::Knee)
+    };
+    let refused = advise(&trace, &question, &|_, _| {}).expect_err("smaller than the trace");
+    assert!(refused.to_string().contains("smaller than the pages of the trace"), "{refused}");
 }
 
 #[test]

@@ -80,6 +80,7 @@ fn config(trace: &Trace, flash_layer: Option<Cache>, mode: Mode) -> RunConfig {
         replacement: Replacement::Lru,
         dram_pages: FRAMES,
         flash_pages: SLOTS,
+        stands_for: None,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 1 },
         hit_ns: 0,

@@ -53,6 +53,7 @@ fn config(trace: &Trace, flash_layer: Option<Cache>, dram_pages: u32, flash_page
         replacement: Replacement::Lru,
         dram_pages,
         flash_pages,
+        stands_for: None,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 4 },
         hit_ns: 1000,
@@ -186,6 +187,27 @@ fn accounts_balance_for_every_policy() {
         assert!(result.warm_up.len() >= 59 && result.warm_up.last().expect("some")[3] > result.warm_up[0][3]);
         let again = run(&trace, &config(&trace, Some(Cache::Policy(policy)), 200, 1280));
         assert_eq!(again.digest, result.digest, "{name}");
+    }
+}
+
+#[test]
+fn lifetime_counts_what_the_chip_programs() {
+    let trace = trace(60_000, Op::Write);
+    let device = Catalogue::builtin().flash("nvme").expect("built in").clone();
+    let rated = device.rated_full_writes.expect("rated") * device.capacity_gb * 1e9;
+    let seconds = trace.seconds();
+    for (policy, copies) in [(PolicyKind::Face, false), (PolicyKind::Lc, true)] {
+        let mut one = config(&trace, Some(Cache::Policy(policy)), 200, 1280);
+        one.flash_device = device.clone();
+        let result = run(&trace, &one);
+        let twaf = result.twaf.expect("a drive is modelled");
+        // TWAF is by pages that the workload wrote.
+        let programmed = twaf * result.dirty_evictions as f64;
+        let host = result.flash_writes as f64;
+        assert!(if copies { programmed > 1.2 * host } else { programmed >= host }, "{programmed} {host}");
+        let years = rated / (programmed * 4096.0 / seconds) / (365.25 * 24.0 * 3600.0);
+        let found = result.flash_lifetime_years.expect("rated and written");
+        assert!((found / years - 1.0).abs() < 1e-9, "{policy:?}: {found} years, not {years}");
     }
 }
 

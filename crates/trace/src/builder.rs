@@ -3,6 +3,7 @@
 //! Invariant: whatever is added, the trace built so far keeps the promises of [`Trace`].
 
 use crate::numbering::{Numbering, PAGES_MAX};
+use crate::sample::{Sample, SampledTrace, Sampler};
 use crate::{Op, Place, Relations, Request, Trace, TraceError};
 use entresol_core::PageId;
 use std::collections::HashMap;
@@ -19,12 +20,16 @@ pub enum Misfit {
     Senseless(String),
     /// A page number, or the number of pages, does not fit in 32 bits.
     TooMany(String),
+    /// There is no room for the records of a sample.
+    NoRoom(String),
 }
 
 impl std::fmt::Display for Misfit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Misfit::Senseless(reason) | Misfit::TooMany(reason) => f.write_str(reason),
+            Misfit::Senseless(reason) | Misfit::TooMany(reason) | Misfit::NoRoom(reason) => {
+                f.write_str(reason)
+            }
         }
     }
 }
@@ -36,6 +41,7 @@ impl Misfit {
         match self {
             Misfit::Senseless(reason) => TraceError::Damaged { name, place, reason },
             Misfit::TooMany(reason) => TraceError::TooManyPages { name, place, reason },
+            Misfit::NoRoom(reason) => TraceError::NoRoom { name, reason },
         }
     }
 }
@@ -49,6 +55,29 @@ pub struct TraceBuilder {
     labels: Vec<String>,
     /// The time that is 0 in the trace.
     start_us: Option<u64>,
+    /// The time of the last record.
+    last_us: u64,
+    /// Takes all records, where samples are wanted instead of the trace.
+    sampler: Option<Box<Sampler>>,
+}
+
+/// What was built.
+#[derive(Debug)]
+pub(crate) enum Built {
+    /// All of the trace.
+    Whole(Trace),
+    /// Samples of it, and how many records it has.
+    Samples(Vec<SampledTrace>, usize),
+}
+
+impl Built {
+    /// Whether the trace has no record, sampled or not.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Built::Whole(trace) => trace.is_empty(),
+            Built::Samples(_, records) => *records == 0,
+        }
+    }
 }
 
 impl TraceBuilder {
@@ -56,7 +85,15 @@ impl TraceBuilder {
     pub fn new(name: impl Into<String>, page_bytes: u32) -> Self {
         let trace = Trace { name: name.into(), page_bytes, ..Trace::default() };
         let numbering = Numbering::default();
-        Self { trace, numbering, objects: HashMap::new(), labels: Vec::new(), start_us: None }
+        let (objects, labels) = (HashMap::new(), Vec::new());
+        Self { trace, numbering, objects, labels, start_us: None, last_us: 0, sampler: None }
+    }
+
+    /// The same for samples of it; without any it is for all of the trace.
+    pub(crate) fn sampled(mut self, samples: &[Sample]) -> Self {
+        let sampler = || Box::new(Sampler::new(samples, &self.trace.name, self.trace.page_bytes));
+        self.sampler = (!samples.is_empty()).then(sampler);
+        self
     }
 
     /// Times that follow count from `start_us` on, not from the first of them.
@@ -93,14 +130,35 @@ impl TraceBuilder {
         }
     }
 
+    /// A record. Either all records of a trace have a time or none has.
+    ///
+    /// # Errors
+    /// [`Misfit::TooMany`] if the trace has too many pages; [`Misfit::NoRoom`].
     #[inline]
-    fn push(&mut self, request: Request, time_us: Option<u64>) {
-        self.trace.requests.push(request);
-        let Some(time_us) = time_us else { return };
+    pub(crate) fn record(
+        &mut self,
+        page: PageId,
+        op: Op,
+        continues: bool,
+        time_us: Option<u64>,
+    ) -> Result<(), Misfit> {
+        let time_us = time_us.map(|time_us| self.since_start(time_us));
+        if let Some(sampler) = &mut self.sampler {
+            return sampler.record(page, op, continues, time_us);
+        }
+        let request = Request::new(self.dense(page)?, op);
+        self.trace.requests.push(if continues { request.continued() } else { request });
+        self.trace.times_us.extend(time_us);
+        Ok(())
+    }
+
+    /// Microseconds since the start of the trace.
+    #[inline]
+    fn since_start(&mut self, time_us: u64) -> u64 {
         let start_us = *self.start_us.get_or_insert(time_us);
         // Captures of several processors are not quite in order: a time that goes back stands still instead.
-        let last_us = self.trace.times_us.last().copied().unwrap_or(0);
-        self.trace.times_us.push(time_us.saturating_sub(start_us).max(last_us));
+        self.last_us = time_us.saturating_sub(start_us).max(self.last_us);
+        self.last_us
     }
 
     /// Touches in memory what is known of `pages`, which come next, so that several are fetched at once.
@@ -114,9 +172,7 @@ impl TraceBuilder {
     /// # Errors
     /// [`Misfit::TooMany`] if the trace has too many pages.
     pub fn page(&mut self, page: PageId, op: Op, time_us: Option<u64>) -> Result<(), Misfit> {
-        let dense = self.dense(page)?;
-        self.push(Request::new(dense, op), time_us);
-        Ok(())
+        self.record(page, op, false, time_us)
     }
 
     /// A host request of `bytes` bytes from byte `first` of `object` on, split into the pages that it
@@ -150,10 +206,8 @@ impl TraceBuilder {
             )));
         };
         for number in (first / page_bytes) as u32..=last {
-            let dense = self.dense(PageId::new(object, number))?;
-            let request = Request::new(dense, op);
             let continues = u64::from(number) > first / page_bytes;
-            self.push(if continues { request.continued() } else { request }, time_us);
+            self.record(PageId::new(object, number), op, continues, time_us)?;
         }
         Ok(())
     }
@@ -175,13 +229,29 @@ impl TraceBuilder {
             "either all requests have a time or none"
         );
         self.trace.pages = self.numbering.into_pages();
-        if !self.labels.is_empty() {
-            let of_page = self.trace.pages.iter().map(|&page| PageId(page).object() as u16).collect();
-            let names = self.labels.iter().map(|label| name(label)).collect();
-            self.trace.relations = Some(Relations::new(of_page, names));
-        }
-        self.trace
+        with_relations(self.trace, &self.labels, &name)
     }
+
+    /// The trace, or the samples that are wanted instead.
+    pub(crate) fn finish_any(mut self, name: impl Fn(&str) -> String) -> Built {
+        match self.sampler.take() {
+            None => Built::Whole(self.finish(name)),
+            Some(sampler) => {
+                let records = sampler.records();
+                Built::Samples(sampler.finish(|trace| with_relations(trace, &self.labels, &name)), records)
+            }
+        }
+    }
+}
+
+/// The trace with its objects as relations, called what `name` makes of their labels.
+fn with_relations(mut trace: Trace, labels: &[String], name: &impl Fn(&str) -> String) -> Trace {
+    if !labels.is_empty() {
+        let of_page = trace.pages.iter().map(|&page| PageId(page).object() as u16).collect();
+        let names = labels.iter().map(|label| name(label)).collect();
+        trace.relations = Some(Relations::new(of_page, names));
+    }
+    trace
 }
 
 #[cfg(test)]

@@ -57,7 +57,10 @@ pub enum TraceError {
         reason: String,
     },
     /// No reader recognises the content.
-    #[error("{name}: not a trace in a known format ({known}); name its format if it is one of these")]
+    #[error(
+        "{name}: not a trace in a known format ({known}); name its format if it is one of these, or, if it is a text with a \
+         request a line, say what its columns are (`--columns time,op,offset,size`)"
+    )]
     Unrecognised {
         /// The file.
         name: String,
@@ -90,6 +93,14 @@ pub enum TraceError {
         /// Where in it.
         place: Place,
         /// Which number does not fit.
+        reason: String,
+    },
+    /// The sampled records cannot be kept.
+    #[error("{name}: {reason}")]
+    NoRoom {
+        /// The file.
+        name: String,
+        /// What is wrong and what to do.
         reason: String,
     },
     /// A span of time was asked for and the trace has no times.

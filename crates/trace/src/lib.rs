@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod columns;
 mod compact;
 mod error;
 mod format;
@@ -18,17 +19,22 @@ mod read;
 mod record;
 mod relations;
 mod request;
+mod sample;
+mod spool;
 mod trace;
 mod write;
 
 pub use builder::{Misfit, TraceBuilder};
+pub use columns::{Column, Columns, Layout, OpWords, Separator, Unit};
 pub use error::{Place, TraceError};
 pub use format::Format;
 pub use info::{Info, RelationInfo, Reuse, WorkingSet};
 pub use options::{ReadOptions, Stream};
-pub use read::{read, read_from};
+pub use read::{read, read_from, read_samples, read_samples_from};
 pub use record::Recorder;
 pub use relations::{RelationId, Relations};
 pub use request::{Op, Request};
-pub use trace::Trace;
+pub use sample::{Counted, RATE_MIN, Sample, SampledTrace};
+pub use spool::Spool;
+pub use trace::{Chunk, Trace};
 pub use write::{Compression, Losses, WRITABLE, write};

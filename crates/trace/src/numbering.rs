@@ -118,6 +118,11 @@ impl Numbering {
         });
     }
 
+    /// The pages so far by their dense numbers.
+    pub fn pages(&self) -> &[u64] {
+        &self.pages
+    }
+
     /// The pages by their dense numbers.
     pub fn into_pages(self) -> Vec<u64> {
         self.pages

@@ -1,6 +1,6 @@
 //! How a trace is to be read.
 
-use crate::{Format, TraceError};
+use crate::{Columns, Format, Sample, TraceError};
 use std::path::PathBuf;
 
 /// Which of two streams, where a capture holds both (PostgreSQL): what the database's buffer pool sees, or
@@ -32,10 +32,12 @@ impl Stream {
 }
 
 /// How a trace is to be read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReadOptions {
     /// The file's format; `None`: recognised from the content.
     pub format: Option<Format>,
+    /// What the columns of a text are, whatever its format would be taken for.
+    pub columns: Option<Columns>,
     /// The stream of a capture that holds two.
     pub stream: Stream,
     /// Page size in bytes into which requests are split; `None`: the format's own, else 4096.
@@ -43,6 +45,8 @@ pub struct ReadOptions {
     /// A TOML file that names relations; `None`: `FILE.relations.toml` or `relations.toml` beside the trace,
     /// if there is one.
     pub relations: Option<PathBuf>,
+    /// Samples to be taken, for [`crate::read_samples`].
+    pub samples: Vec<Sample>,
 }
 
 /// Smallest page: a sector.

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a request names a page by its dense number; what the source called it is the trace's business.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 /// What happens to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -22,7 +24,8 @@ impl Op {
 }
 
 /// A page reference, or the news that a page was changed.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Request {
     page: u32,
     /// Bits 0–1: the operation; bit 2: `continues`.

@@ -1,11 +1,14 @@
-//! A whole trace in memory.
+//! A whole trace in memory. Of a sample that has many records, all but the last are in a temporary file.
 //!
 //! Invariants: `requests` name pages below `pages.len()`; every page is named by a request; pages are
 //! numbered in the order of their first appearance; `times_us` is empty or has one entry for each request and
 //! never goes back.
 
+use crate::spool::{SPOOL_RECORDS, Spool};
 use crate::{Relations, Request, TraceError};
 use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A trace: page references in order, and what is known of the pages.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,19 +17,119 @@ pub struct Trace {
     pub name: String,
     /// Size of a page in bytes.
     pub page_bytes: u32,
-    /// The records, in order.
+    /// The records, in order; of a long sample the last of them, see [`Trace::each_chunk`].
     pub requests: Vec<Request>,
-    /// Microseconds since the start of the trace, for each request; empty if the source has no times.
+    /// Microseconds since the start of the trace, for each of `requests`; empty if the source has no times.
     pub times_us: Vec<u64>,
     /// Dense page number → the number in the source: object in the upper 32 bits, page within it in the
     /// lower.
     pub pages: Vec<u64>,
     /// Which relation each page belongs to, where the source says.
     pub relations: Option<Relations>,
+    /// The records before `requests`, where they are too many for memory.
+    pub spool: Option<Arc<Spool>>,
+}
+
+/// Records that lie together in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk<'t> {
+    /// The number of the first of them.
+    pub first: usize,
+    /// The records.
+    pub requests: &'t [Request],
+    /// Their times; empty if the trace has none.
+    pub times_us: &'t [u64],
+}
+
+impl Chunk<'_> {
+    /// The number after that of the last record.
+    pub fn end(&self) -> usize {
+        self.first + self.requests.len()
+    }
 }
 
 impl Trace {
-    /// Number of page references: requests that are not mere news of a change.
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.spooled() + self.requests.len()
+    }
+
+    /// Whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Records that are not in memory.
+    fn spooled(&self) -> usize {
+        self.spool.as_ref().map_or(0, |spool| spool.len())
+    }
+
+    fn unread(&self, source: std::io::Error) -> TraceError {
+        let path = PathBuf::from(format!("the temporary file of {}", self.name));
+        TraceError::Io { path, action: "reading", source }
+    }
+
+    /// Gives the records of `range` to `each`, as many at a time as lie together in memory: all at once but
+    /// for long samples.
+    ///
+    /// # Errors
+    /// What `each` returns; a failed read of the temporary file.
+    pub fn each_chunk<E: From<TraceError>>(
+        &self,
+        range: &Range<usize>,
+        mut each: impl FnMut(Chunk<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let spooled = self.spooled();
+        let mut part = |first: usize, requests: &[Request], times_us: &[u64]| {
+            let from = range.start.clamp(first, first + requests.len());
+            let to = range.end.clamp(from, first + requests.len());
+            if from == to {
+                return Ok(());
+            }
+            let within = from - first..to - first;
+            let times_us = times_us.get(within.clone()).unwrap_or(&[]);
+            each(Chunk { first: from, requests: &requests[within], times_us })
+        };
+        if let Some(spool) = &self.spool {
+            let (mut requests, mut times_us) = (Vec::new(), Vec::new());
+            let blocks =
+                range.start.min(spooled) / SPOOL_RECORDS..range.end.min(spooled).div_ceil(SPOOL_RECORDS);
+            for block in blocks {
+                spool.read(block, &mut requests, &mut times_us).map_err(|error| self.unread(error))?;
+                part(block * SPOOL_RECORDS, &requests, &times_us)?;
+            }
+        }
+        part(spooled, &self.requests, &self.times_us)
+    }
+
+    /// The time of a record; `None` beyond the last, and of a trace without times.
+    ///
+    /// # Errors
+    /// A failed read of the temporary file.
+    pub fn time_us(&self, at: usize) -> Result<Option<u64>, TraceError> {
+        match at.checked_sub(self.spooled()) {
+            Some(at) => Ok(self.times_us.get(at).copied()),
+            None => {
+                let spool = self.spool.as_ref().expect("records are in memory or in the file");
+                spool.time_us(at).map_err(|error| self.unread(error))
+            }
+        }
+    }
+
+    /// Whether a page is referenced in `range`.
+    ///
+    /// # Errors
+    /// A failed read of the temporary file.
+    pub fn has_reference(&self, range: &Range<usize>) -> Result<bool, TraceError> {
+        let mut found = false;
+        self.each_chunk(range, |chunk| {
+            found = found || chunk.requests.iter().any(|request| request.is_reference());
+            Ok::<(), TraceError>(())
+        })?;
+        Ok(found)
+    }
+
+    /// Number of page references in memory: requests that are not mere news of a change.
     pub fn references(&self) -> usize {
         self.requests.iter().filter(|request| request.is_reference()).count()
     }
@@ -66,12 +169,24 @@ impl Trace {
         }
         if !self.has_times() {
             return match from_s == 0.0 && until_s == f64::INFINITY {
-                true => Ok(0..self.requests.len()),
+                true => Ok(0..self.len()),
                 false => Err(TraceError::NoTimes { name: self.name.clone() }),
             };
         }
-        let at = |seconds: f64| self.times_us.partition_point(|&time_us| (time_us as f64) < seconds * 1e6);
-        Ok(at(from_s)..at(until_s))
+        let at = |seconds: f64| -> Result<usize, TraceError> {
+            let (mut low, mut high) = (0, self.len());
+            while low < high {
+                let middle = low.midpoint(high);
+                let time_us = self.time_us(middle)?.expect("all records have times");
+                if (time_us as f64) < seconds * 1e6 {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            Ok(low)
+        };
+        Ok(at(from_s)?..at(until_s)?)
     }
 }
 

@@ -2,7 +2,9 @@
 
 mod support;
 
-use entresol_trace::{Op, ReadOptions, Trace, TraceError, read_from};
+use entresol_trace::{
+    Column, Columns, Layout, Op, OpWords, ReadOptions, Separator, Trace, TraceError, Unit, read_from,
+};
 use proptest::prelude::*;
 use support::{original, recognised, refused};
 
@@ -60,6 +62,45 @@ fn text_formats_are_recognised() {
     let plain = recognised(b"7\n*\n9\n7\n");
     assert_eq!(original(&plain), [(7, Op::Read, false), (9, Op::Read, false), (7, Op::Read, false)]);
     assert_eq!((plain.relations, plain.times_us), (None, vec![]));
+}
+
+#[test]
+fn texts_of_any_shape_are_what_their_columns_say() {
+    let columns = |columns: &[Column], layout| {
+        let columns = Columns::new(columns.to_vec(), layout, OpWords::default()).expect("sound");
+        ReadOptions { columns: Some(columns), ..ReadOptions::default() }
+    };
+    let layout = Layout {
+        separator: Separator::Character(';'),
+        header_lines: 2,
+        time_ns: 1_000_000,
+        offset_unit: Unit::Bytes(512),
+        ..Layout::default()
+    };
+    let text =
+        "# a tool\nms;op;volume;sector;bytes;latency\n10;R;a;8;4096;1\n\n12;write;b;0;5000;1\n15;r;a;8;1;1";
+    let all = [Column::Time, Column::Op, Column::Object, Column::Offset, Column::Size];
+    let trace = read_from("t", text.as_bytes(), &columns(&all, layout)).expect("a trace");
+    let expected = [
+        (1, Op::Read, false),
+        (1 << 32, Op::Write, false),
+        (1 << 32 | 1, Op::Write, true),
+        (1, Op::Read, false),
+    ];
+    assert_eq!(original(&trace), expected);
+    assert_eq!((names(&trace), trace.times_us), (vec!["a".into(), "b".into()], vec![0, 2000, 2000, 5000]));
+
+    let short = read_from("t", "h\nh\n1;r;a;8;1\n1;r;a\n".as_bytes(), &columns(&all, layout));
+    let short = short.expect_err("a line without an offset").to_string();
+    assert!(short.starts_with("t, line 4: expected 5 columns"), "{short}");
+    let nothing = read_from("t", "h\nh\n".as_bytes(), &columns(&all, layout)).expect_err("no line");
+    assert_eq!(nothing.to_string(), "t holds no request in the columns that are named");
+
+    // What is named counts, not what it would be taken for.
+    let numbers = columns(&[Column::Offset], Layout::default());
+    let trace = read_from("t", "4096\n8193\n".as_bytes(), &numbers).expect("a trace");
+    assert_eq!(original(&trace), [(1, Op::Read, false), (2, Op::Read, false)]);
+    assert!(trace.times_us.is_empty());
 }
 
 #[test]
@@ -124,6 +165,7 @@ fn damage_is_named_with_its_place() {
 #[test]
 fn what_cannot_be_a_trace_is_refused() {
     assert_eq!(refused(b""), "t holds no request: the file is empty");
+    assert!(refused(b"hello\n").contains("--columns time,op,offset,size"));
     assert!(refused(b"\n\n").contains("not a trace in a known format (entresol, fio"));
     assert!(refused(b"fio version 2 iolog\n/a add\n").contains("not a trace in a known format"));
     assert!(refused(b"once upon a time\nthere was a disk\n").contains("not a trace"));

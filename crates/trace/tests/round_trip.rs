@@ -3,6 +3,7 @@
 mod support;
 
 use entresol_core::PageId;
+use entresol_trace::generate::{Mix, Scans, Source, TpccModel, write_as_made};
 use entresol_trace::{
     Compression, Format, Losses, Op, ReadOptions, Trace, TraceBuilder, TraceError, WRITABLE, read_from, write,
 };
@@ -151,4 +152,29 @@ fn compressed_files_come_back() {
             assert_eq!(recognised(&bytes).requests, trace.requests, "{name} {format}");
         }
     }
+}
+
+#[test]
+fn what_is_written_as_it_is_made_is_the_trace_that_would_be_in_memory() {
+    let mixed = Mix {
+        pages: 3000,
+        references: 1_100_000,
+        scans: Some(Scans { share: 0.1, pages: 50 }),
+        references_per_s: Some(777.0),
+        ..Mix::default()
+    };
+    let tpcc = TpccModel { warehouses: 1, references: 30_000, ..TpccModel::default() };
+    let traces = [mixed.generate(), tpcc.generate()].map(|trace| trace.expect("possible"));
+    let sources: [&dyn Source; 2] = [&mixed, &tpcc];
+    for (source, trace) in sources.into_iter().zip(traces) {
+        for compression in [Compression::None, Compression::Zstd] {
+            let (mut made, mut whole) = (Vec::new(), Vec::new());
+            let counted = write_as_made(source, Path::new("t"), compression, &mut made).expect("memory");
+            write(&trace, Format::Entresol, Path::new("t"), compression, &mut whole).expect("memory");
+            assert_eq!(counted, (trace.len() as u64, trace.unique_pages() as u64));
+            assert!(made == whole, "{}: {} and {} bytes", trace.name, made.len(), whole.len());
+        }
+    }
+    let impossible = Mix { pages: 0, ..mixed };
+    assert!(write_as_made(&impossible, Path::new("t"), Compression::None, Vec::new()).is_err());
 }

@@ -18,8 +18,13 @@ pub struct AdviseArgs {
     /// 3la-2010
     #[arg(long, value_name = "FILE|LIST", default_value = "today", help_heading = "Money")]
     pub prices: String,
-    /// Money for DRAM and flash of the trace's size, in the currency of the prices: the fastest for that is
-    /// advised
+    /// Size of the real database, e.g. 2TB or 500GiB: sizes and money are for it instead of for the trace's
+    /// pages
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes, help_heading = "Money")]
+    #[arg(allow_hyphen_values = true)]
+    pub database_size: Option<f64>,
+    /// Money for DRAM and flash of the trace's (or the database's) size, in the currency of the prices: the
+    /// fastest for that is advised
     #[arg(long, value_name = "MONEY", value_parser = values::money, conflicts_with = "target_latency")]
     #[arg(allow_negative_numbers = true, help_heading = "Money")]
     pub budget: Option<f64>,
@@ -65,4 +70,5 @@ Examples:
   entresol advise --trace pg.bin.zst                               which policy, how much flash, does it pay?
   entresol advise --trace pg.bin.zst --budget 0.2                  the fastest for 0.2 USD
   entresol advise --trace pg.bin.zst --target-latency 500us        the cheapest that is so fast
+  entresol advise --trace pg.bin.zst --database-size 2TB --budget 1500   the same for the real database
   entresol advise --trace pg.bin.zst --prices ours.toml --html advice.html";

@@ -3,6 +3,7 @@
 mod advise;
 mod bench;
 mod block;
+mod columns;
 mod fragments;
 mod machine;
 mod replay;
@@ -17,6 +18,7 @@ mod worker;
 pub use advise::AdviseArgs;
 pub use bench::{Bench, RestartArgs, TpccArgs};
 pub use block::{CreateArgs, ServeArgs, Volume, VolumeArgs};
+pub use columns::ColumnArgs;
 pub use fragments::FragmentArgs;
 pub use machine::MachineArgs;
 pub use reproduce::ReproduceArgs;

@@ -24,6 +24,15 @@ pub struct SourceArgs {
     #[arg(long, value_name = "SECONDS", value_parser = values::second, help_heading = "Trace")]
     #[arg(allow_negative_numbers = true)]
     pub until: Option<f64>,
+    /// Replay samples of the pages, with layers as much smaller, instead of the whole trace: the share of the
+    /// pages, e.g. 0.01. Memory is for the sampled pages, whatever the length of the trace
+    #[arg(long, value_name = "RATE", value_parser = values::rate, help_heading = "Sampling")]
+    #[arg(allow_negative_numbers = true)]
+    pub sample: Option<f64>,
+    /// Samples, each by a hash of its own: the more, the narrower the intervals
+    #[arg(long, value_name = "N", value_parser = values::hashes, default_value = "5", requires = "sample")]
+    #[arg(allow_negative_numbers = true, help_heading = "Sampling")]
+    pub sample_hashes: u32,
 }
 
 /// Where results go beside the terminal.
@@ -111,6 +120,7 @@ Examples:
   entresol simulate --trace pg.bin.zst --stream below --dram-pages 0 --policy none,face-gsc --flash-pages 8192
   entresol simulate --trace disk.csv.zst --policy flashcache,sce --dram-pages 0 --flash-percent 5,20 --fragment-pages 16
   entresol simulate --trace disk.csv.zst --policy lru,fifo,clock --dram-pages 8000    one level: DRAM alone
+  entresol simulate --trace huge.etr --sample 0.001 --policy lc,reuse --dram-percent 1 --flash-percent 4,8,16
   entresol simulate --trace pg.bin.zst --policy face-gsc --flash-percent 8 --timed --measure-from 80 --until 240";
 
 /// `entresol mrc`.

@@ -1,6 +1,7 @@
 //! `entresol trace …`: traces of page references.
 
-use super::values;
+use super::{ColumnArgs, values};
+use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use entresol_trace::{Format, ReadOptions, Stream};
 use std::path::PathBuf;
@@ -38,9 +39,11 @@ Formats (recognised from the content; zstd and gzip are unpacked):
   blkparse           the text that blkparse prints
   fio                fio iolog, version 2 or 3
   plain              one page number a line; * marks a phase (lirs)            (read and written)
+Any other text with a request a line is read with --columns.
 
 Examples:
   entresol trace info pg.bin.zst --stream below --relations names.toml
+  entresol trace info io.txt --columns time,-,op,offset,size --separator space --time-unit us --offset-unit 512
   entresol trace convert msr.csv.gz msr.etr --to entresol --page-bytes 8192";
 
 const GENERATE_EXAMPLES: &str = "\
@@ -54,6 +57,7 @@ Examples:
 pub struct ReadArgs {
     /// The trace's format, where it is not recognised (see `entresol trace info --help`)
     #[arg(long, value_name = "NAME", value_parser = values::trace_format, help_heading = "Trace")]
+    #[arg(conflicts_with = "columns")]
     pub format: Option<Format>,
     /// Which stream of a capture that holds two: above or below the buffer pool
     #[arg(long, value_name = "above|below", value_parser = values::stream, default_value = "above")]
@@ -66,17 +70,22 @@ pub struct ReadArgs {
     /// relations.toml beside the trace, if there is one]
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub relations: Option<PathBuf>,
+    /// A text of any shape.
+    #[command(flatten)]
+    pub shape: ColumnArgs,
 }
 
 impl ReadArgs {
-    /// The same, for the library.
-    pub fn options(&self) -> ReadOptions {
-        ReadOptions {
+    /// The same, for the library; refuses columns that make no sense.
+    pub fn options(&self) -> Result<ReadOptions, Failure> {
+        Ok(ReadOptions {
             format: self.format,
+            columns: self.shape.columns()?,
             stream: self.stream,
             page_bytes: self.page_bytes,
             relations: self.relations.clone(),
-        }
+            samples: Vec::new(),
+        })
     }
 }
 

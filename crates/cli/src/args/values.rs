@@ -1,12 +1,13 @@
 //! Values on the command line: each parser says in one sentence what was found and what is allowed.
 
+use super::columns::TimeUnit;
 use entresol_core::{Cache, FRAGMENT_PAGES_MAX, Mode, System};
 use entresol_device::{Model, Profile};
 use entresol_lab::config::Warmup;
 use entresol_lab::replay;
 use entresol_lab::reproduce::Paper;
 use entresol_store::Replacement;
-use entresol_trace::{Format, Stream, WRITABLE, generate};
+use entresol_trace::{Column, Format, RATE_MIN, Sample, Separator, Stream, Unit, WRITABLE, generate};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -212,6 +213,25 @@ pub fn money(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A size in bytes: a number with its unit.
+pub fn bytes(text: &str) -> Result<f64, String> {
+    let units = [
+        ("TiB", (1u64 << 40) as f64),
+        ("GiB", (1u64 << 30) as f64),
+        ("MiB", (1u64 << 20) as f64),
+        ("TB", 1e12),
+        ("GB", 1e9),
+        ("MB", 1e6),
+    ];
+    let parsed = units.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
+    match parsed.map(|(digits, bytes)| (number(digits.trim_end()), bytes)) {
+        Some((Ok(value), bytes)) if value > 0.0 && value * bytes <= 1e18 => Ok(value * bytes),
+        _ => Err(format!(
+            "{text:?} is no size; give a number above 0 with MB, GB, TB, MiB, GiB or TiB, e.g. 2TB"
+        )),
+    }
+}
+
 /// A number of years.
 pub fn years(text: &str) -> Result<f64, String> {
     match number(text) {
@@ -263,6 +283,54 @@ pub fn written_format(text: &str) -> Result<Format, String> {
     })
 }
 
+/// A column of a text.
+pub fn column(text: &str) -> Result<Column, String> {
+    Column::ALL.into_iter().find(|column| column.name() == text).ok_or_else(|| {
+        let known = Column::ALL.map(Column::name).join(", ");
+        format!("no column is called {text:?}; known are {known} (for a column without meaning)")
+    })
+}
+
+/// What stands between columns.
+pub fn separator(text: &str) -> Result<Separator, String> {
+    let mut characters = text.chars();
+    match (text, characters.next(), characters.next()) {
+        ("tab" | "\\t", ..) => Ok(Separator::Character('\t')),
+        ("space" | " ", ..) => Ok(Separator::Blanks),
+        (_, Some(character), None) if !character.is_alphanumeric() => Ok(Separator::Character(character)),
+        _ => Err(format!("{text:?} separates no columns; give one character such as ; or |, tab, or space")),
+    }
+}
+
+/// Lines at the beginning of a text.
+pub fn header_lines(text: &str) -> Result<u64, String> {
+    whole(text, "header lines", 0..=1_000_000)
+}
+
+/// A unit of time.
+pub fn time_unit(text: &str) -> Result<TimeUnit, String> {
+    match text {
+        "s" => Ok(TimeUnit(1_000_000_000)),
+        "ms" => Ok(TimeUnit(1_000_000)),
+        "us" | "µs" => Ok(TimeUnit(1000)),
+        "ns" => Ok(TimeUnit(1)),
+        _ => Err(format!("{text:?} is no unit of time; s, ms, us and ns are")),
+    }
+}
+
+/// A unit of offsets and sizes.
+pub fn size_unit(text: &str) -> Result<Unit, String> {
+    match text {
+        "bytes" => Ok(Unit::Bytes(1)),
+        "kib" => Ok(Unit::Bytes(1024)),
+        "sectors" => Ok(Unit::Bytes(512)),
+        "pages" => Ok(Unit::Pages),
+        _ => whole(text, "bytes of a unit", 1..=1 << 30).map(Unit::Bytes).map_err(|_| {
+            format!("{text:?} is no unit; bytes, kib, sectors (512 bytes), pages, or a number of bytes are")
+        }),
+    }
+}
+
 /// References of a generated trace.
 pub fn references(text: &str) -> Result<u64, String> {
     whole(text, "references", 1..=generate::REFERENCES_MAX)
@@ -274,6 +342,22 @@ pub fn share(text: &str) -> Result<f64, String> {
         Ok(value) if (0.0..=100.0).contains(&value) => Ok(value),
         _ => Err(format!("{text:?} is not a share in per cent; 0 to 100 are possible")),
     }
+}
+
+/// The share of the pages that a sample has.
+pub fn rate(text: &str) -> Result<f64, String> {
+    let sample = number(text).and_then(|rate| Sample::new(rate, 0).map_err(|_| ()));
+    match sample {
+        Ok(sample) => Ok(sample.rate()),
+        Err(()) => {
+            Err(format!("{text:?} is not a share of the pages; {RATE_MIN} to 1 are possible, e.g. 0.01"))
+        }
+    }
+}
+
+/// Samples of a trace.
+pub fn hashes(text: &str) -> Result<u32, String> {
+    count(text, "samples", 1..=64)
 }
 
 /// A page size; the trace's reader knows which are possible.

@@ -24,7 +24,7 @@ pub fn run(args: &AdviseArgs) -> Result<(), Failure> {
     let source = Source::read(&args.source)?;
     let question = question(args, &prices, &machine, &source)?;
     let bar = Share::new("advising", 1);
-    let advice = advise::advise(&source.trace, &question, &|run, share| bar.show(run, share));
+    let advice = advise::advise(source.workload(), &question, &|run, share| bar.show(run, share));
     drop(bar);
     let advice = advice.map_err(|error| match error.downcast::<AdviceError>() {
         Ok(refused) => Failure::input(named(args, &refused)),
@@ -37,6 +37,7 @@ pub fn run(args: &AdviseArgs) -> Result<(), Failure> {
 fn named(args: &AdviseArgs, refused: &AdviceError) -> String {
     match refused {
         AdviceError::Budget { .. } => format!("--budget: {refused}"),
+        AdviceError::Database { .. } => format!("--database-size: {refused}"),
         AdviceError::NoPrice { .. } | AdviceError::Currencies { .. } => {
             format!("--prices {}: {refused}", args.prices)
         }
@@ -70,6 +71,7 @@ fn question(
         replacement: args.dram.replacement,
         dram_pages: 1,
         flash_pages: 0,
+        stands_for: None,
         fragments: FragmentKnobs::default(),
         exact_devices: false,
         arrival: args.load.arrival(),
@@ -88,5 +90,12 @@ fn question(
         (None, Some(latency)) => Goal::Response(latency.0),
         (None, None) => Goal::Knee,
     };
-    Ok(Question { base, flash_devices, caches: args.policies.clone(), goal, years_min: args.min_years })
+    Ok(Question {
+        base,
+        flash_devices,
+        caches: args.policies.clone(),
+        goal,
+        years_min: args.min_years,
+        database_bytes: args.database_size,
+    })
 }

@@ -5,7 +5,7 @@ use super::source::Source;
 use crate::args::MrcArgs;
 use crate::failure::Failure;
 use crate::progress::Share;
-use entresol_lab::replay::Replacement;
+use entresol_lab::replay::{Replacement, SimulationError};
 use entresol_lab::{mrc, report};
 
 /// Sizes of a curve where none are asked for.
@@ -17,14 +17,27 @@ pub fn run(args: &MrcArgs) -> Result<(), Failure> {
     prepare::distinct("--sizes", &args.sizes, u32::to_string)?;
     let outputs = Outputs::prepare(args.outputs.json.as_deref(), args.outputs.html.as_deref())?;
     let source = Source::read(&args.source)?;
+    let workload = source.workload();
+    let least = workload.drawn().map_or(1, |(rate, _)| mrc::sizes_min(rate));
     let mut sizes = args.sizes.clone();
     if sizes.is_empty() {
-        sizes = mrc::usual_sizes(source.trace.unique_pages(), SIZES);
+        sizes = mrc::usual_sizes(workload.pages() as usize, SIZES);
+        sizes.retain(|size| *size >= least);
+    }
+    if sizes.is_empty() {
+        return Err(Failure::input(format!(
+            "--sample: of so few pages no size can be told; sizes from {least} pages on can, and the trace has about {}",
+            workload.pages()
+        )));
     }
     sizes.sort_unstable();
-    let requests = &source.trace.requests[source.measure_from..source.records.end];
+    let records = source.measure_from..source.records.end;
     let bar = Share::new("curves", 1);
-    let curves = mrc::curves(&source.trace, requests, &args.policies, &sizes, &|share| bar.show(0, share))?;
+    let curves = mrc::curves(workload, &records, &args.policies, &sizes, &|share| bar.show(0, share));
+    let curves = curves.map_err(|error| match error.downcast::<SimulationError>() {
+        Ok(refused) => Failure::input(format!("--sample: {refused}")),
+        Err(error) => Failure::Run(error),
+    })?;
     drop(bar);
     outputs.show(&report::mrc_report(&curves), &curves)
 }

@@ -28,10 +28,10 @@ pub fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let source = Source::read(&args.source)?;
     let configs = configs(args, &machine, &levels, knobs, &source);
     for config in &configs {
-        config.validate(&source.trace).map_err(|error| Failure::input(error.to_string()))?;
+        source.workload().validate(config).map_err(|error| Failure::input(error.to_string()))?;
     }
     let bar = Share::new("simulating", configs.len());
-    let results = replay::simulate(&source.trace, &configs, &|run, share| bar.show(run, share))?;
+    let results = replay::simulate(source.workload(), &configs, &|run, share| bar.show(run, share))?;
     drop(bar);
     outputs.show(&report::simulation_report(&results), &results)
 }
@@ -86,7 +86,7 @@ fn configs(
     fragments: FragmentKnobs,
     source: &Source,
 ) -> Vec<RunConfig> {
-    let pages = source.trace.unique_pages() as f64;
+    let pages = source.workload().pages() as f64;
     let share = |percent: f64| (pages * percent / 100.0).round().min(f64::from(u32::MAX - 1)) as u32;
     let dram = args.dram_pages.unwrap_or_else(|| share(args.dram_percent.unwrap_or(DRAM_PERCENT)).max(1));
     let mut flash = args.flash_pages.clone();
@@ -98,6 +98,7 @@ fn configs(
             replacement,
             dram_pages: dram,
             flash_pages,
+            stands_for: None,
             fragments,
             arrival: args.load.arrival(),
             hit_ns: args.load.hit_ns(),

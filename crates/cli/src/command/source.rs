@@ -1,35 +1,66 @@
-//! The trace of `simulate` and `mrc`, read and cut.
+//! The trace of `simulate`, `mrc` and `advise`, read and cut; or samples of it.
 
 use super::trace;
 use crate::args::SourceArgs;
 use crate::failure::Failure;
-use entresol_trace::Trace;
+use entresol_lab::replay::Workload;
+use entresol_trace::{Sample, SampledTrace, Trace};
 use std::ops::Range;
 
 /// A trace and the part of it that is asked for.
 pub struct Source {
-    /// All of it.
-    pub trace: Trace,
+    content: Content,
     /// Records to replay.
     pub records: Range<usize>,
     /// Of these, the first that is measured.
     pub measure_from: usize,
 }
 
+enum Content {
+    Whole(Trace),
+    Samples(Vec<SampledTrace>),
+}
+
 impl Source {
     /// Reads the trace.
     pub fn read(args: &SourceArgs) -> Result<Self, Failure> {
-        let trace = trace::read(&args.trace, &args.read.options())?;
+        let mut options = args.read.options()?;
+        let content = match args.sample {
+            None => Content::Whole(trace::read(&args.trace, &options)?),
+            Some(rate) => {
+                let samples = (1..=args.sample_hashes).map(|seed| Sample::new(rate, seed.into()));
+                options.samples = samples.collect::<Result<_, _>>().map_err(trace::refused)?;
+                let samples = entresol_trace::read_samples(&args.trace, &options).map_err(trace::refused)?;
+                if let Some(empty) = samples.iter().find(|sample| sample.trace.is_empty()) {
+                    return Err(Failure::input(format!(
+                        "--sample {rate}: none of the pages of {} is in a sample; sample more of them",
+                        empty.trace.name
+                    )));
+                }
+                Content::Samples(samples)
+            }
+        };
+        let mut source = Self { content, records: 0..0, measure_from: 0 };
         let (from_s, until_s) = (args.measure_from.unwrap_or(0.0), args.until.unwrap_or(f64::INFINITY));
-        let measured = trace.between(from_s, until_s).map_err(trace::refused)?;
-        if !trace.requests[measured.clone()].iter().any(|request| request.is_reference()) {
+        let workload = source.workload();
+        let measured = workload.between(from_s, until_s).map_err(trace::refused)?;
+        if !workload.has_reference(&measured).map_err(trace::refused)? {
             return Err(Failure::input(format!(
                 "{}: no page is referenced from second {from_s} until {}; the trace lasts {:.1} s",
                 args.trace.display(),
                 if until_s.is_finite() { until_s.to_string() } else { "the end".into() },
-                trace.seconds()
+                workload.seconds()
             )));
         }
-        Ok(Self { trace, records: 0..measured.end, measure_from: measured.start })
+        (source.records, source.measure_from) = (0..measured.end, measured.start);
+        Ok(source)
+    }
+
+    /// What is to be replayed.
+    pub fn workload(&self) -> Workload<'_> {
+        match &self.content {
+            Content::Whole(trace) => Workload::Whole(trace),
+            Content::Samples(samples) => Workload::Samples(samples),
+        }
     }
 }

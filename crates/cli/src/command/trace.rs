@@ -3,7 +3,7 @@
 use crate::args::{ConvertArgs, GenerateArgs, InfoArgs, Kind, Trace as What};
 use crate::failure::Failure;
 use crate::output::{self, OutputFile};
-use entresol_trace::generate::{Mix, Popularity, Scans, TpccModel};
+use entresol_trace::generate::{self, Mix, Popularity, Scans, Source, TpccModel};
 use entresol_trace::{Compression, Format, Info, ReadOptions, Trace, TraceError};
 use std::path::Path;
 
@@ -12,7 +12,7 @@ pub fn run(what: &What) -> Result<(), Failure> {
     match what {
         What::Info(args) => info(args),
         What::Convert(args) => convert(args),
-        What::Generate(args) => generate(args),
+        What::Generate(args) => make(args),
     }
 }
 
@@ -28,7 +28,7 @@ pub fn refused(error: TraceError) -> Failure {
 
 fn info(args: &InfoArgs) -> Result<(), Failure> {
     let json = args.json.as_deref().map(|path| OutputFile::prepare("--json", path)).transpose()?;
-    let info = Info::of(&read(&args.file, &args.read.options())?);
+    let info = Info::of(&read(&args.file, &args.read.options()?)?);
     if let Some(json) = json {
         let mut bytes = serde_json::to_vec_pretty(&info).map_err(anyhow::Error::from)?;
         bytes.push(b'\n');
@@ -39,27 +39,50 @@ fn info(args: &InfoArgs) -> Result<(), Failure> {
 
 fn convert(args: &ConvertArgs) -> Result<(), Failure> {
     let out = OutputFile::prepare("OUTPUT", &args.output)?;
-    let trace = read(&args.input, &args.read.options())?;
+    let trace = read(&args.input, &args.read.options()?)?;
     write(&trace, args.to, &out)
 }
 
-fn generate(args: &GenerateArgs) -> Result<(), Failure> {
+fn make(args: &GenerateArgs) -> Result<(), Failure> {
     let out = OutputFile::prepare("--out", &args.out)?;
-    let trace = match args.kind {
-        Kind::Tpcc => TpccModel {
-            warehouses: args.warehouses,
-            clients: args.clients,
-            references: args.references,
-            references_per_s: args.rate,
-            seed: args.seed,
-        }
-        .generate(),
-        Kind::Uniform => mix(args, Popularity::Uniform).generate(),
-        Kind::Zipf => mix(args, Popularity::Zipf { skew: args.skew }).generate(),
-        Kind::Pareto => mix(args, Popularity::Pareto { h: args.pareto }).generate(),
-        Kind::Sequential => mix(args, Popularity::Sequential).generate(),
+    let tpcc = TpccModel {
+        warehouses: args.warehouses,
+        clients: args.clients,
+        references: args.references,
+        references_per_s: args.rate,
+        seed: args.seed,
     };
-    write(&trace.map_err(refused)?, args.to, &out)
+    match args.kind {
+        Kind::Tpcc => made(&tpcc, TpccModel::generate, args.to, &out),
+        Kind::Uniform => made(&mix(args, Popularity::Uniform), Mix::generate, args.to, &out),
+        Kind::Zipf => made(&mix(args, Popularity::Zipf { skew: args.skew }), Mix::generate, args.to, &out),
+        Kind::Pareto => made(&mix(args, Popularity::Pareto { h: args.pareto }), Mix::generate, args.to, &out),
+        Kind::Sequential => made(&mix(args, Popularity::Sequential), Mix::generate, args.to, &out),
+    }
+}
+
+/// Writes what `source` makes: as it is made, if the format allows that, so that memory is for its pages
+/// only.
+fn made<S: Source>(
+    source: &S,
+    in_memory: fn(&S) -> Result<Trace, TraceError>,
+    format: Format,
+    out: &OutputFile,
+) -> Result<(), Failure> {
+    source.check().map_err(refused)?;
+    if format != Format::Entresol {
+        return write(&in_memory(source).map_err(refused)?, format, out);
+    }
+    let compression = Compression::of(out.path());
+    let (requests, pages) =
+        out.write_with(|file| Ok(generate::write_as_made(source, out.path(), compression, file)?))?;
+    written(requests, pages, format, out)
+}
+
+/// Says what was written.
+fn written(requests: u64, pages: u64, format: Format, out: &OutputFile) -> Result<(), Failure> {
+    let shown = out.path().display();
+    output::print(&format!("{shown}: {requests} requests to {pages} pages, {format}\n"))
 }
 
 fn mix(args: &GenerateArgs, popularity: Popularity) -> Mix {
@@ -88,6 +111,5 @@ pub fn write(trace: &Trace, format: Format, out: &OutputFile) -> Result<(), Fail
     if !lost.is_empty() {
         eprintln!("entresol: the {format} format cannot hold all of the trace: {lost}");
     }
-    let (requests, pages, shown) = (trace.requests.len(), trace.unique_pages(), out.path().display());
-    output::print(&format!("{shown}: {requests} requests to {pages} pages, {format}\n"))
+    written(trace.requests.len() as u64, trace.unique_pages() as u64, format, out)
 }

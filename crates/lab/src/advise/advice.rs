@@ -62,9 +62,9 @@ pub struct Candidate {
     /// Name of the flash device; empty without flash.
     pub flash_device: String,
     /// DRAM frames.
-    pub dram_pages: u32,
+    pub dram_pages: u64,
     /// Flash slots.
-    pub flash_pages: u32,
+    pub flash_pages: u64,
     /// DRAM in per cent of the trace's pages.
     pub dram_percent: f64,
     /// Flash in per cent of the trace's pages.
@@ -75,6 +75,9 @@ pub struct Candidate {
     pub budget: f64,
     /// Mean response.
     pub mean_response_us: f64,
+    /// Of several samples: half the width of the interval that holds it with 95 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_half_width_us: Option<f64>,
     /// Response that one request in a hundred exceeds.
     pub p99_response_us: f64,
     /// References a second of virtual time.
@@ -108,6 +111,16 @@ pub struct Advice {
     pub trace_pages: u64,
     /// Bytes of a page.
     pub page_bytes: u32,
+    /// Bytes of the database, where it is larger than the trace's pages: pages, money and energy of
+    /// configurations are scaled to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database_bytes: Option<f64>,
+    /// How many times as large as the trace's pages it is.
+    pub scale: f64,
+    /// Share of the pages that was replayed, and how often; absent for a whole trace. Then all figures are
+    /// estimates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<(f64, u32)>,
     /// References measured.
     pub references: u64,
     /// Name of the memory.
@@ -150,9 +163,12 @@ pub(super) fn assemble(search: &Search<'_>, judged: &Judged, halves: &[Halves]) 
     let question = search.question;
     let pair = judged.pair.as_ref().and_then(|choice| avoidable_gains(search, choice, halves));
     let mut advice = Advice {
-        trace: search.trace.name.clone(),
-        trace_pages: search.trace.unique_pages() as u64,
-        page_bytes: search.trace.page_bytes,
+        trace: search.trace.name().to_owned(),
+        trace_pages: search.trace.pages(),
+        page_bytes: search.trace.page_bytes(),
+        database_bytes: question.database_bytes,
+        scale: search.scale,
+        sample: search.trace.drawn(),
         references: search.runs.first().map_or(0, |run| run.result.references),
         memory: question.base.memory.name.clone(),
         disk_device: question.base.disk_device.name.clone(),
@@ -230,20 +246,22 @@ fn sureness(verdict: Recommendation, gains: Option<[f64; 2]>) -> Sureness {
 
 fn candidate(search: &Search<'_>, run: &Run, halves: &[Halves]) -> Candidate {
     let result = &run.result;
+    let scaled = |pages: u32| (f64::from(pages) * search.scale).round() as u64;
     Candidate {
         policy: result.policy.clone(),
         mode: if run.has_flash() { result.mode.clone() } else { String::new() },
         flash_device: result.flash_device.clone(),
-        dram_pages: result.dram_pages,
-        flash_pages: result.flash_pages,
+        dram_pages: scaled(result.dram_pages),
+        flash_pages: scaled(result.flash_pages),
         dram_percent: result.dram_percent,
         flash_percent: result.flash_percent,
-        money: run.money,
-        budget: run.choice.b * search.market.dram_page,
+        money: run.money * search.scale,
+        budget: run.choice.b * search.market.dram_page * search.scale,
         mean_response_us: result.mean_response_us,
+        response_half_width_us: result.half_widths().map(|half| half.mean_response_us),
         p99_response_us: result.p99_response_us,
         throughput: result.throughput,
-        energy_j: result.energy_j,
+        energy_j: result.energy_j.map(|joules| joules * search.scale),
         flash_lifetime_years: result.flash_lifetime_years,
         dram_hit_rate: result.dram_hit_rate,
         flash_hit_rate: result.flash_hit_rate,

@@ -29,16 +29,20 @@ mod words;
 pub use advice::{Advice, Candidate, Reason, Recommendation, Sureness};
 pub use question::{AdviceError, Goal, Question};
 
-use crate::replay::Progress;
-use entresol_trace::Trace;
+use crate::replay::{Progress, Workload};
 use search::Search;
 
-/// Answers `question` for `trace`. The same trace and question give the same answer on every machine.
+/// Answers `question` for `trace`, or for samples of it. The same trace and question give the same answer on
+/// every machine.
 ///
 /// # Errors
 /// [`AdviceError`] for what cannot be asked; whatever keeps a simulation from running.
-pub fn advise(trace: &Trace, question: &Question, progress: Progress<'_>) -> anyhow::Result<Advice> {
-    let mut search = Search::new(trace, question, progress)?;
+pub fn advise<'t>(
+    trace: impl Into<Workload<'t>>,
+    question: &Question,
+    progress: Progress<'_>,
+) -> anyhow::Result<Advice> {
+    let mut search = Search::new(trace.into(), question, progress)?;
     search.explore()?;
     let judged = judge::judge(&search);
     let halves = search.halves(&judged)?;

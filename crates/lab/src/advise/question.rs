@@ -31,6 +31,10 @@ pub struct Question {
     pub goal: Goal,
     /// A flash device that is worn out sooner, in years, is not advised.
     pub years_min: f64,
+    /// Bytes of the database that is to be bought for, at least the trace's pages; `None`: as large as these.
+    /// Sizes and money, asked and answered, are the database's. The replay is the trace's: layers have the
+    /// same share of the pages, and as many references come.
+    pub database_bytes: Option<f64>,
 }
 
 /// A question that has no answer.
@@ -75,14 +79,32 @@ pub enum AdviceError {
         /// Flash device, or policy.
         what: &'static str,
     },
+    /// A database that is smaller than what the trace touches.
+    #[error(
+        "a database of {found:.0} bytes is smaller than the pages of the trace, which have {pages:.0} bytes"
+    )]
+    Database {
+        /// The database's size.
+        found: f64,
+        /// That of the trace's pages.
+        pages: f64,
+    },
     /// It cannot be simulated.
     #[error(transparent)]
     Simulation(#[from] SimulationError),
 }
 
 impl Question {
-    /// Says whether the question can be answered.
-    pub(super) fn check(&self) -> Result<(), AdviceError> {
+    /// How many times as large as `pages_bytes`, the trace's pages, the database is.
+    pub(super) fn scale(&self, pages_bytes: u64) -> f64 {
+        self.database_bytes.map_or(1.0, |bytes| bytes / pages_bytes as f64)
+    }
+
+    /// Says whether the question can be answered for a trace with pages of so many bytes.
+    pub(super) fn check(&self, pages_bytes: u64) -> Result<(), AdviceError> {
+        if let Some(found) = self.database_bytes.filter(|_| self.scale(pages_bytes) < 1.0) {
+            return Err(AdviceError::Database { found, pages: pages_bytes as f64 });
+        }
         if self.flash_devices.is_empty() {
             return Err(AdviceError::Nothing { what: "flash device" });
         }

@@ -7,9 +7,8 @@ use super::judge::{self, Judged};
 use super::question::{AdviceError, Goal, Question};
 use super::split::Market;
 use crate::cost::Layers;
-use crate::replay::{Progress, RunConfig, SimulationResult, simulate};
+use crate::replay::{Progress, RunConfig, SimulationResult, Workload, simulate};
 use entresol_core::{Cache, Mode};
-use entresol_trace::Trace;
 
 /// Money that is tried where none is given, as DRAM in per cent of the trace's pages.
 const LADDER_PERCENTS: [f64; 8] = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
@@ -64,9 +63,11 @@ pub(super) struct Halves {
 
 /// A search under way.
 pub(super) struct Search<'a> {
-    pub trace: &'a Trace,
+    pub trace: Workload<'a>,
     pub question: &'a Question,
     pub market: Market,
+    /// How many times as large as the trace's pages the database is.
+    pub scale: f64,
     pub runs: Vec<Run>,
     /// Takes first reads out of responses; known once the search is under way.
     pub avoidable: Avoidable,
@@ -80,26 +81,27 @@ const STAGES: usize = 6;
 
 impl<'a> Search<'a> {
     pub fn new(
-        trace: &'a Trace,
+        trace: Workload<'a>,
         question: &'a Question,
         progress: Progress<'a>,
     ) -> Result<Self, AdviceError> {
-        question.check()?;
+        question.check(trace.footprint_bytes())?;
+        let scale = question.scale(trace.footprint_bytes());
         let market = Market::of(trace, question);
         if let Goal::Budget(money) = question.goal {
             let least = market.dram_min() * market.dram_page;
-            if money < least {
+            if money < least * scale {
                 return Err(AdviceError::Budget {
                     found: money,
                     currency: question.base.memory.currency.clone(),
-                    least,
-                    all: market.pages * market.dram_page,
+                    least: least * scale,
+                    all: market.pages * market.dram_page * scale,
                 });
             }
         }
         let avoidable = Avoidable { compulsory_us: 0.0, hit_us: question.base.hit_ns as f64 / 1e3 };
-        let search = Self { trace, question, market, runs: Vec::new(), avoidable, progress, stage: 0 };
-        search.config(&search.alone(search.budgets()[0])).validate(trace)?;
+        let search = Self { trace, question, market, scale, runs: Vec::new(), avoidable, progress, stage: 0 };
+        trace.validate(&search.config(&search.alone(search.budgets()[0])))?;
         Ok(search)
     }
 
@@ -125,7 +127,7 @@ impl<'a> Search<'a> {
     fn budgets(&self) -> Vec<f64> {
         let least = self.market.dram_min();
         match self.question.goal {
-            Goal::Budget(money) => vec![money / self.market.dram_page],
+            Goal::Budget(money) => vec![money / self.scale / self.market.dram_page],
             Goal::Response(_) | Goal::Knee => {
                 let mut budgets: Vec<f64> =
                     LADDER_PERCENTS.iter().map(|p| (self.market.pages * p / 100.0).max(least)).collect();
@@ -162,7 +164,7 @@ impl<'a> Search<'a> {
     fn modes(&self, choice: &Choice) -> Vec<Choice> {
         let modes = Mode::ALL.into_iter().filter(|mode| *mode != Mode::ReadOnly);
         let with = modes.map(|mode| Choice { mode, ..*choice });
-        with.filter(|choice| self.config(choice).validate(self.trace).is_ok()).collect()
+        with.filter(|choice| self.trace.validate(&self.config(choice)).is_ok()).collect()
     }
 
     /// The same money and flash under another policy.
@@ -253,17 +255,26 @@ impl<'a> Search<'a> {
         let mut new: Vec<Choice> = Vec::new();
         for choice in choices {
             let known = self.runs.iter().any(|run| run.choice == choice) || new.contains(&choice);
-            if !known && self.config(&choice).validate(self.trace).is_ok() {
+            if !known && self.trace.validate(&self.config(&choice)).is_ok() {
                 new.push(choice);
             }
         }
         let configs: Vec<RunConfig> = new.iter().map(|choice| self.config(choice)).collect();
         let results = self.simulate(&configs)?;
-        for (choice, result) in new.into_iter().zip(results) {
-            let money = self.market.money(choice.layers, &self.question.flash_devices[choice.device]);
+        for (choice, mut result) in new.into_iter().zip(results) {
+            let device = &self.question.flash_devices[choice.device];
+            let devices = self.devices(&result, device.capacity_gb);
+            result.flash_lifetime_years = result.flash_lifetime_years.map(|years| years * devices);
+            let money = self.market.money(choice.layers, device);
             self.runs.push(Run { choice, money, result });
         }
         Ok(())
+    }
+
+    /// Devices of `capacity_gb` that the database's flash takes: the trace's writes are spread over them.
+    fn devices(&self, result: &SimulationResult, capacity_gb: f64) -> f64 {
+        let gigabytes = f64::from(result.flash_pages) * f64::from(result.page_bytes) * self.scale / 1e9;
+        (gigabytes / capacity_gb).ceil().max(1.0)
     }
 
     /// Replays one stage and tells how far it is.
@@ -296,7 +307,7 @@ impl<'a> Search<'a> {
         };
         let configs: Vec<RunConfig> = choices.iter().flat_map(of).collect();
         // A half may be without references: the trace is too short to be cut.
-        if configs.iter().any(|config| config.validate(self.trace).is_err()) {
+        if configs.iter().any(|config| self.trace.validate(config).is_err()) {
             return Ok(Vec::new());
         }
         let results = self.simulate(&configs)?;

@@ -5,9 +5,9 @@
 
 use super::question::Question;
 use crate::cost::{EquiCost, Layers};
+use crate::replay::Workload;
 use crate::replay::device::DeviceSpec;
 use entresol_core::{Cache, bytes_per_slot};
-use entresol_trace::Trace;
 
 /// Flash sizes that are tried, in per cent of the trace's pages. More than all: log placement keeps old
 /// versions for a while.
@@ -35,11 +35,11 @@ pub(super) struct Market {
 }
 
 impl Market {
-    pub fn of(trace: &Trace, question: &Question) -> Self {
-        let page_bytes = f64::from(trace.page_bytes);
+    pub fn of(trace: Workload<'_>, question: &Question) -> Self {
+        let page_bytes = f64::from(trace.page_bytes());
         Self {
             dram_page: question.base.memory.price_per_gb * page_bytes / 1e9,
-            pages: trace.unique_pages() as f64,
+            pages: trace.pages() as f64,
             page_bytes,
         }
     }

@@ -1,7 +1,7 @@
 //! The answer in a sentence, and what else is to be known before buying.
 
 use super::advice::{Advice, Candidate, Reason, Recommendation, Sureness};
-use crate::report::whole;
+use crate::report::{amount, size_of, whole};
 
 /// A flash device that lasts less is worth a warning.
 const YEARS_SHORT: f64 = 5.0;
@@ -150,9 +150,9 @@ fn described(advice: &Advice, candidate: &Candidate) -> String {
 
 /// A configuration.
 pub(super) fn layers(advice: &Advice, candidate: &Candidate) -> String {
-    let size = |pages: u32| {
-        let bytes = f64::from(pages) * f64::from(advice.page_bytes);
-        format!("{} pages ({})", whole(pages.into()), size_of(bytes))
+    let size = |pages: u64| {
+        let bytes = pages as f64 * f64::from(advice.page_bytes);
+        format!("{} pages ({})", whole(pages as f64), size_of(bytes))
     };
     if candidate.flash_pages == 0 {
         return format!("{} of DRAM", size(candidate.dram_pages));
@@ -167,17 +167,8 @@ pub(super) fn layers(advice: &Advice, candidate: &Candidate) -> String {
     )
 }
 
-fn size_of(bytes: f64) -> String {
-    match bytes {
-        bytes if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
-        bytes if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
-        bytes => format!("{:.0} kB", bytes / 1e3),
-    }
-}
-
 fn money(advice: &Advice, money: f64) -> String {
-    let digits = if money >= 1.0 { 2 } else { 4 };
-    format!("{money:.digits$} {}", advice.currency)
+    format!("{} {}", amount(money), advice.currency)
 }
 
 fn time(us: f64) -> String {

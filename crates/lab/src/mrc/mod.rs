@@ -3,18 +3,26 @@
 //! LRU is exact for every size from one pass (`stack`); other policies are replayed at all sizes in one pass
 //! over the trace (`sizes`), the sizes spread over the cores.
 //!
+//! Samples of a trace give curves, too (`sampled`).
+//!
 //! Invariant: a curve counts references only (changes are none), and a page's first reference misses at every
 //! size.
 
+mod sampled;
 mod sizes;
 mod stack;
 
+pub use sampled::sizes_min;
 pub use stack::StackDistances;
 
+use sampled::of_samples;
+use sizes::Levels;
+
 use crate::bench::{digest, parallel};
-use crate::replay::Replacement;
-use entresol_trace::{Request, Trace};
+use crate::replay::{Replacement, Workload};
+use entresol_trace::{Trace, TraceError};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The curve of one policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,6 +37,9 @@ pub struct Curve {
     pub unique_pages: u64,
     /// Bytes of a page.
     pub page_bytes: u32,
+    /// Share of the pages that was replayed, and how often; absent for a whole trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<(f64, u32)>,
     /// The points, in the order of sizes.
     pub points: Vec<CurvePoint>,
     /// Hash of all of the above.
@@ -46,15 +57,40 @@ pub struct CurvePoint {
     pub misses: u64,
     /// Of all references, 0..=1.
     pub miss_ratio: f64,
+    /// Of several samples: half the width of the interval that holds the ratio with 95 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half_width: Option<f64>,
 }
 
 /// Told which share of the work is done, 0..=1.
 pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);
 
-/// Computes the curves of `policies` over `requests` of `trace` at `sizes` (pages, each at least 1).
-pub fn curves(
+/// Computes the curves of `policies` over `records` of a trace, or of samples of it, at `sizes` (pages, each
+/// at least 1).
+///
+/// # Errors
+/// [`SimulationError::SampleTooSmall`] for sizes of which too little is in a sample; a failed read of a
+/// sample's temporary file.
+pub fn curves<'t>(
+    workload: impl Into<Workload<'t>>,
+    records: &Range<usize>,
+    policies: &[Replacement],
+    sizes: &[u32],
+    progress: Progress<'_>,
+) -> anyhow::Result<Vec<Curve>> {
+    match workload.into() {
+        Workload::Whole(trace) => {
+            let of_policies = counted(trace, records, policies, sizes, progress)?;
+            Ok(of_policies.into_iter().map(finished).collect())
+        }
+        Workload::Samples(samples) => of_samples(samples, records, policies, sizes, progress),
+    }
+}
+
+/// The curves of one trace, without their digests.
+fn counted(
     trace: &Trace,
-    requests: &[Request],
+    records: &Range<usize>,
     policies: &[Replacement],
     sizes: &[u32],
     progress: Progress<'_>,
@@ -63,15 +99,12 @@ pub fn curves(
     let done = std::sync::atomic::AtomicUsize::new(0);
     let counted = parallel::map(&jobs, |_, job| {
         let began = crate::replay::thread_seconds();
-        let misses = match job.policy {
-            Replacement::Lru => StackDistances::of(trace.unique_pages(), requests).misses(&job.sizes),
-            policy => sizes::misses(policy, trace.unique_pages(), requests, &job.sizes),
-        };
+        let misses = job.misses(trace, records)?;
         let finished = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
         progress(finished as f64 / jobs.len() as f64);
         Ok((misses, crate::replay::thread_seconds() - began))
     })?;
-    let unique = unique(trace.unique_pages(), requests);
+    let unique = unique(trace, records)?;
     let curve = |policy: &Replacement| {
         let of_policy = || jobs.iter().zip(&counted).filter(|(job, _)| job.policy == *policy);
         let mut misses: Vec<(u32, u64)> = of_policy()
@@ -83,10 +116,37 @@ pub fn curves(
     Ok(policies.iter().map(curve).collect())
 }
 
+fn finished(mut curve: Curve) -> Curve {
+    let cpu_seconds = std::mem::take(&mut curve.cpu_seconds);
+    curve.digest = digest::of(&curve, 0);
+    curve.cpu_seconds = cpu_seconds;
+    curve
+}
+
 /// One pass over the trace.
 struct Job {
     policy: Replacement,
     sizes: Vec<u32>,
+}
+
+impl Job {
+    /// References that miss each size.
+    fn misses(&self, trace: &Trace, records: &Range<usize>) -> Result<Vec<u64>, TraceError> {
+        if self.policy == Replacement::Lru {
+            let mut distances = StackDistances::new(trace.unique_pages());
+            trace.each_chunk(records, |chunk| {
+                distances.add(chunk.requests);
+                Ok::<(), TraceError>(())
+            })?;
+            return Ok(distances.misses(&self.sizes));
+        }
+        let mut levels = Levels::new(self.policy, trace.unique_pages(), &self.sizes);
+        trace.each_chunk(records, |chunk| {
+            levels.add(chunk.requests);
+            Ok::<(), TraceError>(())
+        })?;
+        Ok(levels.misses())
+    }
 }
 
 /// LRU is one job; other policies' sizes are dealt out to as many jobs as there are cores, large and small
@@ -102,14 +162,17 @@ fn jobs(policies: &[Replacement], sizes: &[u32]) -> Vec<Job> {
 }
 
 /// References and different pages among them.
-fn unique(pages: usize, requests: &[Request]) -> (u64, u64) {
-    let mut seen = vec![false; pages];
+fn unique(trace: &Trace, records: &Range<usize>) -> Result<(u64, u64), TraceError> {
+    let mut seen = vec![false; trace.unique_pages()];
     let mut counts = (0, 0);
-    for request in requests.iter().filter(|request| request.is_reference()) {
-        counts.0 += 1;
-        counts.1 += u64::from(!std::mem::replace(&mut seen[request.page() as usize], true));
-    }
-    counts
+    trace.each_chunk(records, |chunk| {
+        for request in chunk.requests.iter().filter(|request| request.is_reference()) {
+            counts.0 += 1;
+            counts.1 += u64::from(!std::mem::replace(&mut seen[request.page() as usize], true));
+        }
+        Ok::<(), TraceError>(())
+    })?;
+    Ok(counts)
 }
 
 fn assemble(
@@ -123,19 +186,18 @@ fn assemble(
         pages: *pages,
         misses: *misses,
         miss_ratio: if references == 0 { 0.0 } else { *misses as f64 / references as f64 },
+        half_width: None,
     };
-    let mut curve = Curve {
+    Curve {
         trace: trace.name.clone(),
         policy: policy.name().into(),
         references,
         unique_pages,
         page_bytes: trace.page_bytes,
         points: misses.iter().map(point).collect(),
+        cpu_seconds,
         ..Curve::default()
-    };
-    curve.digest = digest::of(&curve, 0);
-    curve.cpu_seconds = cpu_seconds;
-    curve
+    }
 }
 
 /// Sizes for a curve over `pages` pages: `count` of them at most, evenly spaced on a logarithmic scale from a
@@ -153,7 +215,7 @@ mod tests {
     use super::*;
     use crate::replay::pool::{Fifo, Lru, Pool};
     use entresol_runtime::rng::Rng;
-    use entresol_trace::Op;
+    use entresol_trace::{Op, Request};
 
     fn trace() -> Trace {
         let mut rng = Rng::new(5);
@@ -174,7 +236,7 @@ mod tests {
         let trace = trace();
         let sizes = [1, 2, 9, 100, 333, 799, 800, 5000];
         let policies = [Replacement::Fifo, Replacement::Lru];
-        let curves = curves(&trace, &trace.requests, &policies, &sizes, &|_| {}).expect("no job fails");
+        let curves = curves(&trace, &(0..trace.len()), &policies, &sizes, &|_| {}).expect("no job fails");
         for (at, size) in sizes.into_iter().enumerate() {
             let (mut lru, mut fifo) = (Pool::<Lru>::new(800, size), Pool::<Fifo>::new(800, size));
             let references = || trace.requests.iter().filter(|r| r.is_reference());

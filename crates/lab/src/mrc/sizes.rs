@@ -11,22 +11,60 @@ const BLOCK: usize = 1 << 16;
 /// Records whose table entries are touched ahead.
 const BATCH: usize = 16;
 
-/// References that miss a level of each of `sizes` pages.
-pub(super) fn misses(policy: Replacement, pages: usize, requests: &[Request], sizes: &[u32]) -> Vec<u64> {
-    match policy {
-        Replacement::Lru => of::<Lru>(pages, requests, sizes),
-        Replacement::Fifo => of::<Fifo>(pages, requests, sizes),
-        Replacement::Clock => of::<Clock>(pages, requests, sizes),
+/// Levels of several sizes under one policy.
+pub(super) enum Levels {
+    /// Least recently used.
+    Lru(Vec<Level<Lru>>),
+    /// First in, first out.
+    Fifo(Vec<Level<Fifo>>),
+    /// Second chance.
+    Clock(Vec<Level<Clock>>),
+}
+
+/// A level, and the references that missed it.
+type Level<O> = (Pool<O>, u64);
+
+impl Levels {
+    /// Empty levels of `sizes` for pages `0 .. pages`.
+    pub fn new(policy: Replacement, pages: usize, sizes: &[u32]) -> Self {
+        match policy {
+            Replacement::Lru => Levels::Lru(empty(pages, sizes)),
+            Replacement::Fifo => Levels::Fifo(empty(pages, sizes)),
+            Replacement::Clock => Levels::Clock(empty(pages, sizes)),
+        }
+    }
+
+    /// The references among `requests` follow.
+    pub fn add(&mut self, requests: &[Request]) {
+        match self {
+            Levels::Lru(levels) => replay(levels, requests),
+            Levels::Fifo(levels) => replay(levels, requests),
+            Levels::Clock(levels) => replay(levels, requests),
+        }
+    }
+
+    /// References that missed each level, in the order of `sizes`.
+    pub fn misses(&self) -> Vec<u64> {
+        fn of<O: Order>(levels: &[Level<O>]) -> Vec<u64> {
+            levels.iter().map(|(_, misses)| *misses).collect()
+        }
+        match self {
+            Levels::Lru(levels) => of(levels),
+            Levels::Fifo(levels) => of(levels),
+            Levels::Clock(levels) => of(levels),
+        }
     }
 }
 
-fn of<O: Order>(pages: usize, requests: &[Request], sizes: &[u32]) -> Vec<u64> {
+fn empty<O: Order>(pages: usize, sizes: &[u32]) -> Vec<Level<O>> {
     // More frames than pages are never used.
     let frames = |size: &u32| (*size).min(u32::try_from(pages).unwrap_or(u32::MAX).max(1));
-    let mut levels: Vec<(Pool<O>, u64)> =
-        sizes.iter().map(|size| (Pool::new(pages, frames(size)), 0)).collect();
+    sizes.iter().map(|size| (Pool::new(pages, frames(size)), 0)).collect()
+}
+
+fn replay<O: Order>(levels: &mut [Level<O>], requests: &[Request]) {
     for block in requests.chunks(BLOCK) {
-        for (pool, misses) in &mut levels {
+        for (pool, misses) in levels.iter_mut() {
             for batch in block.chunks(BATCH) {
                 black_box(pool.warm(batch.iter().map(|request| request.page())));
                 for request in batch.iter().filter(|request| request.is_reference()) {
@@ -35,5 +73,4 @@ fn of<O: Order>(pages: usize, requests: &[Request], sizes: &[u32]) -> Vec<u64> {
             }
         }
     }
-    levels.into_iter().map(|(_, misses)| misses).collect()
 }

@@ -7,7 +7,7 @@
 //! reference of its page. When the window is used up, the marked places are moved together and the tree is
 //! built anew: in constant time for each reference on the average.
 //!
-//! Invariant: as many places are marked as pages have been referenced.
+//! References come piece by piece. Invariant: as many places are marked as pages have been referenced.
 
 use entresol_trace::Request;
 
@@ -20,6 +20,12 @@ pub struct StackDistances {
     counts: Vec<u64>,
     /// First references.
     first: u64,
+    /// Place of each page's last reference.
+    last: Vec<u32>,
+    page_at: Vec<u32>,
+    marks: Fenwick,
+    now: u32,
+    marked: u32,
 }
 
 /// Marks over places, with sums of prefixes.
@@ -58,40 +64,51 @@ impl Fenwick {
 }
 
 impl StackDistances {
-    /// The distances of the references among `requests`, to pages `0 .. pages`.
-    pub fn of(pages: usize, requests: &[Request]) -> Self {
+    /// No reference yet, to pages `0 .. pages`.
+    pub fn new(pages: usize) -> Self {
         let window = (4 * pages).max(1024);
-        let mut last = vec![NEVER; pages];
-        let mut page_at = vec![0u32; window];
-        let mut marks = Fenwick::packed(window, 0);
-        let (mut now, mut marked) = (0u32, 0u32);
-        let mut distances = Self { counts: vec![0; pages], first: 0 };
+        Self {
+            counts: vec![0; pages],
+            first: 0,
+            last: vec![NEVER; pages],
+            page_at: vec![0u32; window],
+            marks: Fenwick::packed(window, 0),
+            now: 0,
+            marked: 0,
+        }
+    }
+
+    /// The references among `requests` follow.
+    pub fn add(&mut self, requests: &[Request]) {
+        let Self { counts, first, last, page_at, marks, .. } = self;
+        let (mut now, mut marked) = (self.now, self.marked);
+        let window = page_at.len();
         for request in requests.iter().filter(|request| request.is_reference()) {
             let page = request.page();
             if now as usize == window {
-                now = pack(&mut last, &mut page_at);
-                marks = Fenwick::packed(window, now as usize);
+                now = pack(last, page_at);
+                *marks = Fenwick::packed(window, now as usize);
             }
             let before = std::mem::replace(&mut last[page as usize], now);
             page_at[now as usize] = page;
             if before == NEVER {
-                distances.first += 1;
+                *first += 1;
                 marked += 1;
                 marks.add(now, 1);
             } else if before + 1 == now {
                 // Referenced twice in a row: its mark moves by one place.
-                distances.counts[0] += 1;
+                counts[0] += 1;
                 marks.add(before, 1u32.wrapping_neg());
                 marks.add(now, 1);
             } else {
                 let distance = marked - marks.up_to(before);
-                distances.counts[distance as usize] += 1;
+                counts[distance as usize] += 1;
                 marks.add(before, 1u32.wrapping_neg());
                 marks.add(now, 1);
             }
             now += 1;
         }
-        distances
+        (self.now, self.marked) = (now, marked);
     }
 
     /// References that miss an LRU level of each of `sizes` pages.

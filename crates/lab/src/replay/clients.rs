@@ -26,9 +26,9 @@ struct Current {
 }
 
 /// The clients of one run.
-pub(super) struct Clients<'t> {
-    /// Times of the records, for trace-timed runs.
-    times_us: Option<&'t [u64]>,
+pub(super) struct Clients {
+    /// Requests come at the times of the trace.
+    timed: bool,
     hit_ns: u64,
     ready: BinaryHeap<Reverse<(Time, u32)>>,
     current: Option<Current>,
@@ -52,14 +52,14 @@ pub(crate) struct Waiting {
     pub elapsed_ns: u64,
 }
 
-impl<'t> Clients<'t> {
-    pub(super) fn new(arrival: Arrival, hit_ns: u64, times_us: &'t [u64]) -> Self {
-        let (clients, times_us) = match arrival {
-            Arrival::Closed { clients } => (clients, None),
-            Arrival::Timed => (1, Some(times_us)),
+impl Clients {
+    pub(super) fn new(arrival: Arrival, hit_ns: u64) -> Self {
+        let (clients, timed) = match arrival {
+            Arrival::Closed { clients } => (clients, false),
+            Arrival::Timed => (1, true),
         };
         Self {
-            times_us,
+            timed,
             hit_ns,
             ready: (0..clients).map(|client| Reverse((Time(0), client))).collect(),
             current: None,
@@ -71,9 +71,14 @@ impl<'t> Clients<'t> {
         }
     }
 
-    /// The host request whose first record is `head` misses DRAM: when does it begin? `references`: of the
-    /// run so far.
-    pub(super) fn begin(&mut self, head: usize, references: u64) -> Time {
+    /// Whether requests come at the times of the trace.
+    pub(super) fn is_timed(&self) -> bool {
+        self.timed
+    }
+
+    /// The host request whose first record is `head` misses DRAM: when does it begin? `head_us`: its time in
+    /// the trace, without meaning in a closed loop. `references`: of the run so far.
+    pub(super) fn begin(&mut self, head: usize, head_us: u64, references: u64) -> Time {
         if let Some(current) = &self.current {
             if current.head == head {
                 return current.start;
@@ -82,12 +87,11 @@ impl<'t> Clients<'t> {
         }
         let hits_ns = (references - self.references) * self.hit_ns;
         self.references = references;
-        let (client, start) = match self.times_us {
-            Some(times) => (0, Time(times[head] * 1000)),
-            None => {
-                let Reverse((free, client)) = self.ready.pop().expect("there is at least one client");
-                (client, Time(free.0 + hits_ns))
-            }
+        let (client, start) = if self.timed {
+            (0, Time(head_us * 1000))
+        } else {
+            let Reverse((free, client)) = self.ready.pop().expect("there is at least one client");
+            (client, Time(free.0 + hits_ns))
         };
         self.current = Some(Current { head, client, start, end: start });
         start
@@ -106,35 +110,34 @@ impl<'t> Clients<'t> {
         self.waited_ns += u128::from(waited);
         self.responses.saturating_record(waited.max(1));
         self.latest = self.latest.max(end);
-        if self.times_us.is_none() {
+        if !self.timed {
             self.ready.push(Reverse((end, client)));
         }
     }
 
-    /// Forgets what was seen so far; `references` of the run so far.
-    pub(super) fn begin_measurement(&mut self, record: usize, references: u64) {
+    /// Forgets what was seen so far, before a record of that time; `references` of the run so far.
+    pub(super) fn begin_measurement(&mut self, record_us: u64, references: u64) {
         self.finish_current();
         self.responses.reset();
         self.waited_ns = 0;
-        self.began = self.time(record, references);
+        self.began = self.time(record_us, references);
         self.latest = self.began;
     }
 
-    /// The time that the run has reached before `record`, with so many references behind it.
-    pub(super) fn time(&self, record: usize, references: u64) -> Time {
-        match self.times_us {
-            Some(times) => Time(times.get(record).or(times.last()).copied().unwrap_or(0) * 1000),
-            None => {
-                let free = self.ready.peek().map_or(self.latest, |Reverse((free, _))| *free);
-                Time(free.0 + (references - self.references) * self.hit_ns)
-            }
+    /// The time that the run has reached before a record of that time in the trace, with so many references
+    /// behind it.
+    pub(super) fn time(&self, record_us: u64, references: u64) -> Time {
+        if self.timed {
+            return Time(record_us * 1000);
         }
+        let free = self.ready.peek().map_or(self.latest, |Reverse((free, _))| *free);
+        Time(free.0 + (references - self.references) * self.hit_ns)
     }
 
     /// Ends the run. `elapsed` includes what was still under way.
-    pub(super) fn finish(mut self, record: usize, references: u64) -> Waiting {
+    pub(super) fn finish(mut self, record_us: u64, references: u64) -> Waiting {
         self.finish_current();
-        let end = self.latest.max(self.time(record, references));
+        let end = self.latest.max(self.time(record_us, references));
         Waiting {
             requests: self.responses.len(),
             waited_ns: self.waited_ns,
@@ -154,31 +157,30 @@ mod tests {
 
     #[test]
     fn two_clients_take_turns_and_hits_take_their_time() {
-        let mut clients = Clients::new(Arrival::Closed { clients: 2 }, 10, &[]);
-        assert_eq!(clients.begin(0, 0), Time(0));
+        let mut clients = Clients::new(Arrival::Closed { clients: 2 }, 10);
+        assert_eq!(clients.begin(0, 0, 0), Time(0));
         clients.until(Time(1000));
         // Record 1 belongs to the same host request.
-        assert_eq!(clients.begin(0, 1), Time(0));
+        assert_eq!(clients.begin(0, 0, 1), Time(0));
         clients.until(Time(700));
         // Three hits later the second client misses.
-        assert_eq!(clients.begin(5, 4), Time(40));
+        assert_eq!(clients.begin(5, 0, 4), Time(40));
         clients.until(Time(5000));
         // The first is free again at 1000.
-        assert_eq!(clients.begin(6, 5), Time(1010));
+        assert_eq!(clients.begin(6, 0, 5), Time(1010));
         clients.until(Time(2000));
-        let waiting = clients.finish(7, 6);
+        let waiting = clients.finish(0, 6);
         assert_eq!((waiting.requests, waiting.elapsed_ns), (3, 5000));
         assert_eq!(waiting.waited_ns, 1010 + 4970 + 1000);
     }
 
     #[test]
     fn timed_requests_come_when_the_trace_says() {
-        let times = [0, 5, 5, 9];
-        let mut clients = Clients::new(Arrival::Timed, 0, &times);
-        assert_eq!(clients.begin(1, 0), Time(5000));
+        let mut clients = Clients::new(Arrival::Timed, 0);
+        assert_eq!(clients.begin(1, 5, 0), Time(5000));
         clients.until(Time(90_000));
-        assert_eq!(clients.begin(3, 0), Time(9000), "it does not wait for the one before");
-        clients.begin_measurement(3, 0);
-        assert_eq!(clients.finish(4, 0).elapsed_ns, 0);
+        assert_eq!(clients.begin(3, 9, 0), Time(9000), "it does not wait for the one before");
+        clients.begin_measurement(9, 0);
+        assert_eq!(clients.finish(9, 0).elapsed_ns, 0);
     }
 }

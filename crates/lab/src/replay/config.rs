@@ -69,6 +69,8 @@ pub struct RunConfig {
     pub dram_pages: u32,
     /// Flash slots; without meaning where there is no flash.
     pub flash_pages: u32,
+    /// In a replay of a sample: the slots of the whole cache that these stand for.
+    pub stands_for: Option<u32>,
     /// SCE's knobs; without meaning for others.
     pub fragments: FragmentKnobs,
     /// When references come.

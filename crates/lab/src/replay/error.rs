@@ -3,10 +3,11 @@
 use super::device::CatalogueError;
 use entresol_core::{ConfigError, FragmentConfigError};
 use entresol_ftl::cache::CacheError;
+use entresol_trace::TraceError;
 use thiserror::Error;
 
 /// A simulation that is not possible.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq)]
 pub enum SimulationError {
     /// There is nothing to replay.
     #[error("{trace}: the span to be measured has no page references; choose another one")]
@@ -62,7 +63,41 @@ pub enum SimulationError {
     /// SCE's cache refuses.
     #[error("sce: {0}")]
     Fragments(#[from] FragmentConfigError),
+    /// What a sample cannot answer.
+    #[error("{what} cannot be replayed with a sample of the pages: {why}; leave one of them out")]
+    NotSampled {
+        /// What was asked for.
+        what: &'static str,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A layer of which the sample's share is too small.
+    #[error(
+        "a sample of {rate} of the pages leaves {scaled} of {pages} pages of {what}, too few to stand for all of them; \
+         sample {rate_min:.4} of the pages or more"
+    )]
+    SampleTooSmall {
+        /// DRAM or flash.
+        what: &'static str,
+        /// Pages of the layer.
+        pages: u32,
+        /// The rate asked for.
+        rate: f64,
+        /// Pages of it in the sample.
+        scaled: u32,
+        /// The smallest rate that would do.
+        rate_min: f64,
+    },
+    /// A sample's records cannot be read.
+    #[error("{0}")]
+    Trace(String),
     /// The core refuses.
     #[error(transparent)]
     Core(#[from] ConfigError),
+}
+
+impl From<TraceError> for SimulationError {
+    fn from(error: TraceError) -> Self {
+        SimulationError::Trace(error.to_string())
+    }
 }

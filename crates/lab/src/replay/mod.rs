@@ -9,6 +9,9 @@
 //! | `clients` | who waits for what, in virtual time |
 //! | `run` | the inner loop |
 //! | `result` | what comes out |
+//! | `workload` | a whole trace, or samples of it |
+//! | `sampled` | sizes for a sample, and what its counts say of the whole |
+//! | `estimate` | means of several samples, and their intervals |
 //!
 //! Invariant: decisions depend on the trace and the sizes alone; devices and clients only say when (but for
 //! SCE, whose workers take virtual time). The policies are the core's, unchanged: the same trace through the
@@ -18,24 +21,29 @@ mod clients;
 mod config;
 pub mod device;
 mod error;
+mod estimate;
 mod fragments;
 pub mod pool;
 mod prepare;
 mod result;
 mod run;
+mod sampled;
 pub mod tier;
+mod workload;
 
 pub use config::{Arrival, NO_CACHE, Replacement, RunConfig, layer_name};
 pub use error::SimulationError;
+pub use estimate::mean_of;
 pub use fragments::FragmentKnobs;
 pub use prepare::{block_sizes, core_config, flash_pages_min};
-pub use result::{RelationResult, SimulationResult};
+pub use result::{HalfWidths, RelationResult, SampleResult, SimulationResult};
 pub use run::{Counts, Point};
+pub use workload::Workload;
 
 use crate::bench::parallel;
 use entresol_core::{Cache, Fragments, Partition, fragment_region_bytes, region_bytes};
 use entresol_ftl::cache::BlockCache;
-use entresol_trace::Trace;
+use entresol_trace::{SampledTrace, Trace};
 use pool::{Clock, Fifo, Lru, Order};
 pub(crate) use prepare::Places;
 use run::Replay;
@@ -46,19 +54,59 @@ use zerocopy::IntoBytes;
 /// Told how far things are: which run, and the share of it that is done.
 pub type Progress<'a> = &'a (dyn Fn(usize, f64) + Sync);
 
-/// Replays `trace` under each of `configs`, as many at a time as there are cores. Results come in the same
+/// Replays a trace, or samples of it, under each of `configs`, as many at a time as there are cores. Results come in the same
 /// order.
 ///
 /// # Errors
 /// [`SimulationError`] for the first configuration that is not possible; nothing is run then.
-pub fn simulate(
+pub fn simulate<'t>(
+    workload: impl Into<Workload<'t>>,
+    configs: &[RunConfig],
+    progress: Progress<'_>,
+) -> anyhow::Result<Vec<SimulationResult>> {
+    let workload = workload.into();
+    for config in configs {
+        workload.validate(config)?;
+    }
+    match workload {
+        Workload::Whole(trace) => simulate_whole(trace, configs, progress),
+        Workload::Samples(samples) => simulate_samples(workload, samples, configs, progress),
+    }
+}
+
+/// Each configuration over each sample.
+fn simulate_samples(
+    workload: Workload<'_>,
+    samples: &[SampledTrace],
+    configs: &[RunConfig],
+    progress: Progress<'_>,
+) -> anyhow::Result<Vec<SimulationResult>> {
+    let places: Vec<Places> = samples.iter().map(|sample| Places::of(&sample.trace)).collect();
+    let jobs: Vec<(usize, usize)> = (0..configs.len())
+        .flat_map(|config| (0..samples.len()).map(move |sample| (config, sample)))
+        .collect();
+    let results = parallel::map(&jobs, |_, &(config, nth)| {
+        let (whole, sample) = (&configs[config], &samples[nth]);
+        let scaled = sampled::config(sample, whole)?;
+        let share = |share: f64| progress(config, (nth as f64 + share) / samples.len() as f64);
+        let began = thread_seconds();
+        let replayed = replay(&sample.trace, &places[nth], &scaled, &share)?;
+        let mut result = sampled::enlarged(sample, whole, &scaled, &replayed);
+        let seconds = thread_seconds() - began;
+        result.records_per_second = if seconds > 0.0 { scaled.records.len() as f64 / seconds } else { 0.0 };
+        Ok(result)
+    })?;
+    Ok(results
+        .chunks(samples.len())
+        .map(|of_config| estimate::combined(of_config, workload.pages()))
+        .collect())
+}
+
+fn simulate_whole(
     trace: &Trace,
     configs: &[RunConfig],
     progress: Progress<'_>,
 ) -> anyhow::Result<Vec<SimulationResult>> {
-    for config in configs {
-        config.validate(trace)?;
-    }
     let places = Places::of(trace);
     parallel::map(configs, |index, config| {
         let began = thread_seconds();
@@ -80,15 +128,15 @@ pub(crate) fn replay(
 ) -> Result<Replayed, SimulationError> {
     let disk = config.device(&config.disk_device, trace, trace.pages.len() as u64)?;
     match config.flash_layer {
-        None => Ok(below_dram(trace, config, Bare::new(disk, places.as_slice()), progress)),
+        None => below_dram(trace, config, Bare::new(disk, places.as_slice()), progress),
         Some(Cache::Policy(policy)) => {
-            let core = core_config(policy, config.flash_pages)?;
+            let core = config.core_config(policy)?;
             let mut region = vec![0u64; region_bytes(&core) / 8];
             let partition = Partition::format(region.as_mut_bytes(), &core)?;
             let flash = config.device(&config.flash_device, trace, core.slots.into())?;
             let devices = (flash, disk);
             let tier = Cached::new(partition, config.mode, devices, &trace.pages, places.as_slice());
-            Ok(below_dram(trace, config, tier, progress))
+            below_dram(trace, config, tier, progress)
         }
         Some(Cache::Fragments) => {
             let fragments = config.fragments.config(trace, config.flash_pages)?;
@@ -96,7 +144,7 @@ pub(crate) fn replay(
             let cache = Fragments::format(region.as_mut_bytes(), &fragments)?;
             let slots = fragments.slots * fragments.fragment_pages;
             let flash = config.device(&config.flash_device, trace, slots.into())?;
-            Ok(below_dram(trace, config, Fragmented::new(cache, (flash, disk), places.as_slice()), progress))
+            below_dram(trace, config, Fragmented::new(cache, (flash, disk), places.as_slice()), progress)
         }
         Some(Cache::Blocks(kind)) => {
             let cache = prepare::block_cache(kind, trace, config.flash_pages)?;
@@ -115,23 +163,26 @@ pub(crate) fn blocks(
 ) -> Result<Replayed, SimulationError> {
     let disk = config.device(&config.disk_device, trace, trace.pages.len() as u64)?;
     let tier = Blocks::new(cache, ChipSpeed::THESIS, disk, places.as_slice());
-    Ok(below_dram(trace, config, tier, progress))
+    below_dram(trace, config, tier, progress)
 }
 
 /// Puts the DRAM layer on top.
+///
+/// # Errors
+/// A failed read of a sample's temporary file.
 pub(crate) fn below_dram<T: Layer>(
     trace: &Trace,
     config: &RunConfig,
     tier: T,
     progress: &dyn Fn(f64),
-) -> Replayed {
+) -> Result<Replayed, SimulationError> {
     fn run<O: Order, T: Layer>(
         trace: &Trace,
         config: &RunConfig,
         tier: T,
         progress: &dyn Fn(f64),
-    ) -> Replayed {
-        Replay::<O, T>::new(config, trace, tier).run(progress)
+    ) -> Result<Replayed, SimulationError> {
+        Ok(Replay::<O, T>::new(config, trace, tier).run(progress)?)
     }
     match config.replacement {
         Replacement::Lru => run::<Lru, T>(trace, config, tier, progress),

@@ -107,6 +107,37 @@ pub fn core_config(policy: PolicyKind, slots: u32) -> Result<Config, SimulationE
     Ok(config)
 }
 
+/// Fewest groups of a partition in a sample, if the whole one has as many.
+const SAMPLED_GROUPS_MIN: u32 = 1024;
+
+/// The same, where the policy chooses which pages of a group stay: its choice depends on the group's size.
+const CHOOSING_GROUPS_MIN: u32 = 64;
+
+/// The partition of about `slots` slots that stands in a sample for the one that [`core_config`] makes of
+/// `whole`: its groups are smaller, so that it has enough of them, and the same share of its slots is in use
+/// while groups are kept free.
+///
+/// # Errors
+/// [`SimulationError::FlashPages`] if even the smallest groups do not fit.
+fn sampled_core_config(policy: PolicyKind, slots: u32, whole: u32) -> Result<Config, SimulationError> {
+    let whole = core_config(policy, whole)?;
+    let smallest = if policy.facts().keeps_out { CHOSEN_FROM_MIN } else { GROUPS[GROUPS.len() - 1] };
+    let groups_min = if policy.facts().keeps_out { CHOOSING_GROUPS_MIN } else { SAMPLED_GROUPS_MIN };
+    let groups = (whole.slots / whole.group_pages).min(groups_min);
+    let fits = |group: &u32| *group <= whole.group_pages && slots / group >= groups;
+    let group = GROUPS.into_iter().find(fits).unwrap_or(smallest.min(whole.group_pages));
+    let used = f64::from(slots) * (1.0 - f64::from(whole.slots_kept_free()) / f64::from(whole.slots));
+    let free = with_group(policy, slots, group).slots_kept_free();
+    // Rounded to the nearest group.
+    let config = with_group(policy, used.round() as u32 + free + group / 2, group);
+    if config.slots < config.slots_min() {
+        let min = with_group(policy, u32::MAX / 2, group).slots_min();
+        return Err(SimulationError::FlashPages { policy: policy.name(), found: slots, min });
+    }
+    config.validate()?;
+    Ok(config)
+}
+
 /// Bytes of a flash page.
 const FLASH_PAGE_BYTES: u32 = 4096;
 /// Flash pages of an erase block (thesis §4.2).
@@ -158,6 +189,14 @@ pub(super) fn block_cache(
 }
 
 impl RunConfig {
+    /// The partition of the flash layer under `policy`.
+    pub(super) fn core_config(&self, policy: PolicyKind) -> Result<Config, SimulationError> {
+        match self.stands_for {
+            None => core_config(policy, self.flash_pages),
+            Some(whole) => sampled_core_config(policy, self.flash_pages, whole),
+        }
+    }
+
     /// A device of so many pages, timed as the run asks for.
     pub(super) fn device(
         &self,
@@ -189,8 +228,8 @@ impl RunConfig {
     /// # Errors
     /// [`SimulationError`] says what is not and what is possible.
     pub fn validate(&self, trace: &Trace) -> Result<(), SimulationError> {
-        let measured = self.measure_from.max(self.records.start)..self.records.end.min(trace.requests.len());
-        if !trace.requests[measured].iter().any(|request| request.is_reference()) {
+        let measured = self.measure_from.max(self.records.start)..self.records.end.min(trace.len());
+        if !trace.has_reference(&measured)? {
             return Err(SimulationError::Nothing { trace: trace.name.clone() });
         }
         match self.arrival {
@@ -209,7 +248,7 @@ impl RunConfig {
             None => {}
             Some(Cache::Policy(policy)) => {
                 self.device(&self.flash_device, trace, 1)?;
-                core_config(policy, self.flash_pages)?;
+                self.core_config(policy)?;
             }
             Some(Cache::Fragments) => {
                 self.device(&self.flash_device, trace, 1)?;

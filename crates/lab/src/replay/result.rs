@@ -110,9 +110,10 @@ pub struct SimulationResult {
     /// Energy of DRAM and flash during T_v, joules (3LA eq. 8); `null` where the catalogue lacks a unit
     /// power.
     pub energy_j: Option<f64>,
-    /// Years until the flash device has been written as often as it is rated for, its whole capacity
-    /// levelling the wear, at the pace of the trace's own times (of the virtual time, where it has none);
-    /// `null` without flash, rating or writes.
+    /// Years until the flash device has been programmed as often as it is rated for, its whole capacity
+    /// levelling the wear, at the pace of the trace's own times (of the virtual time, where it has none).
+    /// All that the chip programs counts: the cache's writes and, where a translation layer is modelled, what
+    /// its garbage collection copies (TWAF). `null` without flash, rating or writes.
     pub flash_lifetime_years: Option<f64>,
     /// Price of DRAM and flash; `null` where the catalogue lacks one or the currencies differ.
     pub money: Option<f64>,
@@ -124,12 +125,49 @@ pub struct SimulationResult {
     /// By relation, where the trace has relations: those with references, most misses first.
     pub relations: Vec<RelationResult>,
 
+    /// What was replayed instead of the whole trace, and how sure the figures are; absent for a whole trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<SampleResult>,
+
     /// Hash of every decision of the cache, in hexadecimal.
     pub decision_hash: String,
     /// Hash of all of the above, in hexadecimal: depends on trace and configuration alone.
     pub digest: String,
     /// Records of the trace replayed a second of this thread's time; not part of the digest.
     pub records_per_second: f64,
+}
+
+/// Samples of a trace that stand for all of it. Every figure beside them is an estimate for the whole trace;
+/// references are counted exactly, relations are left out, and the warm-up is that of the first sample.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampleResult {
+    /// Share of the pages that a sample has, on the average.
+    pub rate: f64,
+    /// Samples, each with a hash of its own.
+    pub hashes: u32,
+    /// Pages of a sample, on the average.
+    pub pages: f64,
+    /// References to them that were replayed, on the average.
+    pub references: f64,
+    /// DRAM frames of a sample.
+    pub dram_pages: u32,
+    /// Flash slots of a sample, as asked for.
+    pub flash_pages: u32,
+    /// Half the widths of intervals that hold the mean with 95 %; `null` with one sample.
+    pub half_widths: Option<HalfWidths>,
+}
+
+/// Half the widths of intervals, in the units of the figures of the same name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields are those of SimulationResult")]
+pub struct HalfWidths {
+    pub dram_hit_rate: f64,
+    pub flash_hit_rate: f64,
+    pub write_reduction: f64,
+    pub flash_writes: f64,
+    pub disk_reads: f64,
+    pub disk_writes: f64,
+    pub mean_response_us: f64,
 }
 
 /// What a relation had of it.
@@ -147,6 +185,13 @@ pub struct RelationResult {
     pub disk_reads: u64,
     /// Its dirty evictions.
     pub dirty_evictions: u64,
+}
+
+impl SimulationResult {
+    /// How sure the figures are, where they are of several samples.
+    pub fn half_widths(&self) -> Option<&HalfWidths> {
+        self.sample.as_ref()?.half_widths.as_ref()
+    }
 }
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -190,7 +235,7 @@ pub(super) fn assemble(
     result.gc_count = replayed.totals.collections;
     result.decision_hash = format!("{:016x}", tier.decision_hash);
     times(&mut result, config, replayed);
-    costs(&mut result, trace, config);
+    costs(&mut result, trace, config, replayed.totals.copied.unwrap_or(0));
     result.warm_up = replayed.curve.iter().map(in_numbers).collect();
     result.relations = relations(trace, replayed, references_of);
     result.digest = digest::of(&result, tier.decision_hash);
@@ -250,7 +295,8 @@ fn times(result: &mut SimulationResult, config: &RunConfig, replayed: &Replayed)
 }
 
 /// Energy, endurance and money.
-fn costs(result: &mut SimulationResult, trace: &Trace, config: &RunConfig) {
+/// `copied`: pages that garbage collection wrote, so that the chip programs these and the cache's writes.
+pub(super) fn costs(result: &mut SimulationResult, trace: &Trace, config: &RunConfig, copied: u64) {
     let gigabytes = |pages: u32| f64::from(pages) * f64::from(trace.page_bytes) / 1e9;
     let (dram, flash) = (gigabytes(config.dram_pages), gigabytes(result.flash_pages));
     let (memory, device) = (&config.memory, &config.flash_device);
@@ -265,7 +311,7 @@ fn costs(result: &mut SimulationResult, trace: &Trace, config: &RunConfig) {
     result.money = flash_price.filter(|_| same).map(|price| price + memory.price_per_gb * dram);
     result.currency = memory.currency.clone();
     let seconds = trace_seconds(trace, config).unwrap_or(result.elapsed_s);
-    let written = gigabytes(1) * result.flash_writes as f64;
+    let written = gigabytes(1) * (result.flash_writes + copied) as f64;
     if let (true, Some(rated)) = (cached && written > 0.0 && seconds > 0.0, device.rated_full_writes) {
         result.flash_lifetime_years = Some(rated * device.capacity_gb / (written / seconds) / YEAR_S);
     }
@@ -273,8 +319,9 @@ fn costs(result: &mut SimulationResult, trace: &Trace, config: &RunConfig) {
 
 /// Time of the trace that was measured, where it has times.
 fn trace_seconds(trace: &Trace, config: &RunConfig) -> Option<f64> {
-    let first = trace.times_us.get(config.measure_from)?;
-    let last = trace.times_us.get(config.records.end.checked_sub(1)?)?;
+    // A file that cannot be read has failed the replay before.
+    let time_us = |at: usize| trace.time_us(at).ok().flatten();
+    let (first, last) = (time_us(config.measure_from)?, time_us(config.records.end.checked_sub(1)?)?);
     Some((last - first) as f64 / 1e6)
 }
 

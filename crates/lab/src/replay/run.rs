@@ -4,7 +4,10 @@
 //! happens on a miss. Records are looked at in small batches; the table entries of the next one are touched
 //! before, so that memory serves several at a time while this one is carried out.
 //!
-//! Invariant: records are carried out in the order of the trace.
+//! Records come in chunks: one for a trace in memory, several for a sample of which most is in a file.
+//!
+//! Invariant: records are carried out in the order of the trace, and how they are divided into chunks makes
+//! no difference.
 
 use super::clients::{Clients, Waiting};
 use super::config::RunConfig;
@@ -12,7 +15,7 @@ use super::pool::{DIRTY, FDIRTY, Order, Pool, Victim};
 use super::tier::{Layer, Totals};
 use entresol_engine::Source;
 use entresol_runtime::Time;
-use entresol_trace::{Op, Request, Trace};
+use entresol_trace::{Chunk, Op, Request, Trace, TraceError};
 use std::hint::black_box;
 
 /// Records whose entries are touched ahead.
@@ -67,11 +70,18 @@ pub struct Replayed {
 /// One run under way.
 pub struct Replay<'t, O: Order, T> {
     config: &'t RunConfig,
-    requests: &'t [Request],
+    trace: &'t Trace,
+    /// Where the stretch under way ends: at a point of the curve, or where the measurement begins.
+    stretch_end: usize,
+    /// What was counted before it.
+    stretch_from: (Counts, u64),
+    curve: Vec<Point>,
+    /// The first record of the host request that the chunk before ended in.
+    head_before: usize,
     relation_of: &'t [u16],
     pool: Pool<O>,
     tier: T,
-    clients: Clients<'t>,
+    clients: Clients,
     counts: Counts,
     /// References before this measurement.
     references_before: u64,
@@ -84,11 +94,15 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
         let relations = trace.relations.as_ref();
         Self {
             config,
-            requests: &trace.requests,
+            trace,
+            stretch_end: 0,
+            stretch_from: (Counts::default(), 0),
+            curve: Vec::with_capacity(CURVE_POINTS + 1),
+            head_before: 0,
             relation_of: relations.map_or(&[], |relations| relations.of_pages()),
             pool: Pool::new(trace.unique_pages(), config.dram_pages),
             tier,
-            clients: Clients::new(config.arrival, config.hit_ns, &trace.times_us),
+            clients: Clients::new(config.arrival, config.hit_ns),
             counts: Counts::default(),
             references_before: 0,
             relations: vec![Counts::default(); relations.map_or(0, |relations| relations.len())],
@@ -96,78 +110,120 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
     }
 
     /// Replays it all. `progress` is told the share that is done.
-    pub fn run(mut self, progress: &dyn Fn(f64)) -> Replayed {
+    ///
+    /// # Errors
+    /// A failed read of a sample's temporary file.
+    pub fn run(mut self, progress: &dyn Fn(f64)) -> Result<Replayed, TraceError> {
         let records = self.config.records.clone();
-        let step = records.len().div_ceil(CURVE_POINTS).max(1);
-        let mut curve = Vec::with_capacity(CURVE_POINTS + 1);
-        let mut at = records.start;
-        while at < records.end {
-            let next_point = records.start + ((at - records.start) / step + 1) * step;
-            let mut end = next_point.min(records.end);
-            if at < self.config.measure_from {
-                end = end.min(self.config.measure_from);
+        self.stretch_end = records.start;
+        self.trace.each_chunk(&records, |chunk| self.chunk(&chunk, progress))?;
+        let end_us = self.record_us(records.end)?;
+        if self.config.flush_at_end {
+            self.flush(end_us);
+        }
+        let references = self.all_references();
+        Ok(Replayed {
+            counts: self.counts,
+            relations: self.relations,
+            totals: self.tier.totals(),
+            waiting: self.clients.finish(end_us, references),
+            curve: self.curve,
+        })
+    }
+
+    fn chunk(&mut self, chunk: &Chunk<'_>, progress: &dyn Fn(f64)) -> Result<(), TraceError> {
+        let records = &self.config.records;
+        let mut at = chunk.first;
+        while at < chunk.end() {
+            if at == self.stretch_end {
+                self.begin_stretch(at);
             }
-            let (counts, before) = (self.counts, self.all_references());
+            let end = self.stretch_end.min(chunk.end());
             if self.config.dram_pages > 0 {
-                self.stretch(at, end);
+                self.stretch(chunk, at, end);
             } else {
-                self.stretch_without_dram(at, end);
+                self.stretch_without_dram(chunk, at, end);
             }
-            if self.config.measure_from == end {
-                self.begin_measurement(end);
-            } else if self.all_references() > before {
-                curve.push(self.point(&counts, end));
+            if end == self.stretch_end {
+                self.end_stretch(end)?;
             }
             progress((end - records.start) as f64 / records.len() as f64);
             at = end;
         }
-        if self.config.flush_at_end {
-            self.flush(records.end);
+        self.head_before = self.head(chunk, chunk.end() - 1);
+        Ok(())
+    }
+
+    /// The next stretch begins `at`.
+    fn begin_stretch(&mut self, at: usize) {
+        let records = &self.config.records;
+        let step = records.len().div_ceil(CURVE_POINTS).max(1);
+        let next_point = records.start + ((at - records.start) / step + 1) * step;
+        let mut end = next_point.min(records.end);
+        if at < self.config.measure_from {
+            end = end.min(self.config.measure_from);
         }
-        let references = self.all_references();
-        Replayed {
-            counts: self.counts,
-            relations: self.relations,
-            totals: self.tier.totals(),
-            waiting: self.clients.finish(records.end, references),
-            curve,
+        self.stretch_end = end;
+        self.stretch_from = (self.counts, self.all_references());
+    }
+
+    fn end_stretch(&mut self, end: usize) -> Result<(), TraceError> {
+        let (counts, before) = self.stretch_from;
+        if self.config.measure_from == end {
+            let end_us = self.record_us(end)?;
+            self.begin_measurement(end_us);
+        } else if self.all_references() > before {
+            let end_us = self.record_us(end)?;
+            let point = self.point(&counts, end_us);
+            self.curve.push(point);
         }
+        Ok(())
+    }
+
+    /// The time of a record in the trace, or of the last if there is none; 0 in a closed loop.
+    fn record_us(&self, record: usize) -> Result<u64, TraceError> {
+        if !self.clients.is_timed() {
+            return Ok(0);
+        }
+        let last = self.trace.len().saturating_sub(1);
+        Ok(self.trace.time_us(record.min(last))?.unwrap_or(0))
     }
 
     fn all_references(&self) -> u64 {
         self.references_before + self.counts.references
     }
 
-    fn begin_measurement(&mut self, at: usize) {
+    fn begin_measurement(&mut self, at_us: u64) {
         self.references_before += self.counts.references;
         self.counts = Counts::default();
         self.relations.fill(Counts::default());
         self.tier.begin_measurement();
-        self.clients.begin_measurement(at, self.references_before);
+        self.clients.begin_measurement(at_us, self.references_before);
     }
 
-    fn point(&self, before: &Counts, end: usize) -> Point {
+    fn point(&self, before: &Counts, end_us: u64) -> Point {
         let now = &self.counts;
         let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
         let fetches = now.fetches - before.fetches;
         Point {
-            time_s: self.clients.time(end, self.all_references()).0 as f64 / 1e9,
+            time_s: self.clients.time(end_us, self.all_references()).0 as f64 / 1e9,
             references: self.all_references(),
             dram_hit_rate: 1.0 - share(now.misses - before.misses, now.references - before.references),
             flash_hit_rate: share(now.flash_hits - before.flash_hits, fetches),
         }
     }
 
-    /// Replays the records `from .. to` through DRAM and what lies below.
-    fn stretch(&mut self, from: usize, to: usize) {
-        let requests = &self.requests[..to];
-        let batch_at = |at: usize| &requests[at.min(to)..(at + BATCH).min(to)];
-        self.warm(batch_at(from));
-        let mut at = from;
-        while at < to {
+    /// Replays the records `from .. to` of `chunk` through DRAM and what lies below.
+    fn stretch(&mut self, chunk: &Chunk<'_>, from: usize, to: usize) {
+        let requests = &chunk.requests[..to - chunk.first];
+        let end = requests.len();
+        let batch_at = |at: usize| &requests[at.min(end)..(at + BATCH).min(end)];
+        let mut at = from - chunk.first;
+        self.warm(batch_at(at));
+        while at < end {
             self.warm(batch_at(at + BATCH));
             for (offset, request) in batch_at(at).iter().enumerate() {
-                self.record(at + offset, *request);
+                self.record(chunk, at + offset, *request);
             }
             at += BATCH;
         }
@@ -180,8 +236,9 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
         black_box(self.pool.warm(pages.clone()) ^ self.tier.warm(pages));
     }
 
+    /// Carries out the record `within` the chunk.
     #[inline(always)]
-    fn record(&mut self, index: usize, request: Request) {
+    fn record(&mut self, chunk: &Chunk<'_>, within: usize, request: Request) {
         if request.is_reference() {
             match self.pool.reference(request.page()) {
                 Some(frame) => {
@@ -189,7 +246,7 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
                         self.pool.soil(frame);
                     }
                 }
-                None => self.miss(index, request),
+                None => self.miss(chunk, chunk.first + within, request),
             }
             self.counts.references += 1;
             self.counts.requests += u64::from(!request.continues());
@@ -198,23 +255,34 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
                 Some(frame) => self.pool.soil(frame),
                 // It left between its reference and its change, which happens where DRAM is very small: it is
                 // fetched again.
-                None => self.miss(index, request),
+                None => self.miss(chunk, chunk.first + within, request),
             }
         }
     }
 
-    /// The first record of the host request that `index` belongs to.
-    fn head(&self, mut index: usize) -> usize {
-        while index > self.config.records.start && self.requests[index].continues() {
+    /// The first record of the host request that `index`, in `chunk`, belongs to.
+    fn head(&self, chunk: &Chunk<'_>, mut index: usize) -> usize {
+        while index > self.config.records.start && chunk.requests[index - chunk.first].continues() {
+            if index == chunk.first {
+                return self.head_before;
+            }
             index -= 1;
         }
         index
     }
 
+    /// The host request that `index` belongs to misses DRAM: when does it begin?
+    fn begin(&mut self, chunk: &Chunk<'_>, index: usize) -> Time {
+        let head = self.head(chunk, index);
+        // Pages of one request have one time, so that a head in the chunk before has that of this one's first.
+        let head_us = chunk.times_us.get(head.max(chunk.first) - chunk.first).copied().unwrap_or(0);
+        self.clients.begin(head, head_us, self.all_references())
+    }
+
     #[inline(never)]
-    fn miss(&mut self, index: usize, request: Request) {
+    fn miss(&mut self, chunk: &Chunk<'_>, index: usize, request: Request) {
         let page = request.page();
-        let mut now = self.clients.begin(self.head(index), self.all_references());
+        let mut now = self.begin(chunk, index);
         if self.pool.free_frames() == 0 {
             let victim = self.pool.take_coldest().expect("a pool without free frames is full");
             self.count_departed(victim);
@@ -269,11 +337,11 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
 
     /// Replays records where no DRAM lies above: what is read is evicted at once, what is written goes
     /// straight down.
-    fn stretch_without_dram(&mut self, from: usize, to: usize) {
+    fn stretch_without_dram(&mut self, chunk: &Chunk<'_>, from: usize, to: usize) {
         for index in from..to {
-            let request = self.requests[index];
+            let request = chunk.requests[index - chunk.first];
             let page = request.page();
-            let now = self.clients.begin(self.head(index), self.all_references());
+            let now = self.begin(chunk, index);
             self.count_miss(request);
             let flags = if request.changes() { DIRTY | FDIRTY } else { self.fetch(page, now) };
             let victim = Victim { page, flags };
@@ -286,8 +354,8 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
     }
 
     /// Writes everything that is newer than disk there.
-    fn flush(&mut self, end: usize) {
-        let mut now = self.clients.time(end, self.all_references());
+    fn flush(&mut self, end_us: u64) {
+        let mut now = self.clients.time(end_us, self.all_references());
         let dirty: Vec<Victim> = self.pool.resident().filter(|page| page.dirty()).collect();
         for victim in dirty {
             now = self.tier.evict(victim, now, &mut self.pool);

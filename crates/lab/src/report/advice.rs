@@ -1,8 +1,8 @@
 //! The report of `advise`: the verdict, the best few, what each amount of money gives, and everything that
 //! was tried.
 
-use super::model::{Block, Chart, Column, Line, LineChart, Report, Section, Table};
-use super::text::{NONE, decimal, or_none, percent, whole};
+use super::model::{Axis, Block, Chart, Column, Line, LineChart, Report, Section, Table};
+use super::text::{NONE, amount, decimal, or_none, percent, size_of, whole, with_half};
 use crate::advise::{Advice, Candidate, Sureness};
 
 /// Builds the report.
@@ -14,16 +14,28 @@ pub fn advice_report(advice: &Advice) -> Report {
     sections.push(tried(advice));
     Report {
         title: "Entresol: advise".into(),
-        notes: vec![
-            "Every configuration was replayed with this trace. Money is for DRAM and flash of the trace's own size; capacities \
-             are paid for as far as they are used (3LA's assumption A1)."
-                .into(),
-            "Decisions are those of the policies themselves; times are of a queueing model of the devices, in virtual time."
-                .into(),
-        ],
+        notes: notes(advice),
         configuration: configuration(advice),
         sections,
     }
+}
+
+fn notes(advice: &Advice) -> Vec<String> {
+    let mut notes = vec![
+            format!(
+                "Every configuration was replayed with this trace. Money is for DRAM and flash of {}; capacities are paid for as \
+                 far as they are used (3LA's assumption A1).",
+                if advice.database_bytes.is_some() { "the database's size" } else { "the trace's own size" }
+            ),
+            "Decisions are those of the policies themselves; times are of a queueing model of the devices, in virtual time."
+                .into(),
+    ];
+    if let Some((rate, hashes)) = advice.sample {
+        notes.push(format!(
+            "Estimates from {hashes} samples, each of {rate} of the pages: ± is half the interval that holds the mean with 95 %."
+        ));
+    }
+    notes
 }
 
 fn configuration(advice: &Advice) -> Vec<(String, String)> {
@@ -44,6 +56,15 @@ fn configuration(advice: &Advice) -> Vec<(String, String)> {
             format!("{} of {} bytes", whole(advice.trace_pages as f64), advice.page_bytes),
         ),
         ("references measured".into(), whole(advice.references as f64)),
+        (
+            "database".into(),
+            match advice.database_bytes {
+                Some(bytes) => {
+                    format!("{}, {} times the trace's pages", size_of(bytes), decimal(advice.scale, 1))
+                }
+                None => "as large as the trace's pages".into(),
+            },
+        ),
         ("memory".into(), advice.memory.clone()),
         ("disk device".into(), advice.disk_device.clone()),
         ("goal".into(), goal),
@@ -78,8 +99,8 @@ fn described(candidate: &Candidate) -> Vec<String> {
         candidate.policy.clone(),
         flash(candidate.mode.clone()),
         flash(candidate.flash_device.clone()),
-        whole(candidate.dram_pages.into()),
-        flash(whole(candidate.flash_pages.into())),
+        whole(candidate.dram_pages as f64),
+        flash(whole(candidate.flash_pages as f64)),
     ]
 }
 
@@ -104,8 +125,11 @@ fn best(advice: &Advice) -> Section {
         let half = |at: usize| times(candidate.gain_in_halves.map(|gains| gains[at]));
         let mut row = described(candidate);
         row.extend([
-            decimal(candidate.money, 4),
-            decimal(candidate.mean_response_us, 1),
+            amount(candidate.money),
+            with_half(
+                decimal(candidate.mean_response_us, 1),
+                candidate.response_half_width_us.map(|half| decimal(half, 1)),
+            ),
             whole(candidate.p99_response_us),
             or_none(candidate.energy_j, |joules| decimal(joules, 2)),
             or_none(candidate.flash_lifetime_years, |years| decimal(years, 1)),
@@ -119,7 +143,8 @@ fn best(advice: &Advice) -> Section {
     let meaning = "What is advised comes first, then the best of each other policy and mode. × DRAM alone: so many times as \
                    fast as DRAM alone for the same money; below 1 flash hurts. Halves: the same in each half of the measured \
                    trace; where they differ, the advice stands on what changed in between. Energy: of DRAM and flash during \
-                   T_v (3LA eq. 8). Lifetime: of the device at its rated writes, at the pace of the trace.";
+                   T_v (3LA eq. 8). Lifetime: of as many devices as hold the flash, at their rated writes, at the pace of the \
+                   trace; all that the chip programs counts, garbage collection included.";
     Section { title: "The best few".into(), blocks: vec![Block::Table(table), Block::Text(meaning.into())] }
 }
 
@@ -145,7 +170,7 @@ fn over_money(advice: &Advice) -> Option<Section> {
         x_label: format!("money, {}", advice.currency),
         y_label: "µs beyond first reads".into(),
         lines: vec![line("DRAM alone", false), line("with flash", true)],
-        doubling: false,
+        axis: Axis::Powers,
         in_terminal: false,
     };
     let columns = vec![
@@ -159,9 +184,9 @@ fn over_money(advice: &Advice) -> Option<Section> {
     let row = |budget: &f64| {
         let response = |c: Option<&Candidate>| or_none(c.map(|c| c.mean_response_us), |us| decimal(us, 1));
         let flash = shortest(*budget, true);
-        let pages = |of: fn(&Candidate) -> u32| or_none(flash.map(|c| f64::from(of(c))), whole);
+        let pages = |of: fn(&Candidate) -> u64| or_none(flash.map(|c| of(c) as f64), whole);
         vec![
-            decimal(*budget, 4),
+            amount(*budget),
             response(shortest(*budget, false)),
             response(flash),
             flash.map_or(NONE.into(), |c| format!("{} ({})", c.policy, c.mode)),
@@ -196,7 +221,7 @@ fn tried(advice: &Advice) -> Section {
         let flash = |value: String| if candidate.flash_pages == 0 { NONE.into() } else { value };
         let mut row = described(candidate);
         row.extend([
-            decimal(candidate.money, 4),
+            amount(candidate.money),
             decimal(candidate.mean_response_us, 1),
             times(candidate.gain),
             percent(candidate.dram_hit_rate),

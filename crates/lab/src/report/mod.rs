@@ -17,12 +17,14 @@ mod text;
 mod tpcc;
 
 pub use advice::advice_report;
-pub use model::{Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Report, Section, Table};
+pub use model::{
+    Axis, Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Report, Section, Table,
+};
 pub use mrc::mrc_report;
 pub use reproduction::reproduction_report;
 pub use restart::restart_report;
 pub use simulation::simulation_report;
-pub use text::whole;
+pub use text::{amount, size_of, whole};
 pub use tpcc::tpcc_report;
 
 use serde::Serialize;

@@ -121,6 +121,17 @@ pub struct Bar {
     pub value: f64,
 }
 
+/// How a horizontal axis is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// Evenly.
+    Even,
+    /// By logarithms, with a label at each point: for sizes that double.
+    Doubling,
+    /// By logarithms, with labels at round numbers: for amounts over several powers of ten, all above 0.
+    Powers,
+}
+
 /// Lines over a numeric axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineChart {
@@ -132,8 +143,8 @@ pub struct LineChart {
     pub y_label: String,
     /// The lines.
     pub lines: Vec<Line>,
-    /// Points lie as far apart as their x's logarithms, and each x is labelled: for sizes that double.
-    pub doubling: bool,
+    /// How the horizontal axis is divided.
+    pub axis: Axis,
     /// Shown in a terminal too, as sparklines; otherwise on a page alone.
     pub in_terminal: bool,
 }

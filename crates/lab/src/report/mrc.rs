@@ -1,7 +1,7 @@
 //! The report of `mrc`: miss-ratio curves.
 
-use super::model::{Block, Chart, Column, Line, LineChart, Report, Section, Table};
-use super::text::{decimal, percent, whole};
+use super::model::{Axis, Block, Chart, Column, Line, LineChart, Report, Section, Table};
+use super::text::{decimal, percent, whole, with_half};
 use crate::mrc::Curve;
 
 /// Builds the report. `curves` are of one trace and of the same sizes.
@@ -16,12 +16,17 @@ pub fn mrc_report(curves: &[Curve]) -> Report {
             ),
         ]
     });
+    let mut notes: Vec<String> = vec![
+        "Misses of a single level by its size. LRU is exact for every size; the others are replayed.".into(),
+    ];
+    if let Some((rate, hashes)) = curves.first().and_then(|first| first.sample) {
+        notes.push(format!(
+            "Estimates from {hashes} samples, each of {rate} of the pages: ± is half the interval that holds the mean with 95 %."
+        ));
+    }
     Report {
         title: "Entresol: mrc".into(),
-        notes: vec![
-            "Misses of a single level by its size. LRU is exact for every size; the others are replayed."
-                .into(),
-        ],
+        notes,
         configuration,
         sections: vec![Section {
             title: "Miss-ratio curves".into(),
@@ -39,7 +44,10 @@ fn table(curves: &[Curve]) -> Block {
     let row = |(at, point): (usize, &crate::mrc::CurvePoint)| {
         let bytes = first.map_or(0, |first| first.page_bytes);
         let mib = f64::from(point.pages) * f64::from(bytes) / f64::from(1 << 20);
-        let ratios = curves.iter().map(|curve| percent(curve.points[at].miss_ratio));
+        let ratios = curves.iter().map(|curve| {
+            let point = &curve.points[at];
+            with_half(percent(point.miss_ratio), point.half_width.map(percent))
+        });
         [whole(point.pages.into()), decimal(mib, 1)].into_iter().chain(ratios).collect()
     };
     Block::Table(Table { columns, rows: sizes.iter().enumerate().map(row).collect() })
@@ -56,7 +64,7 @@ fn chart(curves: &[Curve]) -> Block {
         x_label: "pages".into(),
         y_label: "misses, % of references".into(),
         lines: curves.iter().map(line).collect(),
-        doubling: false,
+        axis: Axis::Even,
         in_terminal: true,
     }))
 }

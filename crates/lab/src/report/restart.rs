@@ -1,6 +1,6 @@
 //! The report of `bench restart`: FaCE's table 6 and figure 6 with ours beside.
 
-use super::model::{Block, Chart, Column, Line, LineChart, Report, Section, Table};
+use super::model::{Axis, Block, Chart, Column, Line, LineChart, Report, Section, Table};
 use super::text::{NONE, decimal, or_none, percent, whole, yes_no};
 use crate::paper::face::restart::{WINDOW_S, judged_restart, windows};
 use crate::paper::{NOT_A_TPC_RESULT, face};
@@ -97,7 +97,7 @@ fn figure_6(results: &[RestartResult]) -> Section {
             x_label: "seconds since the kill".into(),
             y_label: format!("tpmC, means of {WINDOW_S:.0} s"),
             lines: systems(results).into_iter().filter_map(line).collect(),
-            doubling: false,
+            axis: Axis::Even,
             in_terminal: true,
         })));
     }

@@ -1,9 +1,9 @@
 //! The report of `simulate`: a row for each run, curves over the flash size, the warm-up, and who had what of
 //! it.
 
-use super::model::{Block, Chart, Column, Line, LineChart, Report, Section, Table};
-use super::text::{NONE, decimal, or_none, percent, whole};
-use crate::replay::SimulationResult;
+use super::model::{Axis, Block, Chart, Column, Line, LineChart, Report, Section, Table};
+use super::text::{NONE, decimal, or_none, percent, whole, with_half};
+use crate::replay::{HalfWidths, SimulationResult};
 
 /// Relations shown for each run.
 const RELATIONS_SHOWN: usize = 12;
@@ -32,6 +32,11 @@ fn name(result: &SimulationResult) -> String {
 
 fn has_flash(result: &SimulationResult) -> bool {
     result.flash_pages > 0
+}
+
+/// A figure of the intervals of several samples.
+fn half(result: &SimulationResult, show: impl Fn(&HalfWidths) -> String) -> Option<String> {
+    result.half_widths().map(show)
 }
 
 /// A table of all runs: policy and sizes, then `columns`.
@@ -79,13 +84,13 @@ fn hits(results: &[SimulationResult]) -> Section {
     let cells = |r: &SimulationResult| {
         let flash = |value: String| if has_flash(r) { value } else { NONE.into() };
         vec![
-            percent(r.dram_hit_rate),
-            flash(percent(r.flash_hit_rate)),
-            flash(percent(r.write_reduction)),
+            with_half(percent(r.dram_hit_rate), half(r, |half| percent(half.dram_hit_rate))),
+            flash(with_half(percent(r.flash_hit_rate), half(r, |half| percent(half.flash_hit_rate)))),
+            flash(with_half(percent(r.write_reduction), half(r, |half| percent(half.write_reduction)))),
             flash(whole(r.flash_reads as f64)),
-            flash(whole(r.flash_writes as f64)),
-            whole(r.disk_reads as f64),
-            whole(r.disk_writes as f64),
+            flash(with_half(whole(r.flash_writes as f64), half(r, |half| whole(half.flash_writes)))),
+            with_half(whole(r.disk_reads as f64), half(r, |half| whole(half.disk_reads))),
+            with_half(whole(r.disk_writes as f64), half(r, |half| whole(half.disk_writes))),
             flash(percent(r.duplicate_share)),
         ]
     };
@@ -110,7 +115,7 @@ fn times(results: &[SimulationResult]) -> Section {
     ];
     let cells = |r: &SimulationResult| {
         vec![
-            decimal(r.mean_response_us, 1),
+            with_half(decimal(r.mean_response_us, 1), half(r, |half| decimal(half.mean_response_us, 1))),
             whole(r.p99_response_us),
             whole(r.throughput),
             if has_flash(r) { percent(r.flash_utilisation) } else { NONE.into() },
@@ -152,7 +157,7 @@ fn wear(results: &[SimulationResult]) -> Section {
     };
     let meaning = "CLWA: pages that the cache wrote by pages that the workload wrote; FLWA: pages that garbage collection \
                    copied by the same; TWAF: their sum (RW §2.3). Lifetime: of the whole flash device at its \
-                   rated writes.";
+                   rated writes; all that the chip programs counts, garbage collection included.";
     Section {
         title: "Wear".into(),
         blocks: vec![table(results, columns, cells), Block::Text(meaning.into())],
@@ -181,7 +186,7 @@ fn curves(results: &[SimulationResult]) -> Option<Section> {
             x_label: "flash, % of the trace's pages".into(),
             y_label: y_label.into(),
             lines: policies(results).iter().map(|policy| line(results, policy, value)).collect(),
-            doubling: false,
+            axis: Axis::Even,
             in_terminal: false,
         }))
     });
@@ -230,7 +235,7 @@ fn warm_up(results: &[SimulationResult]) -> Option<Section> {
         x_label: "million references since the start".into(),
         y_label: "flash hits, %".into(),
         lines: shown.iter().map(line).collect(),
-        doubling: false,
+        axis: Axis::Even,
         in_terminal: true,
     };
     Some(Section { title: "Warm-up".into(), blocks: vec![Block::Chart(Chart::Lines(chart))] })
@@ -274,6 +279,14 @@ fn notes(results: &[SimulationResult]) -> Vec<String> {
         "Decisions are those of the policies themselves; times are of a queueing model of the devices, in virtual time."
             .to_owned(),
     ];
+    if let Some(sample) = results.first().and_then(|first| first.sample.as_ref()) {
+        notes.push(format!(
+            "Estimates from {} samples, each of {} of the pages: ± is half the interval that holds the mean with 95 %. It \
+             does not say what a small cache does otherwise than a large one: groups are smaller, and requests of several \
+             pages are torn apart, which makes times too long.",
+            sample.hashes, sample.rate
+        ));
+    }
     let responses = || results.iter().filter(|r| r.mean_response_us.is_finite());
     let best = responses().min_by(|a, b| a.mean_response_us.total_cmp(&b.mean_response_us));
     let bare = responses().find(|r| !has_flash(r));

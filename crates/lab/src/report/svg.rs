@@ -5,7 +5,7 @@
 //! afterwards; series have colours of middle brightness. No font is needed: plotters' SVG backend writes text
 //! as text.
 
-use super::model::{BarChart, Chart, LineChart};
+use super::model::{Axis, BarChart, Chart, LineChart};
 use super::text::{at_scale, decimal, whole};
 use entresol_core::System;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
@@ -184,12 +184,12 @@ fn bars(chart: &BarChart, palette: &Palette<'_>, svg: &mut String) -> Result<(),
 
 fn lines(chart: &LineChart, palette: &Palette<'_>, svg: &mut String) -> Result<(), Box<dyn Error>> {
     let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
-    let at = |x: f64| if chart.doubling { x.log2() } else { x };
+    let at = |x: f64| if chart.axis == Axis::Even { x } else { x.log2() };
     let points = || chart.lines.iter().flat_map(|line| &line.points);
     let (left, right) = points().fold((f64::MAX, f64::MIN), |(l, r), (x, _)| (l.min(at(*x)), r.max(at(*x))));
     let (left, right) = match (left, right) {
         (left, right) if left >= right => (0.0, 1.0),
-        (left, right) if left > 0.0 && left < right * NEAR_ZERO && !chart.doubling => (0.0, right),
+        (left, right) if left > 0.0 && left < right * NEAR_ZERO && chart.axis == Axis::Even => (0.0, right),
         ends => ends,
     };
     let highest = largest(points().map(|(_, y)| *y));
@@ -200,8 +200,10 @@ fn lines(chart: &LineChart, palette: &Palette<'_>, svg: &mut String) -> Result<(
         .set_label_area_size(LabelAreaPosition::Left, 74)
         .set_label_area_size(LabelAreaPosition::Bottom, 50)
         .build_cartesian_2d(Ticked { range: left..right, ticks }, 0.0..top(highest, 1.08))?;
-    let label = |x: &f64| {
-        if chart.doubling { whole(x.exp2()) } else { on_axis(*x, step_of(chart, left, right) * 10.0) }
+    let label = |x: &f64| match chart.axis {
+        Axis::Even => on_axis(*x, step_of(chart, left, right) * 10.0),
+        Axis::Doubling => whole(x.exp2()),
+        Axis::Powers => round_number(x.exp2()),
     };
     plot.configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -236,7 +238,10 @@ fn step_of(chart: &LineChart, left: f64, right: f64) -> f64 {
 
 /// Where the horizontal axis is labelled: at each point where x doubles, else at multiples of a step.
 fn ticks(chart: &LineChart, left: f64, right: f64) -> Vec<f64> {
-    if chart.doubling {
+    if chart.axis == Axis::Powers {
+        return round_numbers(left.exp2(), right.exp2()).into_iter().map(f64::log2).collect();
+    }
+    if chart.axis == Axis::Doubling {
         let points = chart.lines.iter().flat_map(|line| &line.points);
         let mut ticks: Vec<f64> = points.map(|(x, _)| x.log2()).collect();
         ticks.sort_by(f64::total_cmp);
@@ -246,6 +251,24 @@ fn ticks(chart: &LineChart, left: f64, right: f64) -> Vec<f64> {
     let step = step_of(chart, left, right);
     let first = (left / step).ceil();
     (0..).map(|tick| (first + f64::from(tick)) * step).take_while(|x| *x <= right * (1.0 + 1e-9)).collect()
+}
+
+/// One, two and five times powers of ten from `low` to `high`, or powers of ten alone where those are too many.
+fn round_numbers(low: f64, high: f64) -> Vec<f64> {
+    let powers = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
+    let within = |x: &f64| (low * (1.0 - 1e-9)..=high * (1.0 + 1e-9)).contains(x);
+    let times = |steps: &[f64]| {
+        let of = |power: i32| steps.iter().map(move |step| step * 10f64.powi(power)).collect::<Vec<_>>();
+        powers.clone().flat_map(of).filter(within).collect::<Vec<_>>()
+    };
+    let fine = times(&[1.0, 2.0, 5.0]);
+    if fine.len() as f64 > TICKS_MAX { times(&[1.0]) } else { fine }
+}
+
+/// Such a number with the decimals that it has.
+fn round_number(x: f64) -> String {
+    let digits = (-x.log10() - 1e-9).ceil().max(0.0) as usize;
+    if digits == 0 { whole(x) } else { decimal(x, digits) }
 }
 
 /// A horizontal axis with labels where we want them.
@@ -325,13 +348,13 @@ mod tests {
             x_label: String::new(),
             y_label: String::new(),
             lines,
-            doubling: false,
+            axis: Axis::Even,
             in_terminal: false,
         };
         render(&Chart::Lines(one_point));
     }
 
-    fn line_chart(series: &[&str], x: &[f64], doubling: bool) -> Chart {
+    fn line_chart(series: &[&str], x: &[f64], axis: Axis) -> Chart {
         let line = |name: &&str| Line {
             series: (*name).into(),
             paper: false,
@@ -339,13 +362,13 @@ mod tests {
         };
         let lines = series.iter().map(line).collect();
         let (title, x_label, y_label) = (String::new(), String::new(), String::new());
-        Chart::Lines(LineChart { title, x_label, y_label, lines, doubling, in_terminal: false })
+        Chart::Lines(LineChart { title, x_label, y_label, lines, axis, in_terminal: false })
     }
 
     #[test]
     fn no_two_series_have_one_colour_and_systems_keep_theirs() {
         let names = ["no cache", "sce, 20 GiB", "flashcache, 20 GiB", "lc", "loc, n = 2", "loc, n = 8"];
-        let chart = line_chart(&names, &[1.0], false);
+        let chart = line_chart(&names, &[1.0], Axis::Even);
         let legend = legend(&chart);
         assert_eq!(legend.iter().map(|(name, _)| *name).collect::<Vec<_>>(), names);
         for (at, (name, colour)) in legend.iter().enumerate() {
@@ -363,16 +386,27 @@ mod tests {
 
     #[test]
     fn axes_are_labelled_where_a_reader_looks() {
-        let steps = labels(&line_chart(&["lc"], &[1.0, 2.0, 5.0], false));
+        let steps = labels(&line_chart(&["lc"], &[1.0, 2.0, 5.0], Axis::Even));
         for label in ["1", "2", "3", "4", "5"] {
             assert_eq!(steps.iter().filter(|text| *text == label).count(), 1, "{label} in {steps:?}");
         }
         assert!(steps.contains(&"0.50".into()), "a height below 1 is told from 0: {steps:?}");
-        let doubled = labels(&line_chart(&["lc", "glb"], &[1000.0, 2000.0, 16_000.0], true));
+        let doubled = labels(&line_chart(&["lc", "glb"], &[1000.0, 2000.0, 16_000.0], Axis::Doubling));
         for label in ["1,000", "2,000", "16,000"] {
             assert_eq!(doubled.iter().filter(|text| *text == label).count(), 1, "{label} in {doubled:?}");
         }
-        let money = labels(&line_chart(&["lc"], &[0.016, 0.2, 2.07], false));
+        let dear = labels(&line_chart(&["lc"], &[12.0, 480.0, 5200.0], Axis::Powers));
+        for label in ["20", "50", "100", "200", "500", "1,000", "2,000", "5,000"] {
+            assert_eq!(dear.iter().filter(|text| *text == label).count(), 1, "{label} in {dear:?}");
+        }
+        let cheap = labels(&line_chart(&["lc"], &[0.016, 0.2, 2.07], Axis::Powers));
+        for label in ["0.02", "0.1", "0.2", "0.5", "1", "2"] {
+            assert_eq!(cheap.iter().filter(|text| *text == label).count(), 1, "{label} in {cheap:?}");
+        }
+        let wide = labels(&line_chart(&["lc"], &[0.001, 2_000_000.0], Axis::Powers));
+        assert!(wide.contains(&"0.001".into()) && wide.contains(&"1,000,000".into()), "{wide:?}");
+        assert!(!wide.contains(&"2,000".into()), "powers alone: {wide:?}");
+        let money = labels(&line_chart(&["lc"], &[0.016, 0.2, 2.07], Axis::Even));
         assert!(money.contains(&"0.0".into()) && money.contains(&"1.4".into()), "{money:?}");
     }
 

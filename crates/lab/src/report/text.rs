@@ -34,6 +34,30 @@ pub fn whole(value: f64) -> String {
     if value < 0.0 && digits != "0" { format!("-{text}") } else { text }
 }
 
+/// An amount of money: four decimals below 1, none from a thousand on.
+pub fn amount(money: f64) -> String {
+    match money {
+        money if money >= 1000.0 => whole(money),
+        money if money >= 1.0 => decimal(money, 2),
+        money => decimal(money, 4),
+    }
+}
+
+/// A number with half the width of its interval, if that is known.
+pub fn with_half(value: String, half: Option<String>) -> String {
+    half.map_or(value.clone(), |half| format!("{value} ± {half}"))
+}
+
+/// Bytes in the largest unit of a thousand that leaves at least one before the point.
+pub fn size_of(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes >= 1e12 => format!("{:.2} TB", bytes / 1e12),
+        bytes if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
+        bytes if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
+        bytes => format!("{:.0} kB", bytes / 1e3),
+    }
+}
+
 /// A number or [`NONE`].
 pub fn or_none(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| NONE.into(), show)
@@ -57,6 +81,12 @@ mod tests {
     #[test]
     fn small_numbers_have_decimals() {
         assert_eq!([at_scale(0.756, 1.0), at_scale(0.756, 96.0)], ["0.76", "1"]);
+    }
+
+    #[test]
+    fn money_and_sizes_have_the_digits_that_matter() {
+        assert_eq!([0.01234, 3.456, 1_234.5].map(amount), ["0.0123", "3.46", "1,234"]);
+        assert_eq!([2e12, 1.5e9, 2.25e6, 900.0].map(size_of), ["2.00 TB", "1.5 GB", "2.2 MB", "1 kB"]);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //!
 //! Every system is a row; every number of the paper stands left of ours under "paper".
 
-use super::model::{Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Report, Section, Table};
+use super::model::{
+    Axis, Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Report, Section, Table,
+};
 use super::text::{NONE, decimal, or_none, percent, whole, yes_no};
 use crate::paper::{NOT_A_TPC_RESULT, face};
 use crate::result::TpccResult;
@@ -164,7 +166,7 @@ fn over_size(results: &[TpccResult], sizes: &[f64], metric: &Metric) -> LineChar
         x_label: "flash, % of the database".into(),
         y_label: metric.table.title.into(),
         lines,
-        doubling: false,
+        axis: Axis::Even,
         in_terminal: false,
     }
 }

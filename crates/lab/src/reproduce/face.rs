@@ -13,7 +13,7 @@ use crate::paper::face::restart::judged_restart;
 use crate::paper::face::{self, judged_tpcc};
 use crate::paper::judged;
 use crate::replay::FragmentKnobs;
-use crate::report::{Block, Chart, Line, LineChart, Section, restart_report, tpcc_report};
+use crate::report::{Axis, Block, Chart, Line, LineChart, Section, restart_report, tpcc_report};
 use crate::result::{RestartResult, TpccResult};
 use entresol_core::{PolicyKind, System};
 use entresol_store::Replacement;
@@ -231,7 +231,7 @@ fn table_5(machines: &Machines) -> Section {
         x_label: "steps of 0.4 % DRAM or 4 % flash".into(),
         y_label: "tpmC".into(),
         lines,
-        doubling: false,
+        axis: Axis::Even,
         in_terminal: false,
     };
     Section {
@@ -251,7 +251,7 @@ fn figure_5(machines: &Machines) -> Option<Section> {
         x_label: "disks".into(),
         y_label: "tpmC".into(),
         lines: [System::DiskOnly, LC, GSC].iter().map(line).collect(),
-        doubling: false,
+        axis: Axis::Even,
         in_terminal: true,
     };
     (!machines.arrays.is_empty()).then(|| Section {

@@ -1,11 +1,13 @@
 //! References by popularity, with scans mixed in and a hot set that moves.
 
 use super::pareto::Pareto;
+use super::source::{self, Source, Take};
 use super::zipf::Zipf;
 use super::{check_rate, check_references, check_share, refuse, time_us, unit};
-use crate::{Op, ReadOptions, Trace, TraceBuilder, TraceError};
+use crate::{Op, ReadOptions, Trace, TraceError};
 use entresol_core::PageId;
 use entresol_runtime::rng::Rng;
+use std::io;
 
 /// How popular pages are.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,36 +109,46 @@ impl Mix {
     /// # Errors
     /// [`TraceError::Option`] if a parameter is out of range.
     pub fn generate(&self) -> Result<Trace, TraceError> {
-        self.check()?;
-        let mut rng = Rng::new(self.seed);
-        let places = self.places(&mut rng);
-        let pages = u64::from(self.pages);
-        let mut ranks = match self.popularity {
-            Popularity::Uniform => Ranks::Uniform(pages),
-            Popularity::Zipf { skew } => Ranks::Zipf(Zipf::new(self.pages, skew)),
-            Popularity::Pareto { h } => Ranks::Pareto(Pareto::new(self.pages, h)),
-            Popularity::Sequential => Ranks::Sequential { pages: self.pages, next: 0 },
-        };
-        let mut builder = TraceBuilder::new(self.name(), self.page_bytes);
-        let mut scan = Scan { next: 0, left: 0 };
-        for index in 0..self.references {
-            let scanned = self.scans.filter(|scans| scans.share > 0.0 && unit(&mut rng) < scans.share);
-            let (page, op) = match scanned {
-                Some(scans) => (scan.next(&mut rng, scans.pages, self.pages), Op::Read),
-                None => {
-                    let phase = index * u64::from(self.phases) / self.references;
-                    let shift = phase * pages / u64::from(self.phases);
-                    let rank = (u64::from(ranks.next(&mut rng)) + shift) % pages;
-                    let page = places.as_ref().map_or(rank as u32, |places| places[rank as usize]);
-                    let writes = self.write_share > 0.0 && unit(&mut rng) < self.write_share;
-                    (page, if writes { Op::Write } else { Op::Read })
-                }
-            };
-            builder
-                .page(PageId::new(0, page), op, time_us(self.references_per_s, index))
-                .expect("page numbers have 32 bits and there are fewer pages than 2^32 - 1");
+        source::in_memory(self)
+    }
+
+    /// Rank → page, where popular pages are not neighbours.
+    fn places(&self, rng: &mut Rng) -> Option<Vec<u32>> {
+        if self.adjacent || matches!(self.popularity, Popularity::Sequential | Popularity::Uniform) {
+            return None;
         }
-        Ok(builder.finish(str::to_owned))
+        let mut places: Vec<u32> = (0..self.pages).collect();
+        for left in (1..places.len()).rev() {
+            places.swap(left, rng.below(left as u64 + 1) as usize);
+        }
+        Some(places)
+    }
+}
+
+impl Source for Mix {
+    /// How it was made.
+    fn name(&self) -> String {
+        let mut name = match self.popularity {
+            Popularity::Uniform => "uniform".to_owned(),
+            Popularity::Zipf { skew } => format!("zipf {skew}"),
+            Popularity::Pareto { h } => format!("pareto {h}"),
+            Popularity::Sequential => "sequential".to_owned(),
+        };
+        if let Some(scans) = self.scans {
+            name += &format!(", {} % in scans of {} pages", scans.share * 100.0, scans.pages);
+        }
+        if self.phases > 1 {
+            name += &format!(", {} phases", self.phases);
+        }
+        format!("{name}, {} pages, seed {}", self.pages, self.seed)
+    }
+
+    fn page_bytes(&self) -> u32 {
+        self.page_bytes
+    }
+
+    fn objects(&self) -> Vec<&'static str> {
+        Vec::new()
     }
 
     fn check(&self) -> Result<(), TraceError> {
@@ -172,33 +184,33 @@ impl Mix {
         }
     }
 
-    /// Rank → page, where popular pages are not neighbours.
-    fn places(&self, rng: &mut Rng) -> Option<Vec<u32>> {
-        if self.adjacent || matches!(self.popularity, Popularity::Sequential | Popularity::Uniform) {
-            return None;
-        }
-        let mut places: Vec<u32> = (0..self.pages).collect();
-        for left in (1..places.len()).rev() {
-            places.swap(left, rng.below(left as u64 + 1) as usize);
-        }
-        Some(places)
-    }
-
-    /// What the trace is called: how it was made.
-    fn name(&self) -> String {
-        let mut name = match self.popularity {
-            Popularity::Uniform => "uniform".to_owned(),
-            Popularity::Zipf { skew } => format!("zipf {skew}"),
-            Popularity::Pareto { h } => format!("pareto {h}"),
-            Popularity::Sequential => "sequential".to_owned(),
+    fn each(&self, take: &mut Take<'_>) -> io::Result<()> {
+        let mut rng = Rng::new(self.seed);
+        let places = self.places(&mut rng);
+        let pages = u64::from(self.pages);
+        let mut ranks = match self.popularity {
+            Popularity::Uniform => Ranks::Uniform(pages),
+            Popularity::Zipf { skew } => Ranks::Zipf(Zipf::new(self.pages, skew)),
+            Popularity::Pareto { h } => Ranks::Pareto(Pareto::new(self.pages, h)),
+            Popularity::Sequential => Ranks::Sequential { pages: self.pages, next: 0 },
         };
-        if let Some(scans) = self.scans {
-            name += &format!(", {} % in scans of {} pages", scans.share * 100.0, scans.pages);
+        let mut scan = Scan { next: 0, left: 0 };
+        for index in 0..self.references {
+            let scanned = self.scans.filter(|scans| scans.share > 0.0 && unit(&mut rng) < scans.share);
+            let (page, op) = match scanned {
+                Some(scans) => (scan.next(&mut rng, scans.pages, self.pages), Op::Read),
+                None => {
+                    let phase = index * u64::from(self.phases) / self.references;
+                    let shift = phase * pages / u64::from(self.phases);
+                    let rank = (u64::from(ranks.next(&mut rng)) + shift) % pages;
+                    let page = places.as_ref().map_or(rank as u32, |places| places[rank as usize]);
+                    let writes = self.write_share > 0.0 && unit(&mut rng) < self.write_share;
+                    (page, if writes { Op::Write } else { Op::Read })
+                }
+            };
+            take(PageId::new(0, page), op, time_us(self.references_per_s, index))?;
         }
-        if self.phases > 1 {
-            name += &format!(", {} phases", self.phases);
-        }
-        format!("{name}, {} pages, seed {}", self.pages, self.seed)
+        Ok(())
     }
 }
 

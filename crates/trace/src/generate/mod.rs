@@ -4,17 +4,19 @@
 
 mod mix;
 mod pareto;
+mod source;
 mod tpcc;
 
 mod zipf;
 
 pub use mix::{Mix, Popularity, Scans};
+pub use source::{Source, Take, write_as_made};
 pub use tpcc::TpccModel;
 
 use crate::TraceError;
 use entresol_runtime::rng::Rng;
 
-/// Most references of a generated trace: 16 bytes of memory each.
+/// Most references of a generated trace: 16 bytes of memory each, if it is not written as it is made.
 pub const REFERENCES_MAX: u64 = 1_000_000_000;
 
 /// A random number in 0 (included) to 1 (not included), with 53 bits.

@@ -1,17 +1,18 @@
 //! Reading Entresol's own format (docs/TRACES.md). Nothing is believed that a checksum does not cover.
 
+use crate::builder::Built;
 pub(super) use crate::compact::MAGIC;
 use crate::compact::{
     BlockHeader, HAS_TIMES, Header, ITEMS_MAX, Kind, RAW_BYTES_MAX, VERSION, take_varint, unzigzag,
 };
 use crate::input::Input;
 use crate::numbering::Numbering;
-use crate::{Op, Place, ReadOptions, Relations, Request, Trace, TraceError};
+use crate::{Op, Place, ReadOptions, Relations, Request, Sample, Trace, TraceBuilder, TraceError};
 use entresol_core::PageId;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Reads a trace.
-pub(super) fn read(input: &mut Input<'_>, options: &ReadOptions) -> Result<Trace, TraceError> {
+/// Reads a trace, or samples of it.
+pub(super) fn read(input: &mut Input<'_>, options: &ReadOptions) -> Result<Built, TraceError> {
     let mut reader = Reader { name: input.name().to_owned(), input, offset: 0 };
     let header = reader.header()?;
     let page_bytes = header.page_bytes.get();
@@ -23,10 +24,49 @@ pub(super) fn read(input: &mut Input<'_>, options: &ReadOptions) -> Result<Trace
     }
     let mut trace = Trace { page_bytes, ..Trace::default() };
     let names = reader.names(&header, &mut trace)?;
-    reader.pages(&header, &mut trace, names)?;
-    reader.requests(&header, &mut trace)?;
+    if options.samples.is_empty() {
+        reader.pages(&header, &mut trace, names)?;
+        reader.requests(&header, &mut trace)?;
+        reader.end()?;
+        return Ok(Built::Whole(trace));
+    }
+    let drawn = reader.drawn_pages(&header, &names, &options.samples)?;
+    let mut builder = TraceBuilder::new(&trace.name, page_bytes).sampled(&options.samples);
+    builder.start_at(0);
+    reader.sample_requests(&header, &mut builder)?;
     reader.end()?;
-    Ok(trace)
+    let Built::Samples(mut samples, records) = builder.finish_any(str::to_owned) else {
+        unreachable!("samples were asked for")
+    };
+    for (sample, drawn) in samples.iter_mut().zip(drawn) {
+        let Drawn { pages, of_page } = drawn;
+        debug_assert_eq!(sample.trace.pages.len(), pages.len(), "every page is named by a request");
+        sample.trace.pages = pages;
+        sample.trace.relations = (!names.is_empty()).then(|| Relations::new(of_page, names.clone()));
+    }
+    Ok(Built::Samples(samples, records))
+}
+
+/// The pages of a sample in dense order, and their relations if there are any.
+#[derive(Default)]
+struct Drawn {
+    pages: Vec<u64>,
+    of_page: Vec<u16>,
+}
+
+/// How far requests have been read.
+struct UnderWay {
+    /// Requests still to come.
+    left: u64,
+    /// Different pages so far.
+    seen: u64,
+    time_us: u64,
+}
+
+impl UnderWay {
+    fn new(header: &Header) -> Self {
+        Self { left: header.requests.get(), seen: 0, time_us: 0 }
+    }
 }
 
 struct Reader<'i, 'a> {
@@ -149,72 +189,144 @@ impl Reader<'_, '_> {
     fn pages(&mut self, header: &Header, trace: &mut Trace, names: Vec<String>) -> Result<(), TraceError> {
         let mut of_page = Vec::new();
         let mut seen = Numbering::default();
-        let mut last = 0;
+        self.each_page(header, names.len(), |reader, _, page, relation| {
+            // The header has at most as many pages as can be numbered.
+            if seen.number(PageId(page)).is_none_or(|(_, new)| !new) {
+                return Err(reader.damaged(format!("page {page:#x} occurs twice in the list of pages")));
+            }
+            of_page.extend(relation);
+            Ok(())
+        })?;
+        trace.pages = seen.into_pages();
+        trace.relations = (!names.is_empty()).then(|| Relations::new(of_page, names));
+        Ok(())
+    }
+
+    /// The pages of each sample; a page is drawn by its dense number.
+    fn drawn_pages(
+        &mut self,
+        header: &Header,
+        names: &[String],
+        samples: &[Sample],
+    ) -> Result<Vec<Drawn>, TraceError> {
+        let mut drawn: Vec<Drawn> = samples.iter().map(|_| Drawn::default()).collect();
+        self.each_page(header, names.len(), |_, dense, page, relation| {
+            for (sample, drawn) in samples.iter().zip(&mut drawn) {
+                if sample.holds(dense) {
+                    drawn.pages.push(page);
+                    drawn.of_page.extend(relation);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(drawn)
+    }
+
+    /// Gives each page with its dense number and its relation, if there are `relations`, to `each`.
+    fn each_page(
+        &mut self,
+        header: &Header,
+        relations: usize,
+        mut each: impl FnMut(&Self, u64, u64, Option<u16>) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError> {
+        let (mut last, mut dense) = (0, 0);
         let mut left = header.pages.get();
         while left > 0 {
             let (items, content) = self.block(Kind::Pages, left)?;
             let mut content = &content[..];
             for _ in 0..items {
                 last = unzigzag(last, self.number(&mut content)?);
-                // The header has at most as many pages as can be numbered.
-                if seen.number(PageId(last)).is_none_or(|(_, new)| !new) {
-                    return Err(self.damaged(format!("page {last:#x} occurs twice in the list of pages")));
-                }
-                if !names.is_empty() {
-                    let relation = self.number(&mut content)?;
-                    if relation >= names.len() as u64 {
-                        return Err(self.damaged(format!("relation {relation} of {}", names.len())));
+                let mut relation = None;
+                if relations > 0 {
+                    let number = self.number(&mut content)?;
+                    if number >= relations as u64 {
+                        return Err(self.damaged(format!("relation {number} of {relations}")));
                     }
-                    of_page.push(relation as u16);
+                    relation = Some(number as u16);
                 }
+                each(self, dense, last, relation)?;
+                dense += 1;
             }
             self.emptied(content)?;
             left -= items as u64;
         }
-        trace.pages = seen.into_pages();
-        trace.relations = (!names.is_empty()).then(|| Relations::new(of_page, names));
         Ok(())
     }
 
     fn requests(&mut self, header: &Header, trace: &mut Trace) -> Result<(), TraceError> {
-        let has_times = header.flags.get() & HAS_TIMES != 0;
-        let (mut left, mut time_us, mut seen) = (header.requests.get(), 0_u64, 0_u64);
-        while left > 0 {
-            let (items, content) = self.block(Kind::Requests, left)?;
+        let mut under_way = UnderWay::new(header);
+        while under_way.left > 0 {
+            self.request_block(header, &mut under_way, &mut trace.requests, &mut trace.times_us)?;
+        }
+        self.all_seen(header, &under_way)
+    }
+
+    /// Gives all requests to `builder`, which knows pages by their dense numbers.
+    fn sample_requests(&mut self, header: &Header, builder: &mut TraceBuilder) -> Result<(), TraceError> {
+        let mut under_way = UnderWay::new(header);
+        let (mut requests, mut times_us) = (Vec::new(), Vec::new());
+        while under_way.left > 0 {
+            requests.clear();
+            times_us.clear();
+            self.request_block(header, &mut under_way, &mut requests, &mut times_us)?;
+            for (at, request) in requests.iter().enumerate() {
+                let page = PageId(request.page().into());
+                let added =
+                    builder.record(page, request.op(), request.continues(), times_us.get(at).copied());
+                added.map_err(|misfit| misfit.at(&self.name, Place::Byte(self.offset)))?;
+            }
+        }
+        self.all_seen(header, &under_way)
+    }
+
+    fn all_seen(&self, header: &Header, under_way: &UnderWay) -> Result<(), TraceError> {
+        match under_way.seen == header.pages.get() {
+            true => Ok(()),
+            false => {
+                let seen = under_way.seen;
+                Err(self.damaged(format!("only {seen} of {} pages are referenced", header.pages)))
+            }
+        }
+    }
+
+    /// Appends the next block of requests, and of their times if there are any.
+    fn request_block(
+        &mut self,
+        header: &Header,
+        under_way: &mut UnderWay,
+        requests: &mut Vec<Request>,
+        times_us: &mut Vec<u64>,
+    ) -> Result<(), TraceError> {
+        let UnderWay { left, seen, time_us } = under_way;
+        let (items, content) = self.block(Kind::Requests, *left)?;
+        let mut content = &content[..];
+        for _ in 0..items {
+            let bits = self.number(&mut content)?;
+            let op = [Op::Read, Op::Write, Op::Dirty].get((bits & 3) as usize);
+            // Pages are numbered in the order of their first appearance.
+            let page = bits >> 3;
+            let (Some(op), true) = (op, page <= *seen && page < header.pages.get()) else {
+                return Err(self.damaged(format!("operation {} on page {page} is not possible", bits & 3)));
+            };
+            *seen = (*seen).max(page + 1);
+            let request = Request::new(page as u32, *op);
+            requests.push(if bits & 4 == 0 { request } else { request.continued() });
+        }
+        self.emptied(content)?;
+        if header.flags.get() & HAS_TIMES != 0 {
+            let (times, content) = self.block(Kind::Times, items as u64)?;
             let mut content = &content[..];
+            if times != items {
+                return Err(self.damaged(format!("{times} times for {items} requests")));
+            }
             for _ in 0..items {
-                let bits = self.number(&mut content)?;
-                let op = [Op::Read, Op::Write, Op::Dirty].get((bits & 3) as usize);
-                // Pages are numbered in the order of their first appearance.
-                let page = bits >> 3;
-                let (Some(op), true) = (op, page <= seen && page < header.pages.get()) else {
-                    return Err(
-                        self.damaged(format!("operation {} on page {page} is not possible", bits & 3))
-                    );
-                };
-                seen = seen.max(page + 1);
-                let request = Request::new(page as u32, *op);
-                trace.requests.push(if bits & 4 == 0 { request } else { request.continued() });
+                *time_us = time_us.saturating_add(self.number(&mut content)?);
+                times_us.push(*time_us);
             }
             self.emptied(content)?;
-            if has_times {
-                let (times, content) = self.block(Kind::Times, items as u64)?;
-                let mut content = &content[..];
-                if times != items {
-                    return Err(self.damaged(format!("{times} times for {items} requests")));
-                }
-                for _ in 0..items {
-                    time_us = time_us.saturating_add(self.number(&mut content)?);
-                    trace.times_us.push(time_us);
-                }
-                self.emptied(content)?;
-            }
-            left -= items as u64;
         }
-        match seen == header.pages.get() {
-            true => Ok(()),
-            false => Err(self.damaged(format!("only {seen} of {} pages are referenced", header.pages))),
-        }
+        *left -= items as u64;
+        Ok(())
     }
 
     fn end(&mut self) -> Result<(), TraceError> {

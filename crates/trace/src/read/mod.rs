@@ -5,6 +5,7 @@
 
 mod blkparse;
 mod cloudphysics;
+mod columns;
 mod compact;
 mod fio;
 mod labels;
@@ -18,8 +19,9 @@ mod spc;
 mod text;
 mod vscsi;
 
+use crate::builder::Built;
 use crate::input::Input;
-use crate::{Format, ReadOptions, Stream, Trace, TraceBuilder, TraceError};
+use crate::{Columns, Format, ReadOptions, SampledTrace, Stream, Trace, TraceBuilder, TraceError};
 use labels::Labels;
 use std::io::Read;
 use std::path::Path;
@@ -33,7 +35,47 @@ const BLOCK_PAGE_BYTES: u32 = 4096;
 /// What is wrong with the file, where, and what to do.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Trace, TraceError> {
     let labels = Labels::beside(path, options.relations.as_deref())?;
-    read_input(Input::open(path)?, Some(path), &labels, options)
+    whole(read_input(Input::open(path)?, Some(path), &labels, options)?)
+}
+
+/// Reads the samples that the options ask for, all in one pass over the file. Memory is for sampled pages:
+/// their records beyond some ten thousand are in a temporary file. (A PostgreSQL capture has its table of all
+/// pages in memory, 8 bytes each.)
+///
+/// # Errors
+/// What is wrong with the file, where, and what to do.
+pub fn read_samples(path: &Path, options: &ReadOptions) -> Result<Vec<SampledTrace>, TraceError> {
+    let labels = Labels::beside(path, options.relations.as_deref())?;
+    samples(read_input(Input::open(path)?, Some(path), &labels, options)?)
+}
+
+/// The same from any source of bytes, as [`read_from`].
+///
+/// # Errors
+/// What is wrong with the bytes, and where.
+pub fn read_samples_from(
+    name: &str,
+    bytes: impl Read,
+    options: &ReadOptions,
+) -> Result<Vec<SampledTrace>, TraceError> {
+    let labels = Labels::from_option(options.relations.as_deref())?;
+    samples(read_input(Input::new(Path::new(name), bytes)?, None, &labels, options)?)
+}
+
+fn whole(built: Built) -> Result<Trace, TraceError> {
+    match built {
+        Built::Whole(trace) => Ok(trace),
+        Built::Samples(..) => {
+            Err(TraceError::Option("all of the trace is needed here, no samples of it".into()))
+        }
+    }
+}
+
+fn samples(built: Built) -> Result<Vec<SampledTrace>, TraceError> {
+    match built {
+        Built::Samples(samples, _) => Ok(samples),
+        Built::Whole(_) => Err(TraceError::Option("no sample was asked for; name a rate and a seed".into())),
+    }
 }
 
 /// Reads a trace from any source of bytes; `name` is what messages call it. There is nothing beside it: a
@@ -43,7 +85,7 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Trace, TraceError> {
 /// What is wrong with the bytes, and where.
 pub fn read_from(name: &str, bytes: impl Read, options: &ReadOptions) -> Result<Trace, TraceError> {
     let labels = Labels::from_option(options.relations.as_deref())?;
-    read_input(Input::new(Path::new(name), bytes)?, None, &labels, options)
+    whole(read_input(Input::new(Path::new(name), bytes)?, None, &labels, options)?)
 }
 
 fn read_input(
@@ -51,7 +93,7 @@ fn read_input(
     path: Option<&Path>,
     labels: &Labels,
     options: &ReadOptions,
-) -> Result<Trace, TraceError> {
+) -> Result<Built, TraceError> {
     // Bad options are bad for every format.
     options.page_bytes_or(BLOCK_PAGE_BYTES)?;
     if input.head().0.is_empty() {
@@ -59,6 +101,9 @@ fn read_input(
             name: input.name().to_owned(),
             detail: ": the file is empty".to_owned(),
         });
+    }
+    if let Some(columns) = &options.columns {
+        return read_columns(&mut input, columns, labels, options);
     }
     let format = match options.format {
         Some(format) => format,
@@ -75,7 +120,7 @@ fn read_input(
         Format::Vscsi => vscsi::read(&mut input, options)?,
         _ => text::read(&mut input, format, labels, options)?,
     };
-    if trace.requests.is_empty() {
+    if trace.is_empty() {
         let detail = match format {
             Format::Postgresql => {
                 format!(" {} the buffer pool (its other stream may have some)", options.stream.name())
@@ -87,7 +132,24 @@ fn read_input(
     Ok(trace)
 }
 
+/// Reads a text whose columns the caller names.
+fn read_columns(
+    input: &mut Input<'_>,
+    columns: &Columns,
+    labels: &Labels,
+    options: &ReadOptions,
+) -> Result<Built, TraceError> {
+    let page_bytes = options.page_bytes_or(BLOCK_PAGE_BYTES)?;
+    let trace = text::read_with(input, &mut columns::Shaped::new(columns, page_bytes), labels, options)?;
+    if trace.is_empty() {
+        let detail = " in the columns that are named".to_owned();
+        return Err(TraceError::Empty { name: input.name().to_owned(), detail });
+    }
+    Ok(trace)
+}
+
 /// An empty trace of the input's name and of pages of `usual` bytes, unless others are asked for.
 fn builder(input: &Input<'_>, options: &ReadOptions, usual: u32) -> Result<TraceBuilder, TraceError> {
-    Ok(TraceBuilder::new(input.name(), options.page_bytes_or(usual)?))
+    let builder = TraceBuilder::new(input.name(), options.page_bytes_or(usual)?);
+    Ok(builder.sampled(&options.samples))
 }

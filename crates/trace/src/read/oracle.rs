@@ -5,8 +5,9 @@
 //! An id is an object's name (in many published traces a hash of one), not an address: an object counts as
 //! one page whatever its size, as in libCacheSim with sizes ignored. Records without operation are reads.
 
+use crate::builder::Built;
 use crate::input::{Input, Records};
-use crate::{Op, Place, ReadOptions, Trace, TraceBuilder, TraceError};
+use crate::{Op, Place, ReadOptions, TraceBuilder, TraceError};
 use entresol_core::PageId;
 
 /// The fields that matter here.
@@ -72,7 +73,7 @@ pub(super) fn likeness<const BYTES: usize>(head: &[u8]) -> f64 {
 pub(super) fn read<const BYTES: usize>(
     input: &mut Input<'_>,
     options: &ReadOptions,
-) -> Result<Trace, TraceError> {
+) -> Result<Built, TraceError> {
     let mut builder = super::builder(input, options, super::BLOCK_PAGE_BYTES)?;
     let name = input.name().to_owned();
     let add = |builder: &mut TraceBuilder, record: Record, place: Place| {
@@ -102,5 +103,5 @@ pub(super) fn read<const BYTES: usize>(
         }
         Ok(())
     })?;
-    Ok(builder.finish(str::to_owned))
+    Ok(builder.finish_any(str::to_owned))
 }

@@ -6,8 +6,9 @@
 //! neighbours. Times wrap after 71 minutes and are unwrapped.
 
 use super::labels::{Labels, with_suffix};
+use crate::builder::Built;
 use crate::input::{Input, Records};
-use crate::{Op, Place, ReadOptions, Stream, Trace, TraceBuilder, TraceError};
+use crate::{Op, Place, ReadOptions, Stream, TraceBuilder, TraceError};
 use entresol_core::PageId;
 use std::path::Path;
 
@@ -43,7 +44,7 @@ pub(super) fn read(
     path: Option<&Path>,
     labels: &Labels,
     options: &ReadOptions,
-) -> Result<Trace, TraceError> {
+) -> Result<Built, TraceError> {
     let mut builder = super::builder(input, options, PAGE_BYTES)?;
     let name = input.name().to_owned();
     let side = match path {
@@ -78,7 +79,7 @@ pub(super) fn read(
         let time_us = wraps << 32 | u64::from(time_us);
         builder.page(page, op, Some(time_us)).map_err(|misfit| misfit.at(&name, Place::Byte(offset)))
     })?;
-    Ok(builder.finish(|label| labels.name(label)))
+    Ok(builder.finish_any(|label| labels.name(label)))
 }
 
 /// What the capture's page numbers are, if a table beside it says.

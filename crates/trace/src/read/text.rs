@@ -4,9 +4,9 @@
 //! Invariant: recognising a format is parsing some lines with the parser that will read them all.
 
 use super::{Labels, blkparse, cloudphysics, fio, mqsim, msr, plain, spc};
-use crate::builder::Misfit;
+use crate::builder::{Built, Misfit};
 use crate::input::{Input, Lines};
-use crate::{Format, Op, ReadOptions, Trace, TraceBuilder, TraceError};
+use crate::{Format, Op, ReadOptions, TraceBuilder, TraceError};
 use entresol_core::PageId;
 
 /// What one line says.
@@ -16,6 +16,8 @@ pub(super) enum Line<'a> {
     Nothing,
     /// A request for some bytes of an object.
     Extent { object: Object<'a>, first: u64, bytes: u64, op: Op, time_us: u64 },
+    /// The same without a time. Of one trace, all requests or none.
+    Untimed { object: Object<'a>, first: u64, bytes: u64, op: Op },
     /// A reference to a page, without a time.
     Page(u32),
 }
@@ -57,10 +59,20 @@ pub(super) fn read(
     format: Format,
     labels: &Labels,
     options: &ReadOptions,
-) -> Result<Trace, TraceError> {
-    let mut builder = super::builder(input, options, super::BLOCK_PAGE_BYTES)?;
+) -> Result<Built, TraceError> {
     let head = String::from_utf8_lossy(input.head().0).into_owned();
     let mut parser = parser(format, &head).expect("the caller passes text formats only");
+    read_with(input, parser.as_mut(), labels, options)
+}
+
+/// Reads a trace of lines that `parser` understands.
+pub(super) fn read_with(
+    input: &mut Input<'_>,
+    parser: &mut dyn LineParser,
+    labels: &Labels,
+    options: &ReadOptions,
+) -> Result<Built, TraceError> {
+    let mut builder = super::builder(input, options, super::BLOCK_PAGE_BYTES)?;
     let name = input.name().to_owned();
     let mut lines = Lines::new(input);
     let mut key = String::new();
@@ -76,7 +88,7 @@ pub(super) fn read(
             return Err(misfit.at(&name, lines.place()));
         }
     }
-    Ok(builder.finish(|label| labels.name(label)))
+    Ok(builder.finish_any(|label| labels.name(label)))
 }
 
 fn add(builder: &mut TraceBuilder, line: &Line<'_>, key: &mut String) -> Result<(), Misfit> {
@@ -84,16 +96,25 @@ fn add(builder: &mut TraceBuilder, line: &Line<'_>, key: &mut String) -> Result<
         Line::Nothing => Ok(()),
         Line::Page(number) => builder.page(PageId::new(0, number), Op::Read, None),
         Line::Extent { ref object, first, bytes, op, time_us } => {
-            let object = match *object {
-                Object::Only => 0,
-                Object::Named(name) => builder.object(name)?,
-                Object::Disk(host, disk) => {
-                    key.clear();
-                    key.extend([host, ".", disk]);
-                    builder.object(key)?
-                }
-            };
+            let object = number_of(builder, object, key)?;
             builder.extent(object, first, bytes, op, Some(time_us))
+        }
+        Line::Untimed { ref object, first, bytes, op } => {
+            let object = number_of(builder, object, key)?;
+            builder.extent(object, first, bytes, op, None)
+        }
+    }
+}
+
+/// The number of an object in the trace; `key` is room for its name.
+fn number_of(builder: &mut TraceBuilder, object: &Object<'_>, key: &mut String) -> Result<u32, Misfit> {
+    match *object {
+        Object::Only => Ok(0),
+        Object::Named(name) => builder.object(name),
+        Object::Disk(host, disk) => {
+            key.clear();
+            key.extend([host, ".", disk]);
+            builder.object(key)
         }
     }
 }

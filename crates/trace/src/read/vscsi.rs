@@ -4,8 +4,9 @@
 //! 2; `command` is a SCSI operation code, sectors have 512 bytes.
 
 use super::cloudphysics::operation;
+use crate::builder::Built;
 use crate::input::{Input, Records};
-use crate::{Op, Place, ReadOptions, Trace, TraceBuilder, TraceError};
+use crate::{Op, Place, ReadOptions, TraceBuilder, TraceError};
 
 const V1: usize = 32;
 const V2: usize = 40;
@@ -54,14 +55,14 @@ pub(super) fn likeness(head: &[u8]) -> f64 {
 }
 
 /// Reads a trace; its version is the one that its head looks like.
-pub(super) fn read(input: &mut Input<'_>, options: &ReadOptions) -> Result<Trace, TraceError> {
+pub(super) fn read(input: &mut Input<'_>, options: &ReadOptions) -> Result<Built, TraceError> {
     let mut builder = super::builder(input, options, super::BLOCK_PAGE_BYTES)?;
     let head = input.head().0;
     match likeness_of::<V2>(head, 2) >= likeness_of::<V1>(head, 1) {
         true => read_version::<V2>(input, &mut builder, 2)?,
         false => read_version::<V1>(input, &mut builder, 1)?,
     }
-    Ok(builder.finish(str::to_owned))
+    Ok(builder.finish_any(str::to_owned))
 }
 
 fn read_version<const BYTES: usize>(

@@ -7,6 +7,8 @@ mod compact;
 mod oracle;
 mod plain;
 
+pub(crate) use compact::{Head, RecordWriter};
+
 use crate::{Format, Op, Trace, TraceError};
 use std::ffi::OsStr;
 use std::fmt;
@@ -104,37 +106,58 @@ pub fn write(
             "traces cannot be written as {format}; {known} can be written"
         )));
     }
-    let out = BufWriter::with_capacity(BUFFER_BYTES, out);
-    let written = match compression {
-        Compression::None => encode_and(trace, format, out, |mut out| out.flush()),
-        Compression::Zstd => zstd::stream::write::Encoder::new(out, ZSTD_LEVEL)
-            .and_then(|encoder| encode_and(trace, format, encoder, |encoder| encoder.finish()?.flush())),
-        Compression::Gzip => {
-            let encoder = flate2::write::GzEncoder::new(out, flate2::Compression::default());
-            encode_and(trace, format, encoder, |encoder| encoder.finish()?.flush())
-        }
-    };
+    let written = packed(compression, out, |out| encode(trace, format, out));
     written.map_err(|source| TraceError::Io { path: path.to_owned(), action: "writing", source })
 }
 
-/// Encodes a trace in a format that can be written, then ends the stream.
-fn encode_and<W: Write>(
-    trace: &Trace,
-    format: Format,
-    mut out: W,
-    finish: impl FnOnce(W) -> io::Result<()>,
-) -> io::Result<Losses> {
-    let losses = match format {
-        Format::OracleGeneral => oracle::write::<24>(trace, &mut out)?,
-        Format::OracleGeneralOpNs => oracle::write::<27>(trace, &mut out)?,
-        Format::Plain => plain::write(trace, &mut out)?,
-        _ => {
-            compact::write(trace, &mut out)?;
-            Losses::default()
+/// Writes Entresol's own format, with the records that `records` makes.
+pub(crate) fn write_records(
+    head: &Head<'_>,
+    compression: Compression,
+    out: impl Write,
+    records: impl FnOnce(&mut RecordWriter<'_, &mut dyn Write>) -> io::Result<()>,
+) -> io::Result<()> {
+    packed(compression, out, |mut out| {
+        let mut writer = RecordWriter::begin(head, &mut out)?;
+        records(&mut writer)?;
+        writer.finish()
+    })
+}
+
+/// Lets `encode` write through a buffer and a compression to `out`, and ends both.
+fn packed<T>(
+    compression: Compression,
+    out: impl Write,
+    encode: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
+    let done = match compression {
+        Compression::None => encode(&mut out)?,
+        Compression::Zstd => {
+            let mut encoder = zstd::stream::write::Encoder::new(&mut out, ZSTD_LEVEL)?;
+            let done = encode(&mut encoder)?;
+            encoder.finish()?;
+            done
+        }
+        Compression::Gzip => {
+            let mut encoder = flate2::write::GzEncoder::new(&mut out, flate2::Compression::default());
+            let done = encode(&mut encoder)?;
+            encoder.finish()?;
+            done
         }
     };
-    finish(out)?;
-    Ok(losses)
+    out.flush()?;
+    Ok(done)
+}
+
+/// Encodes a trace in a format that can be written.
+fn encode(trace: &Trace, format: Format, mut out: &mut dyn Write) -> io::Result<Losses> {
+    match format {
+        Format::OracleGeneral => oracle::write::<24>(trace, &mut out),
+        Format::OracleGeneralOpNs => oracle::write::<27>(trace, &mut out),
+        Format::Plain => plain::write(trace, &mut out),
+        _ => compact::write(trace, &mut out).map(|()| Losses::default()),
+    }
 }
 
 /// What a format without operations, or without relations, loses of a trace.

@@ -12,7 +12,7 @@ use arrayvec::ArrayVec;
 /// Groups that are kept free or are being freed, so that dequeues run ahead of evictions: a sixteenth of the
 /// ring, within bounds. A dequeue takes as long as its slowest destage, so several must be under way at once
 /// to keep a disk array busy.
-fn groups_ahead(groups: u64) -> u64 {
+pub(crate) fn groups_ahead(groups: u64) -> u64 {
     (groups / 16).clamp(GROUPS_AHEAD_MIN, DEQUEUES as u64)
 }
 

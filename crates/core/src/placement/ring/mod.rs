@@ -38,6 +38,7 @@ mod forget;
 mod write;
 
 pub use clean::CLEANINGS_MAX;
+pub(crate) use dequeue::groups_ahead;
 pub(crate) use forget::FORGOTTEN_MAX;
 
 use crate::contents::Contents;

@@ -147,6 +147,7 @@ fn config(trace: &Trace, setting: &Setting) -> RunConfig {
         replacement: Replacement::Lru,
         dram_pages: 0,
         flash_pages: 0,
+        stands_for: None,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 1 },
         hit_ns: 0,

@@ -10,7 +10,7 @@ use crate::config::{BenchConfig, Warmup};
 use crate::paper::judged;
 use crate::paper::sbp::{self as paper, Evidence, MEDIA, Restarted, STABLE, beginning, end, mean};
 use crate::replay::FragmentKnobs;
-use crate::report::{Bar, BarChart, BarGroup, Block, Chart, Line, LineChart, Section};
+use crate::report::{Axis, Bar, BarChart, BarGroup, Block, Chart, Line, LineChart, Section};
 use entresol_store::Replacement;
 use run::{Ending, directory_on, restarts};
 use std::time::Duration;
@@ -241,7 +241,7 @@ fn curves(
         x_label: "seconds since the restart began".into(),
         y_label: y_label.into(),
         lines: pair.iter().map(line).collect(),
-        doubling: false,
+        axis: Axis::Even,
         in_terminal: true,
     };
     Section { title: title.into(), blocks: vec![Block::Chart(Chart::Lines(chart))] }

@@ -12,7 +12,7 @@ use crate::bench::parallel;
 use crate::paper::judged;
 use crate::paper::sce::{self as paper, Measured, Runs, System, change};
 use crate::replay::Places;
-use crate::report::{Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Section, Table};
+use crate::report::{Axis, Bar, BarChart, BarGroup, Block, Chart, Column, Line, LineChart, Section, Table};
 use workload::Workload;
 
 /// OLTP: DRAM and flash by the database, 15 and 40 GiB by 240.
@@ -226,7 +226,7 @@ fn over_time(title: &str, runs: &[(&Measured, &str)]) -> Section {
         x_label: "seconds of virtual time".into(),
         y_label: "references a second".into(),
         lines: runs.iter().map(line).collect(),
-        doubling: false,
+        axis: Axis::Even,
         in_terminal: true,
     };
     Section { title: title.into(), blocks: vec![Block::Chart(Chart::Lines(chart)), traffic(runs)] }

@@ -35,6 +35,7 @@ pub(super) fn run(
         replacement: Replacement::Lru,
         dram_pages: workload.dram_pages,
         flash_pages: flash_fragments * workload.fragment_pages(),
+        stands_for: None,
         fragments: FragmentKnobs {
             fragment_pages: Some(workload.fragment_pages()),
             pace_permille: Some(PACE_PERMILLE),
@@ -61,7 +62,7 @@ pub(super) fn run(
             let disk = Device::new(&config.disk_device, trace.page_bytes);
             let devices = (Device::new(&config.flash_device, BLOCK_BYTES), disk);
             let tier = Inline::new(partition, mode, devices, places.as_slice(), trace.page_bytes);
-            below_dram(trace, &config, tier, &told)
+            below_dram(trace, &config, tier, &told)?
         }
     };
     Ok(measured(system, &replayed, trace.page_bytes))

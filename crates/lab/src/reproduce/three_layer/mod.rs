@@ -187,6 +187,7 @@ pub fn equi_cost_run(trace: &Trace, b: u32, policy: Option<PolicyKind>, n: f64) 
         replacement: Replacement::Lru,
         dram_pages: layers.dram_pages,
         flash_pages: layers.flash_pages,
+        stands_for: None,
         fragments: FragmentKnobs::default(),
         exact_devices: false,
         arrival: Arrival::Closed { clients: 1 },

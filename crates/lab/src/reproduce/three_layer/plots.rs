@@ -1,7 +1,7 @@
 //! 3LA's figures in the paper's form.
 
 use crate::paper::three_layer::{B_TABLE_2, FACTORS, POLICIES, Run, Workload};
-use crate::report::{Bar, BarChart, BarGroup, Block, Chart, Line, LineChart, Section};
+use crate::report::{Axis, Bar, BarChart, BarGroup, Block, Chart, Line, LineChart, Section};
 
 /// Plots of all workloads.
 pub(super) fn sections(workloads: &[Workload]) -> Vec<Section> {
@@ -38,7 +38,7 @@ fn over_b(workload: &Workload) -> Section {
         x_label: "money, as pages of DRAM (b)".into(),
         y_label: "T_v, s".into(),
         lines,
-        doubling: true,
+        axis: Axis::Doubling,
         in_terminal: true,
     };
     Section {

@@ -14,11 +14,13 @@ mod relation;
 mod table;
 mod transactions;
 
+use super::source::{self, Source, Take};
 use super::{check_rate, check_references, refuse, time_us};
-use crate::{Trace, TraceBuilder, TraceError};
+use crate::{Trace, TraceError};
 use entresol_core::PageId;
 use entresol_runtime::rng::Rng;
 use relation::Relation;
+use std::io;
 use transactions::{Database, Step};
 
 /// PostgreSQL's page.
@@ -58,6 +60,24 @@ impl TpccModel {
     /// # Errors
     /// [`TraceError::Option`] if a parameter is out of range.
     pub fn generate(&self) -> Result<Trace, TraceError> {
+        source::in_memory(self)
+    }
+}
+
+impl Source for TpccModel {
+    fn name(&self) -> String {
+        format!("tpcc, {} warehouses, {} clients, seed {}", self.warehouses, self.clients, self.seed)
+    }
+
+    fn page_bytes(&self) -> u32 {
+        PAGE_BYTES
+    }
+
+    fn objects(&self) -> Vec<&'static str> {
+        Relation::ALL.iter().map(|relation| relation.name()).collect()
+    }
+
+    fn check(&self) -> Result<(), TraceError> {
         check_references(self.references)?;
         check_rate(self.references_per_s)?;
         for (what, found, max) in
@@ -67,12 +87,10 @@ impl TpccModel {
                 return refuse(format!("{found} {what} are not possible; 1 to {max} are"));
             }
         }
-        let name =
-            format!("tpcc, {} warehouses, {} clients, seed {}", self.warehouses, self.clients, self.seed);
-        let mut builder = TraceBuilder::new(name, PAGE_BYTES);
-        for relation in Relation::ALL {
-            builder.object(relation.name()).expect("there are few relations");
-        }
+        Ok(())
+    }
+
+    fn each(&self, take: &mut Take<'_>) -> io::Result<()> {
         let mut rng = Rng::new(self.seed);
         let mut database = Database::new(self.warehouses, &mut rng);
         let mut clients = vec![Client::default(); self.clients as usize];
@@ -95,11 +113,10 @@ impl TpccModel {
                 }
                 client.done += 1;
                 let page = PageId::new(step.relation as u32, step.page);
-                let time_us = time_us(self.references_per_s, references.saturating_sub(1));
-                builder.page(page, step.op, time_us).expect("there are fewer pages than 2^32 - 1");
+                take(page, step.op, time_us(self.references_per_s, references.saturating_sub(1)))?;
             }
         }
-        Ok(builder.finish(str::to_owned))
+        Ok(())
     }
 }
 
