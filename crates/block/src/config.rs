@@ -1,6 +1,7 @@
 //! The configuration of a volume: a TOML file with every option written out.
 
-use crate::SECTOR_BYTES;
+use crate::journal::JOURNAL_BYTES_MIN;
+use crate::{DailyWrites, SECTOR_BYTES, SteerOptions};
 use entresol_core::{Mode, PolicyKind};
 use entresol_engine::TierOptions;
 use entresol_format::PageFormat;
@@ -34,6 +35,24 @@ pub struct VolumeConfig {
     pub slots: u32,
     /// Past the page cache of the operating system.
     pub direct_io: bool,
+    /// The file in memory with acknowledged writes that may not be durable; empty: none is kept.
+    #[serde(default)]
+    pub journal: PathBuf,
+    /// Its size.
+    #[serde(default = "usual_journal_bytes")]
+    pub journal_bytes: u64,
+    /// A sequential stream goes around the cache when it is so long; 0: never.
+    #[serde(default = "usual_bypass_bytes")]
+    pub sequential_bypass_bytes: u64,
+    /// Hits go to disk while flash is slower.
+    #[serde(default = "usual_hits_to_disk")]
+    pub hits_to_disk: bool,
+    /// The budget of writes to flash: "unlimited", device writes such as "0.5x", or bytes such as "200G".
+    #[serde(default = "usual_writes_per_day")]
+    pub flash_writes_per_day: String,
+    /// Writes go to disk alone while so much of the cache is newer than disk, in percent.
+    #[serde(default = "usual_dirty_percent")]
+    pub dirty_percent_max: u64,
     /// Clients cannot write.
     pub read_only: bool,
     /// Threads that carry out requests.
@@ -59,6 +78,22 @@ fn refuse<T>(sentence: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError(sentence.into()))
 }
 
+fn usual_journal_bytes() -> u64 {
+    32 << 20
+}
+fn usual_bypass_bytes() -> u64 {
+    SteerOptions::default().sequential_bypass_bytes
+}
+fn usual_hits_to_disk() -> bool {
+    SteerOptions::default().hits_to_disk
+}
+fn usual_writes_per_day() -> String {
+    "unlimited".to_owned()
+}
+fn usual_dirty_percent() -> u64 {
+    SteerOptions::default().dirty_percent_max
+}
+
 impl VolumeConfig {
     /// The usual settings; paths are to be set.
     pub fn usual() -> Self {
@@ -74,6 +109,12 @@ impl VolumeConfig {
             page_bytes: 4096,
             slots: 0,
             direct_io: true,
+            journal: PathBuf::new(),
+            journal_bytes: usual_journal_bytes(),
+            sequential_bypass_bytes: usual_bypass_bytes(),
+            hits_to_disk: usual_hits_to_disk(),
+            flash_writes_per_day: usual_writes_per_day(),
+            dirty_percent_max: usual_dirty_percent(),
             read_only: false,
             workers: 16,
             connections_max: 64,
@@ -101,7 +142,7 @@ impl VolumeConfig {
         })?;
         config
             .tier_options()
-            .and_then(|_| config.check_limits())
+            .and_then(|_| config.steer_options())
             .map_err(|error| ConfigError(format!("{shown}: {error}")))?;
         Ok(config)
     }
@@ -114,6 +155,9 @@ impl VolumeConfig {
             ("in_flight_bytes_max", self.in_flight_bytes_max as u64, 64 << 20, 1 << 40),
             ("handshake_seconds_max", self.handshake_seconds_max, 1, 3600),
             ("transfer_seconds_max", self.transfer_seconds_max, 1, 3600),
+            ("journal_bytes", self.journal_bytes, JOURNAL_BYTES_MIN, 1 << 36),
+            ("dirty_percent_max", self.dirty_percent_max, 1, 100),
+            ("sequential_bypass_bytes", self.sequential_bypass_bytes, 0, 1 << 50),
         ];
         for (name, value, least, most) in ranges {
             if !(least..=most).contains(&value) {
@@ -121,6 +165,56 @@ impl VolumeConfig {
             }
         }
         Ok(())
+    }
+
+    /// What goes around the cache.
+    ///
+    /// # Errors
+    /// If that cannot be.
+    pub fn steer_options(&self) -> Result<SteerOptions, ConfigError> {
+        self.check_limits()?;
+        Ok(SteerOptions {
+            sequential_bypass_bytes: self.sequential_bypass_bytes,
+            hits_to_disk: self.hits_to_disk,
+            flash_writes_per_day: DailyWrites::read(&self.flash_writes_per_day)
+                .map_err(|error| ConfigError(error.to_string()))?,
+            dirty_percent_max: self.dirty_percent_max,
+        })
+    }
+
+    /// Changes the option `name`, one of [`VolumeConfig::ONLINE`], to what `value` says.
+    ///
+    /// # Errors
+    /// If there is no such option, or it cannot have this value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+        let wrong = |wanted: &str| ConfigError(format!("{name} = {value:?} is not possible; give {wanted}"));
+        match name {
+            "mode" => self.mode = value.to_owned(),
+            "sequential-bypass-bytes" => {
+                self.sequential_bypass_bytes =
+                    value.parse().map_err(|_| wrong("a number of bytes, or 0 for never"))?;
+            }
+            "hits-to-disk" => self.hits_to_disk = value.parse().map_err(|_| wrong("true or false"))?,
+            "flash-writes-per-day" => self.flash_writes_per_day = value.to_owned(),
+            "dirty-percent-max" => {
+                self.dirty_percent_max = value.parse().map_err(|_| wrong("a number from 1 to 100"))?;
+            }
+            _ => return refuse(format!("{name} cannot be set; choose one of {}", Self::ONLINE.join(", "))),
+        }
+        self.tier_options()?;
+        self.steer_options().map(drop)
+    }
+
+    /// What can be changed while a server runs.
+    pub const ONLINE: [&str; 5] =
+        ["mode", "sequential-bypass-bytes", "hits-to-disk", "flash-writes-per-day", "dirty-percent-max"];
+
+    /// Where the journal of a volume with this label is, unless its owner says otherwise.
+    pub fn usual_journal(name: &str, label: &Path) -> PathBuf {
+        // The name alone may be that of another volume.
+        let number = entresol_format::checksum::of(label.as_os_str().as_encoded_bytes());
+        let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).take(32).collect();
+        PathBuf::from(format!("/dev/shm/entresol-{name}-{number:08x}.journal"))
     }
 
     /// The options of the cache.
@@ -173,6 +267,8 @@ impl VolumeConfig {
         };
         let (name, mode, policy) = (quoted(&self.name), quoted(&self.mode), quoted(&self.policy));
         let Self { cache, page_bytes, slots, direct_io, read_only, workers, connections_max, .. } = self;
+        let Self { journal_bytes, sequential_bypass_bytes, hits_to_disk, dirty_percent_max, .. } = self;
+        let daily = quoted(&self.flash_writes_per_day);
         let Self { requests_max, in_flight_bytes_max, handshake_seconds_max, transfer_seconds_max, .. } =
             self;
         Ok(format!(
@@ -201,6 +297,19 @@ impl VolumeConfig {
              slots = {slots}\n\
              # Past the operating system's page cache (O_DIRECT).\n\
              direct_io = {direct_io}\n\n\
+             # Write-back: a file in memory (tmpfs) with acknowledged writes that are not durable yet, so that a server that\n\
+             # is killed loses none. \"\": none is kept. It must not be removed while a killed server is not started again.\n\
+             journal = {}\n\
+             journal_bytes = {journal_bytes}\n\n\
+             # What goes around the cache. `entresol volume set` changes these four in a running server, too.\n\
+             # Sequential streams that are longer, in bytes; 0: none.\n\
+             sequential_bypass_bytes = {sequential_bypass_bytes}\n\
+             # A part of the hits goes to disk while reads from flash take longer.\n\
+             hits_to_disk = {hits_to_disk}\n\
+             # Writes to flash: \"unlimited\", device writes such as \"0.5x\", or bytes such as \"200G\".\n\
+             flash_writes_per_day = {daily}\n\
+             # Writes go to disk alone while so much of the cache is newer than disk, in percent; 100: never.\n\
+             dirty_percent_max = {dirty_percent_max}\n\n\
              # Clients cannot write.\n\
              read_only = {read_only}\n\
              # Threads that carry out requests, and limits.\n\
@@ -213,7 +322,8 @@ impl VolumeConfig {
             path(&self.disk)?,
             path(&self.flash)?,
             path(&self.label)?,
-            path(&self.socket)?
+            path(&self.socket)?,
+            path(&self.journal)?
         ))
     }
 
@@ -248,6 +358,8 @@ mod tests {
             name: "da\"ta".to_owned(),
             disk: "/dev/with space\\and\ttab".into(),
             slots: 100_000 / 64 * 64,
+            journal: VolumeConfig::usual_journal("da\"ta", Path::new("/a/label")),
+            flash_writes_per_day: "0.5x".to_owned(),
             ..VolumeConfig::usual()
         };
         let folder = tempfile::tempdir().unwrap();
@@ -259,6 +371,8 @@ mod tests {
             ("mode = \"read-only\"", "log"),
             ("workers = 0", "1 to 256"),
             ("page_bytes = 5000", "8192"),
+            ("dirty_percent_max = 0", "1 to 100"),
+            ("flash_writes_per_day = \"lots\"", "unlimited"),
             ("wrokers = 3", "line 2: unknown field"),
             ("slots = \"all\"", "line"),
         ] {

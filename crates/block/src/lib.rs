@@ -5,11 +5,14 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod journal;
 mod open;
 mod server;
+mod steer;
 mod volume;
 
 pub use config::{ConfigError, VolumeConfig};
-pub use open::{OpenError, create_volume, detach_volume, inspect_volume, open_volume};
+pub use open::{OpenError, create_volume, detach_volume, inspect_volume, open_volume, remove_journal};
 pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, ask};
+pub use steer::{Bypassed, DailyWrites, Latency, NotABudget, SteerOptions, Streams};
 pub use volume::{SECTOR_BYTES, Volume, VolumeError, VolumeStatus};

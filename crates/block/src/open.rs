@@ -6,7 +6,8 @@ use crate::{Volume, VolumeError, VolumeStatus};
 use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{DetachReport, InPlaceDisk, TierError, inspect};
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use thiserror::Error;
@@ -20,7 +21,7 @@ pub enum OpenError {
     /// A device cannot be opened.
     #[error("{what} {path}: {why}")]
     Device {
-        /// "disk", "flash" or "label".
+        /// "disk", "flash", "label" or "journal".
         what: &'static str,
         /// Its path.
         path: String,
@@ -106,7 +107,43 @@ pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenE
         return Ok(Volume::open_without_cache(disk, label, config.page_bytes)?);
     }
     let flash = open("flash", &config.flash, config.direct_io)?;
-    Ok(Volume::open(disk, label, flash, config.tier_options()?)?)
+    let (options, steer) = (config.tier_options()?, config.steer_options()?);
+    let (volume, notices) = match config.journal.as_os_str().is_empty() {
+        true => Volume::open(disk, label, flash, options)?,
+        false => Volume::open_with_journal(disk, label, flash, options, open_journal(config)?)?,
+    };
+    volume.steer(steer);
+    Ok((volume, notices))
+}
+
+/// Removes the journal of a volume that was closed: it has nothing.
+pub fn remove_journal(config: &VolumeConfig) {
+    if !config.journal.as_os_str().is_empty() {
+        // An empty one may stay.
+        let _ = std::fs::remove_file(&config.journal);
+    }
+}
+
+/// Opens the journal, or makes it. It lies in a folder where everybody may make files: one that is not this
+/// user's own, regular file is refused.
+fn open_journal(config: &VolumeConfig) -> Result<Arc<dyn Device>, OpenError> {
+    let path = &config.journal;
+    let refuse = |why: String| device_error("journal", path, why);
+    let new = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    if let Err(error) = new
+        && error.kind() != ErrorKind::AlreadyExists
+    {
+        return Err(refuse(format!("cannot be made ({error}); set `journal` to another path, or to \"\"")));
+    }
+    let metadata = path.symlink_metadata().map_err(|error| refuse(error.to_string()))?;
+    if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(refuse("is not a regular file of this user; set `journal` to another path".to_owned()));
+    }
+    // One that a killed server has left is used as it is.
+    let bytes = if metadata.len() == 0 { config.journal_bytes } else { metadata.len() };
+    let options = FileOptions { is_direct_wanted: false, ..FileOptions::create(bytes) };
+    let device = FileDevice::open(path, options).map_err(|error| refuse(error.to_string()))?;
+    Ok(Arc::new(device))
 }
 
 /// Copies all dirty pages of a volume without a server to disk, and releases the disk from its flash.
@@ -114,6 +151,12 @@ pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenE
 /// # Errors
 /// [`OpenError`].
 pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
+    if config.journal.exists() {
+        // What a killed server has acknowledged comes first.
+        let (volume, _) = open_volume(config)?;
+        volume.close()?;
+        remove_journal(config);
+    }
     let label = open("label", &config.label, false)?;
     let disk = open("disk", &config.disk, config.direct_io)?;
     let flash = open("flash", &config.flash, config.direct_io)?;

@@ -57,6 +57,8 @@ const STEPS: &[&str] = &[
     "fragment-valid-before-copied",
     "group-commit-counts-latecomers",
     "group-not-synced",
+    "journal-not-carried-out",
+    "journal-released-beyond-flush",
     "log-epoch-not-grown",
     "log-not-synced",
     "log-session-not-checked",

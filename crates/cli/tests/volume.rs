@@ -24,6 +24,7 @@ fn volume(mode: &str) -> Folder {
     File::create(folder.path("flash")).unwrap().set_len(12 << 20).unwrap();
     let (config, disk, flash) = (folder.at("data.toml"), folder.at("disk"), folder.at("flash"));
     done(&["volume", "create", &config, "--disk", &disk, "--flash", &flash, "--mode", mode]);
+    folder.keep_journal(Some("journal"));
     folder
 }
 

@@ -256,6 +256,19 @@ impl Partition<'_> {
         job.map(|job| job.of(pages))
     }
 
+    /// As [`Partition::next_background`]; a group that is dequeued gives no second chances, since writes to
+    /// flash are scarce. With slot placement there are none anyway.
+    pub fn next_background_sparing_writes(&mut self) -> Option<Job> {
+        if let Place::Ring(ring) = &mut self.place {
+            ring.gives_none = true;
+        }
+        let job = self.next_background();
+        if let Place::Ring(ring) = &mut self.place {
+            ring.gives_none = false;
+        }
+        job
+    }
+
     /// Whether [`Partition::staged`] of `frame` has made a write job possible.
     pub fn write_due(&self, frame: FrameId) -> bool {
         match &self.place {

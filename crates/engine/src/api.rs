@@ -24,6 +24,40 @@ pub enum Source {
     Disk,
 }
 
+/// How many pages of a read came from where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// From staging, in memory.
+    pub staging: u64,
+    /// From flash.
+    pub flash: u64,
+    /// From disk.
+    pub disk: u64,
+}
+
+impl Served {
+    /// One more.
+    pub fn count(&mut self, source: Source) {
+        match source {
+            Source::Staging => self.staging += 1,
+            Source::Flash => self.flash += 1,
+            Source::Disk => self.disk += 1,
+        }
+    }
+}
+
+/// Whether pages that are read enter the cache, and whether they are looked for there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// What only the disk had is offered to the cache, as if it had been evicted unchanged.
+    Populates,
+    /// What only the disk had stays out of the cache.
+    StaysOut,
+    /// Past the flash: what the disk has, durably, comes from there, also if it is in the cache; the rest
+    /// from the cache. Nothing enters.
+    Around,
+}
+
 /// The answer to a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetched {

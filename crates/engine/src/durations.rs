@@ -1,8 +1,10 @@
-//! Durations of background work, counted in buckets. Nothing on the path of a fetch or an eviction is timed.
+//! Durations of work, counted in buckets. The tier times its background work, and nothing on the path of a
+//! fetch or an eviction.
 
 use crate::metrics::Tally;
 use entresol_runtime::{Time, now};
 use entresol_shm::shared_struct;
+use std::time::Duration;
 
 /// Buckets: the last takes everything longer.
 pub const DURATION_BUCKETS: usize = 24;
@@ -19,7 +21,7 @@ pub struct Durations {
 shared_struct! {
     /// [`Durations`] that any task may add to.
     #[derive(Default)]
-    pub(crate) struct DurationTally {
+    pub struct DurationTally {
         buckets: [Tally; DURATION_BUCKETS],
         total_us: Tally,
     }
@@ -27,13 +29,19 @@ shared_struct! {
 
 impl DurationTally {
     /// Counts work that began at `begin` and ends now.
-    pub(crate) fn ends(&self, begin: Time) {
-        let us = now().since(begin).as_micros() as usize;
+    pub fn ends(&self, begin: Time) {
+        self.add(now().since(begin));
+    }
+
+    /// Counts work that took so long.
+    pub fn add(&self, took: Duration) {
+        let us = took.as_micros() as usize;
         self.buckets[bucket(us)].add(1);
         self.total_us.add(us);
     }
 
-    pub(crate) fn read(&self) -> Durations {
+    /// What was counted so far.
+    pub fn read(&self) -> Durations {
         Durations {
             buckets: std::array::from_fn(|bucket| self.buckets[bucket].get()),
             total_us: self.total_us.get(),
@@ -49,7 +57,7 @@ impl Durations {
     /// Hands the counts to the recorder of the crate `metrics`, as Prometheus reads a histogram: the counters
     /// `<name>_bucket` (cumulative, by upper bound `le` in seconds), `<name>_us_sum` (microseconds) and
     /// `<name>_count`.
-    pub(crate) fn export(&self, name: &str, meaning: &'static str, cache: &str) {
+    pub fn export(&self, name: &str, meaning: &'static str, cache: &str) {
         let mut count = 0;
         for (at, in_bucket) in self.buckets.iter().enumerate() {
             count += in_bucket;

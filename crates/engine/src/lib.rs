@@ -32,11 +32,12 @@ mod to_disk;
 mod unreadable;
 
 pub use api::{
-    Binding, DurableGroup, Evicted, Fetched, Layer, Pages, Source, Survivors, TierMetrics, Upstream, Victim,
+    Binding, DurableGroup, Evicted, Fetched, Layer, Pages, Reading, Served, Source, Survivors, TierMetrics,
+    Upstream, Victim,
 };
 pub use buffer::AlignedBuffer;
 pub use disk::{DiskLayer, Home, InPlaceDisk, Names, WholeDisk, disk_binding};
-pub use durations::{DURATION_BUCKETS, Durations};
+pub use durations::{DURATION_BUCKETS, DurationTally, Durations};
 pub use entresol_core::Mode;
 pub use entresol_format::Uuid;
 pub use entresol_format::label::Session;

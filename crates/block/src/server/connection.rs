@@ -4,6 +4,7 @@
 use super::job::{Job, Reserved};
 use super::outgoing::{Outgoing, Reply, send_all};
 use super::{ServerOptions, Shared};
+use crate::Streams;
 use entresol_engine::AlignedBuffer;
 use entresol_nbd::{
     Command, Event, Handshake, Opened, REQUEST_BYTES_MAX, Replies, Request, Requests, Step, Wanted,
@@ -198,6 +199,7 @@ impl Connection {
     /// Receives requests until the client ends, or breaks the protocol.
     fn receive(self: &Arc<Self>, shared: &Arc<Shared>, opened: Opened, mut received: Received) -> Result<()> {
         let Opened { mut requests, replies, .. } = opened;
+        let mut streams = Streams::default();
         self.stream.set_read_timeout(shared.options.transfer_time_max)?;
         while requests.wanted() != Wanted::Nothing {
             if received.bytes().is_empty() {
@@ -219,8 +221,9 @@ impl Connection {
                     self.send(Reply::new(head.to_vec(), None, false));
                 }
                 Some(Event::Request(request)) => {
-                    let job = self.take(shared, request, replies, &mut requests, &mut received)?;
-                    match self.is_own(shared, &request, &received) {
+                    let mut job = self.take(shared, request, replies, &mut requests, &mut received)?;
+                    job.is_sequential = shared.volume.follow(&mut streams, &request.command);
+                    match self.is_own(shared, &job, &received) {
                         true => job.run(),
                         false => shared.queue.push(job),
                     }
@@ -260,14 +263,14 @@ impl Connection {
             }
             requests.payload_taken(bytes);
         }
-        Ok(Job { request, replies, data, reserved })
+        Ok(Job { request, is_sequential: false, replies, data, reserved })
     }
 
     /// Whether this thread serves the request itself, which saves a switch of threads: a read that needs no
     /// disk, with no other request behind it.
-    fn is_own(&self, shared: &Shared, request: &Request, received: &Received) -> bool {
-        match request.command {
-            Command::Read { offset, length, .. } if length <= OWN_READ_BYTES_MAX => {
+    fn is_own(&self, shared: &Shared, job: &Job, received: &Received) -> bool {
+        match job.request.command {
+            Command::Read { offset, length, .. } if length <= OWN_READ_BYTES_MAX && !job.is_sequential => {
                 received.bytes().is_empty() && shared.volume.is_cached(offset, length.into())
             }
             _ => false,

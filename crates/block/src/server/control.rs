@@ -1,7 +1,7 @@
 //! Questions to a running server: one line of JSON each way, over a socket beside the data socket.
 
 use super::Shared;
-use crate::VolumeStatus;
+use crate::{DailyWrites, SteerOptions, VolumeStatus};
 use entresol_core::Mode;
 use entresol_runtime::spawn;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,17 @@ pub enum ControlRequest {
     Detach,
     /// The cache goes on in the mode of this name.
     SetMode(String),
+    /// What goes around the cache, as in the configuration.
+    Steer {
+        /// See [`crate::SteerOptions`], as are the next ones.
+        sequential_bypass_bytes: u64,
+        /// See above.
+        hits_to_disk: bool,
+        /// As [`crate::DailyWrites::read`] takes it.
+        flash_writes_per_day: String,
+        /// See above.
+        dirty_percent_max: u64,
+    },
 }
 
 /// The answer.
@@ -82,6 +93,23 @@ fn answer_one(shared: &Shared, mut stream: UnixStream) -> std::io::Result<()> {
         Ok(ControlRequest::SetMode(name)) => match Mode::from_name(&name) {
             Some(mode) => shared.volume.set_mode(mode).map_err(|error| error.to_string()),
             None => Err(format!("mode {name:?} is unknown")),
+        },
+        Ok(ControlRequest::Steer {
+            sequential_bypass_bytes,
+            hits_to_disk,
+            flash_writes_per_day,
+            dirty_percent_max,
+        }) => match DailyWrites::read(&flash_writes_per_day) {
+            Ok(flash_writes_per_day) => {
+                shared.volume.steer(SteerOptions {
+                    sequential_bypass_bytes,
+                    hits_to_disk,
+                    flash_writes_per_day,
+                    dirty_percent_max,
+                });
+                Ok(())
+            }
+            Err(error) => Err(error.to_string()),
         },
         Ok(ControlRequest::Detach) => shared.volume.detach().map_err(|error| error.to_string()),
     };

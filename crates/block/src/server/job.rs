@@ -44,6 +44,8 @@ impl Drop for Reserved {
 /// A request that was received whole.
 pub(super) struct Job {
     pub request: Request,
+    /// It is of a long sequential stream.
+    pub is_sequential: bool,
     pub replies: Replies,
     /// Of a write, its data; of a read, room for it.
     pub data: AlignedBuffer,
@@ -65,13 +67,13 @@ impl Job {
         let (cookie, replies) = (self.request.cookie, self.replies);
         let shared = &self.reserved.shared;
         shared.counts.count(self.request.command);
-        match shared.volume.carry_out(self.request.command, &mut self.data) {
+        match shared.volume.carry_out(self.request.command, self.is_sequential, &mut self.data) {
             Err(error) => {
                 shared.counts.failed.fetch_add(1, Relaxed);
                 tracing::warn!("a request failed: {error}");
                 let code = match error {
                     VolumeError::Range { .. } => ErrorCode::Inval,
-                    VolumeError::Tier(_) | VolumeError::Disk(_) => ErrorCode::Io,
+                    VolumeError::Tier(_) | VolumeError::Disk(_) | VolumeError::Journal(_) => ErrorCode::Io,
                 };
                 (replies.error(cookie, code, &error.to_string()).to_vec(), false)
             }

@@ -89,6 +89,7 @@ impl Shared {
         if let Some(tier) = self.volume.metrics() {
             tier.export(&self.options.name);
         }
+        self.volume.export_steering(&self.options.name);
         metrics::describe_counter!("entresol_block_requests_total", "requests of clients that were begun");
         for (kind, count) in KINDS.iter().zip(&self.counts.requests) {
             metrics::counter!("entresol_block_requests_total", "cache" => name(), "command" => *kind)

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `phases` | draining, detaching, another mode, the end |
+//! | `replay` | the journal: what a killed program has acknowledged |
 //! | `ranges` | one writer of a page at a time |
 //! | `direct` | bytes that no cache stands before |
 //! | `parts` | parts of a page |
@@ -16,21 +17,30 @@
 //! - A read miss enters the cache only if the page was not written meanwhile: the engine sees to that.
 //! - A trim changes no byte. It removes copies from the cache of which the disk has an equal one. A dirty
 //!   page stays: without it, older bytes of the disk would come to light.
+//! - With a journal, a write is recorded after the cache has it and before it is acknowledged, while its
+//!   pages are held: so records of one page are in the order of its writes. Only in write-back mode: in the
+//!   others an acknowledged write is on the disk, which outlives the program.
 //! - The bytes after the last whole page of the disk are served by the disk alone.
 
 mod direct;
 mod parts;
 mod phases;
 mod ranges;
+mod replay;
 mod request;
 mod status;
 
 pub use status::VolumeStatus;
 
+use crate::journal::{Journal, Kind};
+use crate::steer::{SteerOptions, Steering, Why};
 use direct::Direct;
 use entresol_core::{PageId, mutant};
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{AlignedBuffer, DiskLayer, FlashTier, InPlaceDisk, Layer, TierError, TierOptions};
+use entresol_engine::{
+    AlignedBuffer, DiskLayer, FlashTier, InPlaceDisk, Layer, Reading, TierError, TierOptions,
+};
+use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, RwLock};
 use ranges::Ranges;
 use std::sync::Arc;
@@ -66,6 +76,9 @@ pub enum VolumeError {
     /// The disk's error.
     #[error("disk: {0}")]
     Disk(#[from] DeviceError),
+    /// The journal's device's error.
+    #[error("journal: {0}")]
+    Journal(DeviceError),
 }
 
 /// The cache of a volume.
@@ -84,6 +97,8 @@ pub struct Volume {
     cache: RwLock<Option<Cache>>,
     direct: Direct,
     ranges: Ranges,
+    journal: Option<Journal>,
+    steering: Steering,
 }
 
 impl Volume {
@@ -120,6 +135,17 @@ impl Volume {
         Ok((Self::assemble(home, options.page_bytes, Some(Cache { tier, flash, options })), notices))
     }
 
+    /// What goes around the cache from now on.
+    pub fn steer(&self, options: SteerOptions) {
+        let flash_bytes = self.cache.read().as_ref().map_or(0, |cache| cache.flash.geometry().capacity_bytes);
+        self.steering.set(options, flash_bytes);
+    }
+
+    /// Whether a request goes around the cache that ends a sequential stream of so many bytes.
+    pub fn is_long(&self, stream_bytes: u64) -> bool {
+        self.steering.is_long(stream_bytes)
+    }
+
     /// Opens `disk` without its cache, which must not have newer pages. A clean cache is known to be out of
     /// date from then on.
     ///
@@ -145,6 +171,8 @@ impl Volume {
             cache: RwLock::new(Rank::Volume, cache),
             direct,
             ranges: Ranges::new(),
+            journal: None,
+            steering: Steering::new(),
         }
     }
 
@@ -174,6 +202,11 @@ impl Volume {
 
     /// The pieces of a range: whole pages, at most [`RUN_PAGES_MAX`] of them, or a part of one.
     fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = Piece> + use<> {
+        self.pieces_of(offset, length, RUN_PAGES_MAX)
+    }
+
+    /// As [`Volume::pieces`], with so many whole pages at most.
+    fn pieces_of(&self, offset: u64, length: u64, pages_max: u64) -> impl Iterator<Item = Piece> + use<> {
         let (page_bytes, end) = (self.page_bytes, offset + length);
         let mut at = offset;
         std::iter::from_fn(move || {
@@ -182,7 +215,7 @@ impl Volume {
             if left == 0 {
                 return None;
             }
-            let whole = if within == 0 { (left / page_bytes).min(RUN_PAGES_MAX) } else { 0 };
+            let whole = if within == 0 { (left / page_bytes).min(pages_max) } else { 0 };
             let length = if whole > 0 { whole * page_bytes } else { left.min(page_bytes - within) };
             let from = (at - offset) as usize;
             at += length;
@@ -196,15 +229,31 @@ impl Volume {
     /// # Errors
     /// [`VolumeError`]; then the buffer has anything.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), VolumeError> {
+        self.read_of_stream(offset, buffer, false)
+    }
+
+    /// As [`Volume::read`]; a read of a long sequential stream goes around the cache.
+    ///
+    /// # Errors
+    /// As [`Volume::read`].
+    pub fn read_of_stream(
+        &self,
+        offset: u64,
+        buffer: &mut [u8],
+        is_sequential: bool,
+    ) -> Result<(), VolumeError> {
         self.check(offset, buffer.len() as u64)?;
         let cache = self.cache.read();
         let cached = self.cached_part(cache.as_ref(), offset, buffer.len() as u64);
         let (by_cache, by_disk) = buffer.split_at_mut(cached as usize);
         if let Some(Cache { tier, .. }) = &*cache {
-            for piece in self.pieces(offset, cached) {
+            self.steering.tick_if_due(tier);
+            // Past the flash, one request to the disk.
+            let pages_max = if is_sequential { u64::MAX } else { RUN_PAGES_MAX };
+            for piece in self.pieces_of(offset, cached, pages_max) {
                 let bytes = &mut by_cache[piece.place.clone()];
                 if piece.is_whole {
-                    tier.read_pages(PageId(piece.page), bytes)?;
+                    self.read_whole(tier, PageId(piece.page), bytes, is_sequential)?;
                 } else {
                     self.read_part(tier, &piece, bytes)?;
                 }
@@ -213,31 +262,68 @@ impl Volume {
         self.direct.read(offset + cached, by_disk)
     }
 
+    /// Reads whole pages, as the steering says.
+    fn read_whole(
+        &self,
+        tier: &FlashTier,
+        first: PageId,
+        bytes: &mut [u8],
+        is_sequential: bool,
+    ) -> Result<(), TierError> {
+        let pages = bytes.len() as u64 / self.page_bytes;
+        let under_way = self.steering.reads(pages, is_sequential, tier.is_on_flash(first));
+        let served = tier.read_pages(first, bytes, under_way.how)?;
+        self.steering.was_read(&served, &under_way);
+        Ok(())
+    }
+
     /// Writes at `offset`; with `fua` durably, together with all that was written before.
     ///
     /// # Errors
     /// [`VolumeError`]; then any part of it may have been written.
     pub fn write(&self, offset: u64, data: &[u8], fua: bool) -> Result<(), VolumeError> {
+        self.write_of_stream(offset, data, fua, false)
+    }
+
+    /// As [`Volume::write`]; whole pages of a long sequential stream go around the cache.
+    ///
+    /// # Errors
+    /// As [`Volume::write`].
+    pub fn write_of_stream(
+        &self,
+        offset: u64,
+        data: &[u8],
+        fua: bool,
+        is_sequential: bool,
+    ) -> Result<(), VolumeError> {
         self.check(offset, data.len() as u64)?;
         let cache = self.cache.read();
-        self.write_some(cache.as_ref(), offset, data)?;
+        self.write_some(cache.as_ref(), offset, data, is_sequential)?;
         if fua && !mutant!("fua-not-flushed") { self.flush_to(cache.as_ref()) } else { Ok(()) }
     }
 
-    fn write_some(&self, cache: Option<&Cache>, offset: u64, data: &[u8]) -> Result<(), VolumeError> {
+    fn write_some(
+        &self,
+        cache: Option<&Cache>,
+        offset: u64,
+        data: &[u8],
+        is_sequential: bool,
+    ) -> Result<(), VolumeError> {
         let cached = self.cached_part(cache, offset, data.len() as u64);
         let (to_cache, to_disk) = data.split_at(cached as usize);
-        if let Some(Cache { tier, .. }) = cache {
+        if let Some(cache @ Cache { tier, .. }) = cache {
+            self.steering.tick_if_due(tier);
             for piece in self.pieces(offset, cached) {
                 let bytes = &to_cache[piece.place.clone()];
                 let pages =
                     if mutant!("parts-not-excluded") { 0..0 } else { piece.page..piece.page + piece.pages };
                 let _held = self.ranges.hold(pages);
-                if piece.is_whole {
-                    tier.write_pages(PageId(piece.page), bytes)?;
-                } else {
-                    self.write_part(tier, &piece, bytes)?;
-                }
+                let around = match piece.is_whole {
+                    true => self.write_whole(tier, &piece, bytes, is_sequential)?,
+                    false => self.write_part(tier, &piece, bytes).map(|()| false)?,
+                };
+                let at = piece.page * self.page_bytes + piece.within as u64;
+                self.record(cache, if around { Kind::Elsewhere } else { Kind::Data }, at, bytes)?;
             }
         }
         for piece in self.pieces(offset + cached, to_disk.len() as u64) {
@@ -246,6 +332,23 @@ impl Volume {
             self.direct.write(at, &to_disk[piece.place])?;
         }
         Ok(())
+    }
+
+    /// Writes whole pages. True: none of them went to the cache.
+    fn write_whole(
+        &self,
+        tier: &FlashTier,
+        piece: &Piece,
+        bytes: &[u8],
+        is_sequential: bool,
+    ) -> Result<bool, VolumeError> {
+        let (why, begin): (Option<Why>, _) = (self.steering.writing(is_sequential), now());
+        let around = match why {
+            None => tier.write_pages(PageId(piece.page), bytes).map(|()| 0)?,
+            Some(_) => tier.write_around(PageId(piece.page), bytes)?,
+        };
+        self.steering.was_written(piece.pages, around, begin, why);
+        Ok(around == piece.pages)
     }
 
     /// Everything that was written before is durable when it returns.
@@ -257,12 +360,16 @@ impl Volume {
     }
 
     fn flush_to(&self, cache: Option<&Cache>) -> Result<(), VolumeError> {
+        let visible = self.journal.as_ref().map(Journal::mark);
         if let Some(Cache { tier, .. }) = cache
             && !mutant!("flush-of-the-rest-alone")
         {
             tier.flush()?;
         }
-        if mutant!("flush-without-the-rest") { Ok(()) } else { self.direct.flush() }
+        if !mutant!("flush-without-the-rest") {
+            self.direct.flush()?;
+        }
+        self.release(visible)
     }
 
     /// Writes zeros; with `fua` durably.
@@ -276,7 +383,7 @@ impl Volume {
         let mut at = offset;
         while at < offset + length && !mutant!("zeros-not-written") {
             let some = (offset + length - at).min(zeros.len() as u64);
-            self.write_some(cache.as_ref(), at, &zeros[..some as usize])?;
+            self.write_some(cache.as_ref(), at, &zeros[..some as usize], false)?;
             at += some;
         }
         if fua && !mutant!("fua-of-zeros-not-flushed") { self.flush_to(cache.as_ref()) } else { Ok(()) }
@@ -328,10 +435,10 @@ impl Volume {
             let pages = piece.page..piece.page + piece.pages;
             if !pages.clone().all(|page| tier.is_on_flash(PageId(page))) {
                 let bytes = (piece.pages * self.page_bytes) as usize;
-                match tier.read_pages(PageId(piece.page), &mut buffer[..bytes]) {
+                match tier.read_pages(PageId(piece.page), &mut buffer[..bytes], Reading::Populates) {
                     // The read that follows will be told.
                     Err(TierError::Unreadable { .. }) => {}
-                    read => read?,
+                    read => _ = read?,
                 }
             }
         }

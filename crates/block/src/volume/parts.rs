@@ -16,7 +16,7 @@ impl Volume {
         bytes: &mut [u8],
     ) -> Result<(), VolumeError> {
         let mut page = AlignedBuffer::new(self.page_bytes as usize);
-        match tier.read_pages(PageId(piece.page), &mut page) {
+        match self.read_whole(tier, PageId(piece.page), &mut page, false) {
             Ok(()) => bytes.copy_from_slice(&page[piece.within..][..bytes.len()]),
             Err(TierError::Unreadable { .. }) => self.direct.read(self.offset_of(piece), bytes)?,
             Err(error) => return Err(error.into()),

@@ -14,8 +14,12 @@ impl Volume {
         let Some(Cache { tier, .. }) = &*held else { return Ok(()) };
         tier.detach()?;
         let Some(Cache { flash, options, .. }) = held.take() else { return Ok(()) };
+        // The disk has everything: no record may be carried out after it.
+        self.journal_follows(None)?;
         let tier = FlashTier::create_at(flash.clone(), whole(&self.home, &options), options.clone())?;
-        *held = Some(Cache { tier, flash, options });
+        let cache = Cache { tier, flash, options };
+        self.journal_follows(Some(&cache.tier))?;
+        *held = Some(cache);
         Ok(())
     }
 
@@ -29,6 +33,7 @@ impl Volume {
         if let Some(Cache { tier, .. }) = &*held {
             tier.detach()?;
             *held = None;
+            self.journal_follows(None)?;
         }
         Ok(())
     }
@@ -42,7 +47,8 @@ impl Volume {
         if let Some(Cache { tier, .. }) = &*held {
             tier.close()?;
         }
-        self.direct.flush()
+        self.direct.flush()?;
+        self.begin_journal(None).map_err(VolumeError::Journal)
     }
 
     /// The cache goes on in another mode: it is closed and opened again. Log policies keep its pages.
@@ -65,13 +71,15 @@ impl Volume {
                 .map(|(tier, _)| tier)
         };
         tier.close()?;
+        self.journal_follows(None)?;
         match open(&new) {
             Ok(opened) => {
                 (*tier, *options) = (opened, new);
-                Ok(())
+                self.journal_follows(Some(tier))
             }
             Err(error) => {
                 *tier = open(options)?;
+                self.journal_follows(Some(tier))?;
                 Err(error)
             }
         }

@@ -1,18 +1,37 @@
 //! What the requests of a client do to a volume.
 
 use super::{Volume, VolumeError};
+use crate::steer::Streams;
 use entresol_core::mutant;
 use entresol_nbd::Command;
+use entresol_runtime::{Time, now};
 
 impl Volume {
-    /// Carries out a request. `data`: of a write, its data; of a read, room for it; else anything.
+    /// A request comes over the connection that `streams` is of. True: it belongs to a long sequential
+    /// stream.
+    pub fn follow(&self, streams: &mut Streams, command: &Command) -> bool {
+        let (writes, offset, length) = match *command {
+            Command::Read { offset, length, .. } => (false, offset, length),
+            Command::Write { offset, length, .. } => (true, offset, length),
+            _ => return false,
+        };
+        self.is_long(streams.follow(writes, offset, length.into(), now().since(Time(0))))
+    }
+
+    /// Carries out a request; `is_sequential`: of a long stream ([`Volume::follow`]). `data`: of a write, its
+    /// data; of a read, room for it; else anything.
     ///
     /// # Errors
     /// [`VolumeError`]. Nothing else has happened to the volume than the request could have done.
-    pub fn carry_out(&self, command: Command, data: &mut [u8]) -> Result<(), VolumeError> {
+    pub fn carry_out(
+        &self,
+        command: Command,
+        is_sequential: bool,
+        data: &mut [u8],
+    ) -> Result<(), VolumeError> {
         match command {
-            Command::Read { offset, .. } => self.read(offset, data),
-            Command::Write { offset, fua, .. } => self.write(offset, data, fua),
+            Command::Read { offset, .. } => self.read_of_stream(offset, data, is_sequential),
+            Command::Write { offset, fua, .. } => self.write_of_stream(offset, data, fua, is_sequential),
             Command::Flush if mutant!("flush-not-carried-out") => Ok(()),
             Command::Flush => self.flush(),
             Command::Trim { offset, length, fua } => {

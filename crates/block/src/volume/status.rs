@@ -1,6 +1,7 @@
 //! What is told of a volume.
 
 use super::{Cache, Volume};
+use crate::steer::{Bypassed, Latency, Place};
 use entresol_engine::{Layer, TierMetrics};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,18 @@ pub struct VolumeStatus {
     pub flash_writes: u64,
     /// Pages that entered the cache after they were read from disk.
     pub populated: u64,
+    /// What went around the cache, and why.
+    #[serde(default)]
+    pub bypassed: Vec<Bypassed>,
+    /// The part of the hits that goes to disk now, because flash is slower, in thousandths.
+    #[serde(default)]
+    pub hits_to_disk_permille: u64,
+    /// Bytes that may be written to flash at once, if there is a budget.
+    #[serde(default)]
+    pub flash_budget_left: Option<u64>,
+    /// How long requests took, by where they were served.
+    #[serde(default)]
+    pub latencies: Vec<Latency>,
     /// Why the cache switched itself off, if it did.
     pub notice: Option<String>,
 }
@@ -45,12 +58,46 @@ impl Volume {
         self.cache.read().as_ref().map(|cache| cache.tier.metrics())
     }
 
+    /// Records what went around the cache, and how long requests took, with the crate `metrics`, with the
+    /// label `cache`.
+    pub fn export_steering(&self, cache: &str) {
+        let (_, permille, left) = self.steering.state();
+        let name = || cache.to_owned();
+        metrics::describe_gauge!(
+            "entresol_block_hits_to_disk_ratio",
+            "part of the hits that goes to disk now"
+        );
+        metrics::gauge!("entresol_block_hits_to_disk_ratio", "cache" => name()).set(permille as f64 / 1000.0);
+        if let Some(left) = left {
+            metrics::describe_gauge!(
+                "entresol_block_flash_budget_bytes",
+                "bytes that may be written to flash"
+            );
+            metrics::gauge!("entresol_block_flash_budget_bytes", "cache" => name()).set(left as f64);
+        }
+        metrics::describe_counter!("entresol_block_bypassed_total", "pages that went around the cache");
+        for Bypassed { why, reads, stayed_out, writes } in self.steering.counts.by_reason() {
+            for (what, pages) in [("read", reads), ("not-populated", stayed_out), ("write", writes)] {
+                let labels = [("cache", name()), ("why", why.clone()), ("what", what.to_owned())];
+                metrics::counter!("entresol_block_bypassed_total", &labels).absolute(pages);
+            }
+        }
+        for place in Place::ALL {
+            self.steering.counts.durations(place).export(
+                place.names().1,
+                "requests, by where they were served",
+                cache,
+            );
+        }
+    }
+
     /// See [`VolumeStatus`].
     pub fn status(&self) -> VolumeStatus {
         let (volume_bytes, page_bytes) = (self.bytes, self.page_bytes);
         let none = VolumeStatus { running: true, volume_bytes, page_bytes, ..VolumeStatus::default() };
         let held = self.cache.read();
         let Some(Cache { tier, options, .. }) = &*held else { return none };
+        let (_, hits_to_disk_permille, flash_budget_left) = self.steering.state();
         let metrics = tier.metrics();
         VolumeStatus {
             policy: Some(options.policy.name().to_owned()),
@@ -64,6 +111,10 @@ impl Volume {
             disk_writes: metrics.disk_writes,
             flash_writes: metrics.flash_writes,
             populated: metrics.populated,
+            bypassed: self.steering.counts.by_reason(),
+            hits_to_disk_permille,
+            flash_budget_left,
+            latencies: self.steering.counts.latencies(),
             notice: tier.notice(),
             ..none
         }

@@ -31,17 +31,20 @@ pub enum Volume {
         #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
         watch: Option<u64>,
     },
-    /// Change the mode of a volume, in its configuration and in a running server
+    /// Change an option of a volume, in its configuration and in a running server
     ///
-    /// Requests wait while the cache is closed and opened again. The log policies keep its pages.
+    /// Another mode: requests wait while the cache is closed and opened again. The log policies keep its
+    /// pages.
     Set {
         /// The volume
         #[command(flatten)]
         volume: VolumeArgs,
         /// What to change
-        #[arg(value_parser = ["mode"])]
+        #[arg(value_parser = entresol_block::VolumeConfig::ONLINE)]
         name: String,
-        /// write-through, write-back or write-around
+        /// mode: write-through, write-back or write-around; sequential-bypass-bytes: bytes, 0 for never;
+        /// hits-to-disk: true or false; flash-writes-per-day: unlimited, 0.5x (device writes) or 200G;
+        /// dirty-percent-max: 1 to 100
         value: String,
     },
     /// Copy every page that is newer than disk there, and begin with an empty cache
@@ -88,6 +91,9 @@ pub struct CreateArgs {
     /// Bytes of a page of the cache: 4096, 8192, 16384 or 32768
     #[arg(long, default_value_t = 4096, value_name = "BYTES")]
     pub page_bytes: u32,
+    /// Most that is written to flash: unlimited, device writes such as 0.5x, or bytes such as 200G
+    #[arg(long, default_value = "unlimited", value_name = "WRITES")]
+    pub flash_writes_per_day: String,
     /// Use a flash device that has something on it, which is lost
     #[arg(long)]
     pub overwrite: bool,

@@ -5,8 +5,9 @@ use crate::failure::Failure;
 use crate::output;
 use anyhow::Context;
 use entresol_block::{
-    ControlReply, ControlRequest, OpenError, Server, ServerError, ServerOptions, VolumeConfig, VolumeStatus,
-    ask, create_volume, detach_volume, inspect_volume, open_volume,
+    Bypassed, ControlReply, ControlRequest, Latency, OpenError, Server, ServerError, ServerOptions,
+    VolumeConfig, VolumeStatus, ask, create_volume, detach_volume, inspect_volume, open_volume,
+    remove_journal,
 };
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -27,7 +28,7 @@ pub fn run(volume: &Volume) -> Result<(), Failure> {
         Volume::Create(args) => create(args),
         Volume::Status { volume, watch: Some(seconds), .. } => watch(volume, Duration::from_secs(*seconds)),
         Volume::Status { volume, json, .. } => status(volume, *json),
-        Volume::Set { volume, value, .. } => set_mode(volume, value),
+        Volume::Set { volume, name, value } => set(volume, name, value),
         Volume::Drain(volume) => to_disk(volume, ControlRequest::Drain),
         Volume::Detach(volume) => to_disk(volume, ControlRequest::Detach),
     }
@@ -51,18 +52,22 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| folder.is_dir());
     let folder = folder
         .ok_or_else(|| Failure::input(format!("{shown}: its folder does not exist; create it first")))?;
+    let label = absolute(args.label.as_deref().unwrap_or(&path.with_extension("label")))?;
     let config = VolumeConfig {
         name: name.to_owned(),
         disk: absolute(&args.disk)?,
         flash: absolute(&args.flash)?,
-        label: absolute(args.label.as_deref().unwrap_or(&path.with_extension("label")))?,
         socket: path.with_extension("sock"),
+        journal: VolumeConfig::usual_journal(name, &label),
+        flash_writes_per_day: args.flash_writes_per_day.clone(),
+        label,
         mode: args.mode.clone(),
         policy: args.policy.clone(),
         page_bytes: args.page_bytes,
         ..VolumeConfig::usual()
     };
     // Everything that can be refused is refused before anything is made.
+    config.steer_options().map_err(|error| Failure::input(error.to_string()))?;
     config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
     let mut file = tempfile::NamedTempFile::new_in(folder)
         .map_err(|error| Failure::input(format!("{shown}: cannot be written ({error})")))?;
@@ -134,6 +139,25 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
         line("pages read", format!("{reads}, of which {hits} from the cache"));
         line("entered after reads", status.populated.to_string());
         line("pages to flash, disk", format!("{}, {}", status.flash_writes, status.disk_writes));
+        if status.hits_to_disk_permille > 0 {
+            let percent = status.hits_to_disk_permille as f64 / 10.0;
+            line("hits sent to disk", format!("{percent:.1} %, because flash is slower"));
+        }
+        status
+            .flash_budget_left
+            .into_iter()
+            .for_each(|left| line("flash budget", format!("{left} bytes left")));
+        for Bypassed { why, reads, stayed_out, writes } in &status.bypassed {
+            if reads + stayed_out + writes > 0 {
+                let pages =
+                    format!("{reads} pages read, {writes} written past flash; {stayed_out} not taken in");
+                line(&format!("bypass: {why}"), pages);
+            }
+        }
+        for Latency { place, count, mean_us, median_us, p99_us } in &status.latencies {
+            let times = format!("{count}, mean {mean_us} us, half < {median_us} us, 99 % < {p99_us} us");
+            line(place, times);
+        }
     }
     status.notice.into_iter().for_each(|notice| line("notice", notice));
     output::print(&text)
@@ -168,11 +192,20 @@ fn watch(args: &VolumeArgs, every: Duration) -> Result<(), Failure> {
     }
 }
 
-/// Changes the mode in a running server, and in the configuration.
-fn set_mode(args: &VolumeArgs, mode: &str) -> Result<(), Failure> {
+/// Changes an option in a running server, and in the configuration.
+fn set(args: &VolumeArgs, name: &str, value: &str) -> Result<(), Failure> {
     let before = read(&args.config)?;
-    let config = VolumeConfig { mode: mode.to_owned(), ..before.clone() };
-    config.tier_options().map_err(|error| Failure::input(error.to_string()))?;
+    let mut config = before.clone();
+    config.set(name, value).map_err(|error| Failure::input(error.to_string()))?;
+    let request = match name {
+        "mode" => ControlRequest::SetMode(config.mode.clone()),
+        _ => ControlRequest::Steer {
+            sequential_bypass_bytes: config.sequential_bypass_bytes,
+            hits_to_disk: config.hits_to_disk,
+            flash_writes_per_day: config.flash_writes_per_day.clone(),
+            dirty_percent_max: config.dirty_percent_max,
+        },
+    };
     let path = &args.config;
     let text = config.to_toml().map_err(|error| Failure::input(error.to_string()))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -180,10 +213,10 @@ fn set_mode(args: &VolumeArgs, mode: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::input(format!("{}: cannot be written ({error})", path.display())))?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
     written.with_context(|| format!("writing {}", path.display()))?;
-    let asked = asked(args, &before, ControlRequest::SetMode(mode.to_owned()))?;
+    let asked = asked(args, &before, request)?;
     file.persist(path).map_err(|error| error.error).with_context(|| format!("writing {}", path.display()))?;
     let now = if asked.is_some() { "now" } else { "when it is served next" };
-    output::print(&format!("the mode is {mode} {now}\n"))
+    output::print(&format!("the {name} is {value} {now}\n"))
 }
 
 /// Drains or detaches.
@@ -202,6 +235,7 @@ fn to_disk(args: &VolumeArgs, request: ControlRequest) -> Result<(), Failure> {
         // Empty, and bound to the disk again.
         let (volume, _) = open_volume(&config).map_err(opening)?;
         volume.close().map_err(anyhow::Error::from)?;
+        remove_journal(&config);
     }
     output::print(&format!("the disk has everything, {} pages were written; {after}\n", report.pages_written))
 }
@@ -246,15 +280,15 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
             "two volumes are both called {name}, and metrics tell them apart by name; change `name` in one"
         )));
     }
-    let mut servers: Vec<(String, Server)> = Vec::new();
+    let mut servers: Vec<(String, Server, VolumeConfig)> = Vec::new();
     let mut failed = Ok(());
     for (config, options) in all {
         let socket = options.socket.display().to_string();
         match start(&config, options) {
             Ok(server) => {
                 let bytes = server.volume().bytes();
-                servers
-                    .push((format!("ready: volume {} of {bytes} bytes at {socket}\n", config.name), server));
+                let line = format!("ready: volume {} of {bytes} bytes at {socket}\n", config.name);
+                servers.push((line, server, config));
             }
             Err(error) => {
                 failed = Err(error);
@@ -263,17 +297,20 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         }
     }
     if let (Ok(()), Some(address)) = (&failed, args.metrics) {
-        failed = Server::export_metrics(address, servers.iter().map(|(_, server)| server)).map_err(serving);
+        failed =
+            Server::export_metrics(address, servers.iter().map(|(_, server, _)| server)).map_err(serving);
     }
     if failed.is_ok() {
         let ready = || {
             // Nobody may read it.
-            servers.iter().for_each(|(line, _)| _ = output::print(line));
+            servers.iter().for_each(|(line, ..)| _ = output::print(line));
             Server::notify_ready();
         };
         Server::wait_for_signal(ready).context("waiting for a signal")?;
     }
-    let stopped: Vec<_> = servers.into_iter().map(|(_, server)| server.stop()).collect();
+    let stop =
+        |(_, server, config): (String, Server, VolumeConfig)| server.stop().map(|()| remove_journal(&config));
+    let stopped: Vec<_> = servers.into_iter().map(stop).collect();
     failed?;
     stopped.into_iter().collect::<Result<(), _>>().map_err(anyhow::Error::from)?;
     Ok(())

@@ -71,6 +71,18 @@ impl Folder {
         folder
     }
 
+    /// The journal of the volume `data.toml` is in this folder, or there is none.
+    pub fn keep_journal(&self, name: Option<&str>) {
+        let path = self.path("data.toml");
+        let text = std::fs::read_to_string(&path).expect("a volume was made");
+        let journal = name.map_or(String::new(), |name| self.at(name));
+        let line = |line: &str| match line.starts_with("journal = ") {
+            true => format!("journal = {journal:?}\n"),
+            false => format!("{line}\n"),
+        };
+        std::fs::write(&path, text.lines().map(line).collect::<String>()).expect("the folder is writable");
+    }
+
     /// The folder itself.
     pub fn root(&self) -> &Path {
         self.0.path()

@@ -57,6 +57,21 @@ pub trait Home: Send + Sync {
     /// The device's. Then any of the pages may have been written, and any part of them.
     fn write(&self, pages: &[(PageId, &[u8])], names: &dyn Names) -> Result<(), DeviceError>;
 
+    /// Writes adjacent pages of `page_bytes` from `first` on, in as few requests as the home can.
+    ///
+    /// # Errors
+    /// As [`Home::write`].
+    fn write_run(
+        &self,
+        first: PageId,
+        data: &[u8],
+        page_bytes: usize,
+        names: &dyn Names,
+    ) -> Result<(), DeviceError> {
+        let pages = data.chunks_exact(page_bytes).zip(first.0..).map(|(data, page)| (PageId(page), data));
+        self.write(&pages.collect::<Vec<_>>(), names)
+    }
+
     /// Makes all completed writes durable, those of the label, too.
     ///
     /// # Errors
@@ -112,6 +127,10 @@ impl Home for WholeDisk {
             self.device.run(&mut ios)?;
         }
         Ok(())
+    }
+
+    fn write_run(&self, first: PageId, data: &[u8], _: usize, _: &dyn Names) -> Result<(), DeviceError> {
+        self.device.write(self.offset(first), data)
     }
 
     fn sync(&self) -> Result<(), DeviceError> {

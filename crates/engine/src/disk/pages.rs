@@ -200,6 +200,14 @@ impl DiskPages {
         Ok(())
     }
 
+    /// Writes adjacent pages from `first` on, which need no seal.
+    pub(crate) fn write_run(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
+        let page_bytes = self.page_bytes as usize;
+        self.home.write_run(first, data, page_bytes, &*self.names).map_err(disk_error)?;
+        self.have_written((first.0..first.0 + (data.len() / page_bytes) as u64).map(PageId));
+        Ok(())
+    }
+
     pub(crate) fn sync(&self) -> Result<(), TierError> {
         self.syncs.sync(|| self.home.sync()).map_err(disk_error)
     }

@@ -8,7 +8,7 @@ use super::objects::living;
 use super::order::ReadTicket;
 use crate::api::{Fetched, Source};
 use crate::{TierError, points};
-use entresol_core::{Lookup, PageId, Partition, Taken};
+use entresol_core::{Generation, Lookup, PageId, Partition, Position, Taken};
 use entresol_runtime::yield_now;
 use entresol_shm::Gone;
 use std::sync::atomic::Ordering::SeqCst;
@@ -120,6 +120,23 @@ impl Front {
             self.await_progress(seen)?;
         }
         Ok(found)
+    }
+
+    /// Whether the disk may lack the newest version of `page`: its copy in the cache is dirty, or entered at
+    /// or after `sure`, if that is given.
+    pub(crate) fn may_be_newer(&self, page: PageId, sure: Option<Position>) -> Result<bool, Gone> {
+        let found = self.with_objects(|partition, objects| {
+            living(partition, objects, page, |partition| partition.peek(page))
+        })?;
+        let is_unsure = |position| sure.is_some_and(|sure| position >= sure);
+        Ok(match found {
+            Lookup::Absent => false,
+            Lookup::Staged { dirty, position, .. } => dirty || is_unsure(position),
+            Lookup::Flash { dirty, generation: Generation::Exact(position), .. } => {
+                dirty || is_unsure(position)
+            }
+            Lookup::Flash { dirty, .. } => dirty,
+        })
     }
 
     /// Whether the cache has `page`.

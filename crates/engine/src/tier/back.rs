@@ -15,6 +15,7 @@ use crate::disk::DiskPages;
 use crate::front::{Front, Served};
 use entresol_format::{Layout, PageFormat};
 use entresol_runtime::sync::TinyMutex;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 /// See the module's header.
@@ -33,6 +34,8 @@ pub(crate) struct Back {
     pub objects: Option<ObjectLog>,
     /// Of a cache of raw pages: nobody above orders their writes, or settles what a crash leaves of them.
     pub through: Option<Through>,
+    /// No second chances: the owner wants fewer writes to flash.
+    pub spares_writes: AtomicBool,
     pub upstream: TinyMutex<Option<Weak<dyn Upstream>>>,
     /// What fronts in other processes share with this back, if there may be any.
     pub served: Option<Served>,

@@ -9,6 +9,7 @@ use crate::front::Front;
 use entresol_core::Job;
 use entresol_runtime::now;
 use entresol_shm::Gone;
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Back {
     /// Does everything but writes until the tier stops.
@@ -66,7 +67,11 @@ impl Back {
                 Front::drop_dead_of_next_dequeue(partition, objects);
             }
             let valid = partition.occupancy().valid;
-            (partition.next_background(), partition.occupancy().valid < valid)
+            let job = match self.spares_writes.load(Relaxed) {
+                true => partition.next_background_sparing_writes(),
+                false => partition.next_background(),
+            };
+            (job, partition.occupancy().valid < valid)
         })?;
         if made_room {
             self.front.writes.notify_one();

@@ -11,6 +11,7 @@
 //! | `objects` | the table of objects on flash |
 //! | `causes` | what makes forgotten pages dead |
 //! | `through` | changed pages to disk, when no log stands above |
+//! | `around` | reads and writes past the flash |
 //! | `runs` | adjacent pages, for owners without a buffer pool |
 //! | `write` | staging → flash |
 //! | `directory` | the slot directory on flash: invalidate, write, validate (TAC) |
@@ -27,6 +28,7 @@
 //! Invariant: under the partition's latch there is no I/O, no wait, no other lock and no allocation
 //! (docs/LOCKING.md; `tests/allocation.rs`).
 
+mod around;
 mod back;
 mod background;
 mod causes;
@@ -58,7 +60,9 @@ mod through;
 mod wanted;
 mod write;
 
-use crate::api::{Binding, Evicted, Fetched, Layer, Pages, Survivors, TierMetrics, Upstream, Victim};
+use crate::api::{
+    Binding, Evicted, Fetched, Layer, Pages, Reading, Served, Survivors, TierMetrics, Upstream, Victim,
+};
 use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
 use back::Back;
@@ -70,6 +74,7 @@ use entresol_objects::{Locator, ObjectId, Usage};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, spawn};
 use failure::PanicGuard;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 pub use detach::{DetachReport, detach, marks_on, renounce};
@@ -210,14 +215,49 @@ impl FlashTier {
 
 impl FlashTier {
     /// Reads adjacent pages from `first` on, for a caller that has no memory of its own for pages: as
-    /// [`Layer::fetch`] of each, and what only the disk had is offered to the cache, as if it had been
-    /// evicted unchanged. That never waits, and a page that is written meanwhile does not enter.
+    /// [`Layer::fetch`] of each. What enters the cache, `how` says. That never waits, and a page that is
+    /// written meanwhile does not enter. Returns where the pages came from.
     ///
     /// # Errors
     /// As [`Layer::fetch`]; [`TierError::Config`] if `buffer` does not have whole pages.
-    pub fn read_pages(&self, first: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
+    pub fn read_pages(&self, first: PageId, buffer: &mut [u8], how: Reading) -> Result<Served, TierError> {
         let _guard = PanicGuard(&self.back);
-        self.back.read_pages(first, buffer)
+        match how {
+            Reading::Populates => self.back.read_pages(first, buffer, true),
+            Reading::StaysOut => self.back.read_pages(first, buffer, false),
+            Reading::Around => self.back.read_around(first, buffer),
+        }
+    }
+
+    /// As [`FlashTier::write_pages`], past the flash: pages go to disk alone, except those that are dirty in
+    /// the cache. Returns how many went to disk alone. Nobody else may write these pages meanwhile.
+    ///
+    /// # Errors
+    /// As [`FlashTier::write_pages`].
+    pub fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
+        let _guard = PanicGuard(&self.back);
+        self.back.write_around(first, data)
+    }
+
+    /// From now on no page gets a second chance, or those that the policy gives one again: for an owner who
+    /// wants fewer writes to flash.
+    pub fn spare_writes(&self, spares: bool) {
+        self.back.spares_writes.store(spares, Relaxed);
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> u64 {
+        self.back.front.page_bytes() as u64
+    }
+
+    /// Whether pages lie on flash in a log.
+    pub fn is_log(&self) -> bool {
+        self.back.is_log()
+    }
+
+    /// The cache, and the epoch that this open has begun.
+    pub fn epoch(&self) -> (Uuid, u64) {
+        (self.back.superblocks.cache, self.back.superblocks.epoch)
     }
 
     /// Writes adjacent pages from `first` on, newer than any other copy: as [`Layer::evict`] of each. In

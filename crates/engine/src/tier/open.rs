@@ -26,6 +26,7 @@ use entresol_format::superblock::Superblock;
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 fn check_size(flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
     let (needed, found) = (layout.device_bytes(), flash.geometry().capacity_bytes);
@@ -128,6 +129,7 @@ pub(crate) fn assemble(
         destaged: Destaged::default(),
         causes: Causes::default(),
         objects,
+        spares_writes: AtomicBool::new(false),
         through: page_format.has_no_owner_with_a_log().then(Through::default),
         upstream: TinyMutex::new(Rank::Upstream, None),
         served: None,

@@ -6,7 +6,7 @@
 
 use super::back::Back;
 use crate::TierError;
-use crate::api::Victim;
+use crate::api::{Served, Source, Victim};
 use crate::front::{Found, ReadTicket};
 use arrayvec::ArrayVec;
 use entresol_core::{Lsn, Mode, PageId, mutant};
@@ -19,30 +19,50 @@ pub(super) const RUN_PAGES_MAX: usize = 64;
 struct Absent {
     at: usize,
     tickets: ArrayVec<ReadTicket, RUN_PAGES_MAX>,
+    /// They are offered to the cache.
+    populates: bool,
 }
 
 impl Back {
-    /// Reads pages from `first` on. What only the disk had is offered to the cache.
-    pub(crate) fn read_pages(&self, first: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
+    /// Reads pages from `first` on. With `populates`, what only the disk had is offered to the cache.
+    pub(crate) fn read_pages(
+        &self,
+        first: PageId,
+        buffer: &mut [u8],
+        populates: bool,
+    ) -> Result<Served, TierError> {
         self.check_run(buffer)?;
         let some_bytes = RUN_PAGES_MAX * self.front.page_bytes();
+        let mut served = Served::default();
         for (at, some) in buffer.chunks_mut(some_bytes).enumerate() {
-            self.read_some(PageId(first.0 + (at * RUN_PAGES_MAX) as u64), some)?;
+            self.read_some(PageId(first.0 + (at * RUN_PAGES_MAX) as u64), some, populates, &mut served)?;
         }
-        Ok(())
+        Ok(served)
     }
 
-    fn read_some(&self, first: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
+    fn read_some(
+        &self,
+        first: PageId,
+        buffer: &mut [u8],
+        populates: bool,
+        served: &mut Served,
+    ) -> Result<(), TierError> {
         let page_bytes = self.front.page_bytes();
-        let mut absent = Absent { at: 0, tickets: ArrayVec::new() };
+        let mut absent = Absent { at: 0, tickets: ArrayVec::new(), populates };
         for at in 0..buffer.len() / page_bytes {
             let page = PageId(first.0 + at as u64);
             let bytes = &mut buffer[at * page_bytes..][..page_bytes];
             let ticket = match self.front.fetch(page, bytes)? {
                 Found::OnDisk(ticket) => Some(ticket),
-                Found::Here(_) => None,
+                Found::Here(fetched) => {
+                    served.count(fetched.source);
+                    None
+                }
                 // A second look, which deals with it.
-                Found::Damaged { .. } => self.fetch(page, bytes).map(|_| None)?,
+                Found::Damaged { .. } => {
+                    served.count(self.fetch(page, bytes)?.source);
+                    None
+                }
             };
             match ticket {
                 Some(ticket) => {
@@ -50,6 +70,7 @@ impl Back {
                         absent.at = at;
                     }
                     absent.tickets.push(ticket);
+                    served.count(Source::Disk);
                 }
                 None => self.read_absent(first, &mut absent, buffer)?,
             }
@@ -74,6 +95,9 @@ impl Back {
             }
         }
         self.front.tallies().disk_reads.add(tickets.len());
+        if !absent.populates {
+            return Ok(());
+        }
         for ((page, ticket), bytes) in pages(tickets.len()).zip(&tickets).zip(bytes.chunks_exact(page_bytes))
         {
             self.front.populate_for_reader(page, *ticket, bytes)?;
@@ -115,7 +139,7 @@ impl Back {
         Ok(())
     }
 
-    fn check_run(&self, bytes: &[u8]) -> Result<(), TierError> {
+    pub(super) fn check_run(&self, bytes: &[u8]) -> Result<(), TierError> {
         if bytes.len().is_multiple_of(self.front.page_bytes()) {
             return Ok(());
         }

@@ -160,18 +160,35 @@ impl Back {
         if offered == Offered::Bypass {
             self.front.tallies().bypassed.add(1);
         }
-        self.forget_durably(page)?;
+        self.forget_durably(page, page)?;
         self.write_to_disk(page, data)
     }
 
-    /// No copy of `page` is on flash any more, nor is found there after a crash.
-    fn forget_durably(&self, page: PageId) -> Result<(), TierError> {
+    /// No copy of these pages is on flash any more, nor is found there after a crash.
+    fn forget_durably(&self, first: PageId, last: PageId) -> Result<(), TierError> {
         let records = || self.front.with(|partition| (partition.records_made(), partition.records_durable()));
-        self.front.forget_range((page, page), 0)?;
+        self.forget_range(first, last)?;
         let (made, durable) = records()?;
-        if made > durable {
+        if made > durable && !mutant!("forgotten-before-write-around-in-memory-alone") {
             self.flush_flash()?;
         }
+        Ok(())
+    }
+
+    /// Adjacent pages, `run`, whose bytes are `data`, go to disk alone, in one request. None of them is
+    /// dirty. Their copies on flash are forgotten first: durably, so that a kill of the program between the
+    /// write and the next flush does not bring one back.
+    pub(super) fn write_run_around(&self, run: &[(PageId, &[u8])], data: &[u8]) -> Result<(), TierError> {
+        let (Some(through), [(first, _), ..], [.., (last, _)]) = (&self.through, run, run) else {
+            unreachable!("the caller has pages, and no log stands above")
+        };
+        let _turns = through.turns(run);
+        let _writing = Writing::begin(&self.front, run)?;
+        self.forget_durably(*first, *last)?;
+        self.disk.write_run(*first, data)?;
+        self.wrote_to_disk(run.len());
+        self.front.tallies().bypassed.add(run.len());
+        run.iter().for_each(|_| self.front.tallies().evicted(true, true));
         Ok(())
     }
 

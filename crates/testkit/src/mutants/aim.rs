@@ -112,7 +112,13 @@ const OBJECTS: &[&str] = &[
 ];
 
 /// Those of engine and block door that show behind it.
-const DOOR: &[&str] = &["write-through-not-announced", "run-of-pages-misplaced"];
+const DOOR: &[&str] = &[
+    "write-through-not-announced",
+    "run-of-pages-misplaced",
+    "read-past-dirty-pages",
+    "write-past-dirty-pages",
+    "forgotten-before-write-around-in-memory-alone",
+];
 
 /// The kind of caches of raw pages in which the mutant shows.
 fn raw_kind(mutant: &Mutant) -> Option<Kind> {

@@ -7,7 +7,7 @@
 use super::opened::Opened;
 use super::oracle::{Shared, bytes};
 use super::{PAGES, begin_write, failed};
-use entresol_block::Volume;
+use entresol_block::{Streams, Volume};
 use entresol_engine::TierError;
 use entresol_nbd::{ErrorCode, Event, Export, Exports, Handshake, Replies, Requests, Step};
 use entresol_runtime::{random, spawn};
@@ -37,6 +37,7 @@ struct Session {
     requests: Requests,
     replies: Replies,
     cookie: u64,
+    streams: Streams,
 }
 
 fn shake_hands(volume: &Volume) -> Result<Session, String> {
@@ -52,7 +53,12 @@ fn shake_hands(volume: &Volume) -> Result<Session, String> {
         at += used;
         match step {
             Step::Opened(opened) => {
-                return Ok(Session { requests: opened.requests, replies: opened.replies, cookie: 0 });
+                return Ok(Session {
+                    requests: opened.requests,
+                    replies: opened.replies,
+                    cookie: 0,
+                    streams: Streams::default(),
+                });
             }
             Step::Continue if used > 0 || sent > 0 => {}
             step => return Err(format!("the handshake ends: {step:?}")),
@@ -74,13 +80,14 @@ impl Door {
         page: u64,
         pages: u64,
         data: &mut [u8],
+        as_stream: bool,
     ) -> Result<(), TierError> {
         let refuse = |what: String| TierError::Refused(format!("request {command} of page {page}: {what}"));
         let (offset, length) = match command {
             FLUSH => (0, 0),
             _ => (page * self.page_bytes, pages * self.page_bytes),
         };
-        let (request, replies) = {
+        let (request, replies, is_sequential) = {
             let mut session = self.session.lock();
             session.cookie += 1;
             let cookie = session.cookie;
@@ -101,9 +108,11 @@ impl Door {
             if command == WRITE {
                 session.requests.payload_taken(data.len());
             }
-            (request, session.replies)
+            // The client's pages are too few for a long stream.
+            let is_long = self.volume.follow(&mut session.streams, &request.command);
+            (request, session.replies, is_long || as_stream)
         };
-        let done = self.volume.carry_out(request.command, data);
+        let done = self.volume.carry_out(request.command, is_sequential, data);
         let (head, why) = match done {
             Ok(()) if command == READ => (replies.read(request.cookie, offset, length as u32).to_vec(), None),
             Ok(()) => (replies.done(request.cookie).to_vec(), None),
@@ -127,37 +136,39 @@ impl Door {
     /// Reads a page; with pages after it in one request, if `with_others`.
     pub fn read(&self, page: u64, buffer: &mut [u8], with_others: bool) -> Result<(), TierError> {
         if !with_others {
-            return self.ask((READ, 0), page, 1, buffer);
+            return self.ask((READ, 0), page, 1, buffer, false);
         }
+        // Now and then past the cache.
+        let as_stream = random().is_multiple_of(4);
         if random().is_multiple_of(16) {
-            self.ask((CACHE, 0), page, 1, &mut [])?;
+            self.ask((CACHE, 0), page, 1, &mut [], false)?;
         }
         // With pages after it, unless the disk cannot read one of those.
         let pages = (1 + random() % RUN_MAX).min(PAGES - page);
         let mut run = vec![0; buffer.len() * pages as usize];
-        if pages > 1 && self.ask((READ, 0), page, pages, &mut run).is_ok() {
+        if pages > 1 && self.ask((READ, 0), page, pages, &mut run, as_stream).is_ok() {
             buffer.copy_from_slice(&run[..buffer.len()]);
             return Ok(());
         }
-        self.ask((READ, 0), page, 1, buffer)
+        self.ask((READ, 0), page, 1, buffer, as_stream)
     }
 
-    pub fn write(&self, page: u64, data: &[u8], fua: bool) -> Result<(), TierError> {
+    pub fn write(&self, page: u64, data: &[u8], fua: bool, as_stream: bool) -> Result<(), TierError> {
         let pages = data.len() as u64 / self.page_bytes;
-        self.ask((WRITE, if fua { FUA } else { 0 }), page, pages, &mut data.to_vec())
+        self.ask((WRITE, if fua { FUA } else { 0 }), page, pages, &mut data.to_vec(), as_stream)
     }
 
     fn write_zeroes(&self, page: u64, fua: bool) -> Result<(), TierError> {
-        self.ask((WRITE_ZEROES, if fua { FUA } else { 0 }), page, 1, &mut [])
+        self.ask((WRITE_ZEROES, if fua { FUA } else { 0 }), page, 1, &mut [], false)
     }
 
     /// Trims pages that follow each other. No byte changes.
     pub fn trim(&self, page: u64, pages: u64) -> Result<(), TierError> {
-        self.ask((TRIM, 0), page, pages, &mut [])
+        self.ask((TRIM, 0), page, pages, &mut [], false)
     }
 
     pub fn flush(&self) -> Result<(), TierError> {
-        self.ask((FLUSH, 0), 0, 0, &mut [])
+        self.ask((FLUSH, 0), 0, 0, &mut [], false)
     }
 }
 
@@ -172,10 +183,12 @@ pub(super) fn write(door: &Door, oracle: &Shared, page: u64) -> Result<(), Strin
         true => door.write_zeroes(page, fua),
         false => {
             let data = bytes(oracle.lock().cache, page, version);
-            door.write(page, &data, fua)
+            let as_stream = oracle.lock().may_go_straight(page..page + 1);
+            door.write(page, &data, fua, as_stream)
         }
     };
     written.map_err(failed)?;
+    oracle.lock().is_acknowledged(page, version);
     if fua {
         oracle.lock().is_durable(page, version);
     }

@@ -9,7 +9,7 @@ use super::{LATENCY_MAX, failed, simulation};
 use crate::machine::Media;
 use crate::watched::{Observer, Watched};
 use entresol_block::Volume;
-use entresol_device::{Device, FaultPlan, FaultyDevice, Survival};
+use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
 use entresol_engine::{FlashTier, Home, TierOptions, WholeDisk};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -26,6 +26,17 @@ pub(super) struct Life<'a> {
     pub flash: Arc<FaultyDevice>,
     pub disk: Arc<FaultyDevice>,
     pub label_file: Arc<FaultyDevice>,
+    /// The door's, of acknowledged writes. It outlives the program, and not a power failure.
+    pub journal: Arc<FaultyDevice>,
+}
+
+/// Bytes of the door's journal: so few that it runs full.
+const JOURNAL_BYTES: u64 = 256 << 10;
+
+/// A journal after a power failure.
+pub(super) fn blank_journal() -> Arc<FaultyDevice> {
+    let blank = MemoryDevice::new("journal", JOURNAL_BYTES);
+    Arc::new(FaultyDevice::new("journal", blank, Arc::new(FaultPlan::none())))
 }
 
 /// Flash, disk and label file on these media, as power comes back.
@@ -52,7 +63,14 @@ impl Life<'_> {
         disk: Arc<dyn Device>,
         label: Arc<dyn Device>,
     ) -> Result<Opened, String> {
-        let opened = Volume::open(disk.clone(), label.clone(), flash.clone(), self.options.clone());
+        let journal = self.journal.clone();
+        let opened = Volume::open_with_journal(
+            disk.clone(),
+            label.clone(),
+            flash.clone(),
+            self.options.clone(),
+            journal.clone(),
+        );
         let volume = match opened {
             Ok((_, notices)) if notices.iter().any(|notice| notice.contains("another program")) => {
                 return Err(notices.concat());
@@ -62,9 +80,11 @@ impl Life<'_> {
                 // Nothing was ever written through it.
                 blank(&*label)?;
                 let options = TierOptions { overwrite: true, ..self.options.clone() };
-                Volume::create(disk, label, flash, options).map_err(failed)?
+                let mut volume = Volume::create(disk, label, flash, options).map_err(failed)?;
+                volume.keep_journal(journal).map_err(|error| error.to_string())?;
+                volume
             }
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(error.to_string()),
         };
         let door = Door::connect(Arc::new(volume), self.cache.page_bytes())?;
         Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)) })
@@ -120,7 +140,8 @@ impl Life<'_> {
                 }
             })
         };
-        let dry = Life { plan, flash, disk, label_file, ..*self };
+        let journal = Arc::new(self.journal.after_kill(plan.clone()));
+        let dry = Life { plan, flash, disk, label_file, journal, ..*self };
         drop(simulation(seed).run(|| dry.open(false, Some(observer)).map(drop)));
         let mut writes = writes.lock();
         std::mem::take(&mut *writes)

@@ -12,6 +12,7 @@ mod devices;
 mod door;
 mod files;
 mod life;
+mod lives;
 mod moments;
 mod opened;
 mod oracle;
@@ -20,24 +21,19 @@ mod torture;
 pub mod wanted;
 
 pub use cache::{CACHES, Cache, Kind};
+pub use lives::lives;
 pub use torture::{RawReport, RawTorture};
 
-use crate::machine::Media;
-use devices::written_by_others;
 use entresol_core::{Mode, PageId};
-use entresol_device::{Fault, FaultPlan, Injection, Survival};
-use entresol_engine::{DiskLayer, Layer, Source, TierError, TierOptions, disk_offset, flash_bytes};
-use entresol_format::PageFormat;
-use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use entresol_device::Survival;
+use entresol_engine::{Source, TierError, TierOptions};
 use entresol_objects::ObjectId;
 use entresol_runtime::rng::Rng;
-use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
+use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::spawn;
 use files::{FILE_PAGES, OBJECTS_MAX};
-use life::Life;
-use moments::Moments;
 use opened::Opened;
-use oracle::{Known, Oracle, Shared, bytes, is_torn_of};
+use oracle::{Known, Shared, bytes, is_torn_of};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -235,7 +231,14 @@ fn write_run(opened: &Opened, oracle: &Shared, first: u64, pages: u64) -> Result
         let version = begin_write(oracle, page);
         data.extend(bytes(oracle.lock().cache, page, version));
     }
-    opened.write_run(PageId(first), &data).map_err(failed)
+    let as_stream = opened.door.is_some() && oracle.lock().may_go_straight(first..PAGES.min(first + pages));
+    opened.write_run(PageId(first), &data, as_stream).map_err(failed)?;
+    let mut oracle = oracle.lock();
+    for page in first..PAGES.min(first + pages) {
+        let version = oracle.of(page).newest;
+        oracle.is_acknowledged(page, version);
+    }
+    Ok(())
 }
 
 /// The client will not ask for these pages any more before it has written them.
@@ -397,86 +400,4 @@ fn survival(rng: &mut Rng, early: bool) -> Survival {
         1 => Survival::Seed(rng.next_u64()),
         _ => Survival::Torn(rng.next_u64()),
     }
-}
-
-/// Several lives of one cache, each cut off by a power failure, or by a kill of its program alone: then what
-/// was not synced can be read by the next life, and may be lost in that one's power failure.
-///
-/// # Errors
-/// What was wrong.
-pub fn lives(cache: Cache, seed: u64, examined: Examined) -> Result<RawLives, String> {
-    let options = options(cache);
-    let mut rng = Rng::new(seed);
-    let clients = [1, 3][rng.below(2) as usize];
-    let oracle = |client| Arc::new(Mutex::new(Oracle::new(cache, client, clients)));
-    let page_bytes = cache.page_bytes() as u32;
-    let oracles: Vec<Shared> = (0..clients).map(oracle).collect();
-    let (mut restarts, mut states) = (0, 0);
-    let known = files::nothing_known();
-    let in_place = !seed.is_multiple_of(2) || cache.door.is_some();
-    let disk_bytes =
-        if in_place { PAGES * u64::from(page_bytes) } else { disk_offset(PageId(PAGES), page_bytes) };
-    let mut media = Media::blank(disk_bytes, LABEL_FILE_BYTES, flash_bytes(&options));
-    if !in_place {
-        // Files have their label elsewhere.
-        let label = if cache.objects { &mut media.log } else { &mut media.disk };
-        let blank = Arc::new(label.fork("blank"));
-        let created = simulation(seed).run(|| DiskLayer::create(blank.clone(), page_bytes)?.close());
-        created.unwrap().map_err(failed)?;
-        *label = blank.fork("label");
-    }
-    let mut left = life::devices_on(media);
-    for life in 0..LIVES {
-        // A write to disk takes several requests.
-        let few = cache.mode == Mode::WriteBack && cache.page_format == PageFormat::Raw;
-        let cut_off = match cache.door {
-            _ if cache.learns() => 20 + rng.below(4000),
-            // Each of its pages is several of the cache's.
-            Some(_) => 20 + rng.below(3000),
-            None => 20 + rng.below(if few { 400 } else { 1200 }),
-        };
-        let plan = Arc::new(FaultPlan::none());
-        let [flash, disk, label_file] = left.map(|device| Arc::new(device.after_kill(plan.clone())));
-        let steps = 20 + rng.below(if cache.learns() { 1500 } else { 120 });
-        let mut options = options.clone();
-        if rng.below(4) == 0 {
-            options.mode = cache.modes()[rng.below(cache.modes().len() as u64) as usize];
-        }
-        let this = Life { cache, options: &options, in_place, known: &known, plan, flash, disk, label_file };
-        let (sim_seed, mut choices) = (rng.next_u64(), Rng::new(rng.next_u64()));
-        // Now and then in the open, with its repairs.
-        let early = restarts > 0 && rng.below(4) == 0;
-        let writes = if early { this.writes_of_an_open(sim_seed) } else { Vec::new() };
-        let at = match writes.len() as u64 {
-            0 => cut_off,
-            count => writes[rng.below(count) as usize] + rng.below(2),
-        };
-        this.plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
-        let moments = Moments::of(&this, &oracles, restarts > 0, sim_seed ^ MOMENTS);
-        let observer = (examined == Examined::Moments).then(|| moments.observer());
-        let lived = simulation(sim_seed).run(|| {
-            let opened = this.open(restarts == 0, observer)?;
-            moments.is_born();
-            restarts += 1;
-            live_together(&opened, &oracles, &mut choices, steps)
-        });
-        let wrong = |what: &str| format!("{cache}, seed {seed}, life {life}: {what}");
-        match lived {
-            Outcome::Halted => {}
-            Outcome::Finished(result) => result.map_err(|what| wrong(&what))?,
-            Outcome::Deadlock { parked } => return Err(wrong(&format!("deadlock of {parked:?}"))),
-            Outcome::Panicked(message) => return Err(wrong(&message)),
-        }
-        states += 1 + moments.examine(&this).map_err(|what| wrong(&what))?;
-        let survival = survival(&mut rng, early);
-        let media = this.after_crash(&survival);
-        if in_place && rng.below(4) == 0 {
-            written_by_others(&media, rng.below(128 << 10)).map_err(|what| wrong(&what))?;
-        }
-        let is_killed = Rng::new(sim_seed ^ KILLS).below(4) == 0;
-        left = if is_killed { [this.flash, this.disk, this.label_file] } else { life::devices_on(media) };
-    }
-    let mut sum = RawLives { restarts, states, ..RawLives::default() };
-    oracles.iter().for_each(|oracle| sum.add(&oracle.lock().lives));
-    Ok(sum)
 }

@@ -4,7 +4,7 @@
 //! so the life is the same with and without.
 
 use super::files;
-use super::life::{Life, devices_on};
+use super::life::{Life, blank_journal, devices_on};
 use super::oracle::{Oracle, Shared};
 use super::{restarted, simulation};
 use crate::machine::Media;
@@ -107,7 +107,9 @@ impl Taken {
         let [flash, disk, log] = self.devices.each_ref().map(|device| device.after_crash(survival));
         let [flash, disk, label_file] = devices_on(Media { flash, disk, log });
         let known = Arc::new(Mutex::new(Rank::Test, self.files));
-        let after = Life { known: &known, plan: life.plan.clone(), flash, disk, label_file, ..*life };
+        let journal = blank_journal();
+        let after =
+            Life { known: &known, plan: life.plan.clone(), flash, disk, label_file, journal, ..*life };
         let oracles: Vec<Shared> =
             self.oracles.iter().map(|oracle| Arc::new(parking_lot::Mutex::new(oracle.clone()))).collect();
         let lived = simulation(seed).run(|| {

@@ -3,7 +3,7 @@
 use super::door::Door;
 use super::files::{FILE_PAGES, Files};
 use entresol_core::{Lsn, PageId};
-use entresol_engine::{Evicted, FlashTier, Layer, Source, TierError, Victim};
+use entresol_engine::{Evicted, FlashTier, Layer, Reading, Source, TierError, Victim};
 use std::sync::Arc;
 
 /// A cache that is open, with the homes of its objects.
@@ -46,7 +46,7 @@ impl Opened {
             return tier.fetch(id, buffer).map(|fetched| fetched.source);
         }
         let source = source(tier.is_on_flash(id));
-        tier.read_pages(id, buffer).map(|()| source)
+        tier.read_pages(id, buffer, Reading::Populates).map(|_| source)
     }
 
     /// Writes a page.
@@ -56,9 +56,10 @@ impl Opened {
     }
 
     /// Writes adjacent pages together.
-    pub fn write_run(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
+    pub fn write_run(&self, first: PageId, data: &[u8], as_stream: bool) -> Result<(), TierError> {
         match &self.door {
-            Some(door) => door.write(first.0, data, false),
+            Some(door) => door.write(first.0, data, false, as_stream),
+            None if as_stream => self.layer()?.write_around(first, data).map(drop),
             None => self.layer()?.write_pages(first, data),
         }
     }

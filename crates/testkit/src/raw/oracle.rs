@@ -64,6 +64,10 @@ pub(super) struct Known {
     pub newest: u64,
     /// At least this one must be there.
     pub least: u64,
+    /// The newest version whose write was acknowledged since power failed last.
+    pub acknowledged: u64,
+    /// It was written past the flash once.
+    pub straight: bool,
     /// It was forgotten since it was written.
     pub forgotten: bool,
     /// It was forgotten, and written after that; both may be lost, or only what was written.
@@ -131,6 +135,32 @@ impl Oracle {
         self.pages.entry(page).or_default().zeros = version;
     }
 
+    /// Whether these pages are to be written past the flash: now and then.
+    pub fn may_go_straight(&mut self, pages: std::ops::Range<u64>) -> bool {
+        let is_straight = entresol_runtime::random().is_multiple_of(6);
+        for page in pages.filter(|_| is_straight) {
+            self.pages.entry(page).or_default().straight = true;
+        }
+        is_straight
+    }
+
+    /// The write of `version` of `page` was acknowledged.
+    pub fn is_acknowledged(&mut self, page: u64, version: u64) {
+        self.pages.entry(page).or_default().acknowledged = version;
+    }
+
+    /// The program was killed, and the next one serves: what was acknowledged is there.
+    pub fn is_served_after_kill(&mut self) {
+        for known in self.pages.values_mut() {
+            known.least = known.least.max(known.acknowledged);
+        }
+    }
+
+    /// Power has failed: only what is durable is promised.
+    pub fn power_has_failed(&mut self) {
+        self.pages.values_mut().for_each(|known| known.acknowledged = 0);
+    }
+
     /// `version` of `page` was written durably.
     pub fn is_durable(&mut self, page: u64, version: u64) {
         let known = self.pages.entry(page).or_default();
@@ -141,7 +171,7 @@ impl Oracle {
     pub fn is_straight(&self, page: u64) -> bool {
         // The disk's last bytes are no whole page of the cache.
         let pages = self.cache.door.unwrap_or(1);
-        self.straight_to_disk || page / pages * pages + pages > PAGES
+        self.straight_to_disk || self.of(page).straight || page / pages * pages + pages > PAGES
     }
 
     pub fn of(&self, page: u64) -> Known {

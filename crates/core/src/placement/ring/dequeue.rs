@@ -51,7 +51,7 @@ impl Ring<'_> {
         for position in self.head.scan..self.head.scan + group {
             pages.push(self.decide(contents, position, dequeue));
         }
-        limit_second_chances(contents, pages, second_chances);
+        limit_second_chances(contents, pages, second_chances && !self.gives_none);
         for (page, position) in pages.iter().zip(self.head.scan..) {
             contents.decisions.note(position << 2 | page.fate as u64);
         }

@@ -1,0 +1,178 @@
+//! Writes to flash within so many bytes a day.
+//!
+//! A bucket fills at the rate of the budget, up to an hour's worth, and every byte that is written to flash
+//! leaves it. As it empties, what saves least goes first: pages that were only read, then second chances,
+//! then writes, which go to disk instead. So a burst is served, and the day's sum is kept to within an hour's
+//! worth.
+
+use std::time::Duration;
+use thiserror::Error;
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// What the bucket holds, as a time.
+const HOLDS: Duration = Duration::from_secs(3_600);
+/// Below these parts of a full bucket, pages that were read do not enter, and no page gets a second chance.
+const FOR_READS: f64 = 0.5;
+const FOR_CHANCES: f64 = 0.25;
+
+/// How much may be written to flash.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DailyWrites {
+    /// As much as there is.
+    Unlimited,
+    /// So many bytes a day.
+    Bytes(u64),
+    /// So many times the size of the device a day.
+    DeviceWrites(f64),
+}
+
+/// What was written is no budget.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "flash_writes_per_day = {0:?} is not understood; write \"unlimited\", device writes such as \"0.5x\", or bytes such as \
+     \"200G\" (K, M, G, T are powers of 1024)"
+)]
+pub struct NotABudget(String);
+
+impl DailyWrites {
+    /// Reads `"unlimited"`, `"0.5x"` or `"200G"`.
+    ///
+    /// # Errors
+    /// [`NotABudget`].
+    pub fn read(text: &str) -> Result<Self, NotABudget> {
+        let wrong = || NotABudget(text.to_owned());
+        if text == "unlimited" {
+            return Ok(Self::Unlimited);
+        }
+        let digits = text.trim_end_matches(['x', 'K', 'M', 'G', 'T']);
+        let number: f64 = digits.parse().map_err(|_| wrong())?;
+        if !number.is_finite() || number <= 0.0 {
+            return Err(wrong());
+        }
+        let shift = match &text[digits.len()..] {
+            "x" => return Ok(Self::DeviceWrites(number)),
+            "" => 0,
+            "K" => 10,
+            "M" => 20,
+            "G" => 30,
+            "T" => 40,
+            _ => return Err(wrong()),
+        };
+        Ok(Self::Bytes((number * (1_u64 << shift) as f64) as u64))
+    }
+
+    /// Bytes a day, of a flash device of `device_bytes`. `None`: there is no limit.
+    pub fn bytes(self, device_bytes: u64) -> Option<u64> {
+        match self {
+            Self::Unlimited => None,
+            Self::Bytes(bytes) => Some(bytes),
+            Self::DeviceWrites(times) => Some((times * device_bytes as f64) as u64),
+        }
+    }
+}
+
+/// What may still be written to flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    /// Pages that were read enter.
+    pub reads: bool,
+    /// Pages get second chances.
+    pub chances: bool,
+    /// Writes go to flash.
+    pub writes: bool,
+}
+
+/// See the module's header.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    bytes_per_day: Option<u64>,
+    /// Negative: more was written than there was room for.
+    bytes: f64,
+}
+
+impl Budget {
+    /// A bucket that is full.
+    pub fn new(bytes_per_day: Option<u64>) -> Self {
+        let mut budget = Self { bytes_per_day, bytes: 0.0 };
+        budget.bytes = budget.holds();
+        budget
+    }
+
+    fn per(&self, time: Duration) -> f64 {
+        self.bytes_per_day.unwrap_or(0) as f64 * (time.as_secs_f64() / DAY.as_secs_f64())
+    }
+
+    fn holds(&self) -> f64 {
+        self.per(HOLDS)
+    }
+
+    /// `passed` after the last time; `written` bytes were written since then.
+    pub fn tick(&mut self, passed: Duration, written: u64) {
+        self.bytes = (self.bytes + self.per(passed) - written as f64).min(self.holds());
+    }
+
+    /// What may be written now.
+    pub fn allowed(&self) -> Allowed {
+        let has = |part: f64| self.bytes_per_day.is_none() || self.bytes > part * self.holds();
+        Allowed { reads: has(FOR_READS), chances: has(FOR_CHANCES), writes: has(0.0) }
+    }
+
+    /// Bytes that may be written at once. `None`: there is no limit.
+    pub fn left(&self) -> Option<u64> {
+        self.bytes_per_day.map(|_| self.bytes.max(0.0) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_are_read() {
+        let read = |text| DailyWrites::read(text).map(|budget| budget.bytes(1000));
+        assert_eq!(read("unlimited"), Ok(None));
+        assert_eq!(read("1.5x"), Ok(Some(1500)));
+        assert_eq!(read("4096"), Ok(Some(4096)));
+        assert_eq!(read("0.5K"), Ok(Some(512)));
+        assert_eq!(read("2G"), Ok(Some(2 << 30)));
+        for wrong in ["", "x", "0x", "-1G", "1 G", "1xG", "GG", "1KB", "NaN", "inf"] {
+            assert_eq!(read(wrong), Err(NotABudget(wrong.to_owned())));
+        }
+    }
+
+    /// A day of more writes than are allowed, each kind asking as often as it is let.
+    #[test]
+    fn a_day_stays_within_the_budget_and_writes_go_last() {
+        const LIMIT: u64 = 86_400 << 20;
+        let mut budget = Budget::new(Some(LIMIT));
+        let mut sums = [0_u64; 3];
+        let mut last_refused = [false; 3];
+        for second in 0..86_400_u64 {
+            let Allowed { reads, chances, writes } = budget.allowed();
+            assert!(writes >= chances && chances >= reads);
+            // Together three times what is allowed; writes alone would be half of it.
+            let wanted = [2 << 20, 1 << 19, 1 << 19];
+            let mut written = 0;
+            for (at, is_allowed) in [reads, chances, writes].into_iter().enumerate() {
+                if is_allowed {
+                    sums[at] += wanted[at];
+                    written += wanted[at];
+                }
+                last_refused[at] |= !is_allowed && second > 7_200;
+            }
+            budget.tick(Duration::from_secs(1), written);
+        }
+        let sum: u64 = sums.iter().sum();
+        assert!(sum <= LIMIT + LIMIT / 24 + (4 << 20), "{sum} of {LIMIT}");
+        assert!(sum >= LIMIT * 19 / 20, "{sum} of {LIMIT}");
+        assert_eq!(last_refused, [true, false, false], "{sums:?}");
+    }
+
+    #[test]
+    fn without_a_limit_everything_is_allowed() {
+        let mut budget = Budget::new(None);
+        budget.tick(Duration::from_secs(1), 1 << 50);
+        assert_eq!(budget.allowed(), Allowed { reads: true, chances: true, writes: true });
+        assert_eq!(budget.left(), None);
+    }
+}

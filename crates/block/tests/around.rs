@@ -1,0 +1,143 @@
+//! Reads and writes past the cache beside those that go through it.
+
+mod support;
+
+use entresol_block::Volume;
+use entresol_core::{Mode, PolicyKind};
+use entresol_device::{Device, MemoryDevice};
+use entresol_engine::{TierOptions, flash_bytes};
+use entresol_format::PageFormat;
+use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use entresol_runtime::sim::{SimConfig, Simulation};
+use entresol_runtime::spawn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use support::Delayed;
+
+const PAGE: usize = 4096;
+const PAGES: u64 = 150;
+
+struct Parts([Arc<MemoryDevice>; 4], TierOptions);
+
+impl Parts {
+    fn new(mode: Mode) -> Self {
+        let options = TierOptions {
+            page_format: PageFormat::Raw,
+            mode,
+            group_pages: 4,
+            staging_groups: 4,
+            segment_entries: 16,
+            slots: 80,
+            ..TierOptions::new(PolicyKind::FaceGsc, 80)
+        };
+        let device = |name, bytes| Arc::new(MemoryDevice::new(name, bytes));
+        let disk = device("disk", PAGES * PAGE as u64);
+        let label = device("label", LABEL_FILE_BYTES);
+        let flash = device("flash", flash_bytes(&options));
+        Self([disk, label, flash, device("journal", 4 << 20)], options)
+    }
+
+    fn devices(&self) -> [Arc<dyn Device>; 4] {
+        let delayed = |device: &Arc<MemoryDevice>| {
+            Arc::new(Delayed(device.clone(), device.geometry().capacity_bytes)) as Arc<dyn Device>
+        };
+        self.0.each_ref().map(delayed)
+    }
+
+    fn create(&self) -> Arc<Volume> {
+        let [disk, label, flash, journal] = self.devices();
+        let mut volume = Volume::create(disk, label, flash, self.1.clone()).unwrap();
+        volume.keep_journal(journal).unwrap();
+        Arc::new(volume)
+    }
+
+    fn open(&self) -> (Volume, Vec<String>) {
+        let [disk, label, flash, journal] = self.devices();
+        Volume::open_with_journal(disk, label, flash, self.1.clone(), journal).unwrap()
+    }
+}
+
+fn simulate(seed: u64, main: impl FnOnce() + Send) {
+    Simulation::new(SimConfig { seed, random_order: true, ..SimConfig::default() }).run(main).unwrap();
+}
+
+fn filled(version: u64) -> Vec<u8> {
+    version.to_le_bytes().repeat(PAGE / 8)
+}
+
+fn version(page: &[u8]) -> u64 {
+    u64::from_le_bytes(page[..8].try_into().unwrap())
+}
+
+/// What one reader has seen, every later one sees, though one of them reads past the cache while the write to
+/// disk is under way.
+#[test]
+fn a_read_past_the_cache_is_not_behind_one_through_it() {
+    let (both_seen, seen_early) = (AtomicU64::new(0), AtomicU64::new(0));
+    for (mode, seed) in [Mode::WriteThrough, Mode::WriteBack]
+        .into_iter()
+        .flat_map(|mode| (0..40).map(move |seed| (mode, seed)))
+    {
+        simulate(seed, || {
+            let volume = Parts::new(mode).create();
+            let ended = Arc::new(AtomicBool::new(false));
+            let writer = {
+                let (volume, ended) = (volume.clone(), ended.clone());
+                spawn("writer", move || {
+                    for number in 1..20 {
+                        volume.write(7 * PAGE as u64, &filled(number), false).unwrap();
+                    }
+                    ended.store(true, SeqCst);
+                })
+            };
+            let (mut through, mut run) = (vec![0; PAGE], vec![0; 4 * PAGE]);
+            while !ended.load(SeqCst) {
+                volume.read(7 * PAGE as u64, &mut through).unwrap();
+                volume.read_of_stream(6 * PAGE as u64, &mut run, true).unwrap();
+                let around = version(&run[PAGE..]);
+                assert!(
+                    around >= version(&through),
+                    "{mode:?}, seed {seed}: {around}, {}",
+                    version(&through)
+                );
+                both_seen.fetch_add(1, SeqCst);
+                seen_early.fetch_add(u64::from(version(&through) > 0), SeqCst);
+            }
+            writer.join();
+            volume.close().unwrap();
+        });
+    }
+    assert!(seen_early.load(SeqCst) > 500, "{} of {}", seen_early.load(SeqCst), both_seen.load(SeqCst));
+}
+
+/// 1. A page is written to the cache, and recorded. 2. It is destaged and leaves the cache, without a flush.
+/// 3. It is written past the flash. 4. The program is killed. The next one does not carry out the older write.
+#[test]
+fn an_older_write_is_not_carried_out_over_one_past_the_flash() {
+    let mut past = 0;
+    for seed in 0..20 {
+        let parts = Parts::new(Mode::WriteBack);
+        simulate(seed, || {
+            let volume = parts.create();
+            volume.write(3 * PAGE as u64, &filled(1), false).unwrap();
+            for page in 10..PAGES {
+                volume.write(page * PAGE as u64, &filled(1), false).unwrap();
+            }
+            volume.write_of_stream(3 * PAGE as u64, &filled(2), false, true).unwrap();
+            past += volume.status().bypassed.iter().map(|by| by.writes).sum::<u64>();
+            // Killed: nothing is flushed, and the journal stays.
+            std::mem::forget(volume);
+        });
+        simulate(seed, || {
+            let (volume, notices) = parts.open();
+            assert!(notices.iter().any(|notice| notice.contains("carried out")), "{notices:?}");
+            let mut page = filled(0);
+            volume.read(3 * PAGE as u64, &mut page).unwrap();
+            assert_eq!(version(&page), 2, "seed {seed}");
+            volume.read(100 * PAGE as u64, &mut page).unwrap();
+            assert_eq!(version(&page), 1, "seed {seed}");
+            volume.close().unwrap();
+        });
+    }
+    assert!(past >= 15, "{past}");
+}

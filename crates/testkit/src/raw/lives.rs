@@ -1,0 +1,173 @@
+//! Several lives of one cache, each cut off by a power failure, or by a kill of its program alone.
+
+use super::cache::Cache;
+use super::devices::written_by_others;
+use super::life::{self, Life};
+use super::moments::Moments;
+use super::oracle::{Oracle, Shared};
+use super::{
+    Examined, KILLS, LIVES, MOMENTS, PAGES, RawLives, failed, files, live_together, options, simulation,
+    survival,
+};
+use crate::machine::Media;
+use entresol_core::{Mode, PageId};
+use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection};
+use entresol_engine::{DiskLayer, Layer, TierOptions, disk_offset, flash_bytes};
+use entresol_format::PageFormat;
+use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use entresol_runtime::rng::Rng;
+use entresol_runtime::sim::Outcome;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// A cache between two lives.
+struct Between {
+    cache: Cache,
+    options: TierOptions,
+    in_place: bool,
+    known: files::Known,
+    oracles: Vec<Shared>,
+    rng: Rng,
+    /// Flash, disk and label file.
+    left: [Arc<FaultyDevice>; 3],
+    /// What outlives a program, and not a power failure.
+    journal: Arc<FaultyDevice>,
+    /// The last program was killed, and power stayed.
+    was_killed: bool,
+    restarts: u64,
+    states: u64,
+}
+
+/// As in the module's header. What was not synced before a kill can be read by the next life, and may be lost
+/// in that one's power failure.
+///
+/// # Errors
+/// What was wrong.
+pub fn lives(cache: Cache, seed: u64, examined: Examined) -> Result<RawLives, String> {
+    let mut between = Between::new(cache, seed)?;
+    for life in 0..LIVES {
+        between.live(examined).map_err(|what| format!("{cache}, seed {seed}, life {life}: {what}"))?;
+    }
+    let Between { restarts, states, oracles, .. } = between;
+    let mut sum = RawLives { restarts, states, ..RawLives::default() };
+    oracles.iter().for_each(|oracle| sum.add(&oracle.lock().lives));
+    Ok(sum)
+}
+
+impl Between {
+    fn new(cache: Cache, seed: u64) -> Result<Self, String> {
+        let options = options(cache);
+        let mut rng = Rng::new(seed);
+        let clients = [1, 3][rng.below(2) as usize];
+        let oracle = |client| Arc::new(Mutex::new(Oracle::new(cache, client, clients)));
+        let page_bytes = cache.page_bytes() as u32;
+        let in_place = !seed.is_multiple_of(2) || cache.door.is_some();
+        let disk_bytes =
+            if in_place { PAGES * u64::from(page_bytes) } else { disk_offset(PageId(PAGES), page_bytes) };
+        let mut media = Media::blank(disk_bytes, LABEL_FILE_BYTES, flash_bytes(&options));
+        if !in_place {
+            // Files have their label elsewhere.
+            let label = if cache.objects { &mut media.log } else { &mut media.disk };
+            let blank = Arc::new(label.fork("blank"));
+            let created = simulation(seed).run(|| DiskLayer::create(blank.clone(), page_bytes)?.close());
+            created.unwrap().map_err(failed)?;
+            *label = blank.fork("label");
+        }
+        Ok(Self {
+            cache,
+            options,
+            in_place,
+            known: files::nothing_known(),
+            oracles: (0..clients).map(oracle).collect(),
+            rng,
+            left: life::devices_on(media),
+            journal: life::blank_journal(),
+            was_killed: false,
+            restarts: 0,
+            states: 0,
+        })
+    }
+
+    /// The request at which a life is cut off.
+    fn cut_off(&mut self) -> u64 {
+        // A write to disk takes several requests.
+        let few = self.cache.mode == Mode::WriteBack && self.cache.page_format == PageFormat::Raw;
+        match self.cache.door {
+            _ if self.cache.learns() => 20 + self.rng.below(4000),
+            // Each of its pages is several of the cache's.
+            Some(_) => 20 + self.rng.below(3000),
+            None => 20 + self.rng.below(if few { 400 } else { 1200 }),
+        }
+    }
+
+    /// One life.
+    fn live(&mut self, examined: Examined) -> Result<(), String> {
+        let cut_off = self.cut_off();
+        let plan = Arc::new(FaultPlan::none());
+        let after_kill = |device: &Arc<FaultyDevice>| Arc::new(device.after_kill(plan.clone()));
+        let [flash, disk, label_file] = self.left.each_ref().map(after_kill);
+        let journal = after_kill(&self.journal);
+        let steps = 20 + self.rng.below(if self.cache.learns() { 1500 } else { 120 });
+        let mut options = self.options.clone();
+        if self.rng.below(4) == 0 {
+            options.mode = self.cache.modes()[self.rng.below(self.cache.modes().len() as u64) as usize];
+        }
+        let known = self.known.clone();
+        let Self { cache, in_place, .. } = *self;
+        let this = Life {
+            cache,
+            options: &options,
+            in_place,
+            known: &known,
+            plan,
+            flash,
+            disk,
+            label_file,
+            journal,
+        };
+        let (sim_seed, mut choices) = (self.rng.next_u64(), Rng::new(self.rng.next_u64()));
+        // Now and then in the open, with its repairs.
+        let early = self.restarts > 0 && self.rng.below(4) == 0;
+        let writes = if early { this.writes_of_an_open(sim_seed) } else { Vec::new() };
+        let at = match writes.len() as u64 {
+            0 => cut_off,
+            count => writes[self.rng.below(count) as usize] + self.rng.below(2),
+        };
+        this.plan.inject(Injection { at, device: None, fault: Fault::Crash, forever: false });
+        let moments = Moments::of(&this, &self.oracles, self.restarts > 0, sim_seed ^ MOMENTS);
+        let observer = (examined == Examined::Moments).then(|| moments.observer());
+        let (is_new, is_promised) = (self.restarts == 0, self.was_killed && cache.door.is_some());
+        let (restarts, oracles) = (&mut self.restarts, &self.oracles);
+        let lived = simulation(sim_seed).run(|| {
+            let opened = this.open(is_new, observer)?;
+            moments.is_born();
+            *restarts += 1;
+            if is_promised {
+                oracles.iter().for_each(|oracle| oracle.lock().is_served_after_kill());
+            }
+            live_together(&opened, oracles, &mut choices, steps)
+        });
+        match lived {
+            Outcome::Halted => {}
+            Outcome::Finished(result) => result?,
+            Outcome::Deadlock { parked } => return Err(format!("deadlock of {parked:?}")),
+            Outcome::Panicked(message) => return Err(message),
+        }
+        self.states += 1 + moments.examine(&this)?;
+        let survival = survival(&mut self.rng, early);
+        let media = this.after_crash(&survival);
+        if in_place && self.rng.below(4) == 0 {
+            written_by_others(&media, self.rng.below(128 << 10))?;
+        }
+        self.was_killed = Rng::new(sim_seed ^ KILLS).below(4) == 0;
+        if self.was_killed {
+            self.journal = this.journal;
+            self.left = [this.flash, this.disk, this.label_file];
+        } else {
+            self.journal = life::blank_journal();
+            self.oracles.iter().for_each(|oracle| oracle.lock().power_has_failed());
+            self.left = life::devices_on(media);
+        }
+        Ok(())
+    }
+}
