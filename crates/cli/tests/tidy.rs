@@ -85,6 +85,7 @@ const STEPS: &[&str] = &[
     "undo-without-compensation",
     "unreadable-clean-page-stops",
     "valid-before-written",
+    "wanted-page-not-synced",
     "write-through-not-announced",
     "write-through-not-counted",
     "write-through-skipped",

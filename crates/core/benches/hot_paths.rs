@@ -23,10 +23,14 @@ fn hot_paths(criterion: &mut Criterion) {
         for (name, present) in [("fetch hit", true), ("fetch miss", false)] {
             let sample = filled.sample(SAMPLE, present);
             let mut partition = filled.attach();
+            let learns = !present && policy.learns_from_misses();
             let mut at = 0;
             group.bench_function(BenchmarkId::new(name, policy.name()), |bencher| {
                 bencher.iter(|| {
                     at = (at + 1) % SAMPLE;
+                    if learns {
+                        partition.missed(sample[at]);
+                    }
                     black_box(partition.fetch(sample[at]))
                 });
             });

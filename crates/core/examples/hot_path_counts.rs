@@ -22,6 +22,13 @@ fn counted_fetch(partition: &mut Partition<'_>, sample: &[PageId]) {
 }
 
 #[inline(never)]
+fn counted_missed(partition: &mut Partition<'_>, sample: &[PageId]) {
+    for page in sample {
+        partition.missed(*page);
+    }
+}
+
+#[inline(never)]
 fn counted_evict(partition: &mut Partition<'_>, sample: &[PageId]) {
     for page in sample {
         black_box(evict(partition, *page));
@@ -54,6 +61,9 @@ fn main() -> Result<(), String> {
         "fetch-hit" | "fetch-miss" => {
             let sample = filled.sample(calls, path == "fetch-hit");
             counted_fetch(&mut filled.attach(), &sample);
+            if path == "fetch-miss" && policy.learns_from_misses() {
+                counted_missed(&mut filled.attach(), &sample);
+            }
         }
         "evict" | "jobs" => {
             let sample = filled.sample(calls, true);

@@ -98,7 +98,7 @@ impl Partition<'_> {
     /// Whether an older version of one of these pages may be on its way to disk.
     pub fn is_in_dequeue(&self, first: PageId, last: PageId) -> bool {
         match &self.place {
-            Place::Ring(ring) => ring.is_being_dequeued(&self.contents, first, last),
+            Place::Ring(ring) => ring.is_on_its_way(&self.contents, first, last),
             Place::Slots(_) => false,
         }
     }

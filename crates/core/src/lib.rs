@@ -7,6 +7,7 @@
 mod bypass;
 mod cache;
 mod check;
+mod cleaning;
 mod config;
 mod confirm;
 mod contents;
@@ -35,6 +36,7 @@ mod system;
 mod violation;
 
 pub use cache::{BlockKind, Cache};
+pub use cleaning::Cleaning;
 pub use config::{Config, ConfigError};
 pub use fragments::{
     FRAGMENT_BYTES, FRAGMENT_PAGES_MAX, FlashCopy, FragmentConfig, FragmentConfigError, FragmentId,
@@ -47,6 +49,7 @@ pub use job::{
 };
 pub use mode::{Mode, Route};
 pub use partition::{Occupancy, Partition, SlotView, Unsaved};
+pub use placement::ring::CLEANINGS_MAX;
 pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};
 pub use region::{Shape, bytes_per_slot, region_bytes, sections};
 pub use sections::Section;

@@ -8,10 +8,10 @@
 use crate::config::Config;
 use crate::contents::Contents;
 use crate::job::{
-    Admission, CleanPage, DequeuePage, DequeuePages, Fate, Flush, FrameId, Generation, Job, Lookup, Taken,
-    Ticket, Write, WritePage, WritePages,
+    Admission, DequeuePage, DequeuePages, Fate, Flush, FrameId, Generation, Job, Lookup, Taken, Ticket,
+    Write, WritePage, WritePages,
 };
-use crate::placement::{Ring, SlotTable, slots};
+use crate::placement::{Ring, SlotTable};
 use crate::policy::{Decision, Offer, Policy, PolicyState, ask};
 use crate::slot::{DIRTY, HELD, VALID};
 use crate::staging::FrameState;
@@ -64,13 +64,19 @@ impl Partition<'_> {
     #[inline]
     pub fn fetch(&mut self, page: PageId) -> Lookup {
         let Contents { pages, policy, .. } = &mut self.contents;
-        let Some(entry) = pages.directory.find(page) else {
-            ask!(policy, P, memory => P::on_miss(pages, memory, page));
-            return Lookup::Absent;
-        };
+        let Some(entry) = pages.directory.find(page) else { return Lookup::Absent };
         let dirty = pages.directory.entry(entry).has(DIRTY);
         ask!(policy, P, memory => P::on_hit(pages, memory, entry));
         self.describe(entry, dirty)
+    }
+
+    /// [`Partition::fetch`] has just not found `page`. Only policies that
+    /// [learn from misses](crate::PolicyKind::learns_from_misses) take note of it. A call of its own, so that
+    /// the others' misses cost nothing for it.
+    pub fn missed(&mut self, page: PageId) {
+        let Contents { pages, policy, .. } = &mut self.contents;
+        debug_assert!(pages.directory.find(page).is_none());
+        ask!(policy, P, memory => P::on_miss(pages, memory, page));
     }
 
     /// As [`Partition::fetch`], without counting as a reference.
@@ -303,11 +309,6 @@ impl Partition<'_> {
         }
     }
 
-    /// The page of a cleaning job is on disk.
-    pub fn cleaned(&mut self, page: &CleanPage) {
-        slots::cleaned(&mut self.contents.pages.directory, page.slot.0);
-    }
-
     /// For a checkpoint: makes everything staged so far writable. Log placement: closes the open group. Slot
     /// placement: from now on, staged versions are written even if newer ones overtake them.
     pub fn close_group(&mut self) {
@@ -367,16 +368,6 @@ impl Partition<'_> {
     /// All positions below this one are written and published.
     pub fn published(&self) -> Position {
         Position(self.contents.staging.window.front)
-    }
-
-    /// Slot placement: the next dirty slot at or after `from`, to be cleaned. `Err` names a dirty slot with
-    /// work under way: ask for it again when that is done. `None`: no dirty slot is left. For the checkpoint
-    /// of a policy whose directory does not survive a crash.
-    pub fn sweep(&mut self, from: SlotId) -> Option<Result<CleanPage, SlotId>> {
-        match slots::sweep(&self.contents.pages.directory, from.0)? {
-            Ok(slot) => Some(Ok(slots::start_copy(&mut self.contents.pages, slot))),
-            Err(busy) => Some(Err(SlotId(busy))),
-        }
     }
 
     /// The loss if flash and staging memory failed now: the number of dirty versions in them, and the oldest

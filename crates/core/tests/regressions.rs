@@ -318,6 +318,7 @@ fn of_pages_used_once(region: &mut [u64], config: &Config) -> u32 {
     let mut partition = Partition::format(region.as_mut_bytes(), config).expect("valid");
     for number in 0..10_000 {
         assert_eq!(partition.fetch(page(number)), Lookup::Absent);
+        partition.missed(page(number));
         if let Admission::Stage { frame, .. } = partition.evict(page(number), Lsn(1), DIRTY, true) {
             partition.staged(frame);
         }

@@ -10,6 +10,7 @@ use entresol_core::{Lsn, PageId};
 use entresol_format::Uuid;
 use entresol_format::label::Session;
 use entresol_format::losses::Losses;
+use entresol_objects::Locator;
 use std::sync::Weak;
 
 /// Where a page was found.
@@ -44,6 +45,25 @@ pub struct Binding {
     pub log: Uuid,
     /// The newest session of that log in which this disk took part.
     pub session: Session,
+}
+
+/// Pages that their owner wants on disk now ([`crate::FlashTier::destage`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Those from the first to the last, both included.
+    Range(PageId, PageId),
+    /// Those of all objects whose names begin with the first `length` bytes of `name`.
+    Named {
+        /// The bytes.
+        name: Locator,
+        /// How many of them count.
+        length: usize,
+    },
+}
+
+impl Pages {
+    /// All pages.
+    pub const ALL: Self = Self::Range(PageId(0), PageId(u64::MAX));
 }
 
 /// A page that is evicted from DRAM or written by a checkpoint. Its log records are durable up to `lsn`

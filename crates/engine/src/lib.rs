@@ -32,7 +32,7 @@ mod to_disk;
 mod unreadable;
 
 pub use api::{
-    Binding, DurableGroup, Evicted, Fetched, Layer, Source, Survivors, TierMetrics, Upstream, Victim,
+    Binding, DurableGroup, Evicted, Fetched, Layer, Pages, Source, Survivors, TierMetrics, Upstream, Victim,
 };
 pub use buffer::AlignedBuffer;
 pub use disk::{DiskLayer, Home, InPlaceDisk, Names, WholeDisk, disk_binding};

@@ -1,6 +1,6 @@
 //! A front in another process than the back's: [`SharedFront`].
 
-use crate::api::{Evicted, Fetched, Victim};
+use crate::api::{Evicted, Fetched, Pages, Victim};
 use crate::front::{self, Answer, Bell, BoardRef, Found, Front, Offered, Opened, Request};
 use crate::superblock::read_newest;
 use crate::{TierError, TierMetrics, TierOptions};
@@ -102,8 +102,9 @@ pub enum Handed {
     /// Nothing was done: the mode wants the page on disk first. The caller writes it there and evicts it
     /// again, with `dirty` false.
     DiskFirst,
-    /// Nothing was done: the page belongs on disk only. If it is dirty, the caller writes it there, with
-    /// [`SharedFront::write_around`]. If it is clean, no copy of it is in the cache.
+    /// Nothing was done: the page belongs on disk only. If it is clean, no copy of it is in the cache. If it
+    /// is dirty, the caller writes it there: with [`SharedFront::write_around`], or by itself after
+    /// [`SharedFront::take_out`].
     DiskOnly,
 }
 
@@ -333,6 +334,57 @@ impl SharedFront {
         self.checkpoint()
     }
 
+    /// Has the back copy pages to disk, as [`crate::FlashTier::destage`].
+    ///
+    /// # Errors
+    /// What failed. Then some of the pages may be on disk.
+    pub fn destage(&self, pages: &Pages) -> Result<(), TierError> {
+        let Some(holder) = self.front.seat.as_ref().map(|seat| seat.holder()) else {
+            unreachable!("a front in another process has a seat")
+        };
+        let orders = &self.front.board.orders;
+        let placed = loop {
+            let seen = self.front.progress.epoch();
+            if !self.front.check_running()? {
+                // The disk has everything.
+                return Ok(());
+            }
+            match orders.ask(holder, pages) {
+                Some(placed) => break placed,
+                None => self.front.await_progress(seen)?,
+            }
+        };
+        self.service.notify_all();
+        let waited = loop {
+            let seen = self.front.progress.epoch();
+            if let Some(is_done) = orders.answer(placed) {
+                return if is_done { Ok(()) } else { Err(self.could_not()) };
+            }
+            if let Err(error) = self.front.check_running().and_then(|_| self.front.await_progress(seen)) {
+                break error;
+            }
+        };
+        orders.leave(placed);
+        Err(waited)
+    }
+
+    /// Takes `page` out of the cache, before its owner writes a newer version of it to disk that is durable
+    /// only later: its newest version here is durable on disk first. So after a crash nobody finds an older
+    /// one than the cache had. For [`Handed::DiskOnly`] and dirty pages, where the owner has a log that
+    /// repeats what the disk lacks.
+    ///
+    /// # Errors
+    /// As [`SharedFront::destage`] and [`SharedFront::forget`].
+    pub fn take_out(&self, page: PageId) -> Result<(), TierError> {
+        while self.front.is_dirty(page)? {
+            self.destage(&Pages::Range(page, page))?;
+            if !self.front.check_running()? {
+                return Ok(());
+            }
+        }
+        self.forget(page, page).map(drop)
+    }
+
     /// Counters of all processes since the cache was opened, and the present numbers of slots.
     pub fn metrics(&self) -> TierMetrics {
         self.front.metrics()
@@ -367,6 +419,15 @@ impl SharedFront {
         self.front.objects_usage()
     }
 
+    /// Why a request was not done.
+    fn could_not(&self) -> TierError {
+        self.front.check_running().err().unwrap_or_else(|| {
+            TierError::Refused(
+                "the process that serves the cache could not do it, as its log says; try again".to_owned(),
+            )
+        })
+    }
+
     /// Makes a request and waits for its answer.
     fn ask(&self, request: impl Fn(&BoardRef) -> &Request) -> Result<(), TierError> {
         self.front.check_running()?;
@@ -377,13 +438,7 @@ impl SharedFront {
             let seen = self.front.progress.epoch();
             match request.answer(number) {
                 Some(Answer::Done) => return Ok(()),
-                Some(Answer::Failed) => {
-                    self.front.check_running()?;
-                    return Err(TierError::Refused(
-                        "the process that serves the cache could not do it, as its log says; try again"
-                            .to_owned(),
-                    ));
-                }
+                Some(Answer::Failed) => return Err(self.could_not()),
                 None => {}
             }
             self.front.check_running()?;

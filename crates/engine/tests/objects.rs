@@ -5,7 +5,7 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, DeviceError, MemoryDevice};
 use entresol_engine::{
-    DiskLayer, FlashTier, Home, Layer, Names, Source, TierError, TierOptions, flash_bytes, inspect,
+    DiskLayer, FlashTier, Home, Layer, Names, Pages, Source, TierError, TierOptions, flash_bytes, inspect,
 };
 use entresol_format::PageFormat;
 use entresol_format::label::LABEL_AREA_BYTES;
@@ -266,5 +266,29 @@ fn a_table_that_cannot_be_read_is_refused_and_another_size_too() {
         rig.flash.write(at, &noise).unwrap();
         let told = rig.open().err().unwrap().to_string();
         assert!(told.contains("table of objects"), "{told}");
+    });
+}
+
+#[test]
+fn pages_of_named_objects_are_on_disk_when_their_owner_wants_them_there() {
+    support::simulate(1, || {
+        let rig = Rig::new(PolicyKind::FaceGsc);
+        let tier = rig.create();
+        let objects: Vec<ObjectId> = (1..4).map(|file| tier.define(&name(file)).unwrap().unwrap()).collect();
+        for object in &objects {
+            (0..8).for_each(|number| write(&tier, object.page(number), 7));
+        }
+        assert!(tier.retire(objects[0]).unwrap());
+        let of = |file: u8| Pages::Named { name: name(file), length: 1 };
+        assert_eq!(tier.destage(&of(1)).unwrap(), 0, "what is retired is wanted nowhere");
+        assert_eq!(tier.destage(&of(2)).unwrap(), 8);
+        for (file, expected) in [(1, 0), (2, 7), (3, 0)] {
+            (0..8).for_each(|number| assert_eq!(rig.on_disk(file, number), expected, "file {file}"));
+        }
+        assert_eq!(tier.destage(&Pages::ALL).unwrap(), 8, "the third file's");
+        (0..8).for_each(|number| assert_eq!(rig.on_disk(3, number), 7));
+        assert_eq!(tier.destage(&Pages::ALL).unwrap(), 0, "all are clean");
+        assert_eq!(read(&tier, objects[2].page(1)), (Source::Flash, 7), "and still there");
+        tier.close().unwrap();
     });
 }

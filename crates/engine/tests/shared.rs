@@ -4,10 +4,9 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_device::{Device, FileDevice, FileOptions};
 use entresol_engine::{
-    AttachOptions, FlashTier, Handed, Home, Layer, Mode, SharedFront, Sharing, Source, TierError,
-    TierOptions, WholeDisk, disk_offset, flash_bytes, marks_on,
+    AttachOptions, FlashTier, Handed, Home, Layer, Mode, Pages, SharedFront, Sharing, Source, TierError,
+    TierOptions, disk_offset, marks_on,
 };
 use entresol_format::PageFormat;
 use entresol_format::superblock::{self, Superblock};
@@ -15,78 +14,11 @@ use entresol_objects::{Locator, ObjectId};
 use entresol_runtime::rng::Rng;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use support::{PAGE, build, load, refusal, small, version, victim};
+use support::shared::{PAGES, World, put};
+use support::{PAGE, build, refusal, small, victim};
 
-const PAGES: u64 = 600;
 const FRONTS: u64 = 4;
-
-/// Files of a cache, and what it is shared by.
-struct World {
-    directory: tempfile::TempDir,
-    options: TierOptions,
-    sharing: Sharing,
-}
-
-impl World {
-    fn new(options: TierOptions) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let sharing = Sharing::at(directory.path().join("segment"), 8);
-        let world = Self { directory, options, sharing };
-        let disk = world.open("disk", disk_offset(PageId(PAGES), PAGE as u32));
-        load(disk, PAGES);
-        world
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn open(&self, name: &str, bytes: u64) -> Arc<dyn Device> {
-        let options = FileOptions { is_direct_wanted: false, ..FileOptions::create(bytes) };
-        Arc::new(FileDevice::open(self.path(name), options).unwrap())
-    }
-
-    fn devices(&self) -> (Arc<dyn Device>, Arc<WholeDisk>) {
-        let flash = self.open("flash", flash_bytes(&self.options));
-        let disk = self.open("disk", disk_offset(PageId(PAGES), PAGE as u32));
-        (flash, WholeDisk::new(disk, PAGE as u32))
-    }
-
-    fn create(&self) -> Arc<FlashTier> {
-        let (flash, home) = self.devices();
-        FlashTier::create_shared(flash, home, self.options.clone(), &self.sharing).unwrap()
-    }
-
-    fn reopen(&self) -> Arc<FlashTier> {
-        let (flash, home) = self.devices();
-        FlashTier::open_shared(flash, home, self.options.clone(), &self.sharing).unwrap().0
-    }
-
-    fn attach(&self) -> Result<SharedFront, TierError> {
-        let attach = AttachOptions { is_direct: false, ..AttachOptions::default() };
-        SharedFront::attach(&self.sharing, &self.path("flash"), &self.options, &attach)
-    }
-
-    /// Fetches a page through `front`, or from disk; whether it was in the cache, and its version.
-    fn fetch(&self, front: &SharedFront, page: PageId, buffer: &mut [u8]) -> (bool, u64) {
-        match front.fetch(page, buffer).unwrap() {
-            Some(_) => (true, version(page, buffer)),
-            None => {
-                let disk = File::open(self.path("disk")).unwrap();
-                disk.read_exact_at(buffer, disk_offset(page, PAGE as u32)).unwrap();
-                (false, version(page, buffer))
-            }
-        }
-    }
-}
-
-fn put(front: &SharedFront, page: PageId, version: u64) {
-    let handed = front.evict(victim(page, version, true, true), &build(page, version)).unwrap();
-    assert!(matches!(handed, Handed::Taken(evicted) if evicted.dirty), "{handed:?}");
-}
 
 /// Changes pages of its own, and forgets, flushes and makes checkpoints now and then. Returns the versions;
 /// 0: forgotten.
@@ -191,6 +123,7 @@ fn a_front_of_an_abandoned_cache_is_told_to_attach_again() {
         front.forget(PageId(3), PageId(3)).err(),
         front.flush().err(),
         front.checkpoint().err(),
+        front.destage(&Pages::ALL).err(),
         world.attach().err(),
     ];
     for (at, end) in ends.into_iter().enumerate() {

@@ -35,3 +35,10 @@ fn writers_of_one_page_leave_one_version() {
         (0..100).for_each(|seed| raw::order::writers(cache, seed).unwrap());
     }
 }
+
+#[test]
+fn pages_that_their_owner_wants_on_disk_are_there() {
+    for cache in raw::wanted::CACHES {
+        (0..100).for_each(|seed| raw::wanted::run(cache, seed).unwrap());
+    }
+}

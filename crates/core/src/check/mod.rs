@@ -27,6 +27,7 @@ impl Partition<'_> {
                 staging::check(staging)?;
                 ring::records(ring, staging)?;
                 ring::dequeues(ring, staging)?;
+                ring::cleanings(ring, staging)?;
                 directory::check(&pages.directory, staging, |slot| ring.position_of(slot) + 1)?;
                 ring::slots(ring, staging, &pages.directory)?;
                 ring::groups(ring, staging)?;

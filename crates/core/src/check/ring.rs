@@ -3,7 +3,7 @@
 use crate::Position;
 use crate::directory::PageDirectory;
 use crate::placement::Ring;
-use crate::placement::ring::{DEQUEUES, DequeueState, FORGOTTEN_MAX, Group};
+use crate::placement::ring::{CLEANINGS_MAX, DEQUEUES, DequeueState, FORGOTTEN_MAX, Group};
 use crate::slot::{HELD, VALID};
 use crate::staging::{Frame, FrameState, Staging};
 use crate::violation::{Violation, same};
@@ -40,6 +40,26 @@ pub(super) fn records(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Viol
     }
     same(|| "the durable front is released", true, head.front_durable <= head.released)?;
     same(|| "positions to be flushed were given out", true, head.flush_to <= staging.window.rear)
+}
+
+/// The pages that are being copied to disk out of turn.
+pub(super) fn cleanings(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Violation> {
+    let head = &*ring.head;
+    same(|| "cleanings under way", true, head.cleaning <= CLEANINGS_MAX as u64)?;
+    let under_way = &head.cleanings[..head.cleaning as usize];
+    for (at, position) in under_way.iter().enumerate() {
+        let on_flash = head.scan..staging.window.rear;
+        let what = || {
+            format!("position {position} of cleaning {at} is one of {on_flash:?}, on flash and not dequeued")
+        };
+        same(what, true, on_flash.contains(position))?;
+        same(
+            || format!("cleaning {at} is the only one of its page"),
+            false,
+            under_way[..at].contains(position),
+        )?;
+    }
+    Ok(())
 }
 
 /// The dequeues under way, and the pages that they await.

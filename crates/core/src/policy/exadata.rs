@@ -33,6 +33,7 @@ impl OneList for Exadata {
         pulls: false,
         keeps_out: false,
         populates: true,
+        learns_from_misses: false,
         exclusive: false,
         refuses: &[(Mode::WriteBack, CLEAN_ONLY), (Mode::ReadOnly, STARTS_EMPTY)],
         directory: Directory::None,

@@ -67,6 +67,8 @@ pub struct Facts {
     pub keeps_out: bool,
     /// Pages fetched from disk may enter: the driver reports them with [`crate::Partition::arrived`].
     pub populates: bool,
+    /// Pages that were not found are evidence: the driver reports them with [`crate::Partition::missed`].
+    pub learns_from_misses: bool,
     /// A fetched page moves to DRAM, so that it is in DRAM or on flash: the driver reports it with
     /// [`crate::Partition::taken`].
     pub exclusive: bool,

@@ -39,6 +39,7 @@ impl Policy for Flashcache {
         pulls: false,
         keeps_out: false,
         populates: true,
+        learns_from_misses: false,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
         directory: Directory::None,

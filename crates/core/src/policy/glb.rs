@@ -32,6 +32,7 @@ impl OneList for Glb {
         pulls: false,
         keeps_out: false,
         populates: false,
+        learns_from_misses: false,
         exclusive: true,
         refuses: &[],
         directory: Directory::AtShutdown,

@@ -66,7 +66,7 @@ pub(crate) trait Policy {
     fn arrive(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId, _room: bool) -> bool {
         false
     }
-    /// A page was fetched that is neither staged nor on flash.
+    /// A page was fetched that is neither staged nor on flash ([`Facts::learns_from_misses`]).
     #[inline(always)]
     fn on_miss(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId) {}
     /// `entry` was fetched.

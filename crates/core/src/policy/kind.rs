@@ -91,6 +91,13 @@ impl PolicyKind {
         self.facts().populates
     }
 
+    /// Whether pages that were not found are evidence: the driver reports them with
+    /// [`crate::Partition::missed`]. With the other policies that call changes nothing.
+    #[inline]
+    pub const fn learns_from_misses(self) -> bool {
+        with_policy!(self, P => <P as Policy>::FACTS.learns_from_misses)
+    }
+
     /// Whether a fetched page moves to DRAM, so that it is in DRAM or on flash: the driver reports it with
     /// [`crate::Partition::taken`].
     pub const fn exclusive(self) -> bool {

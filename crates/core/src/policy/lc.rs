@@ -72,6 +72,7 @@ impl Policy for Lc {
         pulls: false,
         keeps_out: false,
         populates: false,
+        learns_from_misses: false,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
         directory: Directory::None,

@@ -28,6 +28,7 @@ impl OneList for Loc {
         pulls: false,
         keeps_out: false,
         populates: true,
+        learns_from_misses: false,
         exclusive: false,
         refuses: &[],
         directory: Directory::AtShutdown,

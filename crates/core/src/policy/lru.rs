@@ -34,6 +34,7 @@ impl OneList for Lru {
         pulls: false,
         keeps_out: false,
         populates: true,
+        learns_from_misses: false,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
         directory: Directory::None,

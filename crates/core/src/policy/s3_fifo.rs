@@ -131,6 +131,7 @@ impl Policy for S3Fifo {
         pulls: false,
         keeps_out: false,
         populates: false,
+        learns_from_misses: false,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
         directory: Directory::None,

@@ -167,6 +167,7 @@ impl Policy for Tac {
         pulls: false,
         keeps_out: false,
         populates: true,
+        learns_from_misses: false,
         exclusive: false,
         refuses: &[(Mode::WriteBack, CLEAN_ONLY)],
         directory: Directory::Slots,

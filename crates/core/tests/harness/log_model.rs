@@ -4,8 +4,8 @@ use super::Model;
 use super::log_records::Records;
 use super::reuse_evidence::{Evidence, Note};
 use entresol_core::{
-    Admission, CleanPage, Config, DequeuePage, Fate, Flush, Forget, Forgotten, Generation, Job, Lookup,
-    Occupancy, PageId, PolicyKind, Position, SlotId, WritePage,
+    Admission, CleanPage, Cleaning, Config, DequeuePage, Fate, Flush, Forget, Forgotten, Generation, Job,
+    Lookup, Occupancy, PageId, PolicyKind, Position, SlotId, WritePage,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -36,7 +36,7 @@ pub struct LogModel {
     /// By position; a version is removed when its slot is released.
     pub(super) versions: BTreeMap<u64, Version>,
     pub(super) rear: u64,
-    scan: u64,
+    pub(super) scan: u64,
     pub(super) released: u64,
     staged_front: u64,
     second_chances: usize,
@@ -51,7 +51,9 @@ pub struct LogModel {
     pub(super) gone: BTreeMap<u64, PageId>,
     pub(super) records: Records,
     /// First positions of the dequeues under way.
-    dequeuing: BTreeSet<u64>,
+    pub(super) dequeuing: BTreeSet<u64>,
+    /// Positions of the pages that are being copied to disk out of turn.
+    pub(super) cleaning: BTreeSet<u64>,
 }
 
 impl LogModel {
@@ -71,6 +73,7 @@ impl LogModel {
             gone: BTreeMap::new(),
             records: Records::default(),
             dequeuing: BTreeSet::new(),
+            cleaning: BTreeSet::new(),
         }
     }
 
@@ -132,13 +135,6 @@ impl LogModel {
         copies
     }
 
-    /// Whether a dequeue under way has a copy of one of the pages.
-    fn is_in_dequeue(&self, (first, last): (PageId, PageId)) -> bool {
-        let of = |from: &u64| self.versions.range(*from..from + self.group());
-        let versions = self.dequeuing.iter().flat_map(of).filter(|(_, v)| v.published);
-        versions.into_iter().any(|(_, v)| (first..=last).contains(&v.page))
-    }
-
     /// The entry of the directory for a copy in the index: those of the frames come first.
     fn entry_of(&self, position: u64) -> u32 {
         if self.versions[&position].published {
@@ -173,6 +169,7 @@ impl LogModel {
         let ahead = (self.config.slots as u64 / self.group() / 16).clamp(4, 8);
         let early = self.config.slots as u64 - ahead * self.group();
         assert!(self.rear - self.scan > early, "a dequeue before room gets scarce");
+        assert!(self.cleaning.is_empty(), "no dequeue begins while pages are copied to disk out of turn");
         self.dequeuing.insert(self.scan);
         self.adapt(self.scan);
         let fates = self.fates(self.scan);
@@ -424,8 +421,12 @@ impl Model for LogModel {
         self.front_durable = self.front_durable.max(front);
     }
 
-    fn cleaned(&mut self, _page: &CleanPage) {
-        unreachable!("FaCE has no cleaner")
+    fn clean(&mut self, page: PageId, got: &Cleaning) {
+        self.clean_begins(page, got);
+    }
+
+    fn cleaned(&mut self, page: &CleanPage) {
+        self.clean_ends(page);
     }
 
     fn swept(&mut self, _from: SlotId, _got: &Option<Result<CleanPage, SlotId>>) {

@@ -7,6 +7,7 @@
 pub mod choices;
 pub mod crash;
 pub mod lc_order;
+pub mod log_cleanings;
 pub mod log_fates;
 pub mod log_model;
 pub mod log_records;
@@ -21,8 +22,8 @@ pub use choices::Choices;
 pub use world::World;
 
 use entresol_core::{
-    Admission, CleanPage, Config, DequeuePage, Flush, Forget, Forgotten, Job, Lookup, Occupancy, PageId,
-    Placement, PolicyKind, Position, SlotId, Taken, WritePage,
+    Admission, CleanPage, Cleaning, Config, DequeuePage, Flush, Forget, Forgotten, Job, Lookup, Occupancy,
+    PageId, Placement, PolicyKind, Position, SlotId, Taken, WritePage,
 };
 use std::ops::Range;
 
@@ -50,6 +51,8 @@ pub trait Model {
     fn written(&mut self, pages: &[WritePage], flush: Option<&Flush>);
     fn restage(&mut self, page: &DequeuePage, got: Admission);
     fn dequeued(&mut self, pages: &[DequeuePage]);
+    /// The page is to be copied to disk.
+    fn clean(&mut self, page: PageId, got: &Cleaning);
     fn cleaned(&mut self, page: &CleanPage);
     /// A job that came from a sweep.
     fn swept(&mut self, from: SlotId, got: &Option<Result<CleanPage, SlotId>>);

@@ -3,8 +3,8 @@
 use super::Model;
 use super::orders::order_of;
 use entresol_core::{
-    Admission, CleanPage, Config, DequeuePage, Flush, Forget, Forgotten, Generation, Job, Lookup, Occupancy,
-    PageId, PolicyKind, Position, SlotId, Taken, WritePage,
+    Admission, CleanPage, Cleaning, Config, DequeuePage, Flush, Forget, Forgotten, Generation, Job, Lookup,
+    Occupancy, PageId, PolicyKind, Position, SlotId, Taken, WritePage,
 };
 use std::collections::BTreeMap;
 
@@ -440,6 +440,14 @@ impl Model for SlotsModel {
         self.drop_page(page);
         let waits = self.staged.values_mut().find(|staged| staged.waits_for == Some(page));
         waits.into_iter().for_each(|staged| staged.waits_for = None);
+    }
+
+    fn clean(&mut self, page: PageId, got: &Cleaning) {
+        match (self.resident.get(&page).filter(|r| r.dirty).map(|r| r.busy), got) {
+            (None, Cleaning::Clean) | (Some(true), Cleaning::Busy) => {}
+            (Some(false), Cleaning::Copy(copy)) => self.start_copy(page, copy),
+            (dirty, got) => panic!("{page}: {got:?}, dirty and busy {dirty:?}"),
+        }
     }
 
     fn cleaned(&mut self, page: &CleanPage) {

@@ -46,7 +46,13 @@ impl Front {
             return Ok(Found::OnDisk(self.order.read_begins(page)));
         }
         let mut found = self.with_objects(|partition, objects| {
-            let lookup = living(partition, objects, page, |partition| partition.fetch(page));
+            let lookup = living(partition, objects, page, |partition| {
+                let lookup = partition.fetch(page);
+                if lookup == Lookup::Absent && self.config.policy.learns_from_misses() {
+                    partition.missed(page);
+                }
+                lookup
+            });
             (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
         })?;
         let look_again = || {
@@ -120,6 +126,16 @@ impl Front {
     pub(crate) fn has(&self, page: PageId) -> Result<bool, Gone> {
         self.with_objects(|partition, objects| {
             living(partition, objects, page, |partition| partition.peek(page)) != Lookup::Absent
+        })
+    }
+
+    /// Whether `page` is newer in the cache than on disk.
+    pub(crate) fn is_dirty(&self, page: PageId) -> Result<bool, Gone> {
+        self.with_objects(|partition, objects| {
+            match living(partition, objects, page, |partition| partition.peek(page)) {
+                Lookup::Staged { dirty, .. } | Lookup::Flash { dirty, .. } => dirty,
+                Lookup::Absent => false,
+            }
         })
     }
 

@@ -35,6 +35,7 @@ mod listed;
 mod objects;
 mod offer;
 mod order;
+mod orders;
 mod region;
 mod run_state;
 mod seat;

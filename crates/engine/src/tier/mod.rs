@@ -15,6 +15,7 @@
 //! | `write` | staging → flash |
 //! | `directory` | the slot directory on flash: invalidate, write, validate (TAC) |
 //! | `background`, `dequeue`, `clean`, `destage` | flash → disk, second chances, pulls |
+//! | `wanted` | flash → disk before its turn, for the owner |
 //! | `confirm` | telling a flush from a torn one, when there is time |
 //! | `checkpoint` | making all of it durable; closing |
 //! | `materialise` | what slot placement leaves on flash at checkpoints and shutdowns |
@@ -54,9 +55,10 @@ mod slot_directory;
 mod superblock;
 mod superblock_copies;
 mod through;
+mod wanted;
 mod write;
 
-use crate::api::{Binding, Evicted, Fetched, Layer, Survivors, TierMetrics, Upstream, Victim};
+use crate::api::{Binding, Evicted, Fetched, Layer, Pages, Survivors, TierMetrics, Upstream, Victim};
 use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
 use back::Back;
@@ -200,6 +202,7 @@ impl FlashTier {
             tasks.push(task("flash fronts", Back::watch_task));
             tasks.push(task("flash flushes", Back::flush_task));
             tasks.push(task("flash checkpoints", Back::checkpoint_task));
+            tasks.push(task("flash orders", Back::order_task));
         }
         Arc::new(Self { back, tasks: TinyMutex::new(Rank::Tasks, tasks) })
     }
@@ -234,7 +237,7 @@ impl FlashTier {
 
     /// Whether `page` is, or may be, newer in the cache than on disk.
     pub fn is_dirty(&self, page: PageId) -> bool {
-        self.back.is_dirty(page)
+        self.back.front.is_dirty(page).unwrap_or(true)
     }
 
     /// Makes everything that was handed down before durable: evicted pages and forgotten ones. For callers
@@ -265,6 +268,18 @@ impl FlashTier {
     pub fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         let _guard = PanicGuard(&self.back);
         self.back.forget_range(first, last)
+    }
+
+    /// Copies the pages among `pages` that are newer in the cache than on disk there, all versions that were
+    /// handed down before. They are durable on disk when it returns, and stay in the cache. Returns how many
+    /// were copied. Slow: it takes as long as the disk does to write them.
+    ///
+    /// # Errors
+    /// [`TierError::Damaged`]: a page that only flash has is damaged; some of the others were copied. Else
+    /// what failed: the tier's.
+    pub fn destage(&self, pages: &Pages) -> Result<u64, TierError> {
+        let _guard = PanicGuard(&self.back);
+        self.back.destage_wanted(pages)
     }
 
     /// The object with this name, defined now if there is none. `None`: the table is full; the object's pages

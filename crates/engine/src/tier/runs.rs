@@ -9,7 +9,7 @@ use crate::TierError;
 use crate::api::Victim;
 use crate::front::{Found, ReadTicket};
 use arrayvec::ArrayVec;
-use entresol_core::{Lookup, Lsn, Mode, PageId, mutant};
+use entresol_core::{Lsn, Mode, PageId, mutant};
 use entresol_format::PageFormat;
 
 /// Most pages that share requests.
@@ -113,15 +113,6 @@ impl Back {
         self.disk.write_all::<RUN_PAGES_MAX>(pages.iter().copied())?;
         self.wrote_to_disk(pages.len());
         Ok(())
-    }
-
-    /// Whether `page` is, or may be, newer in the cache than on disk.
-    pub(crate) fn is_dirty(&self, page: PageId) -> bool {
-        match self.front.with(|partition| partition.peek(page)) {
-            Ok(Lookup::Staged { dirty, .. } | Lookup::Flash { dirty, .. }) => dirty,
-            Ok(Lookup::Absent) => false,
-            Err(_) => true,
-        }
     }
 
     fn check_run(&self, bytes: &[u8]) -> Result<(), TierError> {

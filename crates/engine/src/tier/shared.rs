@@ -130,6 +130,7 @@ impl Back {
                     if holds {
                         return self.give_up();
                     }
+                    self.front.board.orders.front_died(dead.holder);
                     watch.vacate(&dead);
                 }
                 looked = Some(Instant::now());
@@ -161,6 +162,27 @@ impl Back {
                 }
             }
         });
+    }
+
+    /// Copies pages to disk that fronts want there, until the tier stops.
+    pub(super) fn order_task(&self) {
+        let Some(served) = &self.served else { return };
+        loop {
+            let seen = served.service.epoch();
+            if !self.is_served(served) {
+                return;
+            }
+            let Some((placed, pages)) = self.front.board.orders.open() else {
+                served.service.wait(seen);
+                continue;
+            };
+            let done = self.destage_wanted(&pages);
+            if let Err(TierError::Damaged { page, .. }) = &done {
+                events::damaged(*page, done.as_ref().expect_err("just seen"));
+            }
+            self.front.board.orders.answer_to(placed, done.is_ok());
+            self.front.progress.notify_all();
+        }
     }
 
     /// Answers requests with `work`, and does `more` whenever there may be something to do.

@@ -83,6 +83,7 @@ const STORE_ON_LOG: Aim = Aim::Store(&LOGS);
 const RAW: &[&str] = &[
     "flush-returns-at-once",
     "late-read-populates",
+    "wanted-page-not-synced",
     "disk-before-flash",
     "writes-under-way-taken-for-done",
     "two-writers-of-a-page",

@@ -237,6 +237,12 @@ impl Hunt {
                 return;
             }
         }
+        for cache in raw::wanted::CACHES.into_iter().filter(|_| kind == raw::Kind::Raw) {
+            self.evidence = raw::wanted::run(cache, rng.next_u64()).err();
+            if self.evidence.is_some() {
+                return;
+            }
+        }
         let caches = raw::CACHES.repeat(RAW_CACHES);
         for cache in caches.into_iter().filter(|cache| cache.kind() == kind) {
             // Half of the time each: some are noticed only after several lives, others only at rare moments.

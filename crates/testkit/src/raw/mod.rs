@@ -17,6 +17,7 @@ mod opened;
 mod oracle;
 pub mod order;
 mod torture;
+pub mod wanted;
 
 pub use cache::{CACHES, Cache, Kind};
 pub use torture::{RawReport, RawTorture};

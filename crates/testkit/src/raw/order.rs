@@ -34,7 +34,7 @@ pub const CACHES: [Cache; 6] = [
     Cache::raw(PolicyKind::Reuse, Mode::WriteBack),
 ];
 
-fn bytes(version: u64) -> Vec<u8> {
+pub(super) fn bytes(version: u64) -> Vec<u8> {
     version.to_le_bytes().repeat(PAGE_BYTES / 8)
 }
 
@@ -68,7 +68,7 @@ fn write(tier: &FlashTier, written: &Written, page: u64, version: u64) -> Result
     Ok(())
 }
 
-fn options(Cache { policy, mode, page_format, .. }: Cache) -> TierOptions {
+pub(super) fn options(Cache { policy, mode, page_format, .. }: Cache) -> TierOptions {
     let slots = 64;
     TierOptions {
         page_format,
@@ -171,7 +171,11 @@ pub fn writers(cache: Cache, seed: u64) -> Result<(), String> {
     judge(cache, seed, lived)
 }
 
-fn judge(cache: Cache, seed: u64, lived: Outcome<Result<Option<String>, TierError>>) -> Result<(), String> {
+pub(super) fn judge(
+    cache: Cache,
+    seed: u64,
+    lived: Outcome<Result<Option<String>, TierError>>,
+) -> Result<(), String> {
     let wrong = |what: String| Err(format!("{cache}, seed {seed}: {what}"));
     match lived {
         Outcome::Finished(Ok(None)) => Ok(()),

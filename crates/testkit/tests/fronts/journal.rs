@@ -41,6 +41,7 @@ shared_struct! {
         pub forgotten: AtomicU64,
         pub flushes: AtomicU64,
         pub checkpoints: AtomicU64,
+        pub destages: AtomicU64,
         pub destaged: AtomicU64,
     }
 }

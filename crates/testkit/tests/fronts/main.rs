@@ -203,7 +203,7 @@ fn report(journal: &Journal, kills: &[u64], took: Duration) {
     let count = |word: &entresol_shm::atomic::AtomicU64| word.load(SeqCst);
     println!(
         "{} kills in {:.0} s: {kills:?} ({POINTS:?}, fronts, backs); {} opens; {} reads, {} of them hits; {} evictions, \
-         {} forgotten, {} flushes, {} checkpoints",
+         {} forgotten, {} flushes, {} checkpoints, {} destages",
         kills.iter().sum::<u64>(),
         took.as_secs_f64(),
         count(&board.opens),
@@ -213,6 +213,7 @@ fn report(journal: &Journal, kills: &[u64], took: Duration) {
         count(&board.forgotten),
         count(&board.flushes),
         count(&board.checkpoints),
+        count(&board.destages),
     );
     for (what, word) in [
         ("hits", &board.hits),
@@ -220,6 +221,7 @@ fn report(journal: &Journal, kills: &[u64], took: Duration) {
         ("forgotten", &board.forgotten),
         ("flushes", &board.flushes),
         ("checkpoints", &board.checkpoints),
+        ("destages", &board.destages),
     ] {
         assert!(count(word) > 0, "no {what}");
     }

@@ -3,7 +3,7 @@
 use super::journal::{FRONTS, Journal, Outcome, PAGES, is_forgetting};
 use super::world::World;
 use entresol_core::{Lsn, PageId};
-use entresol_engine::{FlashTier, Handed, Layer, SharedFront, TierError, Victim};
+use entresol_engine::{FlashTier, Handed, Layer, Pages, SharedFront, TierError, Victim};
 use entresol_format::page;
 use entresol_runtime::random;
 use entresol_shm::atomic::Ordering::SeqCst;
@@ -159,6 +159,12 @@ fn step(front: &SharedFront, reader: &mut Reader<'_>, id: u64) -> Result<(), Tie
     let counter = match random() % 256 {
         0 => &journal.board.checkpoints,
         1..8 => &journal.board.flushes,
+        8 => {
+            let first = random() % PAGES;
+            front.destage(&Pages::Range(PageId(first), PageId(first + random() % 64)))?;
+            journal.board.destages.fetch_add(1, SeqCst);
+            return Ok(());
+        }
         _ => return Ok(()),
     };
     let taken = journal.taken(own(), epoch);

@@ -35,21 +35,13 @@ impl Ring<'_> {
         contents: &mut Contents<'_>,
         pages: &mut DequeuePages,
     ) -> Option<BackgroundJob> {
-        let group = self.group();
-        let in_flight = (self.head.scan - self.head.released) / group;
-        // Whole released groups of which no position was given out.
-        let free = self.room(&contents.staging) / group;
-        // Without a spare group (after a restart with a full ring), the first dequeue gives no second
-        // chances.
-        let second_chances = self.second_chances && free > self.head.undecided as u64;
-        let dequeues = self.head.next_dequeue - self.head.first_dequeue;
-        if free + in_flight >= groups_ahead(self.slots as u64 / group)
-            || (self.second_chances && !second_chances && in_flight > 0)
-            || dequeues == DEQUEUES as u64
-            || self.head.scan + group > contents.staging.window.front
+        if !self.dequeue_is_due(contents)
+            || (self.head.cleaning > 0 && !crate::mutant!("dequeue-beside-cleanings"))
         {
             return None;
         }
+        let group = self.group();
+        let second_chances = self.gives_second_chances(contents);
         let dequeue = (self.head.next_dequeue % DEQUEUES as u64) as u32;
         let state = DequeueState::Open as u32;
         self.head.dequeues[dequeue as usize] = Dequeue { first: self.head.scan, pending: 0, state };
@@ -67,6 +59,28 @@ impl Ring<'_> {
         self.head.next_dequeue += 1;
         self.head.undecided += 1;
         Some(BackgroundJob::Dequeue { ticket: Ticket(dequeue), one_io: self.by_group })
+    }
+
+    /// Whole released groups of which no position was given out.
+    fn free_groups(&self, contents: &Contents<'_>) -> u64 {
+        self.room(&contents.staging) / self.group()
+    }
+
+    /// Without a spare group (after a restart with a full ring), the first dequeue gives no second chances.
+    fn gives_second_chances(&self, contents: &Contents<'_>) -> bool {
+        self.second_chances && self.free_groups(contents) > self.head.undecided as u64
+    }
+
+    /// Whether released groups are scarce, and another dequeue can begin.
+    pub(crate) fn dequeue_is_due(&self, contents: &Contents<'_>) -> bool {
+        let group = self.group();
+        let in_flight = (self.head.scan - self.head.released) / group;
+        let dequeues = self.head.next_dequeue - self.head.first_dequeue;
+        let waits_for_another = self.second_chances && !self.gives_second_chances(contents) && in_flight > 0;
+        self.free_groups(contents) + in_flight < groups_ahead(self.slots as u64 / group)
+            && !waits_for_another
+            && dequeues < DEQUEUES as u64
+            && self.head.scan + group <= contents.staging.window.front
     }
 
     fn decide(&mut self, contents: &mut Contents<'_>, position: u64, dequeue: u32) -> DequeuePage {

@@ -90,7 +90,7 @@ impl Ring<'_> {
         if dirty > 0 {
             self.head.dead_after = self.head.dead_after.max(after);
         }
-        let in_dequeue = self.is_being_dequeued(contents, first, last);
+        let in_dequeue = self.is_on_its_way(contents, first, last);
         Forget::Done { found, dirty, in_dequeue }
     }
 
@@ -134,7 +134,7 @@ impl Ring<'_> {
         if dirty > 0 {
             self.head.dead_after = self.head.dead_after.max(after);
         }
-        let in_dequeue = self.is_being_dequeued(contents, first, last);
+        let in_dequeue = self.is_on_its_way(contents, first, last);
         Forget::Done { found, dirty, in_dequeue }
     }
 
@@ -276,12 +276,27 @@ impl Ring<'_> {
     }
 
     /// Whether an older version of one of the pages may be on its way to disk.
-    pub(crate) fn is_being_dequeued(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
+    pub(crate) fn is_on_its_way(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
+        let is_being_cleaned =
+            self.is_being_cleaned(contents, first, last) && !crate::mutant!("forget-ignores-cleanings");
+        is_being_cleaned || self.is_being_dequeued(contents, first, last)
+    }
+
+    /// Whether a dequeue under way has a version of one of the pages.
+    pub(super) fn is_being_dequeued(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
         let dequeues = self.head.dequeues.iter();
         let open = dequeues.filter(|dequeue| dequeue.state() == Some(DequeueState::Open));
         open.flat_map(|dequeue| dequeue.first..dequeue.first + self.group()).any(|position| {
             let entry = contents.pages.directory.entry(self.slot_of(position));
             entry.has(HELD) && (first..=last).contains(&entry.page())
+        })
+    }
+
+    fn is_being_cleaned(&self, contents: &Contents<'_>, first: PageId, last: PageId) -> bool {
+        let under_way = &self.head.cleanings[..self.head.cleaning as usize];
+        under_way.iter().any(|position| {
+            let entry = contents.pages.directory.entry(self.slot_of(*position));
+            (first..=last).contains(&entry.page())
         })
     }
 

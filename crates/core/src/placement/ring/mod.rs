@@ -32,10 +32,12 @@
 //! - A group's counters are those of its frames, until it is published.
 
 mod bypass;
+mod clean;
 mod dequeue;
 mod forget;
 mod write;
 
+pub use clean::CLEANINGS_MAX;
 pub(crate) use forget::FORGOTTEN_MAX;
 
 use crate::contents::Contents;
@@ -151,6 +153,9 @@ pub(crate) struct RingHead {
     pub superseded: u32,
     /// 1 when victims are to be pulled to fill the open group (GSC).
     pull: u32,
+    /// Positions of the pages that are being copied to disk out of turn: the first `cleaning` of these.
+    pub cleanings: [u64; CLEANINGS_MAX],
+    pub cleaning: u64,
 }
 
 /// The slots as a ring.

@@ -117,6 +117,11 @@ pub(crate) fn cleaned(directory: &mut PageDirectory<'_>, slot: u32) {
     directory.counts.dirty -= 1;
 }
 
+/// The page in `slot` could not be copied to disk.
+pub(crate) fn clean_failed(directory: &mut PageDirectory<'_>, slot: u32) {
+    directory.entry_mut(slot).lower(BUSY);
+}
+
 /// The next dirty slot at or after `from`. `Err(slot)`: that slot is dirty and busy.
 pub(crate) fn sweep(directory: &PageDirectory<'_>, from: u32) -> Option<Result<u32, u32>> {
     let slot = (from..directory.slots).find(|slot| directory.entry(*slot).has(DIRTY))?;

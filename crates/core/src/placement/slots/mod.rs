@@ -33,7 +33,7 @@ use crate::sections::{Carver, SectionPlan};
 use crate::sizes::Sizes;
 use crate::slot::{DIRTY, NIL, VALID};
 use crate::staging::FrameState;
-pub(crate) use dequeue::{cleaned, start_copy, sweep};
+pub(crate) use dequeue::{clean_failed, cleaned, start_copy, sweep};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Scalars of the slots.

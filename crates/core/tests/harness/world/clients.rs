@@ -24,7 +24,10 @@ impl World {
             let dirty = self.assert_served(page, found) || self.is_unsynced(page);
             self.dram.insert(page, Frame { version: self.current[page as usize], dirty, fdirty: false });
             match found {
-                Lookup::Absent => self.arrived(page),
+                Lookup::Absent => {
+                    partition!(self).missed(id(page));
+                    self.arrived(page);
+                }
                 // A driver need not take the page.
                 _ if self.config.policy.exclusive() && choices.once_in(8) => {}
                 _ => self.taken(page),

@@ -155,7 +155,7 @@ impl World {
             next = last + 1;
         }
         if next > first {
-            let stage = Stage::Waits(if in_dequeue { self.open_dequeues() } else { Vec::new() });
+            let stage = Stage::Waits(if in_dequeue { self.copies_under_way() } else { Vec::new() });
             self.dead.waits += u64::from(in_dequeue);
             self.begin_death(first..=next - 1, stage);
             self.advance_death(self.dead.deaths.len() - 1, 0);
@@ -209,21 +209,25 @@ impl World {
         self.dead.dirty = self.dead.dirty.max(after.expect("a range that is being forgotten"));
     }
 
-    /// The dequeues under way, by their first position.
-    fn open_dequeues(&self) -> Vec<u64> {
-        let first = |job: &InFlight| match job {
-            InFlight::Dequeue { pages, .. } => match pages[0].generation {
+    /// The dequeues under way, by their first position, and the cleanings.
+    fn copies_under_way(&self) -> Vec<u64> {
+        let first = |job: &InFlight| {
+            let generation = match job {
+                InFlight::Dequeue { pages, .. } => pages[0].generation,
+                InFlight::Clean { page, .. } => page.generation,
+                InFlight::Write { .. } => return None,
+            };
+            match generation {
                 Generation::Exact(position) => Some(position.0),
                 Generation::LowByte(_) => None,
-            },
-            _ => None,
+            }
         };
         self.jobs.iter().filter_map(first).collect()
     }
 
     /// Advances a death by one step; `entries` are searched in it. False if there is nothing to do.
     pub(super) fn advance_death(&mut self, at: usize, entries: u32) -> bool {
-        let open = self.open_dequeues();
+        let open = self.copies_under_way();
         let death = &mut self.dead.deaths[at];
         let (ids, after) = (death.ids(), death.after);
         match &mut death.stage {

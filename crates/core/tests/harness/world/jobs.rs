@@ -225,7 +225,7 @@ impl World {
             }
             Admission::Stage { frame, position } => {
                 self.second_chances += 1;
-                let content = Content { position: position.0, ..content };
+                let content = Content { position: position.0, dirty: page.dirty, ..content };
                 self.staging[frame.0 as usize] = None;
                 self.filling.push(Filling { content, frame: frame.0, dequeue: Some(ticket) });
             }
@@ -252,6 +252,15 @@ impl World {
                 self.sweep = page.slot.0;
                 self.jobs.push(InFlight::Clean { page, read: Vec::new(), step: Step::Read });
             }
+        }
+    }
+
+    /// The owner wants a page on disk.
+    pub(super) fn clean_one(&mut self, page: u32) {
+        let got = partition!(self).clean(id(page));
+        self.model.clean(id(page), &got);
+        if let Cleaning::Copy(page) = got {
+            self.jobs.push(InFlight::Clean { page, read: Vec::new(), step: Step::Read });
         }
     }
 }

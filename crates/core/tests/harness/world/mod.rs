@@ -3,8 +3,8 @@
 use super::crash::{self, Front, Recovered};
 use super::{Choices, Model, model_of};
 use entresol_core::{
-    Admission, CleanPage, Config, DequeuePage, DequeuePages, Fate, Flush, Generation, Job, Lookup, Lsn,
-    PageId, Partition, Placement, PolicyKind, Position, SlotId, Taken, Ticket, WritePage, WritePages,
+    Admission, CleanPage, Cleaning, Config, DequeuePage, DequeuePages, Fate, Flush, Generation, Job, Lookup,
+    Lsn, PageId, Partition, Placement, PolicyKind, Position, SlotId, Taken, Ticket, WritePage, WritePages,
     region_bytes,
 };
 use flushes::{SummaryCell, Summing};
@@ -261,6 +261,7 @@ impl World {
             }
             78..96 => self.advance_job(choices),
             96 => self.close_group(),
+            97 if choices.once_in(2) => self.clean_one(choices.below(pages) as u32),
             97 => self.sweep_one(),
             98 => self.region = self.region.clone(), // moves it
             _ => {

@@ -419,6 +419,9 @@ impl Layer for Cached<'_> {
                 Fetched { source: Source::Flash, flags: self.went_up(page, dirty), done }
             }
             Lookup::Absent => {
+                if self.config.policy.learns_from_misses() {
+                    self.partition.missed(self.id(page));
+                }
                 self.metrics.disk_reads += 1;
                 let place = self.place(page);
                 let done = self.disk.read(now, place, 1);

@@ -1,0 +1,56 @@
+//! Copies of dirty pages to disk out of turn, long before the front of the ring reaches them.
+//!
+//! No dequeue begins while one is under way, and none takes a page of which a dequeue under way has a
+//! version. So two versions of a page are never on their way to disk at the same time, and a slot is not
+//! released while it is read.
+
+use super::Ring;
+use crate::Position;
+use crate::SlotId;
+use crate::contents::Contents;
+use crate::job::{CleanPage, Generation};
+use crate::slot::{DIRTY, VALID};
+
+/// Most cleanings under way at once in log placement.
+pub const CLEANINGS_MAX: usize = 64;
+
+impl Ring<'_> {
+    /// Begins to copy the valid page in `slot`. `None`: not now.
+    pub(crate) fn clean(&mut self, contents: &Contents<'_>, slot: u32) -> Option<CleanPage> {
+        let (position, page) = (self.position_of(slot), contents.pages.directory.entry(slot).page());
+        let is_leaving = position < self.head.scan;
+        // An older version is on its way to disk: it might follow this one there.
+        let is_followed =
+            self.is_being_dequeued(contents, page, page) && !crate::mutant!("cleaned-beside-its-dequeue");
+        let is_begun = self.head.cleanings[..self.head.cleaning as usize].contains(&position);
+        if is_leaving || is_followed || is_begun || self.head.cleaning as usize == CLEANINGS_MAX {
+            return None;
+        }
+        self.head.cleanings[self.head.cleaning as usize] = position;
+        self.head.cleaning += 1;
+        Some(CleanPage { page, slot: SlotId(slot), generation: Generation::Exact(Position(position)) })
+    }
+
+    /// The copy is durable on disk.
+    pub(crate) fn cleaned(&mut self, contents: &mut Contents<'_>, page: &CleanPage) {
+        self.clean_ends(page);
+        contents.decisions.note(!(page.page.0 << 2 | 3));
+        let directory = &mut contents.pages.directory;
+        let entry = directory.entry_mut(page.slot.0);
+        // Overtaken or forgotten meanwhile, it counts as dirty no longer.
+        let is_valid = entry.has(VALID) || crate::mutant!("overtaken-page-cleaned");
+        if is_valid && entry.has(DIRTY) {
+            entry.lower(DIRTY);
+            directory.counts.dirty -= 1;
+        }
+    }
+
+    /// The copy ends, whether it is on disk or not.
+    pub(crate) fn clean_ends(&mut self, page: &CleanPage) {
+        let under_way = &self.head.cleanings[..self.head.cleaning as usize];
+        let at = under_way.iter().position(|position| page.generation.matches(Position(*position)));
+        let at = at.expect("a cleaning that is reported is under way");
+        self.head.cleaning -= 1;
+        self.head.cleanings[at] = self.head.cleanings[self.head.cleaning as usize];
+    }
+}

@@ -1,0 +1,171 @@
+//! Dirty pages that their owner wants on disk now: before files are copied or removed, for a backup, or to
+//! stop using the cache. They stay in the cache, as clean pages.
+//!
+//! Invariants: a copy is reported clean only when the disk has it durably. No version of a page follows a
+//! newer one to disk, since no dequeue begins while pages are copied ([`entresol_core::Cleaning`]); between
+//! two batches, a dequeue that is due has its turn.
+
+use super::back::Back;
+use crate::api::Pages;
+use crate::buffer::AlignedBuffer;
+use crate::disk::Names;
+use crate::to_disk::{READS_MAX, read_proved};
+use crate::{TierError, points};
+use arrayvec::ArrayVec;
+use entresol_core::{CleanPage, Cleaning, PageId, Partition, Position, SlotId, mutant};
+use entresol_objects::{ObjectId, Objects};
+
+/// Pages that are copied between two syncs of the disk.
+const BATCH: usize = READS_MAX;
+
+type Copies = ArrayVec<CleanPage, BATCH>;
+
+/// Those of `pages` of which the copy on flash is to be on disk. `objects` says what is dead.
+fn begin(
+    partition: &mut Partition<'_>,
+    objects: Option<&Objects<'_>>,
+    pages: &[PageId],
+) -> (Copies, ArrayVec<PageId, BATCH>) {
+    let (mut copies, mut busy) = (Copies::new(), ArrayVec::new());
+    for page in pages {
+        if let Some(objects) = objects {
+            let is_dead = |page: PageId, position: Position| objects.is_dead(page, position);
+            partition.drop_dead_copies(*page, is_dead);
+        }
+        match partition.clean(*page) {
+            Cleaning::Clean => {}
+            Cleaning::Busy => busy.push(*page),
+            Cleaning::Copy(copy) => copies.push(copy),
+        }
+    }
+    (copies, busy)
+}
+
+impl Back {
+    /// Copies the newest versions of these pages to disk, where the cache has newer ones. When it returns,
+    /// those handed down before it began are durable there. Returns how many were copied.
+    pub(crate) fn destage_wanted(&self, wanted: &Pages) -> Result<u64, TierError> {
+        if !self.front.check_running()? {
+            self.disk.sync()?;
+            return Ok(0);
+        }
+        // What is staged is in slots then.
+        self.drain()?;
+        let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
+        let mut copied = 0;
+        for batch in self.dirty_of(wanted)?.chunks(BATCH) {
+            let mut left: ArrayVec<PageId, BATCH> = batch.iter().copied().collect();
+            while !left.is_empty() {
+                let seen = self.front.progress.epoch();
+                if !self.front.check_running()? {
+                    self.disk.sync()?;
+                    return Ok(copied);
+                }
+                let (copies, busy) = self
+                    .front
+                    .with_objects(|partition, objects| begin(partition, objects.as_deref(), &left))?;
+                if copies.is_empty() && !busy.is_empty() {
+                    points::WANTED_BUSY.reach();
+                    // Second chances of their dequeues may wait in a group that is not full.
+                    self.drain()?;
+                    self.front.background.notify_one();
+                    self.front.await_progress(seen)?;
+                }
+                copied += copies.len() as u64;
+                self.copy_wanted(&copies, &mut buffer)?;
+                self.let_dequeues_begin()?;
+                left = busy;
+            }
+        }
+        Ok(copied)
+    }
+
+    /// The pages among `wanted` that are dirty in slots, in the order of their places on disk.
+    fn dirty_of(&self, wanted: &Pages) -> Result<Vec<PageId>, TierError> {
+        let mut dirty: Vec<PageId> = Vec::new();
+        loop {
+            // In memory that is taken before the latch.
+            let count = self.front.with(|partition| partition.occupancy().dirty)?;
+            dirty.reserve(count as usize);
+            let is_all = self.front.with(|partition| {
+                let has_room = partition.occupancy().dirty as usize <= dirty.capacity();
+                if has_room {
+                    dirty.extend(partition.dirty_slots().map(|(_, page)| page));
+                }
+                has_room
+            })?;
+            if is_all {
+                break;
+            }
+        }
+        dirty.sort_unstable();
+        match *wanted {
+            Pages::Range(first, last) => dirty.retain(|page| (first..=last).contains(page)),
+            Pages::Named { name, length } => {
+                let name = &name[..length.min(name.len())];
+                let mut named = Vec::with_capacity(dirty.len());
+                for of_object in dirty.chunk_by(|a, b| a.object() == b.object()) {
+                    let locator = self.front.locator(ObjectId(of_object[0].object()));
+                    if locator.is_some_and(|locator| locator.starts_with(name)) {
+                        named.extend_from_slice(of_object);
+                    }
+                }
+                return Ok(named);
+            }
+        }
+        Ok(dirty)
+    }
+
+    /// Copies pages to disk, durably, and reports them.
+    fn copy_wanted(&self, copies: &Copies, buffer: &mut [u8]) -> Result<(), TierError> {
+        if copies.is_empty() {
+            return Ok(());
+        }
+        let written = self.write_wanted(copies, buffer);
+        self.front.with(|partition| {
+            for page in copies {
+                match &written {
+                    Ok(()) => partition.cleaned(page),
+                    Err(_) => partition.clean_failed(page),
+                }
+            }
+        })?;
+        self.front.job_is_done();
+        match written {
+            // The page stays where it is, and its owner is told.
+            Ok(()) | Err(TierError::Damaged { .. }) => {}
+            // A failed write or sync may have lost those of other tasks.
+            Err(ref error) => self.fail(error.clone()),
+        }
+        written
+    }
+
+    fn write_wanted(&self, copies: &Copies, buffer: &mut [u8]) -> Result<(), TierError> {
+        let wanted: ArrayVec<(PageId, SlotId), BATCH> =
+            copies.iter().map(|page| (page.page, page.slot)).collect();
+        let proofs: ArrayVec<u32, BATCH> = self.front.proofs(wanted.iter().map(|(_, slot)| *slot))?;
+        let prove = |at: usize, data: &[u8]| {
+            let page = &copies[at];
+            self.front.prove(data, page.page, page.slot, page.generation, proofs[at])
+        };
+        let mut pages = read_proved(&*self.flash, self.flash_format(), &wanted, buffer, prove)?;
+        self.front.tallies().dequeue_reads.add(copies.len());
+        points::WANTED_COPIED.reach();
+        self.destage(&mut pages)?;
+        if !mutant!("wanted-page-not-synced") {
+            self.disk.sync()?;
+        }
+        self.tell_destaged(&pages);
+        Ok(())
+    }
+
+    /// Waits for a dequeue that is due: while pages were copied, none could begin.
+    fn let_dequeues_begin(&self) -> Result<(), TierError> {
+        let seen = self.front.progress.epoch();
+        self.front.background.notify_one();
+        if self.front.check_running()? && self.front.with(|partition| partition.dequeue_is_due())? {
+            self.front.await_progress(seen)?;
+        }
+        Ok(())
+    }
+}
