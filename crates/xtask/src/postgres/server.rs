@@ -106,6 +106,22 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
+    /// Waits until it has ended by itself.
+    ///
+    /// # Errors
+    ///
+    /// It has not within a minute.
+    pub fn ends(&self) -> Result<()> {
+        let until = Instant::now() + Duration::from_secs(60);
+        while self.data.join("postmaster.pid").exists() {
+            if Instant::now() > until {
+                bail!("the server has not ended: {}", self.last_lines(3));
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
     /// Adds a setting to the configuration. It is used from the next start on.
     ///
     /// # Errors

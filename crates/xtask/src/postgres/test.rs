@@ -22,6 +22,8 @@ enum Suite {
     Isolation,
     /// Processes killed under load over the model cache; acknowledged transactions are counted.
     Kill,
+    /// The same random work over the flash cache.
+    FlashModel,
     /// PostgreSQL's regression tests over the flash cache.
     FlashRegress,
     /// PostgreSQL's isolation tests over the flash cache.
@@ -80,6 +82,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::Regress,
         Suite::Isolation,
         Suite::Kill,
+        Suite::FlashModel,
         Suite::FlashRegress,
         Suite::FlashIsolation,
         Suite::FlashKill,
@@ -90,7 +93,8 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
     let chosen = if arguments.only.is_empty() { &all[..] } else { &arguments.only[..] };
     for suite in chosen {
         match suite {
-            Suite::Model => model::test(&bench)?,
+            Suite::Model => model::test(&bench, &MODEL)?,
+            Suite::FlashModel => model::test(&bench, &ENTRESOL)?,
             Suite::Inactive => suites::regress(&bench, None)?,
             Suite::Regress => suites::regress(&bench, Some(&MODEL))?,
             Suite::Isolation => suites::isolation(&bench, &MODEL)?,
