@@ -2,7 +2,7 @@
 
 use super::build::{Build, BuildArgs, make};
 use super::cache::{ENTRESOL, MODEL};
-use super::{binding, faults, kill, model, module, sql, suites};
+use super::{binding, faults, kill, model, module, sql, standby, suites};
 use crate::paths;
 use crate::programs::{User, is_root};
 use crate::step::Steps;
@@ -36,6 +36,8 @@ enum Suite {
     FlashSql,
     /// Damaged pages on flash: no query gets a wrong answer.
     FlashFaults,
+    /// A backup under load, restored without a flash, and as a standby with its own.
+    FlashStandby,
     /// PostgreSQL's recovery tests (TAP) over the model cache: about ten minutes. Only if named.
     Tap,
 }
@@ -89,6 +91,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::FlashBinding,
         Suite::FlashSql,
         Suite::FlashFaults,
+        Suite::FlashStandby,
     ];
     let chosen = if arguments.only.is_empty() { &all[..] } else { &arguments.only[..] };
     for suite in chosen {
@@ -105,6 +108,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashBinding => binding::test(&bench)?,
             Suite::FlashSql => sql::test(&bench)?,
             Suite::FlashFaults => faults::test(&bench)?,
+            Suite::FlashStandby => standby::test(&bench)?,
             Suite::Tap => suites::tap(&bench)?,
         }
     }
