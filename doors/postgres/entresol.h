@@ -109,10 +109,10 @@ typedef struct EntRelation
 /* Counters of all processes since the cache was opened, and present values; see crates/pg/src/types.rs. */
 typedef struct EntStat
 {
-	uint64_t	values[30];
+	uint64_t	values[31];
 } EntStat;
 
-#define ENT_STATS 30
+#define ENT_STATS 31
 
 /* Asked after each wait, at least every 100 ms: is the caller to wait no longer? Must return. */
 typedef bool (*EntInterrupted) (void);
@@ -144,6 +144,10 @@ int32_t		ent_forget(EntFork fork, uint32_t block, uint32_t n);	/* [c] */
 int32_t		ent_forget_relation(EntFork relation);	/* [c] all forks */
 /* tablespace = 0: in all of them. */
 int32_t		ent_forget_database(uint32_t database, uint32_t tablespace);
+
+/* Dirty pages of a database, or of all, are durable on disk. They stay in the cache as clean ones. */
+int32_t		ent_destage_database(uint32_t database);
+int32_t		ent_destage_all(void);
 
 /* The fork's pages that were staged before are durable on return. */
 int32_t		ent_flush(EntFork fork);

@@ -111,8 +111,8 @@ pub enum Handed {
 /// A front of a cache that another process serves ([`crate::FlashTier::open_shared`]). It uses the cache's
 /// memory and reads its flash; it writes to no device.
 ///
-/// Fetching, evicting and forgetting allocate nothing, and a hit makes one system call, the read. The process
-/// may be killed at any moment. After [`TierError::Gone`] it attaches again, as soon as that succeeds; then pages
+/// Fetching, evicting and forgetting allocate nothing, and a hit makes one system call, the read. The
+/// process may be killed at any moment. After [`TierError::Gone`] it attaches again, as soon as that succeeds; then pages
 /// that were not durable may be in older versions, as after a crash.
 ///
 /// A front is used by one thread at a time; threads attach for themselves. Who uses it keeps the order of
@@ -322,6 +322,18 @@ impl SharedFront {
         self.ask(|board| &board.checkpoints_asked)
     }
 
+    /// As [`SharedFront::checkpoint`]. With it the flash records how far the owner is, in the owner's own
+    /// count: where the owner's last complete checkpoint was, and where this one is. An owner that was put
+    /// back to an earlier state, or finds an earlier state of the flash, is at neither ([`crate::marks_on`]).
+    /// One caller at a time.
+    ///
+    /// # Errors
+    /// As [`SharedFront::flush`].
+    pub fn checkpoint_at(&self, marks: [u64; 2]) -> Result<(), TierError> {
+        self.front.board.set_marks(marks);
+        self.checkpoint()
+    }
+
     /// Has the back copy pages to disk, as [`crate::FlashTier::destage`].
     ///
     /// # Errors
@@ -371,18 +383,6 @@ impl SharedFront {
             }
         }
         self.forget(page, page).map(drop)
-    }
-
-    /// As [`SharedFront::checkpoint`]. With it the flash records how far the owner is, in the owner's own
-    /// count: where the owner's last complete checkpoint was, and where this one is. An owner that was put
-    /// back to an earlier state, or finds an earlier state of the flash, is at neither ([`crate::marks_on`]).
-    /// One caller at a time.
-    ///
-    /// # Errors
-    /// As [`SharedFront::flush`].
-    pub fn checkpoint_at(&self, marks: [u64; 2]) -> Result<(), TierError> {
-        self.front.board.set_marks(marks);
-        self.checkpoint()
     }
 
     /// Counters of all processes since the cache was opened, and the present numbers of slots.

@@ -181,6 +181,18 @@ pub extern "C" fn ent_forget_database(database: u32, tablespace: u32) -> i32 {
     failure::guarded(|| front::forget_database(database, tablespace))
 }
 
+/// Brings all dirty pages of a database to disk.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_destage_database(database: u32) -> i32 {
+    failure::guarded(|| front::destage(Some(database)))
+}
+
+/// Brings all dirty pages to disk.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_destage_all() -> i32 {
+    failure::guarded(|| front::destage(None))
+}
+
 /// Makes a fork's staged pages durable.
 #[unsafe(no_mangle)]
 pub extern "C" fn ent_flush(fork: EntFork) -> i32 {

@@ -8,8 +8,8 @@
 //! 1. A file is opened by its path for each batch of pages, and is kept open from then to the next sync only.
 //!    So no write goes to the file of a dropped relation whose number was given to another one. (The worker
 //!    takes no part in the barriers by which PostgreSQL's processes close such files.)
-//! 2. A file never grows here. A page past the end of its file is dead, or will be made anew by redo: the file
-//!    was shorter when it was last synced, so redo begins before the page was added.
+//! 2. A file never grows here. A page past the end of its file is dead, or will be made anew by redo: the
+//!    file was shorter when it was last synced, so redo begins before the page was added.
 //! 3. A file that is not there was removed: the page is dead. But the folder of its tablespace must be there.
 //!    If that is missing, a file system is not mounted: the write waits.
 //! 4. A write waits for space. Meanwhile it looks whether the relation is dropped, as DROP TABLE does to make

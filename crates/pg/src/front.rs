@@ -3,13 +3,13 @@
 //! A process uses the interface from one thread. Look-ups of an object's number are not kept: a number is
 //! another object's one day.
 
-use crate::locator::{fork_of, locator_of};
+use crate::locator::{DATABASE_BYTES, fork_of, locator_of};
 use crate::memory::{Board, ObjectTally, Shared, Tally};
 use crate::settings::Settings;
 use crate::types::{EntFork, EntRelation, EntStat, code, flag};
 use crate::{failure, settings};
 use entresol_core::Lsn;
-use entresol_engine::{AttachOptions, Handed, SharedFront, Sharing, TierError, Victim};
+use entresol_engine::{AttachOptions, Handed, Pages, SharedFront, Sharing, TierError, Victim};
 use entresol_objects::{Locator, ObjectId};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -163,6 +163,11 @@ pub(crate) fn stage(fork: &EntFork, block: u32, page: &[u8], lsn: u64, flags: u3
                 code::DONE
             }
             Some(Handed::DiskFirst | Handed::DiskOnly) => {
+                if dirty && waits {
+                    // Its write is durable with the next checkpoint only. Until then the disk must not have
+                    // an older version than the cache had.
+                    front.take_out(victim.page)?;
+                }
                 board.disk_only.add(dirty.into());
                 code::DISK_ONLY
             }
@@ -219,6 +224,22 @@ pub(crate) fn forget_database(database: u32, tablespace: u32) -> i32 {
             fork.database == database && (tablespace == 0 || fork.tablespace == tablespace)
         })?;
         process.board.retired.add(retired.into());
+        Ok(code::DONE)
+    })
+}
+
+/// Brings all dirty pages of a database to disk, or of all with `None`. They stay in the cache as clean ones.
+pub(crate) fn destage(database: Option<u32>) -> i32 {
+    let pages = match database {
+        None => Pages::ALL,
+        Some(database) => {
+            let name = locator_of(&EntFork { database, ..EntFork::default() });
+            Pages::Named { name, length: DATABASE_BYTES }
+        }
+    };
+    call(|process| {
+        process.board.destages.add(1);
+        process.front.destage(&pages)?;
         Ok(code::DONE)
     })
 }
@@ -305,6 +326,7 @@ pub(crate) fn stat(stat: &mut EntStat) -> i32 {
             retired: board.retired.get(),
             flushes: board.flushes.get(),
             checkpoints: board.checkpoints.get(),
+            destages_asked: board.destages.get(),
             no_file: board.no_file.get(),
             past_end: board.past_end.get(),
             space_waits: board.space_waits.get(),

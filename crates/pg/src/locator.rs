@@ -2,13 +2,14 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..4 | tablespace |
-//! | 4..8 | database |
+//! | 0..4 | database |
+//! | 4..8 | tablespace |
 //! | 8..12 | relation |
 //! | 12..16 | fork |
 //! | 16..24 | zero |
 //!
-//! All are unsigned, little-endian. (Paths: `common/relpath.c` and `storage/smgr/md.c` of PostgreSQL 17.)
+//! All are unsigned, little-endian. The database comes first: the beginning of the name names all of it.
+//! (Paths: `common/relpath.c` and `storage/smgr/md.c` of PostgreSQL 17.)
 
 use crate::types::EntFork;
 use entresol_objects::{LOCATOR_BYTES, Locator};
@@ -16,6 +17,9 @@ use std::path::{Path, PathBuf};
 
 /// Blocks of a file; a longer fork has several.
 pub(crate) const SEGMENT_BLOCKS: u32 = 131_072;
+
+/// Bytes at the beginning of a locator that name the database.
+pub(crate) const DATABASE_BYTES: usize = 4;
 
 /// `pg_default`: the folder `base`.
 const DEFAULT_TABLESPACE: u32 = 1663;
@@ -25,7 +29,7 @@ const GLOBAL_TABLESPACE: u32 = 1664;
 /// The name of a fork's object.
 pub(crate) fn locator_of(fork: &EntFork) -> Locator {
     let mut locator = [0; LOCATOR_BYTES];
-    let words = [fork.tablespace, fork.database, fork.relation, fork.fork];
+    let words = [fork.database, fork.tablespace, fork.relation, fork.fork];
     for (bytes, word) in locator.as_chunks_mut::<4>().0.iter_mut().zip(words) {
         *bytes = word.to_le_bytes();
     }
@@ -35,7 +39,7 @@ pub(crate) fn locator_of(fork: &EntFork) -> Locator {
 /// The fork that an object is called by.
 pub(crate) fn fork_of(locator: &Locator) -> EntFork {
     let word = |at: usize| u32::from_le_bytes(locator.as_chunks::<4>().0[at]);
-    EntFork { tablespace: word(0), database: word(1), relation: word(2), fork: word(3) }
+    EntFork { database: word(0), tablespace: word(1), relation: word(2), fork: word(3) }
 }
 
 /// Where the files of a cluster are.
@@ -91,7 +95,7 @@ mod tests {
     fn a_locator_is_read_back() {
         let fork = EntFork { tablespace: 1663, database: 0x0102_0304, relation: u32::MAX, fork: 2 };
         assert_eq!(fork_of(&locator_of(&fork)), fork);
-        assert_eq!(locator_of(&fork)[4..8], [4, 3, 2, 1]);
+        assert_eq!(locator_of(&fork)[..DATABASE_BYTES], [4, 3, 2, 1]);
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(crate) struct Board {
     pub retired: Tally,
     pub flushes: Tally,
     pub checkpoints: Tally,
+    pub destages: Tally,
     pub no_file: Tally,
     pub past_end: Tally,
     pub space_waits: Tally,

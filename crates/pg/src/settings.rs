@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 /// Bytes of a PostgreSQL page, as it is usually compiled.
 pub(crate) const PAGE_BYTES: usize = 8192;
-/// Fewest pages of a cache: below this, groups would be most of it.
-const SLOTS_MIN: u32 = 1024;
+/// Fewest pages of a cache. With fewer, groups on their way would be most of it, and the engine refuses it.
+const SLOTS_MIN: u32 = 1280;
 
 /// The options, as values of this language.
 #[derive(Clone, Debug)]

@@ -168,6 +168,7 @@ stats! {
     retired: "Forks removed.";
     flushes: "Requests to make a relation durable.";
     checkpoints: "Checkpoints.";
+    destages_asked: "Requests to bring pages to disk: drains, backups, copies of databases.";
     no_file: "Pages not destaged, since their file is gone.";
     past_end: "Pages not destaged, since their file is shorter.";
     space_waits: "Waits of a destage for space on a file system.";

@@ -145,8 +145,8 @@ fn open_tier(
     Ok((tier, report))
 }
 
-/// The cluster begins redo where one of its last two checkpoints was that the flash knows. Else one of them is
-/// an older state of itself, within one life of the server.
+/// The cluster begins redo where one of its last two checkpoints was that the flash knows. Else one of them
+/// is an older state of itself, within one life of the server.
 fn check_redo(marks: [u64; 2], redo: u64) -> Result<(), String> {
     if marks.contains(&redo) {
         return Ok(());

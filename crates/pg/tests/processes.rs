@@ -287,12 +287,23 @@ fn objects_die_as_a_whole() {
     assert_eq!(put(two, 1, 4), code::DONE);
     assert_eq!(abi::ent_forget_database(5, 0), code::DONE);
     assert_eq!(resident(two), (false, 100));
-    // A page that PostgreSQL has not set up yet is not for the cache.
+    // On request dirty pages go to disk, and stay as clean ones.
+    assert_eq!((put(two, 1, 4), put(two, 2, 5)), (code::DONE, code::DONE));
+    assert_eq!(abi::ent_destage_database(6), code::DONE);
+    let on_disk = || [1, 2].map(|block| cluster.on_disk(FIRST + 1, block));
+    assert_eq!(on_disk(), [1, 1]);
+    assert_eq!(abi::ent_destage_database(5), code::DONE);
+    assert_eq!(on_disk(), [4, 5]);
+    let (_, rows) = cluster::relations();
+    assert_eq!((rows.len(), rows[0].cached, rows[0].dirty), (1, 2, 0));
+    assert_eq!((put(two, 1, 6), abi::ent_destage_all(), on_disk()), (code::DONE, code::DONE, [6, 5]));
+    // A page that PostgreSQL has not set up yet is not for the cache: what was there is on disk first.
+    assert_eq!(put(two, 1, 7), code::DONE);
     let zeros = cluster::Page([0; cluster::PAGE]);
     // SAFETY: a page.
     #[allow(unsafe_code)]
     let told = unsafe { abi::ent_stage(two, 1, zeros.0.as_ptr().cast(), 0, flag::DIRTY) };
-    assert_eq!(told, code::DISK_ONLY);
+    assert_eq!((told, on_disk(), read(two, 1).unwrap()), (code::DISK_ONLY, [7, 5], None));
     abi::ent_detach();
     assert_eq!(read(two, 1), Err(code::GONE), "not attached");
 }

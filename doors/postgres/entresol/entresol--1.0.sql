@@ -22,6 +22,7 @@ CREATE FUNCTION entresol_stat(
     OUT retired bigint,
     OUT flushes bigint,
     OUT checkpoints bigint,
+    OUT destages_asked bigint,
     OUT no_file bigint,
     OUT past_end bigint,
     OUT space_waits bigint,

@@ -34,10 +34,10 @@ bool		drain_at_shutdown;
 
 static char *flash;
 static int	size_mb;
-static int	policy;
+static int	policy = 2;
 static int	mode;
-static int	objects;
-static int	workers;
+static int	objects = 65536;
+static int	workers = 8;
 
 static shmem_request_hook_type previous_request;
 static shmem_startup_hook_type previous_startup;

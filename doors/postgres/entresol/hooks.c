@@ -41,11 +41,14 @@ door_error(void)
 	return sentence;
 }
 
-/* Called between waits for the cache, possibly with locks: no other reason may end a wait. */
+/* This process waits without locks, and may be told to stop waiting. */
+static bool cancellable;
+
+/* Called between waits for the cache, possibly with locks: then nothing but this ends a wait. */
 static bool
 interrupted(void)
 {
-	return !PostmasterIsAliveInternal();
+	return (cancellable && InterruptPending) || !PostmasterIsAliveInternal();
 }
 
 static void
@@ -242,22 +245,38 @@ sync_relation(RelFileLocator rlocator, ForkNumber forknum)
 	check(code);
 }
 
+/*
+ * Callers are not in critical sections, and no page is locked. It may take minutes: interrupts are looked at,
+ * and then the rest is destaged.
+ */
+static void
+destage(bool all, Oid dbid)
+{
+	int			code;
+
+	ensure_attached();
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		cancellable = InterruptHoldoffCount == 0 && CritSectionCount == 0;
+		pgstat_report_wait_start(wait_for_destage);
+		code = all ? ent_destage_all() : ent_destage_database(dbid);
+		pgstat_report_wait_end();
+		cancellable = false;
+	} while (code == ENT_INTERRUPTED && PostmasterIsAliveInternal());
+	check(code);
+}
+
 static void
 destage_database(Oid dbid)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("the flash cache cannot bring the files of a database up to date while it runs"),
-			 errhint("Copy databases with STRATEGY wal_log.")));
+	destage(false, dbid);
 }
 
 static void
 destage_all(void)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("the flash cache cannot bring the files of the cluster up to date while it runs"),
-			 errhint("Stop the server with \"entresol.drain_at_shutdown\", and copy its files then.")));
+	destage(true, InvalidOid);
 }
 
 static void

@@ -13,6 +13,12 @@ pub(super) struct Cache {
     pub kill: &'static str,
     /// For the clusters of PostgreSQL's test framework. They have the file in common, so no path is in it.
     pub tap: &'static str,
+    /// For the model of one relation: a cache that is soon full, so that pages are destaged all the time.
+    pub model: &'static str,
+    /// Steps of the cache that can be left out, and must be missed (hooktrace's `model.c`).
+    pub faults: &'static [&'static str],
+    /// Counters that must not be zero after the model's runs: what they count has happened.
+    pub model_must_happen: &'static [&'static str],
     /// A query of names and counters.
     pub counters: &'static str,
     /// Counters that must not be zero after PostgreSQL's regression tests: what they count has happened.
@@ -48,6 +54,30 @@ hooktrace.frames = 1024
 hooktrace.destage_delay = 100
 hooktrace.pull = 4
 ",
+    model: "
+shared_preload_libraries = 'hooktrace'
+shared_buffers = 1MB
+max_connections = 20
+autovacuum = off
+hooktrace.frames = 128
+hooktrace.destage_delay = 500
+hooktrace.pull = 4
+",
+    faults: &["forget", "cut", "drop", "wait", "early", "clean", "stale"],
+    model_must_happen: &[
+        "hits",
+        "misses",
+        "staged dirty",
+        "staged clean",
+        "waits for room",
+        "pulled",
+        "destaged",
+        "superseded in flight",
+        "forgotten dirty",
+        "waits for destage",
+        "relations dropped",
+        "clean compared",
+    ],
     counters: "SELECT name, count FROM hooktrace_stat()",
     must_happen: &["hits", "destaged", "pulled", "relations dropped"],
     must_not_happen: &[],
@@ -76,6 +106,30 @@ entresol.objects = 2048
 entresol.drain_at_shutdown = on
 ",
     tap: "",
+    model: "
+shared_preload_libraries = 'entresol'
+shared_buffers = 1MB
+max_connections = 20
+autovacuum = off
+entresol.flash = 'FOLDER/flash'
+entresol.size = 16MB
+entresol.objects = 256
+entresol.drain_at_shutdown = on
+",
+    faults: &[],
+    model_must_happen: &[
+        "flash_hits",
+        "staging_hits",
+        "misses",
+        "staged_dirty",
+        "staged_clean",
+        "destaged",
+        "second_chances",
+        "pulled",
+        "forgets",
+        "cuts",
+        "retired",
+    ],
     counters: "SELECT key, value FROM entresol_stat s, json_each_text(row_to_json(s))",
     must_happen: &[
         "staging_hits",

@@ -104,7 +104,7 @@ fn kill_under_load(server: &Server<'_>, victim: &str) -> Result<u64> {
 }
 
 /// The process whose title has `title`.
-fn process(server: &Server<'_>, title: &str) -> Result<Option<String>> {
+pub(super) fn process(server: &Server<'_>, title: &str) -> Result<Option<String>> {
     let text = std::fs::read_to_string(server.data().join("postmaster.pid"))?;
     let postmaster = text.lines().next().unwrap_or_default().to_owned();
     if title == POSTMASTER {
@@ -115,7 +115,7 @@ fn process(server: &Server<'_>, title: &str) -> Result<Option<String>> {
     Ok(found.and_then(|line| line.split_whitespace().next()).map(str::to_owned))
 }
 
-fn wait_until_it_runs(server: &Server<'_>, start: bool) -> Result<()> {
+pub(super) fn wait_until_it_runs(server: &Server<'_>, start: bool) -> Result<()> {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         // The postmaster's children need a moment to notice that it is gone.
@@ -129,7 +129,7 @@ fn wait_until_it_runs(server: &Server<'_>, start: bool) -> Result<()> {
 }
 
 /// Every acknowledged transaction is there, whole, and every index agrees with its table.
-fn check(server: &Server<'_>, acknowledged: u64) -> Result<()> {
+pub(super) fn check(server: &Server<'_>, acknowledged: u64) -> Result<()> {
     let count: u64 = server.query("SELECT count(*) FROM pgbench_history")?.parse()?;
     // Of each client, one more may have committed than it was told.
     if count < acknowledged {

@@ -11,6 +11,7 @@ mod run;
 mod server;
 pub mod source;
 mod sql;
+mod standby;
 mod suites;
 mod test;
 mod tools;

@@ -20,8 +20,8 @@ pub struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    /// A new cluster called `name` with these lines of configuration, started; `FOLDER` in them stands for the
-    /// folder of the test. `initdb` gets `options`.
+    /// A new cluster called `name` with these lines of configuration, started; `FOLDER` in them stands for
+    /// the folder of the test. `initdb` gets `options`.
     ///
     /// # Errors
     ///
@@ -33,6 +33,40 @@ impl<'a> Server<'a> {
         options: &[&str],
         configuration: &str,
     ) -> Result<Self> {
+        let server = Self::new(build, user, name)?;
+        let folder = server.data.with_file_name("");
+        let mut initdb = user.command(build.program("initdb"));
+        initdb.arg("-D").arg(&server.data).args(["-U", "postgres", "-A", "trust", "--no-sync"]).args(options);
+        output(&mut initdb)?;
+        let file = server.data.join("postgresql.conf");
+        let mut text = fs::read_to_string(&file)?;
+        text += "\nlisten_addresses = ''\nfsync = off\nlog_line_prefix = '%m [%p] %b '\n";
+        text += &configuration.replace("FOLDER", folder.display().to_string().trim_end_matches('/'));
+        fs::write(&file, text)?;
+        server.start_again()?;
+        Ok(server)
+    }
+
+    /// A copy of `primary` by pg_basebackup, which gets `options`. It is not started.
+    ///
+    /// # Errors
+    ///
+    /// pg_basebackup fails.
+    pub fn from_backup(
+        build: &'a Build,
+        user: &'a User,
+        name: &str,
+        primary: &Server<'_>,
+        options: &[&str],
+    ) -> Result<Self> {
+        let server = Self::new(build, user, name)?;
+        let mut backup = primary.client("pg_basebackup");
+        output(backup.arg("-D").arg(&server.data).args(["-c", "fast"]).args(options))?;
+        Ok(server)
+    }
+
+    /// A folder for a cluster, and one for its socket.
+    fn new(build: &'a Build, user: &'a User, name: &str) -> Result<Self> {
         let folder = paths::postgres().join("test").join(name.replace(' ', "-"));
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
@@ -45,15 +79,6 @@ impl<'a> Server<'a> {
         fs::create_dir_all(&server.socket)?;
         user.own(&folder)?;
         user.own(&server.socket)?;
-        let mut initdb = user.command(build.program("initdb"));
-        initdb.arg("-D").arg(&server.data).args(["-U", "postgres", "-A", "trust", "--no-sync"]).args(options);
-        output(&mut initdb)?;
-        let file = server.data.join("postgresql.conf");
-        let mut text = fs::read_to_string(&file)?;
-        text += "\nlisten_addresses = ''\nfsync = off\nlog_line_prefix = '%m [%p] %b '\n";
-        text += &configuration.replace("FOLDER", &folder.display().to_string());
-        fs::write(&file, text)?;
-        server.start_again()?;
         Ok(server)
     }
 
@@ -103,6 +128,22 @@ impl<'a> Server<'a> {
             }
         }
         fs::remove_file(self.data.join("postmaster.pid"))?;
+        Ok(())
+    }
+
+    /// Waits until it has ended by itself.
+    ///
+    /// # Errors
+    ///
+    /// It has not within a minute.
+    pub fn ends(&self) -> Result<()> {
+        let until = Instant::now() + Duration::from_secs(60);
+        while self.data.join("postmaster.pid").exists() {
+            if Instant::now() > until {
+                bail!("the server has not ended: {}", self.last_lines(3));
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::build::{Build, BuildArgs, make};
 use super::cache::{ENTRESOL, MODEL};
-use super::{binding, faults, kill, model, module, sql, suites};
+use super::{binding, faults, kill, model, module, sql, standby, suites};
 use crate::paths;
 use crate::programs::{User, is_root};
 use crate::step::Steps;
@@ -22,6 +22,8 @@ enum Suite {
     Isolation,
     /// Processes killed under load over the model cache; acknowledged transactions are counted.
     Kill,
+    /// The same random work over the flash cache.
+    FlashModel,
     /// PostgreSQL's regression tests over the flash cache.
     FlashRegress,
     /// PostgreSQL's isolation tests over the flash cache.
@@ -34,6 +36,8 @@ enum Suite {
     FlashSql,
     /// Damaged pages on flash: no query gets a wrong answer.
     FlashFaults,
+    /// A backup under load, restored without a flash, and as a standby with its own.
+    FlashStandby,
     /// PostgreSQL's recovery tests (TAP) over the model cache: about ten minutes. Only if named.
     Tap,
 }
@@ -80,17 +84,20 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::Regress,
         Suite::Isolation,
         Suite::Kill,
+        Suite::FlashModel,
         Suite::FlashRegress,
         Suite::FlashIsolation,
         Suite::FlashKill,
         Suite::FlashBinding,
         Suite::FlashSql,
         Suite::FlashFaults,
+        Suite::FlashStandby,
     ];
     let chosen = if arguments.only.is_empty() { &all[..] } else { &arguments.only[..] };
     for suite in chosen {
         match suite {
-            Suite::Model => model::test(&bench)?,
+            Suite::Model => model::test(&bench, &MODEL)?,
+            Suite::FlashModel => model::test(&bench, &ENTRESOL)?,
             Suite::Inactive => suites::regress(&bench, None)?,
             Suite::Regress => suites::regress(&bench, Some(&MODEL))?,
             Suite::Isolation => suites::isolation(&bench, &MODEL)?,
@@ -101,6 +108,7 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashBinding => binding::test(&bench)?,
             Suite::FlashSql => sql::test(&bench)?,
             Suite::FlashFaults => faults::test(&bench)?,
+            Suite::FlashStandby => standby::test(&bench)?,
             Suite::Tap => suites::tap(&bench)?,
         }
     }

@@ -10,6 +10,8 @@
  * meanwhile. Nothing is logged: a crash is not part of this test.
  *
  * With a fault, one step of the cache is left out for this relation. The test must then fail.
+ *
+ * It also runs over another module's cache, without faults.
  */
 #include "hooktrace.h"
 
@@ -226,7 +228,10 @@ check_file(Model *model)
 	int			file;
 
 	FlushRelationBuffers(model->relation);
-	ring_drain();
+	if (shared)
+		ring_drain();
+	else
+		flash_cache->destage_all();
 	file = OpenTransientFile(path, O_RDONLY | PG_BINARY);
 	if (file < 0 || fstat(file, &status) != 0)
 		elog(ERROR, "could not open \"%s\": %m", path);
@@ -344,16 +349,19 @@ hooktrace_model(PG_FUNCTION_ARGS)
 	int			steps = PG_GETARG_INT32(1);
 	Fault		fault = fault_named(text_to_cstring(PG_GETARG_TEXT_PP(3)));
 
-	if (!shared)
-		ereport(ERROR, (errmsg("hooktrace is not in shared_preload_libraries")));
+	if (!flash_cache || (!shared && fault != FAULT_NONE))
+		ereport(ERROR, (errmsg("there is no cache, or not one that can leave something out")));
 	model->relation = relation_open(PG_GETARG_OID(0), AccessExclusiveLock);
 	if (model->relation->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT ||
 		RelationGetNumberOfBlocks(model->relation) != 0)
 		ereport(ERROR, (errmsg("the model needs an empty permanent table")));
 	pg_prng_seed(&model->random, PG_GETARG_INT64(2));
 
-	shared->fault_at = model->relation->rd_locator;
-	shared->fault = fault;
+	if (shared)
+	{
+		shared->fault_at = model->relation->rd_locator;
+		shared->fault = fault;
+	}
 	PG_TRY();
 	{
 		run(model, steps);
@@ -361,8 +369,9 @@ hooktrace_model(PG_FUNCTION_ARGS)
 	PG_FINALLY();
 	{
 		/* What a fault has left in the cache does not fit the file. */
-		shared->fault = FAULT_NONE;
-		ring_forget_relation(shared->fault_at);
+		if (shared)
+			shared->fault = FAULT_NONE;
+		flash_cache->forget_relation(model->relation->rd_locator);
 	}
 	PG_END_TRY();
 	truncate_to(model, 0);
