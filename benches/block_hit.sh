@@ -38,6 +38,8 @@ start() {
     rm -f "$socket" "$folder"/block_hit.kit "$folder"/block_hit.qemu "$folder"/block_hit.toml "$folder"/block_hit.label
     "$entresol" volume create "$config" --disk "$disk" --flash "$flash" --overwrite > /dev/null
     sed -i "s/^direct_io = .*/direct_io = $direct/" "$config"
+    # The pages are brought in by streams; and what is measured is hits from flash, not the same file's pages from "disk".
+    sed -i "s/^sequential_bypass_bytes = .*/sequential_bypass_bytes = 0/; s/^hits_to_disk = .*/hits_to_disk = false/" "$config"
     "$entresol" serve "$config" > /dev/null & servers="$servers $!"
     if [ "$direct" = true ]; then cache=none; else cache=default; fi
     nbdkit -f -U "$folder/block_hit.kit" file "$disk" "cache=$cache" 2> /dev/null & servers="$servers $!"
