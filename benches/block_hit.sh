@@ -28,7 +28,7 @@ truncate -s "$((mib * 5 / 4 + 64))M" "$flash"
 # Reads a second (field 8 of fio's terse output): socket, export, bytes of a read, depth, connections.
 reads() {
     fio --name=hit --ioengine=nbd --uri="nbd+unix:///$2?socket=$1" --rw=randread --bs="$3" --iodepth="$4" --numjobs="$5" \
-        --size="${mib}m" --norandommap --time_based --runtime="$seconds" --group_reporting --output-format=terse | cut -d';' -f8
+        --size="${mib}m" --norandommap --time_based --runtime="$seconds" --group_reporting --output-format=terse | grep '^3;' | cut -d';' -f8
 }
 
 wait_for() { until [ -S "$1" ]; do sleep 0.1; done; }
