@@ -28,7 +28,7 @@ truncate -s "$((mib * 5 / 4 + 64))M" "$flash"
 # Reads a second (field 8 of fio's terse output): socket, export, bytes of a read, depth, connections.
 reads() {
     fio --name=hit --ioengine=nbd --uri="nbd+unix:///$2?socket=$1" --rw=randread --bs="$3" --iodepth="$4" --numjobs="$5" \
-        --size="${mib}m" --norandommap --time_based --runtime="$seconds" --group_reporting --output-format=terse | cut -d';' -f8
+        --size="${mib}m" --norandommap --time_based --runtime="$seconds" --group_reporting --output-format=terse | grep '^3;' | cut -d';' -f8
 }
 
 wait_for() { until [ -S "$1" ]; do sleep 0.1; done; }
@@ -38,6 +38,8 @@ start() {
     rm -f "$socket" "$folder"/block_hit.kit "$folder"/block_hit.qemu "$folder"/block_hit.toml "$folder"/block_hit.label
     "$entresol" volume create "$config" --disk "$disk" --flash "$flash" --overwrite > /dev/null
     sed -i "s/^direct_io = .*/direct_io = $direct/" "$config"
+    # The pages are brought in by streams; and what is measured is hits from flash, not the same file's pages from "disk".
+    sed -i "s/^sequential_bypass_bytes = .*/sequential_bypass_bytes = 0/; s/^hits_to_disk = .*/hits_to_disk = false/" "$config"
     "$entresol" serve "$config" > /dev/null & servers="$servers $!"
     if [ "$direct" = true ]; then cache=none; else cache=default; fi
     nbdkit -f -U "$folder/block_hit.kit" file "$disk" "cache=$cache" 2> /dev/null & servers="$servers $!"

@@ -153,7 +153,7 @@ fn open_journal(config: &VolumeConfig) -> Result<Arc<dyn Device>, OpenError> {
 pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
     if config.journal.exists() {
         // What a killed server has acknowledged comes first.
-        let (volume, _) = open_volume(config)?;
+        let (volume, _) = open_volume(&VolumeConfig { cache: true, ..config.clone() })?;
         volume.close()?;
         remove_journal(config);
     }

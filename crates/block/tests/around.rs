@@ -111,7 +111,7 @@ fn a_read_past_the_cache_is_not_behind_one_through_it() {
 }
 
 /// 1. A page is written to the cache, and recorded. 2. It is destaged and leaves the cache, without a flush.
-/// 3. It is written past the flash. 4. The program is killed. The next one does not carry out the older write.
+/// 3. It is written past the flash. 4. The program is killed. The next one does not carry out the older one.
 #[test]
 fn an_older_write_is_not_carried_out_over_one_past_the_flash() {
     let mut past = 0;

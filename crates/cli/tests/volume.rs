@@ -151,6 +151,23 @@ fn a_running_server_is_asked() {
     assert_eq!(client.read(4096, 8192).unwrap(), filled(77, 8192));
     refused(&["volume", "set", &config, "mode", "write-around"], &["log"]);
     done(&["volume", "set", &config, "mode", "write-back"]);
+    // Other options at once; and what cannot be is refused, and changes nothing.
+    for (name, value, line) in [
+        ("sequential-bypass-bytes", "0", "sequential_bypass_bytes = 0"),
+        ("hits-to-disk", "false", "hits_to_disk = false"),
+        ("flash-writes-per-day", "100G", "flash_writes_per_day = \"100G\""),
+        ("dirty-percent-max", "90", "dirty_percent_max = 90"),
+    ] {
+        done(&["volume", "set", &config, name, value]);
+        assert!(std::fs::read_to_string(&config).unwrap().contains(&format!("\n{line}\n")), "{name}");
+    }
+    let shown: serde_json::Value =
+        serde_json::from_str(&done(&["volume", "status", &config, "--json"]).0).unwrap();
+    assert_eq!(shown["flash_budget_left"], (100_u64 << 30) / 24);
+    refused(&["volume", "set", &config, "flash-writes-per-day", "lots"], &["unlimited", "0.5x"]);
+    refused(&["volume", "set", &config, "dirty-percent-max", "0"], &["1 to 100"]);
+    refused(&["volume", "set", &config, "hits-to-disk", "maybe"], &["true or false"]);
+    done(&["volume", "set", &config, "flash-writes-per-day", "unlimited"]);
     client.write(8192, &filled(76, 4096)).unwrap();
     client.write(8192, &filled(77, 8192)[4096..]).unwrap();
     client.flush().unwrap();
@@ -364,6 +381,16 @@ fn clients_of_other_people() {
             &uri,
         ],
     );
+    // The distribution's Python has it, another one need not.
+    let has_libnbd = |python: &&str| {
+        let output = Command::new(python).args(["-c", "import nbd"]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if let Some(python) = ["python3", "/usr/bin/python3"].into_iter().find(has_libnbd) {
+        tool(python, &[concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nbd/clients.py"), &uri]);
+    } else {
+        println!("skipped: python3-libnbd is not installed");
+    }
     let export = format!("--uri={uri}");
     for block in ["--bs=4k", "--bs=512"] {
         let load =

@@ -9,6 +9,7 @@
 //! | `run_state` | whether the cache runs, and why it does not |
 //! | `order` | which reads from disk may still enter the flash |
 //! | `fetch`, `offer`, `forget` | the three things that a front does |
+//! | `fetch_run` | pages side by side |
 //! | `objects` | what dies as a whole: the table of objects |
 //! | `region` | the memory of the directory and of that table |
 //! | `segment` | all this memory in one segment, for fronts in other processes |
@@ -29,6 +30,7 @@
 mod bell;
 mod board;
 mod fetch;
+mod fetch_run;
 mod forget;
 mod frames;
 mod listed;

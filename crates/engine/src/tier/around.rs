@@ -66,8 +66,8 @@ impl Back {
         Ok(newer)
     }
 
-    /// As [`Back::write_pages`]; pages of which the cache has no dirty copy go to disk alone, adjacent ones in
-    /// one request. Returns how many did. The caller sees to it that nobody else writes them meanwhile.
+    /// As [`Back::write_pages`]; pages of which the cache has no dirty copy go to disk alone, adjacent ones
+    /// in one request. Returns how many did. The caller sees to it that nobody else writes them meanwhile.
     pub(crate) fn write_around(&self, first: PageId, data: &[u8]) -> Result<u64, TierError> {
         self.check_run(data)?;
         if self.through.is_none() || !self.front.check_running()? {

@@ -49,7 +49,17 @@ impl Back {
     ) -> Result<(), TierError> {
         let page_bytes = self.front.page_bytes();
         let mut absent = Absent { at: 0, tickets: ArrayVec::new(), populates };
-        for at in 0..buffer.len() / page_bytes {
+        let (pages, mut next) = (buffer.len() / page_bytes, 0);
+        while next < pages {
+            let at = next;
+            let fetched =
+                self.front.fetch_run(PageId(first.0 + at as u64), &mut buffer[at * page_bytes..])?;
+            next += fetched.max(1);
+            if fetched > 0 {
+                served.flash += fetched as u64;
+                self.read_absent(first, &mut absent, buffer)?;
+                continue;
+            }
             let page = PageId(first.0 + at as u64);
             let bytes = &mut buffer[at * page_bytes..][..page_bytes];
             let ticket = match self.front.fetch(page, bytes)? {

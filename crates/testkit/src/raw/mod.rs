@@ -27,6 +27,7 @@ pub use torture::{RawReport, RawTorture};
 use entresol_core::{Mode, PageId};
 use entresol_device::Survival;
 use entresol_engine::{Source, TierError, TierOptions};
+use entresol_format::PageFormat;
 use entresol_objects::ObjectId;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};
@@ -231,7 +232,9 @@ fn write_run(opened: &Opened, oracle: &Shared, first: u64, pages: u64) -> Result
         let version = begin_write(oracle, page);
         data.extend(bytes(oracle.lock().cache, page, version));
     }
-    let as_stream = opened.door.is_some() && oracle.lock().may_go_straight(first..PAGES.min(first + pages));
+    // Not of objects, some of which are dropped meanwhile, nor of pages that need a seal.
+    let is_possible = opened.files.is_none() && oracle.lock().cache.page_format == PageFormat::Raw;
+    let as_stream = is_possible && oracle.lock().may_go_straight(first..PAGES.min(first + pages));
     opened.write_run(PageId(first), &data, as_stream).map_err(failed)?;
     let mut oracle = oracle.lock();
     for page in first..PAGES.min(first + pages) {
