@@ -17,9 +17,17 @@ const PAGES: u32 = 20_000;
 
 /// A trace of which most of a large sample is in a file, as it is read from one.
 fn encoded() -> Vec<u8> {
+    encoded_with(false)
+}
+
+/// The same with requests of up to three pages, if `continues`: one goes on from block to block of the file.
+fn encoded_with(continues: bool) -> Vec<u8> {
     let mix = Mix { pages: PAGES, references: 300_000, write_share: 0.2, ..Mix::default() };
     let mut bytes = Vec::new();
-    let trace = Mix { references_per_s: Some(50_000.0), ..mix }.generate().expect("possible");
+    let mut trace = Mix { references_per_s: Some(50_000.0), ..mix }.generate().expect("possible");
+    for at in (0..trace.requests.len()).filter(|at| continues && at % 5 > 2) {
+        trace.requests[at] = trace.requests[at].continued();
+    }
     write(&trace, Format::Entresol, Path::new("t"), Compression::None, &mut bytes).expect("memory");
     bytes
 }
@@ -67,7 +75,7 @@ fn run<'t>(workload: impl Into<Workload<'t>>, config: &RunConfig) -> SimulationR
 
 #[test]
 fn a_sample_of_everything_is_the_whole() {
-    let bytes = encoded();
+    let bytes = encoded_with(true);
     let (trace, all) = (whole(&bytes), samples(&bytes, 1.0, 1));
     assert!(all[0].trace.spool.is_some(), "records in a file make no difference");
     for cache in policies() {
@@ -85,11 +93,14 @@ fn a_sample_of_everything_is_the_whole() {
             let near = (sampled.mean_response_us / exact.mean_response_us - 1.0).abs();
             assert!(near < 1e-9, "{} {}", sampled.mean_response_us, exact.mean_response_us);
             sampled.mean_response_us = exact.mean_response_us;
-            // As above: CLWA below DRAM is by changes.
-            assert!((sampled.clwa - exact.clwa).abs() < 1e-4, "{} {}", sampled.clwa, exact.clwa);
-            sampled.clwa = exact.clwa;
-            assert!(sampled.dirty_evictions.abs_diff(exact.dirty_evictions) < 20);
-            sampled.dirty_evictions = exact.dirty_evictions;
+            // Of a request over that place it is not known to which part it belongs.
+            assert!(
+                sampled.requests.abs_diff(exact.requests) <= 2,
+                "{} {}",
+                sampled.requests,
+                exact.requests
+            );
+            sampled.requests = exact.requests;
             sampled.digest.clone_from(&exact.digest);
             sampled.records_per_second = exact.records_per_second;
             for (sampled, exact) in [

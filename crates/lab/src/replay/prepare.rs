@@ -120,13 +120,14 @@ const CHOOSING_GROUPS_MIN: u32 = 64;
 /// # Errors
 /// [`SimulationError::FlashPages`] if even the smallest groups do not fit.
 fn sampled_core_config(policy: PolicyKind, slots: u32, whole: u32) -> Result<Config, SimulationError> {
+    let rate = f64::from(slots) / f64::from(whole);
     let whole = core_config(policy, whole)?;
     let smallest = if policy.facts().keeps_out { CHOSEN_FROM_MIN } else { GROUPS[GROUPS.len() - 1] };
     let groups_min = if policy.facts().keeps_out { CHOOSING_GROUPS_MIN } else { SAMPLED_GROUPS_MIN };
     let groups = (whole.slots / whole.group_pages).min(groups_min);
     let fits = |group: &u32| *group <= whole.group_pages && slots / group >= groups;
     let group = GROUPS.into_iter().find(fits).unwrap_or(smallest.min(whole.group_pages));
-    let used = f64::from(slots) * (1.0 - f64::from(whole.slots_kept_free()) / f64::from(whole.slots));
+    let used = f64::from(whole.slots - whole.slots_kept_free()) * rate;
     let free = with_group(policy, slots, group).slots_kept_free();
     // Rounded to the nearest group.
     let config = with_group(policy, used.round() as u32 + free + group / 2, group);
@@ -279,5 +280,34 @@ mod tests {
         }
         assert!(by_number(&[11, 14, 12]).is_some() && by_number(&[0, u64::MAX]).is_none());
         assert!(Places::of(&Trace::default()).as_slice().is_empty());
+    }
+
+    #[test]
+    fn a_samples_partition_uses_the_same_share_of_its_slots() {
+        for policy in [PolicyKind::Face, PolicyKind::FaceGsc, PolicyKind::Reuse, PolicyKind::Lc] {
+            for whole in [3000, 20_000, 1_000_000] {
+                let exact = core_config(policy, whole).expect("large enough");
+                let used = |config: &Config| f64::from(config.slots - config.slots_kept_free());
+                for rate in [1.0, 0.5, 0.1, 0.01] {
+                    let slots = (f64::from(whole) * rate).round() as u32;
+                    if slots < 256 {
+                        continue;
+                    }
+                    let sampled = sampled_core_config(policy, slots, whole).expect("large enough");
+                    let error = used(&sampled) - used(&exact) * rate;
+                    let group = f64::from(sampled.group_pages);
+                    assert!(
+                        error.abs() <= group,
+                        "{policy:?}, {whole}, {rate}: {sampled:?} is off by {error}"
+                    );
+                    let groups = sampled.slots / sampled.group_pages;
+                    let least = if policy.facts().keeps_out { CHOSEN_FROM_MIN } else { 2 };
+                    let enough = groups >= SAMPLED_GROUPS_MIN.min(exact.slots / exact.group_pages);
+                    let kept = policy.facts().keeps_out && groups >= CHOOSING_GROUPS_MIN;
+                    assert!(enough || kept || sampled.group_pages == least, "{sampled:?} of {exact:?}");
+                    assert!(rate < 1.0 || sampled == exact, "{sampled:?} {exact:?}");
+                }
+            }
+        }
     }
 }

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The interval is of what is drawn by chance. It says nothing of what does not scale: groups are smaller, and
-//! neighbours are torn apart, so that requests of several pages are more and smaller ones, and disks and
-//! drives find fewer pages in a row.
+//! neighbours are torn apart, so that requests of several pages are several of one page, and disks and drives
+//! find fewer pages in a row.
 //!
 //! Invariant: nothing is answered from a cache too small to stand for the whole one; it is refused with the
 //! rate that would do.
@@ -139,22 +139,14 @@ fn rates(
     let tier = &replayed.totals.tier;
     if config.dram_pages > 0 {
         result.dram_hit_rate = 1.0 - of(replayed.counts.misses, counted.references);
-    } else {
-        // Below DRAM every read is a fetch, and every change an eviction: they are counted exactly as well.
-        let changes = counted.records - counted.reads;
-        result.dirty_evictions = (changes / times).round() as u64;
-        if config.flash_layer.is_some() {
-            result.flash_hit_rate = 1.0 - of(tier.disk_reads, counted.reads);
-            result.write_reduction = 1.0 - over(tier.disk_writes as f64 * times, changes);
-            result.clwa = over(tier.flash_writes as f64 * times, changes);
-            result.flwa = replayed.totals.copied.map(|copied| over(copied as f64 * times, changes));
-            result.twaf = result.flwa.map(|flwa| result.clwa + flwa);
-        }
+        // The time beyond hits is that of misses, which the hottest pages do not have.
+        let hit_us = config.hit_ns as f64 / 1e3;
+        let drawn = over(replayed.counts.references as f64 * times, counted.references);
+        result.mean_response_us = hit_us + (result.mean_response_us - hit_us) * drawn;
+    } else if config.flash_layer.is_some() {
+        // Below DRAM every read is a fetch, so fetches are counted exactly as well.
+        result.flash_hit_rate = 1.0 - of(tier.disk_reads, counted.reads);
     }
-    // The time beyond hits is that of misses, which the hottest pages do not have.
-    let hit_us = config.hit_ns as f64 / 1e3;
-    let drawn = over(replayed.counts.references as f64 * times, counted.references);
-    result.mean_response_us = hit_us + (result.mean_response_us - hit_us) * drawn;
 }
 
 fn over(part: f64, whole: f64) -> f64 {

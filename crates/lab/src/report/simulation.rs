@@ -283,7 +283,7 @@ fn notes(results: &[SimulationResult]) -> Vec<String> {
         notes.push(format!(
             "Estimates from {} samples, each of {} of the pages: ± is half the interval that holds the mean with 95 %. It \
              does not say what a small cache does otherwise than a large one: groups are smaller, and requests of several \
-             pages are torn apart, which makes times too long.",
+             pages are torn apart, which changes times.",
             sample.hashes, sample.rate
         ));
     }
