@@ -54,8 +54,8 @@ use zerocopy::IntoBytes;
 /// Told how far things are: which run, and the share of it that is done.
 pub type Progress<'a> = &'a (dyn Fn(usize, f64) + Sync);
 
-/// Replays a trace, or samples of it, under each of `configs`, as many at a time as there are cores. Results come in the same
-/// order.
+/// Replays a trace, or samples of it, under each of `configs`, as many at a time as there are cores. Results
+/// come in the same order.
 ///
 /// # Errors
 /// [`SimulationError`] for the first configuration that is not possible; nothing is run then.

@@ -274,7 +274,7 @@ impl<'t, O: Order, T: Layer> Replay<'t, O, T> {
     /// The host request that `index` belongs to misses DRAM: when does it begin?
     fn begin(&mut self, chunk: &Chunk<'_>, index: usize) -> Time {
         let head = self.head(chunk, index);
-        // Pages of one request have one time, so that a head in the chunk before has that of this one's first.
+        // Pages of one request have one time: a head in the chunk before has that of this chunk's first.
         let head_us = chunk.times_us.get(head.max(chunk.first) - chunk.first).copied().unwrap_or(0);
         self.clients.begin(head, head_us, self.all_references())
     }

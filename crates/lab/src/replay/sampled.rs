@@ -9,9 +9,9 @@
 //! means:    over several samples; their spread gives the interval (Student's t, 95 %)
 //! ```
 //!
-//! The interval is of what is drawn by chance. It says nothing of what does not scale: groups are smaller, and
-//! neighbours are torn apart, so that requests of several pages are several of one page, and disks and drives
-//! find fewer pages in a row.
+//! The interval is of what is drawn by chance. It says nothing of what does not scale: groups are smaller,
+//! and neighbours are torn apart, so that requests of several pages are several of one page, and disks and
+//! drives find fewer pages in a row.
 //!
 //! Invariant: nothing is answered from a cache too small to stand for the whole one; it is refused with the
 //! rate that would do.

@@ -253,7 +253,8 @@ fn ticks(chart: &LineChart, left: f64, right: f64) -> Vec<f64> {
     (0..).map(|tick| (first + f64::from(tick)) * step).take_while(|x| *x <= right * (1.0 + 1e-9)).collect()
 }
 
-/// One, two and five times powers of ten from `low` to `high`, or powers of ten alone where those are too many.
+/// One, two and five times powers of ten from `low` to `high`, or powers of ten alone where those are too
+/// many.
 fn round_numbers(low: f64, high: f64) -> Vec<f64> {
     let powers = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
     let within = |x: &f64| (low * (1.0 - 1e-9)..=high * (1.0 + 1e-9)).contains(x);
