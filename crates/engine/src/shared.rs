@@ -112,8 +112,8 @@ pub enum Handed {
 /// memory and reads its flash; it writes to no device.
 ///
 /// Fetching, evicting and forgetting allocate nothing, and a hit makes one system call, the read. The
-/// process may be killed at any moment. After [`TierError::Gone`] it attaches again, as soon as that succeeds; then pages
-/// that were not durable may be in older versions, as after a crash.
+/// process may be killed at any moment. After [`TierError::Gone`] it attaches again, as soon as that
+/// succeeds; then pages that were not durable may be in older versions, as after a crash.
 ///
 /// A front is used by one thread at a time; threads attach for themselves. Who uses it keeps the order of
 /// work on a page, as a buffer pool does: no fetch of a page while it is evicted.
