@@ -117,7 +117,6 @@ const DOOR: &[&str] = &[
     "run-of-pages-misplaced",
     "read-past-dirty-pages",
     "write-past-dirty-pages",
-    "forgotten-before-write-around-in-memory-alone",
 ];
 
 /// The kind of caches of raw pages in which the mutant shows.

@@ -56,7 +56,6 @@ catalogue! {
         "clean-page-before-its-disk-write": "a page is clean on flash while its write to disk, past the flash, is not durable",
         "read-past-dirty-pages": "a read past the flash takes pages from disk that are newer in the cache",
         "write-past-dirty-pages": "a dirty page is forgotten on flash before its newer version is on disk",
-        "forgotten-before-write-around-in-memory-alone": "a page is written past the flash while a crash would find its older copy there",
         "destage-after-write-around": "a page that is not taken goes to disk while an older version is on its way there",
         "disk-before-flash": "a changed raw page is written to disk before its group is durable",
         "writes-under-way-taken-for-done": "a checkpoint takes pages for durable on disk whose write is under way",
