@@ -9,7 +9,7 @@ use std::process::Command;
 
 const MUTANT: &str = "ENTRESOL_CORE_MUTANT";
 
-const NOTICED: [&str; 16] = [
+const NOTICED: [&str; 17] = [
     "bypass-despite-older-copy",
     "ghost-taken-for-a-page",
     "released-before-dead-is-durable",
@@ -22,6 +22,7 @@ const NOTICED: [&str; 16] = [
     "flush-counts-writing-pages",
     "flush-takes-held-back-position",
     "flushed-page-not-named-again",
+    "cleaned-beside-its-cleaning",
     "cleaned-beside-its-dequeue",
     "dequeue-beside-cleanings",
     "forget-ignores-cleanings",

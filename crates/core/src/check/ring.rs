@@ -54,7 +54,7 @@ pub(super) fn cleanings(ring: &Ring<'_>, staging: &Staging<'_>) -> Result<(), Vi
         };
         same(what, true, on_flash.contains(position))?;
         same(
-            || format!("cleaning {at} is the only one of its page"),
+            || format!("cleaning {at} is the only one of its position"),
             false,
             under_way[..at].contains(position),
         )?;

@@ -21,7 +21,10 @@ impl LogModel {
         let of_dequeues = |from: &u64| self.versions.range(*from..from + self.group());
         let mut dequeued = self.dequeuing.iter().flat_map(of_dequeues);
         let is_followed = dequeued.any(|(_, v)| v.published && v.page == page);
-        if position < self.scan || is_followed || self.cleaning.contains(&position) {
+        if position < self.scan
+            || is_followed
+            || self.cleaning.iter().any(|at| self.versions[at].page == page)
+        {
             return assert_eq!(*got, Cleaning::Busy);
         }
         let slot = SlotId((position % u64::from(self.config.slots)) as u32);

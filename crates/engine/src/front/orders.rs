@@ -133,12 +133,12 @@ impl Orders {
         for (at, place) in self.places.iter().enumerate() {
             let placed = Placed { at, holder: holder.number().into() };
             let word = place.state.load(SeqCst);
-            if word >> STATE_BITS != placed.holder || word == FREE {
-                continue;
-            }
-            match word == placed.word(FILLING) {
-                true => place.state.store(FREE, SeqCst),
-                false => self.leave(placed),
+            match word {
+                // Who answers it frees it.
+                _ if word == placed.word(LEFT) => {}
+                _ if word == placed.word(ASKED) => self.leave(placed),
+                _ if word >> STATE_BITS == placed.holder => place.state.store(FREE, SeqCst),
+                _ => {}
             }
         }
     }
@@ -161,8 +161,8 @@ impl Orders {
         let answer = placed.word(if is_done { DONE } else { FAILED });
         let state = &self.places[placed.at].state;
         if state.compare_exchange(placed.word(ASKED), answer, SeqCst, SeqCst).is_err() {
-            // Left.
-            state.store(FREE, SeqCst);
+            // Left. Nobody else takes the place before this.
+            let _ = state.compare_exchange(placed.word(LEFT), FREE, SeqCst, SeqCst);
         }
     }
 }
@@ -194,6 +194,20 @@ mod tests {
         places.iter().for_each(|placed| orders.leave(*placed));
         while orders.open().is_some() {}
         assert!(orders.ask(holder(2), &named).is_some());
+    }
+
+    #[test]
+    fn an_order_that_was_left_under_way_is_freed_by_who_answers_it() {
+        let (orders, pages) = (Orders::default(), Pages::Range(PageId(1), PageId(2)));
+        let placed = orders.ask(holder(3), &pages).expect("room");
+        assert_eq!(orders.open(), Some((placed, pages)));
+        orders.leave(placed);
+        orders.front_died(holder(3));
+        let other = orders.ask(holder(4), &pages).expect("room");
+        assert_ne!(other.at, placed.at, "the place is not free before the answer");
+        orders.answer_to(placed, true);
+        assert_eq!(orders.open(), Some((other, pages)));
+        assert_eq!(orders.ask(holder(5), &pages).map(|third| third.at), Some(placed.at));
     }
 
     #[test]

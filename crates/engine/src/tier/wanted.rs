@@ -77,6 +77,8 @@ impl Back {
                 left = busy;
             }
         }
+        // Pages that went to disk past the flash are durable there, too.
+        self.disk.sync().inspect_err(|error| self.fail(error.clone()))?;
         Ok(copied)
     }
 

@@ -178,6 +178,7 @@ catalogue! {
 /// mutants`.
 pub const IN_THE_CORE: &[&str] = &[
     "bypass-despite-older-copy",
+    "cleaned-beside-its-cleaning",
     "cleaned-beside-its-dequeue",
     "dequeue-beside-cleanings",
     "dequeued-page-not-recorded",

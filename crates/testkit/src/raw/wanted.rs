@@ -103,10 +103,11 @@ impl World {
     /// What the disk has of a page: never an older version than before.
     fn look(&self, page: u64) -> Result<u64, TierError> {
         let mut buffer = vec![0; PAGE_BYTES];
+        let before = self.on_disk[page as usize].load(SeqCst);
         let offset = disk_offset(PageId(page), PAGE_BYTES as u32);
         self.disk.read(offset, &mut buffer).map_err(|error| failed(&error))?;
         let found = number_in(&buffer);
-        let before = self.on_disk[page as usize].fetch_max(found, SeqCst);
+        self.on_disk[page as usize].fetch_max(found, SeqCst);
         match found < before {
             true => {
                 Err(TierError::Refused(format!("page {page} on disk went back from {before} to {found}")))
@@ -174,10 +175,10 @@ pub fn run(cache: Cache, seed: u64) -> Result<(), String> {
             })
         };
         let writers: Vec<_> = (0..WRITERS).map(|id| start("writer", id, World::write)).collect();
-        let owner = start("owner", WRITERS, |world, _, rng| world.destage(rng));
+        let owners = [WRITERS, WRITERS + 1].map(|id| start("owner", id, |world, _, rng| world.destage(rng)));
         writers.into_iter().for_each(|writer| writer.join());
         world.is_over.store(true, SeqCst);
-        owner.join();
+        owners.into_iter().for_each(|owner| owner.join());
         let wrong = world.settled()?;
         world.tier.close()?;
         Ok(wrong)

@@ -22,7 +22,9 @@ impl Ring<'_> {
         // An older version is on its way to disk: it might follow this one there.
         let is_followed =
             self.is_being_dequeued(contents, page, page) && !crate::mutant!("cleaned-beside-its-dequeue");
-        let is_begun = self.head.cleanings[..self.head.cleaning as usize].contains(&position);
+        // Of this version, or of an older one.
+        let is_begun =
+            self.is_being_cleaned(contents, page, page) && !crate::mutant!("cleaned-beside-its-cleaning");
         if is_leaving || is_followed || is_begun || self.head.cleaning as usize == CLEANINGS_MAX {
             return None;
         }

@@ -261,7 +261,15 @@ impl World {
             }
             78..96 => self.advance_job(choices),
             96 => self.close_group(),
-            97 if choices.once_in(2) => self.clean_one(choices.below(pages) as u32),
+            97 if choices.once_in(2) => {
+                // Often one that is being copied already, maybe in an older version.
+                let under_way = self.jobs.iter().find_map(|job| match job {
+                    InFlight::Clean { page, .. } => Some(page.page.number()),
+                    _ => None,
+                });
+                let page = under_way.filter(|_| choices.once_in(2)).unwrap_or(choices.below(pages) as u32);
+                self.clean_one(page);
+            }
             97 => self.sweep_one(),
             98 => self.region = self.region.clone(), // moves it
             _ => {
