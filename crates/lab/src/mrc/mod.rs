@@ -69,8 +69,8 @@ pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);
 /// at least 1).
 ///
 /// # Errors
-/// [`SimulationError::SampleTooSmall`] for sizes of which too little is in a sample; a failed read of a
-/// sample's temporary file.
+/// [`crate::replay::SimulationError::SampleTooSmall`] for sizes of which too little is in a sample; a failed
+/// read of a sample's temporary file.
 pub fn curves<'t>(
     workload: impl Into<Workload<'t>>,
     records: &Range<usize>,
