@@ -78,7 +78,7 @@ impl Back {
             }
         }
         // Pages that went to disk past the flash are durable there, too.
-        self.disk.sync().inspect_err(|error| self.fail(error.clone()))?;
+        self.sync_wanted().inspect_err(|error| self.fail(error.clone()))?;
         Ok(copied)
     }
 
@@ -154,11 +154,13 @@ impl Back {
         self.front.tallies().dequeue_reads.add(copies.len());
         points::WANTED_COPIED.reach();
         self.destage(&mut pages)?;
-        if !mutant!("wanted-page-not-synced") {
-            self.disk.sync()?;
-        }
+        self.sync_wanted()?;
         self.tell_destaged(&pages);
         Ok(())
+    }
+
+    fn sync_wanted(&self) -> Result<(), TierError> {
+        if mutant!("wanted-page-not-synced") { Ok(()) } else { self.disk.sync() }
     }
 
     /// Waits for a dequeue that is due: while pages were copied, none could begin.
