@@ -12,7 +12,7 @@ mod world;
 use entresol_runtime::random;
 use entresol_shm::atomic::Ordering::SeqCst;
 use journal::{FRONTS, Journal};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -180,12 +180,15 @@ fn no_durable_page_is_lost_whoever_is_killed() {
         }
         reader.read_all(&world, &mut front);
         drop(front);
-        // Nobody looks after the back while it closes the cache.
+        // Nobody looks after the back while it closes the cache. If it was killed last, it is started first.
         let mut roles = children.roles.lock();
+        while roles[0].is_killed && !children.is_over.load(SeqCst) {
+            MutexGuard::unlocked(&mut roles, || std::thread::sleep(Duration::from_millis(1)));
+        }
         journal.board.stop.store(1, SeqCst);
         let closed = roles[0].child.wait().unwrap();
         drop(over);
-        assert!(closed.success(), "the back closes the cache");
+        assert!(closed.success(), "the back closes the cache: {closed}");
     });
     report(&journal, &children.kills.lock()[..], began.elapsed());
 }

@@ -45,7 +45,12 @@ pub fn back(world: &World) {
             journal.board.attached.store(tier.fronts() as u64, SeqCst);
             journal.board.destaged.store(tier.metrics().disk_writes, SeqCst);
             if journal.board.stop.load(SeqCst) != 0 {
-                return tier.close().unwrap_or_else(|error| panic!("the cache cannot be closed: {error}"));
+                match tier.close() {
+                    Ok(()) => return,
+                    // A front that was killed last had died with a latch or an unfilled frame.
+                    Err(TierError::Gone(_)) => break,
+                    Err(error) => panic!("the cache cannot be closed: {error}"),
+                }
             }
             std::thread::sleep(Duration::from_millis(2));
         }
