@@ -1,7 +1,7 @@
 //! Durations of work, counted in buckets. The tier times its background work, and nothing on the path of a
 //! fetch or an eviction.
 
-use crate::metrics::Tally;
+use crate::tally::Tally;
 use entresol_runtime::{Time, now};
 use entresol_shm::shared_struct;
 use std::time::Duration;

@@ -27,6 +27,7 @@ mod shared;
 mod signal;
 mod superblock;
 mod syncs;
+mod tally;
 mod tier;
 mod to_disk;
 mod unreadable;

@@ -5,10 +5,12 @@
 
 mod check;
 mod inspect;
+mod report;
 mod slots;
 
-pub use check::{CheckReport, check};
+pub use check::check;
 pub use inspect::{DirectoryReport, InspectReport, inspect};
+pub use report::CheckReport;
 
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;

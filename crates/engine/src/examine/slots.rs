@@ -1,7 +1,7 @@
 //! Checks a slot directory. Every valid entry names a page that is whole in its slot, is the version on disk
 //! (SBP §4), and has no other slot.
 
-use super::check::CheckReport;
+use super::report::CheckReport;
 use crate::buffer::AlignedBuffer;
 use crate::disk::DiskPages;
 use crate::error::flash_error;

@@ -6,7 +6,7 @@
 //! - The back writes nothing from here to flash. It copies pages out, proves them, and writes its own copies
 //!   ([`super::Staging::collect`]). So a process that dies or scribbles cannot tear what is written.
 
-use super::staging::{Content, NOBODY};
+use super::content::{Content, NOBODY};
 use crate::TierOptions;
 use entresol_core::{FrameId, Lsn, PageId, Position};
 use entresol_format::summary::Entry;

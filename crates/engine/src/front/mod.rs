@@ -29,6 +29,7 @@
 
 mod bell;
 mod board;
+mod content;
 mod fetch;
 mod fetch_run;
 mod forget;

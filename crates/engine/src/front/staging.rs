@@ -8,6 +8,7 @@
 //! Where processes share the cache, the frames are in their segment ([`super::frames`]), and the back has
 //! buffers for copies of them: what is written are the copies, after they were proved.
 
+use super::content::{Content, NOBODY};
 use super::frames::SharedFrames;
 use crate::buffer::AlignedBuffer;
 use crate::{TierError, TierOptions};
@@ -16,16 +17,6 @@ use entresol_format::summary::{self, Entry};
 use entresol_format::{BLOCK_BYTES, PageFormat};
 use entresol_runtime::sync::{Rank, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use entresol_shm::Gone;
-
-/// A position that no page has.
-pub(super) const NOBODY: Position = Position(u64::MAX);
-
-/// What a frame holds, for the group's summary.
-#[derive(Clone, Copy)]
-pub(super) struct Content {
-    pub position: Position,
-    pub entry: Entry,
-}
 
 /// A group of frames.
 pub(crate) struct GroupBuffer {
