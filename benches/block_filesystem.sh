@@ -2,32 +2,16 @@
 # A file system on a volume, whose server is killed under load: ext4 on a loop device over nbdfuse. Four writers make files,
 # sync them, and note outside what was synced. The server is killed with SIGKILL at a random moment and started again. The
 # journal is replayed, e2fsck must find nothing, and every file that was noted must have its content. Needs root, nbdfuse,
-# losetup, e2fsprogs and python3; installs nothing.
+# losetup, e2fsprogs and python3; installs nothing, and exits with 77 if something is missing.
 #
 #   benches/block_filesystem.sh [ROUNDS] [MODE]       default: 30 rounds in each of write-through and write-back
 set -eu
 cd "$(dirname "$0")/.."
 rounds=${1:-30} modes=${2:-write-through write-back}
-for tool in nbdfuse losetup mkfs.ext4 e2fsck python3; do
-    command -v $tool > /dev/null || { echo "block_filesystem.sh: $tool is not installed" >&2; exit 2; }
-done
-cargo build --quiet --release -p entresol
-entresol=$(realpath "${CARGO_TARGET_DIR:-target}/release/entresol")
-folder=$(mktemp -d)
-server='' fuse='' loop=''
-detach() {
-    umount -l "$folder/mnt" 2> /dev/null || true
-    if [ -n "$loop" ]; then losetup -d "$loop" 2> /dev/null || true; loop=''; fi
-    umount -l "$folder/nbd" 2> /dev/null || true
-    if [ -n "$fuse" ]; then kill "$fuse" 2> /dev/null || true; wait "$fuse" 2> /dev/null || true; fuse=''; fi
-}
-clean() {
-    detach
-    if [ -n "$server" ]; then kill -KILL "$server" 2> /dev/null || true; fi
-    rm -rf "$folder"
-}
-trap clean EXIT
-mkdir "$folder/mnt" "$folder/nbd"
+. benches/block_door.sh
+need nbdfuse losetup mkfs.ext4 e2fsck python3
+need_command
+begin_folder
 
 cat > "$folder/writer.py" << 'PYTHON'
 import hashlib, os, random, sys, threading
@@ -81,19 +65,9 @@ print(len(synced))
 sys.exit(wrong > 0)
 PYTHON
 
-serve() {
-    rm -f "$folder/ready"
-    "$entresol" serve "$folder/data.toml" > "$folder/ready" & server=$!
-    until grep -q ready "$folder/ready"; do sleep 0.05; done
-}
-attach() {
-    nbdfuse "$folder/nbd/disk" "nbd+unix:///data?socket=$folder/data.sock" & fuse=$!
-    until [ -e "$folder/nbd/disk" ]; do sleep 0.05; done
-    loop=$(losetup -f --show "$folder/nbd/disk")
-}
-
 for mode in $modes; do
     rm -f "$folder"/data.* "$folder"/disk "$folder"/flash "$folder"/noted
+    : > "$folder/noted"
     truncate -s 192M "$folder/disk"; truncate -s 48M "$folder/flash"
     mkfs.ext4 -q "$folder/disk"
     "$entresol" volume create "$folder/data.toml" --disk "$folder/disk" --flash "$folder/flash" --mode "$mode" > /dev/null
@@ -104,8 +78,7 @@ for mode in $modes; do
         mount "$loop" "$folder/mnt"
         python3 "$folder/writer.py" "$folder/mnt" "$folder/noted" "$mode/$round" 2> /dev/null & writer=$!
         sleep "$(awk -v seed="$round" 'BEGIN { srand(seed); print 0.3 + rand() * 2 }')"
-        kill -KILL "$server"
-        wait "$server" 2> /dev/null || true
+        kill_server
         kill -KILL "$writer" 2> /dev/null || true
         wait "$writer" 2> /dev/null || true
         detach
@@ -117,11 +90,9 @@ for mode in $modes; do
         }
         files=$((files + $(tail -1 "$folder/checked")))
         umount "$folder/mnt"
-        e2fsck -f -n "$loop" > "$folder/fsck" 2>&1 || { cat "$folder/fsck"; echo "$mode, round $round: e2fsck" >&2; exit 1; }
+        check_file_system "$mode, round $round"
         detach
-        kill -TERM "$server"
-        wait "$server"
-        server=''
+        stop_server
     done
     echo "$mode: $rounds kills, $files files that were synced are whole, e2fsck finds nothing"
 done
