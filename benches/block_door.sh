@@ -89,7 +89,9 @@ attach() {
         cat "$folder/fuse.log" >&2
         exit 1
     done
-    loop=$(losetup -f --show "$@" "$folder/nbd/disk")
+    loop=$(losetup -f --show "$@" "$folder/nbd/disk") && return
+    kill -0 "$server" 2> /dev/null || return 1
+    missing "this machine has no loop device over FUSE"
 }
 
 # detach: the volume has no block device any more, whatever became of the server.

@@ -53,7 +53,7 @@ stop_database() {
 
 make_database() {
     mkfs.ext4 -q "$loop"
-    mount "$loop" "$folder/mnt"
+    mount "$loop" "$folder/mnt" || missing "this machine mounts no loop device"
     chown postgres "$folder/mnt" "$folder/run"
     as_owner initdb -D "$data" -A trust --data-checksums --wal-segsize=1 --no-locale > "$folder/run/initdb" 2>&1
     cat >> "$data/postgresql.conf" << CONF

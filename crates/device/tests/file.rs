@@ -1,6 +1,6 @@
 //! Properties of files: locking, growing, space, reopening, memory across devices.
 
-use entresol_device::{Device, DeviceError, FileDevice, FileOptions, UringDevice};
+use entresol_device::{Device, DeviceError, FileDevice, FileOptions, Io, UringDevice};
 
 const CAPACITY: u64 = 1 << 20;
 
@@ -97,5 +97,31 @@ fn what_is_in_memory_can_be_dropped_and_comes_from_the_medium_again() {
         let mut page = [0; 4096];
         device.read(0, &mut page).expect("a read in range succeeds");
         assert_eq!(page, [9; 4096]);
+    }
+}
+
+#[test]
+fn adjacent_writes_of_a_batch_arrive_as_single_ones_do() {
+    for direct in [false, true] {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let options = FileOptions { is_direct_wanted: direct, ..FileOptions::create(CAPACITY) };
+        let device = FileDevice::open(folder.path().join("disk"), options).expect("the file can be made");
+        let mut expected = vec![0; CAPACITY as usize];
+        // The first of four has an address that direct I/O does not take.
+        for skipped in [1, 0] {
+            let pages: Vec<u8> = (0..5 * 4096 + skipped).map(|at| (at / 512 % 251) as u8 + 1).collect();
+            let pages: Vec<&[u8]> = pages[skipped..].chunks_exact(4096).collect();
+            let at = |page: usize| (8 + page + 16 * skipped) as u64 * 4096;
+            let places = [0, 1, 2, 6, 3];
+            let mut batch: Vec<Io<'_>> =
+                places.iter().zip(&pages).map(|(page, data)| Io::Write { offset: at(*page), data }).collect();
+            device.run(&mut batch).expect("writes in range succeed");
+            for (page, data) in places.iter().zip(&pages) {
+                expected[at(*page) as usize..][..4096].copy_from_slice(data);
+            }
+        }
+        let mut found = vec![0; CAPACITY as usize];
+        device.read(0, &mut found).expect("a read in range succeeds");
+        assert!(found == expected, "direct: {direct}");
     }
 }

@@ -1,4 +1,6 @@
-//! A regular file or block device, with one blocking system call at a time.
+//! A regular file or block device, with one blocking system call at a time. Writes of a batch that are
+//! adjacent on the device are one system call, and so one request: a disk that serves so many requests a
+//! second, or seeks for each, is asked no more often than needed.
 //!
 //! Invariant: when `run` returns, each request of the batch has been carried out in full, or the error names
 //! one that was not.
@@ -11,6 +13,9 @@ pub use options::FileOptions;
 
 use crate::{Counters, Device, DeviceError, Geometry, Io};
 use std::path::Path;
+
+/// Most writes that are one system call.
+const ADJACENT_MAX: usize = 256;
 
 /// A device over `pread` and `pwrite`. See [`crate::UringDevice`] for batches at queue depth.
 ///
@@ -36,6 +41,20 @@ impl FileDevice {
     }
 }
 
+/// How many writes at the start of the batch are adjacent, at most [`ADJACENT_MAX`].
+fn adjacent_writes(batch: &[Io<'_>]) -> usize {
+    let mut next = None;
+    let is_adjacent = |io: &&Io<'_>| match io {
+        Io::Read { .. } => false,
+        Io::Write { offset, data } => {
+            let is_next = next.is_none_or(|next| next == *offset);
+            next = Some(*offset + data.len() as u64);
+            is_next
+        }
+    };
+    batch.iter().take(ADJACENT_MAX).take_while(is_adjacent).count()
+}
+
 impl Device for FileDevice {
     fn geometry(&self) -> Geometry {
         self.0.geometry
@@ -43,10 +62,13 @@ impl Device for FileDevice {
 
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
         let _busy = self.0.begin(batch)?;
-        for io in batch {
-            match io {
-                Io::Read { offset, buffer } => self.0.read_at(*offset, buffer)?,
-                Io::Write { offset, data } => self.0.write_at(*offset, data)?,
+        let mut rest = batch;
+        while !rest.is_empty() {
+            let (some, others) = rest.split_at_mut(adjacent_writes(rest).max(1));
+            rest = others;
+            match some {
+                [Io::Read { offset, buffer }] => self.0.read_at(*offset, buffer)?,
+                writes => self.0.write_all_at(writes)?,
             }
         }
         Ok(())
@@ -66,5 +88,35 @@ impl Device for FileDevice {
 
     fn counters(&self) -> Counters {
         self.0.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_adjacent_only_if_one_begins_where_the_other_ends() {
+        let (data, mut buffer) = ([0; 1024], [0; 512]);
+        let write = |offset, length| Io::Write { offset, data: &data[..length] };
+        let mut counts = Vec::new();
+        let read = Io::Read { offset: 4096, buffer: &mut buffer };
+        let batch = [
+            write(0, 512),
+            write(512, 1024),
+            write(1536, 512),
+            write(4096, 512),
+            read,
+            write(4608, 512),
+            write(512, 512),
+        ];
+        let mut rest = &batch[..];
+        while !rest.is_empty() {
+            counts.push(adjacent_writes(rest));
+            rest = &rest[adjacent_writes(rest).max(1)..];
+        }
+        assert_eq!(counts, [3, 1, 0, 1, 1]);
+        let many: Vec<Io<'_>> = (0..300).map(|at| write(at * 512, 512)).collect();
+        assert_eq!(adjacent_writes(&many), ADJACENT_MAX);
     }
 }

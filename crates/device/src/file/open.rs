@@ -3,18 +3,21 @@
 //! Invariant: an open device is locked against other processes, its space is allocated if the file system
 //! supports it, and every part of its range can be written. One that is opened to be read only is not locked.
 
+use super::ADJACENT_MAX;
 use super::options::FileOptions;
 use crate::bounce;
 use crate::busy::{Busy, BusyClock};
 use crate::check::{self, SharedCounters};
 use crate::{Counters, DeviceError, Geometry, Io};
+use arrayvec::ArrayVec;
 use entresol_runtime::{now, sleep};
 use rustix::fs::{
     Advice, FallocateFlags, FileType, FlockOperation, OFlags, fadvise, fallocate, fdatasync, flock, fstat,
     fstatvfs, ftruncate, major, minor,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, pwritev};
 use std::fs::{File, OpenOptions};
+use std::io::IoSlice;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -162,6 +165,30 @@ impl OpenFile {
             self.file.write_all_at(data, offset)
         };
         result.map_err(|error| self.error("write", offset, data.len() as u64, error))
+    }
+
+    /// Carries out adjacent writes, in one system call where that is possible.
+    pub fn write_all_at(&self, writes: &[Io<'_>]) -> Result<(), DeviceError> {
+        let writes = writes.iter().filter_map(|io| match io {
+            Io::Write { offset, data } => Some((*offset, *data)),
+            Io::Read { .. } => None,
+        });
+        let slices: ArrayVec<IoSlice<'_>, ADJACENT_MAX> =
+            writes.clone().map(|(_, data)| IoSlice::new(data)).collect();
+        let mut done = match writes.clone().next() {
+            Some((first, _)) if slices.len() > 1 && !slices.iter().any(|data| self.needs_bounce(data)) => {
+                // What is short, or fails, is repeated one by one, so that an error names its write.
+                pwritev(&self.file, &slices, first).unwrap_or(0)
+            }
+            _ => 0,
+        };
+        for (offset, data) in writes {
+            if done < data.len() {
+                self.write_at(offset + done as u64, &data[done..])?;
+            }
+            done = done.saturating_sub(data.len());
+        }
+        Ok(())
     }
 
     pub fn sync(&self) -> Result<(), DeviceError> {
