@@ -272,7 +272,7 @@ impl Partition<'_> {
     /// Whether [`Partition::staged`] of `frame` has made a write job possible.
     pub fn write_due(&self, frame: FrameId) -> bool {
         match &self.place {
-            Place::Ring(ring) => ring.write_due(frame.0),
+            Place::Ring(ring) => ring.write_due(&self.contents.staging, frame.0),
             Place::Slots(_) => true,
         }
     }

@@ -188,6 +188,30 @@ fn a_flushed_page_stays_named() {
     }
 }
 
+/// 1. A page gets a position, and its frame is being filled.
+/// 2. A flush begins. There is nothing to write yet.
+/// 3. The frame is filled: the writers are to be told, for nothing else may happen.
+/// 4. A page that comes later is not flushed, so nobody is told of it.
+#[test]
+fn who_fills_a_frame_that_a_flush_waits_for_tells_the_writers() {
+    for policy in [PolicyKind::FaceGr, PolicyKind::FaceGsc] {
+        let config = small(policy, 4, 2, 0);
+        let mut region = region(&config);
+        let mut partition = Partition::format(region.as_mut_bytes(), &config).expect("valid");
+        let frame = enter(&mut partition, 1);
+        assert_eq!(partition.flush(), Some(Position(1)));
+        assert!(partition.next_write().is_none(), "it is not filled");
+        partition.staged(frame);
+        assert!(partition.write_due(frame), "{policy:?}: a flush waits for it");
+        let (ticket, pages) = next_write(&mut partition);
+        partition.written(ticket, &pages);
+        assert_eq!(partition.flushed(), Position(1));
+        let later = enter(&mut partition, 2);
+        partition.staged(later);
+        assert!(!partition.write_due(later), "{policy:?}: no flush waits for it");
+    }
+}
+
 /// Records wait and nothing else does, so each flush takes one position.
 #[test]
 fn flushes_leave_the_positions_of_second_chances() {

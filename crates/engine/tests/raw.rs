@@ -6,6 +6,8 @@ use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection};
 use entresol_engine::{FlashTier, Layer, Mode, Reading, TierOptions, check, detach, disk_offset};
 use entresol_format::PageFormat;
+use entresol_runtime::sim::{SimConfig, Simulation};
+use entresol_runtime::spawn;
 use std::sync::Arc;
 use std::time::Duration;
 use support::{PAGE, load, simulate, victim};
@@ -62,6 +64,29 @@ fn the_disk_has_the_bytes_as_they_are() {
 }
 
 /// A write of several pages fails somewhere: each of them is at one of the two versions, and stays there.
+/// One client hands a page down, another one flushes, and nothing else happens.
+#[test]
+fn a_flush_beside_an_eviction_ends() {
+    for seed in 0..200 {
+        let config = SimConfig { seed, random_order: true, preempt_one_of: 3, ..SimConfig::default() };
+        Simulation::new(config)
+            .run(|| {
+                let options = options(PolicyKind::FaceGsc, Mode::WriteBack);
+                let (flash, disk) = support::memory(&options, PAGES);
+                load(disk.clone(), PAGES);
+                let tier = FlashTier::create(flash, disk, options).unwrap();
+                tier.evict(victim(PageId(1), 0, true, true), &bytes(1, 1)).unwrap();
+                let other = tier.clone();
+                let writer = spawn("writer of page 2", move || {
+                    other.evict(victim(PageId(2), 0, true, true), &bytes(2, 1)).unwrap();
+                });
+                tier.flush().unwrap();
+                writer.join();
+            })
+            .unwrap();
+    }
+}
+
 #[test]
 fn pages_of_a_failed_run_do_not_change_later() {
     let mut failed = 0;

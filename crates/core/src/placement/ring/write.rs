@@ -5,15 +5,18 @@ use crate::contents::Contents;
 use crate::job::{Flush, FrameId, Ticket, Write, WritePage, WritePages};
 use crate::policy::{Policy, ask};
 use crate::slot::{DIRTY, HELD, REFERENCED};
-use crate::staging::FrameState;
+use crate::staging::{FrameState, Staging};
 use crate::{Position, SlotId};
 use std::ops::Range;
 
 impl Ring<'_> {
-    /// Whether the group of `frame` is full, or may be written page by page.
-    pub(crate) fn write_due(&self, frame: u32) -> bool {
+    /// Whether the group of `frame` is full, or may be written page by page, or a flush waits for this frame:
+    /// it may have begun before the frame was filled, when there was nothing to write.
+    pub(crate) fn write_due(&self, staging: &Staging<'_>, frame: u32) -> bool {
         let group = self.groups[(frame / self.group_pages) as usize];
-        !self.by_group || group.ready == self.group_pages
+        !self.by_group
+            || group.ready == self.group_pages
+            || self.head.flush_to > staging.frame(frame).position.0
     }
 
     /// Starts the write of the oldest full group, or page by page the write of the ready pages of a group, or
