@@ -3,8 +3,10 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_device::{Device, MemoryDevice};
-use entresol_engine::{FlashTier, InPlaceDisk, Layer, Mode, Source, TierOptions, detach, flash_bytes};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_engine::{
+    FlashTier, InPlaceDisk, Layer, Mode, Source, TierOptions, detach, disk_offset, flash_bytes,
+};
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use std::sync::Arc;
@@ -117,4 +119,65 @@ fn label_files_that_cannot_be_used_are_refused() {
         let told = refusal(InPlaceDisk::open(disk.clone(), device_of(&bytes)));
         assert!(told.contains("fingerprint") && told.contains("copy 1"), "{told}");
     });
+}
+
+/// A disk that may fail, used in place, with its first page in version 1, durably; and its label file.
+fn faulty() -> (Arc<FaultyDevice>, Arc<MemoryDevice>, Arc<FaultPlan>, Arc<InPlaceDisk>) {
+    let plan = Arc::new(FaultPlan::none());
+    let disk = MemoryDevice::new("disk", PAGES * PAGE as u64);
+    let (disk, file) = (Arc::new(FaultyDevice::new("disk", disk, plan.clone())), file());
+    let home = InPlaceDisk::create(disk.clone(), file.clone(), PAGE as u32).unwrap();
+    put(&*home, 1).unwrap();
+    home.sync().unwrap();
+    (disk, file, plan, home)
+}
+
+/// Writes the first page, which has sectors of the fingerprint.
+fn put(home: &dyn Device, version: u64) -> Result<(), entresol_device::DeviceError> {
+    home.write(disk_offset(PageId(0), PAGE as u32), &page_of(version))
+}
+
+fn fail_next(plan: &FaultPlan, fault: Fault) {
+    plan.inject(Injection { at: plan.operations() + 1, device: None, fault, forever: false });
+}
+
+/// Power fails: what was not synced is lost, or all of it survives. Nobody else has written to the disk.
+fn expect_no_foreign_write(disk: &FaultyDevice, file: &MemoryDevice) {
+    for survival in [Survival::None, Survival::All] {
+        let (disk, file) = (disk.after_crash(&survival), device_of(&bytes_of(file)));
+        let (_, notice) = InPlaceDisk::open(Arc::new(disk), file).unwrap();
+        assert_eq!(notice, None, "{survival:?}");
+    }
+}
+
+/// 1. The disk has version 1. The write of version 2 fails, and its owner goes on.
+/// 2. Version 3 is written, and the power fails before a sync: the disk has version 1, or 3.
+#[test]
+fn a_write_that_fails_leaves_either_content_possible() {
+    let (disk, file, plan, home) = faulty();
+    fail_next(&plan, Fault::WriteError);
+    put(&*home, 2).unwrap_err();
+    put(&*home, 3).unwrap();
+    expect_no_foreign_write(&disk, &file);
+    home.sync().unwrap();
+    put(&*home, 4).unwrap();
+    expect_no_foreign_write(&disk, &file);
+}
+
+/// 1. A sync fails; version 2 can be read, and is never durable. The program ends, the machine goes on.
+/// 2. The disk is opened again: it has version 1. Version 3 is written, and the power fails before a sync.
+#[test]
+fn what_a_failed_sync_leaves_in_memory_is_not_in_the_fingerprint() {
+    let (disk, file, plan, home) = faulty();
+    put(&*home, 2).unwrap();
+    // After the file's.
+    fail_next(&plan, Fault::SyncErrorKeepingPages);
+    home.sync().unwrap_err();
+    drop(home);
+    let disk = Arc::new(disk.after_kill(Arc::new(FaultPlan::none())));
+    let (home, notice) = InPlaceDisk::open(disk.clone(), file.clone()).unwrap();
+    assert_eq!(notice, None);
+    home.drop_cached().unwrap();
+    put(&*home, 3).unwrap();
+    expect_no_foreign_write(&disk, &file);
 }

@@ -7,7 +7,8 @@
 //! A label outside of the disk cannot stop others from writing to it. So the file also has a fingerprint of
 //! the disk, checksums of some of its sectors, which is compared at each open. Invariant: a sector is written
 //! only when the file durably has the checksums of both its old and its new content; so the fingerprint holds
-//! after a crash, too. A third content is written only when the second one is durable.
+//! after a crash, too. A third content is written only when the second one is durable. After a write that
+//! failed, the sector has either content: it is read before the file gets a third one.
 //!
 //! What it cannot see: writes to other sectors, such as a file system's to the middle of a large disk.
 
@@ -49,6 +50,8 @@ struct State {
     /// Writes to sectors of the fingerprint: all, and those that are known to be durable.
     writes: u64,
     durable: u64,
+    /// Sectors, by their places in the fingerprint, of which a write has failed since they were last read.
+    unknown: Vec<bool>,
 }
 
 impl InPlaceDisk {
@@ -70,9 +73,10 @@ impl InPlaceDisk {
                     .to_owned(),
             ));
         }
+        settle(&*disk)?;
         let (capacity, seed) = (disk.geometry().capacity_bytes, random());
         let places = sectors(capacity, seed);
-        let found = read_sums(&*disk, &places)?;
+        let found = read_sums(&*disk, &places).map_err(disk_error)?;
         let sums = found.into_iter().map(|sum| Sums { before: sum.unwrap_or(0), after: sum.unwrap_or(0) });
         let print = Fingerprint { sequence: 1, capacity, seed, sums: sums.collect() };
         let this = Self::assemble(disk, file, places, print);
@@ -94,9 +98,8 @@ impl InPlaceDisk {
         file: Arc<dyn Device>,
     ) -> Result<(Arc<Self>, Option<String>), TierError> {
         check_file(&*file)?;
-        // If the program was killed and the machine was not, what is read may not be durable yet.
-        file.sync().map_err(disk_error)?;
-        disk.sync().map_err(disk_error)?;
+        settle(&*file)?;
+        settle(&*disk)?;
         let mut label = match read_label(&*file)? {
             LabelState::Valid(labels) => labels.newest,
             LabelState::Blank => return Err(no_label("it is blank")),
@@ -112,7 +115,7 @@ impl InPlaceDisk {
             )));
         }
         let places = sectors(capacity, print.seed);
-        let found = read_sums(&*disk, &places)?;
+        let found = read_sums(&*disk, &places).map_err(disk_error)?;
         let fits = |(sums, found): (&Sums, &Option<u32>)| {
             found.is_none_or(|found| found == sums.before || found == sums.after)
         };
@@ -153,7 +156,8 @@ impl InPlaceDisk {
 
     fn assemble(disk: Arc<dyn Device>, file: Arc<dyn Device>, places: Vec<u64>, print: Fingerprint) -> Self {
         let buffer = AlignedBuffer::new(COPY_STRIDE as usize);
-        let state = State { print, buffer, writes: 0, durable: 0 };
+        let unknown = vec![false; places.len()];
+        let state = State { print, buffer, writes: 0, durable: 0, unknown };
         let (sectors, state) = (places.into(), Mutex::new(Rank::Fingerprint, state));
         Self { disk, file, sectors, state, syncs: Syncs::default() }
     }
@@ -203,6 +207,7 @@ impl InPlaceDisk {
                 self.syncs.sync(|| self.disk.sync())?;
                 state.durable = state.writes;
             }
+            self.look_at_unknown(state)?;
             for sums in &mut state.print.sums {
                 sums.before = sums.after;
             }
@@ -229,6 +234,24 @@ impl InPlaceDisk {
         Ok(())
     }
 
+    /// Reads the sectors of which a write has failed, from a disk that was synced: each has its old content or
+    /// the new one.
+    fn look_at_unknown(&self, state: &mut State) -> Result<(), DeviceError> {
+        if !state.unknown.contains(&true) {
+            return Ok(());
+        }
+        self.disk.drop_cached()?;
+        let State { print, unknown, .. } = state;
+        for ((sums, unknown), sector) in print.sums.iter_mut().zip(unknown).zip(&self.sectors) {
+            let place = std::slice::from_ref(sector);
+            if *unknown && let Some(found) = read_sums(&*self.disk, place)?[0] {
+                sums.after = found;
+            }
+            *unknown = false;
+        }
+        Ok(())
+    }
+
     /// Whether a batch writes to sectors of the fingerprint.
     fn touches(&self, batch: &[Io<'_>]) -> bool {
         batch.iter().any(|io| match io {
@@ -248,6 +271,12 @@ impl State {
         file.write(self.print.offset(), &self.buffer)?;
         file.sync()
     }
+}
+
+/// What is read from here on is durable: of a program that was killed on a machine that goes on, and after a
+/// sync that failed and left its pages readable in memory.
+fn settle(device: &dyn Device) -> Result<(), TierError> {
+    device.sync().and_then(|()| device.drop_cached()).map_err(disk_error)
 }
 
 fn check_file(file: &dyn Device) -> Result<(), TierError> {
@@ -289,15 +318,15 @@ fn read_print(file: &dyn Device) -> Result<(Fingerprint, bool), TierError> {
     })
 }
 
-fn can_be_read(read: Result<(), DeviceError>) -> Result<bool, TierError> {
+fn can_be_read(read: Result<(), DeviceError>) -> Result<bool, DeviceError> {
     match read {
         Err(error) if error.is_unreadable() => Ok(false),
-        read => read.map(|()| true).map_err(disk_error),
+        read => read.map(|()| true),
     }
 }
 
 /// The checksums of these sectors of `disk`. `None`: the sector cannot be read, which proves nothing.
-fn read_sums(disk: &dyn Device, places: &[u64]) -> Result<Vec<Option<u32>>, TierError> {
+fn read_sums(disk: &dyn Device, places: &[u64]) -> Result<Vec<Option<u32>>, DeviceError> {
     let capacity = disk.geometry().capacity_bytes;
     let mut buffer = AlignedBuffer::new(READ_BYTES as usize);
     let mut sums = Vec::with_capacity(places.len());
@@ -343,14 +372,21 @@ impl Device for InPlaceDisk {
                 }
             }
         }
-        if let Some(state) = &mut state {
-            let writes = of_disk.iter().filter_map(|io| match io {
-                Io::Write { offset, data } => Some((*offset, *data)),
-                Io::Read { .. } => None,
-            });
-            self.expect(state, &writes.collect::<Vec<_>>())?;
+        if of_disk.is_empty() {
+            return Ok(());
         }
-        if of_disk.is_empty() { Ok(()) } else { self.disk.run(&mut of_disk) }
+        let Some(state) = &mut state else { return self.disk.run(&mut of_disk) };
+        let writes = of_disk.iter().filter_map(|io| match io {
+            Io::Write { offset, data } => Some((*offset, *data)),
+            Io::Read { .. } => None,
+        });
+        let writes: Vec<_> = writes.collect();
+        self.expect(state, &writes)?;
+        self.disk.run(&mut of_disk).inspect_err(|_| {
+            for (offset, data) in &writes {
+                state.unknown[self.places(*offset, data.len())].fill(true);
+            }
+        })
     }
 
     fn sync(&self) -> Result<(), DeviceError> {
