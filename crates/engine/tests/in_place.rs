@@ -164,6 +164,29 @@ fn a_write_that_fails_leaves_either_content_possible() {
     expect_no_foreign_write(&disk, &file);
 }
 
+/// 1. The label file fails a write, or a sync: so does the write to the disk, and nothing is written.
+/// 2. It is repeated, and durable.
+#[test]
+fn a_fingerprint_that_could_not_be_written_is_written_before_the_next_try() {
+    for fault in [Fault::WriteError, Fault::SyncError] {
+        let plan = Arc::new(FaultPlan::none());
+        let disk = Arc::new(MemoryDevice::new("disk", PAGES * PAGE as u64));
+        let file = MemoryDevice::new("label file", LABEL_FILE_BYTES);
+        let file = Arc::new(FaultyDevice::new("label file", file, plan.clone()));
+        let home = InPlaceDisk::create(disk.clone(), file.clone(), PAGE as u32).unwrap();
+        put(&*home, 1).unwrap();
+        home.sync().unwrap();
+        let at = plan.operations() + if fault == Fault::WriteError { 1 } else { 2 };
+        plan.inject(Injection { at, device: None, fault, forever: false });
+        put(&*home, 2).unwrap_err();
+        put(&*home, 2).unwrap();
+        home.sync().unwrap();
+        let file = Arc::new(file.after_crash(&Survival::None));
+        let (_, notice) = InPlaceDisk::open(device_of(&bytes_of(&*disk)), file).unwrap();
+        assert_eq!(notice, None, "{fault:?}");
+    }
+}
+
 /// 1. A sync fails; version 2 can be read, and is never durable. The program ends, the machine goes on.
 /// 2. The disk is opened again: it has version 1. Version 3 is written, and the power fails before a sync.
 #[test]

@@ -44,8 +44,10 @@ pub struct InPlaceDisk {
 }
 
 struct State {
-    /// As in the file.
+    /// As in the file, or newer.
     print: Fingerprint,
+    /// The file has an older one, since a write to it has failed.
+    is_behind: bool,
     buffer: AlignedBuffer,
     /// Writes to sectors of the fingerprint: all, and those that are known to be durable.
     writes: u64,
@@ -157,7 +159,7 @@ impl InPlaceDisk {
     fn assemble(disk: Arc<dyn Device>, file: Arc<dyn Device>, places: Vec<u64>, print: Fingerprint) -> Self {
         let buffer = AlignedBuffer::new(COPY_STRIDE as usize);
         let unknown = vec![false; places.len()];
-        let state = State { print, buffer, writes: 0, durable: 0, unknown };
+        let state = State { print, is_behind: false, buffer, writes: 0, durable: 0, unknown };
         let (sectors, state) = (places.into(), Mutex::new(Rank::Fingerprint, state));
         Self { disk, file, sectors, state, syncs: Syncs::default() }
     }
@@ -227,15 +229,16 @@ impl InPlaceDisk {
                 _ => {}
             }
         }
-        if is_new && !mutant!("fingerprint-not-written-first") {
+        state.is_behind |= is_new;
+        if state.is_behind && !mutant!("fingerprint-not-written-first") {
             state.write(&*self.file)?;
         }
         state.writes += 1;
         Ok(())
     }
 
-    /// Reads the sectors of which a write has failed, from a disk that was synced: each has its old content or
-    /// the new one.
+    /// Reads the sectors of which a write has failed, from a disk that was synced: each has its old content
+    /// or the new one.
     fn look_at_unknown(&self, state: &mut State) -> Result<(), DeviceError> {
         if !state.unknown.contains(&true) {
             return Ok(());
@@ -264,12 +267,17 @@ impl InPlaceDisk {
 }
 
 impl State {
-    /// Writes the fingerprint into the file, durably.
+    /// Writes the fingerprint into the file, durably. After a failure the same copy is written again: the
+    /// other one is whole.
     fn write(&mut self, file: &dyn Device) -> Result<(), DeviceError> {
         self.print.sequence += 1;
         self.print.encode(&mut self.buffer);
-        file.write(self.print.offset(), &self.buffer)?;
-        file.sync()
+        let written = file.write(self.print.offset(), &self.buffer).and_then(|()| file.sync());
+        match written {
+            Ok(()) => self.is_behind = false,
+            Err(_) => self.print.sequence -= 1,
+        }
+        written
     }
 }
 
