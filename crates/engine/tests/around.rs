@@ -3,8 +3,10 @@
 mod support;
 
 use entresol_core::{PageId, PolicyKind};
-use entresol_device::MemoryDevice;
-use entresol_engine::{DiskLayer, FlashTier, Layer, Mode, Pages, Reading, TierOptions, flash_bytes};
+use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
+use entresol_engine::{
+    DiskLayer, FlashTier, Layer, Mode, Pages, Reading, TierOptions, disk_offset, flash_bytes,
+};
 use entresol_format::PageFormat;
 use std::sync::Arc;
 use support::{PAGE, disk_bytes, open, simulate};
@@ -42,6 +44,45 @@ fn an_older_copy_is_forgotten_durably_before_the_disk_is_written() {
                 assert_eq!(buffer[0], expected, "{policy:?} {mode:?}: page {page}");
             }
             tier.close().unwrap();
+        });
+    }
+}
+
+/// 1. A page is written past the flash; the disk is not synced.
+/// 2. It is read, and enters the flash as a clean page. Its group is durable.
+/// 3. Power fails, and the disk loses what was not synced.
+/// 4. What is served then stays, also when the page has left the flash.
+#[test]
+fn a_page_written_past_the_flash_enters_it_when_the_disk_has_it_durably() {
+    for policy in [PolicyKind::Face, PolicyKind::FaceGr, PolicyKind::FaceGsc] {
+        simulate(2, || {
+            let options = TierOptions { page_format: PageFormat::Raw, ..support::small(policy, 64) };
+            let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));
+            DiskLayer::create(disk.clone(), PAGE as u32).unwrap().close().unwrap();
+            let disk = Arc::into_inner(disk).expect("the layer is through with it");
+            let device =
+                |name, medium| Arc::new(FaultyDevice::new(name, medium, Arc::new(FaultPlan::none())));
+            let flash = device("flash", MemoryDevice::new("flash", flash_bytes(&options)));
+            let disk = device("disk", disk);
+            let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+            tier.write_around(PageId(5), &filled(1)).unwrap();
+            tier.flush().unwrap();
+            tier.write_around(PageId(5), &filled(2)).unwrap();
+            let mut buffer = vec![0; PAGE];
+            tier.read_pages(PageId(5), &mut buffer, Reading::Populates).unwrap();
+            assert!(tier.is_on_flash(PageId(5)), "{policy:?}");
+            (0..3).for_each(|page| tier.write_pages(PageId(page), &filled(9)).unwrap());
+            // The group is full, and written after a while.
+            entresol_runtime::sleep(std::time::Duration::from_millis(100));
+            let [flash, disk] = [&flash, &disk].map(|device| Arc::new(device.after_crash(&Survival::None)));
+            drop(tier);
+            let tier = open(&flash, &disk, &options);
+            tier.read_pages(PageId(5), &mut buffer, Reading::Populates).unwrap();
+            let served = buffer[0];
+            tier.detach().unwrap();
+            drop(tier);
+            disk.read(disk_offset(PageId(5), PAGE as u32), &mut buffer).unwrap();
+            assert_eq!((served, buffer[0]), (2, 2), "{policy:?}");
         });
     }
 }

@@ -43,6 +43,8 @@ impl Volume {
                 tier.forget(id, id)?;
                 tier.flush()?;
                 self.direct.write(self.offset_of(piece), bytes)?;
+                // The cache does not know of this write, and may be given the page by the next reader.
+                self.direct.flush()?;
                 tier.forget(id, id)?;
             }
             Err(Some(error)) => return Err(error.into()),

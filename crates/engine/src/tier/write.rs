@@ -232,10 +232,11 @@ impl Back {
         self.sync_part(&composed)
     }
 
-    /// Where a policy keeps changed pages out, only the disk has them, and not yet durably. Makes these of
-    /// `pages` that are clean durable there before they are written here. Otherwise:
+    /// Changed pages may go around the flash: a policy keeps them out, or their owner writes them past it
+    /// ([`super::around`]). Then only the disk has them, and not yet durably. Makes these of `pages` that are
+    /// clean durable there before they are written here. Otherwise:
     ///
-    /// 1. a changed page is kept out: it is written to disk, and not synced;
+    /// 1. a changed page goes around the flash: it is written to disk, and not synced;
     /// 2. it is fetched from disk and evicted unchanged. It enters, clean, and its group becomes durable;
     /// 3. the power fails, and the disk loses the write. Recovery serves the page from flash, as a clean one;
     /// 4. the page is dequeued, and dropped because it is clean. Now the disk's older version is served.
@@ -243,7 +244,8 @@ impl Back {
     /// In write-through mode an open copies such pages to disk first ([`super::through`]).
     fn make_clean_pages_durable(&self, pages: &[WritePage]) -> Result<(), TierError> {
         let options = &self.front.options;
-        let is_possible = options.policy.facts().keeps_out && !options.disk_may_lack();
+        let go_around = options.policy.facts().keeps_out || self.through.is_some();
+        let is_possible = go_around && !options.disk_may_lack();
         if !is_possible || mutant!("clean-page-before-its-disk-write") {
             return Ok(());
         }
