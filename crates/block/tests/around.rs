@@ -141,3 +141,31 @@ fn an_older_write_is_not_carried_out_over_one_past_the_flash() {
     }
     assert!(past >= 15, "{past}");
 }
+
+/// 1. A write is acknowledged and recorded, and the program is killed.
+/// 2. An open with the journal is refused, and takes no epoch.
+/// 3. The volume is opened without its journal. A newer write is durable.
+/// 4. The volume is opened with the journal: its record is older than what is there.
+#[test]
+fn the_journal_of_an_earlier_time_is_not_carried_out() {
+    simulate(3, || {
+        let parts = Parts::new(Mode::WriteBack);
+        let volume = parts.create();
+        volume.write(3 * PAGE as u64, &filled(1), false).unwrap();
+        drop(volume);
+        let [disk, label, flash, journal] = parts.devices();
+        let other = TierOptions { slots: 84, ..parts.1.clone() };
+        assert!(Volume::open_with_journal(disk, label, flash, other, journal).is_err());
+        let [disk, label, flash, _] = parts.devices();
+        let (volume, _) = Volume::open(disk, label, flash, parts.1.clone()).unwrap();
+        volume.write(3 * PAGE as u64, &filled(2), true).unwrap();
+        volume.close().unwrap();
+        drop(volume);
+        let (volume, notices) = parts.open();
+        assert!(notices.iter().any(|notice| notice.contains("not")), "{notices:?}");
+        let mut found = vec![0; PAGE];
+        volume.read(3 * PAGE as u64, &mut found).unwrap();
+        assert_eq!(version(&found), 2);
+        volume.close().unwrap();
+    });
+}

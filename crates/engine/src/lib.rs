@@ -37,7 +37,7 @@ pub use api::{
     Upstream, Victim,
 };
 pub use buffer::AlignedBuffer;
-pub use disk::{DiskLayer, Home, InPlaceDisk, Names, WholeDisk, disk_binding};
+pub use disk::{DiskLayer, Home, InPlaceDisk, Names, WholeDisk, disk_binding, disk_epoch};
 pub use durations::{DURATION_BUCKETS, DurationTally, Durations};
 pub use entresol_core::Mode;
 pub use entresol_format::Uuid;

@@ -97,6 +97,14 @@ impl Journal {
         self.write_head(&mut state)
     }
 
+    /// The open that began has failed, and the disk's label says that it took no epoch. Were it counted on,
+    /// one that knows nothing of this journal could take that epoch.
+    pub fn open_took_no_epoch(&self) -> Result<(), DeviceError> {
+        let mut state = self.state.lock();
+        state.head.opens = state.head.opens.saturating_sub(1);
+        self.write_head(&mut state)
+    }
+
     /// What was left, now that `epoch` of `cache` has begun.
     pub fn left(&self, cache: Uuid, epoch: u64) -> Result<Left, DeviceError> {
         let state = self.state.lock();

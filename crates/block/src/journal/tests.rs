@@ -105,4 +105,6 @@ fn a_journal_of_another_epoch_or_cache_is_foreign() {
     assert!(matches!(journal.left(CACHE, 6).unwrap(), Left::Records(records) if records.len() == 1));
     journal.open_begins().unwrap();
     assert!(matches!(journal.left(CACHE, 7).unwrap(), Left::Records(_)));
+    journal.open_took_no_epoch().unwrap();
+    assert_eq!(journal.left(CACHE, 7).unwrap(), Left::Foreign(1), "somebody else has taken the second epoch");
 }

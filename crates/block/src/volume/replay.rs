@@ -4,7 +4,7 @@ use super::{Cache, Volume, VolumeError};
 use crate::journal::{Journal, Kind, Left, Record};
 use entresol_core::mutant;
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{AlignedBuffer, FlashTier, Mode, TierError, TierOptions, Uuid};
+use entresol_engine::{AlignedBuffer, FlashTier, Mode, TierError, TierOptions, Uuid, disk_epoch};
 use std::sync::Arc;
 
 impl Volume {
@@ -21,8 +21,13 @@ impl Volume {
         journal: Arc<dyn Device>,
     ) -> Result<(Self, Vec<String>), VolumeError> {
         let journal = Journal::open(journal).map_err(VolumeError::Journal)?;
+        let before = disk_epoch(&*label)?;
         journal.open_begins().map_err(VolumeError::Journal)?;
-        let (mut volume, mut notices) = Self::open(disk, label, flash, options)?;
+        let opened = Self::open(disk, label.clone(), flash, options);
+        if opened.is_err() && disk_epoch(&*label).is_ok_and(|now| now.is_some() && now == before) {
+            journal.open_took_no_epoch().map_err(VolumeError::Journal)?;
+        }
+        let (mut volume, mut notices) = opened?;
         if !mutant!("journal-not-carried-out") {
             notices.extend(volume.carry_out_left(&journal)?);
         }

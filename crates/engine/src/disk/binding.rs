@@ -69,6 +69,17 @@ pub fn disk_binding(disk: &dyn Device) -> Result<Option<Binding>, TierError> {
     })
 }
 
+/// The epoch in the label of `disk`, as [`disk_binding`]: it has changed if an open since has begun one.
+///
+/// # Errors
+/// As [`disk_binding`].
+pub fn disk_epoch(disk: &dyn Device) -> Result<Option<u64>, TierError> {
+    Ok(match read_label(disk)? {
+        LabelState::Valid(labels) => Some(labels.newest.epoch),
+        LabelState::Blank | LabelState::Unreadable(_) => None,
+    })
+}
+
 /// The binding that a label records.
 pub(super) fn of_label(label: &Label) -> Binding {
     Binding { disk: label.disk, log: label.log, session: label.session }

@@ -11,7 +11,7 @@ mod pages;
 mod staging;
 
 pub(crate) use behind::{WriteBehind, clean};
-pub use binding::disk_binding;
+pub use binding::{disk_binding, disk_epoch};
 pub(crate) use home::NoNames;
 pub use home::{Home, Names, WholeDisk};
 pub use in_place::InPlaceDisk;
