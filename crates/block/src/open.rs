@@ -68,6 +68,14 @@ fn identity(what: &'static str, path: &Path) -> Result<(bool, u64, u64), OpenErr
     })
 }
 
+/// Refuses a flash device that is the disk, under whatever name.
+fn check_two_devices(config: &VolumeConfig) -> Result<(), OpenError> {
+    if identity("disk", &config.disk)? == identity("flash", &config.flash)? {
+        return Err(device_error("flash", &config.flash, "is the disk; give a device of its own"));
+    }
+    Ok(())
+}
+
 /// Makes the volume: the label file, and an empty cache on flash. Returns the configuration with the number
 /// of slots. Nothing on the disk is changed. `overwrite`: also on a flash device with any content.
 ///
@@ -75,9 +83,7 @@ fn identity(what: &'static str, path: &Path) -> Result<(bool, u64, u64), OpenErr
 /// [`OpenError`]; then there is no label file.
 pub fn create_volume(config: &VolumeConfig, overwrite: bool) -> Result<VolumeConfig, OpenError> {
     let (disk_path, flash_path, label_path) = (&config.disk, &config.flash, &config.label);
-    if identity("disk", disk_path)? == identity("flash", flash_path)? {
-        return Err(device_error("flash", flash_path, "is the disk; give a device of its own"));
-    }
+    check_two_devices(config)?;
     if label_path.symlink_metadata().is_ok() {
         return Err(device_error("label", label_path, "exists; name a new file, or another volume"));
     }
@@ -106,6 +112,7 @@ pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenE
     if !config.cache {
         return Ok(Volume::open_without_cache(disk, label, config.page_bytes)?);
     }
+    check_two_devices(config)?;
     let flash = open("flash", &config.flash, config.direct_io)?;
     let (options, steer) = (config.tier_options()?, config.steer_options()?);
     let (volume, notices) = match config.journal.as_os_str().is_empty() {
