@@ -211,21 +211,35 @@ impl SharedFront {
         Ok(offered.map(|offered| self.handed(&victim, offered)))
     }
 
-    /// Writes `page` to disk past the cache: `write` does, durably, when all its copies in the cache are
-    /// forgotten and none is on its way to disk. After a crash, too, they are not found again, but for one
-    /// before `write` has returned. `write` does not use this front. Other callers' flushes wait for it.
+    /// Writes `page` to disk past the cache: `write` does, durably. As [`SharedFront::forget_for`] otherwise.
     ///
     /// # Errors
-    /// Those of `write`, and the tier's. Then the cache is given up, and is to be opened again: the page may
-    /// be found in its older version.
+    /// As there.
     pub fn write_around<E: From<TierError>>(
         &self,
         page: PageId,
         write: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        let written = self.front.forget_and_write(page, write);
+        self.forget_for(page, page, write)?;
+        self.front.tallies().bypassed.add(1);
+        Ok(())
+    }
+
+    /// As [`crate::FlashTier::forget_for`]. `make_dead` does not use this front. Other callers' flushes wait
+    /// for it.
+    ///
+    /// # Errors
+    /// Those of `make_dead`, and the tier's. Then the cache is given up, and is to be opened again: the pages
+    /// may be found.
+    pub fn forget_for<E: From<TierError>>(
+        &self,
+        first: PageId,
+        last: PageId,
+        make_dead: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let made = self.front.forget_for((first, last), make_dead);
         self.service.notify_all();
-        written
+        made
     }
 
     /// What becomes of a page that the mode, or its format, does not let enter the flash now.
@@ -383,6 +397,15 @@ impl SharedFront {
             }
         }
         self.forget(page, page).map(drop)
+    }
+
+    /// The end of this front in a model, where no process ends.
+    ///
+    /// # Panics
+    /// Never: it has a seat.
+    #[cfg(feature = "shuttle")]
+    pub fn death(&self) -> entresol_shm::Death {
+        self.front.seat.as_ref().expect("a front in another process has a seat").death()
     }
 
     /// Counters of all processes since the cache was opened, and the present numbers of slots.

@@ -7,7 +7,7 @@
 use super::Front;
 use super::objects::is_dead;
 use crate::TierError;
-use entresol_core::{FORGET_PAGES_MAX, Forget, Lookup, PageId, Position};
+use entresol_core::{FORGET_PAGES_MAX, Forget, Lookup, PageId, Position, mutant};
 use entresol_shm::Gone;
 
 /// Entries of the directory that are looked at under one hold of the latch.
@@ -40,17 +40,18 @@ impl Front {
         }
     }
 
-    /// A front in another process writes `page` to disk, past the flash: its copies are forgotten in memory
-    /// first, so that no destage of one follows the write. On flash they are forgotten when `write` has made
-    /// the page durable. If it fails, or the process dies meanwhile, what was forgotten may be the newest
-    /// version there is: the cache is given up, and the next open finds it.
-    pub(crate) fn forget_and_write<E: From<TierError>>(
+    /// Forgets pages that `make_dead` makes dead, durably: a write of one to disk past the flash, say. Their
+    /// copies are forgotten in memory first, so that no destage of one follows that write. No record of it is
+    /// written to flash, and no slot released, before `make_dead` has returned. If that fails, or the process
+    /// dies meanwhile, what was forgotten may be the newest version there is. The next open finds it: the
+    /// caller ends the cache, and the memory that processes share is given up here.
+    pub(crate) fn forget_for<E: From<TierError>>(
         &self,
-        page: PageId,
-        write: impl FnOnce() -> Result<(), E>,
+        pages: (PageId, PageId),
+        make_dead: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         if !self.check_running()? {
-            return write();
+            return make_dead();
         }
         let hold = || self.seat.iter().for_each(super::Seat::holds_cause);
         let cause = loop {
@@ -65,21 +66,27 @@ impl Front {
                 }
             }
         };
+        let is_named = cause.number > 0 && !mutant!("forgotten-before-its-write-is-durable");
+        let after = if is_named { cause.number } else { 0 };
         let forgotten = loop {
-            match self.forget_range((page, page), cause.number) {
+            match self.forget_range(pages, after) {
                 // It is forgotten in memory: there is no way back.
                 Err(TierError::Interrupted) => {}
                 forgotten => break forgotten,
             }
         };
-        let written = forgotten.map_err(E::from).and_then(|_| write());
-        match written {
+        #[cfg(feature = "hooks")]
+        crate::hooks::pass("around");
+        let made = forgotten.map_err(E::from).and_then(|_| make_dead());
+        // If the cache has ended meanwhile, the next open may have found the copies by now.
+        let made = made.and_then(|()| Ok(self.check_running().map(drop)?));
+        match made {
             Ok(()) => {
                 self.board.causes.ends(cause);
                 self.seat.iter().for_each(super::Seat::holds_nothing);
-                self.tallies().bypassed.add(1);
                 self.job_is_done();
             }
+            Err(_) if self.seat.is_none() => {}
             Err(_) => {
                 self.state.give_up();
                 self.writes.notify_all();
@@ -87,7 +94,7 @@ impl Front {
                 self.progress.notify_all();
             }
         }
-        written
+        made
     }
 
     /// Forgets at most [`FORGET_PAGES_MAX`] pages.

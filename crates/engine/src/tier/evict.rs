@@ -129,6 +129,27 @@ impl Back {
         self.front.forget_range((first, last), 0)
     }
 
+    /// See [`crate::FlashTier::forget_for`].
+    pub(crate) fn forget_for<E: From<TierError>>(
+        &self,
+        first: PageId,
+        last: PageId,
+        make_dead: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !self.is_log() {
+            return Err(TierError::Config(
+                "a policy with slot placement forgets only what is dead; make the pages dead, and forget them then"
+                    .to_owned(),
+            )
+            .into());
+        }
+        self.front.forget_for((first, last), make_dead).inspect_err(|_| {
+            let why =
+                "what was to make forgotten pages dead has failed; open the cache again, which finds them";
+            self.fail(TierError::Refused(why.to_owned()));
+        })
+    }
+
     pub(super) fn take(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
         let offered = self.front.take(victim, data)?;
         self.taken(victim, data, offered)

@@ -18,14 +18,17 @@ impl Back {
         let is_gone = matches!(error, TierError::Gone(_));
         let first = match is_gone {
             true => Err(Gone),
-            false => {
-                self.front.with(|partition| self.front.state.begin_to_leave().then(|| partition.unsaved()))
-            }
+            false => self.front.with(|partition| {
+                let leaves = self.front.state.begin_to_leave();
+                leaves.then(|| (partition.unsaved(), partition.awaits_dead()))
+            }),
         };
         let Ok(first) = first else { return self.give_up() };
-        if let Some(unsaved) = first {
+        if let Some((unsaved, dying)) = first {
             let flash_failed = matches!(error, TierError::Device { role: "flash", .. });
-            let nothing_lost = unsaved.pages == 0 || mutant!("switched-off-while-dirty");
+            // A forgotten page may be the newest version of it until what makes it dead is durable.
+            let is_dead = dying.is_none_or(|after| after <= self.causes.durable());
+            let nothing_lost = unsaved.pages == 0 && is_dead || mutant!("switched-off-while-dirty");
             match flash_failed && nothing_lost {
                 true => self.switch_off(&error, unsaved),
                 false => self.front.state.poison(poison(&error, unsaved)),

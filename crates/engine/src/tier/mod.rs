@@ -310,6 +310,26 @@ impl FlashTier {
         self.back.forget_range(first, last)
     }
 
+    /// Forgets the pages from `first` to `last` for something that makes them dead and is not durable yet: a
+    /// write of them to disk past the cache, a record in their owner's log. `make_dead` does it, durably. It
+    /// is called when all copies are forgotten in memory, and none is on its way to disk. No record of that
+    /// is written to flash, and no slot released, before `make_dead` has returned. A crash before that finds
+    /// the copies again, and a crash before the next flush or checkpoint may; later ones do not. Flushes and
+    /// checkpoints wait for `make_dead`, so it makes none. Only with log placement.
+    ///
+    /// # Errors
+    /// Those of `make_dead`, and the tier's. Then the tier has failed, since a forgotten page may be the
+    /// newest version there is: the next open finds it.
+    pub fn forget_for<E: From<TierError>>(
+        &self,
+        first: PageId,
+        last: PageId,
+        make_dead: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let _guard = PanicGuard(&self.back);
+        self.back.forget_for(first, last, make_dead)
+    }
+
     /// Copies the pages among `pages` that are newer in the cache than on disk there, all versions that were
     /// handed down before. They are durable on disk when it returns, and stay in the cache. Returns how many
     /// were copied. Slow: it takes as long as the disk does to write them.
