@@ -32,6 +32,7 @@ const SUBJECTS_AFTER: &str = "06a7724";
 /// of.
 const STEPS: &[&str] = &[
     "active-transactions-forgotten",
+    "answer-not-told",
     "bulk-load-not-durable",
     "checkpoint-leaves-staging",
     "checkpoint-record-before-flash",
@@ -65,6 +66,7 @@ const STEPS: &[&str] = &[
     "losses-not-recorded",
     "newer-copy-not-awaited",
     "object-log-not-synced",
+    "older-fronts-go-on",
     "older-version-published-last",
     "older-version-restored-too",
     "one-label-copy-renewed",
@@ -75,6 +77,7 @@ const STEPS: &[&str] = &[
     "redo-point-too-late",
     "reuse-before-destage",
     "rollback-leaves-first-change",
+    "seat-of-a-dead-front-kept",
     "session-rear-not-recorded",
     "slot-counter-not-grown",
     "slots-forgotten-before-frames",

@@ -178,11 +178,33 @@ impl Front {
         compiler_fence(SeqCst);
     }
 
+    /// Its end in a model, where no process ends.
+    #[cfg(feature = "shuttle")]
+    pub fn death(&self) -> Death {
+        Death { seats: self.seats.clone(), number: self.number }
+    }
+
     /// What it was in the middle of is done.
     #[inline]
     pub fn holds_nothing(&self) {
         compiler_fence(SeqCst);
         self.seats[self.number].holding.store(0, Relaxed);
+    }
+}
+
+/// The end of a front, in a model.
+#[cfg(feature = "shuttle")]
+#[derive(Clone, Debug)]
+pub struct Death {
+    seats: Shared<[Seat]>,
+    number: usize,
+}
+
+#[cfg(feature = "shuttle")]
+impl Death {
+    /// From now on the front counts as dead. Its task takes no further step before the memory is given up.
+    pub fn comes(&self) {
+        self.seats[self.number].abandoned.store(1, Release);
     }
 }
 

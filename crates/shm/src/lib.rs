@@ -45,6 +45,8 @@ mod words;
 
 pub use epoch::{Epoch, Seen};
 pub use error::SegmentError;
+#[cfg(feature = "shuttle")]
+pub use fronts::Death;
 pub use fronts::{Dead, Front, Fronts, SeatError, Watch};
 pub use futex::{SystemCalls, system_calls};
 pub use guarded::{Guard, Guarded};

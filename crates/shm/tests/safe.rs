@@ -43,7 +43,7 @@ fn parts() -> Parts {
         wider: plan.slice("wider", 5),
         bytes: plan.bytes("bytes", 1001),
         region: plan.guarded("region", Rank::CachePartition, 100),
-        frames: plan.guarded_areas("frames", Rank::StagingBuffer, areas),
+        frames: plan.guarded_areas("frames", Rank::SharedGroup, areas),
         fronts: plan.fronts("fronts", 2),
         plan,
     }
@@ -251,7 +251,19 @@ fn a_copy_beyond_the_area_is_refused() {
     world.here.area(&world.parts.bytes).copy_out(1000, &mut [0; 16]);
 }
 
-/// Debug builds check the order of latches in the process that takes them.
+/// Debug builds check the order of latches in the process that takes them: no second one of a kind, either.
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "nothing may be taken under")]
+fn two_latches_of_a_kind_are_noticed() {
+    let world = world();
+    let front = front(&world.here.fronts(&world.parts.fronts));
+    let frames = world.here.guarded(&world.parts.frames);
+    let _one = frames.lock_area(0, front.holder()).expect("nobody poisons it");
+    let _other = frames.lock_area(1, front.holder()).map(drop);
+}
+
+/// The same between kinds.
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "nothing may be taken under")]

@@ -7,8 +7,10 @@ use crate::signal::Signal;
 use entresol_shm::{Epoch, Seen as SharedSeen, Shared};
 use std::time::Duration;
 
-/// Longest wait between processes.
-pub(crate) const WAIT_MAX: Duration = Duration::from_millis(100);
+/// Longest wait between processes. In a model there is none: a notification that is lost leaves its waiter
+/// asleep for ever.
+const WAIT_MAX: Option<Duration> =
+    if cfg!(feature = "shuttle") { None } else { Some(Duration::from_millis(100)) };
 
 /// Where the notifications are counted.
 pub(crate) enum Bell {
@@ -58,12 +60,22 @@ impl Bell {
     /// Waits for a notification after the epoch `seen`. May return early. False: there was none, as far as
     /// is known.
     pub(crate) fn wait(&self, seen: Seen) -> bool {
+        self.wait_for(seen, WAIT_MAX)
+    }
+
+    /// As [`Bell::wait`], between processes for at most `limit`: for a task that looks at more than what is
+    /// notified.
+    pub(crate) fn wait_at_most(&self, seen: Seen, limit: Duration) -> bool {
+        self.wait_for(seen, Some(limit))
+    }
+
+    fn wait_for(&self, seen: Seen, limit: Option<Duration>) -> bool {
         match (self, seen) {
             (Bell::Private(signal), Seen::Private(seen)) => {
                 signal.wait(seen);
                 true
             }
-            (Bell::Mapped(epoch), Seen::Mapped(seen)) => epoch.wait(seen, Some(WAIT_MAX)),
+            (Bell::Mapped(epoch), Seen::Mapped(seen)) => epoch.wait(seen, limit),
             _ => unreachable!("what was seen of a bell is of its kind"),
         }
     }

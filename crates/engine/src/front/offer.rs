@@ -6,7 +6,7 @@ use super::order::ReadTicket;
 use super::staging::Incoming;
 use crate::TierError;
 use crate::api::Victim;
-use entresol_core::{Admission, FrameId, PageId, Position};
+use entresol_core::{Admission, FrameId, PageId, Position, mutant};
 use entresol_objects::ObjectId;
 use entresol_shm::Gone;
 use entresol_shm::atomic::{AtomicU32, Ordering::SeqCst};
@@ -168,12 +168,29 @@ impl Front {
             crate::hooks::pass("frame");
         }
         let incoming = Incoming { page, dirty, data, position, stamp: self.stamp(position) };
+        let is_too_early = self.seat.is_some() && mutant!("frame-offered-before-filled");
+        if is_too_early {
+            self.offer_frame(frame, position, 0)?;
+        }
+        if self.seat.is_some() && mutant!("frame-let-go-too-early") {
+            self.holds_nothing();
+        }
         let proof = self.staging.copy_in(frame, &incoming)?;
+        #[cfg(feature = "hooks")]
+        if self.seat.is_some() {
+            crate::hooks::pass("filled");
+        }
+        match is_too_early {
+            true => Ok(()),
+            false => self.offer_frame(frame, position, proof),
+        }
+    }
+
+    /// Offers a frame that is filled to the writers.
+    fn offer_frame(&self, frame: FrameId, position: Position, proof: u32) -> Result<(), Gone> {
         let due = self.with(|partition| {
             partition.staged_with(frame, proof);
-            if let Some(seat) = &self.seat {
-                seat.holds_nothing();
-            }
+            self.holds_nothing();
             partition.write_due(frame)
         })?;
         if due {
@@ -183,6 +200,14 @@ impl Front {
             self.background.notify_one();
         }
         Ok(())
+    }
+
+    /// This process has nothing in hand any more. To be called under the latch.
+    #[inline]
+    fn holds_nothing(&self) {
+        if let Some(seat) = &self.seat {
+            seat.holds_nothing();
+        }
     }
 
     /// Notes, under the latch, that this process has a frame to fill, if it was given one.

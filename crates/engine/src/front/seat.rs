@@ -1,8 +1,7 @@
 //! The place of a process among those that share a cache: what it holds, and what it looks at while it waits.
 
-use super::bell::WAIT_MAX;
 use crate::TierError;
-use entresol_core::FrameId;
+use entresol_core::{FrameId, mutant};
 use entresol_shm::{Front as Place, Fronts, Holder};
 use std::num::NonZeroU64;
 
@@ -36,14 +35,14 @@ impl Seat {
     /// as is the next one: a process that dies held the latch, or the frame, or nothing.
     #[inline]
     pub(crate) fn holds(&self, frame: FrameId) {
-        if self.is_front {
+        if self.is_front && !mutant!("frame-not-announced") {
             self.place.holds(NonZeroU64::MIN.saturating_add(frame.0.into()));
         }
     }
 
     /// This process is going to forget a page whose newer version it writes to disk.
     pub(crate) fn holds_cause(&self) {
-        if self.is_front {
+        if self.is_front && !mutant!("write-around-not-announced") {
             self.place.holds(NonZeroU64::MAX);
         }
     }
@@ -56,6 +55,12 @@ impl Seat {
         }
     }
 
+    /// The end of this front in a model, where no process ends.
+    #[cfg(feature = "shuttle")]
+    pub(crate) fn death(&self) -> entresol_shm::Death {
+        self.place.death()
+    }
+
     /// To be called after each wait of a front. `was_notified` false: in vain so far.
     pub(crate) fn after_wait(&self, was_notified: bool) -> Result<(), TierError> {
         if !self.is_front {
@@ -64,7 +69,6 @@ impl Seat {
         if self.interrupted.is_some_and(|interrupted| interrupted()) {
             return Err(TierError::Interrupted);
         }
-        debug_assert!(!WAIT_MAX.is_zero(), "a wait in vain is worth a system call");
         if !was_notified && !self.fronts.has_back() {
             return Err(TierError::Gone("the process that serves the cache has ended"));
         }

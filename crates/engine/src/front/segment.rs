@@ -21,7 +21,7 @@ use super::seat::Seat;
 use super::staging::Staging;
 use super::{Common, Front, Memory};
 use crate::{Sharing, TierError, TierOptions};
-use entresol_core::Placement;
+use entresol_core::{Placement, mutant};
 use entresol_device::Device;
 use entresol_format::stamps::Stamps;
 use entresol_format::{Uuid, checksum};
@@ -89,14 +89,15 @@ fn configuration(options: &TierOptions) -> u64 {
 
 impl Parts {
     fn new(options: &TierOptions, fronts: u32) -> Self {
-        let mut plan = Plan::new(configuration(options));
+        let is_compared = options.slots > 0 && !mutant!("options-not-compared");
+        let mut plan = Plan::new(if is_compared { configuration(options) } else { 0 });
         let (partition, table) = words_of(options);
         Self {
             identity: plan.part("identity"),
             board: plan.part("board"),
             bells: ["writes", "background", "progress", "service"].map(|name| plan.part(name)),
             region: plan.guarded("region", Rank::CachePartition, partition + table),
-            staging: plan.guarded_areas("staging", Rank::StagingBuffer, areas_of(options)),
+            staging: plan.guarded_areas("staging", Rank::SharedGroup, areas_of(options)),
             fronts: plan.fronts("fronts", fronts),
             plan,
         }
@@ -146,7 +147,9 @@ impl Parts {
                 sharing.memory.name()
             )));
         }
-        self.give_up(&old);
+        if !mutant!("older-fronts-go-on") {
+            self.give_up(&old);
+        }
         Ok(())
     }
 }
@@ -247,7 +250,7 @@ pub(crate) fn attach(
         *bytes = word.load(Relaxed).to_le_bytes();
     }
     let served = Opened { cache, epoch: identity.epoch.load(Relaxed) };
-    if served != opened {
+    if served != opened && !mutant!("flash-of-another-cache-attached") {
         return Err(TierError::Refused(format!(
             "the flash device holds cache {} in its epoch {}, and {} is shared memory of cache {} in epoch {}; give the path of \
              that cache's flash device, or try again if the cache is just being opened",

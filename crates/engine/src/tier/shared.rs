@@ -11,13 +11,14 @@ use crate::buffer::AlignedBuffer;
 use crate::disk::Home;
 use crate::front::{self, Answer, Bell, Opened, Request, Served, State};
 use crate::{OpenReport, Sharing, TierError, TierOptions, events};
+use entresol_core::mutant;
 use entresol_device::Device;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-/// Between two looks at the fronts.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Between two looks at the fronts. A model has no time.
+const LOOK_EVERY: Duration = Duration::from_millis(if cfg!(feature = "shuttle") { 0 } else { 100 });
 
 impl FlashTier {
     /// As [`FlashTier::create_at`], a cache that other processes attach with [`crate::SharedFront`]. Only
@@ -96,6 +97,9 @@ impl Back {
     /// Gives up the latches of the shared memory, if there are any.
     pub(super) fn give_up_memory(&self) {
         let Some(served) = &self.served else { return };
+        if self.front.state.is_gone() && mutant!("waiters-not-told") {
+            return;
+        }
         served.poison();
         if let Some(frames) = self.front.staging.shared() {
             frames.poison();
@@ -123,19 +127,22 @@ impl Back {
             if looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
                 for dead in watch.find_dead() {
                     let frames = self.front.staging.shared();
-                    let holds = dead.holding.is_some()
-                        || served.region_is_held_by(dead.holder)
-                        || frames.is_some_and(|frames| frames.is_held_by(dead.holder));
+                    let has_group = frames.is_some_and(|frames| frames.is_held_by(dead.holder));
+                    let holds = dead.holding.is_some() && !mutant!("unfilled-frame-not-found")
+                        || served.region_is_held_by(dead.holder) && !mutant!("dead-holder-not-found")
+                        || has_group && !mutant!("dead-holder-of-a-group-not-found");
                     events::front_died(dead.pid, holds);
                     if holds {
                         return self.give_up();
                     }
                     self.front.board.orders.front_died(dead.holder);
-                    watch.vacate(&dead);
+                    if !mutant!("seat-of-a-dead-front-kept") {
+                        watch.vacate(&dead);
+                    }
                 }
                 looked = Some(Instant::now());
             }
-            served.service.wait(seen);
+            served.service.wait_at_most(seen, LOOK_EVERY);
         }
         if !self.front.state.is_closed() {
             // A front may have died since with a latch: nobody is to wait for it.
@@ -204,7 +211,9 @@ impl Back {
                 Some(number) => {
                     let answer = if work(self).is_ok() { Answer::Done } else { Answer::Failed };
                     request.answer_to(number, answer);
-                    self.front.progress.notify_all();
+                    if !mutant!("answer-not-told") {
+                        self.front.progress.notify_all();
+                    }
                 }
                 None => drop(service.wait(seen)),
             }

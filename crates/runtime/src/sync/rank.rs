@@ -92,6 +92,7 @@ ranks! {
     SlotDirectory: Parks, One, "slot-directory block", "A block of the slot directory, while it is written to flash.";
     ObjectLog: Parks, One, "object log", "The table of objects on flash: one task writes its log or a snapshot at a time.";
     StagingBuffer: Parks, Several, "staging buffer", "A group's pages (flash tier) or one page (disk layer).";
+    SharedGroup: Blocks, Bare, "shared staging group", "A group's pages, where processes share them: each latch is in their memory.";
     Fingerprint: Parks, One, "disk fingerprint", "The checksums in the label file of a disk that is used in place, while a sector of them is written.";
     FileSyncs: Parks, One, "relation file syncs", "PostgreSQL's relation files: one task syncs those that were written.";
     Motion: Blocks, One, "pages in motion", "Slots that are being written, with their old and new pages.";

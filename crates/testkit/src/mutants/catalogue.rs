@@ -196,6 +196,29 @@ pub const IN_THE_CORE: &[&str] = &[
     "slots-forgotten-before-frames",
 ];
 
+/// Mutants of what processes share. The test of killed fronts hunts them: `cargo test --release -p
+/// entresol-testkit --features hooks,mutants --test fronts`.
+pub const IN_THE_FRONTS: &[&str] = &[
+    "dead-holder-not-found",
+    "dead-holder-of-a-group-not-found",
+    "flash-of-another-cache-attached",
+    "forgotten-before-its-write-is-durable",
+    "frame-let-go-too-early",
+    "frame-not-announced",
+    "frame-offered-before-filled",
+    "older-fronts-go-on",
+    "options-not-compared",
+    "seat-of-a-dead-front-kept",
+    "shared-frame-not-proved",
+    "unfilled-frame-not-found",
+    "waiters-not-told",
+    "write-around-not-announced",
+];
+
+/// Mutants of what processes share that the models notice: `cargo test --release -p entresol-engine
+/// --features shuttle,mutants --test models`.
+pub const IN_THE_MODELS: &[&str] = &["answer-not-told"];
+
 /// Mutants that the hunt does not notice within its limit: holes, each to be closed.
 pub const OPEN: &[&str] = &[];
 
@@ -233,6 +256,8 @@ mod tests {
             collect(&crates.join(place).join("src"), &mut sources);
             let listed = ALL.iter().filter(|mutant| mutant.place == place).map(|mutant| mutant.name);
             let listed = listed.chain(IN_THE_CORE.iter().copied().filter(|_| place == "core"));
+            let shared = IN_THE_FRONTS.iter().chain(IN_THE_MODELS).copied();
+            let listed = listed.chain(shared.filter(|_| place == "engine"));
             assert_eq!(sources, listed.map(str::to_owned).collect(), "in crate {place}");
         }
     }

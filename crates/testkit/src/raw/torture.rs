@@ -33,7 +33,8 @@ pub struct RawReport {
     pub violation: Option<String>,
     /// Seconds.
     pub seconds: f64,
-    /// Named code points of the engine that were reached, with how often.
+    /// Named code points of the engine, with how often they were reached. Without the feature `coverage` none
+    /// is named.
     pub points: Vec<(&'static str, u64)>,
 }
 
@@ -63,8 +64,7 @@ impl RawTorture {
             }
         };
         std::thread::scope(|scope| (0..self.threads).for_each(|_| _ = scope.spawn(one)));
-        let points = entresol_engine::POINTS.iter().map(|point| (point.name(), point.count()));
-        let points = points.filter(|(_, count)| *count > 0).collect();
+        let points = entresol_engine::POINTS.iter().map(|point| (point.name(), point.count())).collect();
         RawReport { seconds: begin.elapsed().as_secs_f64(), points, ..report.into_inner() }
     }
 }
@@ -83,9 +83,11 @@ impl fmt::Display for RawReport {
         writeln!(f, "  objects retired             {retired:>10}")?;
         writeln!(f, "  objects cut                 {cut:>10}")?;
         writeln!(f, "  changed pages kept out      {kept_out:>10}")?;
+        let (reached, missed): (Vec<_>, Vec<_>) = self.points.iter().partition(|(_, count)| *count > 0);
         if !self.points.is_empty() {
-            writeln!(f, "code points reached")?;
-            self.points.iter().try_for_each(|(name, count)| writeln!(f, "  {count:>10} times: {name}"))?;
+            writeln!(f, "{} of {} code points of the engine reached", reached.len(), self.points.len())?;
+            reached.iter().try_for_each(|(name, count)| writeln!(f, "  {count:>10} times: {name}"))?;
+            missed.iter().try_for_each(|(name, _)| writeln!(f, "       never: {name}"))?;
         }
         match &self.violation {
             None => write!(f, "0 violations"),

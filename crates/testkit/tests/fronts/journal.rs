@@ -25,6 +25,10 @@ shared_struct! {
         durable: AtomicU64,
         /// The newest version that a front was served, with the epoch.
         served: AtomicU64,
+        /// The last change that went past the cache, with the epoch, and the last of these that was done.
+        /// While one is under way, the cache has no copy and the disk an older one.
+        around: AtomicU64,
+        around_done: AtomicU64,
     }
 
     /// What the processes tell each other, and count.
@@ -38,6 +42,8 @@ shared_struct! {
         pub reads: AtomicU64,
         pub hits: AtomicU64,
         pub evictions: AtomicU64,
+        /// Writes past the cache.
+        pub arounds: AtomicU64,
         pub forgotten: AtomicU64,
         pub flushes: AtomicU64,
         pub checkpoints: AtomicU64,
@@ -58,6 +64,7 @@ pub struct Floor {
     page: u64,
     least: u64,
     durable: u64,
+    around_done: u64,
 }
 
 /// What a fetch has found.
@@ -117,6 +124,16 @@ impl Journal {
         self.page(page).taken.store(epoch << 32 | number, SeqCst);
     }
 
+    /// This change goes past the cache of `epoch`.
+    pub fn around_begins(&self, page: u64, number: u64, epoch: u64) {
+        self.page(page).around.store(epoch << 32 | number, SeqCst);
+    }
+
+    /// The disk has it.
+    pub fn around_ends(&self, page: u64, number: u64, epoch: u64) {
+        self.page(page).around_done.store(epoch << 32 | number, SeqCst);
+    }
+
     /// What was taken of these pages in `epoch`: durable, if a flush that begins now succeeds.
     pub fn taken(&self, pages: impl Iterator<Item = u64>, epoch: u64) -> Vec<(u64, u64)> {
         pages.map(|page| (page, of_epoch(self.page(page).taken.load(SeqCst), epoch))).collect()
@@ -134,17 +151,19 @@ impl Journal {
         let known = self.page(page);
         let durable = known.durable.load(SeqCst);
         let of_now = [&known.taken, &known.served].map(|word| of_epoch(word.load(SeqCst), epoch));
-        Floor { page, least: durable.max(of_now[0]).max(of_now[1]), durable }
+        let around_done = of_epoch(known.around_done.load(SeqCst), epoch);
+        Floor { page, least: durable.max(of_now[0]).max(of_now[1]), durable, around_done }
     }
 
     /// Judges what a fetch has found, which began with `floor` in `epoch`.
     pub fn judge(&self, floor: Floor, epoch: u64, found: Outcome) -> Result<(), String> {
-        let Floor { page, least, durable } = floor;
+        let Floor { page, least, durable, around_done } = floor;
+        let is_around = of_epoch(self.page(page).around.load(SeqCst), epoch) > around_done;
         let newest = self.page(page).begun.load(SeqCst);
         let was_forgotten = || (least..=newest).any(|number| is_forgetting(page, number));
         let is_legal = match found {
             Outcome::Cached(version) => (least..=newest).contains(&version) && !is_forgetting(page, version),
-            Outcome::OnDisk(_) if was_forgotten() => return Ok(()),
+            Outcome::OnDisk(_) if is_around || was_forgotten() => return Ok(()),
             Outcome::OnDisk(version) => (least..=newest).contains(&version),
         };
         if !is_legal {
@@ -185,6 +204,13 @@ fn the_oracle_notices_each_kind_of_wrong_answer() {
     journal.begin(page);
     assert!(judge(3, Outcome::Cached(number)) && judge(3, Outcome::Cached(number + 1)), "begun, not taken");
     assert!(!judge(3, Outcome::Cached(number)), "the newer one was served");
+    journal.around_begins(page, number + 1, 3);
+    assert!(
+        judge(3, Outcome::OnDisk(1)) && !judge(3, Outcome::Cached(number)),
+        "its write goes past the cache"
+    );
+    journal.around_ends(page, number + 1, 3);
+    assert!(!judge(3, Outcome::OnDisk(1)), "the disk has it");
     while !is_forgetting(page, number) {
         number = next(3);
     }

@@ -1,11 +1,15 @@
 //! Processes that share a cache are killed at random: the back, and fronts at any instruction; with the
-//! feature `hooks` also fronts that stand inside the directory's latch, inside a group's latch with half a
-//! page copied, or with a frame that they were to fill. After each kill an oracle outside reads all pages:
-//! none is older than what was durable, nor than what was taken or served since the cache was last opened.
+//! feature `hooks` also fronts that stand at the points of `entresol_engine::hooks`: inside a latch, say, or
+//! with a frame that they were to fill. After each kill an oracle outside reads all pages: none is older than
+//! what was durable, nor than what was taken or served since the cache was last opened. With the feature
+//! `mutants`, too, it is tested that bugs are noticed (`mutants`).
 //!
 //! `ENTRESOL_FRONT_KILLS=1000 cargo test --release -p entresol-testkit --features hooks --test fronts`
 
+mod directed;
 mod journal;
+#[cfg(all(feature = "mutants", feature = "hooks"))]
+mod mutants;
 mod roles;
 mod world;
 
@@ -15,17 +19,18 @@ use journal::{FRONTS, Journal};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use world::World;
 
 /// Kills in a normal run of the tests.
 const KILLS: u64 = 60;
-/// If no page is read for so long, somebody waits for a dead process.
-const STALLED_AFTER: Duration = Duration::from_secs(60);
-/// Points at which fronts stop.
-const POINTS: [&str; 3] = ["latch", "frame", "group"];
+/// If no page is read, or nothing is flushed, for so long, somebody waits for a dead process.
+const STALLED_AFTER: Duration = Duration::from_secs(if cfg!(feature = "mutants") { 10 } else { 60 });
+/// Points at which fronts stop, and after how many passes at most.
+const POINTS: [(&str, u64); 6] =
+    [("latch", 2000), ("frame", 1000), ("group", 1000), ("filled", 1000), ("copy", 30), ("around", 50)];
 
 /// A child, and where it says that it stands at its hook.
 struct Role {
@@ -54,10 +59,14 @@ impl Children<'_> {
         command.env("ENTRESOL_FRONTS_DIRECTORY", self.directory).env("ENTRESOL_FRONTS_ROLE", id.to_string());
         let has_hook = cfg!(feature = "hooks") && id > 0 && random().is_multiple_of(2);
         let hook = has_hook.then(|| {
-            let point = random() as usize % POINTS.len();
+            let point = match std::env::var("ENTRESOL_FRONT_POINT") {
+                Ok(name) => POINTS.iter().position(|point| point.0 == name).expect("a point of that name"),
+                Err(_) => random() as usize % POINTS.len(),
+            };
             let reached = self.directory.join(format!("reached-{:016x}", random()));
-            let passes = random() % 2000;
-            command.env("ENTRESOL_FRONTS_HOOK", format!("{} {passes} {}", POINTS[point], reached.display()));
+            let (name, passes_max) = POINTS[point];
+            let hook = format!("{name} {} {}", random() % passes_max, reached.display());
+            command.env("ENTRESOL_FRONTS_HOOK", hook);
             (point, reached)
         });
         Role { id, child: command.spawn().unwrap(), hook, is_killed: false }
@@ -83,15 +92,19 @@ impl Children<'_> {
     /// Kills fronts that stand at their hooks, for whom all others may wait; starts those anew that were
     /// killed; and fails if one has ended by itself.
     fn look_after(&self, journal: &Journal) {
-        let (mut reads, mut since) = (0, Instant::now());
+        let board = &journal.board;
+        let watched = [(&board.reads, "read a page"), (&board.flushes, "flushed")];
+        let mut seen = watched.map(|_| (0, Instant::now()));
         loop {
-            let now = journal.board.reads.load(SeqCst);
-            if now != reads {
-                (reads, since) = (now, Instant::now());
-            } else if since.elapsed() > STALLED_AFTER {
-                // The other thread may wait for ever, too, so this one cannot just panic.
-                eprintln!("no process has read a page for {STALLED_AFTER:?}");
-                std::process::exit(1);
+            for ((word, what), (before, since)) in watched.iter().zip(&mut seen) {
+                let now = word.load(SeqCst);
+                if now != *before {
+                    (*before, *since) = (now, Instant::now());
+                } else if since.elapsed() > STALLED_AFTER {
+                    // The other thread may wait for ever, too, so this one cannot just panic.
+                    eprintln!("no process has {what} for {STALLED_AFTER:?}");
+                    std::process::exit(1);
+                }
             }
             let mut roles = self.roles.lock();
             if self.is_over.load(SeqCst) {
@@ -130,6 +143,7 @@ fn role() {
         let parts: Vec<&str> = hook.splitn(3, ' ').collect();
         entresol_engine::hooks::set(parts[0], parts[1].parse().unwrap(), PathBuf::from(parts[2]));
     }
+    bring_mutant_to_life();
     let world = World::of(Path::new(&directory));
     match std::env::var("ENTRESOL_FRONTS_ROLE").unwrap().parse().unwrap() {
         0 => roles::back(&world),
@@ -137,8 +151,18 @@ fn role() {
     }
 }
 
+/// The mutant that the environment names.
+fn bring_mutant_to_life() {
+    #[cfg(feature = "mutants")]
+    if let Ok(name) = std::env::var("ENTRESOL_FRONTS_MUTANT") {
+        // A test of this process may have done so.
+        let _ = entresol_core::mutant::choose(&name);
+    }
+}
+
 #[test]
 fn no_durable_page_is_lost_whoever_is_killed() {
+    bring_mutant_to_life();
     let kills = std::env::var("ENTRESOL_FRONT_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     let memory = Path::new("/dev/shm");
     let directory = match memory.is_dir() {
@@ -186,11 +210,26 @@ fn no_durable_page_is_lost_whoever_is_killed() {
             MutexGuard::unlocked(&mut roles, || std::thread::sleep(Duration::from_millis(1)));
         }
         journal.board.stop.store(1, SeqCst);
-        let closed = roles[0].child.wait().unwrap();
+        let closed = ended(&mut roles[0].child);
         drop(over);
+        let closed = closed.expect("the back closes the cache, and does not wait for a dead process");
         assert!(closed.success(), "the back closes the cache: {closed}");
     });
     report(&journal, &children.kills.lock()[..], began.elapsed());
+}
+
+/// How the child has ended. `None`: it did not, for so long that it waits for ever.
+fn ended(child: &mut Child) -> Option<ExitStatus> {
+    let began = Instant::now();
+    while began.elapsed() < STALLED_AFTER {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
 }
 
 struct Over<'a>(&'a AtomicBool);
@@ -204,15 +243,17 @@ impl Drop for Over<'_> {
 fn report(journal: &Journal, kills: &[u64], took: Duration) {
     let board = &journal.board;
     let count = |word: &entresol_shm::atomic::AtomicU64| word.load(SeqCst);
+    let killed = kills.iter().sum::<u64>();
     println!(
-        "{} kills in {:.0} s: {kills:?} ({POINTS:?}, fronts, backs); {} opens; {} reads, {} of them hits; {} evictions, \
-         {} forgotten, {} flushes, {} checkpoints, {} destages",
-        kills.iter().sum::<u64>(),
+        "{killed} kills in {:.0} s: {kills:?} ({}, fronts, backs); {} opens; {} reads, {} of them hits; {} evictions, \
+         {} past the cache, {} forgotten, {} flushes, {} checkpoints, {} destages",
         took.as_secs_f64(),
+        POINTS.map(|point| point.0).join(", "),
         count(&board.opens),
         count(&board.reads),
         count(&board.hits),
         count(&board.evictions),
+        count(&board.arounds),
         count(&board.forgotten),
         count(&board.flushes),
         count(&board.checkpoints),
@@ -221,6 +262,7 @@ fn report(journal: &Journal, kills: &[u64], took: Duration) {
     for (what, word) in [
         ("hits", &board.hits),
         ("evictions", &board.evictions),
+        ("writes past the cache", &board.arounds),
         ("forgotten", &board.forgotten),
         ("flushes", &board.flushes),
         ("checkpoints", &board.checkpoints),
@@ -228,4 +270,5 @@ fn report(journal: &Journal, kills: &[u64], took: Duration) {
     ] {
         assert!(count(word) > 0, "no {what}");
     }
+    assert!(count(&board.opens) <= 1 + killed, "the cache was given up though nobody was killed");
 }

@@ -4,7 +4,7 @@ use super::journal::{FRONTS, Journal, Outcome, PAGES, is_forgetting};
 use super::world::World;
 use entresol_core::{Lsn, PageId};
 use entresol_engine::{FlashTier, Handed, Layer, Pages, SharedFront, TierError, Victim};
-use entresol_format::page;
+use entresol_format::{PageFormat, page};
 use entresol_runtime::random;
 use entresol_shm::atomic::Ordering::SeqCst;
 use std::fs::File;
@@ -27,7 +27,7 @@ pub fn build(id: u64, number: u64) -> Vec<u8> {
 }
 
 /// The version in a page that proves itself. `None`: it is torn.
-fn version(id: u64, bytes: &[u8]) -> Option<u64> {
+pub fn version(id: u64, bytes: &[u8]) -> Option<u64> {
     page::verify(bytes, PageId(id), None).ok()?;
     let number = page::lsn(bytes).0;
     bytes[32..].chunks_exact(8).all(|chunk| chunk == number.to_le_bytes()).then_some(number)
@@ -73,13 +73,14 @@ pub fn attach(world: &World) -> SharedFront {
 /// One who looks at pages, and judges what is found.
 pub struct Reader<'a> {
     pub journal: &'a Journal,
-    disk: File,
+    pub disk: File,
     buffer: Vec<u8>,
 }
 
 impl<'a> Reader<'a> {
     pub fn new(world: &World, journal: &'a Journal) -> Self {
-        Self { journal, disk: File::open(world.path("disk")).unwrap(), buffer: vec![0; PAGE] }
+        let disk = File::options().read(true).write(true).open(world.path("disk")).unwrap();
+        Self { journal, disk, buffer: vec![0; PAGE] }
     }
 
     /// Fetches `page`, from disk if it is not in the cache.
@@ -144,6 +145,17 @@ pub fn front(world: &World, id: u64) {
     }
 }
 
+/// Writes a page to disk past the cache, durably.
+fn write_around(front: &SharedFront, disk: &File, page: u64, number: u64) -> Result<(), TierError> {
+    let mut bytes = build(page, number);
+    PageFormat::Native.seal_for_disk(&mut bytes, PageId(page));
+    front.write_around(PageId(page), || {
+        disk.write_all_at(&bytes, World::place(page)).expect("a file can be written");
+        disk.sync_data().expect("a file can be synced");
+        Ok(())
+    })
+}
+
 /// A change of an own page, a look at any page, and now and then a flush.
 fn step(front: &SharedFront, reader: &mut Reader<'_>, id: u64) -> Result<(), TierError> {
     let (journal, epoch) = (reader.journal, front.epoch());
@@ -153,6 +165,11 @@ fn step(front: &SharedFront, reader: &mut Reader<'_>, id: u64) -> Result<(), Tie
     if is_forgetting(page, number) {
         front.forget(PageId(page), PageId(page))?;
         journal.board.forgotten.fetch_add(1, SeqCst);
+    } else if random().is_multiple_of(16) {
+        journal.around_begins(page, number, epoch);
+        write_around(front, &reader.disk, page, number)?;
+        journal.around_ends(page, number, epoch);
+        journal.board.arounds.fetch_add(1, SeqCst);
     } else {
         let victim = Victim { page: PageId(page), lsn: Lsn(number), dirty: true, fdirty: true };
         let handed = front.evict(victim, &build(page, number))?;

@@ -1,0 +1,97 @@
+//! What kills alone do not show: who does not fit is refused, and a page that another process has written
+//! over is not written to flash.
+
+use super::bring_mutant_to_life;
+use super::roles::{PAGE, build, version};
+use super::world::World;
+use entresol_core::{Lsn, Mode, PageId};
+use entresol_engine::{AttachOptions, FlashTier, Handed, Layer, SharedFront, TierError, TierOptions, Victim};
+use entresol_format::page;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+fn new_world() -> (TempDir, World) {
+    bring_mutant_to_life();
+    let directory = tempfile::tempdir().unwrap();
+    let world = World::of(directory.path());
+    world.create();
+    (directory, world)
+}
+
+fn open(world: &World) -> Arc<FlashTier> {
+    let (flash, home) = world.devices();
+    FlashTier::open_shared(flash, home, world.options.clone(), &world.sharing).unwrap().0
+}
+
+fn put(front: &SharedFront, page: PageId, number: u64) {
+    let victim = Victim { page, lsn: Lsn(number), dirty: true, fdirty: true };
+    let handed = front.evict(victim, &build(page.0, number)).unwrap();
+    assert!(matches!(handed, Handed::Taken(_)), "{handed:?}");
+}
+
+/// Whether the cache has the page, and in which version; or that on disk.
+fn fetch(world: &World, front: &SharedFront, page: PageId) -> (bool, u64) {
+    let mut buffer = vec![0; PAGE];
+    let is_cached = front.fetch(page, &mut buffer).unwrap().is_some();
+    if !is_cached {
+        let disk = File::open(world.path("disk")).unwrap();
+        disk.read_exact_at(&mut buffer, World::place(page.0)).unwrap();
+    }
+    (is_cached, version(page.0, &buffer).expect("a whole page"))
+}
+
+#[test]
+fn who_has_other_options_or_another_flash_does_not_attach() {
+    let (_directory, world) = new_world();
+    let tier = open(&world);
+    let attach = |options: &TierOptions, flash: &str| {
+        let attach = AttachOptions { is_direct: false, ..AttachOptions::default() };
+        SharedFront::attach(&world.sharing, &world.path(flash), options, &attach)
+    };
+    let refused = |attached: Result<SharedFront, TierError>| match attached {
+        Err(TierError::Refused(why)) => why,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was attached"),
+    };
+    // The layout of the segment is the same.
+    let other = TierOptions { mode: Mode::WriteThrough, ..world.options.clone() };
+    assert!(refused(attach(&other, "flash")).contains("made with other options"));
+    let (_elsewhere, other) = new_world();
+    std::fs::copy(other.path("flash"), world.path("other flash")).unwrap();
+    assert!(refused(attach(&world.options, "other flash")).contains("holds cache"));
+    drop(attach(&world.options, "flash").unwrap());
+    tier.close().unwrap();
+}
+
+/// A process writes over shared memory that is not its own.
+#[test]
+fn a_page_that_was_overwritten_in_shared_memory_is_not_written() {
+    let (_directory, world) = new_world();
+    let tier = open(&world);
+    let front = world.attach().unwrap();
+    let (kept, lost) = (PageId(11), PageId(12));
+    put(&front, kept, 2);
+    front.checkpoint().unwrap();
+    put(&front, lost, 2);
+    let segment = File::options().read(true).write(true).open(world.path("segment")).unwrap();
+    let mut bytes = vec![0; segment.metadata().unwrap().len() as usize];
+    segment.read_exact_at(&mut bytes, 0).unwrap();
+    let is_it = |at: &usize| {
+        let page = &bytes[*at..*at + PAGE];
+        page::header(page).page.get() == lost.0 && page::verify(page, lost, None).is_ok()
+    };
+    let at = (0..bytes.len() - PAGE).step_by(8).find(is_it).expect("it is in staging");
+    segment.write_all_at(&[0xff; 8], (at + PAGE / 2) as u64).unwrap();
+    let flushed = front.flush();
+    assert!(matches!(flushed, Err(TierError::Gone(_))), "{flushed:?}");
+    assert!(tier.is_given_up());
+    tier.abandon();
+    drop(tier);
+    let tier = open(&world);
+    let front = world.attach().unwrap();
+    assert_eq!(fetch(&world, &front, kept), (true, 2));
+    assert_eq!(fetch(&world, &front, lost), (false, 1), "as after a crash");
+    tier.close().unwrap();
+}
