@@ -1,4 +1,4 @@
-//! Work on this repository that cargo cannot do: `cargo xtask postgres build | run | test`.
+//! Work on this repository that cargo cannot do: `cargo xtask postgres build | run | test | bench`.
 //!
 //! It calls the programs that a person would call: tar, patch, make, initdb. Their output goes to a log
 //! file. A failure is one sentence on stderr that names the log, with exit status 2.

@@ -3,7 +3,7 @@
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use entresol_xtask::postgres::{self, BuildArgs, RunArgs, TestArgs};
+use entresol_xtask::postgres::{self, BenchArgs, BuildArgs, RunArgs, TestArgs};
 use std::process::ExitCode;
 
 /// Work on this repository that cargo cannot do.
@@ -29,6 +29,8 @@ enum Postgres {
     Run(RunArgs),
     /// Tests the patched server.
     Test(TestArgs),
+    /// Measures the patched server, with a flash cache and without.
+    Bench(BenchArgs),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Postgres::Build(arguments) => postgres::build(&arguments),
         Postgres::Run(arguments) => postgres::run(&arguments),
         Postgres::Test(arguments) => postgres::test(&arguments),
+        Postgres::Bench(arguments) => postgres::bench(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -50,6 +50,9 @@ fn bad_input_is_refused() {
     assert!(!folder.path().join("new").exists());
     let said = refused(&["postgres", "test", "--only", "everything"]);
     assert!(said.contains("possible values"), "{said}");
+    refused(&["postgres", "bench", "throttled", "--set", "no value"]);
+    refused(&["postgres", "bench", "throttled", "--load", "tpch"]);
+    refused(&["postgres", "bench"]);
     refused(&["postgres", "run"]);
     refused(&["postgres"]);
     refused(&[]);

@@ -1,8 +1,8 @@
 //! `cargo xtask postgres build`.
 
-use super::module;
 use super::source;
 use super::tools::{self, Tools};
+use super::{kept, module};
 use crate::paths;
 use crate::programs::{output, sha256};
 use crate::step::Steps;
@@ -32,6 +32,8 @@ pub struct Build {
     /// Where it is installed.
     pub installed: PathBuf,
     assertions: bool,
+    /// With the patches of `doors/postgres`.
+    patched: bool,
 }
 
 impl Build {
@@ -39,7 +41,57 @@ impl Build {
     pub fn named(assertions: bool) -> Self {
         let suffix = if assertions { "-assertions" } else { "" };
         let beside = |path: PathBuf| PathBuf::from(format!("{}{suffix}", path.display()));
-        Build { source: beside(paths::source()), installed: beside(paths::installed()), assertions }
+        Build {
+            source: beside(paths::source()),
+            installed: beside(paths::installed()),
+            assertions,
+            patched: true,
+        }
+    }
+
+    /// PostgreSQL as it is, made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`].
+    pub fn stock(steps: &Steps) -> Result<Self> {
+        let named = |path: PathBuf| PathBuf::from(format!("{}-stock", path.display()));
+        let build = Build {
+            source: named(paths::source()),
+            installed: named(paths::installed()),
+            assertions: false,
+            patched: false,
+        };
+        let recipe = build.recipe()?;
+        if !build.is_made_of(&recipe) {
+            build.remove()?;
+            if !kept::restore(&build, &recipe)? {
+                compile(&build, &Tools::for_build()?, &source::find_source(None)?, steps)?;
+                build.record(&recipe)?;
+            }
+        }
+        Ok(build)
+    }
+
+    /// Removes what is there of an older build.
+    fn remove(&self) -> Result<()> {
+        for old in [&self.source, &self.installed] {
+            if old.exists() {
+                fs::remove_dir_all(old).with_context(|| format!("{} cannot be removed", old.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Last: it says that everything is there.
+    fn record(&self, recipe: &str) -> Result<()> {
+        fs::write(self.recipe_file(), recipe).context("the build cannot be recorded")?;
+        kept::keep(self, recipe);
+        Ok(())
+    }
+
+    fn is_made_of(&self, recipe: &str) -> bool {
+        fs::read_to_string(self.recipe_file()).is_ok_and(|made_of| made_of == recipe)
     }
 
     /// A program of the installed server.
@@ -69,7 +121,8 @@ impl Build {
     /// Everything that the build depends on, as text.
     fn recipe(&self) -> Result<String> {
         let mut recipe = format!("source {}\n", source::wanted()?.sha256);
-        for patch in source::patches()? {
+        let patches = if self.patched { source::patches()? } else { Vec::new() };
+        for patch in patches {
             let name = patch.file_name().unwrap_or_default().to_string_lossy().into_owned();
             writeln!(recipe, "patch {} {name}", sha256(&patch)?)?;
         }
@@ -92,6 +145,21 @@ pub fn build(arguments: &BuildArgs) -> Result<()> {
     Ok(())
 }
 
+/// Whether [`make`] has what it needs.
+///
+/// # Errors
+///
+/// What is missing: a tool, or the source while no build is there or kept.
+pub fn can_be_made(arguments: &BuildArgs) -> Result<()> {
+    Tools::for_build()?;
+    let build = Build::named(arguments.assertions);
+    let recipe = build.recipe()?;
+    if build.is_made_of(&recipe) || kept::has(&recipe)? {
+        return Ok(());
+    }
+    source::find_source(arguments.source.as_deref()).map(drop)
+}
+
 /// The build, made if it is not there or was made of something else.
 ///
 /// # Errors
@@ -104,7 +172,11 @@ pub fn make(arguments: &BuildArgs) -> Result<Build> {
     }
     let tools = Tools::for_build()?;
     let recipe = build.recipe()?;
-    if fs::read_to_string(build.recipe_file()).is_ok_and(|made_of| made_of == recipe) {
+    if build.is_made_of(&recipe) {
+        return Ok(build);
+    }
+    build.remove()?;
+    if kept::restore(&build, &recipe)? {
         return Ok(build);
     }
     let source = source::find_source(arguments.source.as_deref())?;
@@ -114,19 +186,15 @@ pub fn make(arguments: &BuildArgs) -> Result<Build> {
     let steps = Steps::new(&paths::postgres().join("build.log"))?;
     eprintln!("log: {}", steps.log().display());
     compile(&build, &tools, &source, &steps)?;
-    // Last: it says that everything is there.
-    fs::write(build.recipe_file(), recipe).context("the build cannot be recorded")?;
+    build.record(&recipe)?;
     Ok(build)
 }
 
 fn compile(build: &Build, tools: &Tools, source: &Path, steps: &Steps) -> Result<()> {
-    for old in [&build.source, &build.installed] {
-        if old.exists() {
-            fs::remove_dir_all(old).with_context(|| format!("{} cannot be removed", old.display()))?;
-        }
-    }
     source::unpack(source, &[], &build.source)?;
-    source::patch(&build.source)?;
+    if build.patched {
+        source::patch(&build.source)?;
+    }
     let mut configure = Command::new("./configure");
     configure.arg(format!("--prefix={}", build.installed.display())).args(build.options());
     steps.run("configuring", tools.set(configure.current_dir(&build.source)))?;
@@ -136,7 +204,7 @@ fn compile(build: &Build, tools: &Tools, source: &Path, steps: &Steps) -> Result
         let mut make = Command::new("make");
         // A make above this one would give us its options and its job slots.
         make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
-        make.current_dir(&build.source).arg(format!("-j{jobs}")).args(arguments);
+        make.current_dir(&build.source).arg(format!("-j{jobs}")).arg(kept::LIBRARIES).args(arguments);
         make
     };
     let mut files = 0;

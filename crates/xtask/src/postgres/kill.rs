@@ -30,7 +30,7 @@ fn victims(cache: &Cache) -> [&'static str; 7] {
 
 /// One of pgbench's backends.
 const CLIENT: &str = "postgres postgres [local]";
-const POSTMASTER: &str = "postmaster";
+pub(super) const POSTMASTER: &str = "postmaster";
 
 const CLIENTS: &str = "8";
 
@@ -85,7 +85,7 @@ fn refused_without_the_cache(bench: &Bench, server: &Server<'_>) -> Result<()> {
 }
 
 /// How many transactions were acknowledged before everything broke off.
-fn kill_under_load(server: &Server<'_>, victim: &str) -> Result<u64> {
+pub(super) fn kill_under_load(server: &Server<'_>, victim: &str) -> Result<u64> {
     let mut load = server.client("pgbench");
     // Without -n it would empty the history.
     load.args(["-n", "-c", CLIENTS, "-T", "60"]).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -93,6 +93,12 @@ fn kill_under_load(server: &Server<'_>, victim: &str) -> Result<u64> {
     thread::sleep(LOAD / 2);
     server.query("CHECKPOINT")?;
     thread::sleep(LOAD / 2);
+    // Before that pgbench would give up without a report.
+    let connected = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench'";
+    let until = Instant::now() + Duration::from_secs(60);
+    while server.query(connected)? != CLIENTS && Instant::now() < until {
+        thread::sleep(Duration::from_millis(100));
+    }
     let pid = process(server, victim)?.with_context(|| format!("kill: there is no {victim}"))?;
     output(Command::new("kill").args(["-9", &pid]))?;
     let said = load.wait_with_output()?;

@@ -1,9 +1,12 @@
 //! `cargo xtask postgres`: builds, runs and tests a PostgreSQL with the hooks of `doors/postgres`.
 
+mod bench;
 mod binding;
 mod build;
 mod cache;
+mod failover;
 mod faults;
+mod kept;
 mod kill;
 mod model;
 mod module;
@@ -13,9 +16,11 @@ pub mod source;
 mod sql;
 mod standby;
 mod suites;
+mod tap;
 mod test;
 mod tools;
 
+pub use bench::{BenchArgs, bench};
 pub use build::{BuildArgs, build};
 pub use run::{RunArgs, run};
 pub use test::{TestArgs, test};

@@ -6,6 +6,7 @@ use crate::paths;
 use crate::programs::{User, output};
 use anyhow::{Context, Result, bail};
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -17,7 +18,14 @@ pub struct Server<'a> {
     user: &'a User,
     data: PathBuf,
     socket: PathBuf,
+    /// The control group that it is started in.
+    group: Option<PathBuf>,
+    /// On the loopback interface, too, if it is not [`PORT`].
+    port: u16,
 }
+
+/// The port in the name of the socket, whose folder nobody else uses.
+const PORT: u16 = 5432;
 
 impl<'a> Server<'a> {
     /// A new cluster called `name` with these lines of configuration, started; `FOLDER` in them stands for
@@ -71,15 +79,44 @@ impl<'a> Server<'a> {
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
         }
+        fs::create_dir_all(&folder)?;
+        user.own(&folder)?;
+        Self::over(build, user, folder.join("data"), name)
+    }
+
+    /// The cluster in `data`, which may be made later. It is not started.
+    ///
+    /// # Errors
+    ///
+    /// The folder of its socket cannot be made.
+    pub fn over(build: &'a Build, user: &'a User, data: PathBuf, name: &str) -> Result<Self> {
         // The path of a socket is at most 107 bytes long.
         let socket = format!("entresol-{}-{}", std::process::id(), name.replace(' ', "-"));
         let socket = std::env::temp_dir().join(socket);
-        let server = Server { build, user, data: folder.join("data"), socket };
-        fs::create_dir_all(&folder)?;
+        let server = Server { build, user, data, socket, group: None, port: PORT };
         fs::create_dir_all(&server.socket)?;
-        user.own(&folder)?;
         user.own(&server.socket)?;
         Ok(server)
+    }
+
+    /// Lets it run in a control group, from the next start on.
+    pub fn run_in(&mut self, group: &Path) {
+        self.group = Some(group.to_owned());
+    }
+
+    /// Lets it listen on a free port of the loopback interface, from the next start on.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn listen(&mut self) -> Result<()> {
+        self.port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        Ok(())
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Starts it after a stop.
@@ -88,8 +125,14 @@ impl<'a> Server<'a> {
     ///
     /// It does not start within a minute.
     pub fn start_again(&self) -> Result<()> {
-        let options = format!("-k {}", self.socket.display());
-        let mut start = self.control();
+        let mut options = format!("-k {} -p {}", self.socket.display(), self.port);
+        if self.port != PORT {
+            options += " -h 127.0.0.1";
+        }
+        let mut start = match &self.group {
+            Some(group) => within(group, &self.control()),
+            None => self.control(),
+        };
         start.arg("-l").arg(self.log()).args(["-o", &options, "-t", "60", "-w", "start"]);
         // The server inherits a pipe, and would keep it open.
         let status = start.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
@@ -106,6 +149,15 @@ impl<'a> Server<'a> {
     /// It does not stop within a minute.
     pub fn stop(&self) -> Result<()> {
         output(self.control().args(["-m", "fast", "-t", "60", "-w", "stop"])).map(drop)
+    }
+
+    /// Stops it as a crash would.
+    ///
+    /// # Errors
+    ///
+    /// It does not stop within a minute.
+    pub fn stop_at_once(&self) -> Result<()> {
+        output(self.control().args(["-m", "immediate", "-t", "60", "-w", "stop"])).map(drop)
     }
 
     /// Kills the postmaster, and waits until its children have ended.
@@ -202,7 +254,7 @@ impl<'a> Server<'a> {
 
     /// Lets a program find this server.
     pub fn address(&self, command: &mut Command) {
-        command.env("PGHOST", &self.socket).env("PGPORT", "5432").env("PGUSER", "postgres");
+        command.env("PGHOST", &self.socket).env("PGPORT", self.port.to_string()).env("PGUSER", "postgres");
         command.env("PGDATABASE", "postgres");
     }
 
@@ -284,6 +336,17 @@ impl<'a> Server<'a> {
         };
         Ok(text.lines().filter_map(row).collect())
     }
+}
+
+/// A call of `command` in a control group, by its file `cgroup.procs`.
+fn within(group: &Path, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.join("cgroup.procs"));
+    shell.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        shell.env(name, value.unwrap_or_default());
+    }
+    shell
 }
 
 impl Drop for Server<'_> {

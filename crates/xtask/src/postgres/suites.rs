@@ -1,13 +1,13 @@
 //! PostgreSQL's own tests, over the model cache or without a module.
 
-use super::cache::{Cache, MODEL};
+use super::cache::Cache;
 use super::server::Server;
 use super::test::Bench;
 use super::tools::Tools;
-use crate::paths;
+use crate::programs::output;
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Tests of a group that run at once.
@@ -21,11 +21,69 @@ fn outcome(line: &str) -> Option<String> {
 pub(super) fn regress(bench: &Bench, cache: Option<&Cache>) -> Result<()> {
     let name = cache.map_or("inactive".to_owned(), |cache| format!("{} regress", cache.name));
     let configuration = cache.map_or("shared_buffers = 16MB\n", |cache| cache.tiny);
-    let server = Server::start(&bench.build, &bench.user, &name, &["-k"], configuration)?;
+    regress_with(bench, &name, &["-k"], configuration, cache)
+}
+
+fn regress_with(
+    bench: &Bench,
+    name: &str,
+    options: &[&str],
+    configuration: &str,
+    cache: Option<&Cache>,
+) -> Result<()> {
+    let server = Server::start(&bench.build, &bench.user, name, options, configuration)?;
     let tests = bench.build.source.join("src/test/regress");
     let mut regress = pg_regress(bench, &server, &tests, "pg_regress", "parallel_schedule")?;
     regress.arg(format!("--dlpath={}", tests.display()));
-    finish(bench, &server, &name, &mut regress, cache)
+    finish(bench, &server, name, &mut regress, cache)
+}
+
+/// The regression tests with each kind of reads and writes, with checksums and without.
+pub(super) fn matrix(bench: &Bench, cache: &Cache) -> Result<()> {
+    for (io, more) in [("buffered", ""), ("direct", "debug_io_direct = data\n")] {
+        for (checksums, options) in [("checksums", &["-k"][..]), ("no checksums", &[])] {
+            let name = format!("{} regress {io} {checksums}", cache.name);
+            regress_with(bench, &name, options, &format!("{}{more}", cache.tiny), Some(cache))?;
+        }
+    }
+    Ok(())
+}
+
+/// The tests of contrib's modules, on a server with the cache.
+pub(super) fn contrib(bench: &Bench, cache: &Cache) -> Result<()> {
+    let name = format!("{} contrib", cache.name);
+    let server = Server::start(&bench.build, &bench.user, &name, &["-k"], cache.tiny)?;
+    let contrib = bench.build.source.join("contrib");
+    // The tests write beside their sources.
+    bench.user.own(&contrib)?;
+    let mut make = bench.user.command("make");
+    make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
+    make.current_dir(&contrib).args(["-k", "installcheck", "USE_MODULE_DB=1"]);
+    Tools::for_build()?.set(&mut make);
+    server.address(&mut make);
+    make.env_remove("PGDATABASE");
+    let mut tests = 0;
+    bench.steps.watch(&name, &mut make, |line| {
+        let passed = outcome(line)?;
+        tests += passed.split_whitespace().nth(1).and_then(|n| n.parse::<u32>().ok()).unwrap_or(0);
+        Some(format!("{tests} tests"))
+    })?;
+    println!("{name}: {tests} tests passed");
+    check_pages(bench, &server, &name)?;
+    check_counters(&server, &name, cache)?;
+    server.check_log()?;
+    server.stop()?;
+    server.check_files()
+}
+
+/// Tables and indexes of all databases that the tests left behind agree with themselves and each other.
+fn check_pages(bench: &Bench, server: &Server<'_>, name: &str) -> Result<()> {
+    let mut check = bench.user.command(bench.build.program("pg_amcheck"));
+    server.address(&mut check);
+    check.args(["--all", "--install-missing", "--heapallindexed", "--no-strict-names", "--jobs=2"]);
+    output(&mut check).with_context(|| format!("{name}: pg_amcheck"))?;
+    println!("{name}: pg_amcheck --all --heapallindexed finds nothing");
+    Ok(())
 }
 
 pub(super) fn isolation(bench: &Bench, cache: &Cache) -> Result<()> {
@@ -48,6 +106,8 @@ fn pg_regress(
     bench.user.own(&out)?;
     let mut regress = bench.user.command(tests.join(program));
     server.address(&mut regress);
+    // Programs of the tests that were not installed find the server's libraries by this.
+    regress.env("LD_LIBRARY_PATH", bench.build.installed.join("lib"));
     regress.current_dir(&out).env_remove("PGDATABASE");
     for option in ["inputdir", "expecteddir"] {
         regress.arg(format!("--{option}={}", tests.display()));
@@ -74,6 +134,7 @@ fn finish(
     println!("{name}: {said}");
     if let Some(cache) = cache {
         server.query("CHECKPOINT")?;
+        check_pages(bench, server, name)?;
         check_counters(server, name, cache)?;
     }
     server.check_log()?;
@@ -100,47 +161,5 @@ fn check_counters(server: &Server<'_>, name: &str, cache: &Cache) -> Result<()> 
             bail!("{name}: the counter `{unwanted}` is not zero");
         }
     }
-    Ok(())
-}
-
-/// PostgreSQL's recovery tests: crashes, standbys, promotion, PITR.
-pub(super) fn tap(bench: &Bench) -> Result<()> {
-    let tools = Tools::for_tap()?;
-    let source = &bench.build.source;
-    let out = paths::postgres().join("test/tap");
-    if out.exists() {
-        fs::remove_dir_all(&out)?;
-    }
-    fs::create_dir_all(&out)?;
-    let configuration = out.join("hooktrace.conf");
-    fs::write(&configuration, MODEL.tap)?;
-    bench.user.own(&out)?;
-
-    let tests = source.join("src/test/recovery");
-    let mut scripts: Vec<PathBuf> = fs::read_dir(tests.join("t"))
-        .context("the recovery tests")?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<std::io::Result<_>>()?;
-    scripts.retain(|script| script.extension().is_some_and(|extension| extension == "pl"));
-    scripts.sort();
-    let mut prove = bench.user.command("prove");
-    tools.set(&mut prove);
-    let path = prove.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, value)| value);
-    let path = path.map(|value| value.to_string_lossy().into_owned()).unwrap_or_default();
-    prove.env("PATH", format!("{}:{path}", bench.build.installed.join("bin").display()));
-    prove.env("TEMP_CONFIG", &configuration).env("TESTLOGDIR", out.join("log")).env("TESTDATADIR", &out);
-    prove.env("PG_REGRESS", source.join("src/test/regress/pg_regress"));
-    prove.env("REGRESS_SHLIB", source.join("src/test/regress/regress.so"));
-    prove.env("top_builddir", source).env("PGPORT", "65432");
-    prove.env("enable_injection_points", if bench.build.has_injection_points() { "yes" } else { "no" });
-    prove.current_dir(&tests).arg("-I").arg(source.join("src/test/perl")).args(["-I", "."]).args(scripts);
-    let mut said = String::new();
-    bench.steps.watch("tap", &mut prove, |line| {
-        if line.starts_with("Files=") {
-            said = line.to_owned();
-        }
-        line.split_once(" ..").map(|(test, _)| test.to_owned())
-    })?;
-    println!("tap: {said}");
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! `cargo xtask postgres test`.
 
-use super::build::{Build, BuildArgs, make};
+use super::build::{Build, BuildArgs, can_be_made, make};
 use super::cache::{ENTRESOL, MODEL};
-use super::{binding, faults, kill, model, module, sql, standby, suites};
+use super::{binding, failover, faults, kill, model, module, sql, standby, suites, tap};
 use crate::paths;
-use crate::programs::{User, is_root};
+use crate::programs::{User, is_root, output};
 use crate::step::Steps;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
 
 /// A part of the test.
@@ -40,6 +40,17 @@ enum Suite {
     FlashStandby,
     /// PostgreSQL's recovery tests (TAP) over the model cache: about ten minutes. Only if named.
     Tap,
+    /// PostgreSQL's TAP tests of recovery, backups and pg_rewind, every cluster with a flash cache of its
+    /// own: half an hour. Only if named.
+    FlashTap,
+    /// The regression tests over the flash cache, buffered and direct, with checksums and without. Only if
+    /// named.
+    FlashMatrix,
+    /// The tests of contrib's modules over the flash cache. Only if named.
+    FlashContrib,
+    /// The primary is killed under load, its synchronous standby promoted, and the old primary rewound; as
+    /// many times as `--rounds` says. Only if named.
+    FlashFailover,
 }
 
 /// What `test` may be told.
@@ -51,9 +62,16 @@ pub struct TestArgs {
     /// The user that servers run as, if the caller is root [default then: nobody].
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Rounds of the suites `kill` and `flash-kill`.
+    /// Rounds of the suites `kill`, `flash-kill` and `flash-failover`.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
+    /// Of the suite `flash-tap`, only the scripts whose path ends like this; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    script: Vec<String>,
+    /// Passes, and says why, where the server cannot be built or run: without a compiler or the source, or in
+    /// a folder that the servers' user may not enter.
+    #[arg(long)]
+    or_skip: bool,
     #[command(flatten)]
     build: BuildArgs,
 }
@@ -65,6 +83,14 @@ pub(super) struct Bench {
     pub steps: Steps,
 }
 
+/// Whether `user` may enter the folder of the servers.
+fn can_be_entered(user: &User) -> Result<()> {
+    let folder = paths::postgres();
+    std::fs::create_dir_all(&folder)?;
+    let entered = output(user.command("test").arg("-x").arg(&folder));
+    entered.map(drop).map_err(|_| anyhow!("the user of the servers may not enter {}", folder.display()))
+}
+
 /// Runs the suites.
 ///
 /// # Errors
@@ -73,6 +99,12 @@ pub(super) struct Bench {
 pub fn test(arguments: &TestArgs) -> Result<()> {
     let nobody = (arguments.user.is_none() && is_root()?).then_some("nobody");
     let user = User::named(arguments.user.as_deref().or(nobody))?;
+    if arguments.or_skip
+        && let Err(why) = can_be_made(&arguments.build).and_then(|()| can_be_entered(&user))
+    {
+        println!("skipped: {why:#}");
+        return Ok(());
+    }
     let build = make(&arguments.build)?;
     let steps = Steps::new(&paths::postgres().join("test.log"))?;
     let bench = Bench { build, user, steps };
@@ -109,7 +141,11 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashSql => sql::test(&bench)?,
             Suite::FlashFaults => faults::test(&bench)?,
             Suite::FlashStandby => standby::test(&bench)?,
-            Suite::Tap => suites::tap(&bench)?,
+            Suite::Tap => tap::over_model(&bench)?,
+            Suite::FlashTap => tap::over_flash(&bench, &arguments.script)?,
+            Suite::FlashMatrix => suites::matrix(&bench, &ENTRESOL)?,
+            Suite::FlashContrib => suites::contrib(&bench, &ENTRESOL)?,
+            Suite::FlashFailover => failover::test(&bench, arguments.rounds)?,
         }
     }
     Ok(())

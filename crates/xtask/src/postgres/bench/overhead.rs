@@ -1,0 +1,198 @@
+//! `bench overhead`: what the patches and the cache cost a server that has everything in DRAM.
+//!
+//! Three servers run at once: PostgreSQL as it is, the patched one without a module, and the patched one with
+//! a flash cache. In each round every server is measured once, in turn, the first one being another each
+//! time; a round's ratios are of neighbours in time. The interval is of the mean of their logarithms.
+
+use super::Rig;
+use super::report::{Mean, write_json};
+use super::throttled::flash;
+use crate::postgres::build::Build;
+use crate::postgres::server::Server;
+use crate::programs::output;
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// What may be told.
+#[derive(Args, Debug)]
+pub(super) struct OverheadArgs {
+    /// Rounds.
+    #[arg(long, default_value_t = 20)]
+    rounds: u32,
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 10)]
+    seconds: u32,
+    /// pgbench's scale: 15 MB each.
+    #[arg(long, default_value_t = 10)]
+    scale: u32,
+    /// Connections.
+    #[arg(long, default_value_t = 2)]
+    clients: u32,
+    /// Leaves out PostgreSQL without patches, which is built for this, once.
+    #[arg(long)]
+    no_stock: bool,
+}
+
+const SETTINGS: &str = "
+shared_buffers = 512MB
+max_wal_size = 8GB
+checkpoint_timeout = 1h
+autovacuum = off
+bgwriter_lru_maxpages = 0
+synchronous_commit = off
+";
+
+/// pgbench's work.
+const WORKS: [(&str, &[&str]); 2] = [("select", &["-S"]), ("tpcb", &[])];
+
+/// One measurement.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Point {
+    per_second: f64,
+    /// Processor time of the server's processes for each transaction.
+    cpu_us: f64,
+}
+
+/// A work, a server and its points, by rounds.
+#[derive(Debug, Serialize)]
+struct Series {
+    work: &'static str,
+    server: &'static str,
+    points: Vec<Point>,
+}
+
+pub(super) fn measure(rig: &Rig, arguments: &OverheadArgs) -> Result<()> {
+    let stock = if arguments.no_stock { None } else { Some(Build::stock(&rig.steps)?) };
+    let flash = flash(rig, 256)?;
+    let cache =
+        format!("shared_preload_libraries = 'entresol'\nentresol.flash = '{}'\n", flash.device().display());
+    let mut servers = vec![
+        ("off", start(rig, &rig.build, "overhead off", "", arguments)?),
+        ("on", start(rig, &rig.build, "overhead on", &cache, arguments)?),
+    ];
+    if let Some(stock) = &stock {
+        servers.push(("stock", start(rig, stock, "overhead stock", "", arguments)?));
+    }
+    let mut all: Vec<Series> = Vec::new();
+    for (work, _) in WORKS {
+        for (server, _) in &servers {
+            all.push(Series { work, server, points: Vec::new() });
+        }
+    }
+    for round in 0..arguments.rounds {
+        for (work, options) in WORKS {
+            for at in 0..servers.len() {
+                let (name, server) = &servers[(at + round as usize) % servers.len()];
+                let point = once(server, options, arguments)?;
+                let series = all.iter_mut().find(|series| series.work == work && series.server == *name);
+                series.context("a series for each")?.points.push(point);
+            }
+        }
+        write_json(rig.json.as_deref(), &all)?;
+    }
+    summary(&all);
+    Ok(())
+}
+
+fn start<'a>(
+    rig: &'a Rig,
+    build: &'a Build,
+    name: &str,
+    more: &str,
+    arguments: &OverheadArgs,
+) -> Result<Server<'a>> {
+    let server = Server::start(build, &rig.user, name, &["-k"], &format!("{SETTINGS}{more}"))?;
+    output(server.client("pgbench").args(["-i", "-q", "-s", &arguments.scale.to_string()]))?;
+    server.query("VACUUM FREEZE ANALYZE")?;
+    server.query("CHECKPOINT")?;
+    // Every page is in shared buffers, and every backend's catalogue caches are as the next one's.
+    server.query(
+        "CREATE EXTENSION pg_prewarm; SELECT sum(pg_prewarm(oid)) FROM pg_class WHERE relkind IN ('r', 'i')",
+    )?;
+    Ok(server)
+}
+
+fn once(server: &Server<'_>, options: &[&str], arguments: &OverheadArgs) -> Result<Point> {
+    let before = cpu_us(server)?;
+    let mut pgbench = server.client("pgbench");
+    pgbench.args(["-n", "-M", "prepared", "-c", &arguments.clients.to_string()]);
+    let said = output(pgbench.args(options).args(["-T", &arguments.seconds.to_string()]))?;
+    let spent = cpu_us(server)? - before;
+    let line = |start: &str| -> Result<f64> {
+        let found = said.lines().find_map(|line| line.strip_prefix(start)).context("pgbench's report")?;
+        Ok(found.split([' ', '/']).next().unwrap_or_default().parse()?)
+    };
+    let transactions = line("number of transactions actually processed: ")?;
+    Ok(Point { per_second: line("tps = ")?, cpu_us: spent / transactions })
+}
+
+/// Processor time of the postmaster, of its children, and of those that have ended.
+fn cpu_us(server: &Server<'_>) -> Result<f64> {
+    let text = fs::read_to_string(server.data().join("postmaster.pid"))?;
+    let postmaster = text.lines().next().unwrap_or_default().to_owned();
+    let children = output(Command::new("ps").args(["-o", "pid=", "--ppid", &postmaster]))?;
+    let mut ticks = stat(&postmaster, 13..17)?;
+    for child in children.split_whitespace() {
+        // It may have ended: then the postmaster has its time.
+        ticks += stat(child, 13..15).unwrap_or(0);
+    }
+    let per_second: f64 = output(Command::new("getconf").arg("CLK_TCK"))?.parse()?;
+    Ok(ticks as f64 * 1e6 / per_second)
+}
+
+/// The sum of some fields of `/proc/PID/stat`, counted from 0.
+fn stat(pid: &str, fields: std::ops::Range<usize>) -> Result<u64> {
+    let text = fs::read_to_string(Path::new("/proc").join(pid).join("stat"))?;
+    // The name, which may have spaces, is in parentheses.
+    let rest = text.rsplit_once(") ").map(|(_, rest)| rest).unwrap_or_default();
+    let values: Vec<u64> = rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
+    Ok(values.get(fields.start - 2..fields.end - 2).context("a short line")?.iter().sum())
+}
+
+/// Student's t of 95 %, both sides; about 2 beyond what is listed.
+fn t_95(degrees: usize) -> f64 {
+    const T: [f64; 30] = [
+        12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12,
+        2.11, 2.10, 2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04,
+    ];
+    T.get(degrees.wrapping_sub(1)).copied().unwrap_or(2.0)
+}
+
+/// The ratio of two series, with half the width of its interval, in per cent.
+fn ratio(one: &Series, other: &Series, of: fn(&Point) -> f64) -> (f64, f64) {
+    let logs: Vec<f64> =
+        one.points.iter().zip(&other.points).map(|(one, other)| (of(one) / of(other)).ln()).collect();
+    let mean = Mean::of(&logs);
+    let half = t_95(mean.runs.saturating_sub(1)) * mean.deviation / (mean.runs.max(1) as f64).sqrt();
+    (100.0 * (mean.mean.exp() - 1.0), 100.0 * half)
+}
+
+fn summary(all: &[Series]) {
+    println!("| work | server | transactions/s | CPU µs each |");
+    println!("|---|---|---|---|");
+    for series in all {
+        let mean = |of: fn(&Point) -> f64| Mean::of(&series.points.iter().map(of).collect::<Vec<_>>());
+        let (rate, cpu) = (mean(|point| point.per_second), mean(|point| point.cpu_us));
+        println!(
+            "| {} | {} | {:.0} ± {:.0} | {:.1} ± {:.1} |",
+            series.work, series.server, rate.mean, rate.deviation, cpu.mean, cpu.deviation
+        );
+    }
+    println!("\n| work | | transactions/s | CPU each |");
+    println!("|---|---|---|---|");
+    let find = |work: &str, server: &str| all.iter().find(|one| one.work == work && one.server == server);
+    for (work, _) in WORKS {
+        for (one, other) in [("on", "off"), ("off", "stock"), ("on", "stock")] {
+            let (Some(first), Some(second)) = (find(work, one), find(work, other)) else { continue };
+            let (rate, rate_half) = ratio(first, second, |point| point.per_second);
+            let (cpu, cpu_half) = ratio(first, second, |point| point.cpu_us);
+            println!(
+                "| {work} | {one} against {other} | {rate:+.2} ± {rate_half:.2} % | {cpu:+.2} ± {cpu_half:.2} % |"
+            );
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The suite `flash-failover`: a primary with a synchronous standby, each with its own flash, is killed under
+//! load; the standby is promoted; the old primary is rewound and becomes the next standby. Everything that
+//! was acknowledged must be on the new primary, every time.
+
+use super::cache::ENTRESOL;
+use super::kill::{self, POSTMASTER};
+use super::server::Server;
+use super::test::Bench;
+use crate::programs::output;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a standby may take to stream, or to be promoted.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(super) fn test(bench: &Bench, rounds: u32) -> Result<()> {
+    let configuration =
+        format!("{}wal_level = replica\nwal_log_hints = on\nwal_keep_size = 1GB\n", ENTRESOL.kill);
+    let first = Server::start(&bench.build, &bench.user, "failover a", &["-k"], &configuration)?;
+    output(first.client("pgbench").args(["-i", "-q", "-s", "5"]))?;
+    first.query("CREATE EXTENSION amcheck; CREATE EXTENSION entresol")?;
+    let second = Server::from_backup(&bench.build, &bench.user, "failover b", &first, &["-R"])?;
+    own_flash(&second)?;
+    second.start_again()?;
+    let (mut primary, mut standby) = (&first, &second);
+    let mut acknowledged = 0;
+    for round in 0..rounds {
+        let about = || format!("failover: round {round}");
+        is_synchronous(primary, standby).with_context(about)?;
+        acknowledged += kill::kill_under_load(primary, POSTMASTER).with_context(about)?;
+        standby.query(&format!("SELECT pg_promote(true, {})", PATIENCE.as_secs())).with_context(about)?;
+        // Nobody waits for a standby that is not there yet.
+        standby.query("ALTER SYSTEM SET synchronous_standby_names = ''")?;
+        standby.query("SELECT pg_reload_conf()")?;
+        kill::check(standby, acknowledged).with_context(about)?;
+        rewind(bench, primary, standby).with_context(about)?;
+        (primary, standby) = (standby, primary);
+    }
+    is_synchronous(primary, standby)?;
+    kill::check(primary, acknowledged)?;
+    let stat = "SELECT flash_hits + staging_hits, destaged, checkpoints FROM entresol_stat";
+    let counts = (primary.query(stat)?, standby.query(stat)?);
+    for server in [primary, standby] {
+        server.check_log_for_panics()?;
+    }
+    standby.stop()?;
+    primary.stop()?;
+    primary.check_files()?;
+    println!(
+        "failover: {rounds} rounds, {acknowledged} acknowledged transactions, none lost; hits, destages and \
+         checkpoints since the last start: {} and {}",
+        counts.0, counts.1
+    );
+    Ok(())
+}
+
+/// A copy of another cluster's files names that one's flash.
+fn own_flash(server: &Server<'_>) -> Result<()> {
+    server.set("entresol.flash", &server.data().with_file_name("flash").display().to_string())
+}
+
+/// Lets the primary wait for this standby, and waits until it does.
+fn is_synchronous(primary: &Server<'_>, standby: &Server<'_>) -> Result<()> {
+    primary.query("ALTER SYSTEM SET synchronous_standby_names = '*'")?;
+    primary.query("SELECT pg_reload_conf()")?;
+    let until = Instant::now() + PATIENCE;
+    while primary.query("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'")? != "1" {
+        if Instant::now() > until {
+            let log = fs::read_to_string(standby.log()).unwrap_or_default();
+            bail!("the standby does not stream: {}", log.lines().last().unwrap_or_default());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+/// Makes a standby of the killed `old` primary.
+fn rewind(bench: &Bench, old: &Server<'_>, new: &Server<'_>) -> Result<()> {
+    // pg_rewind would recover a crashed target with a single-user server, which has no worker.
+    kill::wait_until_it_runs(old, true)?;
+    old.stop()?;
+    let source = format!("host={} port={} user=postgres dbname=postgres", new.socket().display(), new.port());
+    let mut rewind = bench.user.command(bench.build.program("pg_rewind"));
+    rewind.arg("-D").arg(old.data()).args(["--source-server", &source, "-R", "--no-sync"]);
+    output(&mut rewind).context("pg_rewind")?;
+    // It has the configuration of its source now.
+    own_flash(old)?;
+    old.start_again()
+}
