@@ -187,6 +187,21 @@ fn a_fingerprint_that_could_not_be_written_is_written_before_the_next_try() {
     }
 }
 
+/// Either copy of the fingerprint may be damaged: the other one may be older, and proves nothing then.
+#[test]
+fn a_damaged_copy_of_the_fingerprint_is_no_foreign_write() {
+    let (disk, file, _, home) = faulty();
+    for version in 2..8 {
+        put(&*home, version).unwrap();
+        home.sync().unwrap();
+        for copy in [64 << 10, 80 << 10] {
+            let mut bytes = bytes_of(&*file);
+            bytes[copy + 40] ^= 1;
+            expect_no_foreign_write(&disk, &device_of(&bytes));
+        }
+    }
+}
+
 /// 1. A sync fails; version 2 can be read, and is never durable. The program ends, the machine goes on.
 /// 2. The disk is opened again: it has version 1. Version 3 is written, and the power fails before a sync.
 #[test]
