@@ -129,7 +129,15 @@ impl Volume {
         flash: Arc<dyn Device>,
         options: TierOptions,
     ) -> Result<(Self, Vec<String>), TierError> {
-        let (home, changed) = InPlaceDisk::open(disk, label)?;
+        Self::open_home(InPlaceDisk::open(disk, label)?, flash, options)
+    }
+
+    /// As [`Volume::open`], of a disk that is open, with its notice.
+    fn open_home(
+        (home, changed): (Arc<InPlaceDisk>, Option<String>),
+        flash: Arc<dyn Device>,
+        options: TierOptions,
+    ) -> Result<(Self, Vec<String>), TierError> {
         let (tier, report) = FlashTier::open_at(flash.clone(), whole(&home, &options), options.clone())?;
         let notices = changed.into_iter().chain(report.notices).collect();
         Ok((Self::assemble(home, options.page_bytes, Some(Cache { tier, flash, options })), notices))

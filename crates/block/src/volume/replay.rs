@@ -4,7 +4,9 @@ use super::{Cache, Volume, VolumeError};
 use crate::journal::{Journal, Kind, Left, Record};
 use entresol_core::mutant;
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{AlignedBuffer, FlashTier, Mode, TierError, TierOptions, Uuid, disk_epoch};
+use entresol_engine::{
+    AlignedBuffer, FlashTier, InPlaceDisk, Mode, TierError, TierOptions, Uuid, disk_epoch,
+};
 use std::sync::Arc;
 
 impl Volume {
@@ -21,9 +23,11 @@ impl Volume {
         journal: Arc<dyn Device>,
     ) -> Result<(Self, Vec<String>), VolumeError> {
         let journal = Journal::open(journal).map_err(VolumeError::Journal)?;
+        // A disk or a label that is refused takes no epoch.
+        let home = InPlaceDisk::open(disk, label.clone())?;
         let before = disk_epoch(&*label)?;
         journal.open_begins().map_err(VolumeError::Journal)?;
-        let opened = Self::open(disk, label.clone(), flash, options);
+        let opened = Self::open_home(home, flash, options);
         if opened.is_err() && disk_epoch(&*label).is_ok_and(|now| now.is_some() && now == before) {
             journal.open_took_no_epoch().map_err(VolumeError::Journal)?;
         }
