@@ -127,10 +127,12 @@ impl Back {
             if looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
                 for dead in watch.find_dead() {
                     let frames = self.front.staging.shared();
-                    let has_group = frames.is_some_and(|frames| frames.is_held_by(dead.holder));
-                    let holds = dead.holding.is_some() && !mutant!("unfilled-frame-not-found")
-                        || served.region_is_held_by(dead.holder) && !mutant!("dead-holder-not-found")
-                        || has_group && !mutant!("dead-holder-of-a-group-not-found");
+                    let has_frame = dead.holding.is_some() && !mutant!("unfilled-frame-not-found");
+                    let has_latch =
+                        served.region_is_held_by(dead.holder) && !mutant!("dead-holder-not-found");
+                    let has_group = frames.is_some_and(|frames| frames.is_held_by(dead.holder))
+                        && !mutant!("dead-holder-of-a-group-not-found");
+                    let holds = has_frame || has_latch || has_group;
                     events::front_died(dead.pid, holds);
                     if holds {
                         return self.give_up();
