@@ -249,7 +249,9 @@ fn open_file(path: &Path, options: FileOptions) -> std::io::Result<(File, bool)>
         _ => OFlags::empty(),
     };
     let mut open = OpenOptions::new();
-    open.read(true).write(!options.is_shared).create(options.create).mode(0o600);
+    // A block device is there. With O_EXCL, O_CREAT would refuse it for that.
+    let create = options.create && exclusive.is_empty();
+    open.read(true).write(!options.is_shared).create(create).mode(0o600);
     let with = |flags: OFlags| open.clone().custom_flags((exclusive | flags).bits() as i32).open(path);
     let direct = match options.is_direct_wanted {
         true => Some(with(OFlags::DIRECT)),
