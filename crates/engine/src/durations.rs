@@ -54,6 +54,30 @@ fn bucket(us: usize) -> usize {
 }
 
 impl Durations {
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// This part of them, 0.0 ..= 1.0, took less than so many microseconds, rounded up to a power of two.
+    pub fn quantile(&self, part: f64) -> u64 {
+        let all = self.count();
+        let mut below = 0;
+        let bucket = self.buckets.iter().position(|count| {
+            below += count;
+            below as f64 >= part * all as f64
+        });
+        1 << bucket.unwrap_or(DURATION_BUCKETS - 1)
+    }
+
+    /// Those that were counted since `before` was read.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            buckets: std::array::from_fn(|at| self.buckets[at].saturating_sub(before.buckets[at])),
+            total_us: self.total_us.saturating_sub(before.total_us),
+        }
+    }
+
     /// Hands the counts to the recorder of the crate `metrics`, as Prometheus reads a histogram: the counters
     /// `<name>_bucket` (cumulative, by upper bound `le` in seconds), `<name>_us_sum` (microseconds) and
     /// `<name>_count`.

@@ -16,6 +16,7 @@ mod events;
 mod examine;
 mod fragments;
 mod front;
+mod front_flash;
 #[cfg(feature = "hooks")]
 pub mod hooks;
 mod metrics;
@@ -51,4 +52,4 @@ pub use options::{TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
-pub use tier::{DetachReport, FlashTier, detach, marks_on, renounce};
+pub use tier::{DetachReport, FlashTier, cache_on, detach, disown, marks_on, renounce};

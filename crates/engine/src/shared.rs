@@ -2,10 +2,9 @@
 
 use crate::api::{Evicted, Fetched, Pages, Victim};
 use crate::front::{self, Answer, Bell, BoardRef, Found, Front, Offered, Opened, Request};
-use crate::superblock::read_newest;
+use crate::front_flash;
 use crate::{TierError, TierMetrics, TierOptions};
-use entresol_core::{PageId, Route};
-use entresol_device::{Device, FileDevice, FileOptions};
+use entresol_core::{Mode, PageId, Route};
 use entresol_objects::{Locator, ObjectId, Usage};
 use entresol_shm::{NewSegment, Plan, Segment, SegmentError};
 use std::cell::Cell;
@@ -86,11 +85,14 @@ pub struct AttachOptions {
     /// Asked after each wait: whether the caller is to wait no longer. Then the call that waits returns
     /// [`TierError::Interrupted`].
     pub interrupted: Option<fn() -> bool>,
+    /// Attach although the flash device cannot be read. Pages in the cache are then fetched from disk, and
+    /// those that are newer than disk are errors. The back finds out that its device has failed.
+    pub without_flash: bool,
 }
 
 impl Default for AttachOptions {
     fn default() -> Self {
-        Self { is_direct: true, interrupted: None }
+        Self { is_direct: true, interrupted: None, without_flash: false }
     }
 }
 
@@ -140,21 +142,24 @@ impl SharedFront {
         options: &TierOptions,
         attach: &AttachOptions,
     ) -> Result<Self, TierError> {
-        let file = FileOptions { is_direct_wanted: attach.is_direct, ..FileOptions::shared() };
-        let device: Arc<dyn Device> =
-            Arc::new(FileDevice::open(flash, file).map_err(crate::error::flash_error)?);
-        let (newest, faults) = read_newest(&*device)?;
-        let Some(superblock) = newest else {
-            return Err(TierError::Refused(format!(
-                "{}: no flash cache is there that can be read ({}); give the path of the cache's flash device",
-                flash.display(),
-                if faults.is_empty() { "it is blank".to_owned() } else { faults.join("; ") }
-            )));
+        let never_needed = options.mode != Mode::WriteBack;
+        let goes_on = |error: &TierError| {
+            attach.without_flash && (never_needed || matches!(error, TierError::Device { .. }))
         };
-        let opened = Opened { cache: superblock.cache, epoch: superblock.epoch };
-        let of_flash = (superblock.stamps(), opened);
-        let (front, service) = front::attach(sharing, options, device, of_flash, attach.interrupted)?;
+        let (device, superblock) = front_flash::open(flash, attach.is_direct, goes_on)?;
+        let of_flash = superblock.map(|superblock| {
+            (superblock.stamps(), Opened { cache: superblock.cache, epoch: superblock.epoch })
+        });
+        let (front, service, opened) = front::attach(sharing, options, device, of_flash, attach.interrupted)?;
         Ok(Self { front, service, opened, _alone: PhantomData })
+    }
+
+    /// Whether the cache runs. False: it has switched itself off, and the disk alone serves.
+    ///
+    /// # Errors
+    /// Why it does neither.
+    pub fn is_running(&self) -> Result<bool, TierError> {
+        self.front.check_running()
     }
 
     /// The number of the cache's open that this front belongs to. It grows with every open.
@@ -180,6 +185,15 @@ impl SharedFront {
                 }
             }
         }
+    }
+
+    /// Forgets those of the pages from `first` to `last` that are not newer than disk: they are read from
+    /// there from now on. Returns the number of copies that were in the cache.
+    ///
+    /// # Errors
+    /// The tier's.
+    pub fn forget_clean(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
+        self.front.forget_clean((first, last))
     }
 
     /// Whether the cache has `page`: a hint, without I/O.

@@ -251,7 +251,11 @@ static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 fn a_caller_that_is_interrupted_waits_no_longer() {
     let world = World::new(small(PolicyKind::FaceGsc, 96));
     let tier = world.create();
-    let attach = AttachOptions { is_direct: false, interrupted: Some(|| IS_INTERRUPTED.load(SeqCst)) };
+    let attach = AttachOptions {
+        is_direct: false,
+        interrupted: Some(|| IS_INTERRUPTED.load(SeqCst)),
+        ..AttachOptions::default()
+    };
     let front = SharedFront::attach(&world.sharing, &world.path("flash"), &world.options, &attach).unwrap();
     front.flush().unwrap();
     // The back ends, and nobody answers.

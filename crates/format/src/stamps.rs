@@ -9,6 +9,7 @@
 //!   that is added for the slot. Multiples of the golden ratio are far apart (Knuth, TAOCP 3, §6.4, theorem
 //!   S): those of 2^26 slots are farther apart than the positions of one open.
 
+use crate::block::Uuid;
 use crate::superblock::Superblock;
 use entresol_core::{Placement, Position, SlotId};
 
@@ -29,7 +30,12 @@ impl Stamps {
     /// The stamps of the cache that `superblock` describes.
     pub fn of(superblock: &Superblock) -> Self {
         let slots = superblock.policy.placement() == Placement::Slots;
-        Self { cache: superblock.cache.high() >> 16 << 8, step: if slots { SLOT_STEP } else { 0 } }
+        Self { step: if slots { SLOT_STEP } else { 0 }, ..Self::of_log(superblock.cache) }
+    }
+
+    /// The stamps of a cache with log placement.
+    pub fn of_log(cache: Uuid) -> Self {
+        Self { cache: cache.high() >> 16 << 8, step: 0 }
     }
 
     /// The stamp of the page at `position` while it has no slot, or where the position determines the slot

@@ -1,7 +1,7 @@
 //! What was decided, counted by reason, and how long reads and writes took.
 
 use super::Why;
-use entresol_engine::{DURATION_BUCKETS, DurationTally, Durations, Served};
+use entresol_engine::{DurationTally, Durations, Served};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -92,17 +92,6 @@ impl Why {
     }
 }
 
-/// The bound of the bucket in which the part of the counts ends.
-fn quantile(durations: &Durations, part: f64) -> u64 {
-    let all: u64 = durations.buckets.iter().sum();
-    let mut below = 0;
-    let bucket = durations.buckets.iter().position(|count| {
-        below += count;
-        below as f64 >= part * all as f64
-    });
-    1 << bucket.unwrap_or(DURATION_BUCKETS - 1)
-}
-
 impl Counts {
     pub fn took(&self, place: Place, took: Duration) {
         self.durations[place as usize].add(took);
@@ -146,8 +135,8 @@ impl Counts {
                 place: place.names().0.to_owned(),
                 count,
                 mean_us: durations.total_us / count,
-                median_us: quantile(&durations, 0.5),
-                p99_us: quantile(&durations, 0.99),
+                median_us: durations.quantile(0.5),
+                p99_us: durations.quantile(0.99),
             })
         };
         Place::ALL.into_iter().filter_map(one).collect()

@@ -40,6 +40,30 @@ impl Front {
         }
     }
 
+    /// Forgets those of the pages from `first` to `last` that are in the cache and not dirty. What may be
+    /// found again after a crash is what the disk has. Returns how many copies were in the cache.
+    pub(crate) fn forget_clean(&self, (first, last): (PageId, PageId)) -> Result<u64, TierError> {
+        let entries = self.with(|partition| partition.entries())?;
+        let mut pages = Vec::with_capacity(ENTRIES_AT_ONCE as usize);
+        let mut found = 0;
+        for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
+            let some = from..entries.min(from + ENTRIES_AT_ONCE);
+            self.with(|partition| pages.extend(partition.pages_in(some, (first, last))))?;
+            for page in pages.drain(..) {
+                found += self.forget_when_possible(|| {
+                    self.with(|partition| match partition.peek(page) {
+                        Lookup::Staged { dirty: false, .. } | Lookup::Flash { dirty: false, .. } => {
+                            self.order.changes(page);
+                            partition.forget(page, page, 0)
+                        }
+                        _ => Forget::Done { found: 0, dirty: 0, in_dequeue: false },
+                    })
+                })?;
+            }
+        }
+        Ok(found)
+    }
+
     /// Forgets pages that `make_dead` makes dead, durably: a write of one to disk past the flash, say. Their
     /// copies are forgotten in memory first, so that no destage of one follows that write. No record of it is
     /// written to flash, and no slot released, before `make_dead` has returned. If that fails, or the process

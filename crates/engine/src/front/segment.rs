@@ -172,12 +172,12 @@ pub(crate) fn check(options: &TierOptions) -> Result<(), TierError> {
     let refuse = |why: &str| Err(TierError::Config(format!("processes cannot share this cache: {why}")));
     options.validate()?;
     if options.policy.placement() != Placement::Log {
-        return refuse("its policy places pages in slots; choose face, face-gr or face-gsc");
+        return refuse("its policy places pages in slots; choose face, face-gr, face-gsc or reuse");
     }
-    if options.policy.facts().keeps_out {
+    if options.policy.facts().keeps_out && !options.disk_may_lack() {
         return refuse(
             "its policy keeps changed pages out, and their writes to disk would not be known to the process that \
-             serves it; choose face, face-gr or face-gsc",
+             serves it; choose face, face-gr or face-gsc, or write-through",
         );
     }
     if options.page_format.has_no_owner_with_a_log() {
@@ -224,14 +224,15 @@ pub(crate) fn serve(front: &Front, sharing: &Sharing, opened: Opened) -> Result<
     Ok((front, Served { fronts, service, region, ends: AtomicBool::new(false) }))
 }
 
-/// A front of this process, and the bell of the back's services.
+/// A front of this process, the bell of the back's services, and the open of the cache that it belongs to.
+/// Without `of_flash` the flash is not reached, and nothing is compared.
 pub(crate) fn attach(
     sharing: &Sharing,
     options: &TierOptions,
     flash: Arc<dyn Device>,
-    (stamps, opened): (Stamps, Opened),
+    of_flash: Option<(Stamps, Opened)>,
     interrupted: Option<fn() -> bool>,
-) -> Result<(Front, Bell), TierError> {
+) -> Result<(Front, Bell, Opened), TierError> {
     check(options)?;
     let parts = Parts::new(options, sharing.fronts);
     let Some(segment) = sharing.memory.attach(&parts.plan)? else {
@@ -250,7 +251,10 @@ pub(crate) fn attach(
         *bytes = word.load(Relaxed).to_le_bytes();
     }
     let served = Opened { cache, epoch: identity.epoch.load(Relaxed) };
-    if served != opened && !mutant!("flash-of-another-cache-attached") {
+    if let Some((_, opened)) = of_flash
+        && served != opened
+        && !mutant!("flash-of-another-cache-attached")
+    {
         return Err(TierError::Refused(format!(
             "the flash device holds cache {} in its epoch {}, and {} is shared memory of cache {} in epoch {}; give the path of \
              that cache's flash device, or try again if the cache is just being opened",
@@ -267,6 +271,7 @@ pub(crate) fn attach(
     }
     let place = fronts.register().map_err(|full| TierError::Refused(full.to_string()))?;
     let memory = parts.memory(&segment, options, Seat::of_front(place, fronts, interrupted), false);
+    let stamps = of_flash.map_or(Stamps::of_log(cache), |(stamps, _)| stamps);
     let common = Common { options: options.clone(), flash, stamps, positions: 0..u64::MAX, listed: None };
-    Ok((Front::over(memory, common)?, parts.bell(&segment, 3)))
+    Ok((Front::over(memory, common)?, parts.bell(&segment, 3), served))
 }

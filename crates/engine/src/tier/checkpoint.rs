@@ -60,11 +60,16 @@ impl Back {
                 self.write_superblock(|_| ())?;
                 return self.double_marks();
             }
-            let sure = self.sure_below(rear);
+            let sure = match self.front.board.marks() {
+                // Writes to disk are the owner's, and durable when its checkpoint is complete.
+                Some(marks) if self.served.is_some() => self.superblocks.complete_below(marks, rear),
+                _ => self.sure_below(rear),
+            };
             self.disk.sync()?;
-            return self.write_superblock(|superblock| {
+            self.write_superblock(|superblock| {
                 superblock.unsure_from = superblock.unsure_from.max(sure);
-            });
+            })?;
+            return self.double_marks();
         }
         let mut scratch = AlignedBuffer::new(SWEEP_PAGES * self.front.page_bytes());
         self.sweep_all(&mut scratch)?;

@@ -15,6 +15,7 @@ use arrayvec::ArrayVec;
 use entresol_core::{Generation, Lookup, PageId, Partition, SlotId};
 use entresol_device::Device;
 use entresol_format::Uuid;
+use entresol_format::label::Label;
 use entresol_format::superblock::COPIES;
 use std::sync::Arc;
 
@@ -64,6 +65,55 @@ pub fn marks_on(flash: &dyn Device, label_device: &dyn Device) -> Result<Option<
     Ok(own.map(|superblock| superblock.marks).filter(|marks| *marks != [0; 2]))
 }
 
+/// The cache on `flash` that is of the disk with this label, as it was opened last, and the marks of its
+/// owner ([`FlashTier::mark`]). `None`: the cache is another disk's, or there is none. Whether it is of the
+/// disk's present epoch is not looked at: an open does that.
+///
+/// # Errors
+/// [`TierError::Device`].
+pub fn cache_on(
+    flash: &dyn Device,
+    label_device: &dyn Device,
+) -> Result<Option<(TierOptions, [u64; 2])>, TierError> {
+    let LabelState::Valid(labels) = read_label(label_device)? else { return Ok(None) };
+    let own = read_newest(flash)?.0.filter(|superblock| superblock.disk == labels.newest.disk);
+    Ok(own.map(|superblock| (TierOptions::of(&superblock), superblock.marks)))
+}
+
+/// The owner of the disk with this label goes on without its cache, which cannot be reached and is not
+/// needed: when it is found again, it is out of date. Says so durably. A disk without a label stays as it is.
+///
+/// # Errors
+/// [`TierError::Device`], or [`TierError::Refused`] for a label that cannot be read, or of a disk that needs
+/// its cache.
+pub fn disown(label_device: &dyn Device) -> Result<(), TierError> {
+    let Some(label) = own_label(label_device)? else { return Ok(()) };
+    if label.dirty_possible {
+        return Err(TierError::Refused(format!(
+            "disk {} needs the newer pages on its cache {}; attach that flash device",
+            label.disk, label.cache
+        )));
+    }
+    release(label_device, label)
+}
+
+fn own_label(label_device: &dyn Device) -> Result<Option<Label>, TierError> {
+    match read_label(label_device)? {
+        LabelState::Blank => Ok(None),
+        LabelState::Valid(labels) => Ok(Some(labels.newest)),
+        LabelState::Unreadable(why) => {
+            Err(TierError::Refused(format!("the disk holds no label that can be read ({why})")))
+        }
+    }
+}
+
+/// The disk with this label knows no cache from now on.
+fn release(label_device: &dyn Device, mut label: Label) -> Result<(), TierError> {
+    begin_epoch(&mut label);
+    (label.cache, label.dirty_possible) = (Uuid::NIL, false);
+    write_label(label_device, &mut label)
+}
+
 /// The owner of the disk with this label has replaced what is on it, or has made it complete in another way:
 /// whatever its cache on `flash` holds is out of date. Says so on both, durably; a cache of another disk, or
 /// none, stays as it is. The next open makes an empty cache. True: there was a cache of this disk.
@@ -71,13 +121,7 @@ pub fn marks_on(flash: &dyn Device, label_device: &dyn Device) -> Result<Option<
 /// # Errors
 /// [`TierError::Device`], or [`TierError::Refused`] for a label that cannot be read. It may be called again.
 pub fn renounce(flash: &dyn Device, label_device: &dyn Device) -> Result<bool, TierError> {
-    let mut label = match read_label(label_device)? {
-        LabelState::Blank => return Ok(false),
-        LabelState::Valid(labels) => labels.newest,
-        LabelState::Unreadable(why) => {
-            return Err(TierError::Refused(format!("the disk holds no label that can be read ({why})")));
-        }
-    };
+    let Some(label) = own_label(label_device)? else { return Ok(false) };
     let own = read_newest(flash)?.0.filter(|superblock| superblock.disk == label.disk);
     let had_one = own.is_some();
     // Not needed first: a disk that knows its cache no more must not find it needed.
@@ -85,9 +129,7 @@ pub fn renounce(flash: &dyn Device, label_device: &dyn Device) -> Result<bool, T
         superblock.released = true;
         write_all_copies(flash, &mut superblock)?;
     }
-    begin_epoch(&mut label);
-    (label.cache, label.dirty_possible) = (Uuid::NIL, false);
-    write_label(label_device, &mut label)?;
+    release(label_device, label)?;
     Ok(had_one)
 }
 

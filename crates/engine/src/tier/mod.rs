@@ -77,7 +77,7 @@ use failure::PanicGuard;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
-pub use detach::{DetachReport, detach, marks_on, renounce};
+pub use detach::{DetachReport, cache_on, detach, disown, marks_on, renounce};
 
 /// A flash tier between a buffer pool and a disk.
 ///

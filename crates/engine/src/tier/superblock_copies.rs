@@ -18,6 +18,8 @@ pub(crate) struct Superblocks {
     pub(super) first_segment_missing: AtomicU64,
     /// The newest `unsure_from`.
     pub(super) unsure_from: AtomicU64,
+    /// The owner's mark of the last checkpoint, and the rear then.
+    marked: (AtomicU64, AtomicU64),
     pub cache: entresol_format::Uuid,
     pub epoch: u64,
 }
@@ -44,6 +46,7 @@ impl Superblocks {
             newest_durable: AtomicU64::new(last.durable.0),
             first_segment_missing: AtomicU64::new(last.segment_next),
             unsure_from: AtomicU64::new(last.unsure_from.0),
+            marked: (AtomicU64::new(0), AtomicU64::new(0)),
             cache: last.cache,
             epoch: last.epoch,
             last: Mutex::new(
@@ -71,6 +74,19 @@ impl Superblocks {
     /// What is on flash below this position is on disk, too, unless it is dirty.
     pub(crate) fn sure(&self) -> Position {
         Position(self.unsure_from.load(SeqCst))
+    }
+
+    /// The owner makes a checkpoint called `marks[1]`, with everything below `rear` in the cache; its last
+    /// complete one is called `marks[0]`. Returns the position below which it knows its own writes to be
+    /// durable: the rear at that checkpoint. One task asks.
+    pub(super) fn complete_below(&self, marks: [u64; 2], rear: Position) -> Position {
+        let (mark, at) = &self.marked;
+        let complete = if mark.load(SeqCst) == marks[0] { Position(at.load(SeqCst)) } else { Position(0) };
+        // A repeated checkpoint says nothing new of what came since.
+        if mark.swap(marks[1], SeqCst) != marks[1] {
+            at.store(rear.0, SeqCst);
+        }
+        complete
     }
 
     /// The number of the next directory segment to write.
