@@ -53,6 +53,9 @@ enum
 	ENT_EVICT = 0x02,
 	ENT_RING = 0x04,
 	ENT_PULL = 0x08,
+	/* and ours: */
+	ENT_THROUGH = 0x10,		/* a clean page that the caller has just written to disk */
+	ENT_KEPT_OUT = 0x20,	/* its relation is kept out of the cache */
 };
 
 /* The same in all processes of a server. Strings outlive the process. */
@@ -61,7 +64,8 @@ typedef struct EntOptions
 	const char *flash;			/* file or block device */
 	const char *data;			/* the cluster's folder, absolute */
 	const char *version_folder; /* of this PostgreSQL version in tablespaces */
-	const char *policy;			/* "face", "face-gr", "face-gsc" */
+	const char *policy;			/* "face", "face-gr", "face-gsc"; in write-through mode also "reuse" */
+	const char *mode;			/* "write-back", "write-through" */
 	uint64_t	flash_bytes;	/* 0: all that is there */
 	uint32_t	objects;		/* forks that may have pages in the cache */
 	uint32_t	processes;		/* most of them at a time */
@@ -92,6 +96,7 @@ enum
 	ENT_EVENT_PULL = 1,			/* push victims into the cache, then ent_worker_pulled() */
 	ENT_EVENT_MESSAGE = 2,		/* for the server's log; ent_error() has it */
 	ENT_EVENT_FAILED = 3,		/* abort: all processes are to start anew; ent_error() says why */
+	ENT_EVENT_OFF = 4,			/* the cache has switched itself off, and the files are complete; ent_error() says why */
 };
 
 /* What the cache has of one fork, and what was counted for it while it had pages in the cache. */
@@ -109,10 +114,44 @@ typedef struct EntRelation
 /* Counters of all processes since the cache was opened, and present values; see crates/pg/src/types.rs. */
 typedef struct EntStat
 {
-	uint64_t	values[31];
+	uint64_t	values[34];
 } EntStat;
 
-#define ENT_STATS 31
+#define ENT_STATS 34
+
+/* What takes its time. */
+enum
+{
+	ENT_TOOK_READ = 0,			/* reads from the cache, and */
+	ENT_TOOK_STAGE = 1,			/* pages handed to it: what processes measure with ent_took() */
+	ENT_TOOK_FLASH_WRITE = 2,
+	ENT_TOOK_BACKGROUND = 3,
+	ENT_TOOK_CHECKPOINT = 4,
+};
+
+#define ENT_LATENCIES 5
+
+/* Microseconds; those that a part of them took less than, rounded up to powers of two. */
+typedef struct EntLatency
+{
+	uint64_t	count;
+	uint64_t	total_us;
+	uint64_t	p50_us;
+	uint64_t	p95_us;
+	uint64_t	p99_us;
+} EntLatency;
+
+/* What processes of one kind did, in pages. */
+typedef struct EntBackend
+{
+	uint64_t	hits;
+	uint64_t	misses;
+	uint64_t	staged_dirty;
+	uint64_t	staged_clean;
+	uint64_t	refused;		/* offered, and not taken */
+} EntBackend;
+
+#define ENT_BACKEND_KINDS 32
 
 /* Asked after each wait, at least every 100 ms: is the caller to wait no longer? Must return. */
 typedef bool (*EntInterrupted) (void);
@@ -122,9 +161,10 @@ int32_t		ent_plan(EntOptions *options, size_t *memory_bytes);
 
 /*
  * In each process, when the worker has opened the cache; again after ENT_GONE. The memory was mapped by the
- * postmaster, as zeros.
+ * postmaster, as zeros. "kind" is what kind of process it is, less than ENT_BACKEND_KINDS.
  */
-int32_t		ent_attach(const EntOptions *options, void *memory, size_t memory_bytes, EntInterrupted interrupted);
+int32_t		ent_attach(const EntOptions *options, void *memory, size_t memory_bytes, uint32_t kind,
+					   EntInterrupted interrupted);
 bool		ent_is_attached(void);	/* [c] */
 void		ent_detach(void);
 
@@ -158,20 +198,31 @@ int32_t		ent_flush(EntFork fork);
  */
 int32_t		ent_checkpoint(uint64_t done, uint64_t redo);
 
+/* Removes a relation's pages from the cache, dirty ones to their files; how many goes to *removed. */
+int32_t		ent_evict(EntFork relation, uint64_t *removed);
+
 int32_t		ent_stat(EntStat *stat);
+int32_t		ent_stat_reset(void);
+int32_t		ent_latencies(EntLatency *rows);	/* ENT_LATENCIES of them */
+int32_t		ent_backends(EntBackend *rows);		/* ENT_BACKEND_KINDS of them */
+int32_t		ent_took(uint32_t row, uint64_t us);	/* [c] */
 /* Looks at the directory of the whole cache. Rows that do not fit are left out. */
 int32_t		ent_relations(EntRelation *rows, uint32_t room, uint32_t *n);
 
 /*
  * The worker. Its threads inherit the mask of signals: block all of them during ent_worker_open, and
- * ent_worker_close. On ENT_REFUSED nothing was changed.
+ * ent_worker_close. On ENT_REFUSED nothing was changed. On ENT_FAILED the flash cannot be reached, and the files
+ * are complete without it: the server goes on without a cache.
  */
 int32_t		ent_worker_open(const EntOptions *options, void *memory, size_t memory_bytes,
 							const EntCluster *cluster);
 int32_t		ent_worker_wait(uint32_t patience_ms, EntEvent *event);
 void		ent_worker_pulled(int pages);
-/* With "drain" all dirty pages go to disk first, and the cluster does not need the flash any more. */
-int32_t		ent_worker_close(bool drain);
+/*
+ * With "drain" all dirty pages go to disk first, and the cluster does not need the flash any more. "redo" is the
+ * REDO pointer of the last checkpoint that pg_control names.
+ */
+int32_t		ent_worker_close(bool drain, uint64_t redo);
 
 /* The last failure of this process, as a sentence; its length, or what it would have been. */
 size_t		ent_error(char *buffer, size_t bytes);

@@ -5,8 +5,11 @@
 use crate::front::Interrupted;
 use crate::memory::{ALIGNMENT, Shared, front_bytes};
 use crate::settings::{PAGE_BYTES, Settings};
-use crate::types::{EntCluster, EntEvent, EntFork, EntOptions, EntRelation, EntStat, code};
-use crate::{failure, front, worker};
+use crate::types::{
+    BACKEND_KINDS, EntBackend, EntCluster, EntEvent, EntFork, EntLatency, EntOptions, EntRelation, EntStat,
+    code, latency,
+};
+use crate::{failure, front, report, worker};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::slice;
@@ -80,6 +83,7 @@ pub unsafe extern "C" fn ent_attach(
     options: *const EntOptions,
     memory: *mut c_void,
     bytes: usize,
+    kind: u32,
     interrupted: Option<Interrupted>,
 ) -> i32 {
     failure::guarded(|| {
@@ -89,7 +93,7 @@ pub unsafe extern "C" fn ent_attach(
             let memory = unsafe { memory_of(memory, bytes, &settings, false) }?;
             Ok((settings, memory))
         });
-        refused(both, |(settings, memory)| front::attach(&settings, memory, interrupted))
+        refused(both, |(settings, memory)| front::attach(&settings, memory, kind, interrupted))
     })
 }
 
@@ -210,7 +214,7 @@ pub extern "C" fn ent_checkpoint(done: u64, redo: u64) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ent_stat(stat: *mut EntStat) -> i32 {
     // SAFETY: the caller promises it.
-    failure::guarded(|| front::stat(unsafe { &mut *stat }))
+    failure::guarded(|| report::stat(unsafe { &mut *stat }))
 }
 
 /// # Safety
@@ -220,8 +224,44 @@ pub unsafe extern "C" fn ent_relations(rows: *mut EntRelation, room: u32, n: *mu
     failure::guarded(|| {
         // SAFETY: the caller promises it; any bytes are a row.
         let (rows, n) = unsafe { (slice::from_raw_parts_mut(rows, room as usize), &mut *n) };
-        front::relations(rows, n)
+        report::relations(rows, n)
     })
+}
+
+/// # Safety
+/// `removed` points to a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_evict(relation: EntFork, removed: *mut u64) -> i32 {
+    // SAFETY: the caller promises it.
+    failure::guarded(|| front::evict(relation, unsafe { &mut *removed }))
+}
+
+/// # Safety
+/// `rows` has room for all rows of [`latency`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_latencies(rows: *mut EntLatency) -> i32 {
+    // SAFETY: the caller promises it; any bytes are a row.
+    failure::guarded(|| report::latencies(unsafe { &mut *rows.cast::<[EntLatency; latency::ROWS]>() }))
+}
+
+/// # Safety
+/// `rows` has room for a row of each kind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_backends(rows: *mut EntBackend) -> i32 {
+    // SAFETY: the caller promises it; any bytes are a row.
+    failure::guarded(|| report::backends(unsafe { &mut *rows.cast::<[EntBackend; BACKEND_KINDS]>() }))
+}
+
+/// This process has measured something.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_took(row: u32, us: u64) -> i32 {
+    failure::guarded(|| report::took(row, Duration::from_micros(us)))
+}
+
+/// All counters begin at zero again.
+#[unsafe(no_mangle)]
+pub extern "C" fn ent_stat_reset() -> i32 {
+    failure::guarded(report::reset)
 }
 
 /// # Safety
@@ -264,8 +304,8 @@ pub extern "C" fn ent_worker_pulled(pages: c_int) {
 
 /// Ends the cache; with `drain` all dirty pages go to disk first.
 #[unsafe(no_mangle)]
-pub extern "C" fn ent_worker_close(drain: bool) -> i32 {
-    failure::guarded(|| worker::close(drain))
+pub extern "C" fn ent_worker_close(drain: bool, redo: u64) -> i32 {
+    failure::guarded(|| worker::close(drain, redo))
 }
 
 /// # Safety

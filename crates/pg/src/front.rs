@@ -4,9 +4,9 @@
 //! another object's one day.
 
 use crate::locator::{DATABASE_BYTES, fork_of, locator_of};
-use crate::memory::{Board, ObjectTally, Shared, Tally};
+use crate::memory::{BackendTally, Board, ObjectTally, Shared, Tally};
 use crate::settings::Settings;
-use crate::types::{EntFork, EntRelation, EntStat, code, flag};
+use crate::types::{BACKEND_KINDS, EntFork, code, flag};
 use crate::{failure, settings};
 use entresol_core::Lsn;
 use entresol_engine::{AttachOptions, Handed, Pages, SharedFront, Sharing, TierError, Victim};
@@ -18,10 +18,12 @@ use std::sync::Arc;
 pub(crate) type Interrupted = extern "C" fn() -> bool;
 
 /// A process's part of the cache.
-struct Process {
-    front: SharedFront,
-    board: &'static Board,
-    memory: Shared,
+pub(crate) struct Process {
+    pub front: SharedFront,
+    pub board: &'static Board,
+    /// Of its kind of process.
+    tally: &'static BackendTally,
+    pub memory: Shared,
 }
 
 impl Process {
@@ -43,15 +45,21 @@ fn is_interrupted() -> bool {
 }
 
 /// Attaches this process, or attaches it again.
-pub(crate) fn attach(settings: &Settings, memory: Shared, interrupted: Option<Interrupted>) -> i32 {
+pub(crate) fn attach(
+    settings: &Settings,
+    memory: Shared,
+    kind: u32,
+    interrupted: Option<Interrupted>,
+) -> i32 {
     failure::reserve();
     INTERRUPTED.set(interrupted);
     let sharing = Sharing { memory: Arc::new(memory), fronts: settings.processes };
-    let attach = AttachOptions { is_direct: true, interrupted: Some(is_interrupted) };
+    let attach = AttachOptions { is_direct: true, interrupted: Some(is_interrupted), without_flash: true };
     match SharedFront::attach(&sharing, &settings.flash, &settings.tier, &attach) {
         Ok(front) => {
             let board = memory.board();
-            PROCESS.with(|process| *process.borrow_mut() = Some(Process { front, board, memory }));
+            let tally = &board.backends[(kind as usize).min(BACKEND_KINDS - 1)];
+            PROCESS.with(|process| *process.borrow_mut() = Some(Process { front, board, tally, memory }));
             code::DONE
         }
         Err(error) => {
@@ -75,7 +83,7 @@ pub(crate) fn is_attached() -> bool {
 }
 
 /// Calls the cache for this process; failures become codes.
-fn call(work: impl FnOnce(&Process) -> Result<i32, TierError>) -> i32 {
+pub(crate) fn call(work: impl FnOnce(&Process) -> Result<i32, TierError>) -> i32 {
     PROCESS.with(|process| {
         let process = process.borrow();
         let Some(process) = &*process else {
@@ -104,6 +112,7 @@ pub(crate) fn residency(fork: &EntFork, block: u32, n: u32, reads: bool, is_here
         }
         if reads && !*is_here {
             process.board.misses.add(same.into());
+            process.tally.misses.add(same.into());
             misses.inspect(|misses| misses.add(same.into()));
         }
         Ok(code::DONE)
@@ -128,16 +137,28 @@ pub(crate) fn read<'a>(
             *done += 1;
         }
         tally.inspect(|tally| tally.hits.add((*done).into()));
+        process.tally.hits.add((*done).into());
         Ok(code::DONE)
     })
 }
 
 /// Takes a page. Waits for room if it is dirty and not pulled.
 pub(crate) fn stage(fork: &EntFork, block: u32, page: &[u8], lsn: u64, flags: u32) -> i32 {
-    let dirty = flags & flag::DIRTY != 0;
-    let waits = dirty && flags & flag::PULL == 0;
     call(|process| {
-        let Process { front, board, memory } = process;
+        let code = match flags & flag::KEPT_OUT {
+            0 => process.stage(fork, block, page, lsn, flags),
+            _ => process.keep_out(fork, block, flags),
+        }?;
+        process.tally.refused.add((code != code::DONE).into());
+        Ok(code)
+    })
+}
+
+impl Process {
+    fn stage(&self, fork: &EntFork, block: u32, page: &[u8], lsn: u64, flags: u32) -> Result<i32, TierError> {
+        let dirty = flags & flag::DIRTY != 0;
+        let waits = dirty && flags & flag::PULL == 0;
+        let Process { front, board, memory, .. } = self;
         let locator = locator_of(fork);
         let Some(object) = front.define(&locator)? else {
             // No page of it was ever taken.
@@ -151,15 +172,7 @@ pub(crate) fn stage(fork: &EntFork, block: u32, page: &[u8], lsn: u64, flags: u3
         };
         Ok(match handed {
             Some(Handed::Taken(_)) => {
-                if flags & flag::PULL != 0 {
-                    board.pulled.add(1);
-                }
-                let (all, of_object): (_, fn(&ObjectTally) -> &Tally) = match dirty {
-                    true => (&board.staged_dirty, |tally| &tally.staged_dirty),
-                    false => (&board.staged_clean, |tally| &tally.staged_clean),
-                };
-                all.add(1);
-                memory.tally(object, &locator).inspect(|tally| of_object(tally).add(1));
+                self.taken(memory.tally(object, &locator), flags);
                 code::DONE
             }
             Some(Handed::DiskFirst | Handed::DiskOnly) => {
@@ -176,7 +189,34 @@ pub(crate) fn stage(fork: &EntFork, block: u32, page: &[u8], lsn: u64, flags: u3
                 code::FULL
             }
         })
-    })
+    }
+
+    /// Counts a page that was taken.
+    fn taken(&self, object: Option<&ObjectTally>, flags: u32) {
+        let Process { board, tally, .. } = self;
+        board.pulled.add((flags & flag::PULL != 0).into());
+        board.written_through.add((flags & flag::THROUGH != 0).into());
+        let (all, of_kind, of_object): (_, _, fn(&ObjectTally) -> &Tally) = match flags & flag::DIRTY {
+            0 => (&board.staged_clean, &tally.staged_clean, |tally| &tally.staged_clean),
+            _ => (&board.staged_dirty, &tally.staged_dirty, |tally| &tally.staged_dirty),
+        };
+        all.add(1);
+        of_kind.add(1);
+        object.inspect(|tally| of_object(tally).add(1));
+    }
+
+    /// A page of a relation that is kept out. It may have been in the cache before.
+    fn keep_out(&self, fork: &EntFork, block: u32, flags: u32) -> Result<i32, TierError> {
+        let dirty = flags & flag::DIRTY != 0;
+        if dirty && flags & flag::PULL != 0 {
+            return Ok(code::FULL);
+        }
+        if dirty && let Some(object) = self.front.object(&locator_of(fork))? {
+            self.front.take_out(object.page(block))?;
+        }
+        self.board.kept_out.add(1);
+        Ok(code::DISK_ONLY)
+    }
 }
 
 /// Forgets `n` blocks from `block` on, which are dead; `None`: to the end of the fork.
@@ -265,80 +305,19 @@ pub(crate) fn checkpoint(done: u64, redo: u64) -> i32 {
     })
 }
 
-/// What the cache has of each fork, into `rows`; how many there are goes to `n`. The rest is left out if
-/// there is no room.
-pub(crate) fn relations(rows: &mut [EntRelation], n: &mut u32) -> i32 {
-    *n = 0;
+/// Removes all pages of a relation from the cache: the dirty ones to their files. Processes that use it put
+/// pages back meanwhile. How many copies were removed goes to `removed`.
+pub(crate) fn evict(relation: EntFork, removed: &mut u64) -> i32 {
+    *removed = 0;
     call(|process| {
-        let (mut some, mut next) = (Vec::new(), Some(ObjectId(0)));
-        // By number: the pages in the cache, and dirty ones.
-        let mut pages: Vec<(u64, u64)> = vec![(0, 0); process.memory.objects() as usize];
-        process.front.survey(|page, dirty| {
-            if let Some(counts) = pages.get_mut(page.object() as usize) {
-                *counts = (counts.0 + 1, counts.1 + u64::from(dirty));
-            }
-        })?;
-        while let Some(first) = next {
-            next = process.front.names(first, &mut some)?;
-            for (object, locator) in &some {
-                let Some(row) = rows.get_mut(*n as usize) else { return Ok(code::DONE) };
-                let (cached, dirty) = pages.get(object.0 as usize).copied().unwrap_or_default();
-                let tally = process.memory.tally(*object, locator);
-                let of = |count: fn(&ObjectTally) -> &Tally| tally.map_or(0, |tally| count(tally).get());
-                *row = EntRelation {
-                    fork: fork_of(locator),
-                    cached,
-                    dirty,
-                    hits: of(|tally| &tally.hits),
-                    misses: of(|tally| &tally.misses),
-                    staged_dirty: of(|tally| &tally.staged_dirty),
-                    staged_clean: of(|tally| &tally.staged_clean),
-                };
-                *n += 1;
-            }
+        for fork in 0..FORKS {
+            let locator = locator_of(&EntFork { fork, ..relation });
+            let Some(object) = process.front.object(&locator)? else { continue };
+            let (first, last) = (object.page(0), object.page(u32::MAX));
+            process.board.destages.add(1);
+            process.front.destage(&Pages::Range(first, last))?;
+            *removed += process.front.forget_clean(first, last)?;
         }
-        Ok(code::DONE)
-    })
-}
-
-/// All counters.
-pub(crate) fn stat(stat: &mut EntStat) -> i32 {
-    call(|process| {
-        let Process { front, board, .. } = process;
-        let (engine, objects) = (front.metrics(), front.objects().unwrap_or_default());
-        *stat = EntStat {
-            staging_hits: engine.staging_hits,
-            flash_hits: engine.flash_hits,
-            misses: board.misses.get(),
-            staged_dirty: board.staged_dirty.get(),
-            staged_clean: board.staged_clean.get().saturating_sub(engine.already_on_flash),
-            already_cached: engine.already_on_flash,
-            refused_clean: board.refused_clean.get(),
-            disk_only: board.disk_only.get(),
-            pulled: board.pulled.get(),
-            destaged: engine.disk_writes,
-            flash_writes: engine.flash_writes,
-            second_chances: engine.second_chances,
-            dequeue_reads: engine.dequeue_reads,
-            damaged_clean: engine.damaged_clean,
-            forgets: board.forgets.get(),
-            cuts: board.cuts.get(),
-            retired: board.retired.get(),
-            flushes: board.flushes.get(),
-            checkpoints: board.checkpoints.get(),
-            destages_asked: board.destages.get(),
-            no_file: board.no_file.get(),
-            past_end: board.past_end.get(),
-            space_waits: board.space_waits.get(),
-            file_syncs: board.file_syncs.get(),
-            slots: engine.slots,
-            slots_valid: engine.slots_valid,
-            slots_dirty: engine.slots_dirty,
-            slots_superseded: engine.slots_superseded,
-            objects: objects.live.into(),
-            objects_retired: objects.retired.into(),
-            objects_refused: objects.full,
-        };
         Ok(code::DONE)
     })
 }

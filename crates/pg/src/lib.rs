@@ -10,7 +10,8 @@
 //! | `types` | the types of the C interface |
 //! | `memory` | the segment in PostgreSQL's shared memory, and the board beside it |
 //! | `settings` | the engine's options from the extension's |
-//! | `front` | what a process does: read, stage, forget |
+//! | `front` | what a process does: read, stage, forget, evict |
+//! | `report` | what a process says of the cache: counters, durations |
 //! | `worker` | the back: opening, pulls, messages, ending |
 //! | `files` | relation files as the home of pages, by path |
 //! | `locator` | names of relations' forks, and the paths of their files |
@@ -32,6 +33,7 @@ mod front;
 mod locator;
 mod log;
 mod memory;
+mod report;
 mod settings;
 pub mod types;
 mod worker;

@@ -7,7 +7,8 @@
 //! segment of an older back, and none is left behind when the postmaster is killed.
 #![allow(unsafe_code)] // this module makes references and segments of PostgreSQL's memory, as its parts say
 
-use entresol_engine::SegmentMemory;
+use crate::types::{BACKEND_KINDS, EntBackend, EntStat, PRESENT, latency};
+use entresol_engine::{DURATION_BUCKETS, DurationTally, Durations, SegmentMemory};
 use entresol_format::checksum;
 use entresol_objects::{Locator, ObjectId};
 use entresol_shm::{NewSegment, Plan, Segment, SegmentError};
@@ -15,7 +16,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes for the board, before the segment.
-pub(crate) const BOARD_BYTES: usize = 4096;
+pub(crate) const BOARD_BYTES: usize = 8192;
 /// What the memory is aligned to: as the segment needs it for direct I/O.
 pub(crate) const ALIGNMENT: usize = 4096;
 
@@ -36,8 +37,80 @@ impl Tally {
     }
 }
 
-/// What this door counts, in all processes. A board of zeros is a new one.
+/// What was counted when the counters were reset, of those that go on: subtracted from what they say.
+#[derive(Default)]
+#[repr(C)]
+pub(crate) struct Baseline {
+    stats: [[Tally; 8]; 6],
+    durations: [[Tally; DURATION_BUCKETS + 1]; latency::ROWS],
+}
+
+impl Baseline {
+    /// The counters are as in `stat` and `durations` now.
+    pub fn set(&self, mut stat: EntStat, durations: &[Durations; latency::ROWS]) {
+        for (tally, value) in self.stats.as_flattened().iter().zip(stat.values_mut()) {
+            tally.0.store(*value, Relaxed);
+        }
+        for (tallies, durations) in self.durations.iter().zip(durations) {
+            let values = durations.buckets.iter().chain([&durations.total_us]);
+            tallies.iter().zip(values).for_each(|(tally, value)| tally.0.store(*value, Relaxed));
+        }
+    }
+
+    /// What was counted since, of `stat`. Present values stay.
+    pub fn since(&self, stat: &mut EntStat) {
+        let tallies = self.stats.as_flattened();
+        for ((value, tally), name) in stat.values_mut().into_iter().zip(tallies).zip(EntStat::FIELDS) {
+            if !PRESENT.contains(name) {
+                *value = value.saturating_sub(tally.get());
+            }
+        }
+    }
+
+    /// The durations at the reset.
+    pub fn durations(&self, row: usize) -> Durations {
+        let tallies = &self.durations[row];
+        Durations {
+            buckets: std::array::from_fn(|at| tallies[at].get()),
+            total_us: tallies[DURATION_BUCKETS].get(),
+        }
+    }
+}
+
+const _: () = assert!(EntStat::FIELDS.len() <= 8 * 6);
+
+/// What processes of one kind did.
 #[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct BackendTally {
+    pub hits: Tally,
+    pub misses: Tally,
+    pub staged_dirty: Tally,
+    pub staged_clean: Tally,
+    pub refused: Tally,
+}
+
+impl BackendTally {
+    pub fn read(&self) -> EntBackend {
+        EntBackend {
+            hits: self.hits.get(),
+            misses: self.misses.get(),
+            staged_dirty: self.staged_dirty.get(),
+            staged_clean: self.staged_clean.get(),
+            refused: self.refused.get(),
+        }
+    }
+
+    /// Begins anew.
+    pub fn reset(&self) {
+        for tally in [&self.hits, &self.misses, &self.staged_dirty, &self.staged_clean, &self.refused] {
+            tally.0.store(0, Relaxed);
+        }
+    }
+}
+
+/// What this door counts, in all processes. A board of zeros is a new one.
+#[derive(Default)]
 #[repr(C)]
 pub(crate) struct Board {
     pub misses: Tally,
@@ -56,6 +129,12 @@ pub(crate) struct Board {
     pub past_end: Tally,
     pub space_waits: Tally,
     pub file_syncs: Tally,
+    pub written_through: Tally,
+    pub kept_out: Tally,
+    /// By the number of the kind.
+    pub backends: [BackendTally; BACKEND_KINDS],
+    pub took: [DurationTally; latency::MEASURED],
+    pub baseline: Baseline,
 }
 
 const _: () = assert!(size_of::<Board>() <= BOARD_BYTES);
@@ -77,12 +156,17 @@ impl ObjectTally {
     /// it, and lose a count that a third one has made in between.)
     fn of(&self, name: u64) -> &Self {
         if self.name.load(Relaxed) != name {
-            for tally in [&self.hits, &self.misses, &self.staged_dirty, &self.staged_clean] {
-                tally.0.store(0, Relaxed);
-            }
+            self.reset();
             self.name.store(name, Relaxed);
         }
         self
+    }
+
+    /// Begins anew.
+    pub fn reset(&self) {
+        for tally in [&self.hits, &self.misses, &self.staged_dirty, &self.staged_clean] {
+            tally.0.store(0, Relaxed);
+        }
     }
 }
 

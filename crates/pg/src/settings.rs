@@ -42,6 +42,8 @@ impl Settings {
         let flash = PathBuf::from(string("entresol.flash", options.flash)?);
         let policy = string("entresol.policy", options.policy)?;
         let kind = PolicyKind::from_name(&policy).ok_or_else(|| format!("there is no policy {policy:?}"))?;
+        let mode = string("entresol.mode", options.mode)?;
+        let mode = Mode::from_name(&mode).ok_or_else(|| format!("there is no mode {mode:?}"))?;
         let flash_bytes = match options.flash_bytes {
             0 => size_of_flash(&flash)?,
             bytes => bytes,
@@ -53,7 +55,7 @@ impl Settings {
         let wanted = TierOptions {
             page_bytes: PAGE_BYTES as u32,
             page_format,
-            mode: Mode::WriteBack,
+            mode,
             objects: options.objects,
             ..TierOptions::new(kind, 0)
         };
@@ -78,6 +80,11 @@ impl Settings {
             version: string("the folder of this version", options.version_folder)?,
         };
         Ok(Self { flash, folders, tier, flash_bytes, processes: options.processes })
+    }
+
+    /// Whether the cluster never needs its flash.
+    pub fn is_through(&self) -> bool {
+        self.tier.mode == Mode::WriteThrough
     }
 
     /// Bytes of shared memory, with what its alignment may cost.

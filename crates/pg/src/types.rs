@@ -32,6 +32,10 @@ pub mod flag {
     pub const DIRTY: u32 = 0x01;
     /// Do not wait for room.
     pub const PULL: u32 = 0x08;
+    /// A clean page that the server has just written to disk by itself (write-through).
+    pub const THROUGH: u32 = 0x10;
+    /// The owner keeps the relation out of the cache.
+    pub const KEPT_OUT: u32 = 0x20;
 }
 
 /// A relation's fork, as PostgreSQL names it.
@@ -60,6 +64,8 @@ pub struct EntOptions {
     pub version_folder: *const c_char,
     /// "face", "face-gr" or "face-gsc".
     pub policy: *const c_char,
+    /// "write-back" or "write-through".
+    pub mode: *const c_char,
     /// Bytes of the flash to be used. 0: all that is there; `ent_plan` puts the number in.
     pub flash_bytes: u64,
     /// Forks of relations that may have pages in the cache.
@@ -93,7 +99,8 @@ pub struct EntCluster {
 #[repr(C)]
 pub struct EntEvent {
     /// 1: push `pages` victims into the cache, then `ent_worker_pulled`. 2: a message for the log. 3: the
-    /// cache has failed, or its memory was given up: the message says why, and the worker must abort.
+    /// cache has failed, or its memory was given up: the message says why, and the worker must abort. 4: the
+    /// cache has switched itself off, and the files are complete without it.
     pub kind: c_int,
     /// Of a pull.
     pub pages: c_int,
@@ -109,6 +116,8 @@ pub mod event {
     pub const MESSAGE: i32 = 2;
     /// See [`super::EntEvent::kind`].
     pub const FAILED: i32 = 3;
+    /// See [`super::EntEvent::kind`].
+    pub const OFF: i32 = 4;
 }
 
 /// What the cache has of one fork, and what was counted for it while it had pages in the cache.
@@ -131,6 +140,59 @@ pub struct EntRelation {
     pub staged_clean: u64,
 }
 
+/// How long something took. Durations are counted in buckets of powers of two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EntLatency {
+    /// How often.
+    pub count: u64,
+    /// The sum, microseconds.
+    pub total_us: u64,
+    /// Half of them took less than so many microseconds, rounded up to a power of two.
+    pub p50_us: u64,
+    /// As `p50_us`, 95 of 100.
+    pub p95_us: u64,
+    /// As `p50_us`, 99 of 100.
+    pub p99_us: u64,
+}
+
+/// What takes its time: the rows of [`EntLatency`].
+pub mod latency {
+    /// Reads from the cache, by the server's processes. Only while they measure.
+    pub const READ: u32 = 0;
+    /// Pages handed to the cache, with waits for room. Only while the processes measure.
+    pub const STAGE: u32 = 1;
+    /// Writes to flash.
+    pub const FLASH_WRITE: u32 = 2;
+    /// Dequeues with their destages, and pulls.
+    pub const BACKGROUND: u32 = 3;
+    /// Checkpoints of the cache.
+    pub const CHECKPOINT: u32 = 4;
+    /// Rows.
+    pub const ROWS: usize = 5;
+    /// Rows that processes measure.
+    pub const MEASURED: usize = 2;
+}
+
+/// What processes of one kind did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EntBackend {
+    /// Reads that the cache has served.
+    pub hits: u64,
+    /// Blocks that were read from disk.
+    pub misses: u64,
+    /// Dirty pages taken.
+    pub staged_dirty: u64,
+    /// Clean pages taken, or offered with an equal copy in the cache.
+    pub staged_clean: u64,
+    /// Pages offered that were not taken.
+    pub refused: u64,
+}
+
+/// Kinds of processes that are told apart: numbers below this one.
+pub const BACKEND_KINDS: usize = 32;
+
 macro_rules! stats {
     ($($field:ident: $meaning:literal;)+) => {
         /// Counters of all processes since the cache was opened, and present values. In pages unless said
@@ -144,6 +206,11 @@ macro_rules! stats {
         impl EntStat {
             /// Names of the fields, in their order.
             pub const FIELDS: &[&str] = &[$(stringify!($field)),+];
+
+            /// The values, in the order of [`EntStat::FIELDS`].
+            pub fn values_mut(&mut self) -> [&mut u64; Self::FIELDS.len()] {
+                [$(&mut self.$field),+]
+            }
         }
     };
 }
@@ -157,6 +224,8 @@ stats! {
     already_cached: "Clean pages offered with an equal copy in the cache.";
     refused_clean: "Clean pages not taken, for there was no room.";
     disk_only: "Dirty pages that went to disk past the cache.";
+    written_through: "Changed pages written to their files by the server itself, and taken as clean ones.";
+    kept_out: "Pages offered of relations that are kept out of the cache.";
     pulled: "Pages pulled out of shared buffers to fill a group.";
     destaged: "Pages written from flash to relation files.";
     flash_writes: "Pages written to flash, second chances included.";
@@ -173,6 +242,7 @@ stats! {
     past_end: "Pages not destaged, since their file is shorter.";
     space_waits: "Waits of a destage for space on a file system.";
     file_syncs: "Syncs of relation files.";
+    flash_write_bytes: "Bytes of pages written to flash.";
     slots: "Slots on flash.";
     slots_valid: "Slots with the newest version of a page.";
     slots_dirty: "Valid slots that are newer than disk.";
@@ -181,3 +251,7 @@ stats! {
     objects_retired: "Removed forks whose numbers are not free yet.";
     objects_refused: "Times that the table of forks was full.";
 }
+
+/// The fields of [`EntStat`] that are present values; the others count.
+pub const PRESENT: &[&str] =
+    &["slots", "slots_valid", "slots_dirty", "slots_superseded", "objects", "objects_retired"];

@@ -8,12 +8,13 @@ use crate::memory::Shared;
 use crate::settings::Settings;
 use crate::types::{EntCluster, EntEvent, code, event};
 use entresol_core::{Lsn, PageId};
-use entresol_device::{FileDevice, FileOptions, open_device};
+use entresol_device::{Device, FileDevice, FileOptions, open_device};
 use entresol_engine::{
-    FlashTier, Layer, OpenReport, Session, Sharing, TierError, Upstream, Uuid, disk_binding, marks_on,
-    renounce,
+    FlashTier, Layer, Mode, OpenReport, Session, Sharing, TierError, TierOptions, Upstream, Uuid, cache_on,
+    disk_binding, disown, marks_on, renounce,
 };
 use entresol_format::label::LABEL_AREA_BYTES;
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::RefCell;
 use std::fs;
@@ -56,6 +57,8 @@ struct Worker {
     notes: Receiver<Note>,
     /// Who waits for the present pull.
     pulls: Option<Sender<usize>>,
+    /// The server knows that the cache has switched itself off.
+    is_told_off: bool,
     /// The tier has a weak reference.
     _puller: Arc<Puller>,
 }
@@ -85,13 +88,33 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
             let upstream: Arc<dyn Upstream> = puller.clone();
             let upstream: Weak<dyn Upstream> = Arc::downgrade(&upstream);
             tier.attach(upstream);
-            let worker = Worker { tier, notes, pulls: None, _puller: puller };
+            let worker = Worker { tier, notes, pulls: None, is_told_off: false, _puller: puller };
             WORKER.with(|place| *place.borrow_mut() = Some(worker));
             code::DONE
         }
-        Err(why) => {
-            failure::say(&why);
-            code::REFUSED
+        Err(refusal) => refuse(settings, cluster, refusal),
+    }
+}
+
+/// Why the cache is not opened.
+enum Refusal {
+    /// The flash cannot be reached, or cannot be read.
+    Flash(String),
+    /// Anything else.
+    Other(String),
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
+
+impl From<TierError> for Refusal {
+    fn from(error: TierError) -> Self {
+        match error {
+            TierError::Device { role: "flash", .. } => Self::Flash(error.to_string()),
+            _ => Self::Other(error.to_string()),
         }
     }
 }
@@ -101,49 +124,113 @@ fn log_of(cluster: &EntCluster) -> Uuid {
     Uuid::from_random(0x706f_7374_6772_6573, cluster.system_identifier)
 }
 
+/// Says why the cache is not opened, and whether the server goes on without it: it does if the flash cannot
+/// be reached, and the files are complete.
+fn refuse(settings: &Settings, cluster: &EntCluster, refusal: Refusal) -> i32 {
+    let may_go_on = settings.is_through() && !is_needed(cluster);
+    let (why, code) = match refusal {
+        Refusal::Flash(why) if may_go_on => {
+            // Found again later, the flash is out of date.
+            let disowned = open_label(&settings.folders.binding(), false)
+                .and_then(|(label, _)| disown(&label).map_err(|error| error.to_string()));
+            match disowned {
+                Ok(()) => (why, code::FAILED),
+                Err(also) => (format!("{why}; {also}"), code::REFUSED),
+            }
+        }
+        Refusal::Flash(why) | Refusal::Other(why) => (why, code::REFUSED),
+    };
+    failure::say(&why);
+    code
+}
+
+/// Whether the cluster needs the pages on its flash.
+fn is_needed(cluster: &EntCluster) -> bool {
+    cluster.in_use && !cluster.backup
+}
+
 fn open_tier(
     settings: &Settings,
     memory: Shared,
     cluster: &EntCluster,
-) -> Result<(Arc<FlashTier>, OpenReport), String> {
+) -> Result<(Arc<FlashTier>, OpenReport), Refusal> {
     raise_limit_of_files();
-    let sentence = |error: TierError| error.to_string();
-    let is_needed = cluster.in_use && !cluster.backup;
+    let is_needed = is_needed(cluster);
     let (label, is_new) = open_label(&settings.folders.binding(), is_needed)?;
+    if let Some(why) = out_of_reach(&settings.flash) {
+        return Err(Refusal::Flash(why));
+    }
     let flash_options = FileOptions { create: !is_needed, ..FileOptions::create(settings.flash_bytes) };
     let flash = open_device(&settings.flash, flash_options).map_err(|error| error.to_string())?.device;
     let log = log_of(cluster);
-    let binding = disk_binding(&label).map_err(sentence)?;
+    let binding = disk_binding(&label)?;
     if let Some(found) = binding.filter(|found| is_needed && found.log != log) {
-        return Err(format!(
+        return Err(Refusal::Other(format!(
             "\"{}\" is of another cluster: it names {}, this cluster is {log}",
             settings.folders.binding().display(),
             found.log
-        ));
+        )));
     }
-    if is_needed && let Some(marks) = marks_on(&*flash, &label).map_err(sentence)? {
+    if is_needed && let Some(marks) = marks_on(&*flash, &label)? {
         check_redo(marks, cluster.redo)?;
     }
-    if !is_needed && renounce(&*flash, &label).map_err(sentence)? {
+    let is_ours = binding.is_some_and(|found| found.log == log);
+    let keeps = is_needed || is_ours && !cluster.backup && is_present(settings, &*flash, &label, cluster)?;
+    if !keeps && renounce(&*flash, &label)? {
         info!("the files of the cluster are complete without the flash cache, which was emptied");
     }
     let files = Arc::new(RelationFiles::new(settings.folders.clone(), label, memory.board()));
     let sharing = Sharing { memory: Arc::new(memory), fronts: settings.processes };
     let options = settings.tier.clone();
     let (tier, report) = if is_new || binding.is_none() {
-        let tier = FlashTier::create_shared(flash, files, options, &sharing).map_err(sentence)?;
-        (tier, OpenReport::default())
+        (FlashTier::create_shared(flash, files, options, &sharing)?, OpenReport::default())
     } else {
-        FlashTier::open_shared(flash, files, options, &sharing).map_err(sentence)?
+        FlashTier::open_shared(flash, files, options, &sharing)?
     };
     // A flash that was opened before has the mark already, and keeps the other one.
-    if !is_needed {
-        tier.mark([cluster.redo; 2]).map_err(sentence)?;
+    if !keeps {
+        tier.mark([cluster.redo; 2])?;
     }
     let session = Session { number: cluster.timeline.into(), nonce: 0 };
-    tier.bind_log(log, session).map_err(sentence)?;
+    tier.bind_log(log, session)?;
     Ok((tier, report))
 }
+
+/// Whether the flash of a cluster that does not need it has its pages of now: they were written through, and
+/// the cluster begins redo where one of its last two checkpoints was that the flash knows. Then nobody has
+/// completed a checkpoint without the cache; and what was changed without one is in the log that is replayed
+/// now, as after a crash.
+fn is_present(
+    settings: &Settings,
+    flash: &dyn Device,
+    label: &FileDevice,
+    cluster: &EntCluster,
+) -> Result<bool, TierError> {
+    let Some((found, marks)) = cache_on(flash, label)? else { return Ok(false) };
+    let wanted = &settings.tier;
+    let shape = |options: &TierOptions| {
+        let TierOptions { page_format, slots, group_pages, segment_entries, objects, .. } = *options;
+        (page_format, slots, group_pages, segment_entries, objects, options.policy.placement())
+    };
+    Ok(found.mode == Mode::WriteThrough && shape(&found) == shape(wanted) && marks.contains(&cluster.redo))
+}
+
+/// Why the flash cannot be reached, if it cannot: its device is not there, or does not answer. Any other
+/// reason why it cannot be opened is a mistake of somebody.
+fn out_of_reach(flash: &Path) -> Option<String> {
+    let error = fs::File::open(flash).err()?;
+    let is_gone = match error.kind() {
+        std::io::ErrorKind::NotFound => flash.starts_with("/dev"),
+        _ => error
+            .raw_os_error()
+            .and_then(|code| GONE.iter().find(|gone| gone.raw_os_error() == code))
+            .is_some(),
+    };
+    is_gone.then(|| format!("\"{}\" cannot be reached: {error}", flash.display()))
+}
+
+/// What the system says of a device that is gone.
+const GONE: [Errno; 4] = [Errno::IO, Errno::NXIO, Errno::NODEV, Errno::NOTCONN];
 
 /// The cluster begins redo where one of its last two checkpoints was that the flash knows. Else one of them
 /// is an older state of itself, within one life of the server.
@@ -222,6 +309,14 @@ pub(crate) fn wait(patience: Duration, next: &mut EntEvent) -> i32 {
             *next = EntEvent { kind: event::FAILED, ..EntEvent::default() };
             return code::DONE;
         }
+        if !worker.is_told_off
+            && let Some(notice) = worker.tier.notice()
+        {
+            worker.is_told_off = true;
+            failure::say(&notice);
+            *next = EntEvent { kind: event::OFF, ..EntEvent::default() };
+            return code::DONE;
+        }
         match worker.notes.recv_timeout(patience) {
             Ok(Note::Message { level, text }) => {
                 failure::say(&text);
@@ -250,11 +345,16 @@ pub(crate) fn pulled(pages: usize) {
 }
 
 /// Ends the cache. With `drain` all dirty pages go to disk first, and the cluster does not need its flash any
-/// more; else it stays as it is, warm.
-pub(crate) fn close(drain: bool) -> i32 {
+/// more; else it stays as it is, warm. `redo` is the REDO pointer of the last checkpoint that is complete.
+pub(crate) fn close(drain: bool, redo: u64) -> i32 {
     with_worker(code::GONE, |worker| {
-        let closed = if drain { worker.tier.detach() } else { worker.tier.close() };
-        match closed {
+        let close = || match drain {
+            true => worker.tier.detach(),
+            // It has switched itself off.
+            false if worker.tier.notice().is_some() => worker.tier.close(),
+            false => worker.tier.mark([redo; 2]).and_then(|()| worker.tier.close()),
+        };
+        match close() {
             Ok(()) => code::DONE,
             Err(error) => {
                 failure::say(&error);

@@ -96,5 +96,5 @@ fn what_may_be_called_in_critical_sections_allocates_nothing() {
     let stat = cluster::stat();
     assert!(stat.destaged > 1000 && stat.retired > 10 && stat.cuts > 10, "{stat:?}");
     abi::ent_detach();
-    assert_eq!(abi::ent_worker_close(false), code::DONE, "{}", error());
+    assert_eq!(abi::ent_worker_close(false, 7), code::DONE, "{}", error());
 }

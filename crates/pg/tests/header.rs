@@ -1,6 +1,6 @@
 //! The header and the SQL script say what the library does: names, numbers and orders agree.
 
-use entresol_pg::types::{EntStat, code, event, flag};
+use entresol_pg::types::{BACKEND_KINDS, EntStat, code, event, flag, latency};
 use std::fs;
 use std::path::Path;
 
@@ -36,12 +36,27 @@ fn the_numbers_of_the_header_are_those_of_the_library() {
         ("ENT_EVENT_PULL", event::PULL),
         ("ENT_EVENT_MESSAGE", event::MESSAGE),
         ("ENT_EVENT_FAILED", event::FAILED),
+        ("ENT_EVENT_OFF", event::OFF),
     ];
     for (name, expected) in codes {
         assert_eq!(number(name), i64::from(expected), "{name}");
     }
-    for (name, expected) in [("ENT_DIRTY", flag::DIRTY), ("ENT_PULL", flag::PULL)] {
+    let flags = [
+        ("ENT_DIRTY", flag::DIRTY),
+        ("ENT_PULL", flag::PULL),
+        ("ENT_THROUGH", flag::THROUGH),
+        ("ENT_KEPT_OUT", flag::KEPT_OUT),
+        ("ENT_TOOK_READ", latency::READ),
+        ("ENT_TOOK_STAGE", latency::STAGE),
+        ("ENT_TOOK_FLASH_WRITE", latency::FLASH_WRITE),
+        ("ENT_TOOK_BACKGROUND", latency::BACKGROUND),
+        ("ENT_TOOK_CHECKPOINT", latency::CHECKPOINT),
+    ];
+    for (name, expected) in flags {
         assert_eq!(number(name), i64::from(expected), "{name}");
+    }
+    for (name, expected) in [("ENT_LATENCIES", latency::ROWS), ("ENT_BACKEND_KINDS", BACKEND_KINDS)] {
+        assert!(header.contains(&format!("#define {name} {expected}\n")), "{name}");
     }
 }
 

@@ -3,65 +3,17 @@
 
 mod cluster;
 
-use cluster::{Cluster, error, fork, put, read, serve, stage, stat};
+use cluster::{Cluster, FOLDER, ROLE, Role, error, fork, put, read, serve, stage, stat, wait_for};
 use entresol_pg::abi;
 use entresol_pg::types::{EntCluster, code, flag};
 use entresol_runtime::rng::Rng;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
 const BLOCKS: u32 = 3000;
 const FIRST: u32 = 100;
 const CLIENTS: u32 = 3;
 const ID: u64 = 0x1234_5678;
-
-/// The environment variable with a role, and with the folder that it plays in.
-const ROLE: &str = "ENTRESOL_PG_ROLE";
-const FOLDER: &str = "ENTRESOL_PG_FOLDER";
-
-/// A process of a role, killed when dropped.
-struct Role(Child);
-
-impl Role {
-    fn start(folder: &Path, role: &str) -> Self {
-        let program = std::env::current_exe().unwrap();
-        let mut command = Command::new(program);
-        command.args(["a_role", "--exact", "--nocapture", "--test-threads=1"]);
-        command.env(ROLE, role).env(FOLDER, folder).stdout(Stdio::null());
-        Self(command.spawn().unwrap())
-    }
-
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-
-    /// Waits for its end, which must be a good one.
-    fn join(mut self) {
-        let status = self.0.wait().unwrap();
-        assert!(status.success(), "{status}");
-    }
-
-    /// Whether it has ended by a signal, as it aborted.
-    fn aborts(mut self) -> bool {
-        use std::os::unix::process::ExitStatusExt;
-        self.0.wait().unwrap().signal().is_some()
-    }
-}
-
-impl Drop for Role {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn wait_for(path: &Path) {
-    while !path.exists() {
-        std::thread::yield_now();
-    }
-}
 
 fn at_start(in_use: bool) -> EntCluster {
     EntCluster { system_identifier: ID, redo: 7, timeline: 1, backup: false, in_use }
@@ -96,7 +48,7 @@ fn worker(folder: &Path, cluster: &Cluster, in_use: bool) {
         drains = folder.join("drain").exists();
         drains || folder.join("close").exists()
     });
-    assert_eq!(abi::ent_worker_close(drains), code::DONE, "{}", error());
+    assert_eq!(abi::ent_worker_close(drains, 7), code::DONE, "{}", error());
 }
 
 /// Stages, reads and forgets blocks of a relation of its own, and writes down the versions at the end; 0: as

@@ -31,6 +31,7 @@ EntOptions	door_options;
 void	   *door_memory;
 Size		door_memory_bytes;
 bool		drain_at_shutdown;
+bool		door_is_through;
 
 static char *flash;
 static int	size_mb;
@@ -49,32 +50,48 @@ static const struct config_enum_entry policies[] = {
 	{"face", 0, false},
 	{"face-gr", 1, false},
 	{"face-gsc", 2, false},
+	{"reuse", 3, false},
 	{NULL, 0, false},
 };
 
 static const struct config_enum_entry modes[] = {
 	{"write-back", 0, false},
-	{"write-through", 1, true},
+	{"write-through", 1, false},
 	{NULL, 0, false},
 };
 
 static bool
 check_flash(char **new, void **extra, GucSource source)
 {
-	if (**new == '\0' || is_absolute_path(*new))
+	struct stat about;
+
+	if (**new == '\0')
 		return true;
-	GUC_check_errdetail("\"%s\" is not an absolute path.", *new);
-	GUC_check_errhint("Name a file or a block device, as in \"/var/lib/postgresql/flash\" or \"/dev/nvme0n1p3\".");
-	return false;
+	if (!is_absolute_path(*new))
+	{
+		GUC_check_errdetail("\"%s\" is not an absolute path.", *new);
+		GUC_check_errhint("Name a file or a block device, as in \"/var/lib/postgresql/flash\" or \"/dev/nvme0n1p3\".");
+		return false;
+	}
+	if (stat(*new, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISBLK(about.st_mode))
+	{
+		GUC_check_errdetail("\"%s\" is neither a file nor a block device.", *new);
+		GUC_check_errhint("Name a file or a block device; a file that does not exist is made, with the size of \"entresol.size\".");
+		return false;
+	}
+	return true;
 }
 
+/* Less has no room for a cache of any kind. */
+#define SIZE_MIN_MB 12
+
 static bool
-check_mode(int *new, void **extra, GucSource source)
+check_size(int *new, void **extra, GucSource source)
 {
-	if (*new == 0)
+	if (*new == 0 || *new >= SIZE_MIN_MB)
 		return true;
-	GUC_check_errdetail("The mode \"write-through\" is not built yet.");
-	GUC_check_errhint("Use \"write-back\", or leave \"entresol.flash\" empty.");
+	GUC_check_errdetail("%d MB are too small for a cache.", *new);
+	GUC_check_errhint("Choose %d MB or more, or 0 for all of a file or block device that exists.", SIZE_MIN_MB);
 	return false;
 }
 
@@ -88,15 +105,15 @@ define_settings(void)
 	DefineCustomIntVariable("entresol.size",
 							"Size of the flash cache.",
 							"0: all of the file or block device, which must exist then.",
-							&size_mb, 0, 0, INT_MAX, PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
+							&size_mb, 0, 0, INT_MAX, PGC_POSTMASTER, GUC_UNIT_MB, check_size, NULL, NULL);
 	DefineCustomEnumVariable("entresol.policy",
 							 "Policy of the flash cache.",
-							 "\"face\": first in, first out; \"face-gr\": by groups; \"face-gsc\": with second chances.",
+							 "\"face\": first in, first out; \"face-gr\": by groups; \"face-gsc\": with second chances; \"reuse\": only pages that are likely to be read again, in write-through mode.",
 							 &policy, 2, policies, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("entresol.mode",
 							 "Whether the cache may be newer than the files of the cluster.",
-							 NULL,
-							 &mode, 0, modes, PGC_POSTMASTER, 0, check_mode, NULL, NULL);
+							 "\"write-back\": it may, and the cluster needs its flash; \"write-through\": it is not, and a loss of the flash loses nothing.",
+							 &mode, 0, modes, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("entresol.objects",
 							"Forks of relations that may have pages in the cache at a time.",
 							"A table has three, an index one or two. Each takes about 60 bytes of memory.",
@@ -123,6 +140,7 @@ request_memory(void)
 		.data = DataDir,
 		.version_folder = TABLESPACE_VERSION_DIRECTORY,
 		.policy = policies[policy].name,
+		.mode = modes[mode].name,
 		.flash_bytes = (uint64) size_mb * 1024 * 1024,
 		.objects = objects,
 		.processes = MaxBackends + NUM_AUXILIARY_PROCS + SPARE_PROCESSES,
@@ -135,6 +153,7 @@ request_memory(void)
 				 errmsg("the flash cache \"%s\" cannot be used", flash),
 				 errdetail("%s.", door_error()),
 				 errhint("Check the settings \"entresol.flash\" and \"entresol.size\".")));
+	RequestNamedLWLockTranche("entresol", 1);
 	RequestAddinShmemSpace(sizeof(DoorShared));
 	RequestAddinShmemSpace(door_memory_bytes);
 }
@@ -154,6 +173,9 @@ set_up_memory(void)
 		memset(door, 0, sizeof(DoorShared));
 		pg_atomic_init_u32(&door->state, DOOR_NEW);
 		pg_atomic_init_u32(&door->worker, 0);
+		pg_atomic_init_u32(&door->kept_count, 0);
+		door->kept_lock = &GetNamedLWLockTranche("entresol")->lock;
+		door_load_kept();
 	}
 	door_memory = ShmemInitStruct("entresol cache", door_memory_bytes, &found);
 	if (!found)
@@ -177,6 +199,13 @@ _PG_init(void)
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;
+	/* The magic block does not tell. */
+	if (strtol(GetConfigOption("block_size", false, false), NULL, 10) != ENT_PAGE_BYTES)
+		ereport(FATAL,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the flash cache is for pages of %d bytes, this server has pages of %s bytes",
+						ENT_PAGE_BYTES, GetConfigOption("block_size", false, false)),
+				 errhint("Remove \"entresol\" from \"shared_preload_libraries\", or use a server that was configured with a block size of 8 kB.")));
 	if (&flash_cache == NULL || SetControlFileCacheBit == NULL || FlashCachePullVictims == NULL)
 		ereport(FATAL,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -198,9 +227,11 @@ _PG_init(void)
 	/* In a single-user server there is no worker. Then the cluster is refused if it needs its cache. */
 	if (!IsPostmasterEnvironment || flash[0] == '\0')
 		return;
+	door_is_through = mode == 1;
 	previous_request = shmem_request_hook;
 	shmem_request_hook = request_memory;
 	previous_startup = shmem_startup_hook;
 	shmem_startup_hook = set_up_memory;
 	door_register_worker();
+	door_watch_kept();
 }

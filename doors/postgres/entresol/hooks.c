@@ -10,11 +10,14 @@
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "postmaster/startup.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
+#include "storage/bufmgr.h"
 #include "storage/pmsignal.h"
+#include "storage/smgr.h"
 #include "utils/wait_event.h"
 
 /* Between two looks at what another process does. */
@@ -27,6 +30,7 @@
 static uint32 wait_for_read;
 static uint32 wait_for_room;
 static uint32 wait_for_destage;
+static uint32 wait_for_forget;
 static uint32 wait_for_checkpoint;
 
 /* The last "read" of this process has ended at a block that the cache does not have. */
@@ -87,6 +91,12 @@ check(int code)
 		fail(code);
 }
 
+void
+door_check(int code)
+{
+	check(code);
+}
+
 /* Waits until the state is no longer one before "state". */
 static void
 wait_for_state(DoorState state)
@@ -111,6 +121,8 @@ door_attach(void)
 	int			code;
 
 	wait_for_state(DOOR_SERVING);
+	if (door_state() == DOOR_OFF)
+		return;
 	if (!reserved)
 	{
 		/* The flash's descriptor is not one of fd.c's. */
@@ -118,7 +130,7 @@ door_attach(void)
 		reserved = true;
 		on_shmem_exit(detach, 0);
 	}
-	code = ent_attach(&door_options, door_memory, door_memory_bytes, interrupted);
+	code = ent_attach(&door_options, door_memory, door_memory_bytes, (uint32) MyBackendType, interrupted);
 	if (code == ENT_GONE)
 		fail(code);
 	if (code != ENT_DONE)
@@ -127,11 +139,40 @@ door_attach(void)
 				 errmsg("the flash cache cannot be used by this process: %s", door_error())));
 }
 
-static inline void
-ensure_attached(void)
+/* Is there a cache? Attaches this process. */
+static inline bool
+is_there(void)
 {
+	if (unlikely(door_state() == DOOR_OFF))
+		return false;
 	if (unlikely(!ent_is_attached()))
 		door_attach();
+	return ent_is_attached();
+}
+
+/* Begins to measure, if the server does. */
+static inline instr_time
+begin(void)
+{
+	instr_time	now;
+
+	if (track_io_timing)
+		INSTR_TIME_SET_CURRENT(now);
+	else
+		INSTR_TIME_SET_ZERO(now);
+	return now;
+}
+
+static inline void
+end(uint32 row, instr_time began)
+{
+	instr_time	now;
+
+	if (INSTR_TIME_IS_ZERO(began))
+		return;
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, began);
+	(void) ent_took(row, INSTR_TIME_GET_MICROSEC(now));
 }
 
 static inline EntFork
@@ -150,10 +191,11 @@ attach(void)
 {
 	wait_for_read = WaitEventExtensionNew("EntresolRead");
 	wait_for_room = WaitEventExtensionNew("EntresolStage");
-	wait_for_destage = WaitEventExtensionNew("EntresolForget");
+	wait_for_forget = WaitEventExtensionNew("EntresolForget");
+	wait_for_destage = WaitEventExtensionNew("EntresolDestage");
 	wait_for_checkpoint = WaitEventExtensionNew("EntresolCheckpoint");
 	if (door_state() == DOOR_SERVING)
-		ensure_attached();
+		(void) is_there();
 }
 
 static uint32
@@ -162,7 +204,9 @@ residency(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, uint32
 	uint32		same;
 	int			code;
 
-	ensure_attached();
+	*cached = false;
+	if (!is_there())
+		return nblocks;
 	code = ent_residency(fork_of(rlocator, forknum), blkno, nblocks, missed, &same, cached);
 	missed = false;
 	check(code);
@@ -174,27 +218,78 @@ read_blocks(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, void
 {
 	uint32		done;
 	int			code;
+	instr_time	began;
 
-	ensure_attached();
+	if (!is_there())
+		return 0;
+	began = begin();
 	pgstat_report_wait_start(wait_for_read);
 	code = ent_read(fork_of(rlocator, forknum), blkno, buffers, nblocks, &done);
 	pgstat_report_wait_end();
 	check(code);
+	if (done > 0)
+		end(ENT_TOOK_READ, began);
 	missed = done == 0;
 	return done;
+}
+
+static int
+hand_down(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char *page, XLogRecPtr lsn,
+		  int flags)
+{
+	instr_time	began = begin();
+	int			code;
+
+	pgstat_report_wait_start(wait_for_room);
+	code = ent_stage(fork_of(rlocator, forknum), blkno, page, lsn, flags);
+	pgstat_report_wait_end();
+	check(code);
+	end(ENT_TOOK_STAGE, began);
+	return code;
+}
+
+/*
+ * A dirty page in write-through mode. The server's own write brings it to disk, and makes it durable with the
+ * next checkpoint; that write forgets the older copy first. If the page leaves shared buffers, a copy of what
+ * was written enters the cache then, as a clean page. It does so after the write, so that it is never newer
+ * than disk while the server runs.
+ *
+ * 1. Power fails when the cache has the copy durably, and before the file is synced. 2. The file has an older
+ * version. 3. Redo reads the copy in the cache, finds it up to date, and leaves it clean. 4. The copy is
+ * dropped one day, and the older version is read. So pages that entered since the last complete checkpoint are
+ * written to their files when the cache is opened: see ent_checkpoint().
+ *
+ * False: it is not written.
+ */
+static bool
+write_through(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char *page, XLogRecPtr lsn,
+			  int flags)
+{
+	static PGIOAlignedBlock copy;
+	SMgrRelation reln;
+
+	/* What stays in shared buffers is offered as a clean page when it leaves them. */
+	if ((flags & FLASH_STAGE_EVICT) == 0 || (flags & FLASH_STAGE_PULL) != 0 || door_is_kept(rlocator))
+		return false;
+	/* Hint bits may change the page meanwhile: both get the same bytes. */
+	memcpy(copy.data, page, BLCKSZ);
+	/* The caller has opened it: nothing is allocated. */
+	reln = smgropen(rlocator, INVALID_PROC_NUMBER);
+	smgrwrite(reln, forknum, blkno, copy.data, false);
+	(void) hand_down(rlocator, forknum, blkno, copy.data, lsn, (flags & ~FLASH_STAGE_DIRTY) | ENT_THROUGH);
+	return true;
 }
 
 static bool
 stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char *page, XLogRecPtr lsn, int flags)
 {
-	int			code;
-
-	ensure_attached();
-	pgstat_report_wait_start(wait_for_room);
-	code = ent_stage(fork_of(rlocator, forknum), blkno, page, lsn, flags);
-	pgstat_report_wait_end();
-	check(code);
-	return code == ENT_DONE;
+	if (!is_there())
+		return false;
+	if (door_is_through && (flags & FLASH_STAGE_DIRTY) != 0)
+		return write_through(rlocator, forknum, blkno, page, lsn, flags);
+	if (door_is_kept(rlocator))
+		flags |= ENT_KEPT_OUT;
+	return hand_down(rlocator, forknum, blkno, page, lsn, flags) == ENT_DONE;
 }
 
 static void
@@ -202,8 +297,9 @@ forget(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, BlockNumb
 {
 	int			code;
 
-	ensure_attached();
-	pgstat_report_wait_start(wait_for_destage);
+	if (!is_there())
+		return;
+	pgstat_report_wait_start(wait_for_forget);
 	code = ent_forget(fork_of(rlocator, forknum), blkno, nblocks);
 	pgstat_report_wait_end();
 	check(code);
@@ -214,8 +310,9 @@ forget_relation(RelFileLocator rlocator)
 {
 	int			code;
 
-	ensure_attached();
-	pgstat_report_wait_start(wait_for_destage);
+	if (!is_there())
+		return;
+	pgstat_report_wait_start(wait_for_forget);
 	code = ent_forget_relation(fork_of(rlocator, MAIN_FORKNUM));
 	pgstat_report_wait_end();
 	check(code);
@@ -226,8 +323,9 @@ forget_database(Oid dbid, Oid spcid)
 {
 	int			code;
 
-	ensure_attached();
-	pgstat_report_wait_start(wait_for_destage);
+	if (!is_there())
+		return;
+	pgstat_report_wait_start(wait_for_forget);
 	code = ent_forget_database(dbid, spcid);
 	pgstat_report_wait_end();
 	check(code);
@@ -238,7 +336,8 @@ sync_relation(RelFileLocator rlocator, ForkNumber forknum)
 {
 	int			code;
 
-	ensure_attached();
+	if (!is_there())
+		return;
 	pgstat_report_wait_start(wait_for_checkpoint);
 	code = ent_flush(fork_of(rlocator, forknum));
 	pgstat_report_wait_end();
@@ -246,37 +345,45 @@ sync_relation(RelFileLocator rlocator, ForkNumber forknum)
 }
 
 /*
- * Callers are not in critical sections, and no page is locked. It may take minutes: interrupts are looked at,
- * and then the rest is destaged.
+ * Does "work", which may take minutes. Callers are not in critical sections, and no page is locked: interrupts
+ * are looked at, and then the rest is done.
  */
-static void
-destage(bool all, Oid dbid)
+int
+door_wait(int (*work) (void *), void *with)
 {
 	int			code;
 
-	ensure_attached();
+	if (!is_there())
+		return ENT_ABSENT;
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
 		cancellable = InterruptHoldoffCount == 0 && CritSectionCount == 0;
 		pgstat_report_wait_start(wait_for_destage);
-		code = all ? ent_destage_all() : ent_destage_database(dbid);
+		code = work(with);
 		pgstat_report_wait_end();
 		cancellable = false;
 	} while (code == ENT_INTERRUPTED && PostmasterIsAliveInternal());
 	check(code);
+	return code;
+}
+
+static int
+work_destage(void *database)
+{
+	return database ? ent_destage_database(*(Oid *) database) : ent_destage_all();
 }
 
 static void
 destage_database(Oid dbid)
 {
-	destage(false, dbid);
+	(void) door_wait(work_destage, &dbid);
 }
 
 static void
 destage_all(void)
 {
-	destage(true, InvalidOid);
+	(void) door_wait(work_destage, NULL);
 }
 
 static void
@@ -309,14 +416,25 @@ startup(const FlashCacheStartup *at)
 				 errhint("The cluster needs the pages on its own flash. Nothing was changed.") :
 				 errhint("The cluster is complete without a flash cache: set \"entresol.flash\" to another file or device, or to nothing. Nothing was changed.")));
 
-	/* From now on the files alone are not the database. */
-	SetControlFileCacheBit(true, true);
-	ensure_attached();
+	if (door_state() == DOOR_OFF)
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_IO_ERROR),
+				 errmsg("the flash cache is switched off: %s", door->message),
+				 errdetail("The files of the cluster are complete without it."),
+				 errhint("Replace the flash device, or name another one in \"entresol.flash\", and restart the server.")));
+		return;
+	}
+
+	/* In write-back mode the files alone are not the database from now on. */
+	if (at->in_use || !door_is_through)
+		SetControlFileCacheBit(!door_is_through, true);
+	(void) is_there();
 }
 
 /* The REDO pointer of the last checkpoint that is complete, or restartpoint. */
-static XLogRecPtr
-redo_of_control_file(void)
+XLogRecPtr
+door_redo(void)
 {
 	bool		crc_ok;
 	ControlFileData *control;
@@ -337,10 +455,12 @@ redo_of_control_file(void)
 static void
 checkpoint(XLogRecPtr redo, int flags)
 {
-	XLogRecPtr	done = redo_of_control_file();
+	XLogRecPtr	done;
 	int			code;
 
-	ensure_attached();
+	if (!is_there())
+		return;
+	done = door_redo();
 	pgstat_report_wait_start(wait_for_checkpoint);
 	code = ent_checkpoint(done, redo);
 	pgstat_report_wait_end();
@@ -350,7 +470,7 @@ checkpoint(XLogRecPtr redo, int flags)
 static void
 shutdown_hook(void)
 {
-	if (!drain_at_shutdown)
+	if (!drain_at_shutdown || door_is_through || door_state() == DOOR_OFF)
 		return;
 	door_set_state(DOOR_DRAINING);
 	wait_for_state(DOOR_DRAINED);

@@ -10,6 +10,8 @@
 
 #include <signal.h>
 
+#include "access/xlog.h"
+#include "catalog/pg_control.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
@@ -51,7 +53,7 @@ wait_a_little(void)
 }
 
 /* Opens the cache. The engine's threads inherit the mask: signals are for the main thread. */
-static bool
+static int
 open_cache(void)
 {
 	sigset_t	all,
@@ -62,10 +64,27 @@ open_cache(void)
 	sigprocmask(SIG_SETMASK, &all, &before);
 	code = ent_worker_open(&door_options, door_memory, door_memory_bytes, &door->cluster);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	if (code == ENT_DONE)
-		return true;
+	if (code != ENT_DONE)
+		strlcpy(door->message, door_error(), sizeof(door->message));
+	return code;
+}
+
+/*
+ * The cache goes on without its flash, and the files are complete. From now on the hooks do nothing, and the
+ * cluster is a stock one.
+ */
+static void
+switch_off(void)
+{
 	strlcpy(door->message, door_error(), sizeof(door->message));
-	return false;
+	door_set_state(DOOR_OFF);
+	if (!door_is_through)
+		SetControlFileCacheBit(false, true);
+	ereport(WARNING,
+			(errcode(ERRCODE_IO_ERROR),
+			 errmsg("the flash cache is switched off: %s", door->message),
+			 errdetail("No page was lost: the files of the cluster are complete."),
+			 errhint("Replace the flash device, or name another one in \"entresol.flash\", and restart the server.")));
 }
 
 static void
@@ -84,7 +103,13 @@ look_at(const EntEvent *event)
 			ereport(levels[event->level], (errmsg_internal("entresol: %s", door_error())));
 			break;
 		case ENT_EVENT_FAILED:
-			ereport(PANIC, (errcode(ERRCODE_IO_ERROR), errmsg("the flash cache has failed: %s", door_error())));
+			ereport(PANIC,
+					(errcode(ERRCODE_IO_ERROR),
+					 errmsg("the flash cache has failed: %s", door_error()),
+					 errhint("The cluster needs the pages on its flash. Make the device readable again, and start the server. If it is lost, restore the cluster from a backup.")));
+			break;
+		case ENT_EVENT_OFF:
+			switch_off();
 			break;
 	}
 }
@@ -122,7 +147,7 @@ show_messages(void)
 static void
 drain(void)
 {
-	int			code = ent_worker_close(true);
+	int			code = ent_worker_close(true, door_redo());
 
 	if (code != ENT_DONE)
 		strlcpy(door->message, door_error(), sizeof(door->message));
@@ -136,7 +161,7 @@ drain(void)
 static void
 close_cache(void)
 {
-	int			code = ent_worker_close(false);
+	int			code = ent_worker_close(false, door_redo());
 
 	if (code != ENT_DONE)
 		ereport(LOG, (errmsg("the flash cache was not closed in order: %s", door_error()),
@@ -148,6 +173,7 @@ void
 entresol_worker(Datum arg)
 {
 	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "entresol", ALLOCSET_DEFAULT_SIZES);
+	int			code;
 
 	before_shmem_exit(on_exit_of_worker, 0);
 	pqsignal(SIGTERM, SIG_IGN);
@@ -162,10 +188,11 @@ entresol_worker(Datum arg)
 		wait_a_little();
 	if (leave)
 		proc_exit(0);
-	if (!open_cache())
+	code = open_cache();
+	if (code != ENT_DONE)
 	{
-		/* The startup process says why, and ends the server. */
-		door_set_state(DOOR_REFUSED);
+		/* The startup process says why, and ends the server, or goes on without. */
+		door_set_state(code == ENT_FAILED ? DOOR_OFF : DOOR_REFUSED);
 		while (!leave)
 			wait_a_little();
 		proc_exit(0);

@@ -10,6 +10,7 @@ use std::ffi::{CString, c_void};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 pub const PAGE: usize = 8192;
 const FLASH_BYTES: u64 = 24 << 20;
@@ -46,10 +47,58 @@ pub fn fork(relation: u32) -> EntFork {
     EntFork { tablespace: 1663, database: 5, relation, fork: 0 }
 }
 
+/// The environment variables with a role, which the test `a_role` of the same program plays, and with its
+/// folder.
+pub const ROLE: &str = "ENTRESOL_PG_ROLE";
+pub const FOLDER: &str = "ENTRESOL_PG_FOLDER";
+
+/// A process of a role, killed when dropped.
+pub struct Role(Child);
+
+impl Role {
+    pub fn start(folder: &Path, role: &str) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let mut command = Command::new(program);
+        command.args(["a_role", "--exact", "--nocapture", "--test-threads=1"]);
+        command.env(ROLE, role).env(FOLDER, folder).stdout(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
+    pub fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub fn join(mut self) {
+        let status = self.0.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+
+    /// Whether it has ended by a signal, as it aborted.
+    pub fn aborts(mut self) -> bool {
+        use std::os::unix::process::ExitStatusExt;
+        self.0.wait().unwrap().signal().is_some()
+    }
+}
+
+impl Drop for Role {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub fn wait_for(path: &Path) {
+    while !path.exists() {
+        std::thread::yield_now();
+    }
+}
+
 /// The folder of a cluster, its flash and its shared memory.
 pub struct Cluster {
     folder: PathBuf,
-    strings: [CString; 4],
+    strings: [CString; 5],
 }
 
 impl Cluster {
@@ -61,17 +110,26 @@ impl Cluster {
             string(&folder.join("data")),
             c"PG_17_202406281".to_owned(),
             c"face-gsc".to_owned(),
+            c"write-back".to_owned(),
         ];
         Self { folder: folder.to_owned(), strings }
     }
 
+    /// As [`Cluster::at`], in write-through mode.
+    pub fn through(folder: &Path) -> Self {
+        let mut cluster = Self::at(folder);
+        cluster.strings[4] = c"write-through".to_owned();
+        cluster
+    }
+
     pub fn options(&self) -> EntOptions {
-        let [flash, data, version_folder, policy] = &self.strings;
+        let [flash, data, version_folder, policy, mode] = &self.strings;
         EntOptions {
             flash: flash.as_ptr(),
             data: data.as_ptr(),
             version_folder: version_folder.as_ptr(),
             policy: policy.as_ptr(),
+            mode: mode.as_ptr(),
             flash_bytes: FLASH_BYTES,
             objects: 512,
             processes: 16,
@@ -117,7 +175,7 @@ impl Cluster {
     pub fn attach(&self) -> i32 {
         let (memory, bytes) = self.memory();
         // SAFETY: as mapped; the strings live as long as the process.
-        unsafe { abi::ent_attach(&raw const *Box::leak(Box::new(self.options())), memory, bytes, None) }
+        unsafe { abi::ent_attach(&raw const *Box::leak(Box::new(self.options())), memory, bytes, 0, None) }
     }
 
     pub fn open(&self, cluster: &EntCluster) -> i32 {
@@ -205,6 +263,11 @@ pub fn serve(mut ends: impl FnMut() -> bool) {
 
 /// PostgreSQL writes version 1 of a block past the cache.
 pub fn rewrite(cluster: &Cluster, relation: u32, block: u32) {
+    write(cluster, relation, block, 1);
+}
+
+/// A version of a block is written to its file.
+pub fn write(cluster: &Cluster, relation: u32, block: u32, version: u64) {
     let file = File::options().write(true).open(cluster.file(relation)).unwrap();
-    file.write_all_at(&Page::new(block, 1).0, u64::from(block) * PAGE as u64).unwrap();
+    file.write_all_at(&Page::new(block, version).0, u64::from(block) * PAGE as u64).unwrap();
 }
