@@ -1,7 +1,7 @@
 //! The suite `flash-binding`: a flash and a cluster that do not belong together are refused, with a sentence,
 //! and nothing is changed by that.
 
-use super::cache::ENTRESOL;
+use super::cache::{ENTRESOL, THROUGH};
 use super::server::Server;
 use super::test::Bench;
 use crate::programs::output;
@@ -58,10 +58,21 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     refused("no module", "database cluster needs its flash cache", &|| server.set("entresol.flash", ""))?;
     is_flash(flash)?;
     refused("another size", "number of slots", &|| server.set("entresol.size", "32MB"))?;
-    refused("too small", "is too small for a cache", &|| server.set("entresol.size", "1MB"))?;
+    refused("too small", "too small for a cache", &|| server.set("entresol.size", "1MB"))?;
+    refused("too small for its objects", "it takes at least", &|| {
+        server.set("entresol.objects", "262144")?;
+        server.set("entresol.size", "12MB")
+    })?;
+    server.set("entresol.objects", "2048")?;
     server.set("entresol.size", "24MB")?;
-    refused("a mode that is not built", "entresol.mode", &|| server.set("entresol.mode", "write-through"))?;
+    refused("a mode that is none", "entresol.mode", &|| server.set("entresol.mode", "write-around"))?;
     server.set("entresol.mode", "write-back")?;
+    refused("a policy that is none", "entresol.policy", &|| server.set("entresol.policy", "lru"))?;
+    refused("a policy that needs write-through", "or write-through", &|| {
+        server.set("entresol.policy", "reuse")
+    })?;
+    server.set("entresol.policy", "face-gsc")?;
+    refused("a folder", "neither a file nor a block device", &|| is_flash(server.data()))?;
     refused("a value out of range", "1 .. 64", &|| server.set("entresol.workers", "65"))?;
     server.set("entresol.workers", "4")?;
     refused("a path that is relative", "is not an absolute path", &|| server.set("entresol.flash", "x"))?;
@@ -78,7 +89,9 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     }
     in_use(bench, server, flash)?;
     clean(bench, &other)?;
-    server.check_log()?;
+    to_write_through(server, &world.sum)?;
+    through(bench)?;
+    server.check_log_for_panics()?;
     println!("binding: {} cases refused, and nothing was changed by them", cases + 2);
     Ok(())
 }
@@ -176,5 +189,98 @@ fn clean(bench: &Bench, other: &Path) -> Result<()> {
     server.stop()?;
     server.check_files()?;
     println!("binding: a drained flash of another cluster: taken, {cached} hits before the first write");
+    Ok(())
+}
+
+/// In write-through mode the cluster does not need its flash any more, and then it is a stock one.
+fn to_write_through(server: &Server<'_>, sum: &str) -> Result<()> {
+    server.kill()?;
+    server.set("entresol.mode", "write-through")?;
+    let before = server.said();
+    server.start_again()?;
+    if !server.said_since(before)?.contains("dirty pages were copied to disk first") {
+        bail!("binding: no dirty pages went to disk: this is not tested");
+    }
+    expect(server, SUM, sum)?;
+    server.stop()?;
+    server.check_files().context("binding: after a change to write-through")?;
+    server.set("shared_preload_libraries", "")?;
+    server.start_again()?;
+    expect(server, SUM, sum)?;
+    server.stop()?;
+    println!("binding: from write-back to write-through: a stock cluster");
+    Ok(())
+}
+
+fn expect(server: &Server<'_>, statement: &str, expected: &str) -> Result<()> {
+    let found = server.query(statement)?;
+    if found != expected {
+        bail!("binding: {statement}: {found}, expected {expected}");
+    }
+    Ok(())
+}
+
+/// A flash in write-through mode: it is warm if nothing was written without it, and never needed.
+fn through(bench: &Bench) -> Result<()> {
+    let configuration = format!("{}autovacuum = off\n", THROUGH.kill);
+    let server = Server::start(&bench.build, &bench.user, "binding through", &["-k"], &configuration)?;
+    output(server.client("pgbench").args(["-i", "-q", "-s", "2"]))?;
+    output(server.client("pgbench").args(["-n", "-c", "4", "-t", "300"]))?;
+    server.query("CREATE EXTENSION entresol")?;
+    let sum = server.query(SUM)?;
+    let is_warm = |expected: &str| -> Result<()> {
+        expect(&server, "SELECT slots_valid > 500 FROM entresol_stat", expected)?;
+        expect(&server, SUM, &sum)
+    };
+    for how in ["a shutdown", "a crash"] {
+        if how == "a crash" {
+            server.kill()?
+        } else {
+            server.stop()?
+        }
+        server.start_again()?;
+        is_warm("t").with_context(|| format!("binding: write-through, after {how}"))?;
+    }
+    // A server without it has completed a checkpoint.
+    server.stop()?;
+    server.set("shared_preload_libraries", "")?;
+    server.start_again()?;
+    server.query("UPDATE pgbench_tellers SET filler = 'x'")?;
+    server.stop()?;
+    server.set("shared_preload_libraries", "entresol")?;
+    let before = server.said();
+    server.start_again()?;
+    if !server.said_since(before)?.contains("which was emptied") {
+        bail!("binding: a flash that is out of date was not emptied");
+    }
+    expect(&server, "SELECT count(*) FROM pgbench_tellers WHERE filler = 'x'", "20")?;
+    expect(&server, SUM, &sum)?;
+    // Another policy.
+    server.stop()?;
+    server.set("entresol.policy", "reuse")?;
+    server.start_again()?;
+    output(server.client("pgbench").args(["-n", "-S", "-c", "4", "-t", "3000"]))?;
+    expect(&server, "SELECT flash_hits > 0 FROM entresol_stat", "t")?;
+    expect(&server, SUM, &sum)?;
+    // Another size.
+    server.stop()?;
+    server.set("entresol.size", "32MB")?;
+    server.start_again()?;
+    expect(&server, SUM, &sum)?;
+    // No device.
+    server.stop()?;
+    server.set("entresol.flash", "/dev/entresol-is-not-there")?;
+    let before = server.said();
+    server.start_again()?;
+    if !server.said_since(before)?.contains("WARNING:  the flash cache is switched off") {
+        bail!("binding: no warning of a device that is not there");
+    }
+    expect(&server, "SELECT state FROM entresol_stat", "off")?;
+    expect(&server, SUM, &sum)?;
+    server.stop()?;
+    server.check_files()?;
+    println!(
+        "binding: write-through: warm after a shutdown and a crash, emptied when out of date, never needed"
+    );
     Ok(())
 }

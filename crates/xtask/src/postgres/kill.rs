@@ -11,7 +11,7 @@ use super::server::Server;
 use super::test::Bench;
 use crate::programs::output;
 use anyhow::{Context, Result, bail};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,12 +49,15 @@ pub(super) fn test(bench: &Bench, cache: &Cache, rounds: u32) -> Result<()> {
         check(&server, acknowledged).with_context(|| format!("{name}: round {round}, {victim}"))?;
     }
     server.check_log_for_panics()?;
-    refused_without_the_cache(bench, &server)?;
+    match cache.is_needed() {
+        true => refused_without_the_cache(bench, &server)?,
+        false => acknowledged += runs_without_the_cache(&server, acknowledged)?,
+    }
     let counters = server.counters(cache)?;
     let text: Vec<_> = counters.iter().map(|(name, n)| format!("{name} {n}")).collect();
     println!("{name}, since the last kill: {}", text.join(", "));
     server.stop()?;
-    // The shutdown drained the cache, so this is a stock cluster again.
+    // The shutdown drained the cache, or the cluster does not need it: this is a stock cluster again.
     output(bench.user.command(bench.build.program("pg_checksums")).arg("--check").arg(server.data()))?;
     println!("{name}: {rounds} rounds, {acknowledged} acknowledged transactions, none lost; checksums right");
     Ok(())
@@ -84,6 +87,47 @@ fn refused_without_the_cache(bench: &Bench, server: &Server<'_>) -> Result<()> {
     wait_until_it_runs(server, true)
 }
 
+/// In write-through mode the files are complete. 1. A server without the module runs the cluster, and is
+/// killed. 2. The server has its flash again, with pages of before. 3. The flash is lost. Each time
+/// everything is there.
+fn runs_without_the_cache(server: &Server<'_>, before: u64) -> Result<u64> {
+    let mut acknowledged = 0;
+    server.kill()?;
+    server.set("shared_preload_libraries", "")?;
+    server.start_again()?;
+    check(server, before).context("kill: a server without the module")?;
+    acknowledged += kill_under_load(server, POSTMASTER)?;
+    wait_until_it_runs(server, true)?;
+    // No checkpoint is complete after this load: redo begins where the flash knows it.
+    acknowledged += kill_without_a_checkpoint(server)?;
+    server.set("shared_preload_libraries", "entresol")?;
+    wait_until_it_runs(server, true)?;
+    check(server, before + acknowledged).context("kill: with its flash again")?;
+    acknowledged += kill_without_a_checkpoint(server)?;
+    server.set("shared_preload_libraries", "")?;
+    wait_until_it_runs(server, true)?;
+    acknowledged += kill_without_a_checkpoint(server)?;
+    server.set("shared_preload_libraries", "entresol")?;
+    wait_until_it_runs(server, true)?;
+    check(server, before + acknowledged).context("kill: with its flash again, and the same checkpoint")?;
+    acknowledged += kill_under_load(server, POSTMASTER)?;
+    std::fs::remove_file(server.data().with_file_name("flash"))?;
+    wait_until_it_runs(server, true)?;
+    check(server, before + acknowledged).context("kill: after the loss of the flash")?;
+    println!("through kill: ran without its cache, with an old one, and after a loss of the flash");
+    Ok(acknowledged)
+}
+
+/// As [`kill_under_load`], the postmaster, soon after its last checkpoint.
+fn kill_without_a_checkpoint(server: &Server<'_>) -> Result<u64> {
+    let mut load = server.client("pgbench");
+    load.args(["-n", "-c", CLIENTS, "-T", "60"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let load = load.spawn().context("pgbench cannot be started")?;
+    thread::sleep(LOAD);
+    server.kill()?;
+    processed(load)
+}
+
 /// How many transactions were acknowledged before everything broke off.
 pub(super) fn kill_under_load(server: &Server<'_>, victim: &str) -> Result<u64> {
     let mut load = server.client("pgbench");
@@ -101,6 +145,11 @@ pub(super) fn kill_under_load(server: &Server<'_>, victim: &str) -> Result<u64> 
     }
     let pid = process(server, victim)?.with_context(|| format!("kill: there is no {victim}"))?;
     output(Command::new("kill").args(["-9", &pid]))?;
+    processed(load)
+}
+
+/// How many transactions pgbench was told of.
+pub(super) fn processed(load: Child) -> Result<u64> {
     let said = load.wait_with_output()?;
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     let counted =

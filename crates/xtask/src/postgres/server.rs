@@ -216,11 +216,25 @@ impl<'a> Server<'a> {
     ///
     /// The server starts.
     pub fn refuses_to_start(&self) -> Result<String> {
-        let before = fs::read_to_string(self.log()).map_or(0, |text| text.len());
+        let before = self.said();
         if self.start_again().is_ok() {
             bail!("the server has started");
         }
-        Ok(fs::read_to_string(self.log())?[before..].to_owned())
+        self.said_since(before)
+    }
+
+    /// What it said since `before`, a length of its log.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read.
+    pub fn said_since(&self, before: usize) -> Result<String> {
+        Ok(fs::read_to_string(self.log())?.get(before..).unwrap_or_default().to_owned())
+    }
+
+    /// The length of its log.
+    pub fn said(&self) -> usize {
+        fs::read_to_string(self.log()).map_or(0, |text| text.len())
     }
 
     fn control(&self) -> Command {
@@ -328,7 +342,7 @@ impl<'a> Server<'a> {
     ///
     /// Its module is not loaded.
     pub(super) fn counters(&self, cache: &Cache) -> Result<Vec<(String, u64)>> {
-        let Cache { name, counters, .. } = cache;
+        let Cache { module: name, counters, .. } = cache;
         let text = self.query(&format!("CREATE EXTENSION IF NOT EXISTS {name}; {counters}"))?;
         let row = |line: &str| {
             let (name, count) = line.split_once('|')?;

@@ -4,50 +4,211 @@ use super::cache::ENTRESOL;
 use super::server::Server;
 use super::test::Bench;
 use crate::programs::output;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 pub(super) fn test(bench: &Bench) -> Result<()> {
-    let server = Server::start(&bench.build, &bench.user, "sql", &["-k"], ENTRESOL.tiny)?;
+    let configuration = format!("{}track_io_timing = on\nautovacuum = off\n", ENTRESOL.tiny);
+    let server = Server::start(&bench.build, &bench.user, "sql", &["-k"], &configuration)?;
     output(server.client("pgbench").args(["-i", "-q", "-s", "2"]))?;
     output(server.client("pgbench").args(["-n", "-c", "4", "-t", "500"]))?;
-    server.query(
-        "CREATE EXTENSION entresol; CREATE ROLE reader LOGIN; CREATE ROLE monitor LOGIN IN ROLE pg_monitor",
-    )?;
-    let expect = |statement: &str, expected: &str| {
-        let found = server.query(statement)?;
+    server.query("CREATE EXTENSION entresol")?;
+    let sql = Sql(&server);
+    views(&sql)?;
+    reset(&sql)?;
+    warm_and_evict(&sql)?;
+    keep_out(&sql)?;
+    roles(&sql)?;
+    server.check_log()?;
+    server.stop()?;
+    println!("sql: views, functions and rights are as described");
+    Ok(())
+}
+
+/// Asks a server, and compares.
+struct Sql<'a>(&'a Server<'a>);
+
+impl Sql<'_> {
+    fn expect(&self, statement: &str, expected: &str) -> Result<()> {
+        let found = self.0.query(statement)?;
         if found != expected {
             bail!("sql: {statement}: {found}, expected {expected}");
         }
         Ok(())
-    };
-    let refuse = |statement: &str, expected: &str| match server.query(statement) {
-        Ok(said) => bail!("sql: {statement}: {said}; it is to be refused"),
-        Err(error) if format!("{error:#}").contains(expected) => Ok(()),
-        Err(error) => Err(error.context(format!("sql: {statement}"))),
-    };
-    expect(
+    }
+
+    fn refuse(&self, statement: &str, expected: &str) -> Result<()> {
+        match self.0.query(statement) {
+            Ok(said) => bail!("sql: {statement}: {said}; it is to be refused"),
+            Err(error) if format!("{error:#}").contains(expected) => Ok(()),
+            Err(error) => Err(error.context(format!("sql: {statement}"))),
+        }
+    }
+
+    /// Blocks of a table in the cache.
+    fn cached(&self, table: &str) -> Result<u64> {
+        let found = self.0.query(&format!(
+            "SELECT coalesce(sum(cached), 0) FROM entresol_stat_relation WHERE relation = '{table}'::regclass"
+        ))?;
+        found.parse().with_context(|| format!("sql: {found} blocks"))
+    }
+}
+
+fn views(sql: &Sql<'_>) -> Result<()> {
+    sql.expect(
         "SELECT cached > 0, dirty > 0, dirty <= cached, hits > 0, misses > 0, staged_dirty > 0
          FROM entresol_stat_relation WHERE relation = 'pgbench_accounts'::regclass AND fork = 'main'",
         "t|t|t|t|t|t",
     )?;
     // Nothing changes meanwhile, but for what the queries themselves read.
-    expect(
+    sql.expect(
         "SELECT abs((SELECT sum(cached) FROM entresol_stat_relation()) - slots_valid) < 200
          FROM entresol_stat",
         "t",
     )?;
-    server.query("BEGIN; DROP TABLE pgbench_history; COMMIT")?;
-    expect("SELECT count(*) FROM entresol_stat_relation WHERE relation IS NULL AND cached > 0", "0")?;
-    for question in ["SELECT slots > 0 FROM entresol_stat", "SELECT count(*) > 0 FROM entresol_stat_relation"]
-    {
-        expect(&format!("SET ROLE monitor; {question}"), "t")?;
-        refuse(&format!("SET ROLE reader; {question}"), "permission denied for view")?;
+    sql.0.query("BEGIN; DROP TABLE pgbench_history; COMMIT")?;
+    sql.expect("SELECT count(*) FROM entresol_stat_relation WHERE relation IS NULL AND cached > 0", "0")?;
+    sql.expect(
+        "SELECT state, mode, reason IS NULL, stats_reset IS NULL, read_p50_us BETWEEN 1 AND read_p99_us,
+             flash_write_p50_us BETWEEN 1 AND flash_write_p99_us, flash_write_bytes = flash_writes * 8192
+         FROM entresol_stat",
+        "serving|write-back|t|t|t|t|t",
+    )?;
+    sql.0.query("CHECKPOINT")?;
+    sql.expect(
+        "SELECT operation, count > 0, total_us >= count OR operation = 'read' OR operation = 'stage'
+         FROM entresol_stat_latency",
+        "read|t|t\nstage|t|t\nflash write|t|t\ndequeue|t|t\ncheckpoint|t|t",
+    )?;
+    sql.expect(
+        "SELECT backend_type, hits > 0, staged_dirty > 0 FROM entresol_stat_backend
+         WHERE backend_type IN ('client backend', 'checkpointer') ORDER BY 1",
+        "checkpointer|f|t\nclient backend|t|t",
+    )?;
+    // By type of process, and in all: the same.
+    sql.expect(
+        "SELECT sum(b.misses) = min(s.misses), sum(b.staged_dirty) = min(s.staged_dirty)
+         FROM entresol_stat_backend b, entresol_stat s",
+        "t|t",
+    )?;
+    sql.expect(
+        "SELECT string_agg(name, ' ' ORDER BY name) FROM pg_wait_events WHERE name LIKE 'Entresol%'",
+        "EntresolCheckpoint EntresolDestage EntresolForget EntresolRead EntresolStage",
+    )
+}
+
+fn reset(sql: &Sql<'_>) -> Result<()> {
+    sql.expect("SELECT staged_dirty > 1000, checkpoints > 0 FROM entresol_stat", "t|t")?;
+    sql.0.query("SELECT entresol_stat_reset()")?;
+    sql.expect(
+        "SELECT staged_dirty < 1000, checkpoints, slots > 0, slots_valid > 0, now() - stats_reset < '1 minute'
+         FROM entresol_stat",
+        "t|0|t|t|t",
+    )?;
+    sql.expect("SELECT count FROM entresol_stat_latency WHERE operation = 'checkpoint'", "0")?;
+    sql.expect("SELECT coalesce(sum(staged_dirty), 0) < 1000 FROM entresol_stat_backend", "t")?;
+    sql.expect(
+        "SELECT sum(staged_dirty) < 1000 FROM entresol_stat_relation WHERE relation = 'pgbench_accounts'::regclass",
+        "t",
+    )?;
+    sql.0.query("CHECKPOINT")?;
+    sql.expect("SELECT checkpoints FROM entresol_stat", "1")
+}
+
+fn warm_and_evict(sql: &Sql<'_>) -> Result<()> {
+    let sum = sql.0.query("SELECT sum(abalance), count(*) FROM pgbench_accounts")?;
+    let pages: u64 = sql.0.query("SELECT pg_relation_size('pgbench_branches') / 8192")?.parse()?;
+    sql.0.query(
+        "CREATE TABLE warm AS SELECT id, repeat('x', 300) AS filler FROM generate_series(1, 20000) id; CHECKPOINT",
+    )?;
+    let warm: u64 = sql.0.query("SELECT pg_relation_size('warm') / 8192")?.parse()?;
+    let evicted: u64 = sql.0.query("SELECT entresol_evict('warm')")?.parse()?;
+    let left = sql.cached("warm")?;
+    if evicted == 0 || left > warm / 10 || warm < 500 {
+        bail!("sql: of {warm} blocks {evicted} were evicted, {left} are left");
     }
-    refuse("SET ROLE monitor; SELECT entresol_drain()", "permission denied for function")?;
-    refuse("SET entresol.flash = '/x'", "cannot be changed without restarting the server")?;
-    refuse("ALTER SYSTEM SET entresol.policy = 'lru'", "Available values: face, face-gr, face-gsc")?;
-    server.check_log()?;
-    server.stop()?;
-    println!("sql: the views say what they are to say, to those who may ask");
-    Ok(())
+    // From their files: the dirty ones went there.
+    sql.expect("SELECT sum(length(filler)), sum(id) FROM warm", "6000000|200010000")?;
+    sql.0.query("SELECT entresol_evict('warm')")?;
+    let warmed: u64 = sql.0.query("SELECT entresol_prewarm('warm')")?.parse()?;
+    let cached = sql.cached("warm")?;
+    if cached < warm * 8 / 10 || warmed > warm {
+        bail!("sql: of {warm} blocks {warmed} were brought in, and {cached} are there");
+    }
+    sql.expect("SELECT entresol_prewarm('warm') < 20", "t")?;
+    sql.0.query("SELECT entresol_evict('pgbench_accounts')")?;
+    sql.expect("SELECT sum(abalance), count(*) FROM pgbench_accounts", &sum)?;
+    sql.expect(&format!("SELECT entresol_evict('pgbench_branches') >= 0, {pages} > 0"), "t|t")?;
+    sql.0.query("CREATE VIEW v AS SELECT 1; CREATE TEMPORARY TABLE u (i int)")?;
+    sql.refuse("SELECT entresol_prewarm('v')", "\"v\" has no pages")?;
+    sql.refuse("SELECT entresol_evict('v')", "\"v\" has no pages")?;
+    sql.refuse("CREATE UNLOGGED TABLE u (i int); SELECT entresol_prewarm('u')", "is not for the flash cache")
+}
+
+/// Of a table that is kept out no page enters: not later, not after a rewrite, not after a restart.
+fn keep_out(sql: &Sql<'_>) -> Result<()> {
+    let change = "UPDATE warm SET filler = filler || 'y'; CHECKPOINT";
+    let stays_out = |when: &str| -> Result<()> {
+        sql.0.query(change)?;
+        sql.0.query("SELECT count(*) FROM warm")?;
+        match sql.cached("warm")? {
+            0 => Ok(()),
+            cached => bail!("sql: {cached} blocks of a table that is kept out are in the cache, {when}"),
+        }
+    };
+    sql.0.query("SELECT entresol_keep_out('warm')")?;
+    sql.expect("SELECT relation FROM entresol_kept_out", "warm")?;
+    stays_out("at first")?;
+    sql.expect("SELECT kept_out > 100 FROM entresol_stat", "t")?;
+    sql.refuse("SELECT entresol_prewarm('warm')", "or is kept out")?;
+    for rewrite in ["VACUUM FULL warm", "BEGIN; ALTER TABLE warm ALTER id TYPE bigint; COMMIT"] {
+        sql.0.query(rewrite)?;
+        sql.0.query("SELECT entresol_evict('warm')")?;
+        stays_out(rewrite)?;
+    }
+    sql.0.query("BEGIN; TRUNCATE warm; ROLLBACK")?;
+    stays_out("after a rollback")?;
+    sql.0.kill()?;
+    sql.0.start_again()?;
+    stays_out("after a crash")?;
+    sql.0.stop()?;
+    sql.0.start_again()?;
+    stays_out("after a restart")?;
+    sql.expect("SELECT count(*) < 3 FROM entresol_kept_out()", "t")?;
+    sql.0.query("SELECT entresol_keep_out('warm', false)")?;
+    sql.expect("SELECT count(*) FROM entresol_kept_out", "0")?;
+    sql.0.query(change)?;
+    if sql.cached("warm")? == 0 {
+        bail!("sql: a table that is let in again does not enter");
+    }
+    sql.refuse("SELECT entresol_keep_out('v')", "cannot be kept out")
+}
+
+fn roles(sql: &Sql<'_>) -> Result<()> {
+    sql.0.query("CREATE ROLE reader LOGIN; CREATE ROLE monitor LOGIN IN ROLE pg_monitor")?;
+    let views = ["", "_latency", "_backend", "_relation"].map(|view| format!("entresol_stat{view}"));
+    for view in views.iter().map(String::as_str).chain(["entresol_kept_out"]) {
+        sql.expect(&format!("SET ROLE monitor; SELECT count(*) >= 0 FROM {view}"), "t")?;
+        sql.refuse(&format!("SET ROLE reader; SELECT count(*) FROM {view}"), "permission denied for view")?;
+        sql.refuse(&format!("SET ROLE reader; SELECT {view}()"), "permission denied for function")?;
+    }
+    for action in [
+        "entresol_drain()",
+        "entresol_stat_reset()",
+        "entresol_prewarm('warm')",
+        "entresol_evict('warm')",
+        "entresol_keep_out('warm')",
+    ] {
+        for role in ["monitor", "reader"] {
+            sql.refuse(&format!("SET ROLE {role}; SELECT {action}"), "permission denied for function")?;
+        }
+    }
+    sql.refuse("SET entresol.flash = '/x'", "cannot be changed without restarting the server")?;
+    sql.refuse(
+        "ALTER SYSTEM SET entresol.policy = 'lru'",
+        "Available values: face, face-gr, face-gsc, reuse",
+    )?;
+    sql.refuse("ALTER SYSTEM SET entresol.workers = 65", "1 .. 64")?;
+    sql.refuse("ALTER SYSTEM SET entresol.size = '5MB'", "Choose 12 MB or more")?;
+    sql.refuse("ALTER SYSTEM SET entresol.flash = 'x'", "is not an absolute path")?;
+    sql.refuse("ALTER SYSTEM SET entresol.flash = '/tmp'", "neither a file nor a block device")
 }

@@ -51,6 +51,7 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     }
     load.wait()?;
     caught_up(&primary, &standby)?;
+    drains_without_a_restartpoint(bench, &primary, &standby)?;
     let count: u64 = primary.query("SELECT count(*) FROM pgbench_history")?.parse()?;
     kill::check(&standby, count).context("standby: after the replay")?;
     let stat = standby.query("SELECT flash_hits > 0, destaged > 0, checkpoints > 0 FROM entresol_stat")?;
@@ -67,6 +68,54 @@ pub(super) fn test(bench: &Bench) -> Result<()> {
     println!(
         "standby: with its own flash ({stat}), killed twice, promoted, killed again: {count} transactions there"
     );
+    Ok(())
+}
+
+/// A standby that has no newer checkpoint to make a restartpoint of is drained at its shutdown all the same:
+/// then it is a stock one.
+fn drains_without_a_restartpoint(bench: &Bench, primary: &Server<'_>, standby: &Server<'_>) -> Result<()> {
+    let redo = || -> Result<String> {
+        let mut control = bench.user.command(bench.build.program("pg_controldata"));
+        let said = output(control.arg(standby.data()))?;
+        let line = said.lines().find(|line| line.contains("checkpoint's REDO location"));
+        Ok(line.context("standby: pg_controldata names no REDO location")?.to_owned())
+    };
+    // No checkpoint of the primary's own.
+    for setting in ["checkpoint_timeout = '1h'", "max_wal_size = '4GB'"] {
+        primary.query(&format!("ALTER SYSTEM SET {setting}"))?;
+    }
+    primary.query("SELECT pg_reload_conf()")?;
+    primary.query("CHECKPOINT")?;
+    caught_up(primary, standby)?;
+    standby.query("CHECKPOINT")?;
+    let before = redo()?;
+    primary.query("UPDATE pgbench_tellers SET filler = 'changed'")?;
+    primary.query("UPDATE pgbench_accounts SET filler = 'changed' WHERE aid % 50 = 0")?;
+    caught_up(primary, standby)?;
+    if standby.query("SELECT slots_dirty > 0 FROM entresol_stat")? != "t" {
+        bail!("standby: nothing is dirty: this is not tested");
+    }
+    standby.stop()?;
+    if redo()? != before {
+        bail!("standby: a restartpoint was made at the shutdown: this is not tested");
+    }
+    standby.check_files().context("standby: drained without a restartpoint")?;
+    standby.set("shared_preload_libraries", "")?;
+    standby.start_again().context("standby: drained without a restartpoint")?;
+    caught_up(primary, standby)?;
+    let changed = "SELECT (SELECT count(*) FROM pgbench_tellers WHERE filler LIKE 'changed%'),
+                          (SELECT count(*) FROM pgbench_accounts WHERE filler LIKE 'changed%')";
+    let (there, here) = (primary.query(changed)?, standby.query(changed)?);
+    if there != here {
+        bail!(
+            "standby: the primary has {there} changed rows, a drained standby without its cache has {here}"
+        );
+    }
+    standby.stop()?;
+    standby.set("shared_preload_libraries", "entresol")?;
+    standby.start_again()?;
+    caught_up(primary, standby)?;
+    println!("standby: drained without a restartpoint: a stock standby");
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! `cargo xtask postgres test`.
 
 use super::build::{Build, BuildArgs, can_be_made, make};
-use super::cache::{ENTRESOL, MODEL};
-use super::{binding, failover, faults, kill, model, module, sql, standby, suites, tap};
+use super::cache::{ENTRESOL, MODEL, THROUGH};
+use super::{binding, dies, disk, failover, faults, kill, model, module, sql, standby, suites, tap};
 use crate::paths;
 use crate::programs::{User, is_root, output};
 use crate::step::Steps;
@@ -30,6 +30,16 @@ enum Suite {
     FlashIsolation,
     /// Processes killed under load over the flash cache; acknowledged transactions are counted.
     FlashKill,
+    /// As `flash-model`, in write-through mode.
+    ThroughModel,
+    /// As `flash-regress`, in write-through mode.
+    ThroughRegress,
+    /// As `flash-kill`, in write-through mode; the cluster is also run without its flash.
+    ThroughKill,
+    /// The flash dies: write-through goes on, write-back stops. Only for root.
+    FlashDies,
+    /// The disk is full, or a sync of it fails. Only for root.
+    DiskFaults,
     /// A flash and a cluster that do not belong together are refused, and nothing is changed.
     FlashBinding,
     /// The extension's views, and who may read them.
@@ -120,6 +130,11 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
         Suite::FlashRegress,
         Suite::FlashIsolation,
         Suite::FlashKill,
+        Suite::ThroughModel,
+        Suite::ThroughRegress,
+        Suite::ThroughKill,
+        Suite::FlashDies,
+        Suite::DiskFaults,
         Suite::FlashBinding,
         Suite::FlashSql,
         Suite::FlashFaults,
@@ -137,6 +152,11 @@ pub fn test(arguments: &TestArgs) -> Result<()> {
             Suite::FlashRegress => suites::regress(&bench, Some(&ENTRESOL))?,
             Suite::FlashIsolation => suites::isolation(&bench, &ENTRESOL)?,
             Suite::FlashKill => kill::test(&bench, &ENTRESOL, arguments.rounds)?,
+            Suite::ThroughModel => model::test(&bench, &THROUGH)?,
+            Suite::ThroughRegress => suites::regress(&bench, Some(&THROUGH))?,
+            Suite::ThroughKill => kill::test(&bench, &THROUGH, arguments.rounds)?,
+            Suite::FlashDies => dies::test(&bench)?,
+            Suite::DiskFaults => disk::test(&bench)?,
             Suite::FlashBinding => binding::test(&bench)?,
             Suite::FlashSql => sql::test(&bench)?,
             Suite::FlashFaults => faults::test(&bench)?,
