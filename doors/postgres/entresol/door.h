@@ -18,6 +18,14 @@
 #include "storage/lwlock.h"
 #include "datatype/timestamp.h"
 
+/*
+ * A server without the patch has none of these. Then the module says so, instead of the dynamic linker. Here,
+ * since one file that needs a symbol is enough.
+ */
+#pragma weak flash_cache
+#pragma weak SetControlFileCacheBit
+#pragma weak FlashCachePullVictims
+
 /* How far the cache is, in the life of one shared memory. */
 typedef enum DoorState
 {

@@ -19,11 +19,6 @@
 
 PG_MODULE_MAGIC;
 
-/* A server without the patch has none of these. Then the module says so, instead of the dynamic linker. */
-#pragma weak flash_cache
-#pragma weak SetControlFileCacheBit
-#pragma weak FlashCachePullVictims
-
 void		_PG_init(void);
 
 DoorShared *door;
