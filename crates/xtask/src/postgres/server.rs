@@ -133,7 +133,9 @@ impl<'a> Server<'a> {
             Some(group) => within(group, &self.control()),
             None => self.control(),
         };
-        start.arg("-l").arg(self.log()).args(["-o", &options, "-t", "60", "-w", "start"]);
+        // On a disk with a limit recovery takes its time.
+        let patience_s = if self.group.is_some() { "900" } else { "60" };
+        start.arg("-l").arg(self.log()).args(["-o", &options, "-t", patience_s, "-w", "start"]);
         // The server inherits a pipe, and would keep it open.
         let status = start.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
         if !status.success() {

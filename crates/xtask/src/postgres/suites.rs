@@ -134,7 +134,6 @@ fn finish(
     println!("{name}: {said}");
     if let Some(cache) = cache {
         server.query("CHECKPOINT")?;
-        check_pages(bench, server, name)?;
         check_counters(server, name, cache)?;
     }
     server.check_log()?;
