@@ -4,12 +4,11 @@
 use super::FragmentOptions;
 use super::versions::{StampedCopy, Versions};
 use crate::api::TierMetrics;
-use crate::buffer::PageBuffers;
 use crate::disk::WriteBehind;
 use crate::signal::Signal;
 use crate::{TierError, events};
 use entresol_core::{FragmentConfig, Fragments, PageId, Population, SlotId};
-use entresol_device::Device;
+use entresol_device::{BufferPool, Device};
 use entresol_format::layout::fragment_page_offset;
 use entresol_runtime::random;
 use entresol_runtime::sync::{Rank, TinyMutex, allowing_allocation};
@@ -62,7 +61,7 @@ pub(super) struct Shared {
     config: FragmentConfig,
     latched: TinyMutex<Latched>,
     /// For pages on their way to flash.
-    pub buffers: PageBuffers,
+    pub buffers: BufferPool,
     /// Notifies the workers that a population may be due.
     pub populations: Signal,
     stopped: AtomicBool,
@@ -94,7 +93,7 @@ impl Shared {
                     begun: VecDeque::with_capacity(options.workers as usize),
                 },
             ),
-            buffers: PageBuffers::new(options.page_bytes),
+            buffers: BufferPool::new(options.page_bytes as usize, usize::MAX),
             populations: Signal::default(),
             stopped: AtomicBool::new(false),
             off: TinyMutex::new(Rank::Failure, None),

@@ -63,7 +63,7 @@ impl Shared {
             let Some(copy) = copy else { continue };
             let staged =
                 staged.iter().find(|staged| staged.page == *page).expect("it is one of the staged pages");
-            let mut buffer = self.buffers.take();
+            let mut buffer = self.buffers.take(staged.bytes.len());
             buffer.copy_from_slice(staged.bytes);
             page::seal(&mut buffer, *page, copy.stamp);
             copies.push((self.offset(copy.slot), buffer));

@@ -10,9 +10,9 @@ use super::slot_directory::SlotDirectory;
 use super::superblock_copies::Superblocks;
 use super::through::Through;
 use crate::api::{TierMetrics, Upstream};
-use crate::buffer::PageBuffers;
 use crate::disk::DiskPages;
 use crate::front::{Front, Served};
+use entresol_device::BufferPool;
 use entresol_format::{Layout, PageFormat};
 use entresol_runtime::sync::TinyMutex;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ pub(crate) struct Back {
     /// What only log placement has, or only slot placement.
     pub placed: Placed,
     /// For pages on their way to disk.
-    pub buffers: PageBuffers,
+    pub buffers: BufferPool,
     pub superblocks: Superblocks,
     pub destaged: Destaged,
     pub causes: Causes,

@@ -9,7 +9,6 @@ use super::plan::{OpenPlan, Outcome, Reading, decide};
 use super::slot_directory::SlotDirectory;
 use super::superblock_copies::Superblocks;
 use super::through::Through;
-use crate::buffer::PageBuffers;
 use crate::disk::binding::{begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
 use crate::disk::{DiskPages, Home, LabelState, Labels, read_label, write_label};
 use crate::error::{disk_error, flash_error};
@@ -18,7 +17,7 @@ use crate::recover::{self, Restored, RestoredSlots};
 use crate::superblock::{empty_superblock, needed_elsewhere, read_newest, write_all_copies};
 use crate::{OpenReport, TierError, TierOptions, claim, points};
 use entresol_core::{Position, mutant};
-use entresol_device::Device;
+use entresol_device::{BufferPool, Device};
 use entresol_format::Layout;
 use entresol_format::label::Label;
 use entresol_format::losses::{Loss, Losses};
@@ -124,7 +123,7 @@ pub(crate) fn assemble(
         flash: Flash::new(device, layout),
         disk: DiskPages::at_home(home, front.clone(), page_bytes, page_format),
         placed,
-        buffers: PageBuffers::new(page_bytes),
+        buffers: BufferPool::new(page_bytes as usize, usize::MAX),
         superblocks: Superblocks::new(superblock),
         destaged: Destaged::default(),
         causes: Causes::default(),
