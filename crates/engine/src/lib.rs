@@ -52,4 +52,4 @@ pub use options::{TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
-pub use tier::{DetachReport, FlashTier, cache_on, detach, disown, marks_on, renounce};
+pub use tier::{DetachReport, FlashRead, FlashTier, cache_on, detach, disown, marks_on, renounce};

@@ -48,6 +48,7 @@ mod staging;
 pub(crate) use bell::{Bell, Seen};
 pub(crate) use board::{Answer, BoardRef, CauseNumbers, Request};
 pub(crate) use fetch::Found;
+pub(crate) use fetch_run::Run;
 pub(crate) use listed::Listed;
 pub(crate) use offer::Offered;
 pub(crate) use order::{PageOrder, ReadTicket};

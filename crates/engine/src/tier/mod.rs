@@ -12,6 +12,7 @@
 //! | `causes` | what makes forgotten pages dead |
 //! | `through` | changed pages to disk, when no log stands above |
 //! | `around` | reads and writes past the flash |
+//! | `ahead` | reads that the caller carries out, many at once |
 //! | `runs` | adjacent pages, for owners without a buffer pool |
 //! | `write` | staging → flash |
 //! | `directory` | the slot directory on flash: invalidate, write, validate (TAC) |
@@ -28,6 +29,7 @@
 //! Invariant: under the partition's latch there is no I/O, no wait, no other lock and no allocation
 //! (docs/LOCKING.md; `tests/allocation.rs`).
 
+mod ahead;
 mod around;
 mod back;
 mod background;
@@ -65,6 +67,7 @@ use crate::api::{
 };
 use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
+pub use ahead::FlashRead;
 use back::Back;
 use entresol_core::{PageId, mutant};
 use entresol_device::Device;
