@@ -220,7 +220,21 @@ impl Steering {
         if is_cached && !is_sequential {
             self.hits[usize::from(to_disk)].fetch_add(1, Relaxed);
         }
-        let queue = if is_cached && how != Reading::Around { FLASH } else { DISK };
+        self.begins(if is_cached && how != Reading::Around { FLASH } else { DISK }, how, why)
+    }
+
+    /// A hit of so many pages may have to go to disk: [`Steering::reads`] decides.
+    pub fn may_go_to_disk(&self, pages: u64) -> bool {
+        self.probe_disk.load(Relaxed) || self.is_disk_sooner(pages)
+    }
+
+    /// A hit is read from flash, since it need not go to disk.
+    pub fn reads_flash(&self) -> UnderWay<'_> {
+        self.hits[FLASH].fetch_add(1, Relaxed);
+        self.begins(FLASH, Reading::Populates, None)
+    }
+
+    fn begins(&self, queue: usize, how: Reading, why: Option<Why>) -> UnderWay<'_> {
         let queued = self.queues[queue].under_way.fetch_add(1, Relaxed) + 1;
         UnderWay { steering: self, how, why, queue, queued, begin: now() }
     }
@@ -234,6 +248,11 @@ impl Steering {
         if is_asked(&self.probe_flash) {
             return false;
         }
+        self.is_disk_sooner(pages)
+    }
+
+    /// Whether a hit is served sooner by the disk, as far as is known.
+    fn is_disk_sooner(&self, pages: u64) -> bool {
         let [flash, disk] = &self.queues;
         let costs = Costs { flash: self.costs[FLASH].load(Relaxed), disk: self.costs[DISK].load(Relaxed) };
         costs.prefer_disk(pages, flash.under_way.load(Relaxed), disk.under_way.load(Relaxed))

@@ -2,6 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `ahead` | reads from flash that the caller carries out, many at once |
 //! | `phases` | draining, detaching, another mode, the end |
 //! | `replay` | the journal: what a killed program has acknowledged |
 //! | `ranges` | one writer of a page at a time |
@@ -22,6 +23,7 @@
 //!   others an acknowledged write is on the disk, which outlives the program.
 //! - The bytes after the last whole page of the disk are served by the disk alone.
 
+mod ahead;
 mod direct;
 mod parts;
 mod phases;
@@ -30,6 +32,7 @@ mod replay;
 mod request;
 mod status;
 
+pub(crate) use ahead::Ahead;
 pub use status::VolumeStatus;
 
 use crate::journal::{Journal, Kind};
