@@ -1,5 +1,5 @@
-//! How much memory a cache of the block door takes: `memory GIB [POLICY]` fills a flash device of `GIB` GiB with dirty
-//! pages, until each slot has been used, and prints the slots and the resident set.
+//! How much memory a cache of the block door takes: `memory GIB [POLICY]` fills a flash device of `GIB` GiB
+//! with dirty pages, until each slot has been used, and prints the slots and the resident set.
 //!
 //! Pages are zeros, and the devices are sparse files that leave blocks of zeros out. So the program is the
 //! one that serves, the directory is full, and the files have little but summaries and labels.
@@ -20,8 +20,8 @@ const CHUNK: u64 = 1 << 20;
 /// Largest device.
 const BYTES_MAX: u64 = 32 * GIB;
 
-/// A file in which a block of zeros that was never anything else takes no room. It knows of each block whether
-/// it is blank, in memory of the same size for every device, all of it in use from the beginning.
+/// A file in which a block of zeros that was never anything else takes no room. It knows of each block
+/// whether it is blank, in memory of the same size for every device, all of it in use from the beginning.
 struct Sparse(FileDevice, Vec<AtomicU64>);
 
 impl Sparse {
