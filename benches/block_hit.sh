@@ -57,8 +57,8 @@ start() {
     if [ "$direct" = true ]; then cache=none; else cache=writeback; fi
     qemu-nbd -t -e 8 -f raw -r -x data --cache="$cache" -k "$folder/block_hit.qemu" "$disk" & servers="$servers $!" qemu=$!
     wait_for "$socket"; wait_for "$folder/block_hit.kit"; wait_for "$folder/block_hit.qemu"
-    # What is written enters the cache.
-    nbdcopy --flush "$disk" "nbd+unix:///block_hit?socket=$socket"
+    # What is written enters the cache: by one writer, so that adjacent pages lie side by side on flash, as in the file.
+    nbdcopy --flush --connections=1 --requests=1 "$disk" "nbd+unix:///block_hit?socket=$socket"
     tries=0
     until "$ENTRESOL" volume status "$config" | grep -q "^pages  *$((mib * 256)) of"; do
         tries=$((tries + 1))
