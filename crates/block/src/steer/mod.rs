@@ -24,10 +24,11 @@ pub use budget::{DailyWrites, NotABudget};
 pub use counts::{Bypassed, Latency};
 pub use streams::Streams;
 
+use crate::volume::PageCache;
 use budget::Budget;
 use counts::Counts;
 pub(crate) use counts::Place;
-use entresol_engine::{FlashTier, Layer, Reading, Served};
+use entresol_engine::{Reading, Served};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now};
 use route::{Costs, Probe, Reads, Router, TICK};
@@ -277,7 +278,7 @@ impl Steering {
     }
 
     /// To be called with each request: decides anew when it is time.
-    pub fn tick_if_due(&self, tier: &FlashTier) {
+    pub fn tick_if_due(&self, tier: &dyn PageCache) {
         let (time, due) = (now(), self.next_tick.load(Relaxed));
         let next = time.0.saturating_add(TICK.as_nanos() as u64);
         if time.0 >= due && self.next_tick.compare_exchange(due, next, Relaxed, Relaxed).is_ok() {
@@ -285,7 +286,7 @@ impl Steering {
         }
     }
 
-    fn tick(&self, tier: &FlashTier, time: Time) {
+    fn tick(&self, tier: &dyn PageCache, time: Time) {
         let metrics = tier.metrics();
         let dirty_percent = tier.dirty_pages() * 100 / metrics.slots.max(1);
         let (page_bytes, spares) = (tier.page_bytes(), tier.is_log());

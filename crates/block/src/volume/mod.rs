@@ -2,6 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `cache` | pages under a policy, or SCE's fragments |
 //! | `phases` | draining, detaching, another mode, the end |
 //! | `replay` | the journal: what a killed program has acknowledged |
 //! | `ranges` | one writer of a page at a time |
@@ -22,6 +23,7 @@
 //!   others an acknowledged write is on the disk, which outlives the program.
 //! - The bytes after the last whole page of the disk are served by the disk alone.
 
+mod cache;
 mod direct;
 mod parts;
 mod phases;
@@ -30,6 +32,8 @@ mod replay;
 mod request;
 mod status;
 
+pub use cache::CacheOptions;
+pub(crate) use cache::PageCache;
 pub use status::VolumeStatus;
 
 use crate::journal::{Journal, Kind};
@@ -37,9 +41,7 @@ use crate::steer::{SteerOptions, Steering, Why};
 use direct::Direct;
 use entresol_core::{PageId, mutant};
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{
-    AlignedBuffer, DiskLayer, FlashTier, InPlaceDisk, Layer, Reading, TierError, TierOptions,
-};
+use entresol_engine::{AlignedBuffer, DiskLayer, InPlaceDisk, Layer, Reading, TierError};
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, RwLock};
 use ranges::Ranges;
@@ -83,9 +85,9 @@ pub enum VolumeError {
 
 /// The cache of a volume.
 struct Cache {
-    tier: Arc<FlashTier>,
+    tier: Arc<dyn PageCache>,
     flash: Arc<dyn Device>,
-    options: TierOptions,
+    options: CacheOptions,
 }
 
 /// A disk with a flash cache. See the module's header.
@@ -106,41 +108,42 @@ impl Volume {
     /// blank. No byte of the disk is changed.
     ///
     /// # Errors
-    /// As [`InPlaceDisk::create`] and [`FlashTier::create`].
+    /// As [`InPlaceDisk::create`] and [`entresol_engine::FlashTier::create`].
     pub fn create(
         disk: Arc<dyn Device>,
         label: Arc<dyn Device>,
         flash: Arc<dyn Device>,
-        options: TierOptions,
+        options: impl Into<CacheOptions>,
     ) -> Result<Self, TierError> {
-        let home = InPlaceDisk::create(disk, label, options.page_bytes)?;
-        let tier = FlashTier::create_at(flash.clone(), whole(&home, &options), options.clone())?;
-        Ok(Self::assemble(home, options.page_bytes, Some(Cache { tier, flash, options })))
+        let options = options.into();
+        let home = InPlaceDisk::create(disk, label, options.page_bytes())?;
+        let tier = options.create(&flash, &home)?;
+        Ok(Self::assemble(home, options.page_bytes(), Some(Cache { tier, flash, options })))
     }
 
     /// Opens the cache on `flash` for `disk`, after a shutdown or a crash. Returns messages for the owner,
     /// too.
     ///
     /// # Errors
-    /// As [`InPlaceDisk::open`] and [`FlashTier::open`].
+    /// As [`InPlaceDisk::open`] and [`entresol_engine::FlashTier::open`].
     pub fn open(
         disk: Arc<dyn Device>,
         label: Arc<dyn Device>,
         flash: Arc<dyn Device>,
-        options: TierOptions,
+        options: impl Into<CacheOptions>,
     ) -> Result<(Self, Vec<String>), TierError> {
-        Self::open_home(InPlaceDisk::open(disk, label)?, flash, options)
+        Self::open_home(InPlaceDisk::open(disk, label)?, flash, options.into())
     }
 
     /// As [`Volume::open`], of a disk that is open, with its notice.
     fn open_home(
         (home, changed): (Arc<InPlaceDisk>, Option<String>),
         flash: Arc<dyn Device>,
-        options: TierOptions,
+        options: CacheOptions,
     ) -> Result<(Self, Vec<String>), TierError> {
-        let (tier, report) = FlashTier::open_at(flash.clone(), whole(&home, &options), options.clone())?;
-        let notices = changed.into_iter().chain(report.notices).collect();
-        Ok((Self::assemble(home, options.page_bytes, Some(Cache { tier, flash, options })), notices))
+        let (tier, told) = options.open(&flash, &home)?;
+        let notices = changed.into_iter().chain(told).collect();
+        Ok((Self::assemble(home, options.page_bytes(), Some(Cache { tier, flash, options })), notices))
     }
 
     /// What goes around the cache from now on.
@@ -255,15 +258,15 @@ impl Volume {
         let cached = self.cached_part(cache.as_ref(), offset, buffer.len() as u64);
         let (by_cache, by_disk) = buffer.split_at_mut(cached as usize);
         if let Some(Cache { tier, .. }) = &*cache {
-            self.steering.tick_if_due(tier);
+            self.steering.tick_if_due(&**tier);
             // Past the flash, one request to the disk.
             let pages_max = if is_sequential { u64::MAX } else { RUN_PAGES_MAX };
             for piece in self.pieces_of(offset, cached, pages_max) {
                 let bytes = &mut by_cache[piece.place.clone()];
                 if piece.is_whole {
-                    self.read_whole(tier, PageId(piece.page), bytes, is_sequential)?;
+                    self.read_whole(&**tier, PageId(piece.page), bytes, is_sequential)?;
                 } else {
-                    self.read_part(tier, &piece, bytes)?;
+                    self.read_part(&**tier, &piece, bytes)?;
                 }
             }
         }
@@ -273,7 +276,7 @@ impl Volume {
     /// Reads whole pages, as the steering says.
     fn read_whole(
         &self,
-        tier: &FlashTier,
+        tier: &dyn PageCache,
         first: PageId,
         bytes: &mut [u8],
         is_sequential: bool,
@@ -320,15 +323,15 @@ impl Volume {
         let cached = self.cached_part(cache, offset, data.len() as u64);
         let (to_cache, to_disk) = data.split_at(cached as usize);
         if let Some(cache @ Cache { tier, .. }) = cache {
-            self.steering.tick_if_due(tier);
+            self.steering.tick_if_due(&**tier);
             for piece in self.pieces(offset, cached) {
                 let bytes = &to_cache[piece.place.clone()];
                 let pages =
                     if mutant!("parts-not-excluded") { 0..0 } else { piece.page..piece.page + piece.pages };
                 let _held = self.ranges.hold(pages);
                 let around = match piece.is_whole {
-                    true => self.write_whole(tier, &piece, bytes, is_sequential)?,
-                    false => self.write_part(tier, &piece, bytes).map(|()| false)?,
+                    true => self.write_whole(&**tier, &piece, bytes, is_sequential)?,
+                    false => self.write_part(&**tier, &piece, bytes).map(|()| false)?,
                 };
                 let at = piece.page * self.page_bytes + piece.within as u64;
                 self.record(cache, if around { Kind::Elsewhere } else { Kind::Data }, at, bytes)?;
@@ -345,7 +348,7 @@ impl Volume {
     /// Writes whole pages. True: none of them went to the cache.
     fn write_whole(
         &self,
-        tier: &FlashTier,
+        tier: &dyn PageCache,
         piece: &Piece,
         bytes: &[u8],
         is_sequential: bool,
@@ -466,11 +469,6 @@ impl Volume {
     pub fn notice(&self) -> Option<String> {
         self.cache.read().as_ref()?.tier.notice()
     }
-}
-
-/// The pages of a disk, side by side.
-fn whole(home: &Arc<InPlaceDisk>, options: &TierOptions) -> Arc<entresol_engine::WholeDisk> {
-    entresol_engine::WholeDisk::new(home.clone(), options.page_bytes)
 }
 
 /// A part of a request.

@@ -1,7 +1,7 @@
 //! What changes a volume's cache as a whole. Requests wait meanwhile.
 
-use super::{Cache, Volume, VolumeError, whole};
-use entresol_engine::{FlashTier, Layer, Mode, TierError, TierOptions};
+use super::{Cache, CacheOptions, Volume, VolumeError};
+use entresol_engine::{Mode, TierError};
 
 impl Volume {
     /// Copies all dirty pages to disk, and begins an empty cache. Requests wait meanwhile.
@@ -16,9 +16,9 @@ impl Volume {
         let Some(Cache { flash, options, .. }) = held.take() else { return Ok(()) };
         // The disk has everything: no record may be carried out after it.
         self.journal_follows(None)?;
-        let tier = FlashTier::create_at(flash.clone(), whole(&self.home, &options), options.clone())?;
+        let tier = options.create(&flash, &self.home)?;
         let cache = Cache { tier, flash, options };
-        self.journal_follows(Some(&cache.tier))?;
+        self.journal_follows(Some(&*cache.tier))?;
         *held = Some(cache);
         Ok(())
     }
@@ -64,22 +64,18 @@ impl Volume {
                 "the disk alone serves; there is no cache with a mode".to_owned(),
             ));
         };
-        let new = TierOptions { mode, overwrite: false, ..options.clone() };
-        new.validate()?;
-        let open = |options: &TierOptions| {
-            FlashTier::open_at(flash.clone(), whole(&self.home, options), options.clone())
-                .map(|(tier, _)| tier)
-        };
+        let new = options.in_mode(mode)?;
+        let open = |options: &CacheOptions| options.open(flash, &self.home).map(|(tier, _)| tier);
         tier.close()?;
         self.journal_follows(None)?;
         match open(&new) {
             Ok(opened) => {
                 (*tier, *options) = (opened, new);
-                self.journal_follows(Some(tier))
+                self.journal_follows(Some(&**tier))
             }
             Err(error) => {
                 *tier = open(options)?;
-                self.journal_follows(Some(tier))?;
+                self.journal_follows(Some(&**tier))?;
                 Err(error)
             }
         }

@@ -1,12 +1,10 @@
 //! The journal: acknowledged writes that may not be durable, for the program after a kill of this one.
 
-use super::{Cache, Volume, VolumeError};
+use super::{Cache, CacheOptions, PageCache, Volume, VolumeError};
 use crate::journal::{Journal, Kind, Left, Record};
 use entresol_core::mutant;
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{
-    AlignedBuffer, FlashTier, InPlaceDisk, Mode, TierError, TierOptions, Uuid, disk_epoch,
-};
+use entresol_engine::{AlignedBuffer, InPlaceDisk, Mode, TierError, Uuid, disk_epoch};
 use std::sync::Arc;
 
 impl Volume {
@@ -19,7 +17,7 @@ impl Volume {
         disk: Arc<dyn Device>,
         label: Arc<dyn Device>,
         flash: Arc<dyn Device>,
-        options: TierOptions,
+        options: impl Into<CacheOptions>,
         journal: Arc<dyn Device>,
     ) -> Result<(Self, Vec<String>), VolumeError> {
         let journal = Journal::open(journal).map_err(VolumeError::Journal)?;
@@ -27,7 +25,7 @@ impl Volume {
         let home = InPlaceDisk::open(disk, label.clone())?;
         let before = disk_epoch(&*label)?;
         journal.open_begins().map_err(VolumeError::Journal)?;
-        let opened = Self::open_home(home, flash, options);
+        let opened = Self::open_home(home, flash, options.into());
         if opened.is_err() && disk_epoch(&*label).is_ok_and(|now| now.is_some() && now == before) {
             journal.open_took_no_epoch().map_err(VolumeError::Journal)?;
         }
@@ -54,13 +52,13 @@ impl Volume {
     }
 
     /// The journal begins anew: everything is durable.
-    pub(super) fn begin_journal(&self, tier: Option<&FlashTier>) -> Result<(), DeviceError> {
-        let (cache, epoch) = tier.map_or((Uuid::NIL, 0), FlashTier::epoch);
+    pub(super) fn begin_journal(&self, tier: Option<&dyn PageCache>) -> Result<(), DeviceError> {
+        let (cache, epoch) = tier.map_or((Uuid::NIL, 0), PageCache::epoch);
         self.journal.as_ref().map_or(Ok(()), |journal| journal.begin(cache, epoch))
     }
 
     /// As [`Volume::begin_journal`], for what changes the cache as a whole.
-    pub(super) fn journal_follows(&self, tier: Option<&FlashTier>) -> Result<(), TierError> {
+    pub(super) fn journal_follows(&self, tier: Option<&dyn PageCache>) -> Result<(), TierError> {
         self.begin_journal(tier).map_err(|error| TierError::Refused(format!("journal: {error}")))
     }
 
@@ -73,7 +71,7 @@ impl Volume {
         bytes: &[u8],
     ) -> Result<(), VolumeError> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        if cache.options.mode != Mode::WriteBack || mutant!("write-not-recorded") {
+        if cache.options.mode() != Mode::WriteBack || mutant!("write-not-recorded") {
             return Ok(());
         }
         let data = if kind == Kind::Data { bytes } else { &[] };

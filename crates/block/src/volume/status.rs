@@ -2,7 +2,7 @@
 
 use super::{Cache, Volume};
 use crate::steer::{Bypassed, Latency, Place};
-use entresol_engine::{Layer, TierMetrics};
+use entresol_engine::TierMetrics;
 use serde::{Deserialize, Serialize};
 
 /// A volume's state and counters since it was opened. Counters are in pages.
@@ -100,8 +100,8 @@ impl Volume {
         let (_, hits_to_disk_permille, flash_budget_left) = self.steering.state();
         let metrics = tier.metrics();
         VolumeStatus {
-            policy: Some(options.policy.name().to_owned()),
-            mode: Some(options.mode.name().to_owned()),
+            policy: Some(options.policy().to_owned()),
+            mode: Some(options.mode().name().to_owned()),
             slots: metrics.slots,
             pages: metrics.slots_valid,
             dirty_pages: tier.dirty_pages(),

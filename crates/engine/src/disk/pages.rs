@@ -2,14 +2,13 @@
 //!
 //! Invariant: a page whose last write was lost by a failed sync is not returned in its older version.
 
-use super::{Home, LabelState, Names, NoNames, WholeDisk, binding, read_label, write_label};
+use super::{Home, LabelState, Names, binding, read_label, write_label};
 use crate::api::Binding;
 use crate::error::disk_error;
 use crate::syncs::Syncs;
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
 use entresol_core::PageId;
-use entresol_device::Device;
 use entresol_format::label::{Label, Session};
 use entresol_format::{PageFormat, Uuid, page};
 use entresol_runtime::sync::{Mutex, Rank};
@@ -42,11 +41,6 @@ fn place(page: PageId) -> usize {
 }
 
 impl DiskPages {
-    pub(crate) fn new(device: Arc<dyn Device>, page_bytes: u32) -> Self {
-        let home = WholeDisk::new(device, page_bytes);
-        Self::at_home(home, Arc::new(NoNames), page_bytes, PageFormat::Native)
-    }
-
     /// A home of pages of `page_format`.
     pub(crate) fn at_home(
         home: Arc<dyn Home>,
