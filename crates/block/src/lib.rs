@@ -15,4 +15,4 @@ pub use config::{ConfigError, VolumeConfig};
 pub use open::{OpenError, create_volume, detach_volume, inspect_volume, open_volume, remove_journal};
 pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, ask};
 pub use steer::{Bypassed, DailyWrites, Latency, NotABudget, SteerOptions, Streams};
-pub use volume::{SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
+pub use volume::{Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};

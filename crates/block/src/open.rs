@@ -104,7 +104,7 @@ pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenE
     let label = open("label", &config.label, false)?;
     let disk = open("disk", &config.disk, config.direct_io)?;
     if !config.cache {
-        return Ok(Volume::open_without_cache(disk, label, config.page_bytes)?);
+        return Ok(Volume::open_without_cache(disk, label, config.tier_options()?)?);
     }
     let flash = open("flash", &config.flash, config.direct_io)?;
     let (options, steer) = (config.tier_options()?, config.steer_options()?);

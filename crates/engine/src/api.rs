@@ -58,6 +58,16 @@ pub enum Reading {
     Around,
 }
 
+/// What a disk lacks since its flash has failed ([`crate::FlashTier::missing`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingPages {
+    /// How many pages.
+    pub pages: u64,
+    /// Those of them that could not be read from the flash when that was last tried: the first page of each
+    /// range, and how many follow each other.
+    pub lost: Vec<(PageId, u32)>,
+}
+
 /// The answer to a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetched {

@@ -33,8 +33,8 @@ mod to_disk;
 mod unreadable;
 
 pub use api::{
-    Binding, DurableGroup, Evicted, Fetched, Layer, Pages, Reading, Served, Source, Survivors, TierMetrics,
-    Upstream, Victim,
+    Binding, DurableGroup, Evicted, Fetched, Layer, MissingPages, Pages, Reading, Served, Source, Survivors,
+    TierMetrics, Upstream, Victim,
 };
 pub use buffer::AlignedBuffer;
 pub use disk::{DiskLayer, Home, InPlaceDisk, Names, WholeDisk, disk_binding};
@@ -51,4 +51,4 @@ pub use options::{TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
-pub use tier::{DetachReport, FlashTier, detach, marks_on, renounce};
+pub use tier::{DetachReport, FlashTier, detach, flash_has_failed, marks_on, renounce};

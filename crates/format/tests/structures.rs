@@ -58,6 +58,8 @@ fn label() -> Label {
         dirty_possible: true,
         log: Uuid::from_random(5, 6),
         session: Session { number: 7, nonce: 0x0f0f_f0f0_3c3c_c3c3 },
+        failed_epoch: 5,
+        failed_nonce: 0x2468_ace0_1357_9bdf,
     }
 }
 

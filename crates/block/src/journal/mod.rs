@@ -97,12 +97,14 @@ impl Journal {
         self.write_head(&mut state)
     }
 
-    /// What was left, now that `epoch` of `cache` has begun.
-    pub fn left(&self, cache: Uuid, epoch: u64) -> Result<Left, DeviceError> {
+    /// What was left, now that `epoch` of `cache` has begun. If its flash failed, in the epoch `failed`, that
+    /// took one epoch more.
+    pub fn left(&self, cache: Uuid, epoch: u64, failed: Option<u64>) -> Result<Left, DeviceError> {
         let state = self.state.lock();
         let Head { cache: of, epoch: left_in, opens, .. } = state.head;
         let records = self.records(state.head.first)?;
-        let follows = of == cache && left_in < epoch && epoch <= left_in + u64::from(opens);
+        let taken = u64::from(opens) + u64::from(failed == Some(left_in));
+        let follows = of == cache && left_in < epoch && epoch <= left_in + taken;
         Ok(match records.len() {
             0 => Left::Nothing,
             _ if follows => Left::Records(records),

@@ -35,7 +35,7 @@ fn what_was_acknowledged_and_not_released_is_found_in_order() {
                 epoch += rng.below(2);
             }
             epoch = epoch.max(journal.state.lock().head.epoch + 1);
-            match journal.left(CACHE, epoch).unwrap() {
+            match journal.left(CACHE, epoch, None).unwrap() {
                 Left::Nothing => assert!(expected.is_empty(), "seed {seed}"),
                 Left::Records(records) => {
                     let found = data_of(&journal, &records);
@@ -99,10 +99,13 @@ fn a_journal_of_another_epoch_or_cache_is_foreign() {
     assert!(journal.append(Kind::Elsewhere, 0, 512, &[]).unwrap());
     let journal = Journal::open(device).unwrap();
     journal.open_begins().unwrap();
-    assert_eq!(journal.left(Uuid([8; 16]), 6).unwrap(), Left::Foreign(1));
-    assert_eq!(journal.left(CACHE, 5).unwrap(), Left::Foreign(1));
-    assert_eq!(journal.left(CACHE, 7).unwrap(), Left::Foreign(1));
-    assert!(matches!(journal.left(CACHE, 6).unwrap(), Left::Records(records) if records.len() == 1));
+    assert_eq!(journal.left(Uuid([8; 16]), 6, None).unwrap(), Left::Foreign(1));
+    assert_eq!(journal.left(CACHE, 5, None).unwrap(), Left::Foreign(1));
+    assert_eq!(journal.left(CACHE, 7, None).unwrap(), Left::Foreign(1));
+    assert!(matches!(journal.left(CACHE, 6, None).unwrap(), Left::Records(records) if records.len() == 1));
     journal.open_begins().unwrap();
-    assert!(matches!(journal.left(CACHE, 7).unwrap(), Left::Records(_)));
+    assert!(matches!(journal.left(CACHE, 7, None).unwrap(), Left::Records(_)));
+    // The flash failed in the epoch of the journal, or in another one.
+    assert_eq!(journal.left(CACHE, 8, Some(6)).unwrap(), Left::Foreign(1));
+    assert!(matches!(journal.left(CACHE, 8, Some(5)).unwrap(), Left::Records(_)));
 }

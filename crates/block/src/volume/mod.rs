@@ -30,7 +30,7 @@ mod replay;
 mod request;
 mod status;
 
-pub use status::VolumeStatus;
+pub use status::{Lost, VolumeStatus};
 
 use crate::journal::{Journal, Kind};
 use crate::steer::{SteerOptions, Steering, Why};
@@ -39,6 +39,7 @@ use entresol_core::{PageId, mutant};
 use entresol_device::{Device, DeviceError};
 use entresol_engine::{
     AlignedBuffer, DiskLayer, FlashTier, InPlaceDisk, Layer, Reading, TierError, TierOptions,
+    flash_has_failed,
 };
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, RwLock};
@@ -84,7 +85,8 @@ pub enum VolumeError {
 /// The cache of a volume.
 struct Cache {
     tier: Arc<FlashTier>,
-    flash: Arc<dyn Device>,
+    /// `None`: it has failed, and is not there.
+    flash: Option<Arc<dyn Device>>,
     options: TierOptions,
 }
 
@@ -115,7 +117,7 @@ impl Volume {
     ) -> Result<Self, TierError> {
         let home = InPlaceDisk::create(disk, label, options.page_bytes)?;
         let tier = FlashTier::create_at(flash.clone(), whole(&home, &options), options.clone())?;
-        Ok(Self::assemble(home, options.page_bytes, Some(Cache { tier, flash, options })))
+        Ok(Self::assemble(home, options.page_bytes, Some(Cache { tier, flash: Some(flash), options })))
     }
 
     /// Opens the cache on `flash` for `disk`, after a shutdown or a crash. Returns messages for the owner,
@@ -132,12 +134,15 @@ impl Volume {
         let (home, changed) = InPlaceDisk::open(disk, label)?;
         let (tier, report) = FlashTier::open_at(flash.clone(), whole(&home, &options), options.clone())?;
         let notices = changed.into_iter().chain(report.notices).collect();
-        Ok((Self::assemble(home, options.page_bytes, Some(Cache { tier, flash, options })), notices))
+        let cache = Cache { tier, flash: Some(flash), options };
+        Ok((Self::assemble(home, cache.options.page_bytes, Some(cache)), notices))
     }
 
     /// What goes around the cache from now on.
     pub fn steer(&self, options: SteerOptions) {
-        let flash_bytes = self.cache.read().as_ref().map_or(0, |cache| cache.flash.geometry().capacity_bytes);
+        let held = self.cache.read();
+        let flash = held.as_ref().and_then(|cache| cache.flash.as_ref());
+        let flash_bytes = flash.map_or(0, |flash| flash.geometry().capacity_bytes);
         self.steering.set(options, flash_bytes);
     }
 
@@ -147,19 +152,27 @@ impl Volume {
     }
 
     /// Opens `disk` without its cache, which must not have newer pages. A clean cache is known to be out of
-    /// date from then on.
+    /// date from then on. If the flash has failed, and the disk lacks pages since, requests for these fail
+    /// until they are written again; `options` are those of the cache.
     ///
     /// # Errors
     /// As [`InPlaceDisk::open`] and [`DiskLayer::open`].
     pub fn open_without_cache(
         disk: Arc<dyn Device>,
         label: Arc<dyn Device>,
-        page_bytes: u32,
+        options: TierOptions,
     ) -> Result<(Self, Vec<String>), TierError> {
         let (home, changed) = InPlaceDisk::open(disk, label)?;
+        let (mut notices, page_bytes): (Vec<String>, _) = (changed.into_iter().collect(), options.page_bytes);
+        if flash_has_failed(&*home)? {
+            let (tier, report) = FlashTier::open_without_flash(whole(&home, &options), options.clone())?;
+            notices.extend(report.notices);
+            let cache = Cache { tier, flash: None, options };
+            return Ok((Self::assemble(home, page_bytes, Some(cache)), notices));
+        }
         // Looks at the label, and changes it.
         DiskLayer::open(home.clone(), page_bytes)?.close()?;
-        Ok((Self::assemble(home, page_bytes, None), changed.into_iter().collect()))
+        Ok((Self::assemble(home, page_bytes, None), notices))
     }
 
     fn assemble(home: Arc<InPlaceDisk>, page_bytes: u32, cache: Option<Cache>) -> Self {
@@ -437,7 +450,7 @@ impl Volume {
                 let bytes = (piece.pages * self.page_bytes) as usize;
                 match tier.read_pages(PageId(piece.page), &mut buffer[..bytes], Reading::Populates) {
                     // The read that follows will be told.
-                    Err(TierError::Unreadable { .. }) => {}
+                    Err(TierError::Unreadable { .. } | TierError::Lost { .. }) => {}
                     read => _ = read?,
                 }
             }

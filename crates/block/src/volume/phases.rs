@@ -16,8 +16,9 @@ impl Volume {
         let Some(Cache { flash, options, .. }) = held.take() else { return Ok(()) };
         // The disk has everything: no record may be carried out after it.
         self.journal_follows(None)?;
+        let Some(flash) = flash else { return Ok(()) };
         let tier = FlashTier::create_at(flash.clone(), whole(&self.home, &options), options.clone())?;
-        let cache = Cache { tier, flash, options };
+        let cache = Cache { tier, flash: Some(flash), options };
         self.journal_follows(Some(&cache.tier))?;
         *held = Some(cache);
         Ok(())
@@ -59,7 +60,7 @@ impl Volume {
     /// opened again.
     pub fn set_mode(&self, mode: Mode) -> Result<(), TierError> {
         let mut held = self.cache.write();
-        let Some(Cache { tier, flash, options }) = &mut *held else {
+        let Some(Cache { tier, flash: Some(flash), options }) = &mut *held else {
             return Err(TierError::Refused(
                 "the disk alone serves; there is no cache with a mode".to_owned(),
             ));

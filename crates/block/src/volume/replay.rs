@@ -87,7 +87,10 @@ impl Volume {
         let held = self.cache.read();
         let Some(cache) = &*held else { return Ok(None) };
         let (id, epoch) = cache.tier.epoch();
-        let records = match journal.left(id, epoch).map_err(VolumeError::Journal)? {
+        let records = match journal
+            .left(id, epoch, cache.tier.failed_epoch())
+            .map_err(VolumeError::Journal)?
+        {
             Left::Nothing => return Ok(None),
             Left::Foreign(count) => {
                 return Ok(Some(format!(

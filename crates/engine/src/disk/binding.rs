@@ -44,6 +44,8 @@ pub(crate) fn new_label(page_bytes: u32) -> Label {
         dirty_possible: false,
         log: Uuid::NIL,
         session: Session::default(),
+        failed_epoch: 0,
+        failed_nonce: 0,
     }
 }
 

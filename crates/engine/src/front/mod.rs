@@ -10,6 +10,7 @@
 //! | `order` | which reads from disk may still enter the flash |
 //! | `fetch`, `offer`, `forget` | the three things that a front does |
 //! | `fetch_run` | pages side by side |
+//! | `rescue` | pages of a flash that has failed |
 //! | `objects` | what dies as a whole: the table of objects |
 //! | `region` | the memory of the directory and of that table |
 //! | `segment` | all this memory in one segment, for fronts in other processes |
@@ -40,6 +41,7 @@ mod offer;
 mod order;
 mod orders;
 mod region;
+mod rescue;
 mod run_state;
 mod seat;
 mod segment;
@@ -344,7 +346,7 @@ impl Front {
             let seen = self.progress.epoch();
             match self.state.now() {
                 State::Running => return Ok(true),
-                State::Off => return Ok(false),
+                State::Off | State::Degraded => return Ok(false),
                 State::Leaving => self.await_progress(seen)?,
                 // Why, the back has said in its own process.
                 State::Poisoned => return Err(self.state.failure().unwrap_or_else(failed_elsewhere)),

@@ -2,6 +2,7 @@
 //! users' tasks.
 
 use super::causes::Causes;
+use super::degrade::Degradable;
 use super::destaged::Destaged;
 use super::flash::Flash;
 use super::objects::ObjectLog;
@@ -34,6 +35,8 @@ pub(crate) struct Back {
     pub objects: Option<ObjectLog>,
     /// Of a cache of raw pages: nobody above orders their writes, or settles what a crash leaves of them.
     pub through: Option<Through>,
+    /// Of a cache that can go on without its flash though pages on it are newer.
+    pub degradable: Option<Degradable>,
     /// No second chances: the owner wants fewer writes to flash.
     pub spares_writes: AtomicBool,
     pub upstream: TinyMutex<Option<Weak<dyn Upstream>>>,

@@ -2,8 +2,10 @@
 
 use super::back::Back;
 use super::causes::Causes;
+use super::degrade::Degradable;
 use super::destaged::Destaged;
 use super::flash::Flash;
+use super::open_failed;
 use super::placed::{LogParts, Placed, SlotParts};
 use super::plan::{OpenPlan, Outcome, Reading, decide};
 use super::slot_directory::SlotDirectory;
@@ -117,6 +119,8 @@ pub(crate) fn assemble(
     };
     let (page_bytes, page_format) = (options.page_bytes, options.page_format);
     let objects = Back::object_log(&options, superblock.cache);
+    let has_no_log_above = page_format.has_no_owner_with_a_log() && options.objects == 0;
+    let can_degrade = has_no_log_above && matches!(placed, Placed::Log(_));
     let device = flash.clone();
     let layout = options.layout();
     let front = Arc::new(Front::new(options, flash, superblock.stamps(), region, first.0, listed));
@@ -129,6 +133,7 @@ pub(crate) fn assemble(
         destaged: Destaged::default(),
         causes: Causes::default(),
         objects,
+        degradable: can_degrade.then(Degradable::default),
         spares_writes: AtomicBool::new(false),
         through: page_format.has_no_owner_with_a_log().then(Through::default),
         upstream: TinyMutex::new(Rank::Upstream, None),
@@ -150,14 +155,21 @@ pub(crate) fn open(
     if !mutant!("disk-not-synced-by-open") {
         home.sync().map_err(disk_error)?;
     }
-    if !mutant!("flash-not-synced-by-open") {
-        flash.sync().map_err(flash_error)?;
-    }
+    let mut is_there = match mutant!("flash-not-synced-by-open") {
+        true => Ok(()),
+        false => flash.sync().map_err(flash_error),
+    };
     // What a sync that failed in an earlier life has lost may still be in memory.
     home.drop_cached().map_err(disk_error)?;
-    flash.drop_cached().map_err(flash_error)?;
+    is_there = is_there.and_then(|()| flash.drop_cached().map_err(flash_error));
     let labels = expect_label(home.label(), options.page_bytes)?;
     let mut report = OpenReport::default();
+    if labels.newest.failed_epoch != 0 {
+        let back = open_failed::open(flash, home, options, labels, is_there, &mut report)?;
+        report.duration = now().since(started);
+        return Ok((back, report));
+    }
+    is_there?;
     let (newest, faults) = read_newest(&*flash)?;
     report.notices.extend(faults.iter().cloned());
     let back = match newest {
