@@ -10,7 +10,7 @@ use crate::machine::Media;
 use crate::watched::{Observer, Watched};
 use entresol_block::Volume;
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
-use entresol_engine::{FlashTier, Home, TierOptions, WholeDisk};
+use entresol_engine::{FlashTier, Home, TierOptions, WholeDisk, flash_has_failed};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -26,6 +26,8 @@ pub(super) struct Life<'a> {
     pub flash: Arc<FaultyDevice>,
     pub disk: Arc<FaultyDevice>,
     pub label_file: Arc<FaultyDevice>,
+    /// The flash is not there, if it has failed before.
+    pub without_flash: bool,
     /// The door's, of acknowledged writes. It outlives the program, and not a power failure.
     pub journal: Arc<FaultyDevice>,
 }
@@ -64,6 +66,12 @@ impl Life<'_> {
         label: Arc<dyn Device>,
     ) -> Result<Opened, String> {
         let journal = self.journal.clone();
+        if self.without_flash && flash_has_failed(&*label).map_err(failed)? {
+            let opened = Volume::open_without_cache(disk, label, self.options.clone());
+            let (volume, _) = opened.map_err(failed)?;
+            let door = Door::connect(Arc::new(volume), self.cache.page_bytes())?;
+            return Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)) });
+        }
         let opened = Volume::open_with_journal(
             disk.clone(),
             label.clone(),
