@@ -154,8 +154,9 @@ impl Back {
         // What is in memory alone, so that a flush has nothing to do.
         let mut buffer = AlignedBuffer::new(READS_MAX * self.front.page_bytes());
         let (mut from, missing) = (PageId(0), self.disk.missing());
-        while missing.is_some_and(|missing| missing.has_staged()) {
-            from = self.disk.salvage(from, &mut buffer)?.unwrap_or(PageId(0));
+        while missing.is_some_and(Missing::has_staged) {
+            let next = self.disk.salvage(from, &mut buffer)?;
+            from = next.ok_or_else(|| TierError::Refused("pages in memory cannot be read".to_owned()))?;
         }
         points::DEGRADED.reach();
         let notice = format!(
