@@ -2,9 +2,10 @@
 //! has one server.
 
 use crate::config::{ConfigError, VolumeConfig, check_size};
+use crate::volume::follow_no_journal;
 use crate::{Volume, VolumeError, VolumeStatus};
 use entresol_device::{Device, FileDevice, FileOptions};
-use entresol_engine::{DetachReport, InPlaceDisk, TierError, inspect};
+use entresol_engine::{DetachReport, DiskLayer, InPlaceDisk, Layer, TierError, Uuid, inspect};
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -110,7 +111,7 @@ pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenE
     let (options, steer) = (config.tier_options()?, config.steer_options()?);
     let (volume, notices) = match config.journal.as_os_str().is_empty() {
         true => Volume::open(disk, label, flash, options)?,
-        false => Volume::open_with_journal(disk, label, flash, options, open_journal(config)?)?,
+        false => Volume::open_with_journal(disk, label, flash, options, (open_journal(config)?, boot()))?,
     };
     volume.steer(steer);
     Ok((volume, notices))
@@ -161,7 +162,19 @@ pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
     let disk = open("disk", &config.disk, config.direct_io)?;
     let flash = open("flash", &config.flash, config.direct_io)?;
     let (home, _) = InPlaceDisk::open(disk, label)?;
-    Ok(entresol_engine::detach(flash, home)?)
+    let report = entresol_engine::detach(flash, home.clone())?;
+    let layer = DiskLayer::open(home, config.page_bytes)?;
+    follow_no_journal(&*layer)?;
+    layer.close()?;
+    Ok(report)
+}
+
+/// The start of this machine that its kernel names. Nil if it names none: then a journal outside of memory
+/// must not be kept over a power failure.
+fn boot() -> Uuid {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&digits, 16).map_or(Uuid::NIL, |number| Uuid(number.to_be_bytes()))
 }
 
 /// The state of a volume without a server, read from its flash.

@@ -30,6 +30,7 @@ mod replay;
 mod request;
 mod status;
 
+pub(crate) use replay::follow_no_journal;
 pub use status::{Lost, VolumeStatus};
 
 use crate::journal::{Journal, Kind};
@@ -121,11 +122,25 @@ impl Volume {
     }
 
     /// Opens the cache on `flash` for `disk`, after a shutdown or a crash. Returns messages for the owner,
-    /// too.
+    /// too. A journal from before is not carried out any more.
     ///
     /// # Errors
     /// As [`InPlaceDisk::open`] and [`FlashTier::open`].
     pub fn open(
+        disk: Arc<dyn Device>,
+        label: Arc<dyn Device>,
+        flash: Arc<dyn Device>,
+        options: TierOptions,
+    ) -> Result<(Self, Vec<String>), TierError> {
+        let (volume, notices) = Self::open_as_it_is(disk, label, flash, options)?;
+        if let Some(cache) = &*volume.cache.read() {
+            follow_no_journal(&*cache.tier)?;
+        }
+        Ok((volume, notices))
+    }
+
+    /// As [`Volume::open`]; the label goes on naming the journal from before.
+    fn open_as_it_is(
         disk: Arc<dyn Device>,
         label: Arc<dyn Device>,
         flash: Arc<dyn Device>,
@@ -167,11 +182,14 @@ impl Volume {
         if flash_has_failed(&*home)? {
             let (tier, report) = FlashTier::open_without_flash(whole(&home, &options), options.clone())?;
             notices.extend(report.notices);
+            follow_no_journal(&*tier)?;
             let cache = Cache { tier, flash: None, options };
             return Ok((Self::assemble(home, page_bytes, Some(cache)), notices));
         }
         // Looks at the label, and changes it.
-        DiskLayer::open(home.clone(), page_bytes)?.close()?;
+        let layer = DiskLayer::open(home.clone(), page_bytes)?;
+        follow_no_journal(&*layer)?;
+        layer.close()?;
         Ok((Self::assemble(home, page_bytes, None), notices))
     }
 

@@ -1,5 +1,6 @@
 //! What changes a volume's cache as a whole. Requests wait meanwhile.
 
+use super::replay::in_tier;
 use super::{Cache, Volume, VolumeError, whole};
 use entresol_engine::{FlashTier, Layer, Mode, TierError, TierOptions};
 
@@ -15,11 +16,11 @@ impl Volume {
         tier.detach()?;
         let Some(Cache { flash, options, .. }) = held.take() else { return Ok(()) };
         // The disk has everything: no record may be carried out after it.
-        self.journal_follows(None)?;
+        self.end_journal().map_err(in_tier)?;
         let Some(flash) = flash else { return Ok(()) };
         let tier = FlashTier::create_at(flash.clone(), whole(&self.home, &options), options.clone())?;
         let cache = Cache { tier, flash: Some(flash), options };
-        self.journal_follows(Some(&cache.tier))?;
+        self.begin_journal(&cache.tier)?;
         *held = Some(cache);
         Ok(())
     }
@@ -34,7 +35,7 @@ impl Volume {
         if let Some(Cache { tier, .. }) = &*held {
             tier.detach()?;
             *held = None;
-            self.journal_follows(None)?;
+            self.end_journal().map_err(in_tier)?;
         }
         Ok(())
     }
@@ -49,7 +50,7 @@ impl Volume {
             tier.close()?;
         }
         self.direct.flush()?;
-        self.begin_journal(None).map_err(VolumeError::Journal)
+        self.end_journal().map_err(VolumeError::Journal)
     }
 
     /// The cache goes on in another mode: it is closed and opened again. Log policies keep its pages.
@@ -72,15 +73,15 @@ impl Volume {
                 .map(|(tier, _)| tier)
         };
         tier.close()?;
-        self.journal_follows(None)?;
+        self.end_journal().map_err(in_tier)?;
         match open(&new) {
             Ok(opened) => {
                 (*tier, *options) = (opened, new);
-                self.journal_follows(Some(tier))
+                self.begin_journal(tier)
             }
             Err(error) => {
                 *tier = open(options)?;
-                self.journal_follows(Some(tier))?;
+                self.begin_journal(tier)?;
                 Err(error)
             }
         }

@@ -285,11 +285,6 @@ impl FlashTier {
         self.back.is_log()
     }
 
-    /// The cache, and the epoch that this open has begun.
-    pub fn epoch(&self) -> (Uuid, u64) {
-        (self.back.superblocks.cache, self.back.superblocks.epoch)
-    }
-
     /// Writes adjacent pages from `first` on, newer than any other copy: as [`Layer::evict`] of each. In
     /// write-through mode they share a flush of flash.
     ///

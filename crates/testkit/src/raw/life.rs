@@ -10,7 +10,7 @@ use crate::machine::Media;
 use crate::watched::{Observer, Watched};
 use entresol_block::Volume;
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
-use entresol_engine::{FlashTier, Home, TierOptions, WholeDisk, flash_has_failed};
+use entresol_engine::{FlashTier, Home, TierOptions, Uuid, WholeDisk, flash_has_failed};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -77,7 +77,7 @@ impl Life<'_> {
             label.clone(),
             flash.clone(),
             self.options.clone(),
-            journal.clone(),
+            (journal.clone(), Uuid::NIL),
         );
         let volume = match opened {
             Ok((_, notices)) if notices.iter().any(|notice| notice.contains("another program")) => {
@@ -89,7 +89,7 @@ impl Life<'_> {
                 blank(&*label)?;
                 let options = TierOptions { overwrite: true, ..self.options.clone() };
                 let mut volume = Volume::create(disk, label, flash, options).map_err(failed)?;
-                volume.keep_journal(journal).map_err(|error| error.to_string())?;
+                volume.keep_journal(journal, Uuid::NIL).map_err(|error| error.to_string())?;
                 volume
             }
             Err(error) => return Err(error.to_string()),
