@@ -253,7 +253,13 @@ impl VolumeConfig {
             return refuse(format!("mode {:?} is unknown; choose one of {known}", self.mode));
         };
         let page_format = PageFormat::Raw;
-        Ok(TierOptions { page_bytes: self.page_bytes, page_format, mode, ..TierOptions::new(policy, slots) })
+        Ok(TierOptions {
+            page_bytes: self.page_bytes,
+            page_format,
+            mode,
+            measures_costs: true,
+            ..TierOptions::new(policy, slots)
+        })
     }
 
     /// The file, with a comment for each option.

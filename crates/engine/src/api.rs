@@ -6,6 +6,7 @@
 
 use crate::TierError;
 use crate::durations::Durations;
+use crate::forecast::Forecasts;
 use entresol_core::{Lsn, PageId};
 use entresol_format::Uuid;
 use entresol_format::label::Session;
@@ -269,4 +270,6 @@ pub struct TierMetrics {
     pub redundant_destages: u64,
     /// Hash of every decision, in order.
     pub decision_hash: u64,
+    /// What other policies and sizes would make of the load.
+    pub forecasts: Forecasts,
 }

@@ -7,13 +7,16 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod budget;
 mod buffer;
 mod claim;
+mod costs;
 mod disk;
 mod durations;
 mod error;
 mod events;
 mod examine;
+mod forecast;
 mod fragments;
 mod front;
 #[cfg(feature = "hooks")]
@@ -23,6 +26,7 @@ mod options;
 mod points;
 mod recover;
 mod report;
+mod shadow;
 mod shared;
 mod signal;
 mod superblock;
@@ -36,19 +40,22 @@ pub use api::{
     Binding, DurableGroup, Evicted, Fetched, Layer, Pages, Reading, Served, Source, Survivors, TierMetrics,
     Upstream, Victim,
 };
+pub use budget::{Allowed, Budget, DailyWrites, NotABudget};
 pub use buffer::AlignedBuffer;
 pub use disk::{DiskLayer, Home, InPlaceDisk, Names, WholeDisk, disk_binding, disk_epoch};
 pub use durations::{DURATION_BUCKETS, DurationTally, Durations};
-pub use entresol_core::Mode;
+pub use entresol_core::{Costs, Mode};
 pub use entresol_format::Uuid;
 pub use entresol_format::label::Session;
 pub use entresol_format::layout::disk_offset;
 pub use entresol_format::losses::{Loss, Losses};
 pub use error::TierError;
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
+pub use forecast::Forecasts;
 pub use fragments::{FragmentOptions, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use options::{TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;
+pub use shadow::Shadow;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
 pub use tier::{DetachReport, FlashTier, detach, marks_on, renounce};

@@ -4,30 +4,27 @@
 //! |---|---|
 //! | `streams` | which requests belong to a long sequential stream |
 //! | `route` | which hits are read from disk, because flash would take longer |
-//! | `budget` | what may be written to flash |
 //! | `counts` | what was decided, counted by reason; how long reads and writes took |
 //!
-//! These files do no I/O and read no clock. This one feeds them: it takes the time, four times a second
-//! while there are requests, and what the cache has counted since.
+//! What may be written to flash in a day is the engine's [`Budget`]. These files do no I/O and read no clock.
+//! This one feeds them: it takes the time, four times a second while there are requests, and what the cache
+//! has counted since.
 //!
 //! Invariant: whatever is decided here, a request reads and writes the same bytes. Nothing but speed and the
 //! contents of the cache depend on it.
 
-mod budget;
 mod counts;
 mod route;
 #[cfg(test)]
 mod route_tests;
 mod streams;
 
-pub use budget::{DailyWrites, NotABudget};
 pub use counts::{Bypassed, Latency};
 pub use streams::Streams;
 
-use budget::Budget;
 use counts::Counts;
 pub(crate) use counts::Place;
-use entresol_engine::{FlashTier, Layer, Reading, Served};
+use entresol_engine::{Budget, DailyWrites, FlashTier, Layer, Reading, Served};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now};
 use route::{Costs, Probe, Reads, Router, TICK};
@@ -329,7 +326,9 @@ impl Steering {
             () => None,
         };
         self.writes_around.store(around.map_or(0, |why| why as u8), Relaxed);
+        let worth = state.budget.write_worth_permille();
         drop(state);
+        tier.set_write_worth(worth);
         if spares {
             tier.spare_writes(is_busy || !allowed.chances);
         }

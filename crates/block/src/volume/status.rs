@@ -48,6 +48,9 @@ pub struct VolumeStatus {
     /// How long requests took, by where they were served.
     #[serde(default)]
     pub latencies: Vec<Latency>,
+    /// What other policies and sizes would make of the load, in a sentence.
+    #[serde(default)]
+    pub forecast: Option<String>,
     /// Why the cache switched itself off, if it did.
     pub notice: Option<String>,
 }
@@ -115,6 +118,7 @@ impl Volume {
             hits_to_disk_permille,
             flash_budget_left,
             latencies: self.steering.counts.latencies(),
+            forecast: Some(metrics.forecasts.sentence()),
             notice: tier.notice(),
             ..none
         }

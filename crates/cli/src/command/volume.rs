@@ -159,6 +159,7 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
             line(place, times);
         }
     }
+    status.forecast.into_iter().for_each(|forecast| line("forecast", forecast));
     status.notice.into_iter().for_each(|notice| line("notice", notice));
     output::print(&text)
 }

@@ -39,6 +39,7 @@ impl Front {
                 break;
             }
             self.options.page_format.unseal(bytes, page);
+            self.shadow.fetch(page);
             fetched += 1;
         }
         self.tallies().flash_hits.add(fetched);

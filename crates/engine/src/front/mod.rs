@@ -58,6 +58,7 @@ pub(crate) use segment::{Opened, Served, attach, check as check_shareable, segme
 pub(crate) use staging::{Composition, Incoming, Staging};
 
 use crate::metrics::Tallies;
+use crate::shadow::Shadow;
 use crate::{TierError, TierMetrics, TierOptions};
 use arrayvec::ArrayVec;
 use entresol_core::{Config, Generation, PageId, Partition, Placement, Position, Shape, SlotId, mutant};
@@ -111,6 +112,8 @@ pub(crate) struct Front {
     listed: Option<Arc<Listed>>,
     /// This process's place among those that share the cache, if any do.
     pub seat: Option<Seat>,
+    /// What other policies and sizes would make of the load.
+    pub shadow: Shadow,
 }
 
 /// What a front has in memory, its own or shared.
@@ -187,6 +190,11 @@ impl Front {
             turn: Semaphore::new(Rank::EvictionTurn, 1),
             positions,
             listed,
+            shadow: match &seat {
+                Some(_) => Shadow::none("is shared by processes, which no shadow follows yet"),
+                None if !options.shadows => Shadow::none("was opened without shadows"),
+                None => Shadow::new(&options.config(), options.mode, &options.costs),
+            },
             seat,
             options,
         })
@@ -257,6 +265,7 @@ impl Front {
             slots_superseded: occupancy.superseded.into(),
             slots_dirty: occupancy.dirty.into(),
             decision_hash,
+            forecasts: self.shadow.forecasts(),
             ..self.tallies().read()
         }
     }

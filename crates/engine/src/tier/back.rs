@@ -15,7 +15,7 @@ use crate::disk::DiskPages;
 use crate::front::{Front, Served};
 use entresol_format::{Layout, PageFormat};
 use entresol_runtime::sync::TinyMutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Weak};
 
 /// See the module's header.
@@ -36,6 +36,8 @@ pub(crate) struct Back {
     pub through: Option<Through>,
     /// No second chances: the owner wants fewer writes to flash.
     pub spares_writes: AtomicBool,
+    /// Uses that a write to flash must promise, in thousandths.
+    pub write_worth_permille: AtomicU32,
     pub upstream: TinyMutex<Option<Weak<dyn Upstream>>>,
     /// What fronts in other processes share with this back, if there may be any.
     pub served: Option<Served>,

@@ -66,7 +66,7 @@ use crate::api::{
 use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
 use back::Back;
-use entresol_core::{PageId, mutant};
+use entresol_core::{Costs, PageId, mutant};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
@@ -243,6 +243,19 @@ impl FlashTier {
     /// wants fewer writes to flash.
     pub fn spare_writes(&self, spares: bool) {
         self.back.spares_writes.store(spares, Relaxed);
+    }
+
+    /// From now on a write to flash must promise so many uses, in thousandths, where the policy weighs that
+    /// ([`entresol_core::Facts::weighs_costs`]): for an owner who wants fewer writes. 0: as the devices' times
+    /// have it.
+    pub fn set_write_worth(&self, permille: u32) {
+        let front = &self.back.front;
+        let before = self.back.write_worth_permille.swap(permille, Relaxed);
+        if before != permille && front.config.policy.facts().weighs_costs {
+            let costs = Costs { write_worth_permille: permille, ..front.options.costs };
+            // A cache that was given up says so where it is used.
+            let _ = front.with(|partition| partition.set_costs(&costs));
+        }
     }
 
     /// Bytes of a page.

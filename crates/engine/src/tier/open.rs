@@ -10,6 +10,7 @@ use super::slot_directory::SlotDirectory;
 use super::superblock_copies::Superblocks;
 use super::through::Through;
 use crate::buffer::PageBuffers;
+use crate::costs::measure_costs;
 use crate::disk::binding::{begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
 use crate::disk::{DiskPages, Home, LabelState, Labels, read_label, write_label};
 use crate::error::{disk_error, flash_error};
@@ -17,7 +18,7 @@ use crate::front::{Front, Region};
 use crate::recover::{self, Restored, RestoredSlots};
 use crate::superblock::{empty_superblock, needed_elsewhere, read_newest, write_all_copies};
 use crate::{OpenReport, TierError, TierOptions, claim, points};
-use entresol_core::{Position, mutant};
+use entresol_core::{Costs, Position, mutant};
 use entresol_device::Device;
 use entresol_format::Layout;
 use entresol_format::label::Label;
@@ -26,7 +27,7 @@ use entresol_format::superblock::Superblock;
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 fn check_size(flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
     let (needed, found) = (layout.device_bytes(), flash.geometry().capacity_bytes);
@@ -41,7 +42,7 @@ fn check_size(flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
 pub(crate) fn create(
     flash: Arc<dyn Device>,
     home: Arc<dyn Home>,
-    options: TierOptions,
+    mut options: TierOptions,
 ) -> Result<Back, TierError> {
     options.validate()?;
     check_size(&*flash, &options.layout())?;
@@ -71,6 +72,10 @@ pub(crate) fn create(
     if is_new {
         // A cache must not be needed by a disk that does not know its name yet.
         write_label(home.label(), &mut label)?;
+    }
+    let is_unknown = options.policy.facts().weighs_costs && !options.costs.are_known();
+    if options.measures_costs && is_unknown {
+        options.costs = measure_costs(&*flash, &home, &options)?;
     }
     format(flash, home, options, label, old.map_or(0, |old| old.sequence))
 }
@@ -116,6 +121,7 @@ pub(crate) fn assemble(
         Placed::Slots(slots) => (slots.first, slots.directory.as_ref().map(SlotDirectory::listed)),
     };
     let (page_bytes, page_format) = (options.page_bytes, options.page_format);
+    let worth = options.costs.write_worth_permille;
     let objects = Back::object_log(&options, superblock.cache);
     let device = flash.clone();
     let layout = options.layout();
@@ -130,6 +136,7 @@ pub(crate) fn assemble(
         causes: Causes::default(),
         objects,
         spares_writes: AtomicBool::new(false),
+        write_worth_permille: AtomicU32::new(worth),
         through: page_format.has_no_owner_with_a_log().then(Through::default),
         upstream: TinyMutex::new(Rank::Upstream, None),
         served: None,
@@ -195,12 +202,16 @@ fn open_blank(
 fn open_cache(
     flash: Arc<dyn Device>,
     home: Arc<dyn Home>,
-    options: TierOptions,
+    mut options: TierOptions,
     labels: Labels,
     superblock: Superblock,
     report: &mut OpenReport,
 ) -> Result<Back, TierError> {
     let label = labels.newest;
+    if !options.costs.are_known() {
+        let worth = options.costs.write_worth_permille;
+        options.costs = Costs { write_worth_permille: worth, ..superblock.costs };
+    }
     let plan = decide(&label, &superblock, &options)?;
     check_size(&*flash, &options.layout())?;
     let found = read(&plan, &*flash, &home, &superblock, &options, report);
@@ -271,6 +282,7 @@ fn resume(
         directory: false,
         begun: false,
         released: false,
+        costs: options.costs,
         ..*superblock
     };
     match found {

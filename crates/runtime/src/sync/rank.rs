@@ -97,6 +97,7 @@ ranks! {
     FileSyncs: Parks, One, "relation file syncs", "PostgreSQL's relation files: one task syncs those that were written.";
     Motion: Blocks, One, "pages in motion", "Slots that are being written, with their old and new pages.";
     CachePartition: Blocks, Bare, "cache partition", "The region of the flash tier's directory and policy.";
+    Shadows: Blocks, Bare, "shadows", "The region of the shadows of a flash tier.";
     WritesThrough: Blocks, One, "writes through", "Which pages are being written through to disk.";
     Causes: Blocks, One, "causes", "Writes to disk that make forgotten pages dead.";
     StagingFrames: Blocks, One, "staging frames", "Which page is in which buffer of the disk layer.";
