@@ -19,7 +19,7 @@ cd "$(dirname "$0")/.."
 . benches/block_door.sh
 [ $# -ge 3 ] || { sed -n 's/^#   //p' "$0" >&2; exit 2; }
 kept=$1 kind=$2 size=$3 warm=${5:-40} measured=${6:-40}
-caches=${4-off face-gsc/write-back face-gsc/write-through flashcache/write-through}
+caches=${4-off face-gsc/write-back face-gsc/write-through sce/write-through flashcache/write-through}
 iops=1000 clients=32
 PATH=$PATH:$(echo /usr/lib/postgresql/*/bin | tr ' ' ':'):/usr/sbin
 need nbdfuse losetup mkfs.ext4 setpriv awk

@@ -1,7 +1,9 @@
 #!/bin/sh
 # Hits of the block door against other NBD servers of the same file: random reads by fio's NBD engine from a warm volume,
 # from `nbdkit file` and from `qemu-nbd`, all through the page cache and all with O_DIRECT. Alternately, three times each,
-# in one run. Installs nothing; needs fio (with its NBD engine), nbdkit and qemu-nbd.
+# in one run. Also the CPU time of the server for each read. Installs nothing; needs fio (with its NBD engine), nbdkit and qemu-nbd.
+#
+# ENTRESOL names the program, if it need not be built.
 #
 #   benches/block_hit.sh [FOLDER] [MIB] [SECONDS]     default: target/block_hit 256 3
 set -eu
@@ -10,8 +12,10 @@ folder=${1:-target/block_hit} mib=${2:-256} seconds=${3:-3}
 for tool in fio nbdkit qemu-nbd nbdcopy; do
     command -v $tool > /dev/null || { echo "block_hit.sh: $tool is not installed" >&2; exit 2; }
 done
-cargo build --quiet --release -p entresol
-entresol=${CARGO_TARGET_DIR:-target}/release/entresol
+if [ -z "${ENTRESOL:-}" ]; then
+    cargo build --quiet --release -p entresol
+    ENTRESOL=${CARGO_TARGET_DIR:-target}/release/entresol
+fi
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 servers=''
@@ -25,10 +29,17 @@ disk=$folder/block_hit.disk flash=$folder/block_hit.flash config=$folder/block_h
 head -c "${mib}M" /dev/urandom > "$disk"
 truncate -s "$((mib * 5 / 4 + 64))M" "$flash"
 
-# Reads a second (field 8 of fio's terse output): socket, export, bytes of a read, depth, connections.
+# CPU time that a process has taken, in ticks.
+ticks() { cut -d' ' -f14,15 "/proc/$1/stat" | awk '{ print $1 + $2 }'; }
+
+# Reads a second (field 8 of fio's terse output), and the nanoseconds of CPU time that the server took for each: its process,
+# socket, export, bytes of a read, depth, connections.
 reads() {
-    fio --name=hit --ioengine=nbd --uri="nbd+unix:///$2?socket=$1" --rw=randread --bs="$3" --iodepth="$4" --numjobs="$5" \
-        --size="${mib}m" --norandommap --time_based --runtime="$seconds" --group_reporting --output-format=terse | grep '^3;' | cut -d';' -f8
+    before=$(ticks "$1")
+    count=$(fio --name=hit --ioengine=nbd --uri="nbd+unix:///$3?socket=$2" --rw=randread --bs="$4" --iodepth="$5" --numjobs="$6" \
+        --size="${mib}m" --norandommap --time_based --runtime="$seconds" --group_reporting --output-format=terse \
+        | grep '^3;' | cut -d';' -f8)
+    echo "$count $((($(ticks "$1") - before) * 1000000000 / $(getconf CLK_TCK) / (count * seconds + 1)))"
 }
 
 wait_for() { until [ -S "$1" ]; do sleep 0.1; done; }
@@ -36,18 +47,24 @@ wait_for() { until [ -S "$1" ]; do sleep 0.1; done; }
 start() {
     direct=$1
     rm -f "$socket" "$folder"/block_hit.kit "$folder"/block_hit.qemu "$folder"/block_hit.toml "$folder"/block_hit.label
-    "$entresol" volume create "$config" --disk "$disk" --flash "$flash" --overwrite > /dev/null
+    "$ENTRESOL" volume create "$config" --disk "$disk" --flash "$flash" --overwrite > /dev/null
     sed -i "s/^direct_io = .*/direct_io = $direct/" "$config"
-    # The pages are brought in by streams; and what is measured is hits from flash, not the same file's pages from "disk".
+    # The pages are brought in by a stream of writes; and what is measured is hits from flash, not the same file's pages from "disk".
     sed -i "s/^sequential_bypass_bytes = .*/sequential_bypass_bytes = 0/; s/^hits_to_disk = .*/hits_to_disk = false/" "$config"
-    "$entresol" serve "$config" > /dev/null & servers="$servers $!"
+    "$ENTRESOL" serve "$config" > /dev/null & servers="$servers $!" ours=$!
     if [ "$direct" = true ]; then cache=none; else cache=default; fi
-    nbdkit -f -U "$folder/block_hit.kit" file "$disk" "cache=$cache" 2> /dev/null & servers="$servers $!"
+    nbdkit -f -U "$folder/block_hit.kit" file "$disk" "cache=$cache" 2> /dev/null & servers="$servers $!" kit=$!
     if [ "$direct" = true ]; then cache=none; else cache=writeback; fi
-    qemu-nbd -t -e 8 -f raw -r -x data --cache="$cache" -k "$folder/block_hit.qemu" "$disk" & servers="$servers $!"
+    qemu-nbd -t -e 8 -f raw -r -x data --cache="$cache" -k "$folder/block_hit.qemu" "$disk" & servers="$servers $!" qemu=$!
     wait_for "$socket"; wait_for "$folder/block_hit.kit"; wait_for "$folder/block_hit.qemu"
-    # Twice: what is read enters the cache, unless its writers fall behind.
-    for _ in 1 2 3; do nbdcopy "nbd+unix:///block_hit?socket=$socket" null:; done
+    # What is written enters the cache: by one writer, so that adjacent pages lie side by side on flash, as in the file.
+    nbdcopy --flush --connections=1 --requests=1 "$disk" "nbd+unix:///block_hit?socket=$socket"
+    tries=0
+    until "$ENTRESOL" volume status "$config" | grep -q "^pages  *$((mib * 256)) of"; do
+        tries=$((tries + 1))
+        [ $tries -lt 20 ] || { echo "block_hit.sh: not all pages are in the cache" >&2; exit 1; }
+        sleep 0.5
+    done
 }
 
 echo "random reads a second from a volume whose pages are all in the cache, from nbdkit and from qemu-nbd;"
@@ -57,16 +74,22 @@ for direct in false true; do
     for bytes in 4096 8192; do for depth in 1 32; do for jobs in 1 4; do
         rows=''
         for round in 1 2 3; do
-            rows="$rows $(reads "$socket" block_hit $bytes $depth $jobs) $(reads "$folder/block_hit.kit" '' $bytes $depth $jobs)"
-            rows="$rows $(reads "$folder/block_hit.qemu" data $bytes $depth $jobs)"
+            rows="$rows $(reads $ours "$socket" block_hit $bytes $depth $jobs)"
+            rows="$rows $(reads $kit "$folder/block_hit.kit" '' $bytes $depth $jobs)"
+            rows="$rows $(reads $qemu "$folder/block_hit.qemu" data $bytes $depth $jobs)"
         done
         echo "$direct $bytes $depth $jobs $rows" | awk '{
-            for (i = 5; i < NF; i += 3) { ours += $i; kit += $(i + 1); qemu += $(i + 2) }
+            for (i = 5; i < NF; i += 6) {
+                ours += $i; kit += $(i + 2); qemu += $(i + 4)
+                ours_ns += $(i + 1); kit_ns += $(i + 3); qemu_ns += $(i + 5); n++
+            }
             best = kit > qemu ? kit : qemu
-            printf "  O_DIRECT %-5s %5d bytes, depth %2d, %d connections: entresol %7d, nbdkit %7d, qemu-nbd %7d: %.2f of the better\n", $1, $2, $3, $4, ours / 3, kit / 3, qemu / 3, ours / best
+            printf "  O_DIRECT %-5s %5d bytes, depth %2d, %d connections: ", $1, $2, $3, $4
+            printf "entresol %7d, nbdkit %7d, qemu-nbd %7d: %.2f of the better; ", ours / n, kit / n, qemu / n, ours / best
+            printf "CPU %.1f, %.1f, %.1f us a read\n", ours_ns / n / 1000, kit_ns / n / 1000, qemu_ns / n / 1000
         }'
     done; done; done
-    "$entresol" volume status "$config" | sed -n 's/^pages/  pages/p'
+    "$ENTRESOL" volume status "$config" | sed -n 's/^pages/  pages/p'
     for server in $servers; do kill "$server" 2> /dev/null || true; done
     wait
     servers=''

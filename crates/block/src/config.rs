@@ -1,9 +1,9 @@
 //! The configuration of a volume: a TOML file with every option written out.
 
 use crate::journal::JOURNAL_BYTES_MIN;
-use crate::{DailyWrites, SECTOR_BYTES, SteerOptions};
-use entresol_core::{Mode, PolicyKind};
-use entresol_engine::TierOptions;
+use crate::{CacheOptions, DailyWrites, SECTOR_BYTES, SteerOptions};
+use entresol_core::{Cache, Mode, PolicyKind};
+use entresol_engine::{FragmentOptions, TierOptions};
 use entresol_format::PageFormat;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,15 @@ pub struct VolumeConfig {
     pub page_bytes: u32,
     /// Pages that fit on flash.
     pub slots: u32,
+    /// `sce`: pages of a fragment; 0: of 1 MiB, or less if there are few.
+    #[serde(default)]
+    pub sce_fragment_pages: u32,
+    /// `sce`: populations that may be under way at once; 0: the usual number.
+    #[serde(default)]
+    pub sce_workers: u32,
+    /// `sce`: most populations begun per thousand reads and writes; 0: the usual number.
+    #[serde(default)]
+    pub sce_pace_permille: u32,
     /// Past the page cache of the operating system.
     pub direct_io: bool,
     /// The file in memory with acknowledged writes that may not be durable; empty: none is kept.
@@ -108,6 +117,9 @@ impl VolumeConfig {
             policy: PolicyKind::FaceGsc.name().to_owned(),
             page_bytes: 4096,
             slots: 0,
+            sce_fragment_pages: 0,
+            sce_workers: 0,
+            sce_pace_permille: 0,
             direct_io: true,
             journal: PathBuf::new(),
             journal_bytes: usual_journal_bytes(),
@@ -141,7 +153,7 @@ impl VolumeConfig {
             ConfigError(format!("{shown}, line {line}: {}", error.message()))
         })?;
         config
-            .tier_options()
+            .cache_options()
             .and_then(|_| config.steer_options())
             .map_err(|error| ConfigError(format!("{shown}: {error}")))?;
         Ok(config)
@@ -201,7 +213,7 @@ impl VolumeConfig {
             }
             _ => return refuse(format!("{name} cannot be set; choose one of {}", Self::ONLINE.join(", "))),
         }
-        self.tier_options()?;
+        self.cache_options()?;
         self.steer_options().map(drop)
     }
 
@@ -221,8 +233,8 @@ impl VolumeConfig {
     ///
     /// # Errors
     /// If policy, mode or sizes do not exist, or do not fit each other.
-    pub fn tier_options(&self) -> Result<TierOptions, ConfigError> {
-        let options = self.tier_options_of(self.slots)?;
+    pub fn cache_options(&self) -> Result<CacheOptions, ConfigError> {
+        let options = self.cache_options_of(self.slots)?;
         options.validate().map_err(|error| ConfigError(error.to_string()))?;
         Ok(options)
     }
@@ -230,9 +242,14 @@ impl VolumeConfig {
     /// The options of the largest cache on a flash device of `capacity` bytes.
     ///
     /// # Errors
-    /// As [`VolumeConfig::tier_options`].
-    pub fn options_for(&self, capacity: u64) -> Result<TierOptions, ConfigError> {
-        let options = self.tier_options_of(0)?.fitted(capacity);
+    /// As [`VolumeConfig::cache_options`].
+    pub fn options_for(&self, capacity: u64) -> Result<CacheOptions, ConfigError> {
+        let options: CacheOptions = match self.cache_options_of(0)? {
+            CacheOptions::Pages(options) => options.fitted(capacity).into(),
+            CacheOptions::Fragments(_) => {
+                self.fragment_options(FragmentOptions::pages_on(capacity, self.page_bytes)).into()
+            }
+        };
         options.validate().map_err(|error| {
             ConfigError(format!(
                 "flash {} of {capacity} bytes: {error}; give a larger device",
@@ -242,18 +259,43 @@ impl VolumeConfig {
         Ok(options)
     }
 
-    fn tier_options_of(&self, slots: u32) -> Result<TierOptions, ConfigError> {
+    fn cache_options_of(&self, slots: u32) -> Result<CacheOptions, ConfigError> {
         let names = |all: Vec<&str>| all.join(", ");
-        let Some(policy) = PolicyKind::from_name(&self.policy) else {
-            let known = names(PolicyKind::ALL.iter().map(|policy| policy.name()).collect());
-            return refuse(format!("policy {:?} is unknown; choose one of {known}", self.policy));
-        };
         let Some(mode) = Mode::from_name(&self.mode) else {
             let known = names(Mode::ALL.iter().map(|mode| mode.name()).collect());
             return refuse(format!("mode {:?} is unknown; choose one of {known}", self.mode));
         };
-        let page_format = PageFormat::Raw;
-        Ok(TierOptions { page_bytes: self.page_bytes, page_format, mode, ..TierOptions::new(policy, slots) })
+        match Cache::from_name(&self.policy) {
+            Some(Cache::Policy(policy)) => {
+                let usual = TierOptions::new(policy, slots);
+                let (page_bytes, page_format) = (self.page_bytes, PageFormat::Raw);
+                Ok(TierOptions { page_bytes, page_format, mode, measures_costs: true, ..usual }.into())
+            }
+            Some(Cache::Fragments) => {
+                let options = CacheOptions::from(self.fragment_options(slots));
+                options.in_mode(mode).map_err(|error| ConfigError(error.to_string()))
+            }
+            Some(Cache::Blocks(_)) | None => {
+                let caches = Cache::ALL.iter().filter(|cache| !matches!(cache, Cache::Blocks(_)));
+                let known = names(caches.map(|cache| cache.name()).collect());
+                refuse(format!("policy {:?} is unknown; choose one of {known}", self.policy))
+            }
+        }
+    }
+
+    /// SCE's cache, for so many pages on flash.
+    fn fragment_options(&self, pages: u32) -> FragmentOptions {
+        let mut options = FragmentOptions::of_pages(pages, self.page_bytes, PageFormat::Raw);
+        if self.sce_fragment_pages > 0 {
+            options = options.with_fragments(self.sce_fragment_pages, pages / self.sce_fragment_pages);
+        }
+        if self.sce_workers > 0 {
+            options.workers = self.sce_workers;
+        }
+        if self.sce_pace_permille > 0 {
+            options.pace_permille = self.sce_pace_permille;
+        }
+        options
     }
 
     /// The file, with a comment for each option.
@@ -266,6 +308,7 @@ impl VolumeConfig {
             None => refuse(format!("the path {} is not UTF-8; choose another one", path.display())),
         };
         let (name, mode, policy) = (quoted(&self.name), quoted(&self.mode), quoted(&self.policy));
+        let Self { sce_fragment_pages, sce_workers, sce_pace_permille, .. } = self;
         let Self { cache, page_bytes, slots, direct_io, read_only, workers, connections_max, .. } = self;
         let Self { journal_bytes, sequential_bypass_bytes, hits_to_disk, dirty_percent_max, .. } = self;
         let daily = quoted(&self.flash_writes_per_day);
@@ -290,11 +333,15 @@ impl VolumeConfig {
              # write-back: a flushed write is on flash and reaches the disk later. It is faster, and a lost flash\n\
              # device then loses what was written last: choose it only if you could bear that.\n\
              mode = {mode}\n\
-             # face-gsc, face-gr, face (warm after a restart); lru, fifo, clock, flashcache (empty after one).\n\
+             # face-gsc, face-gr, face (warm after a restart); lru, fifo, clock, flashcache, sce and others (empty).\n\
              policy = {policy}\n\
              # Bytes of a page of the cache, and how many fit on flash. Both are laid down by create.\n\
              page_bytes = {page_bytes}\n\
              slots = {slots}\n\
+             # sce: pages of a fragment, populations under way at once, and begun per thousand accesses; 0: the usual numbers.\n\
+             sce_fragment_pages = {sce_fragment_pages}\n\
+             sce_workers = {sce_workers}\n\
+             sce_pace_permille = {sce_pace_permille}\n\
              # Past the operating system's page cache (O_DIRECT).\n\
              direct_io = {direct_io}\n\n\
              # Write-back: a file in memory (tmpfs) with acknowledged writes that are not durable yet, so that a server that\n\

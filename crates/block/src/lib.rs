@@ -12,7 +12,8 @@ mod steer;
 mod volume;
 
 pub use config::{ConfigError, VolumeConfig};
+pub use entresol_engine::{DailyWrites, NotABudget};
 pub use open::{OpenError, create_volume, detach_volume, inspect_volume, open_volume, remove_journal};
 pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, ask};
-pub use steer::{Bypassed, DailyWrites, Latency, NotABudget, SteerOptions, Streams};
-pub use volume::{SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
+pub use steer::{Bypassed, Latency, SteerOptions, Streams};
+pub use volume::{CacheOptions, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};

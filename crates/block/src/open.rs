@@ -2,9 +2,10 @@
 //! has one server.
 
 use crate::config::{ConfigError, VolumeConfig, check_size};
-use crate::{Volume, VolumeError, VolumeStatus};
+use crate::volume::follow_no_journal;
+use crate::{CacheOptions, Volume, VolumeError, VolumeStatus};
 use entresol_device::{Device, FileDevice, FileOptions};
-use entresol_engine::{DetachReport, InPlaceDisk, TierError, inspect};
+use entresol_engine::{DetachReport, DiskLayer, InPlaceDisk, Layer, TierError, Uuid, inspect};
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -89,8 +90,7 @@ pub fn create_volume(config: &VolumeConfig, overwrite: bool) -> Result<VolumeCon
     }
     let disk = open("disk", disk_path, config.direct_io)?;
     let flash = open("flash", flash_path, config.direct_io)?;
-    let mut options = config.options_for(flash.geometry().capacity_bytes)?;
-    options.overwrite = overwrite;
+    let options = config.options_for(flash.geometry().capacity_bytes)?.overwriting(overwrite);
     let make = || -> Result<(), OpenError> {
         let file = FileOptions { is_direct_wanted: false, ..FileOptions::create(LABEL_FILE_BYTES) };
         let label =
@@ -99,7 +99,7 @@ pub fn create_volume(config: &VolumeConfig, overwrite: bool) -> Result<VolumeCon
         Ok(volume.close()?)
     };
     make().inspect_err(|_| _ = std::fs::remove_file(label_path))?;
-    Ok(VolumeConfig { slots: options.slots, ..config.clone() })
+    Ok(VolumeConfig { slots: options.slots(), ..config.clone() })
 }
 
 /// Opens the volume. Returns messages for the owner, too.
@@ -110,14 +110,14 @@ pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenE
     let label = open("label", &config.label, false)?;
     let disk = open("disk", &config.disk, config.direct_io)?;
     if !config.cache {
-        return Ok(Volume::open_without_cache(disk, label, config.page_bytes)?);
+        return Ok(Volume::open_without_cache(disk, label, config.cache_options()?)?);
     }
     check_two_devices(config)?;
     let flash = open("flash", &config.flash, config.direct_io)?;
-    let (options, steer) = (config.tier_options()?, config.steer_options()?);
+    let (options, steer) = (config.cache_options()?, config.steer_options()?);
     let (volume, notices) = match config.journal.as_os_str().is_empty() {
         true => Volume::open(disk, label, flash, options)?,
-        false => Volume::open_with_journal(disk, label, flash, options, open_journal(config)?)?,
+        false => Volume::open_with_journal(disk, label, flash, options, (open_journal(config)?, boot()))?,
     };
     volume.steer(steer);
     Ok((volume, notices))
@@ -167,8 +167,26 @@ pub fn detach_volume(config: &VolumeConfig) -> Result<DetachReport, OpenError> {
     let label = open("label", &config.label, false)?;
     let disk = open("disk", &config.disk, config.direct_io)?;
     let flash = open("flash", &config.flash, config.direct_io)?;
+    if let CacheOptions::Fragments(_) = config.cache_options()? {
+        // It has nothing that the disk lacks, and the disk is bound to no cache.
+        let (volume, notices) = Volume::open_without_cache(disk, label, config.cache_options()?)?;
+        volume.close()?;
+        return Ok(DetachReport { cache: Uuid::NIL, pages_written: 0, notices });
+    }
     let (home, _) = InPlaceDisk::open(disk, label)?;
-    Ok(entresol_engine::detach(flash, home)?)
+    let report = entresol_engine::detach(flash, home.clone())?;
+    let layer = DiskLayer::open(home, config.page_bytes)?;
+    follow_no_journal(&*layer)?;
+    layer.close()?;
+    Ok(report)
+}
+
+/// The start of this machine that its kernel names. Nil if it names none: then a journal outside of memory
+/// must not be kept over a power failure.
+fn boot() -> Uuid {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&digits, 16).map_or(Uuid::NIL, |number| Uuid(number.to_be_bytes()))
 }
 
 /// The state of a volume without a server, read from its flash.
@@ -184,6 +202,12 @@ pub fn inspect_volume(config: &VolumeConfig) -> Result<VolumeStatus, OpenError> 
     };
     if !config.cache {
         return Ok(none);
+    }
+    let options = config.cache_options()?;
+    if let CacheOptions::Fragments(_) = options {
+        // Its directory is in the server's memory.
+        let (policy, mode) = (Some(options.policy().to_owned()), Some(options.mode().name().to_owned()));
+        return Ok(VolumeStatus { policy, mode, slots: options.slots().into(), ..none });
     }
     let flash = open("flash", &config.flash, config.direct_io)?;
     let report = inspect(&*flash)?;

@@ -3,10 +3,10 @@
 
 mod support;
 
-use entresol_block::{SECTOR_BYTES, Volume, VolumeError};
-use entresol_core::{Mode, PolicyKind};
+use entresol_block::{CacheOptions, SECTOR_BYTES, Volume, VolumeError};
+use entresol_core::{Cache, Mode, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
-use entresol_engine::{TierError, TierOptions, flash_bytes};
+use entresol_engine::{FragmentOptions, TierError, TierOptions, flash_bytes};
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use entresol_runtime::rng::Rng;
@@ -22,18 +22,24 @@ const BYTES: u64 = PAGES * 4096 + 3 * SECTOR_BYTES;
 const TASKS: u64 = 4;
 const SECTOR: usize = SECTOR_BYTES as usize;
 
-const CACHES: [(PolicyKind, Mode); 6] = [
-    (PolicyKind::FaceGsc, Mode::WriteBack),
-    (PolicyKind::FaceGsc, Mode::WriteThrough),
-    (PolicyKind::Face, Mode::WriteBack),
-    (PolicyKind::FaceGr, Mode::WriteThrough),
-    (PolicyKind::Lru, Mode::WriteThrough),
-    (PolicyKind::Flashcache, Mode::WriteAround),
+const CACHES: [(Cache, Mode); 7] = [
+    (Cache::Policy(PolicyKind::FaceGsc), Mode::WriteBack),
+    (Cache::Policy(PolicyKind::FaceGsc), Mode::WriteThrough),
+    (Cache::Policy(PolicyKind::Face), Mode::WriteBack),
+    (Cache::Policy(PolicyKind::FaceGr), Mode::WriteThrough),
+    (Cache::Policy(PolicyKind::Lru), Mode::WriteThrough),
+    (Cache::Policy(PolicyKind::Flashcache), Mode::WriteAround),
+    (Cache::Fragments, Mode::WriteThrough),
 ];
 
-fn options((policy, mode): (PolicyKind, Mode)) -> TierOptions {
-    TierOptions {
-        page_format: PageFormat::Raw,
+fn options((cache, mode): (Cache, Mode)) -> CacheOptions {
+    let page_format = PageFormat::Raw;
+    let Cache::Policy(policy) = cache else {
+        let usual = FragmentOptions::of_pages(80, 4096, page_format).with_fragments(8, 10);
+        return FragmentOptions { workers: 2, pace_permille: 1000, ..usual }.into();
+    };
+    let options = TierOptions {
+        page_format,
         mode,
         group_pages: 4,
         staging_groups: 4,
@@ -42,23 +48,28 @@ fn options((policy, mode): (PolicyKind, Mode)) -> TierOptions {
         write_workers: 2,
         background_workers: 3,
         ..TierOptions::new(policy, 80)
-    }
+    };
+    options.into()
 }
 
 struct Parts {
     disk: Arc<MemoryDevice>,
     label: Arc<MemoryDevice>,
     flash: Arc<MemoryDevice>,
-    options: TierOptions,
+    options: CacheOptions,
 }
 
 impl Parts {
-    fn new(cache: (PolicyKind, Mode)) -> Self {
+    fn new(cache: (Cache, Mode)) -> Self {
         let options = options(cache);
+        let flash_bytes = match &options {
+            CacheOptions::Pages(options) => flash_bytes(options),
+            CacheOptions::Fragments(options) => options.flash_bytes(),
+        };
         let disk = Arc::new(MemoryDevice::new("disk", BYTES));
         disk.write(0, &owners_bytes()).unwrap();
         let label = Arc::new(MemoryDevice::new("label", LABEL_FILE_BYTES));
-        let flash = Arc::new(MemoryDevice::new("flash", flash_bytes(&options)));
+        let flash = Arc::new(MemoryDevice::new("flash", flash_bytes));
         Self { disk, label, flash, options }
     }
 
@@ -129,7 +140,7 @@ fn client(volume: &Volume, model: &Model, task: u64, rng: &mut Rng) {
 }
 
 /// Several tasks use the volume; then all bytes are as the model has them, also after a restart and on disk.
-fn used_by_several(cache: (PolicyKind, Mode), seed: u64) {
+fn used_by_several(cache: (Cache, Mode), seed: u64) {
     simulate(seed, || {
         let parts = Parts::new(cache);
         let model: Model = Arc::new(Mutex::new(owners_bytes()));
@@ -200,7 +211,7 @@ fn the_mode_is_changed_under_clients() {
                 }
                 entresol_runtime::sleep(Duration::from_millis(1));
             }
-            assert_eq!(changed, 4, "each policy has two of the modes");
+            assert_eq!(changed, if cache.0 == Cache::Fragments { 2 } else { 4 }, "{cache:?}");
             tasks.into_iter().for_each(|task| task.join());
             expect(&volume, &model.lock().unwrap(), "after all have ended");
             volume.detach().unwrap();
@@ -241,7 +252,7 @@ fn a_drain_that_fails_loses_nothing() {
         let is_over = Arc::new(Mutex::new(false));
         let (told, served) = (is_over.clone(), &mut served);
         simulate(at, move || {
-            let parts = Parts::new((PolicyKind::FaceGsc, Mode::WriteBack));
+            let parts = Parts::new(CACHES[0]);
             let plan = Arc::new(FaultPlan::none());
             let flash = MemoryDevice::new("flash", parts.flash.geometry().capacity_bytes);
             let flash = Arc::new(FaultyDevice::new("flash", flash, plan.clone()));

@@ -11,6 +11,7 @@ mod cleaning;
 mod config;
 mod confirm;
 mod contents;
+mod costs;
 mod directory;
 mod forget;
 mod fragments;
@@ -27,8 +28,11 @@ pub mod placement;
 mod policy;
 mod region;
 mod restore;
+mod sample;
+mod scaled;
 mod sections;
 mod sets;
+mod shadow;
 mod sizes;
 mod slot;
 mod staging;
@@ -38,6 +42,7 @@ mod violation;
 pub use cache::{BlockKind, Cache};
 pub use cleaning::Cleaning;
 pub use config::{Config, ConfigError};
+pub use costs::Costs;
 pub use fragments::{
     FRAGMENT_BYTES, FRAGMENT_PAGES_MAX, FlashCopy, FragmentConfig, FragmentConfigError, FragmentId,
     FragmentOccupancy, Fragments, Population, WritePath, fragment_region_bytes, fragment_sections,
@@ -52,7 +57,10 @@ pub use partition::{Occupancy, Partition, SlotView, Unsaved};
 pub use placement::ring::CLEANINGS_MAX;
 pub use policy::{Directory, Facts, Lists, Placement, PolicyKind};
 pub use region::{Shape, bytes_per_slot, region_bytes, sections};
+pub use sample::Drawn;
+pub use scaled::GROUP_PAGES_MIN;
 pub use sections::Section;
+pub use shadow::{Candidate, Counts, Forecast, NoShadows, SHADOWS_MAX, ShadowPlan, Shadows};
 pub use sizes::{GROUP_PAGES_MAX, STAGING_GROUPS_MAX};
 pub use system::System;
 pub use violation::Violation;

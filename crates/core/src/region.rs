@@ -27,7 +27,7 @@ use crate::staging::{self, Staging, Window};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "ENTRCORE", little-endian, then the version of the region's layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCOR6");
+const MAGIC: u64 = u64::from_le_bytes(*b"ENTRCOR7");
 
 /// The partition's configuration, and the scalars of the parts that all partitions have.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -139,6 +139,11 @@ impl Shape {
             return Err(ConfigError::RegionSize { expected, found });
         }
         Ok(Self { config, sizes: config.sizes(), bytes: found })
+    }
+
+    /// Of a region that was formatted with `config`, which is valid: known without a look at it.
+    pub(crate) fn known(config: &Config) -> Self {
+        Self { config: *config, sizes: config.sizes(), bytes: region_bytes(config) }
     }
 
     /// The configuration of the partition.

@@ -5,7 +5,7 @@
 //! request ends may not be counted. So the total is never too long, and exact if one thread at a time uses
 //! the device.
 //!
-//! Invariant: the word's count is the number of live [`Busy`] guards.
+//! Invariant: the word's count is the number of live [`Busy`] guards, and of requests that go on without one.
 
 use entresol_runtime::now;
 use std::sync::atomic::AtomicU64;
@@ -51,6 +51,20 @@ impl BusyClock {
         Busy(self)
     }
 
+    /// A request has ended whose guard was given up ([`Busy::goes_on`]).
+    pub fn end(&self) {
+        let mut busy = 0;
+        let ended = |word| {
+            busy = if word & COUNT_MASK == 1 { passed(word) } else { 0 };
+            // The start stays, so that the next one differs from it.
+            Some(word - 1)
+        };
+        self.word.fetch_update(AcqRel, Acquire, ended).expect("there is always a next word");
+        if busy > 0 {
+            self.total_ticks.fetch_add(busy, Relaxed);
+        }
+    }
+
     pub fn total(&self) -> Duration {
         let word = self.word.load(Acquire);
         let running = if word & COUNT_MASK > 0 { passed(word) } else { 0 };
@@ -58,18 +72,16 @@ impl BusyClock {
     }
 }
 
+impl Busy<'_> {
+    /// The request outlives the guard: [`BusyClock::end`] ends it.
+    pub fn goes_on(self) {
+        std::mem::forget(self);
+    }
+}
+
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        let mut busy = 0;
-        let ended = |word| {
-            busy = if word & COUNT_MASK == 1 { passed(word) } else { 0 };
-            // The start stays, so that the next one differs from it.
-            Some(word - 1)
-        };
-        self.0.word.fetch_update(AcqRel, Acquire, ended).expect("there is always a next word");
-        if busy > 0 {
-            self.0.total_ticks.fetch_add(busy, Relaxed);
-        }
+        self.0.end();
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod best;
 mod bounce;
+mod buffer;
 mod busy;
 mod check;
 mod error;
@@ -20,6 +21,7 @@ mod traits;
 mod uring;
 
 pub use best::{OpenDevice, held, open_device};
+pub use buffer::{AlignedBuffer, BufferPool};
 pub use error::DeviceError;
 pub use faulty::{Fault, FaultPlan, FaultyDevice, Injection, Moment, Survival};
 pub use file::{FileDevice, FileOptions};
@@ -31,4 +33,4 @@ pub use signature::{
     BLANK_HEAD_BYTES, BLANK_TAIL_BYTES, Contents, FirstBlock, is_cut_off, put_over, signature,
 };
 pub use traits::{Counters, Device, Geometry, Io};
-pub use uring::UringDevice;
+pub use uring::{Ended, QueuedFile, ReadPart, ReadQueue, UringDevice};

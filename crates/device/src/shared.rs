@@ -1,6 +1,6 @@
 //! [`Device`] for a shared device.
 
-use crate::{Counters, Device, DeviceError, Geometry, Io};
+use crate::{Counters, Device, DeviceError, Geometry, Io, QueuedFile};
 use std::sync::Arc;
 
 impl<D: Device + ?Sized> Device for Arc<D> {
@@ -21,5 +21,8 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn counters(&self) -> Counters {
         (**self).counters()
+    }
+    fn queued(&self) -> Option<QueuedFile> {
+        (**self).queued()
     }
 }

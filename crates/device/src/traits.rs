@@ -1,6 +1,6 @@
 //! The device interface.
 
-use crate::DeviceError;
+use crate::{DeviceError, QueuedFile};
 use std::time::Duration;
 
 /// Shape of a device. All sizes in bytes.
@@ -85,6 +85,11 @@ pub trait Device: Send + Sync {
     fn drop_cached(&self) -> Result<(), DeviceError>;
     /// The counters so far.
     fn counters(&self) -> Counters;
+    /// The open file that has the device's bytes, for reads with a [`crate::ReadQueue`]. `None`: there is no
+    /// such file.
+    fn queued(&self) -> Option<QueuedFile> {
+        None
+    }
     /// Reads one range.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
         self.run(&mut [Io::Read { offset, buffer }])

@@ -6,6 +6,7 @@
 
 use crate::TierError;
 use crate::durations::Durations;
+use crate::forecast::Forecasts;
 use entresol_core::{Lsn, PageId};
 use entresol_format::Uuid;
 use entresol_format::label::Session;
@@ -56,6 +57,16 @@ pub enum Reading {
     /// Past the flash: what the disk has, durably, comes from there, also if it is in the cache; the rest
     /// from the cache. Nothing enters.
     Around,
+}
+
+/// What a disk lacks since its flash has failed ([`crate::FlashTier::missing`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingPages {
+    /// How many pages.
+    pub pages: u64,
+    /// Those of them that could not be read from the flash when that was last tried: the first page of each
+    /// range, and how many follow each other.
+    pub lost: Vec<(PageId, u32)>,
 }
 
 /// The answer to a fetch.
@@ -269,4 +280,6 @@ pub struct TierMetrics {
     pub redundant_destages: u64,
     /// Hash of every decision, in order.
     pub decision_hash: u64,
+    /// What other policies and sizes would make of the load.
+    pub forecasts: Forecasts,
 }

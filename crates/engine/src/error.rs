@@ -40,6 +40,16 @@ pub enum TierError {
         /// The device's error.
         source: DeviceError,
     },
+    /// The flash has failed, and this page cannot be read from it any more. The disk has an older version.
+    #[error(
+        "page {page} is lost: its newest version was on the flash device alone, which has failed ({why}); write it again as a whole, or restore it from a backup"
+    )]
+    Lost {
+        /// The page.
+        page: PageId,
+        /// Why it cannot be read.
+        why: String,
+    },
     /// The tier failed before and refuses further work.
     #[error(
         "the flash tier has failed and stopped: {reason}; {dirty_pages} pages newer than disk are on it, the oldest change at LSN {oldest}; repair the flash device and restart",

@@ -5,6 +5,7 @@
 
 use crate::{OpenReport, TierError, TierOptions};
 use entresol_format::Uuid;
+use entresol_format::missing::PageRange;
 use tracing::{error, info, warn};
 
 /// A cache was opened or made.
@@ -41,6 +42,37 @@ pub(crate) fn ended(cache: Uuid, how: &str, result: &Result<(), TierError>) {
 /// A cache continues without its flash.
 pub(crate) fn switched_off(notice: &str) {
     error!("{notice}");
+}
+
+/// A cache continues without its flash, which has pages that the disk lacks.
+pub(crate) fn degraded(notice: &str) {
+    error!("{notice}");
+}
+
+/// Most ranges of lost pages that are named at once.
+const NAMED_MAX: usize = 100;
+
+/// Of the pages that the disk lacks, these cannot be read from the flash.
+pub(crate) fn lost(missing: u64, ranges: &[PageRange]) {
+    let pages: u64 = ranges.iter().map(|(_, pages)| u64::from(*pages)).sum();
+    if pages == 0 {
+        return;
+    }
+    error!(
+        "the flash has failed: {pages} of {missing} pages that only it has cannot be read; requests for them fail until they \
+         are written again"
+    );
+    for (first, pages) in ranges.iter().take(NAMED_MAX) {
+        error!("lost with the flash: page {first} and the {} after it", pages - 1);
+    }
+    if ranges.len() > NAMED_MAX {
+        error!("lost with the flash: {} more ranges of pages", ranges.len() - NAMED_MAX);
+    }
+}
+
+/// Copying pages from a failed flash to disk has failed.
+pub(crate) fn not_salvaged(error: &TierError) {
+    error!("pages that the disk lacks are not copied from the failed flash now: {error}");
 }
 
 /// A cache has failed and stopped.

@@ -7,13 +7,16 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod budget;
 mod buffer;
 mod claim;
+mod costs;
 mod disk;
 mod durations;
 mod error;
 mod events;
 mod examine;
+mod forecast;
 mod fragments;
 mod front;
 mod front_flash;
@@ -24,6 +27,7 @@ mod options;
 mod points;
 mod recover;
 mod report;
+mod shadow;
 mod shared;
 mod signal;
 mod superblock;
@@ -34,22 +38,27 @@ mod to_disk;
 mod unreadable;
 
 pub use api::{
-    Binding, DurableGroup, Evicted, Fetched, Layer, Pages, Reading, Served, Source, Survivors, TierMetrics,
-    Upstream, Victim,
+    Binding, DurableGroup, Evicted, Fetched, Layer, MissingPages, Pages, Reading, Served, Source, Survivors,
+    TierMetrics, Upstream, Victim,
 };
+pub use budget::{Allowed, Budget, DailyWrites, NotABudget};
 pub use buffer::AlignedBuffer;
-pub use disk::{DiskLayer, Home, InPlaceDisk, Names, WholeDisk, disk_binding, disk_epoch};
+pub use disk::{DiskLayer, Home, InPlaceDisk, Names, WholeDisk, disk_binding};
 pub use durations::{DURATION_BUCKETS, DurationTally, Durations};
-pub use entresol_core::Mode;
+pub use entresol_core::{Costs, Mode};
 pub use entresol_format::Uuid;
 pub use entresol_format::label::Session;
 pub use entresol_format::layout::disk_offset;
 pub use entresol_format::losses::{Loss, Losses};
 pub use error::TierError;
 pub use examine::{CheckReport, DirectoryReport, InspectReport, check, inspect};
+pub use forecast::Forecasts;
 pub use fragments::{FragmentOptions, FragmentTier, POINTS as FRAGMENT_POINTS};
 pub use options::{TierOptions, flash_bytes};
 pub use points::POINTS;
 pub use report::OpenReport;
+pub use shadow::Shadow;
 pub use shared::{AttachOptions, Handed, SegmentMemory, SharedFront, Sharing, segment_bytes};
-pub use tier::{DetachReport, FlashTier, cache_on, detach, disown, marks_on, renounce};
+pub use tier::{
+    DetachReport, FlashRead, FlashTier, cache_on, detach, disown, flash_has_failed, marks_on, renounce,
+};

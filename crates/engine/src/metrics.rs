@@ -133,6 +133,7 @@ impl TierMetrics {
         for (name, meaning, durations) in HISTOGRAMS {
             durations(self).export(name, meaning, cache);
         }
+        self.forecasts.export(cache);
     }
 }
 

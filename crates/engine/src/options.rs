@@ -2,7 +2,7 @@
 
 use crate::TierError;
 use crate::front::objects_config;
-use entresol_core::{Config, Directory, Mode, Placement, PolicyKind};
+use entresol_core::{Config, Costs, Directory, Mode, Placement, PolicyKind};
 use entresol_format::layout::page_bytes_possible;
 use entresol_format::superblock::{OBJECTS_MAX, Superblock};
 use entresol_format::{FORMAT_VERSION, Layout, PageFormat, Uuid};
@@ -50,6 +50,14 @@ pub struct TierOptions {
     /// Permits a new cache on devices with any content, except a cache or disk that is needed. Otherwise only
     /// blank devices and our own are used.
     pub overwrite: bool,
+    /// What the devices cost, for policies that weigh that. Unknown (the usual setting): as the cache's
+    /// superblock says.
+    pub costs: Costs,
+    /// A new cache begins with a measurement of that, where the policy weighs it and it is unknown. About a
+    /// second.
+    pub measures_costs: bool,
+    /// Shadows run beside the cache, if it is large enough: see [`crate::TierMetrics::forecasts`].
+    pub shadows: bool,
 }
 
 impl TierOptions {
@@ -80,6 +88,9 @@ impl TierOptions {
             write_workers,
             background_workers,
             overwrite: false,
+            costs: Costs::default(),
+            measures_costs: false,
+            shadows: true,
         }
     }
 

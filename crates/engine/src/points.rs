@@ -49,6 +49,14 @@ entresol_runtime::coverage_points! {
     DEQUEUE_OVERTAKEN = "dequeue: a second chance is overtaken by a newer version";
     COPY_DAMAGED = "copy: a damaged page stops the tier";
     CHECKPOINT_FAILED = "checkpoint: failed, and the tier with it";
+    DEGRADED = "failure: pages on flash are newer, the tier goes on from disk and only reads the flash";
+    DEGRADED_MADE_FEW = "failure: pages are copied to disk so that the list of missing ones is short enough";
+    DEGRADED_OPENED = "open: the disk lacks pages of a flash that failed";
+    MISSING_READ = "degraded: a page that the disk lacks is read from the flash";
+    MISSING_LOST = "degraded: a page that the disk lacks cannot be read";
+    MISSING_WRITTEN = "degraded: a page that the disk lacks is written there";
+    MISSING_SALVAGED = "degraded: pages that the disk lacks are copied from the flash";
+    MISSING_NONE = "degraded: the disk lacks no page any more";
     SWITCHED_OFF = "failure: nothing is dirty, the tier switches itself off";
     POISONED = "failure: the tier stops";
     UNBIND_FAILED = "failure: the flash cannot be unbound, the tier stops";

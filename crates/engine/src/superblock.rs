@@ -66,6 +66,7 @@ pub(crate) fn empty_superblock(label: &Label, options: &TierOptions, sequence: u
         segment_next: 0,
         losses: Losses::default(),
         marks: [0; 2],
+        costs: options.costs,
     }
 }
 

@@ -6,8 +6,9 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
 use entresol_engine::{
-    FlashTier, FragmentOptions, FragmentTier, Layer, Source, TierError, TierMetrics, flash_bytes,
+    FlashTier, FragmentOptions, FragmentTier, Layer, Reading, Source, TierError, TierMetrics, flash_bytes,
 };
+use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::{random, sleep, spawn};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ const FRAGMENT: u32 = 8;
 const SLOTS: u32 = 25;
 /// Where the cache is to be turned over.
 const FEW: u32 = 8;
+/// Native pages have their checksums, and bytes of somebody else do not.
+const FORMATS: [PageFormat; 2] = [PageFormat::Native, PageFormat::Raw];
 
 /// References to neighbours, which move on through the volume; some change their page. Each client has every
 /// fifth page.
@@ -124,23 +127,56 @@ fn overwrite(flash: &MemoryDevice, offset: u64, length: usize) {
 
 #[test]
 fn what_is_damaged_on_flash_comes_from_disk_and_is_not_looked_for_again() {
-    simulate(1, || {
-        let options = fragments(SLOTS, FRAGMENT);
-        let (flash, disk) = devices(&options);
-        let layer = FragmentTier::open(flash.clone(), disk, options).unwrap();
-        warm(&layer);
-        let area = options.flash_bytes() - options.flash_pages() * PAGE as u64;
-        let pages: Vec<u64> = (0..options.flash_pages()).step_by(7).collect();
-        pages.iter().for_each(|slot| overwrite(&flash, area + slot * PAGE as u64 + 1024, 512));
-        let mut buffer = vec![0; PAGE];
-        for _ in 0..2 {
-            for number in 0..u64::from(SLOTS * FRAGMENT) {
-                layer.fetch(PageId(number), &mut buffer).unwrap();
-                assert_eq!(version(PageId(number), &buffer), 1);
+    FORMATS.into_iter().for_each(|page_format| {
+        simulate(1, || {
+            let options = FragmentOptions { page_format, ..fragments(SLOTS, FRAGMENT) };
+            let (flash, disk) = devices(&options);
+            let layer = FragmentTier::open(flash.clone(), disk, options).unwrap();
+            warm(&layer);
+            let area = options.flash_bytes() - options.flash_pages() * PAGE as u64;
+            let pages: Vec<u64> = (0..options.flash_pages()).step_by(7).collect();
+            pages.iter().for_each(|slot| overwrite(&flash, area + slot * PAGE as u64 + 1024, 512));
+            let mut buffer = vec![0; PAGE];
+            for _ in 0..2 {
+                for number in 0..u64::from(SLOTS * FRAGMENT) {
+                    layer.fetch(PageId(number), &mut buffer).unwrap();
+                    assert_eq!(version(PageId(number), &buffer), 1);
+                }
             }
-        }
-        assert_eq!(layer.metrics().damaged_clean, pages.len() as u64, "each is met once");
-        layer.close().unwrap();
+            assert_eq!(layer.metrics().damaged_clean, pages.len() as u64, "each is met once");
+            layer.close().unwrap();
+        })
+    });
+}
+
+/// Adjacent pages, some of which are damaged, forgotten, or not on flash, are read in runs.
+#[test]
+fn runs_of_pages_are_read_from_where_each_page_is() {
+    FORMATS.into_iter().for_each(|page_format| {
+        simulate(1, || {
+            let options = FragmentOptions { page_format, ..fragments(SLOTS, FRAGMENT) };
+            let (flash, disk) = devices(&options);
+            let layer = FragmentTier::open(flash.clone(), disk, options).unwrap();
+            warm(&layer);
+            let area = options.flash_bytes() - options.flash_pages() * PAGE as u64;
+            (0..options.flash_pages())
+                .step_by(11)
+                .for_each(|slot| overwrite(&flash, area + slot * PAGE as u64, 512));
+            layer.forget(PageId(30), PageId(39));
+            let damaged = options.flash_pages().div_ceil(11);
+            for how in [Reading::Populates, Reading::StaysOut, Reading::Around] {
+                let mut buffer = vec![0; PAGES as usize * PAGE];
+                let served = layer.read_pages(PageId(0), &mut buffer, how).unwrap();
+                for (number, page) in (0..PAGES).zip(buffer.chunks_exact(PAGE)) {
+                    assert_eq!(version(PageId(number), page), 1, "{how:?}");
+                }
+                assert_eq!(served.flash + served.disk, PAGES);
+                let on_flash = options.flash_pages() - 10 - damaged;
+                let expected = if how == Reading::Around { 0..=0 } else { on_flash..=on_flash + 10 };
+                assert!(expected.contains(&served.flash), "{how:?}: {served:?}, {expected:?}");
+            }
+            layer.close().unwrap();
+        })
     });
 }
 
@@ -176,38 +212,51 @@ fn what_an_earlier_cache_left_is_never_served() {
 /// What a write-through left where the device lost the next one is whole, and the very page that is wanted.
 #[test]
 fn a_write_through_that_the_device_lost_is_missed() {
-    simulate(1, || {
-        let options = fragments(SLOTS, FRAGMENT);
-        let (flash, disk) = devices(&options);
-        let layer = FragmentTier::open(flash.clone(), disk, options).unwrap();
-        warm(&layer);
-        let mut buffer = vec![0; PAGE];
-        let pages = || (0..u64::from(SLOTS * FRAGMENT)).step_by(3).map(PageId);
-        let change = |next| {
-            for page in pages() {
-                layer.evict(victim(page, next, true, true), &build(page, next)).unwrap();
+    FORMATS.into_iter().for_each(|page_format| {
+        simulate(1, || {
+            let options = FragmentOptions { page_format, ..fragments(SLOTS, FRAGMENT) };
+            let (flash, disk) = devices(&options);
+            let layer = FragmentTier::open(flash.clone(), disk, options).unwrap();
+            warm(&layer);
+            let mut buffer = vec![0; PAGE];
+            let pages = || (0..u64::from(SLOTS * FRAGMENT)).step_by(3).map(PageId);
+            let change = |next| {
+                for page in pages() {
+                    match page_format {
+                        PageFormat::Raw => layer.write_pages(page, &build(page, next)).unwrap(),
+                        _ => _ = layer.evict(victim(page, next, true, true), &build(page, next)).unwrap(),
+                    }
+                }
+                layer.checkpoint().unwrap();
+            };
+            let mut missed = 0;
+            for round in 1..6 {
+                let before = bytes_of(&*flash);
+                // As many as the device likes.
+                (0..round).for_each(|nth| change(10 * round + nth));
+                flash.write(0, &before).unwrap();
+                for page in pages() {
+                    let source = layer.fetch(page, &mut buffer).unwrap().source;
+                    assert_eq!(
+                        (source, version(page, &buffer)),
+                        (Source::Disk, 11 * round - 1),
+                        "page {page}"
+                    );
+                    missed += 1;
+                }
+                assert_eq!(layer.metrics().damaged_clean, missed, "each is met once");
+                change(10 * round + 9);
+                for page in pages() {
+                    let source = layer.fetch(page, &mut buffer).unwrap().source;
+                    assert_eq!(
+                        (source, version(page, &buffer)),
+                        (Source::Flash, 10 * round + 9),
+                        "page {page}"
+                    );
+                }
             }
-            layer.checkpoint().unwrap();
-        };
-        let mut missed = 0;
-        for round in 1..6 {
-            let before = bytes_of(&*flash);
-            // As many as the device likes.
-            (0..round).for_each(|nth| change(10 * round + nth));
-            flash.write(0, &before).unwrap();
-            for page in pages() {
-                let source = layer.fetch(page, &mut buffer).unwrap().source;
-                assert_eq!((source, version(page, &buffer)), (Source::Disk, 11 * round - 1), "page {page}");
-                missed += 1;
-            }
-            assert_eq!(layer.metrics().damaged_clean, missed, "each is met once");
-            change(10 * round + 9);
-            for page in pages() {
-                let source = layer.fetch(page, &mut buffer).unwrap().source;
-                assert_eq!((source, version(page, &buffer)), (Source::Flash, 10 * round + 9), "page {page}");
-            }
-        }
-        layer.close().unwrap();
+            layer.close().unwrap();
+        })
     });
 }
 

@@ -34,7 +34,9 @@ pub struct RawLabel {
     pub(crate) session: U64,
     pub(crate) epoch_nonce: U64,
     pub(crate) session_nonce: U64,
-    pub(crate) zero: [u8; 3976],
+    pub(crate) failed_epoch: U64,
+    pub(crate) failed_nonce: U64,
+    pub(crate) zero: [u8; 3960],
 }
 
 const _: () = assert!(size_of::<RawLabel>() == BLOCK_BYTES);
@@ -74,6 +76,11 @@ pub struct Label {
     pub log: Uuid,
     /// The newest session of that log in which this disk took part.
     pub session: Session,
+    /// The epoch of the cache in which its flash failed, while the disk lacks pages for that reason
+    /// ([`crate::missing`]). 0: it lacks none.
+    pub failed_epoch: u64,
+    /// The nonce of that epoch.
+    pub failed_nonce: u64,
 }
 
 impl Label {
@@ -95,6 +102,8 @@ impl Label {
         raw.session.set(self.session.number);
         raw.epoch_nonce.set(self.epoch_nonce);
         raw.session_nonce.set(self.session.nonce);
+        raw.failed_epoch.set(self.failed_epoch);
+        raw.failed_nonce.set(self.failed_nonce);
         block.copy_from_slice(raw.as_bytes());
         block::seal(block, MAGIC, self.sequence);
     }
@@ -117,6 +126,8 @@ impl Label {
             dirty_possible: raw.flags.get() & DIRTY_POSSIBLE != 0,
             log: raw.log,
             session: Session { number: raw.session.get(), nonce: raw.session_nonce.get() },
+            failed_epoch: raw.failed_epoch.get(),
+            failed_nonce: raw.failed_nonce.get(),
         })
     }
 }

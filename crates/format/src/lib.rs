@@ -11,6 +11,7 @@ pub mod fragments;
 pub mod label;
 pub mod layout;
 pub mod losses;
+pub mod missing;
 pub mod page;
 pub mod page_format;
 pub mod postgres;

@@ -9,7 +9,7 @@ use crate::block::{self, BLOCK_BYTES, BlockFault, BlockHeader, Uuid};
 use crate::losses::{Losses, RawLosses};
 use crate::page_format::PageFormat;
 use crate::stamps::Stamps;
-use entresol_core::{Config, Mode, Placement, PolicyKind, Position, mutant};
+use entresol_core::{Config, Costs, Mode, Placement, PolicyKind, Position, mutant};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -60,7 +60,8 @@ pub struct RawSuperblock {
     pub(crate) page_format: U32,
     pub(crate) objects: U32,
     pub(crate) marks: [U64; 2],
-    pub(crate) zero: [u8; 3760],
+    pub(crate) costs: [U32; 6],
+    pub(crate) zero: [u8; 3736],
 }
 
 const _: () = assert!(size_of::<RawSuperblock>() == BLOCK_BYTES);
@@ -130,6 +131,8 @@ pub struct Superblock {
     pub losses: Losses,
     /// How far the owner was at its last checkpoints, in its own count; 0: it has said nothing.
     pub marks: [u64; 2],
+    /// What the devices cost when the cache was made; without what the owner wants.
+    pub costs: Costs,
 }
 
 /// Most objects of a table.
@@ -181,6 +184,7 @@ impl Superblock {
         raw.segment_next.set(self.segment_next);
         raw.losses = self.losses.raw();
         raw.marks = self.marks.map(U64::new);
+        raw.costs = self.costs.times_ns().map(U32::new);
         raw.epoch_nonce.set(self.epoch_nonce);
         raw.previous_nonce.set(self.previous_nonce);
         block.copy_from_slice(raw.as_bytes());
@@ -238,6 +242,7 @@ impl Superblock {
             segment_next: raw.segment_next.get(),
             losses,
             marks: raw.marks.map(U64::get),
+            costs: Costs::of_times_ns(raw.costs.map(U32::get)),
         };
         found.check()?;
         Ok(found)

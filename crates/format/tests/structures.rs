@@ -2,7 +2,7 @@
 //! panic.
 
 use entresol_core::{
-    Config, Forgotten, Lsn, Mode, PageId, Placement, PolicyKind, Position, SlotId, SlotView,
+    Config, Costs, Forgotten, Lsn, Mode, PageId, Placement, PolicyKind, Position, SlotId, SlotView,
 };
 use entresol_format::label::{Label, Session};
 use entresol_format::losses::Losses;
@@ -44,6 +44,7 @@ fn superblock() -> Superblock {
         segment_next: 4,
         losses: Losses::default(),
         marks: [0x1234, 0x5678],
+        costs: Costs::of_times_ns([35_000, 16_000, 160_000, 17_000, 385_000, 400_000]),
     }
 }
 
@@ -58,6 +59,8 @@ fn label() -> Label {
         dirty_possible: true,
         log: Uuid::from_random(5, 6),
         session: Session { number: 7, nonce: 0x0f0f_f0f0_3c3c_c3c3 },
+        failed_epoch: 5,
+        failed_nonce: 0x2468_ace0_1357_9bdf,
     }
 }
 

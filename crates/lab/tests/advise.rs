@@ -2,6 +2,7 @@
 
 use entresol_core::Cache;
 use entresol_core::Mode;
+use entresol_engine::DailyWrites;
 use entresol_lab::advise::{Advice, AdviceError, Goal, Question, Reason, Recommendation, Sureness, advise};
 use entresol_lab::replay::device::Catalogue;
 use entresol_lab::replay::{Arrival, FragmentKnobs, Replacement, RunConfig};
@@ -20,6 +21,8 @@ fn question(trace: &Trace, machine: &str, goal: Goal) -> Question {
         dram_pages: 1,
         flash_pages: 0,
         stands_for: None,
+        shadows: false,
+        flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         exact_devices: false,
         arrival: Arrival::Closed { clients: 4 },

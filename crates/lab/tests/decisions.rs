@@ -6,6 +6,7 @@
 
 use entresol_core::{Cache, Lsn, Mode, PageId, PolicyKind};
 use entresol_device::{Device, MemoryDevice};
+use entresol_engine::DailyWrites;
 use entresol_engine::{
     DiskLayer, FlashTier, FragmentOptions, FragmentTier, Layer, TierMetrics, TierOptions, Upstream, Victim,
     disk_offset, flash_bytes,
@@ -81,6 +82,8 @@ fn config(trace: &Trace, flash_layer: Option<Cache>, mode: Mode) -> RunConfig {
         dram_pages: FRAMES,
         flash_pages: SLOTS,
         stands_for: None,
+        shadows: false,
+        flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 1 },
         hit_ns: 0,

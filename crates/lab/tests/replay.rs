@@ -1,6 +1,7 @@
 //! The three-layer replay against naive models, and its own accounts.
 
 use entresol_core::{BlockKind, Cache, Mode, PolicyKind};
+use entresol_engine::DailyWrites;
 use entresol_ftl::cache::{
     BlockCache, FlashTier, FlashTierConfig, HostPage, Lookup, Measures, RwFdb, RwFdbConfig,
 };
@@ -54,6 +55,8 @@ fn config(trace: &Trace, flash_layer: Option<Cache>, dram_pages: u32, flash_page
         dram_pages,
         flash_pages,
         stands_for: None,
+        shadows: false,
+        flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 4 },
         hit_ns: 1000,

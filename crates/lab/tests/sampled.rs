@@ -1,6 +1,7 @@
 //! Samples of a trace against the whole of it.
 
 use entresol_core::{BlockKind, Cache, Mode, PolicyKind};
+use entresol_engine::DailyWrites;
 use entresol_lab::advise::{Goal, Question, advise};
 use entresol_lab::mrc;
 use entresol_lab::replay::device::Catalogue;
@@ -50,6 +51,8 @@ fn config(trace: &Trace, cache: Option<Cache>, dram_pages: u32, flash_pages: u32
         dram_pages,
         flash_pages,
         stands_for: None,
+        shadows: false,
+        flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 4 },
         hit_ns: 1000,

@@ -39,7 +39,7 @@ pub(crate) fn sentence() -> String {
 /// The code of a failure of a running cache.
 pub(crate) fn code_of(error: &TierError) -> i32 {
     match error {
-        TierError::Damaged { .. } | TierError::Unreadable { .. } => code::DAMAGED,
+        TierError::Damaged { .. } | TierError::Unreadable { .. } | TierError::Lost { .. } => code::DAMAGED,
         TierError::Gone(_) => code::GONE,
         TierError::Interrupted => code::INTERRUPTED,
         TierError::Config(_) => code::REFUSED,

@@ -13,7 +13,7 @@
 use crate::numbering::Numbering;
 use crate::spool::{SPOOL_RECORDS, Spooling};
 use crate::{Misfit, Op, Request, Trace, TraceError};
-use entresol_core::PageId;
+use entresol_core::{Drawn, PageId};
 use std::ops::Range;
 
 /// Smallest rate: of a tebibyte of pages a few dozen.
@@ -23,9 +23,7 @@ pub const RATE_MIN: f64 = 1e-7;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     rate: f64,
-    seed: u64,
-    /// Hashes below this are drawn.
-    threshold: u64,
+    drawn: Drawn,
 }
 
 impl Sample {
@@ -41,7 +39,7 @@ impl Sample {
         }
         // At rate 1 the threshold is the largest number, which no hash needs to reach.
         let threshold = (rate * 2f64.powi(64)) as u64;
-        Ok(Self { rate, seed: mixed(seed), threshold })
+        Ok(Self { rate, drawn: Drawn::new(threshold, seed) })
     }
 
     /// Share of the pages that is drawn, on the average.
@@ -52,17 +50,8 @@ impl Sample {
     /// Whether a page is drawn.
     #[inline]
     pub fn holds(self, page: u64) -> bool {
-        mixed(page ^ self.seed) <= self.threshold
+        self.drawn.holds(PageId(page))
     }
-}
-
-/// splitmix64's finaliser (Steele, Lea, Flood, OOPSLA 2014) after its increment.
-#[inline]
-fn mixed(number: u64) -> u64 {
-    let z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 /// What the whole trace has, counted exactly.

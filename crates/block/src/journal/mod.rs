@@ -13,9 +13,12 @@
 //!
 //! - The record at `first` and all after it, in the order of their numbers, are whole. What follows the last
 //!   one has another number, or a wrong checksum.
-//! - A journal belongs to one epoch of one cache. It is used by the next epoch alone: had somebody opened the
-//!   cache without it in between, its writes could be older than what is there. Opens that did not succeed
-//!   are counted before they begin, since each may have taken an epoch.
+//! - Each life of a journal, from one open of the volume to the next, has an identity of its own, which the
+//!   label of the disk names durably before a write is acknowledged ([`entresol_engine::Layer::bind_log`]).
+//!   An open without this journal makes the label name another one, or none. So records are carried out only
+//!   if nobody has written to the volume without them; opens that did not succeed make no difference.
+//! - A journal that is older than the machine's last start is blank: of a file that is not in memory, a power
+//!   failure may leave an older state.
 
 mod record;
 #[cfg(test)]
@@ -23,6 +26,7 @@ mod tests;
 
 use entresol_device::{Device, DeviceError};
 use entresol_engine::{AlignedBuffer, Uuid};
+use entresol_runtime::random;
 use entresol_runtime::sync::{Mutex, Rank};
 use record::{HEAD_BYTES, Head};
 pub(crate) use record::{Kind, Record};
@@ -62,16 +66,16 @@ pub(crate) enum Left {
     Nothing,
     /// Records to carry out, in their order.
     Records(Vec<Record>),
-    /// So many records of another epoch, or another cache.
+    /// So many records that the label of the disk does not name.
     Foreign(usize),
 }
 
 impl Journal {
-    /// The journal on `device`, as it was left; a new one if there is none.
+    /// The journal on `device`, as it was left since the machine's start `boot`; a new one if there is none.
     ///
     /// # Errors
     /// The device's.
-    pub fn open(device: Arc<dyn Device>) -> Result<Self, DeviceError> {
+    pub fn open(device: Arc<dyn Device>, boot: Uuid) -> Result<Self, DeviceError> {
         let ring_bytes =
             device.geometry().capacity_bytes.saturating_sub(RING_AT) / HEAD_BYTES as u64 * HEAD_BYTES as u64;
         let mut block = AlignedBuffer::new(HEAD_BYTES);
@@ -85,48 +89,45 @@ impl Journal {
                 newest = Some(head);
             }
         }
-        let head = newest.unwrap_or_default();
+        let mut head = newest.unwrap_or_default();
+        if head.boot != boot {
+            (head.boot, head.life) = (boot, Uuid::NIL);
+        }
         let state = State { next: head.first, head, block };
         Ok(Self { device, ring_bytes, state: Mutex::new(Rank::Journal, state) })
     }
 
-    /// The cache is about to be opened, which may take an epoch.
-    pub fn open_begins(&self) -> Result<(), DeviceError> {
-        let mut state = self.state.lock();
-        state.head.opens += 1;
-        self.write_head(&mut state)
-    }
-
-    /// The open that began has failed, and the disk's label says that it took no epoch. Were it counted on,
-    /// one that knows nothing of this journal could take that epoch.
-    pub fn open_took_no_epoch(&self) -> Result<(), DeviceError> {
-        let mut state = self.state.lock();
-        state.head.opens = state.head.opens.saturating_sub(1);
-        self.write_head(&mut state)
-    }
-
-    /// What was left, now that `epoch` of `cache` has begun.
-    pub fn left(&self, cache: Uuid, epoch: u64) -> Result<Left, DeviceError> {
+    /// What was left, if the label of the disk names `log`.
+    pub fn left(&self, log: Uuid) -> Result<Left, DeviceError> {
         let state = self.state.lock();
-        let Head { cache: of, epoch: left_in, opens, .. } = state.head;
         let records = self.records(state.head.first)?;
-        let follows = of == cache && left_in < epoch && epoch <= left_in + u64::from(opens);
+        let is_named = state.head.life == log && log != Uuid::NIL;
         Ok(match records.len() {
             0 => Left::Nothing,
-            _ if follows => Left::Records(records),
+            _ if is_named => Left::Records(records),
             count => Left::Foreign(count),
         })
     }
 
-    /// Begins anew, empty, in `epoch` of `cache`.
-    pub fn begin(&self, cache: Uuid, epoch: u64) -> Result<(), DeviceError> {
+    /// Begins a new life, empty. The label has to name it before a write is acknowledged.
+    pub fn begin(&self) -> Result<Uuid, DeviceError> {
+        let life = Uuid::from_random(random(), random());
+        self.begin_as(life)?;
+        Ok(life)
+    }
+
+    /// Nothing is recorded from now on: everything is durable.
+    pub fn end(&self) -> Result<(), DeviceError> {
+        self.begin_as(Uuid::NIL)
+    }
+
+    fn begin_as(&self, life: Uuid) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
         // Whatever lies in the ring has a smaller number.
         let records = self.records(state.head.first)?;
         let number = records.last().map_or(state.next.number, |last| last.number + 1).max(state.next.number);
         state.next = Mark { number, at: 0 };
-        (state.head.first, state.head.cache) = (state.next, cache);
-        (state.head.epoch, state.head.opens) = (epoch, 0);
+        (state.head.first, state.head.life) = (state.next, life);
         self.write_head(&mut state)
     }
 

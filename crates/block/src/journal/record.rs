@@ -3,15 +3,15 @@
 //!
 //! | bytes | head | record |
 //! |---|---|---|
-//! | 0 | magic "EntrJrn1" | magic "EntrJrec" |
+//! | 0 | magic "EntrJrn2" | magic "EntrJrec" |
 //! | 8 | CRC32C of the rest | CRC32C of the rest, and of the data |
-//! | 12 | opens since the epoch | kind: 1 data, 2 written elsewhere |
+//! | 12 | | kind: 1 data, 2 written elsewhere |
 //! | 16 | sequence | number |
 //! | 24 | first record: number | offset in the volume |
 //! | 32 | first record: place | length in the volume |
-//! | 40 | epoch | |
-//! | 48 | cache (16 bytes) | |
-//! | 64 | bytes of the ring | |
+//! | 40 | bytes of the ring | |
+//! | 48 | life (16 bytes) | |
+//! | 64 | start of the machine (16 bytes) | |
 //!
 //! Both take 512 bytes. The data of a record follows it.
 
@@ -21,7 +21,7 @@ use entresol_format::checksum;
 
 /// Bytes of a head, and of a record without its data.
 pub(crate) const HEAD_BYTES: usize = 512;
-const HEAD_MAGIC: &[u8; 8] = b"EntrJrn1";
+const HEAD_MAGIC: &[u8; 8] = b"EntrJrn2";
 const RECORD_MAGIC: &[u8; 8] = b"EntrJrec";
 /// Where the sum is, and what it covers.
 const SUM_AT: usize = 8;
@@ -45,21 +45,21 @@ fn get_u32(block: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(get(block, at))
 }
 
-/// Where the records begin, and of which epoch they are.
+/// Where the records begin, and of which life they are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub sequence: u64,
     pub first: Mark,
-    pub cache: Uuid,
-    pub epoch: u64,
-    /// Opens of the cache that have begun since the epoch.
-    pub opens: u32,
+    /// Nil: none.
+    pub life: Uuid,
+    /// The start of the machine in which it was written.
+    pub boot: Uuid,
 }
 
 impl Default for Head {
     fn default() -> Self {
         let first = Mark { number: 1, at: 0 };
-        Self { sequence: 0, first, cache: Uuid::NIL, epoch: 0, opens: 0 }
+        Self { sequence: 0, first, life: Uuid::NIL, boot: Uuid::NIL }
     }
 }
 
@@ -67,13 +67,12 @@ impl Head {
     pub fn encode(&self, ring_bytes: u64, block: &mut [u8]) {
         block.fill(0);
         block[..8].copy_from_slice(HEAD_MAGIC);
-        put(block, 12, self.opens.to_le_bytes());
         put(block, 16, self.sequence.to_le_bytes());
         put(block, 24, self.first.number.to_le_bytes());
         put(block, 32, self.first.at.to_le_bytes());
-        put(block, 40, self.epoch.to_le_bytes());
-        put(block, 48, self.cache.0);
-        put(block, 64, ring_bytes.to_le_bytes());
+        put(block, 40, ring_bytes.to_le_bytes());
+        put(block, 48, self.life.0);
+        put(block, 64, self.boot.0);
         let sum = checksum::of(&block[SUMMED_FROM..]);
         put(block, SUM_AT, sum.to_le_bytes());
     }
@@ -82,12 +81,11 @@ impl Head {
     pub fn decode(block: &[u8], ring_bytes: u64) -> Option<Self> {
         let is_whole =
             block[..8] == *HEAD_MAGIC && checksum::of(&block[SUMMED_FROM..]) == get_u32(block, SUM_AT);
-        (is_whole && get_u64(block, 64) == ring_bytes).then(|| Self {
-            opens: get_u32(block, 12),
+        (is_whole && get_u64(block, 40) == ring_bytes).then(|| Self {
             sequence: get_u64(block, 16),
             first: Mark { number: get_u64(block, 24), at: get_u64(block, 32) },
-            epoch: get_u64(block, 40),
-            cache: Uuid(get(block, 48)),
+            life: Uuid(get(block, 48)),
+            boot: Uuid(get(block, 64)),
         })
     }
 }

@@ -5,7 +5,7 @@ use entresol_device::MemoryDevice;
 use entresol_runtime::rng::Rng;
 
 const RING: u64 = 64 << 10;
-const CACHE: Uuid = Uuid([7; 16]);
+const BOOT: Uuid = Uuid([7; 16]);
 
 fn device() -> Arc<MemoryDevice> {
     Arc::new(MemoryDevice::new("journal", RING_AT + RING))
@@ -24,18 +24,12 @@ fn data_of(journal: &Journal, records: &[Record]) -> Vec<(Kind, u64, u64, Vec<u8
 fn what_was_acknowledged_and_not_released_is_found_in_order() {
     for seed in 0..60 {
         let (mut rng, device) = (Rng::new(seed), device());
-        let mut epoch = 3;
         let mut expected: Vec<(Kind, u64, u64, Vec<u8>)> = Vec::new();
-        Journal::open(device.clone()).unwrap().begin(CACHE, epoch).unwrap();
+        let mut life = Journal::open(device.clone(), BOOT).unwrap().begin().unwrap();
         for _ in 0..30 {
-            // The next program. Some of its opens fail.
-            let journal = Journal::open(device.clone()).unwrap();
-            for _ in 0..=rng.below(3) {
-                journal.open_begins().unwrap();
-                epoch += rng.below(2);
-            }
-            epoch = epoch.max(journal.state.lock().head.epoch + 1);
-            match journal.left(CACHE, epoch).unwrap() {
+            // The next program.
+            let journal = Journal::open(device.clone(), BOOT).unwrap();
+            match journal.left(life).unwrap() {
                 Left::Nothing => assert!(expected.is_empty(), "seed {seed}"),
                 Left::Records(records) => {
                     let found = data_of(&journal, &records);
@@ -45,7 +39,7 @@ fn what_was_acknowledged_and_not_released_is_found_in_order() {
                 }
                 Left::Foreign(count) => panic!("{count} foreign ones, seed {seed}"),
             }
-            journal.begin(CACHE, epoch).unwrap();
+            life = journal.begin().unwrap();
             expected.clear();
             for step in 0..rng.below(80) {
                 let length = (1 + rng.below(20)) * 512;
@@ -92,19 +86,16 @@ fn what_was_acknowledged_and_not_released_is_found_in_order() {
 }
 
 #[test]
-fn a_journal_of_another_epoch_or_cache_is_foreign() {
+fn a_journal_that_the_label_does_not_name_is_foreign() {
     let device = device();
-    Journal::open(device.clone()).unwrap().begin(CACHE, 5).unwrap();
-    let journal = Journal::open(device.clone()).unwrap();
+    let life = Journal::open(device.clone(), BOOT).unwrap().begin().unwrap();
+    let journal = Journal::open(device.clone(), BOOT).unwrap();
     assert!(journal.append(Kind::Elsewhere, 0, 512, &[]).unwrap());
-    let journal = Journal::open(device).unwrap();
-    journal.open_begins().unwrap();
-    assert_eq!(journal.left(Uuid([8; 16]), 6).unwrap(), Left::Foreign(1));
-    assert_eq!(journal.left(CACHE, 5).unwrap(), Left::Foreign(1));
-    assert_eq!(journal.left(CACHE, 7).unwrap(), Left::Foreign(1));
-    assert!(matches!(journal.left(CACHE, 6).unwrap(), Left::Records(records) if records.len() == 1));
-    journal.open_begins().unwrap();
-    assert!(matches!(journal.left(CACHE, 7).unwrap(), Left::Records(_)));
-    journal.open_took_no_epoch().unwrap();
-    assert_eq!(journal.left(CACHE, 7).unwrap(), Left::Foreign(1), "somebody else has taken the second epoch");
+    let journal = Journal::open(device.clone(), BOOT).unwrap();
+    assert_eq!(journal.left(Uuid([8; 16])).unwrap(), Left::Foreign(1));
+    assert_eq!(journal.left(Uuid::NIL).unwrap(), Left::Foreign(1));
+    assert!(matches!(journal.left(life).unwrap(), Left::Records(records) if records.len() == 1));
+    // The machine was started again: the file is older than its last state, or may be.
+    let later = Journal::open(device, Uuid([9; 16])).unwrap();
+    assert_eq!(later.left(life).unwrap(), Left::Foreign(1));
 }

@@ -1,28 +1,29 @@
-//! A connection. One thread receives: the handshake, then requests. The data of a write goes straight to the
-//! buffer that it is written from. Replies are sent by whoever carried out the request.
+//! A connection. One thread receives: the handshake, then requests. Replies are sent by whoever carried out
+//! the request.
 
-use super::job::{Job, Reserved};
-use super::outgoing::{Outgoing, Reply, send_all};
+use super::outgoing::{Outgoing, send_all};
+use super::receive::Receiver;
 use super::{ServerOptions, Shared};
-use crate::Streams;
-use entresol_engine::AlignedBuffer;
-use entresol_nbd::{
-    Command, Event, Handshake, Opened, REQUEST_BYTES_MAX, Replies, Request, Requests, Step, Wanted,
-};
+use entresol_device::BufferPool;
+use entresol_nbd::{Handshake, Opened, REQUEST_BYTES_MAX, Step};
 use entresol_runtime::sync::{Rank, Semaphore};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 use std::io::{Error, ErrorKind, IoSlice, Read, Result};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// Bytes that are received at once.
 const RECEIVE_BYTES: usize = 64 << 10;
-/// Reads up to this size that need no disk may be served by the thread that receives.
-const OWN_READ_BYTES_MAX: u32 = 64 << 10;
+/// Buffers that are used again have so many bytes, which is enough for what is read and written often.
+const POOLED_BYTES: usize = 16 << 10;
+/// Buffers that are kept.
+const POOLED_MAX: usize = 64;
 
 /// No connection reserves more than this part of the bytes for all: a client that does not read its replies
 /// leaves room for others.
@@ -55,8 +56,18 @@ impl Stream {
         of_both!(self, stream => stream.set_read_timeout(Some(time_max)))
     }
 
-    fn read(&self, buffer: &mut [u8]) -> Result<usize> {
+    pub fn read(&self, buffer: &mut [u8]) -> Result<usize> {
         of_both!(self, stream => (&mut &*stream).read(buffer))
+    }
+
+    /// Receives what has come; `WouldBlock` if that is nothing.
+    pub fn read_now(&self, buffer: &mut [u8]) -> Result<usize> {
+        let (count, _) = of_both!(self, stream => recv(stream, buffer, RecvFlags::DONTWAIT))?;
+        Ok(count)
+    }
+
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        of_both!(self, stream => stream.as_fd())
     }
 
     /// Sends what the client takes at once; `WouldBlock` if that is nothing.
@@ -92,30 +103,38 @@ pub(super) struct Connection {
     /// Requests that may still begin, and their bytes.
     pub requests: Semaphore,
     pub bytes: Semaphore,
+    pub buffers: BufferPool,
     over: AtomicBool,
 }
 
 /// Bytes that were received and not used.
-struct Received {
+pub(super) struct Received {
     buffer: Vec<u8>,
-    start: usize,
+    pub start: usize,
     end: usize,
 }
 
 impl Received {
-    fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
     /// Receives more when all was used. False: the client will send nothing more.
-    fn fill(&mut self, stream: &Stream) -> Result<bool> {
+    pub fn fill(&mut self, stream: &Stream) -> Result<bool> {
         let count = stream.read(&mut self.buffer)?;
+        (self.start, self.end) = (0, count);
+        Ok(count > 0)
+    }
+
+    /// As [`Received::fill`]; `WouldBlock` if nothing has come.
+    pub fn fill_now(&mut self, stream: &Stream) -> Result<bool> {
+        let count = stream.read_now(&mut self.buffer)?;
         (self.start, self.end) = (0, count);
         Ok(count > 0)
     }
 }
 
-fn is_time_up(error: &Error) -> bool {
+pub(super) fn is_time_up(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
@@ -129,6 +148,7 @@ impl Connection {
             transfer_time_max: options.transfer_time_max,
             requests: Semaphore::new(Rank::InFlight, options.requests_max),
             bytes: Semaphore::new(Rank::InFlight, share.max(REQUEST_BYTES_MAX as usize)),
+            buffers: BufferPool::new(POOLED_BYTES, POOLED_MAX),
             over: AtomicBool::new(false),
         })
     }
@@ -196,84 +216,11 @@ impl Connection {
         }
     }
 
-    /// Receives requests until the client ends, or breaks the protocol.
-    fn receive(self: &Arc<Self>, shared: &Arc<Shared>, opened: Opened, mut received: Received) -> Result<()> {
-        let Opened { mut requests, replies, .. } = opened;
-        let mut streams = Streams::default();
+    /// Receives requests until the client ends, or breaks the protocol. A request that panics is the end of
+    /// its connection.
+    fn receive(self: &Arc<Self>, shared: &Arc<Shared>, opened: Opened, received: Received) -> Result<()> {
         self.stream.set_read_timeout(shared.options.transfer_time_max)?;
-        while requests.wanted() != Wanted::Nothing {
-            if received.bytes().is_empty() {
-                match received.fill(&self.stream) {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(()),
-                    // A client may be silent between requests.
-                    Err(error) if is_time_up(&error) || error.kind() == ErrorKind::Interrupted => continue,
-                    Err(error) => return Err(error),
-                }
-            }
-            let (used, event) = requests.receive(received.bytes());
-            received.start += used;
-            match event {
-                None => {}
-                Some(Event::Closed(why)) => tracing::info!("a connection ends: {why}"),
-                Some(Event::Refused(refused)) => {
-                    let head = replies.error(refused.cookie, refused.error, refused.reason);
-                    self.send(Reply::new(head.to_vec(), None, false));
-                }
-                Some(Event::Request(request)) => {
-                    let mut job = self.take(shared, request, replies, &mut requests, &mut received)?;
-                    job.is_sequential = shared.volume.follow(&mut streams, &request.command);
-                    match self.is_own(shared, &job, &received) {
-                        true => job.run(),
-                        false => shared.queue.push(job),
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Reserves what the request needs, and receives its data.
-    fn take(
-        self: &Arc<Self>,
-        shared: &Arc<Shared>,
-        request: Request,
-        replies: Replies,
-        requests: &mut Requests,
-        received: &mut Received,
-    ) -> Result<Job> {
-        let bytes = match request.command {
-            Command::Read { length, .. } | Command::Write { length, .. } => length as usize,
-            _ => 0,
-        };
-        let reserved = Reserved::new(shared, self, bytes);
-        let mut data = AlignedBuffer::new(bytes);
-        if let Command::Write { .. } = request.command {
-            let here = received.bytes().len().min(bytes);
-            data[..here].copy_from_slice(&received.bytes()[..here]);
-            received.start += here;
-            let mut at = here;
-            while at < bytes {
-                match self.stream.read(&mut data[at..]) {
-                    Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                    Ok(count) => at += count,
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            requests.payload_taken(bytes);
-        }
-        Ok(Job { request, is_sequential: false, replies, data, reserved })
-    }
-
-    /// Whether this thread serves the request itself, which saves a switch of threads: a read that needs no
-    /// disk, with no other request behind it.
-    fn is_own(&self, shared: &Shared, job: &Job, received: &Received) -> bool {
-        match job.request.command {
-            Command::Read { offset, length, .. } if length <= OWN_READ_BYTES_MAX && !job.is_sequential => {
-                received.bytes().is_empty() && shared.volume.is_cached(offset, length.into())
-            }
-            _ => false,
-        }
+        let run = || Receiver::new(self, shared, opened, received).run();
+        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(Error::other("a request panicked")))
     }
 }

@@ -4,13 +4,16 @@ use super::Shared;
 use super::connection::Connection;
 use super::outgoing::Reply;
 use crate::VolumeError;
-use entresol_engine::AlignedBuffer;
+use entresol_device::AlignedBuffer;
 use entresol_nbd::{Command, ErrorCode, Replies, Request};
 use entresol_runtime::sync::{Condvar, Mutex, Rank};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Longest read that the thread may serve that receives.
+const SMALL_READ_BYTES_MAX: u32 = 64 << 10;
 
 /// What a request has reserved, until dropped: a place in its connection, and bytes.
 pub(super) struct Reserved {
@@ -28,6 +31,18 @@ impl Reserved {
             shared.bytes.acquire(bytes).forget();
         }
         Self { shared: shared.clone(), connection: connection.clone(), bytes }
+    }
+
+    /// `None`: it would have to wait.
+    pub fn try_new(shared: &Arc<Shared>, connection: &Arc<Connection>, bytes: usize) -> Option<Self> {
+        let request = connection.requests.try_acquire(1)?;
+        if bytes > 0 {
+            let of_connection = connection.bytes.try_acquire(bytes)?;
+            shared.bytes.try_acquire(bytes)?.forget();
+            of_connection.forget();
+        }
+        request.forget();
+        Some(Self { shared: shared.clone(), connection: connection.clone(), bytes })
     }
 }
 
@@ -53,11 +68,34 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// With memory for `bytes` of data, of arbitrary content.
+    pub fn new(request: Request, replies: Replies, bytes: usize, reserved: Reserved) -> Self {
+        let data = reserved.connection.buffers.take(bytes);
+        Self { request, is_sequential: false, replies, data, reserved }
+    }
+
+    /// What it reads, if that is little and not of a long sequential stream.
+    pub fn is_small_read(&self) -> Option<(u64, u64)> {
+        match self.request.command {
+            Command::Read { offset, length, .. } if length <= SMALL_READ_BYTES_MAX && !self.is_sequential => {
+                Some((offset, length.into()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The reply of a read whose data is there, that was not carried out by [`Job::run`].
+    pub fn into_reply(self) -> Reply {
+        self.reserved.shared.counts.count(self.request.command);
+        let head = self.done();
+        Reply::new(head, Some(self), true)
+    }
+
     /// Carries it out and replies. The reply of a request that panics is the end of its connection.
     pub fn run(mut self) {
         let connection = self.reserved.connection.clone();
         match catch_unwind(AssertUnwindSafe(|| self.carry_out())) {
-            Ok((head, has_data)) => connection.send(Reply::new(head, Some(self), has_data)),
+            Ok((head, has_data)) => connection.send([Reply::new(head, Some(self), has_data)]),
             Err(_) => connection.cut(),
         }
     }
@@ -77,17 +115,29 @@ impl Job {
                 };
                 (replies.error(cookie, code, &error.to_string()).to_vec(), false)
             }
-            Ok(()) => match self.request.command {
-                Command::Read { offset, length, .. } => (replies.read(cookie, offset, length).to_vec(), true),
-                Command::BlockStatus { length, one, .. } => {
-                    let mut status = Vec::new();
-                    // Everything may be data, which is always true.
-                    replies.block_status(cookie, (length, one), [], &mut status);
-                    (status, false)
-                }
-                _ => (replies.done(cookie).to_vec(), false),
-            },
+            Ok(()) => (self.done(), matches!(self.request.command, Command::Read { .. })),
         }
+    }
+
+    /// The head of the reply when it is carried out.
+    fn done(&self) -> Vec<u8> {
+        let (cookie, replies) = (self.request.cookie, self.replies);
+        match self.request.command {
+            Command::Read { offset, length, .. } => replies.read(cookie, offset, length).to_vec(),
+            Command::BlockStatus { length, one, .. } => {
+                let mut status = Vec::new();
+                // Everything may be data, which is always true.
+                replies.block_status(cookie, (length, one), [], &mut status);
+                status
+            }
+            _ => replies.done(cookie).to_vec(),
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.reserved.connection.buffers.give_back(std::mem::take(&mut self.data));
     }
 }
 

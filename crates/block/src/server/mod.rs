@@ -3,7 +3,9 @@
 //! | file | what it does |
 //! |---|---|
 //! | `accept` | listening sockets, and the thread that accepts |
-//! | `connection` | one thread a connection: handshake, requests, the data of writes |
+//! | `connection` | one thread a connection; the handshake |
+//! | `receive` | requests, and the data of writes |
+//! | `hits` | what that thread reads from flash itself, many hits at once |
 //! | `job` | carrying out a request; the workers |
 //! | `outgoing` | the replies of a connection |
 //! | `control` | questions to a running server |
@@ -20,10 +22,12 @@
 mod accept;
 mod connection;
 mod control;
+mod hits;
 mod job;
 mod metrics;
 mod notify;
 mod outgoing;
+mod receive;
 
 pub use control::{ControlReply, ControlRequest, ask};
 

@@ -9,6 +9,7 @@
 
 use super::connection::{Connection, Stream};
 use super::job::Job;
+use arrayvec::ArrayVec;
 use entresol_runtime::spawn;
 use entresol_runtime::sync::{Mutex, Rank};
 use std::collections::VecDeque;
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How long a worker waits for a client that does not take its replies.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// Most replies that are sent together.
+const BATCH_MAX: usize = 32;
 
 /// A reply on its way.
 pub(super) struct Reply {
@@ -58,25 +61,26 @@ impl Outgoing {
         Self(Mutex::new(Rank::Reply, State::default()))
     }
 
-    /// Adds a reply. True: the caller has to send all that wait, by [`Outgoing::send`].
-    fn add(&self, reply: Reply) -> bool {
+    /// Adds replies. True: the caller has to send all that wait, by [`Connection::send_waiting`].
+    fn add(&self, replies: impl Iterator<Item = Reply>) -> bool {
         let mut state = self.0.lock();
         if state.is_broken {
             // Dropped after the lock is released.
             drop(state);
-            drop(reply);
+            replies.for_each(drop);
             return false;
         }
-        state.waiting.push_back(reply);
-        !std::mem::replace(&mut state.is_sent, true)
+        state.waiting.extend(replies);
+        !state.waiting.is_empty() && !std::mem::replace(&mut state.is_sent, true)
     }
 
-    /// The next reply to send. `None`: there is none, and nobody sends any more.
-    fn next(&self) -> Option<Reply> {
+    /// The next replies to send, after those that are left in `batch`. If there are none, nobody sends any
+    /// more.
+    fn next(&self, batch: &mut VecDeque<Reply>) {
         let mut state = self.0.lock();
-        let next = state.waiting.pop_front();
-        state.is_sent = next.is_some();
-        next
+        let count = state.waiting.len().min(BATCH_MAX - batch.len());
+        batch.extend(state.waiting.drain(..count));
+        state.is_sent = !batch.is_empty();
     }
 
     /// Nothing can be sent any more.
@@ -90,10 +94,9 @@ impl Outgoing {
 }
 
 /// Sends `parts`, at least one byte of them, if the client takes any within `time_max`.
-fn send_some(stream: &Stream, parts: &[&[u8]], time_max: Duration) -> Result<usize> {
-    let parts = parts.iter().map(|part| IoSlice::new(part)).collect::<Vec<_>>();
+fn send_some(stream: &Stream, parts: &[IoSlice<'_>], time_max: Duration) -> Result<usize> {
     loop {
-        match stream.send_now(&parts) {
+        match stream.send_now(parts) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 if !stream.wait_to_send(time_max)? {
@@ -106,41 +109,60 @@ fn send_some(stream: &Stream, parts: &[&[u8]], time_max: Duration) -> Result<usi
     }
 }
 
+/// Sends some of the replies, as [`send_some`].
+fn send_batch(stream: &Stream, batch: &VecDeque<Reply>, time_max: Duration) -> Result<usize> {
+    let parts = batch.iter().flat_map(Reply::parts).map(IoSlice::new);
+    send_some(stream, &parts.collect::<ArrayVec<_, { 2 * BATCH_MAX }>>(), time_max)
+}
+
+/// `count` bytes of the replies were sent: those that were sent whole are at an end.
+fn were_sent(batch: &mut VecDeque<Reply>, mut count: usize) {
+    while let Some(reply) = batch.front_mut() {
+        let left = reply.parts().iter().map(|part| part.len()).sum::<usize>();
+        if count < left {
+            reply.sent += count;
+            return;
+        }
+        count -= left;
+        batch.pop_front();
+    }
+}
+
 /// Sends all of `bytes`, waiting for at most `time_max` without progress.
 pub(super) fn send_all(stream: &Stream, mut bytes: &[u8], time_max: Duration) -> Result<()> {
     while !bytes.is_empty() {
-        let sent = send_some(stream, &[bytes], time_max)?;
+        let sent = send_some(stream, &[IoSlice::new(bytes)], time_max)?;
         bytes = &bytes[sent..];
     }
     Ok(())
 }
 
 impl Connection {
-    /// Sends a reply, or leaves that to the task that sends. If it fails the connection is at an end.
-    pub fn send(self: &Arc<Self>, reply: Reply) {
-        if self.outgoing.add(reply) {
-            self.send_waiting(None, Some(Instant::now() + PATIENCE));
+    /// Sends replies, or leaves that to the task that sends. If it fails the connection is at an end.
+    pub fn send(self: &Arc<Self>, replies: impl IntoIterator<Item = Reply>) {
+        if self.outgoing.add(replies.into_iter()) {
+            self.send_waiting(VecDeque::new(), Some(Instant::now() + PATIENCE));
         }
     }
 
-    /// Sends `first` and all replies that wait, until `deadline`; then a thread goes on.
-    fn send_waiting(self: &Arc<Self>, first: Option<Reply>, deadline: Option<Instant>) {
-        let mut next = first;
-        while let Some(mut reply) = next.or_else(|| self.outgoing.next()) {
-            while reply.parts().iter().any(|part| !part.is_empty()) {
-                let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-                let time_max = left.unwrap_or(self.transfer_time_max);
-                match send_some(&self.stream, &reply.parts(), time_max) {
-                    Ok(count) => reply.sent += count,
-                    Err(error) if error.kind() == ErrorKind::TimedOut && left.is_some() => {
-                        let this = self.clone();
-                        drop(spawn("block sender", move || this.send_waiting(Some(reply), None)));
-                        return;
-                    }
-                    Err(error) => return self.breaks(&error),
-                }
+    /// Sends what is left of `batch` and all replies that wait, until `deadline`; then a thread goes on.
+    fn send_waiting(self: &Arc<Self>, mut batch: VecDeque<Reply>, deadline: Option<Instant>) {
+        loop {
+            self.outgoing.next(&mut batch);
+            if batch.is_empty() {
+                return;
             }
-            next = None;
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let time_max = left.unwrap_or(self.transfer_time_max);
+            match send_batch(&self.stream, &batch, time_max) {
+                Ok(count) => were_sent(&mut batch, count),
+                Err(error) if error.kind() == ErrorKind::TimedOut && left.is_some() => {
+                    let this = self.clone();
+                    drop(spawn("block sender", move || this.send_waiting(batch, None)));
+                    return;
+                }
+                Err(error) => return self.breaks(&error),
+            }
         }
     }
 

@@ -4,30 +4,28 @@
 //! |---|---|
 //! | `streams` | which requests belong to a long sequential stream |
 //! | `route` | which hits are read from disk, because flash would take longer |
-//! | `budget` | what may be written to flash |
 //! | `counts` | what was decided, counted by reason; how long reads and writes took |
 //!
-//! These files do no I/O and read no clock. This one feeds them: it takes the time, four times a second
-//! while there are requests, and what the cache has counted since.
+//! What may be written to flash in a day is the engine's [`Budget`]. These files do no I/O and read no clock.
+//! This one feeds them: it takes the time, four times a second while there are requests, and what the cache
+//! has counted since.
 //!
 //! Invariant: whatever is decided here, a request reads and writes the same bytes. Nothing but speed and the
 //! contents of the cache depend on it.
 
-mod budget;
 mod counts;
 mod route;
 #[cfg(test)]
 mod route_tests;
 mod streams;
 
-pub use budget::{DailyWrites, NotABudget};
 pub use counts::{Bypassed, Latency};
 pub use streams::Streams;
 
-use budget::Budget;
+use crate::volume::PageCache;
 use counts::Counts;
 pub(crate) use counts::Place;
-use entresol_engine::{FlashTier, Layer, Reading, Served};
+use entresol_engine::{Budget, DailyWrites, Reading, Served};
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{Time, now};
 use route::{Costs, Probe, Reads, Router, TICK};
@@ -220,7 +218,21 @@ impl Steering {
         if is_cached && !is_sequential {
             self.hits[usize::from(to_disk)].fetch_add(1, Relaxed);
         }
-        let queue = if is_cached && how != Reading::Around { FLASH } else { DISK };
+        self.begins(if is_cached && how != Reading::Around { FLASH } else { DISK }, how, why)
+    }
+
+    /// A hit of so many pages may have to go to disk: [`Steering::reads`] decides.
+    pub fn may_go_to_disk(&self, pages: u64) -> bool {
+        self.probe_disk.load(Relaxed) || self.is_disk_sooner(pages)
+    }
+
+    /// A hit is read from flash, since it need not go to disk.
+    pub fn reads_flash(&self) -> UnderWay<'_> {
+        self.hits[FLASH].fetch_add(1, Relaxed);
+        self.begins(FLASH, Reading::Populates, None)
+    }
+
+    fn begins(&self, queue: usize, how: Reading, why: Option<Why>) -> UnderWay<'_> {
         let queued = self.queues[queue].under_way.fetch_add(1, Relaxed) + 1;
         UnderWay { steering: self, how, why, queue, queued, begin: now() }
     }
@@ -234,6 +246,11 @@ impl Steering {
         if is_asked(&self.probe_flash) {
             return false;
         }
+        self.is_disk_sooner(pages)
+    }
+
+    /// Whether a hit is served sooner by the disk, as far as is known.
+    fn is_disk_sooner(&self, pages: u64) -> bool {
         let [flash, disk] = &self.queues;
         let costs = Costs { flash: self.costs[FLASH].load(Relaxed), disk: self.costs[DISK].load(Relaxed) };
         costs.prefer_disk(pages, flash.under_way.load(Relaxed), disk.under_way.load(Relaxed))
@@ -277,7 +294,7 @@ impl Steering {
     }
 
     /// To be called with each request: decides anew when it is time.
-    pub fn tick_if_due(&self, tier: &FlashTier) {
+    pub fn tick_if_due(&self, tier: &dyn PageCache) {
         let (time, due) = (now(), self.next_tick.load(Relaxed));
         let next = time.0.saturating_add(TICK.as_nanos() as u64);
         if time.0 >= due && self.next_tick.compare_exchange(due, next, Relaxed, Relaxed).is_ok() {
@@ -285,7 +302,7 @@ impl Steering {
         }
     }
 
-    fn tick(&self, tier: &FlashTier, time: Time) {
+    fn tick(&self, tier: &dyn PageCache, time: Time) {
         let metrics = tier.metrics();
         let dirty_percent = tier.dirty_pages() * 100 / metrics.slots.max(1);
         let (page_bytes, spares) = (tier.page_bytes(), tier.is_log());
@@ -329,7 +346,9 @@ impl Steering {
             () => None,
         };
         self.writes_around.store(around.map_or(0, |why| why as u8), Relaxed);
+        let worth = state.budget.write_worth_permille();
         drop(state);
+        tier.set_write_worth(worth);
         if spares {
             tier.spare_writes(is_busy || !allowed.chances);
         }

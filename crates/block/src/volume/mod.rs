@@ -2,6 +2,8 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `ahead` | reads from flash that the caller carries out, many at once |
+//! | `cache` | pages under a policy, or SCE's fragments |
 //! | `phases` | draining, detaching, another mode, the end |
 //! | `replay` | the journal: what a killed program has acknowledged |
 //! | `ranges` | one writer of a page at a time |
@@ -22,6 +24,8 @@
 //!   others an acknowledged write is on the disk, which outlives the program.
 //! - The bytes after the last whole page of the disk are served by the disk alone.
 
+mod ahead;
+mod cache;
 mod direct;
 mod parts;
 mod phases;
@@ -30,16 +34,18 @@ mod replay;
 mod request;
 mod status;
 
-pub use status::VolumeStatus;
+pub(crate) use ahead::Ahead;
+pub use cache::CacheOptions;
+pub(crate) use cache::PageCache;
+pub(crate) use replay::follow_no_journal;
+pub use status::{Lost, VolumeStatus};
 
 use crate::journal::{Journal, Kind};
 use crate::steer::{SteerOptions, Steering, Why};
 use direct::Direct;
 use entresol_core::{PageId, mutant};
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{
-    AlignedBuffer, DiskLayer, FlashTier, InPlaceDisk, Layer, Reading, TierError, TierOptions,
-};
+use entresol_engine::{AlignedBuffer, DiskLayer, InPlaceDisk, Layer, Reading, TierError, flash_has_failed};
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, RwLock};
 use ranges::Ranges;
@@ -83,9 +89,10 @@ pub enum VolumeError {
 
 /// The cache of a volume.
 struct Cache {
-    tier: Arc<FlashTier>,
-    flash: Arc<dyn Device>,
-    options: TierOptions,
+    tier: Arc<dyn PageCache>,
+    /// `None`: it has failed, and is not there.
+    flash: Option<Arc<dyn Device>>,
+    options: CacheOptions,
 }
 
 /// A disk with a flash cache. See the module's header.
@@ -106,46 +113,57 @@ impl Volume {
     /// blank. No byte of the disk is changed.
     ///
     /// # Errors
-    /// As [`InPlaceDisk::create`] and [`FlashTier::create`].
+    /// As [`InPlaceDisk::create`] and [`entresol_engine::FlashTier::create`].
     pub fn create(
         disk: Arc<dyn Device>,
         label: Arc<dyn Device>,
         flash: Arc<dyn Device>,
-        options: TierOptions,
+        options: impl Into<CacheOptions>,
     ) -> Result<Self, TierError> {
-        let home = InPlaceDisk::create(disk, label, options.page_bytes)?;
-        let tier = FlashTier::create_at(flash.clone(), whole(&home, &options), options.clone())?;
-        Ok(Self::assemble(home, options.page_bytes, Some(Cache { tier, flash, options })))
+        let options = options.into();
+        let home = InPlaceDisk::create(disk, label, options.page_bytes())?;
+        let tier = options.create(&flash, &home)?;
+        let cache = Cache { tier, flash: Some(flash), options };
+        Ok(Self::assemble(home, cache.options.page_bytes(), Some(cache)))
     }
 
     /// Opens the cache on `flash` for `disk`, after a shutdown or a crash. Returns messages for the owner,
-    /// too.
+    /// too. A journal from before is not carried out any more.
     ///
     /// # Errors
-    /// As [`InPlaceDisk::open`] and [`FlashTier::open`].
+    /// As [`InPlaceDisk::open`] and [`entresol_engine::FlashTier::open`].
     pub fn open(
         disk: Arc<dyn Device>,
         label: Arc<dyn Device>,
         flash: Arc<dyn Device>,
-        options: TierOptions,
+        options: impl Into<CacheOptions>,
     ) -> Result<(Self, Vec<String>), TierError> {
-        Self::open_home(InPlaceDisk::open(disk, label)?, flash, options)
+        let (volume, notices) = Self::open_as_it_is(disk, label, flash, options.into())?;
+        if let Some(cache) = &*volume.cache.read() {
+            follow_no_journal(&*cache.tier)?;
+        }
+        Ok((volume, notices))
     }
 
-    /// As [`Volume::open`], of a disk that is open, with its notice.
-    fn open_home(
-        (home, changed): (Arc<InPlaceDisk>, Option<String>),
+    /// As [`Volume::open`]; the label goes on naming the journal from before.
+    fn open_as_it_is(
+        disk: Arc<dyn Device>,
+        label: Arc<dyn Device>,
         flash: Arc<dyn Device>,
-        options: TierOptions,
+        options: CacheOptions,
     ) -> Result<(Self, Vec<String>), TierError> {
-        let (tier, report) = FlashTier::open_at(flash.clone(), whole(&home, &options), options.clone())?;
-        let notices = changed.into_iter().chain(report.notices).collect();
-        Ok((Self::assemble(home, options.page_bytes, Some(Cache { tier, flash, options })), notices))
+        let (home, changed) = InPlaceDisk::open(disk, label)?;
+        let (tier, told) = options.open(&flash, &home)?;
+        let notices = changed.into_iter().chain(told).collect();
+        let cache = Cache { tier, flash: Some(flash), options };
+        Ok((Self::assemble(home, cache.options.page_bytes(), Some(cache)), notices))
     }
 
     /// What goes around the cache from now on.
     pub fn steer(&self, options: SteerOptions) {
-        let flash_bytes = self.cache.read().as_ref().map_or(0, |cache| cache.flash.geometry().capacity_bytes);
+        let held = self.cache.read();
+        let flash = held.as_ref().and_then(|cache| cache.flash.as_ref());
+        let flash_bytes = flash.map_or(0, |flash| flash.geometry().capacity_bytes);
         self.steering.set(options, flash_bytes);
     }
 
@@ -155,19 +173,32 @@ impl Volume {
     }
 
     /// Opens `disk` without its cache, which must not have newer pages. A clean cache is known to be out of
-    /// date from then on.
+    /// date from then on. If the flash has failed, and the disk lacks pages since, requests for these fail
+    /// until they are written again; `options` are those of the cache.
     ///
     /// # Errors
     /// As [`InPlaceDisk::open`] and [`DiskLayer::open`].
     pub fn open_without_cache(
         disk: Arc<dyn Device>,
         label: Arc<dyn Device>,
-        page_bytes: u32,
+        options: impl Into<CacheOptions>,
     ) -> Result<(Self, Vec<String>), TierError> {
+        let options = options.into();
         let (home, changed) = InPlaceDisk::open(disk, label)?;
+        let page_bytes = options.page_bytes();
+        let mut notices: Vec<String> = changed.into_iter().collect();
+        if flash_has_failed(&*home)? {
+            let (tier, told) = options.open_without_flash(&home)?;
+            notices.extend(told);
+            follow_no_journal(&*tier)?;
+            let cache = Cache { tier, flash: None, options };
+            return Ok((Self::assemble(home, page_bytes, Some(cache)), notices));
+        }
         // Looks at the label, and changes it.
-        DiskLayer::open(home.clone(), page_bytes)?.close()?;
-        Ok((Self::assemble(home, page_bytes, None), changed.into_iter().collect()))
+        let layer = DiskLayer::open(home.clone(), page_bytes)?;
+        follow_no_journal(&*layer)?;
+        layer.close()?;
+        Ok((Self::assemble(home, page_bytes, None), notices))
     }
 
     fn assemble(home: Arc<InPlaceDisk>, page_bytes: u32, cache: Option<Cache>) -> Self {
@@ -255,15 +286,15 @@ impl Volume {
         let cached = self.cached_part(cache.as_ref(), offset, buffer.len() as u64);
         let (by_cache, by_disk) = buffer.split_at_mut(cached as usize);
         if let Some(Cache { tier, .. }) = &*cache {
-            self.steering.tick_if_due(tier);
+            self.steering.tick_if_due(&**tier);
             // Past the flash, one request to the disk.
             let pages_max = if is_sequential { u64::MAX } else { RUN_PAGES_MAX };
             for piece in self.pieces_of(offset, cached, pages_max) {
                 let bytes = &mut by_cache[piece.place.clone()];
                 if piece.is_whole {
-                    self.read_whole(tier, PageId(piece.page), bytes, is_sequential)?;
+                    self.read_whole(&**tier, PageId(piece.page), bytes, is_sequential)?;
                 } else {
-                    self.read_part(tier, &piece, bytes)?;
+                    self.read_part(&**tier, &piece, bytes)?;
                 }
             }
         }
@@ -273,7 +304,7 @@ impl Volume {
     /// Reads whole pages, as the steering says.
     fn read_whole(
         &self,
-        tier: &FlashTier,
+        tier: &dyn PageCache,
         first: PageId,
         bytes: &mut [u8],
         is_sequential: bool,
@@ -320,15 +351,15 @@ impl Volume {
         let cached = self.cached_part(cache, offset, data.len() as u64);
         let (to_cache, to_disk) = data.split_at(cached as usize);
         if let Some(cache @ Cache { tier, .. }) = cache {
-            self.steering.tick_if_due(tier);
+            self.steering.tick_if_due(&**tier);
             for piece in self.pieces(offset, cached) {
                 let bytes = &to_cache[piece.place.clone()];
                 let pages =
                     if mutant!("parts-not-excluded") { 0..0 } else { piece.page..piece.page + piece.pages };
                 let _held = self.ranges.hold(pages);
                 let around = match piece.is_whole {
-                    true => self.write_whole(tier, &piece, bytes, is_sequential)?,
-                    false => self.write_part(tier, &piece, bytes).map(|()| false)?,
+                    true => self.write_whole(&**tier, &piece, bytes, is_sequential)?,
+                    false => self.write_part(&**tier, &piece, bytes).map(|()| false)?,
                 };
                 let at = piece.page * self.page_bytes + piece.within as u64;
                 self.record(cache, if around { Kind::Elsewhere } else { Kind::Data }, at, bytes)?;
@@ -345,7 +376,7 @@ impl Volume {
     /// Writes whole pages. True: none of them went to the cache.
     fn write_whole(
         &self,
-        tier: &FlashTier,
+        tier: &dyn PageCache,
         piece: &Piece,
         bytes: &[u8],
         is_sequential: bool,
@@ -445,7 +476,7 @@ impl Volume {
                 let bytes = (piece.pages * self.page_bytes) as usize;
                 match tier.read_pages(PageId(piece.page), &mut buffer[..bytes], Reading::Populates) {
                     // The read that follows will be told.
-                    Err(TierError::Unreadable { .. }) => {}
+                    Err(TierError::Unreadable { .. } | TierError::Lost { .. }) => {}
                     read => _ = read?,
                 }
             }
@@ -466,11 +497,6 @@ impl Volume {
     pub fn notice(&self) -> Option<String> {
         self.cache.read().as_ref()?.tier.notice()
     }
-}
-
-/// The pages of a disk, side by side.
-fn whole(home: &Arc<InPlaceDisk>, options: &TierOptions) -> Arc<entresol_engine::WholeDisk> {
-    entresol_engine::WholeDisk::new(home.clone(), options.page_bytes)
 }
 
 /// A part of a request.

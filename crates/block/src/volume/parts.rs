@@ -4,14 +4,14 @@
 //! that an unreadable sector is an error of those requests only that need it, and can be written again: a
 //! power failure leaves some where it struck.
 
-use super::{Piece, Volume, VolumeError};
+use super::{PageCache, Piece, Volume, VolumeError};
 use entresol_core::{PageId, mutant};
-use entresol_engine::{AlignedBuffer, FlashTier, Layer, TierError};
+use entresol_engine::{AlignedBuffer, TierError};
 
 impl Volume {
     pub(super) fn read_part(
         &self,
-        tier: &FlashTier,
+        tier: &dyn PageCache,
         piece: &Piece,
         bytes: &mut [u8],
     ) -> Result<(), VolumeError> {
@@ -27,7 +27,7 @@ impl Volume {
     /// With the page held.
     pub(super) fn write_part(
         &self,
-        tier: &FlashTier,
+        tier: &dyn PageCache,
         piece: &Piece,
         bytes: &[u8],
     ) -> Result<(), VolumeError> {

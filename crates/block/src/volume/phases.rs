@@ -1,7 +1,8 @@
 //! What changes a volume's cache as a whole. Requests wait meanwhile.
 
-use super::{Cache, Volume, VolumeError, whole};
-use entresol_engine::{FlashTier, Layer, Mode, TierError, TierOptions};
+use super::replay::in_tier;
+use super::{Cache, CacheOptions, Volume, VolumeError};
+use entresol_engine::{Mode, TierError};
 
 impl Volume {
     /// Copies all dirty pages to disk, and begins an empty cache. Requests wait meanwhile.
@@ -15,10 +16,11 @@ impl Volume {
         tier.detach()?;
         let Some(Cache { flash, options, .. }) = held.take() else { return Ok(()) };
         // The disk has everything: no record may be carried out after it.
-        self.journal_follows(None)?;
-        let tier = FlashTier::create_at(flash.clone(), whole(&self.home, &options), options.clone())?;
-        let cache = Cache { tier, flash, options };
-        self.journal_follows(Some(&cache.tier))?;
+        self.end_journal().map_err(in_tier)?;
+        let Some(flash) = flash else { return Ok(()) };
+        let tier = options.create(&flash, &self.home)?;
+        let cache = Cache { tier, flash: Some(flash), options };
+        self.begin_journal(&*cache.tier)?;
         *held = Some(cache);
         Ok(())
     }
@@ -33,7 +35,7 @@ impl Volume {
         if let Some(Cache { tier, .. }) = &*held {
             tier.detach()?;
             *held = None;
-            self.journal_follows(None)?;
+            self.end_journal().map_err(in_tier)?;
         }
         Ok(())
     }
@@ -48,7 +50,7 @@ impl Volume {
             tier.close()?;
         }
         self.direct.flush()?;
-        self.begin_journal(None).map_err(VolumeError::Journal)
+        self.end_journal().map_err(VolumeError::Journal)
     }
 
     /// The cache goes on in another mode: it is closed and opened again. Log policies keep its pages.
@@ -59,27 +61,23 @@ impl Volume {
     /// opened again.
     pub fn set_mode(&self, mode: Mode) -> Result<(), TierError> {
         let mut held = self.cache.write();
-        let Some(Cache { tier, flash, options }) = &mut *held else {
+        let Some(Cache { tier, flash: Some(flash), options }) = &mut *held else {
             return Err(TierError::Refused(
                 "the disk alone serves; there is no cache with a mode".to_owned(),
             ));
         };
-        let new = TierOptions { mode, overwrite: false, ..options.clone() };
-        new.validate()?;
-        let open = |options: &TierOptions| {
-            FlashTier::open_at(flash.clone(), whole(&self.home, options), options.clone())
-                .map(|(tier, _)| tier)
-        };
+        let new = options.in_mode(mode)?;
+        let open = |options: &CacheOptions| options.open(flash, &self.home).map(|(tier, _)| tier);
         tier.close()?;
-        self.journal_follows(None)?;
+        self.end_journal().map_err(in_tier)?;
         match open(&new) {
             Ok(opened) => {
                 (*tier, *options) = (opened, new);
-                self.journal_follows(Some(tier))
+                self.begin_journal(&**tier)
             }
             Err(error) => {
                 *tier = open(options)?;
-                self.journal_follows(Some(tier))?;
+                self.begin_journal(&**tier)?;
                 Err(error)
             }
         }

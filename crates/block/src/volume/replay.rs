@@ -1,17 +1,28 @@
 //! The journal: acknowledged writes that may not be durable, for the program after a kill of this one.
 
-use super::{Cache, Volume, VolumeError};
+use super::{Cache, CacheOptions, Volume, VolumeError};
 use crate::journal::{Journal, Kind, Left, Record};
 use entresol_core::mutant;
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{
-    AlignedBuffer, FlashTier, InPlaceDisk, Mode, TierError, TierOptions, Uuid, disk_epoch,
-};
+use entresol_engine::{AlignedBuffer, Layer, Mode, Session, TierError, Uuid};
 use std::sync::Arc;
+
+/// A cache that is served without a journal: none from before may be carried out later.
+pub(crate) fn follow_no_journal(layer: &dyn Layer) -> Result<(), TierError> {
+    if layer.binding()?.log == Uuid::NIL {
+        return Ok(());
+    }
+    layer.bind_log(Uuid::NIL, Session::default())
+}
+
+pub(super) fn in_tier(error: DeviceError) -> TierError {
+    TierError::Refused(format!("journal: {error}"))
+}
 
 impl Volume {
     /// As [`Volume::open`], with the journal on `journal`, a device that outlives the program, but need not
-    /// outlive a power failure. What an earlier program has acknowledged is carried out first, durably.
+    /// outlive a power failure: what it has from before the machine's start `boot` does not count. What an
+    /// earlier program has acknowledged is carried out first, durably.
     ///
     /// # Errors
     /// As [`Volume::open`]; the volume's, if the writes cannot be carried out: they stay in the journal.
@@ -19,19 +30,11 @@ impl Volume {
         disk: Arc<dyn Device>,
         label: Arc<dyn Device>,
         flash: Arc<dyn Device>,
-        options: TierOptions,
-        journal: Arc<dyn Device>,
+        options: impl Into<CacheOptions>,
+        (journal, boot): (Arc<dyn Device>, Uuid),
     ) -> Result<(Self, Vec<String>), VolumeError> {
-        let journal = Journal::open(journal).map_err(VolumeError::Journal)?;
-        // A disk or a label that is refused takes no epoch.
-        let home = InPlaceDisk::open(disk, label.clone())?;
-        let before = disk_epoch(&*label)?;
-        journal.open_begins().map_err(VolumeError::Journal)?;
-        let opened = Self::open_home(home, flash, options);
-        if opened.is_err() && disk_epoch(&*label).is_ok_and(|now| now.is_some() && now == before) {
-            journal.open_took_no_epoch().map_err(VolumeError::Journal)?;
-        }
-        let (mut volume, mut notices) = opened?;
+        let journal = Journal::open(journal, boot).map_err(VolumeError::Journal)?;
+        let (mut volume, mut notices) = Self::open_as_it_is(disk, label, flash, options.into())?;
         if !mutant!("journal-not-carried-out") {
             notices.extend(volume.carry_out_left(&journal)?);
         }
@@ -39,29 +42,34 @@ impl Volume {
         Ok((volume, notices))
     }
 
-    /// Keeps a journal on `journal` from now on. What is there is forgotten: the volume was just made.
+    /// Keeps a journal on `journal` from now on, in the machine's start `boot`. What is there is forgotten:
+    /// the volume was just made.
     ///
     /// # Errors
-    /// The device's.
-    pub fn keep_journal(&mut self, journal: Arc<dyn Device>) -> Result<(), VolumeError> {
-        self.keep(Journal::open(journal).map_err(VolumeError::Journal)?)
+    /// The device's, or those of the disk's label.
+    pub fn keep_journal(&mut self, journal: Arc<dyn Device>, boot: Uuid) -> Result<(), VolumeError> {
+        self.keep(Journal::open(journal, boot).map_err(VolumeError::Journal)?)
     }
 
     fn keep(&mut self, journal: Journal) -> Result<(), VolumeError> {
         self.journal = Some(journal);
         let held = self.cache.read();
-        self.begin_journal(held.as_ref().map(|cache| &*cache.tier)).map_err(VolumeError::Journal)
+        match &*held {
+            Some(cache) => Ok(self.begin_journal(&*cache.tier)?),
+            None => self.end_journal().map_err(VolumeError::Journal),
+        }
     }
 
-    /// The journal begins anew: everything is durable.
-    pub(super) fn begin_journal(&self, tier: Option<&FlashTier>) -> Result<(), DeviceError> {
-        let (cache, epoch) = tier.map_or((Uuid::NIL, 0), FlashTier::epoch);
-        self.journal.as_ref().map_or(Ok(()), |journal| journal.begin(cache, epoch))
+    /// The journal begins anew, for this cache: everything is durable.
+    pub(super) fn begin_journal(&self, tier: &dyn Layer) -> Result<(), TierError> {
+        let Some(journal) = &self.journal else { return follow_no_journal(tier) };
+        let life = journal.begin().map_err(in_tier)?;
+        tier.bind_log(life, Session::default())
     }
 
-    /// As [`Volume::begin_journal`], for what changes the cache as a whole.
-    pub(super) fn journal_follows(&self, tier: Option<&FlashTier>) -> Result<(), TierError> {
-        self.begin_journal(tier).map_err(|error| TierError::Refused(format!("journal: {error}")))
+    /// The journal has nothing from now on: everything is durable, and the disk alone serves.
+    pub(super) fn end_journal(&self) -> Result<(), DeviceError> {
+        self.journal.as_ref().map_or(Ok(()), Journal::end)
     }
 
     /// A write is visible, its pages are held, and it is to be acknowledged.
@@ -73,7 +81,7 @@ impl Volume {
         bytes: &[u8],
     ) -> Result<(), VolumeError> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        if cache.options.mode != Mode::WriteBack || mutant!("write-not-recorded") {
+        if cache.options.mode() != Mode::WriteBack || mutant!("write-not-recorded") {
             return Ok(());
         }
         let data = if kind == Kind::Data { bytes } else { &[] };
@@ -95,12 +103,12 @@ impl Volume {
     fn carry_out_left(&self, journal: &Journal) -> Result<Option<String>, VolumeError> {
         let held = self.cache.read();
         let Some(cache) = &*held else { return Ok(None) };
-        let (id, epoch) = cache.tier.epoch();
-        let records = match journal.left(id, epoch).map_err(VolumeError::Journal)? {
+        let named = cache.tier.binding()?.log;
+        let records = match journal.left(named).map_err(VolumeError::Journal)? {
             Left::Nothing => return Ok(None),
             Left::Foreign(count) => {
                 return Ok(Some(format!(
-                    "the journal has {count} writes of another cache, or of an earlier time: they were not carried out"
+                    "the journal has {count} writes of another volume, or of an earlier time: they were not carried out"
                 )));
             }
             Left::Records(records) => records,

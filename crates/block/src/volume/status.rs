@@ -2,7 +2,8 @@
 
 use super::{Cache, Volume};
 use crate::steer::{Bypassed, Latency, Place};
-use entresol_engine::{Layer, TierMetrics};
+use entresol_core::PageId;
+use entresol_engine::TierMetrics;
 use serde::{Deserialize, Serialize};
 
 /// A volume's state and counters since it was opened. Counters are in pages.
@@ -24,6 +25,12 @@ pub struct VolumeStatus {
     pub pages: u64,
     /// Pages in it that are newer than disk.
     pub dirty_pages: u64,
+    /// Pages that the disk lacks since the flash failed; they are copied there while they can be read.
+    #[serde(default)]
+    pub missing_pages: u64,
+    /// Those of them that cannot be read: requests for them fail.
+    #[serde(default)]
+    pub lost: Vec<Lost>,
     /// Pages read from memory (staging).
     pub staging_hits: u64,
     /// Pages read from flash.
@@ -48,8 +55,20 @@ pub struct VolumeStatus {
     /// How long requests took, by where they were served.
     #[serde(default)]
     pub latencies: Vec<Latency>,
+    /// What other policies and sizes would make of the load, in a sentence.
+    #[serde(default)]
+    pub forecast: Option<String>,
     /// Why the cache switched itself off, if it did.
     pub notice: Option<String>,
+}
+
+/// Bytes of a volume that cannot be read since the flash failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// The first byte.
+    pub offset: u64,
+    /// How many.
+    pub bytes: u64,
 }
 
 impl Volume {
@@ -99,12 +118,19 @@ impl Volume {
         let Some(Cache { tier, options, .. }) = &*held else { return none };
         let (_, hits_to_disk_permille, flash_budget_left) = self.steering.state();
         let metrics = tier.metrics();
+        let missing = tier.missing().unwrap_or_default();
+        let lost = |(first, pages): &(PageId, u32)| Lost {
+            offset: first.0 * page_bytes,
+            bytes: u64::from(*pages) * page_bytes,
+        };
         VolumeStatus {
-            policy: Some(options.policy.name().to_owned()),
-            mode: Some(options.mode.name().to_owned()),
+            policy: Some(options.policy().to_owned()),
+            mode: Some(options.mode().name().to_owned()),
             slots: metrics.slots,
             pages: metrics.slots_valid,
             dirty_pages: tier.dirty_pages(),
+            missing_pages: missing.pages,
+            lost: missing.lost.iter().map(lost).collect(),
             staging_hits: metrics.staging_hits,
             flash_hits: metrics.flash_hits,
             disk_reads: metrics.disk_reads,
@@ -115,6 +141,7 @@ impl Volume {
             hits_to_disk_permille,
             flash_budget_left,
             latencies: self.steering.counts.latencies(),
+            forecast: Some(metrics.forecasts.sentence()),
             notice: tier.notice(),
             ..none
         }

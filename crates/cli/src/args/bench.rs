@@ -41,6 +41,8 @@ Systems:
   glb         flash cache on exit, write-back, exclusive: one LRU list over DRAM and flash
   flashcache  flash cache on entry, write-back, set-associative FIFO
   lru, fifo, clock   flash cache on entry, write-back, for comparison
+  s3-fifo     flash cache on exit, in place, for comparison
+  reuse, reuse-slots   flash cache on exit by learned probabilities of reuse, in the ring and in place
   sce         flash cache by fragments of 1 MiB, populated in the background, write-through if mapped
 
 Examples:

@@ -85,7 +85,7 @@ pub struct CreateArgs {
     /// write-through: a lost flash device loses nothing. write-back: faster, and it does
     #[arg(long, default_value = "write-through")]
     pub mode: String,
-    /// The policy: face-gsc, face-gr, face, lru, fifo, clock or flashcache
+    /// The policy: face-gsc, face-gr, face, lru, fifo, clock, flashcache, sce or another one of the engine
     #[arg(long, default_value = "face-gsc")]
     pub policy: String,
     /// Bytes of a page of the cache: 4096, 8192, 16384 or 32768

@@ -4,6 +4,7 @@ use super::replay::{DramArgs, LoadArgs};
 use super::{FragmentArgs, ReadArgs, values};
 use clap::Args;
 use entresol_core::Mode;
+use entresol_engine::DailyWrites;
 use entresol_lab::replay::Replacement;
 use std::path::PathBuf;
 
@@ -55,8 +56,8 @@ pub struct SimulateArgs {
     pub source: SourceArgs,
 
     /// Policies of the flash cache, separated by commas: face, face-gr, face-gsc, lc, tac, exadata, loc, glb,
-    /// flashcache, lru, fifo, clock, sce, rwfdb, flashtier, flashtier-buffer; `none` is DRAM and disk alone.
-    /// Where no flash is given: replacement policies of DRAM (lru, fifo, clock)
+    /// flashcache, lru, fifo, clock, s3-fifo, reuse, reuse-slots, sce, rwfdb, flashtier, flashtier-buffer;
+    /// `none` is DRAM and disk alone. Where no flash is given: replacement policies of DRAM (lru, fifo, clock)
     #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',', value_parser = values::policy)]
     #[arg(default_value = "none,lc,face,face-gr,face-gsc", help_heading = "Layers")]
     pub policies: Vec<String>,
@@ -84,6 +85,16 @@ pub struct SimulateArgs {
     /// DRAM.
     #[command(flatten)]
     pub dram: DramArgs,
+
+    /// Shadows run beside each cache, as in the engine: print what they say of other policies and sizes
+    #[arg(long, help_heading = "Layers", conflicts_with = "sample")]
+    pub shadows: bool,
+
+    /// Budget of writes to flash, for policies that weigh what a write is worth (reuse, reuse-slots): device
+    /// writes such as `1x`, or bytes such as `200G`; the bucket holds ten seconds' worth
+    #[arg(long, value_name = "BUDGET", value_parser = DailyWrites::read, default_value = "unlimited")]
+    #[arg(help_heading = "Layers")]
+    pub flash_writes_per_day: DailyWrites,
 
     /// SCE's knobs.
     #[command(flatten)]

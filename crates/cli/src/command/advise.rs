@@ -7,6 +7,7 @@ use crate::args::AdviseArgs;
 use crate::failure::Failure;
 use crate::progress::Share;
 use entresol_core::{Cache, Mode};
+use entresol_engine::DailyWrites;
 use entresol_lab::advise::{self, AdviceError, Goal, Question};
 use entresol_lab::replay::device::{Catalogue, CatalogueError, MachineSpec};
 use entresol_lab::replay::{FragmentKnobs, RunConfig};
@@ -72,6 +73,8 @@ fn question(
         dram_pages: 1,
         flash_pages: 0,
         stands_for: None,
+        shadows: false,
+        flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         exact_devices: false,
         arrival: args.load.arrival(),

@@ -99,6 +99,8 @@ fn configs(
             dram_pages: dram,
             flash_pages,
             stands_for: None,
+            shadows: args.shadows,
+            flash_writes_per_day: args.flash_writes_per_day,
             fragments,
             arrival: args.load.arrival(),
             hit_ns: args.load.hit_ns(),

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use anyhow::Context;
 use entresol_block::{
-    Bypassed, ControlReply, ControlRequest, Latency, OpenError, Server, ServerError, ServerOptions,
+    Bypassed, ControlReply, ControlRequest, Latency, Lost, OpenError, Server, ServerError, ServerOptions,
     VolumeConfig, VolumeStatus, ask, create_volume, detach_volume, inspect_volume, open_volume,
     remove_journal,
 };
@@ -133,6 +133,12 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
     line("cache", cache);
     line("pages", format!("{} of {}, each {} bytes", status.pages, status.slots, status.page_bytes));
     line("newer than disk", status.dirty_pages.to_string());
+    if status.missing_pages > 0 {
+        line("only on failed flash", format!("{} pages", status.missing_pages));
+    }
+    for Lost { offset, bytes } in &status.lost {
+        line("lost", format!("{bytes} bytes at {offset}"));
+    }
     if status.running {
         let hits = status.staging_hits + status.flash_hits;
         let reads = hits + status.disk_reads;
@@ -159,6 +165,7 @@ fn status(args: &VolumeArgs, json: bool) -> Result<(), Failure> {
             line(place, times);
         }
     }
+    status.forecast.into_iter().for_each(|forecast| line("forecast", forecast));
     status.notice.into_iter().for_each(|notice| line("notice", notice));
     output::print(&text)
 }

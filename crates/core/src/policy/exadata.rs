@@ -34,6 +34,7 @@ impl OneList for Exadata {
         keeps_out: false,
         populates: true,
         learns_from_misses: false,
+        weighs_costs: false,
         exclusive: false,
         refuses: &[(Mode::WriteBack, CLEAN_ONLY), (Mode::ReadOnly, STARTS_EMPTY)],
         directory: Directory::None,

@@ -69,6 +69,9 @@ pub struct Facts {
     pub populates: bool,
     /// Pages that were not found are evidence: the driver reports them with [`crate::Partition::missed`].
     pub learns_from_misses: bool,
+    /// What enters depends on what the devices cost: the driver tells it with
+    /// [`crate::Partition::set_costs`].
+    pub weighs_costs: bool,
     /// A fetched page moves to DRAM, so that it is in DRAM or on flash: the driver reports it with
     /// [`crate::Partition::taken`].
     pub exclusive: bool,

@@ -26,6 +26,7 @@ impl OneList for Fifo {
         keeps_out: false,
         populates: true,
         learns_from_misses: false,
+        weighs_costs: false,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
         directory: Directory::None,

@@ -40,6 +40,7 @@ impl Policy for Flashcache {
         keeps_out: false,
         populates: true,
         learns_from_misses: false,
+        weighs_costs: false,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
         directory: Directory::None,

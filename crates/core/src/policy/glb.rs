@@ -33,6 +33,7 @@ impl OneList for Glb {
         keeps_out: false,
         populates: false,
         learns_from_misses: false,
+        weighs_costs: false,
         exclusive: true,
         refuses: &[],
         directory: Directory::AtShutdown,

@@ -3,6 +3,7 @@
 
 use super::{Facts, Memory};
 use crate::PageId;
+use crate::costs::Costs;
 use crate::job::Fate;
 use crate::pages::Pages;
 use crate::sections::Plain;
@@ -69,6 +70,8 @@ pub(crate) trait Policy {
     /// A page was fetched that is neither staged nor on flash ([`Facts::learns_from_misses`]).
     #[inline(always)]
     fn on_miss(_pages: &mut Pages<'_>, _memory: &mut Self::Memory<'_>, _page: PageId) {}
+    /// What the devices cost, from now on. Until then that is unknown.
+    fn set_costs(_memory: &mut Self::Memory<'_>, _costs: &Costs) {}
     /// `entry` was fetched.
     fn on_hit(pages: &mut Pages<'_>, memory: &mut Self::Memory<'_>, entry: u32);
     /// A page that was not on flash was written to `slot` (slot placement).

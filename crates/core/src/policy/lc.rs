@@ -73,6 +73,7 @@ impl Policy for Lc {
         keeps_out: false,
         populates: false,
         learns_from_misses: false,
+        weighs_costs: false,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
         directory: Directory::None,

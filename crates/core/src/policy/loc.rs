@@ -29,6 +29,7 @@ impl OneList for Loc {
         keeps_out: false,
         populates: true,
         learns_from_misses: false,
+        weighs_costs: false,
         exclusive: false,
         refuses: &[],
         directory: Directory::AtShutdown,

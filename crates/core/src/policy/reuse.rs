@@ -12,7 +12,7 @@
 //!                               if p is on flash: if p.fdirty: p enters (over its older version, or at the rear)
 //!                               else if the flash is full, and
 //!                                 ring:  w × chance < the greater of stays_from and the margin
-//!                                 slots: chance < 1/20, or w × value < that of the least of 32 pages drawn:
+//!                                 slots: chance < threshold / 2, or w × value < that of the least of 32 pages drawn:
 //!                                   p goes to disk if it is dirty, and becomes a ghost
 //!                               else p enters
 //! victim:                       slots: the page of least w × value of 32 that are drawn
@@ -20,7 +20,10 @@
 //!                                      again, at most seven eighths of a group, of the greatest w × chance
 //! ring, after each group:       margin takes a sixteenth of the greatest w × chance of those that leave;
 //!                               stays_from grows by a 32nd if more than 13 of 16 stayed, else shrinks by one,
-//!                               between 1/10 and 1
+//!                               between the threshold and 1
+//! each slots / 8 misses:        threshold grows by a tenth if the work since then took flash longer than disk,
+//!                               shrinks by a 20th if flash took less than 8/10 of the disk's time; from 1/10
+//!                               (at first, and while costs are unknown) to 6/10
 //! a page leaves:                it becomes a ghost
 //! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
 //! ```
@@ -37,6 +40,9 @@
 //! survival statistics (losses are censored observations: Kaplan, Meier, 1958; hit density: LHD, Beckmann et
 //! al., NSDI 2018).
 //!
+//! A write to flash costs time of flash only. While the disk limits, each use that it brings is a gain; while
+//! flash limits, it must earn its time.
+//!
 //! Notes and counts do not survive a restart. Pages that a restart finds are taken for new ones.
 
 mod evidence;
@@ -44,6 +50,7 @@ mod hazard;
 
 use super::{Decision, Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy, STARTS_EMPTY};
 use crate::PageId;
+use crate::costs::Costs;
 use crate::hash::bucket_of;
 use crate::job::Fate;
 use crate::mode::Mode;
@@ -51,11 +58,10 @@ use crate::pages::Pages;
 use crate::slot::{DIRTY, VALID};
 use crate::violation::Violation;
 use evidence::{Evidence, weighed};
-use hazard::CERTAIN;
 use std::ops::Range;
 
-/// In slots: pages with a lower chance of use do not enter.
-const SLOT_CHANCE_MIN: u32 = CERTAIN / 20;
+/// In slots: pages with a chance of use below the threshold's part of so many do not enter.
+const SLOT_PART: u32 = 2;
 /// Of so many pages of a dequeued group, at least one leaves.
 const LEAVES_ONE_OF: u32 = 8;
 /// Runs of slots among which a victim is chosen, and the length of a run: neighbours share cache lines.
@@ -86,6 +92,7 @@ impl Policy for Reuse {
         keeps_out: true,
         populates: false,
         learns_from_misses: true,
+        weighs_costs: true,
         exclusive: false,
         refuses: &[(Mode::WriteAround, HAS_A_LOG), (Mode::ReadOnly, HAS_A_LOG)],
         directory: Directory::Log,
@@ -110,6 +117,10 @@ impl Policy for Reuse {
         } else {
             Decision::Enter
         }
+    }
+
+    fn set_costs(memory: &mut Evidence<'_>, costs: &Costs) {
+        memory.set_costs(costs, costs.flash_write_in_row_ns, costs.flash_read_in_row_ns);
     }
 
     fn on_bypass(_pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) {
@@ -197,6 +208,7 @@ impl Policy for ReuseSlots {
         keeps_out: false,
         populates: false,
         learns_from_misses: true,
+        weighs_costs: true,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
         directory: Directory::None,
@@ -215,13 +227,17 @@ impl Policy for ReuseSlots {
         if pages.directory.counts.valid + Self::free_ahead(pages) < pages.directory.slots {
             return Decision::Enter;
         }
-        if memory.chance_of_offer(offer) < SLOT_CHANCE_MIN {
+        if memory.chance_of_offer(offer) < memory.threshold() / SLOT_PART {
             return Decision::Bypass;
         }
         let seed = offer.page.0 ^ u64::from(memory.drawn()) << 32;
         let least = least_of_some(pages, memory, seed);
         let is_least = least.is_some_and(|(value, _)| memory.value_of_offer(offer) < value);
         if is_least { Decision::Bypass } else { Decision::Enter }
+    }
+
+    fn set_costs(memory: &mut Evidence<'_>, costs: &Costs) {
+        memory.set_costs(costs, costs.flash_write_ns, costs.flash_read_ns);
     }
 
     fn on_bypass(_pages: &mut Pages<'_>, memory: &mut Evidence<'_>, offer: &Offer) {

@@ -132,6 +132,7 @@ impl Policy for S3Fifo {
         keeps_out: false,
         populates: false,
         learns_from_misses: false,
+        weighs_costs: false,
         exclusive: false,
         refuses: &[(Mode::ReadOnly, STARTS_EMPTY)],
         directory: Directory::None,

@@ -168,6 +168,7 @@ impl Policy for Tac {
         keeps_out: false,
         populates: true,
         learns_from_misses: false,
+        weighs_costs: false,
         exclusive: false,
         refuses: &[(Mode::WriteBack, CLEAN_ONLY)],
         directory: Directory::Slots,

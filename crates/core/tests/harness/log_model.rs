@@ -213,7 +213,7 @@ impl Model for LogModel {
             Some(position) => {
                 let version = self.versions.get_mut(&position).expect("just found");
                 version.referenced = true;
-                version.note = self.evidence.hit(version.note, version.dirty);
+                version.note = self.evidence.hit(version.note, version.dirty, version.published);
             }
         }
     }
@@ -330,6 +330,7 @@ impl Model for LogModel {
                 assert_eq!(newest, Some(restaged), "an older version never enters behind a newer");
                 assert!(!dies, "a page that is being forgotten enters again");
                 let note = self.versions[&restaged].note;
+                self.evidence.second_chance();
                 self.enter(id, page.dirty, note, frame.0, position.0);
             }
             Admission::Bypass { .. } => panic!("a log takes what it does not have"),

@@ -2,7 +2,7 @@
 //! computed from their definitions.
 
 use super::s3_fifo_order::Ghosts;
-use entresol_core::{Config, PageId};
+use entresol_core::{Config, Costs, PageId, Placement};
 
 const BUCKETS: usize = 20;
 const NEW: usize = 20;
@@ -65,8 +65,34 @@ impl Class {
     }
 }
 
+/// What devices cost in a run with this configuration: unknown in every third, and flash of three speeds. In
+/// some its owner wants fewer writes.
+pub fn costs(config: &Config) -> Costs {
+    let groups = config.slots / config.group_pages;
+    let write = [0, 20, 200][groups as usize % 3];
+    if write == 0 {
+        return Costs::default();
+    }
+    let worth = if groups.is_multiple_of(2) { 0 } else { 150 };
+    Costs { write_worth_permille: worth, ..Costs::of_times_ns([30, 10, 3 * write, write, 100, 110]) }
+}
+
+/// Pages, by what was done.
+#[derive(Default)]
+struct Work {
+    flash_reads: u64,
+    dequeue_reads: u64,
+    flash_writes: u64,
+    disk_reads: u64,
+    disk_writes: u64,
+}
+
 pub struct Evidence {
     slots: u64,
+    in_ring: bool,
+    costs: Costs,
+    work: Work,
+    threshold: u64,
     one: u64,
     misses: u64,
     /// Ring: a group was dequeued.
@@ -88,10 +114,14 @@ impl Evidence {
         class.refresh(one, 32);
         Self {
             slots: config.slots.into(),
+            in_ring: config.policy.placement() == Placement::Log,
+            costs: costs(config),
+            work: Work::default(),
+            threshold: CERTAIN / 10,
             one,
             misses: 0,
             has_dequeued: false,
-            stays_from: CERTAIN / 10,
+            stays_from: (CERTAIN / 10).max(u64::from(costs(config).write_worth_permille) * CERTAIN / 1000),
             margin: 0,
             classes: vec![class; CLASSES],
             ghosts: Ghosts::new(config.slots),
@@ -113,7 +143,30 @@ impl Evidence {
             let class = &mut self.classes[((self.misses / every - 1) % 42) as usize];
             class.uses.iter_mut().chain(&mut class.lost).for_each(|count| *count -= *count / 50);
             class.refresh(self.one, 32);
+            if (self.misses / every).is_multiple_of(42) {
+                self.adapt();
+            }
         }
+    }
+
+    fn adapt(&mut self) {
+        let work = std::mem::take(&mut self.work);
+        let [read, read_in_row, write, write_in_row, disk_read, disk_write] =
+            self.costs.times_ns().map(u64::from);
+        let (dequeue_read, write) = if self.in_ring { (read_in_row, write_in_row) } else { (read, write) };
+        let flash = work.flash_reads * read + work.dequeue_reads * dequeue_read + work.flash_writes * write;
+        let disk = work.disk_reads * disk_read + work.disk_writes * disk_write;
+        if flash > disk {
+            self.threshold = (self.threshold + self.threshold / 10).min(CERTAIN * 6 / 10);
+        } else if 10 * flash < 8 * disk {
+            self.threshold = (self.threshold - self.threshold / 20).max(CERTAIN / 10);
+        }
+        self.stays_from = self.stays_from.max(self.threshold);
+    }
+
+    /// The least weight of pages that are written to flash.
+    pub fn least(&self) -> u64 {
+        self.threshold.max(u64::from(self.costs.write_worth_permille) * CERTAIN / 1000)
     }
 
     /// A group of so many pages is dequeued, whose valid ones have these weights. At most `most` stay.
@@ -131,7 +184,7 @@ impl Evidence {
         let step = self.stays_from / 32;
         let grows = staying * 16 > group_pages * 13;
         let changed = if grows { self.stays_from + step } else { self.stays_from - step };
-        self.stays_from = changed.clamp(CERTAIN / 10, CERTAIN);
+        self.stays_from = changed.clamp(self.least(), CERTAIN);
     }
 
     /// Whether a page of this weight, which is offered to the ring, is kept out.
@@ -147,13 +200,15 @@ impl Evidence {
         Note { class, epoch: now }
     }
 
-    pub fn hit(&mut self, note: Note, dirty: bool) -> Note {
+    pub fn hit(&mut self, note: Note, dirty: bool, on_flash: bool) -> Note {
         self.tick();
+        self.work.flash_reads += u64::from(on_flash);
         self.used(note, dirty)
     }
 
     pub fn miss(&mut self, page: PageId) {
         self.tick();
+        self.work.disk_reads += 1;
         if let Some((note, dirty)) = self.ghosts.note(page).copied() {
             let note = self.used(note, dirty);
             *self.ghosts.note(page).expect("it is there") = (note, dirty);
@@ -171,6 +226,7 @@ impl Evidence {
 
     /// A page enters; `older` is the note on its version in the cache.
     pub fn stage(&mut self, page: PageId, older: Option<Note>) -> Note {
+        self.work.flash_writes += 1;
         older.unwrap_or_else(|| {
             let class = self.class_of(page);
             self.ghosts.take(page);
@@ -180,10 +236,23 @@ impl Evidence {
 
     pub fn keep_out(&mut self, page: PageId, dirty: bool) {
         let note = Note { class: self.class_of(page), epoch: self.now() };
-        self.leave(page, note, dirty);
+        self.work.disk_writes += u64::from(dirty);
+        self.remember(page, note, dirty);
+    }
+
+    /// A page is enqueued again.
+    pub fn second_chance(&mut self) {
+        self.work.dequeue_reads += 1;
+        self.work.flash_writes += 1;
     }
 
     pub fn leave(&mut self, page: PageId, note: Note, dirty: bool) {
+        self.work.dequeue_reads += u64::from(dirty);
+        self.work.disk_writes += u64::from(dirty);
+        self.remember(page, note, dirty);
+    }
+
+    fn remember(&mut self, page: PageId, note: Note, dirty: bool) {
         self.ghosts.take(page);
         if let Some((lost, dirty)) = self.ghosts.remember(page, (note, dirty)) {
             let bucket = bucket(self.now() - lost.epoch);

@@ -1,7 +1,7 @@
 //! The naive form of `reuse-slots`.
 
 use super::orders::place;
-use super::reuse_evidence::{CERTAIN, Evidence, Note};
+use super::reuse_evidence::{Evidence, Note};
 use super::slots_model::{Decision, Facts, Order, Resident};
 use entresol_core::{Config, PageId};
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ impl Order for ReuseOrder {
         }
         let value = self.evidence.value_of_offer(page, facts.dirty);
         let least = self.least(page.0 ^ self.drawn << 32);
-        let is_unlikely = self.evidence.chance_of_offer(page, facts.dirty) < CERTAIN / 20;
+        let is_unlikely = self.evidence.chance_of_offer(page, facts.dirty) < self.evidence.least() / 2;
         let is_least = least.is_some_and(|(least, _)| value < least);
         if is_unlikely || is_least { Decision::Bypass } else { Decision::Enter }
     }
@@ -86,7 +86,7 @@ impl Order for ReuseOrder {
             Some(position) => self.staged.get_mut(&position).expect("it is staged"),
             None => self.resident.get_mut(&page).expect("it is resident"),
         };
-        *note = self.evidence.hit(*note, dirty);
+        *note = self.evidence.hit(*note, dirty, staged.is_none());
     }
 
     fn missed(&mut self, page: PageId) {

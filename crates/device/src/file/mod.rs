@@ -11,8 +11,9 @@ mod options;
 pub(crate) use open::OpenFile;
 pub use options::FileOptions;
 
-use crate::{Counters, Device, DeviceError, Geometry, Io};
+use crate::{Counters, Device, DeviceError, Geometry, Io, QueuedFile};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Most writes that are one system call.
 const ADJACENT_MAX: usize = 256;
@@ -24,7 +25,7 @@ const ADJACENT_MAX: usize = 256;
 /// refuses all further requests, because earlier writes may be lost. A discard punches a hole if the file
 /// system supports it.
 #[derive(Debug)]
-pub struct FileDevice(OpenFile);
+pub struct FileDevice(Arc<OpenFile>);
 
 impl FileDevice {
     /// Opens `path`.
@@ -32,7 +33,7 @@ impl FileDevice {
     /// # Errors
     /// [`DeviceError::Io`] if the file cannot be opened, is in use, or its space cannot be reserved.
     pub fn open(path: impl AsRef<Path>, options: FileOptions) -> Result<Self, DeviceError> {
-        OpenFile::open(path.as_ref(), options).map(Self)
+        OpenFile::open(path.as_ref(), options).map(|file| Self(Arc::new(file)))
     }
 
     /// A message for the owner about the open, if any.
@@ -88,6 +89,10 @@ impl Device for FileDevice {
 
     fn counters(&self) -> Counters {
         self.0.counters()
+    }
+
+    fn queued(&self) -> Option<QueuedFile> {
+        Some(QueuedFile(self.0.clone()))
     }
 }
 

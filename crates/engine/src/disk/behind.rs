@@ -5,12 +5,13 @@
 //! returns that version or a newer one. A checkpoint makes it durable.
 
 use super::staging::{DiskStaging, Staged, WRITERS};
-use super::{DiskPages, DurableNotes};
+use super::{DiskPages, DurableNotes, NoNames, WholeDisk};
 use crate::TierError;
 use crate::api::{Evicted, Fetched, Source, Upstream, Victim};
 use crate::metrics::Tallies;
 use entresol_core::{Lsn, PageId};
 use entresol_device::Device;
+use entresol_format::PageFormat;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use entresol_runtime::{JoinHandle, spawn};
 use std::sync::{Arc, Weak};
@@ -26,8 +27,14 @@ pub(crate) struct WriteBehind {
 
 impl WriteBehind {
     pub(crate) fn new(device: Arc<dyn Device>, page_bytes: u32) -> Self {
+        Self::of_format(device, page_bytes, PageFormat::Native)
+    }
+
+    /// With pages of `page_format`. Only native ones are staged.
+    pub(crate) fn of_format(device: Arc<dyn Device>, page_bytes: u32, page_format: PageFormat) -> Self {
+        let home = WholeDisk::new(device, page_bytes);
         Self {
-            disk: DiskPages::new(device, page_bytes),
+            disk: DiskPages::at_home(home, Arc::new(NoNames), page_bytes, page_format),
             staging: DiskStaging::new(page_bytes),
             tallies: Tallies::default(),
             notes: DurableNotes::default(),

@@ -44,6 +44,8 @@ pub(crate) fn new_label(page_bytes: u32) -> Label {
         dirty_possible: false,
         log: Uuid::NIL,
         session: Session::default(),
+        failed_epoch: 0,
+        failed_nonce: 0,
     }
 }
 
@@ -65,17 +67,6 @@ pub(crate) fn new_uuid() -> Uuid {
 pub fn disk_binding(disk: &dyn Device) -> Result<Option<Binding>, TierError> {
     Ok(match read_label(disk)? {
         LabelState::Valid(labels) => Some(of_label(&labels.newest)),
-        LabelState::Blank | LabelState::Unreadable(_) => None,
-    })
-}
-
-/// The epoch in the label of `disk`, as [`disk_binding`]: it has changed if an open since has begun one.
-///
-/// # Errors
-/// As [`disk_binding`].
-pub fn disk_epoch(disk: &dyn Device) -> Result<Option<u64>, TierError> {
-    Ok(match read_label(disk)? {
-        LabelState::Valid(labels) => Some(labels.newest.epoch),
         LabelState::Blank | LabelState::Unreadable(_) => None,
     })
 }

@@ -104,6 +104,12 @@ fn refuse_if_bound(label: &Label) -> Result<(), TierError> {
     if !label.dirty_possible {
         return Ok(());
     }
+    if label.failed_epoch != 0 {
+        return Err(TierError::Refused(format!(
+            "the flash of disk {} has failed, and the disk lacks pages since; open it as one whose flash has failed",
+            label.disk
+        )));
+    }
     Err(TierError::Refused(format!(
         "disk {} belongs to the flash cache {}, which may hold newer pages; open it with that flash device, or detach \
          the cache from it first (`entresol detach FLASH DISK`)",

@@ -1,20 +1,21 @@
 //! Reading and writing pages in their homes: the disk, to the layers above.
 //!
-//! Invariant: a page whose last write was lost by a failed sync is not returned in its older version.
+//! Invariants: a page whose last write was lost by a failed sync is not returned in its older version. Nor is
+//! one that the disk lacks since its flash failed ([`super::missing`]).
 
-use super::{Home, LabelState, Names, NoNames, WholeDisk, binding, read_label, write_label};
+use super::{Home, LabelState, Missing, Names, binding, read_label, write_label};
 use crate::api::Binding;
 use crate::error::disk_error;
 use crate::syncs::Syncs;
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
-use entresol_core::PageId;
-use entresol_device::Device;
+use entresol_core::{PageId, mutant};
+use entresol_device::{Device, DeviceError};
 use entresol_format::label::{Label, Session};
 use entresol_format::{PageFormat, Uuid, page};
 use entresol_runtime::sync::{Mutex, Rank};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 /// A home of pages of one size.
 pub(crate) struct DiskPages {
@@ -26,6 +27,8 @@ pub(crate) struct DiskPages {
     /// Pages for which there is room.
     pub capacity_pages: u64,
     syncs: Syncs,
+    /// Since the flash has failed.
+    missing: OnceLock<Missing>,
     /// Held while the label is changed.
     label: Mutex<()>,
     /// By page, with several pages for each entry: the first sync that makes the last write durable. 0: no
@@ -42,11 +45,6 @@ fn place(page: PageId) -> usize {
 }
 
 impl DiskPages {
-    pub(crate) fn new(device: Arc<dyn Device>, page_bytes: u32) -> Self {
-        let home = WholeDisk::new(device, page_bytes);
-        Self::at_home(home, Arc::new(NoNames), page_bytes, PageFormat::Native)
-    }
-
     /// A home of pages of `page_format`.
     pub(crate) fn at_home(
         home: Arc<dyn Home>,
@@ -62,6 +60,7 @@ impl DiskPages {
             page_bytes,
             page_format,
             syncs: Syncs::default(),
+            missing: OnceLock::new(),
             label: Mutex::new(Rank::DiskLabel, ()),
             written,
         }
@@ -130,6 +129,9 @@ impl DiskPages {
 
     /// Reads `page` and proves it, if its format allows that: bytes of somebody else are what the disk says.
     pub(crate) fn read(&self, id: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
+        if let Some(missing) = self.missing_among(id, 1).first() {
+            return self.read_missing(*missing, buffer);
+        }
         match self.home.read(id, buffer, &*self.names) {
             // A damaged copy: the log may have an image of the page.
             Err(error) if error.is_unreadable() => {
@@ -152,7 +154,14 @@ impl DiskPages {
 
     /// Reads adjacent pages from `first` on, neither proved by checksum nor with [`DiskPages::prove_kept`].
     pub(crate) fn read_run(&self, first: PageId, bytes: &mut [u8]) -> Result<(), TierError> {
-        self.home.read(first, bytes, &*self.names).map_err(disk_error)
+        let page_bytes = self.page_bytes as usize;
+        // Before the disk: one that is written meanwhile may be served in either version.
+        let missing = self.missing_among(first, (bytes.len() / page_bytes) as u64);
+        self.home.read(first, bytes, &*self.names).map_err(disk_error)?;
+        missing.into_iter().try_for_each(|page| {
+            let at = (page.0 - first.0) as usize * page_bytes;
+            self.read_missing(page, &mut bytes[at..at + page_bytes])
+        })
     }
 
     /// To be called after a read of these pages. Returns an error if a sync that failed, or is about to fail,
@@ -176,9 +185,7 @@ impl DiskPages {
     }
 
     pub(crate) fn write(&self, id: PageId, sealed: &[u8]) -> Result<(), TierError> {
-        self.home.write(&[(id, sealed)], &*self.names).map_err(disk_error)?;
-        self.have_written(std::iter::once(id));
-        Ok(())
+        self.write_found(std::iter::once(id), || self.home.write(&[(id, sealed)], &*self.names))
     }
 
     /// Notes that these pages have been written, by this or another path.
@@ -195,20 +202,95 @@ impl DiskPages {
         pages: impl Iterator<Item = (PageId, &'p [u8])>,
     ) -> Result<(), TierError> {
         let pages: ArrayVec<(PageId, &[u8]), N> = pages.collect();
-        self.home.write(&pages, &*self.names).map_err(disk_error)?;
-        self.have_written(pages.iter().map(|(page, _)| *page));
-        Ok(())
+        self.write_found(pages.iter().map(|(page, _)| *page), || self.home.write(&pages, &*self.names))
     }
 
     /// Writes adjacent pages from `first` on, which need no seal.
     pub(crate) fn write_run(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
         let page_bytes = self.page_bytes as usize;
-        self.home.write_run(first, data, page_bytes, &*self.names).map_err(disk_error)?;
-        self.have_written((first.0..first.0 + (data.len() / page_bytes) as u64).map(PageId));
-        Ok(())
+        let pages = (first.0..first.0 + (data.len() / page_bytes) as u64).map(PageId);
+        self.write_found(pages, || self.home.write_run(first, data, page_bytes, &*self.names))
     }
 
     pub(crate) fn sync(&self) -> Result<(), TierError> {
         self.syncs.sync(|| self.home.sync()).map_err(disk_error)
+    }
+}
+
+/// Pages that the disk lacks since its flash failed.
+impl DiskPages {
+    /// The label's device.
+    pub(crate) fn label_device(&self) -> &dyn Device {
+        self.home.label()
+    }
+
+    /// From now on the disk lacks these pages.
+    pub(crate) fn lacks(&self, missing: Missing) {
+        // A flash fails once.
+        let _ = self.missing.set(missing);
+    }
+
+    /// See [`Missing`]. `None`: the flash has not failed.
+    pub(crate) fn missing(&self) -> Option<&Missing> {
+        self.missing.get()
+    }
+
+    fn missing_among(&self, first: PageId, count: u64) -> Vec<PageId> {
+        if mutant!("missing-page-read-from-disk") {
+            return Vec::new();
+        }
+        self.missing.get().map_or_else(Vec::new, |missing| missing.among(first, count))
+    }
+
+    fn read_missing(&self, page: PageId, buffer: &mut [u8]) -> Result<(), TierError> {
+        let Some(missing) = self.missing.get() else { return Ok(()) };
+        missing.read(page, buffer).map(drop)
+    }
+
+    /// Writes pages to disk. If it lacks one of them, they are durable there and recorded when this returns.
+    fn write_found(
+        &self,
+        pages: impl Iterator<Item = PageId> + Clone,
+        write: impl FnOnce() -> Result<(), DeviceError>,
+    ) -> Result<(), TierError> {
+        let missing = self.missing.get().filter(|missing| pages.clone().any(|page| missing.has(page)));
+        let Some(missing) = missing else {
+            write().map_err(disk_error)?;
+            self.have_written(pages);
+            return Ok(());
+        };
+        points::MISSING_WRITTEN.reach();
+        let mut turn = missing.turn();
+        if mutant!("found-page-recorded-first") {
+            missing.are_found(&mut turn, self.home.label(), pages.clone())?;
+        }
+        write().map_err(disk_error)?;
+        self.have_written(pages.clone());
+        self.sync()?;
+        missing.are_found(&mut turn, self.home.label(), pages)
+    }
+
+    /// Copies some missing pages from `from` on from the flash to disk, durably. `buffer` has room for them.
+    /// Returns where to go on; `None`: there are no more.
+    pub(crate) fn salvage(&self, from: PageId, buffer: &mut [u8]) -> Result<Option<PageId>, TierError> {
+        let page_bytes = self.page_bytes as usize;
+        let Some(missing) = self.missing.get() else { return Ok(None) };
+        let mut turn = missing.turn();
+        let pages = missing.next(from, buffer.len() / page_bytes);
+        let Some(last) = pages.last() else { return Ok(None) };
+        let mut found: Vec<(PageId, &[u8])> = Vec::with_capacity(pages.len());
+        for (page, bytes) in pages.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
+            if missing.read(*page, bytes).is_ok() {
+                found.push((*page, bytes));
+            }
+        }
+        if !found.is_empty() {
+            points::MISSING_SALVAGED.reach();
+            self.home.write(&found, &*self.names).map_err(disk_error)?;
+            self.have_written(found.iter().map(|(page, _)| *page));
+            self.sync()?;
+            missing.are_found(&mut turn, self.home.label(), found.iter().map(|(page, _)| *page))?;
+        }
+        Ok(Some(PageId(last.0 + 1)))
     }
 }

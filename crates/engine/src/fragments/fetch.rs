@@ -10,7 +10,7 @@ use crate::TierError;
 use crate::api::{Fetched, Source};
 use crate::disk::clean;
 use entresol_core::{PageId, mutant};
-use entresol_format::page;
+use entresol_format::{PageFormat, page};
 
 impl Shared {
     pub(super) fn fetch(&self, id: PageId, buffer: &mut [u8]) -> Result<Fetched, TierError> {
@@ -21,7 +21,17 @@ impl Shared {
         if !running {
             points::OFF_FETCH.reach();
         }
-        let mut copy = if self.has_place(id) && running { self.step(|state| state.fetch(id)) } else { None };
+        let copy = if self.has_place(id) && running { self.step(|state| state.fetch(id)) } else { None };
+        self.fetch_copy(id, copy, buffer)
+    }
+
+    /// Fetches a page of which the cache has this copy, or none.
+    pub(super) fn fetch_copy(
+        &self,
+        id: PageId,
+        mut copy: Option<StampedCopy>,
+        buffer: &mut [u8],
+    ) -> Result<Fetched, TierError> {
         while let Some(meant) = copy {
             if self.is_there(id, meant, buffer) {
                 self.behind.tallies.flash_hits.add(1);
@@ -48,7 +58,15 @@ impl Shared {
             points::FETCH_UNREADABLE.reach();
             return false;
         }
-        let is_it = page::verify(buffer, id, Some(copy.stamp)).is_ok();
+        self.is_proved(id, copy, buffer)
+    }
+
+    /// Whether what was read is the expected page and version.
+    pub(super) fn is_proved(&self, id: PageId, copy: StampedCopy, bytes: &[u8]) -> bool {
+        let is_it = match self.options.page_format {
+            PageFormat::Native => page::verify(bytes, id, Some(copy.stamp)).is_ok(),
+            format => format.verify(bytes, id, copy.stamp, copy.proof).is_ok(),
+        };
         if !is_it {
             points::FETCH_DAMAGED.reach();
         }

@@ -7,6 +7,7 @@
 //! | `shared` | the state that all tasks share, and the core's latch |
 //! | `fetch` | reading, from flash or disk |
 //! | `write` | staging → disk, and flash if the page's fragment is mapped |
+//! | `runs` | reads and writes of adjacent pages, for a caller without memory of its own for pages |
 //! | `populate` | disk → flash, in the background |
 //! | `versions` | the expected stamps of pages |
 //!
@@ -22,12 +23,13 @@ mod open;
 mod options;
 mod points;
 mod populate;
+mod runs;
 mod shared;
 mod versions;
 mod write;
 
 use crate::TierError;
-use crate::api::{Binding, Evicted, Fetched, Layer, TierMetrics, Upstream, Victim};
+use crate::api::{Binding, Evicted, Fetched, Layer, Reading, Served, TierMetrics, Upstream, Victim};
 use entresol_core::{Fragments, PageId};
 use entresol_device::Device;
 use entresol_format::Uuid;
@@ -70,6 +72,36 @@ impl FragmentTier {
         Ok(Arc::new(Self { shared, tasks: TinyMutex::new(Rank::Tasks, tasks) }))
     }
 
+    /// Reads adjacent pages from `first` on, for a caller that has no memory of its own for pages. Pages that
+    /// are [`Reading::Populates`] make their fragments warmer, and none enters by itself. Returns where the
+    /// pages came from.
+    ///
+    /// # Errors
+    /// As [`Layer::fetch`]; [`TierError::Config`] if `buffer` does not have whole pages.
+    pub fn read_pages(&self, first: PageId, buffer: &mut [u8], how: Reading) -> Result<Served, TierError> {
+        self.shared.read_pages(first, buffer, how)
+    }
+
+    /// Writes adjacent pages from `first` on: to disk, and over their copies on flash, before it returns.
+    /// They are durable after the next [`Layer::checkpoint`]. Nobody else may write these pages meanwhile.
+    ///
+    /// # Errors
+    /// [`TierError::Config`] if the pages are native ones, which are evicted, if `data` does not have whole
+    /// pages, or if the disk has no room for them; [`TierError::Device`] if the disk fails.
+    pub fn write_pages(&self, first: PageId, data: &[u8]) -> Result<(), TierError> {
+        self.shared.write_pages(first, data)
+    }
+
+    /// Copies of these pages, from the first to the last, leave the flash.
+    pub fn forget(&self, first: PageId, last: PageId) {
+        self.shared.forget(first, last);
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> u64 {
+        self.shared.options.page_bytes.into()
+    }
+
     /// Why the cache was switched off, so that the database uses the disk alone. `None`: it was not.
     pub fn notice(&self) -> Option<String> {
         self.shared.notice()
@@ -86,10 +118,12 @@ impl Layer for FragmentTier {
     }
 
     fn evict(&self, victim: Victim, data: &[u8]) -> Result<Evicted, TierError> {
+        self.shared.expects_native()?;
         self.shared.behind.evict(victim, data)
     }
 
     fn try_evict(&self, victim: Victim, data: &[u8]) -> Result<Option<Evicted>, TierError> {
+        self.shared.expects_native()?;
         self.shared.behind.try_evict(victim, data)
     }
 

@@ -1,8 +1,9 @@
 //! Settings of a cache of fragments.
 
-use super::versions::COUNT_BYTES;
+use super::versions::proof_bytes;
 use crate::TierError;
 use entresol_core::{FragmentConfig, SlotId};
+use entresol_format::PageFormat;
 use entresol_format::layout::{fragment_page_offset, page_bytes_possible};
 
 /// The configuration of a cache of fragments. It is not stored on flash, so all of it may change from one
@@ -11,6 +12,8 @@ use entresol_format::layout::{fragment_page_offset, page_bytes_possible};
 pub struct FragmentOptions {
     /// Bytes of a page: a power of two, 4 KiB to 32 KiB.
     pub page_bytes: u32,
+    /// Whose pages they are: native ones, or bytes of somebody else.
+    pub page_format: PageFormat,
     /// Fragments that fit on flash.
     pub slots: u32,
     /// Pages of a fragment, 1 to 256.
@@ -27,10 +30,15 @@ impl FragmentOptions {
     /// The usual settings for about `flash_pages` pages of 4 KiB: fragments of 1 MiB, smaller ones where
     /// fewer than 64 of them would fit.
     pub fn new(flash_pages: u32) -> Self {
-        let page_bytes = 4096;
+        Self::of_pages(flash_pages, 4096, PageFormat::Native)
+    }
+
+    /// As [`FragmentOptions::new`], for pages of this size and format.
+    pub fn of_pages(flash_pages: u32, page_bytes: u32, page_format: PageFormat) -> Self {
         let config = FragmentConfig::sized(1, flash_pages, page_bytes);
         Self {
             page_bytes,
+            page_format,
             slots: config.slots,
             fragment_pages: config.fragment_pages,
             workers: config.workers,
@@ -46,15 +54,21 @@ impl FragmentOptions {
         Self { slots: config.slots, fragment_pages, pace_permille: config.pace_permille, ..self }
     }
 
+    /// Pages of `page_bytes` that fit on a flash device of `capacity` bytes.
+    pub fn pages_on(capacity: u64, page_bytes: u32) -> u32 {
+        let room = capacity.saturating_sub(fragment_page_offset(SlotId(0), page_bytes));
+        u32::try_from(room / u64::from(page_bytes.max(1))).unwrap_or(u32::MAX)
+    }
+
     /// Pages that fit on flash.
     pub fn flash_pages(&self) -> u64 {
         u64::from(self.slots) * u64::from(self.fragment_pages)
     }
 
     /// Bytes of DRAM that fetches need to prove that no write-through was lost, in addition to the core's
-    /// directory: one for each page.
+    /// directory: one for each page, and four more if the pages do not have their checksums.
     pub fn proof_bytes(&self) -> u64 {
-        self.flash_pages() * COUNT_BYTES as u64
+        self.flash_pages() * proof_bytes(self.page_format) as u64
     }
 
     /// The least size of the flash device, in bytes.
@@ -81,6 +95,12 @@ impl FragmentOptions {
             return Err(TierError::Config(format!(
                 "a page of {} bytes is not possible; choose 4096, 8192, 16384 or 32768",
                 self.page_bytes
+            )));
+        }
+        if !matches!(self.page_format, PageFormat::Native | PageFormat::Raw) {
+            return Err(TierError::Config(format!(
+                "a cache of fragments has no {} pages; choose native or raw ones",
+                self.page_format.name()
             )));
         }
         self.config(1).validate().map_err(|error| TierError::Config(error.to_string()))

@@ -11,8 +11,14 @@ use super::shared::{Begun, Shared};
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::error::flash_error;
-use entresol_core::{PageId, Population, mutant};
-use entresol_format::page;
+use entresol_core::{PageId, Population, SlotId, mutant};
+use entresol_format::{PageFormat, page};
+
+/// A fragment that was copied: those of its pages that must not be served, and the checksums of all.
+struct Copied {
+    unproved: Vec<PageId>,
+    proofs: Vec<u32>,
+}
 
 impl Shared {
     pub(super) fn population_task(&self) {
@@ -37,10 +43,13 @@ impl Shared {
             self.step(|state| state.cache.populated(ticket, true));
         }
         match self.copy(begun, buffer) {
-            Ok(unproved) => {
+            Ok(Copied { unproved, proofs }) => {
                 self.behind.tallies.populated.add(pages as usize);
                 self.behind.tallies.flash_writes.add(pages as usize);
                 self.step(|state| {
+                    for (slot, proof) in (begun.copy.slot.0..).map(SlotId).zip(proofs) {
+                        state.versions.prove(slot, proof);
+                    }
                     unproved.iter().for_each(|page| state.cache.discard(*page));
                     if !early {
                         state.cache.populated(ticket, true);
@@ -60,8 +69,8 @@ impl Shared {
         }
     }
 
-    /// Copies a fragment. Returns those of its pages that must not be served.
-    fn copy(&self, begun: Begun, buffer: &mut AlignedBuffer) -> Result<Vec<PageId>, TierError> {
+    /// Copies a fragment.
+    fn copy(&self, begun: Begun, buffer: &mut AlignedBuffer) -> Result<Copied, TierError> {
         let Begun { population: Population { first, pages, .. }, copy } = begun;
         let page_bytes = self.options.page_bytes as usize;
         let bytes = &mut buffer[..pages as usize * page_bytes];
@@ -75,18 +84,18 @@ impl Shared {
             points::POPULATE_LOST.reach();
             return Err(error);
         }
-        let mut unproved = Vec::new();
+        let format = self.options.page_format;
+        let (mut unproved, mut proofs) = (Vec::new(), Vec::new());
         for (id, bytes) in ids().zip(bytes.chunks_exact_mut(page_bytes)) {
-            let is_proved = page::verify(bytes, id, None).is_ok();
-            if is_proved {
-                page::seal(bytes, id, copy.stamp);
-            }
+            // Bytes of somebody else are what the disk says.
+            let is_proved = format != PageFormat::Native || page::verify(bytes, id, None).is_ok();
+            proofs.push(if is_proved { format.seal(bytes, id, copy.stamp) } else { 0 });
             if !is_proved && !mutant!("unproved-page-populated") {
                 points::POPULATE_UNPROVED.reach();
                 unproved.push(id);
             }
         }
         self.flash.write(self.offset(copy.slot), bytes).map_err(flash_error)?;
-        Ok(unproved)
+        Ok(Copied { unproved, proofs })
     }
 }

@@ -3,16 +3,16 @@
 
 use super::FragmentOptions;
 use super::versions::{StampedCopy, Versions};
+use super::write::WRITES_COUNTED;
 use crate::api::TierMetrics;
-use crate::buffer::PageBuffers;
 use crate::disk::WriteBehind;
 use crate::signal::Signal;
 use crate::{TierError, events};
 use entresol_core::{FragmentConfig, Fragments, PageId, Population, SlotId};
-use entresol_device::Device;
+use entresol_device::{BufferPool, Device};
 use entresol_format::layout::fragment_page_offset;
 use entresol_runtime::random;
-use entresol_runtime::sync::{Rank, TinyMutex, allowing_allocation};
+use entresol_runtime::sync::{Rank, Semaphore, TinyMutex, allowing_allocation};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -62,9 +62,11 @@ pub(super) struct Shared {
     config: FragmentConfig,
     latched: TinyMutex<Latched>,
     /// For pages on their way to flash.
-    pub buffers: PageBuffers,
+    pub buffers: BufferPool,
     /// Notifies the workers that a population may be due.
     pub populations: Signal,
+    /// Pages that may be written at once without staging: so many are counted.
+    pub unstaged: Semaphore,
     stopped: AtomicBool,
     /// Flash is no longer used: why.
     off: TinyMutex<Option<String>>,
@@ -82,7 +84,7 @@ impl Shared {
         Fragments::format(region.as_mut_bytes(), &config)
             .map_err(|error| TierError::Config(error.to_string()))?;
         Ok(Self {
-            behind: Arc::new(WriteBehind::new(disk, options.page_bytes)),
+            behind: Arc::new(WriteBehind::of_format(disk, options.page_bytes, options.page_format)),
             flash,
             options,
             config,
@@ -90,12 +92,13 @@ impl Shared {
                 Rank::CachePartition,
                 Latched {
                     region,
-                    versions: Versions::new(options.flash_pages(), random()),
+                    versions: Versions::new(options.flash_pages(), options.page_format, random()),
                     begun: VecDeque::with_capacity(options.workers as usize),
                 },
             ),
-            buffers: PageBuffers::new(options.page_bytes),
+            buffers: BufferPool::new(options.page_bytes as usize, usize::MAX),
             populations: Signal::default(),
+            unstaged: Semaphore::new(Rank::PageTurn, WRITES_COUNTED),
             stopped: AtomicBool::new(false),
             off: TinyMutex::new(Rank::Failure, None),
             is_off: AtomicBool::new(false),

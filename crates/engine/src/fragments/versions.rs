@@ -8,21 +8,27 @@
 //! of lost writes, whole or in part.
 //!
 //! This costs one byte of DRAM for each page on flash (256 for a fragment of 1 MiB, 0.02 % of the flash), in
-//! addition to the core's directory.
+//! addition to the core's directory. Pages that are bytes of somebody else have no room for a stamp: their
+//! checksums, keyed with page id and stamp, are kept here, too, in four bytes more.
 
 use entresol_core::{FlashCopy, Position, SlotId, mutant};
+use entresol_format::PageFormat;
 
 /// A copy on flash: its place, and its expected stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StampedCopy {
     pub slot: SlotId,
     pub stamp: Position,
+    /// The checksum of a page that does not have it itself.
+    pub proof: u32,
 }
 
 /// The count of a page on flash.
 type Count = u8;
 /// Bytes of DRAM for each page on flash.
-pub(super) const COUNT_BYTES: usize = size_of::<Count>();
+pub(super) const fn proof_bytes(format: PageFormat) -> usize {
+    size_of::<Count>() + if format.keeps_proofs() { size_of::<u32>() } else { 0 }
+}
 /// Bits of a stamp that count writes-through. The bits above are the population's number.
 const COUNT_BITS: u32 = Count::BITS;
 
@@ -32,20 +38,32 @@ pub(super) struct Versions {
     salt: u64,
     /// By slot of a page: its writes-through since its population, modulo 256.
     writes: Box<[Count]>,
+    /// By slot of a page: its checksum. Empty: the pages have theirs.
+    proofs: Box<[u32]>,
 }
 
 impl Versions {
     /// For `pages` pages of flash.
-    pub(super) fn new(pages: u64, salt: u64) -> Self {
+    pub(super) fn new(pages: u64, format: PageFormat, salt: u64) -> Self {
+        let pages = usize::try_from(pages).expect("memory can count them");
+        let proofs = if format.keeps_proofs() { pages } else { 0 };
         let salt = if mutant!("stale-flash-believed") { 0 } else { salt };
-        Self { salt, writes: vec![0; usize::try_from(pages).expect("memory can count them")].into() }
+        Self { salt, writes: vec![0; pages].into(), proofs: vec![0; proofs].into() }
     }
 
     /// The copy as it should be now.
     pub(super) fn of(&self, copy: FlashCopy) -> StampedCopy {
         let writes = self.writes[copy.slot.0 as usize];
         let number = u64::from(copy.population) << COUNT_BITS | u64::from(writes);
-        StampedCopy { slot: copy.slot, stamp: Position(self.salt.wrapping_add(number)) }
+        let proof = self.proofs.get(copy.slot.0 as usize).copied().unwrap_or(0);
+        StampedCopy { slot: copy.slot, stamp: Position(self.salt.wrapping_add(number)), proof }
+    }
+
+    /// The page in `slot` has this checksum. It must not be valid yet.
+    pub(super) fn prove(&mut self, slot: SlotId, proof: u32) {
+        if let Some(kept) = self.proofs.get_mut(slot.0 as usize) {
+            *kept = proof;
+        }
     }
 
     /// Begins a write-through of a page. Returns the stamp of its new version.
@@ -75,7 +93,7 @@ mod tests {
         let mut stamps = BTreeSet::new();
         let mut expected = 0;
         for salt in [0x1234_5678_9abc_def0, u64::MAX - 3] {
-            let mut versions = Versions::new(16, salt);
+            let mut versions = Versions::new(16, PageFormat::Native, salt);
             for population in [1, 2, (1 << 30) - 1] {
                 let copy = FlashCopy { slot: SlotId(5), population };
                 let first = versions.begin_population(FlashCopy { slot: SlotId(4), population }, 4);

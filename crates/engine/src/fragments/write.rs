@@ -15,11 +15,15 @@ use crate::error::flash_error;
 use arrayvec::ArrayVec;
 use entresol_core::{PageId, WritePath, mutant};
 use entresol_device::Io;
-use entresol_format::page;
 
 /// Writes of one fragment that the core can count.
-const WRITES_COUNTED: usize = 255;
-const _: () = assert!(WRITERS * BATCH <= WRITES_COUNTED, "no write waits for another of its fragment");
+pub(super) const WRITES_COUNTED: usize = 255;
+/// Most pages that are written at once: [`BATCH`] of those that were staged.
+pub(super) const PAGES_MAX: usize = 64;
+const _: () = assert!(
+    WRITERS * BATCH <= WRITES_COUNTED && BATCH <= PAGES_MAX,
+    "no write waits for another of its fragment"
+);
 
 /// The path of a page of a batch and, for a write-through, the expected version of its copy.
 struct Path {
@@ -28,50 +32,59 @@ struct Path {
     copy: Option<StampedCopy>,
 }
 
-type Paths = ArrayVec<Path, BATCH>;
+type Paths = ArrayVec<Path, PAGES_MAX>;
 
 impl Shared {
     pub(super) fn write(&self, staged: &[Staged<'_>]) -> Result<(), TierError> {
-        let paths: Paths = if self.is_running() {
+        let mut paths: Paths = if self.is_running() {
             let known = staged.iter().map(|staged| staged.page).filter(|page| self.has_place(*page));
             self.with(|state| known.map(|page| state.begin_write(page)).collect())
         } else {
             points::OFF_WRITE.reach();
             Paths::new()
         };
-        self.behind.disk.write_all::<BATCH>(staged.iter().map(|staged| (staged.page, staged.bytes)))?;
-        let written = self.write_through(staged, &paths);
-        let on_flash = written.is_ok() || mutant!("failed-write-through-keeps-copy");
-        if let Err(error) = written
-            && !on_flash
-        {
-            points::WRITE_THROUGH_FAILED.reach();
-            self.switch_off(&error);
+        let on_disk =
+            self.behind.disk.write_all::<PAGES_MAX>(staged.iter().map(|staged| (staged.page, staged.bytes)));
+        let mut on_flash = on_disk.is_ok();
+        if on_flash {
+            let written = self.write_through(staged, &mut paths);
+            on_flash = written.is_ok() || mutant!("failed-write-through-keeps-copy");
+            if let Err(error) = written
+                && !on_flash
+            {
+                points::WRITE_THROUGH_FAILED.reach();
+                self.switch_off(&error);
+            }
         }
         if !paths.is_empty() {
             self.step(|state| {
-                paths.iter().for_each(|path| state.cache.write_done(path.page, path.path, on_flash));
+                for Path { page, path, copy } in &paths {
+                    if let Some(copy) = copy {
+                        state.versions.prove(copy.slot, copy.proof);
+                    }
+                    state.cache.write_done(*page, *path, on_flash);
+                }
             });
         }
-        Ok(())
+        on_disk
     }
 
     /// Writes the pages with a write-through path over their copies.
-    fn write_through(&self, staged: &[Staged<'_>], paths: &Paths) -> Result<(), TierError> {
-        let mut copies = ArrayVec::<(u64, AlignedBuffer), BATCH>::new();
+    fn write_through(&self, staged: &[Staged<'_>], paths: &mut Paths) -> Result<(), TierError> {
+        let mut copies = ArrayVec::<(u64, AlignedBuffer), PAGES_MAX>::new();
         for Path { page, copy, .. } in paths {
             let Some(copy) = copy else { continue };
             let staged =
                 staged.iter().find(|staged| staged.page == *page).expect("it is one of the staged pages");
-            let mut buffer = self.buffers.take();
+            let mut buffer = self.buffers.take(staged.bytes.len());
             buffer.copy_from_slice(staged.bytes);
-            page::seal(&mut buffer, *page, copy.stamp);
+            copy.proof = self.options.page_format.seal(&mut buffer, *page, copy.stamp);
             copies.push((self.offset(copy.slot), buffer));
         }
         if copies.is_empty() {
             return Ok(());
         }
-        let mut ios = ArrayVec::<Io<'_>, BATCH>::new();
+        let mut ios = ArrayVec::<Io<'_>, PAGES_MAX>::new();
         ios.extend(copies.iter().map(|(offset, data)| Io::Write { offset: *offset, data }));
         let result = self.flash.run(&mut ios).map_err(flash_error);
         drop(ios);

@@ -55,6 +55,7 @@ impl Front {
             });
             (lookup, proof_of(partition, &lookup), self.order.read_begins(page))
         })?;
+        self.shadow.fetch(page);
         let look_again = || {
             self.with_objects(|partition, objects| {
                 let lookup = living(partition, objects, page, |partition| partition.peek(page));

@@ -1,5 +1,5 @@
-//! Adjacent pages that lie side by side on flash, too: one read for all of them. What is read together has
-//! often entered together.
+//! Adjacent pages that are all on flash: looked up together, and read together. Pages that lie side by side
+//! on flash, as those often do that have entered together, are one read.
 //!
 //! Invariant: as [`Front::fetch`] of each page. A page that is not proved here is left to it.
 
@@ -7,65 +7,69 @@ use super::Front;
 use crate::TierError;
 use arrayvec::ArrayVec;
 use entresol_core::{Generation, Lookup, PageId, SlotId};
+use entresol_device::{Io, ReadPart};
 use entresol_shm::Gone;
 
-/// Most pages of a run.
+/// Most pages of a run that is fetched.
 const RUN_MAX: usize = 64;
 
 /// A page on flash: its slot, what it must prove, and the checksum that is kept for it.
 type Place = (SlotId, Generation, u32);
 
+/// Adjacent pages on flash, and where each of them is.
+pub(crate) struct Run<const N: usize> {
+    first: PageId,
+    places: ArrayVec<Place, N>,
+}
+
 impl Front {
-    /// Fetches as many pages from `first` on as lie side by side on flash, at most those that fit into
-    /// `buffer`. Returns how many it has fetched: 0 if the first one is not on flash, is alone there, or
-    /// cannot be proved.
+    /// Fetches as many pages from `first` on as are on flash, at most those that fit into `buffer`. Returns
+    /// how many it has fetched: 0 if there are fewer than two, or the first one cannot be proved.
     pub(crate) fn fetch_run(&self, first: PageId, buffer: &mut [u8]) -> Result<usize, TierError> {
         let page_bytes = self.page_bytes();
         let most = (buffer.len() / page_bytes).min(RUN_MAX);
+        if most < 2 {
+            return Ok(0);
+        }
+        let Some(run) = self.find_run::<RUN_MAX>(first, most, 2)? else { return Ok(0) };
+        let bytes = &mut buffer[..run.places.len() * page_bytes];
+        if self.read_run(&run, bytes).is_err() {
+            return Ok(0);
+        }
+        let proved = self.prove_run(&run, bytes);
+        self.tallies().flash_hits.add(proved);
+        Ok(proved)
+    }
+
+    /// Looks up the pages from `first` on, up to the first one that is not on flash, or `most`. They count as
+    /// fetched. `None`: there are fewer than `least`, or such pages are to be fetched one by one.
+    pub(crate) fn find_run<const N: usize>(
+        &self,
+        first: PageId,
+        most: usize,
+        least: usize,
+    ) -> Result<Option<Run<N>>, TierError> {
         // Pages that move up, or may be dead, are looked at one by one.
-        if most < 2 || self.config.policy.exclusive() || self.objects.is_some() || !self.check_running()? {
-            return Ok(0);
+        if self.config.policy.exclusive() || self.objects.is_some() || !self.check_running()? {
+            return Ok(None);
         }
-        let places = self.side_by_side(first, most)?;
-        let Some((slot, ..)) = places.first() else { return Ok(0) };
-        let bytes = &mut buffer[..places.len() * page_bytes];
-        if self.read_slots(*slot, bytes).is_err() {
-            return Ok(0);
-        }
-        let mut fetched = 0;
-        for ((slot, generation, proof), bytes) in places.iter().zip(bytes.chunks_exact_mut(page_bytes)) {
-            let page = PageId(first.0 + fetched as u64);
-            if self.prove(bytes, page, *slot, *generation, *proof).is_err() {
-                break;
-            }
-            self.options.page_format.unseal(bytes, page);
-            fetched += 1;
-        }
-        self.tallies().flash_hits.add(fetched);
-        Ok(fetched)
+        let places = self.places(first, most.min(N), least)?;
+        Ok((!places.is_empty()).then_some(Run { first, places }))
     }
 
-    fn read_slots(&self, first: SlotId, bytes: &mut [u8]) -> Result<(), entresol_device::DeviceError> {
-        self.flash.read(self.layout.slot_offset(first), bytes)
-    }
-
-    /// The places of the pages from `first` on, as far as each is after the one before it. None if the first
-    /// page has no neighbour there. They count as fetched.
-    fn side_by_side(&self, first: PageId, most: usize) -> Result<ArrayVec<Place, RUN_MAX>, Gone> {
-        let page_bytes = self.page_bytes() as u64;
+    fn places<const N: usize>(
+        &self,
+        first: PageId,
+        most: usize,
+        least: usize,
+    ) -> Result<ArrayVec<Place, N>, Gone> {
         self.with(|partition| {
-            let mut places: ArrayVec<Place, RUN_MAX> = ArrayVec::new();
+            let mut places: ArrayVec<Place, N> = ArrayVec::new();
             for page in (first.0..first.0 + most as u64).map(PageId) {
                 let Lookup::Flash { slot, generation, .. } = partition.peek(page) else { break };
-                let follows = |(before, ..): &Place| {
-                    self.layout.slot_offset(slot) == self.layout.slot_offset(*before) + page_bytes
-                };
-                if !places.last().is_none_or(follows) {
-                    break;
-                }
                 places.push((slot, generation, partition.proof(slot)));
             }
-            if places.len() < 2 {
+            if places.len() < least {
                 places.clear();
             }
             for page in (first.0..first.0 + places.len() as u64).map(PageId) {
@@ -73,5 +77,51 @@ impl Front {
             }
             places
         })
+    }
+
+    /// What is to be read for a run: pages that lie side by side at once.
+    pub(crate) fn parts<const N: usize>(&self, run: &Run<N>) -> ArrayVec<ReadPart, N> {
+        let mut parts: ArrayVec<ReadPart, N> = ArrayVec::new();
+        for (slot, ..) in &run.places {
+            let offset = self.layout.slot_offset(*slot);
+            match parts.last_mut() {
+                Some(last) if last.offset + last.length as u64 == offset => last.length += self.page_bytes(),
+                _ => parts.push(ReadPart { offset, length: self.page_bytes() }),
+            }
+        }
+        parts
+    }
+
+    /// Reads a run.
+    pub(crate) fn read_run<const N: usize>(
+        &self,
+        run: &Run<N>,
+        bytes: &mut [u8],
+    ) -> Result<(), entresol_device::DeviceError> {
+        let mut ios: ArrayVec<Io<'_>, N> = ArrayVec::new();
+        let mut rest = bytes;
+        for ReadPart { offset, length } in self.parts(run) {
+            let (buffer, later) = rest.split_at_mut(length);
+            ios.push(Io::Read { offset, buffer });
+            rest = later;
+        }
+        self.flash.run(&mut ios)
+    }
+
+    /// How many pages of a run, from the first one on, were read and are proved. They can be
+    /// served, and the caller counts them.
+    pub(crate) fn prove_run<const N: usize>(&self, run: &Run<N>, bytes: &mut [u8]) -> usize {
+        let mut proved = 0;
+        let pages = bytes.chunks_exact_mut(self.page_bytes());
+        for ((slot, generation, proof), bytes) in run.places.iter().zip(pages) {
+            let page = PageId(run.first.0 + proved as u64);
+            if self.prove(bytes, page, *slot, *generation, *proof).is_err() {
+                break;
+            }
+            self.options.page_format.unseal(bytes, page);
+            self.shadow.fetch(page);
+            proved += 1;
+        }
+        proved
     }
 }

@@ -10,6 +10,7 @@
 //! | `order` | which reads from disk may still enter the flash |
 //! | `fetch`, `offer`, `forget` | the three things that a front does |
 //! | `fetch_run` | pages side by side |
+//! | `rescue` | pages of a flash that has failed |
 //! | `objects` | what dies as a whole: the table of objects |
 //! | `region` | the memory of the directory and of that table |
 //! | `segment` | all this memory in one segment, for fronts in other processes |
@@ -40,6 +41,7 @@ mod offer;
 mod order;
 mod orders;
 mod region;
+mod rescue;
 mod run_state;
 mod seat;
 mod segment;
@@ -48,6 +50,7 @@ mod staging;
 pub(crate) use bell::{Bell, Seen};
 pub(crate) use board::{Answer, BoardRef, CauseNumbers, Request};
 pub(crate) use fetch::Found;
+pub(crate) use fetch_run::Run;
 pub(crate) use listed::Listed;
 pub(crate) use offer::Offered;
 pub(crate) use order::{PageOrder, ReadTicket};
@@ -58,6 +61,7 @@ pub(crate) use segment::{Opened, Served, attach, check as check_shareable, segme
 pub(crate) use staging::{Composition, Incoming, Staging};
 
 use crate::metrics::Tallies;
+use crate::shadow::Shadow;
 use crate::{TierError, TierMetrics, TierOptions};
 use arrayvec::ArrayVec;
 use entresol_core::{Config, Generation, PageId, Partition, Placement, Position, Shape, SlotId, mutant};
@@ -111,6 +115,8 @@ pub(crate) struct Front {
     listed: Option<Arc<Listed>>,
     /// This process's place among those that share the cache, if any do.
     pub seat: Option<Seat>,
+    /// What other policies and sizes would make of the load.
+    pub shadow: Shadow,
 }
 
 /// What a front has in memory, its own or shared.
@@ -187,6 +193,11 @@ impl Front {
             turn: Semaphore::new(Rank::EvictionTurn, 1),
             positions,
             listed,
+            shadow: match &seat {
+                Some(_) => Shadow::none("is shared by processes, which no shadow follows yet"),
+                None if !options.shadows => Shadow::none("was opened without shadows"),
+                None => Shadow::new(&options.config(), options.mode, &options.costs),
+            },
             seat,
             options,
         })
@@ -257,6 +268,7 @@ impl Front {
             slots_superseded: occupancy.superseded.into(),
             slots_dirty: occupancy.dirty.into(),
             decision_hash,
+            forecasts: self.shadow.forecasts(),
             ..self.tallies().read()
         }
     }
@@ -344,7 +356,7 @@ impl Front {
             let seen = self.progress.epoch();
             match self.state.now() {
                 State::Running => return Ok(true),
-                State::Off => return Ok(false),
+                State::Off | State::Degraded => return Ok(false),
                 State::Leaving => self.await_progress(seen)?,
                 // Why, the back has said in its own process.
                 State::Poisoned => return Err(self.state.failure().unwrap_or_else(failed_elsewhere)),

@@ -117,6 +117,9 @@ impl Front {
             }
             Some(admission)
         })?;
+        if admission.as_ref().is_some_and(|admission| *admission != Admission::Full) {
+            self.shadow.evict(page, dirty, fdirty);
+        }
         admission.ok_or_else(|| {
             TierError::Refused(format!(
                 "page {page} is of object {}, which is not defined or was retired; define an object before its pages enter, and \

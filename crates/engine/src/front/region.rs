@@ -40,7 +40,9 @@ impl Region {
         let (partition, table) = words_of(options);
         let mut region = Self { words: vec![0; partition + table], partition };
         let (partition, table) = region.split();
-        Partition::format(partition, &options.config()).map_err(|error| config(&error))?;
+        let mut partition =
+            Partition::format(partition, &options.config()).map_err(|error| config(&error))?;
+        partition.set_costs(&options.costs);
         if let Some(objects) = objects_config(options, cache) {
             Objects::format(table, &objects).map_err(|error| config(&error))?;
         }

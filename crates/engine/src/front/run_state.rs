@@ -20,6 +20,8 @@ pub(crate) enum State {
     Closed = 4,
     /// Processes share the cache, and one of them died in the middle of a change.
     Gone = 5,
+    /// The flash has failed and is only read: it has pages that the disk lacks. Everything else is as if off.
+    Degraded = 6,
 }
 
 impl State {
@@ -30,6 +32,7 @@ impl State {
             2 => Self::Off,
             3 => Self::Poisoned,
             4 => Self::Closed,
+            6 => Self::Degraded,
             // Any other word was not written by this program.
             _ => Self::Gone,
         }
@@ -89,6 +92,12 @@ impl RunState {
     pub(crate) fn switch_off(&self, notice: String) {
         *self.notice.lock() = Some(notice);
         self.set(State::Off);
+    }
+
+    /// As [`RunState::switch_off`], with pages that the disk lacks.
+    pub(crate) fn degrade(&self, notice: String) {
+        *self.notice.lock() = Some(notice);
+        self.set(State::Degraded);
     }
 
     /// Records `failure`, and then marks the cache as poisoned.

@@ -2,6 +2,7 @@
 //! users' tasks.
 
 use super::causes::Causes;
+use super::degrade::Degradable;
 use super::destaged::Destaged;
 use super::flash::Flash;
 use super::objects::ObjectLog;
@@ -10,12 +11,12 @@ use super::slot_directory::SlotDirectory;
 use super::superblock_copies::Superblocks;
 use super::through::Through;
 use crate::api::{TierMetrics, Upstream};
-use crate::buffer::PageBuffers;
 use crate::disk::DiskPages;
 use crate::front::{Front, Served};
+use entresol_device::BufferPool;
 use entresol_format::{Layout, PageFormat};
 use entresol_runtime::sync::TinyMutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Weak};
 
 /// See the module's header.
@@ -26,7 +27,7 @@ pub(crate) struct Back {
     /// What only log placement has, or only slot placement.
     pub placed: Placed,
     /// For pages on their way to disk.
-    pub buffers: PageBuffers,
+    pub buffers: BufferPool,
     pub superblocks: Superblocks,
     pub destaged: Destaged,
     pub causes: Causes,
@@ -34,8 +35,12 @@ pub(crate) struct Back {
     pub objects: Option<ObjectLog>,
     /// Of a cache of raw pages: nobody above orders their writes, or settles what a crash leaves of them.
     pub through: Option<Through>,
+    /// Of a cache that can go on without its flash though pages on it are newer.
+    pub degradable: Option<Degradable>,
     /// No second chances: the owner wants fewer writes to flash.
     pub spares_writes: AtomicBool,
+    /// Uses that a write to flash must promise, in thousandths.
+    pub write_worth_permille: AtomicU32,
     pub upstream: TinyMutex<Option<Weak<dyn Upstream>>>,
     /// What fronts in other processes share with this back, if there may be any.
     pub served: Option<Served>,

@@ -18,9 +18,7 @@ impl Back {
             AlignedBuffer::new(self.front.config.group_pages as usize * self.front.page_bytes());
         loop {
             let seen = self.front.background.epoch();
-            if self.front.state.is_stopped() {
-                return;
-            }
+            let Some(under_way) = self.begin_job() else { return };
             let job = match self.next_background() {
                 Ok(Some(job)) => job,
                 Ok(None) => match self.settle_dead_if_possible() {
@@ -29,6 +27,7 @@ impl Back {
                         continue;
                     }
                     Ok(false) => {
+                        drop(under_way);
                         self.front.background.wait(seen);
                         continue;
                     }

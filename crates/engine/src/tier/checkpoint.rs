@@ -39,6 +39,10 @@ impl Back {
     fn make_checkpoint(&self) -> Result<(), TierError> {
         if self.front.check_running()? {
             let rear = if mutant!("checkpoint-leaves-staging") { Position(0) } else { self.drain()? };
+            // The flash may have failed meanwhile.
+            if !self.front.check_running()? {
+                return self.disk.sync();
+            }
             match self.make_durable(rear) {
                 Ok(()) => return Ok(()),
                 Err(error) => {
@@ -156,6 +160,9 @@ impl Back {
         self.front.state.stop();
         if let Some(served) = &self.served {
             served.ends.store(true, SeqCst);
+        }
+        if let Some(degradable) = &self.degradable {
+            degradable.wake(true);
         }
         self.wake_all();
     }

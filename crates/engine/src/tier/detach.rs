@@ -43,7 +43,7 @@ pub fn detach(flash: Arc<dyn Device>, disk: Arc<dyn Device>) -> Result<DetachRep
     flash.sync().map_err(flash_error)?;
     let superblock = examine::newest(&examine::superblocks(&*flash)?)?;
     let label = expect_label(&*disk, superblock.page_bytes)?.newest;
-    if let Some(why) = foreign(&superblock, &label) {
+    if let Some(why) = foreign(&superblock, &label).filter(|_| label.failed_epoch == 0) {
         return Err(TierError::Refused(format!(
             "{why}; nothing was changed: a cache is detached from the disk that is bound to it"
         )));
@@ -88,7 +88,7 @@ pub fn cache_on(
 /// its cache.
 pub fn disown(label_device: &dyn Device) -> Result<(), TierError> {
     let Some(label) = own_label(label_device)? else { return Ok(()) };
-    if label.dirty_possible {
+    if label.dirty_possible || label.failed_epoch != 0 {
         return Err(TierError::Refused(format!(
             "disk {} needs the newer pages on its cache {}; attach that flash device",
             label.disk, label.cache
@@ -111,6 +111,7 @@ fn own_label(label_device: &dyn Device) -> Result<Option<Label>, TierError> {
 fn release(label_device: &dyn Device, mut label: Label) -> Result<(), TierError> {
     begin_epoch(&mut label);
     (label.cache, label.dirty_possible) = (Uuid::NIL, false);
+    (label.failed_epoch, label.failed_nonce) = (0, 0);
     write_label(label_device, &mut label)
 }
 
@@ -173,7 +174,10 @@ impl Back {
 
     /// All that `visit` finds in the core, in memory that is taken before the latch. Nothing changes
     /// meanwhile: the tasks have ended.
-    fn collect<T>(&self, visit: impl Fn(&Partition<'_>, &mut dyn FnMut(T))) -> Result<Vec<T>, TierError> {
+    pub(super) fn collect<T>(
+        &self,
+        visit: impl Fn(&Partition<'_>, &mut dyn FnMut(T)),
+    ) -> Result<Vec<T>, TierError> {
         let mut count = 0;
         self.front.with(|partition| visit(partition, &mut |_| count += 1))?;
         let mut found = Vec::with_capacity(count);

@@ -190,7 +190,7 @@ impl Back {
     }
 
     pub(crate) fn write_to_disk(&self, page: PageId, data: &[u8]) -> Result<(), TierError> {
-        let mut buffer = self.buffers.take();
+        let mut buffer = self.buffers.take(data.len());
         buffer.copy_from_slice(data);
         self.front.options.page_format.seal_for_disk(&mut buffer, page);
         let written = self.disk.write(page, &buffer);

@@ -2,6 +2,7 @@
 //!
 //! - Without a dirty page on flash and in staging, the tier switches itself off: it durably unbinds the flash
 //!   from the disk, and then continues with the disk alone.
+//! - Otherwise, if no log stands above, the tier becomes degraded ([`super::degrade`]).
 //! - Otherwise every later call returns [`TierError::Poisoned`].
 
 use super::back::Back;
@@ -29,9 +30,10 @@ impl Back {
             // A forgotten page may be the newest version of it until what makes it dead is durable.
             let is_dead = dying.is_none_or(|after| after <= self.causes.durable());
             let nothing_lost = unsaved.pages == 0 && is_dead || mutant!("switched-off-while-dirty");
-            match flash_failed && nothing_lost {
-                true => self.switch_off(&error, unsaved),
-                false => self.front.state.poison(poison(&error, unsaved)),
+            match () {
+                () if flash_failed && nothing_lost => self.switch_off(&error, unsaved),
+                () if self.can_degrade(&error) => self.begin_to_degrade(&error),
+                () => self.front.state.poison(poison(&error, unsaved)),
             }
         }
         self.wake_all();
@@ -82,6 +84,9 @@ impl Back {
             log.flushes.notify_all();
         }
         self.front.progress.notify_all();
+        if let Some(degradable) = &self.degradable {
+            degradable.wake(false);
+        }
         if let Some(served) = &self.served {
             served.service.notify_all();
         }
@@ -98,6 +103,7 @@ impl Back {
             begin_epoch(label);
             label.cache = remembered;
             label.dirty_possible = false;
+            (label.failed_epoch, label.failed_nonce) = (0, 0);
         })
     }
 }
@@ -114,7 +120,7 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-fn poison(error: &TierError, unsaved: Unsaved) -> TierError {
+pub(super) fn poison(error: &TierError, unsaved: Unsaved) -> TierError {
     points::POISONED.reach();
     TierError::Poisoned {
         reason: error.to_string(),

@@ -12,6 +12,7 @@
 //! | `causes` | what makes forgotten pages dead |
 //! | `through` | changed pages to disk, when no log stands above |
 //! | `around` | reads and writes past the flash |
+//! | `ahead` | reads that the caller carries out, many at once |
 //! | `runs` | adjacent pages, for owners without a buffer pool |
 //! | `write` | staging → flash |
 //! | `directory` | the slot directory on flash: invalidate, write, validate (TAC) |
@@ -23,11 +24,12 @@
 //! | `superblock`, `segment` | writing superblocks and directory segments |
 //! | `detach` | releasing the disk from the cache |
 //! | `shared` | what the back does for fronts in other processes, and when they die |
-//! | `failure` | what happens when a device fails |
+//! | `failure`, `degrade` | what happens when a device fails |
 //!
 //! Invariant: under the partition's latch there is no I/O, no wait, no other lock and no allocation
 //! (docs/LOCKING.md; `tests/allocation.rs`).
 
+mod ahead;
 mod around;
 mod back;
 mod background;
@@ -35,6 +37,7 @@ mod causes;
 mod checkpoint;
 mod clean;
 mod confirm;
+mod degrade;
 mod dequeue;
 mod destage;
 mod destaged;
@@ -48,6 +51,7 @@ mod flush;
 mod materialise;
 mod objects;
 mod open;
+mod open_failed;
 mod placed;
 mod plan;
 mod runs;
@@ -61,12 +65,14 @@ mod wanted;
 mod write;
 
 use crate::api::{
-    Binding, Evicted, Fetched, Layer, Pages, Reading, Served, Survivors, TierMetrics, Upstream, Victim,
+    Binding, Evicted, Fetched, Layer, MissingPages, Pages, Reading, Served, Survivors, TierMetrics, Upstream,
+    Victim,
 };
 use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
+pub use ahead::FlashRead;
 use back::Back;
-use entresol_core::{PageId, mutant};
+use entresol_core::{Costs, PageId, mutant};
 use entresol_device::Device;
 use entresol_format::Uuid;
 use entresol_format::label::Session;
@@ -78,6 +84,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 pub use detach::{DetachReport, cache_on, detach, disown, marks_on, renounce};
+pub use open_failed::flash_has_failed;
 
 /// A flash tier between a buffer pool and a disk.
 ///
@@ -147,6 +154,18 @@ impl FlashTier {
         Ok((Self::start(back), report))
     }
 
+    /// Opens a disk that lacks pages since its flash failed, without that flash. Such pages cannot be read
+    /// until they are written again. If the flash can be read: [`FlashTier::open_at`].
+    ///
+    /// # Errors
+    /// As [`FlashTier::open_at`]; of a disk whose flash has not failed, too ([`flash_has_failed`]).
+    pub fn open_without_flash(
+        home: Arc<dyn Home>,
+        options: TierOptions,
+    ) -> Result<(Arc<Self>, OpenReport), TierError> {
+        Self::open_at(Arc::new(open_failed::NoFlash), home, options)
+    }
+
     /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and
     /// ends. From then on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
     pub fn detach(&self) -> Result<(), TierError> {
@@ -157,7 +176,7 @@ impl FlashTier {
         // A task may have failed meanwhile.
         let result = match (prepared, self.back.front.state.failure()) {
             (Err(error), _) | (Ok(_), Some(error)) => Err(error),
-            (Ok(false), None) => Ok(()),
+            (Ok(false), None) => self.back.release_degraded(),
             (Ok(true), None) if self.back.front.state.notice().is_some() => Ok(()),
             (Ok(true), None) => self.back.release_disk(),
         };
@@ -176,6 +195,17 @@ impl FlashTier {
     /// Why the tier switched itself off and goes on from disk alone, if it did.
     pub fn notice(&self) -> Option<String> {
         self.back.front.state.notice()
+    }
+
+    /// What the disk lacks since the flash has failed; `None`: it has not, or the disk has everything again.
+    pub fn missing(&self) -> Option<MissingPages> {
+        let (pages, lost) = self.back.disk.missing()?.count();
+        (pages > 0).then_some(MissingPages { pages, lost })
+    }
+
+    /// The epoch of the cache in which its flash failed, if the disk lacked pages then.
+    pub fn failed_epoch(&self) -> Option<u64> {
+        self.back.disk.missing().map(|missing| missing.epoch)
     }
 
     /// Why the tier has failed, if it did and cannot go on.
@@ -202,6 +232,9 @@ impl FlashTier {
             if back.flash.layout.summary_copies() > 1 {
                 tasks.push(task("flash confirmer", Back::confirm_task));
             }
+        }
+        if back.degradable.is_some() {
+            tasks.push(task("flash failures", Back::degrade_task));
         }
         if back.served.is_some() {
             tasks.push(task("flash fronts", Back::watch_task));
@@ -245,6 +278,19 @@ impl FlashTier {
         self.back.spares_writes.store(spares, Relaxed);
     }
 
+    /// From now on a write to flash must promise so many uses, in thousandths, where the policy weighs that
+    /// ([`entresol_core::Facts::weighs_costs`]): for an owner who wants fewer writes. 0: as the devices' times
+    /// have it.
+    pub fn set_write_worth(&self, permille: u32) {
+        let front = &self.back.front;
+        let before = self.back.write_worth_permille.swap(permille, Relaxed);
+        if before != permille && front.config.policy.facts().weighs_costs {
+            let costs = Costs { write_worth_permille: permille, ..front.options.costs };
+            // A cache that was given up says so where it is used.
+            let _ = front.with(|partition| partition.set_costs(&costs));
+        }
+    }
+
     /// Bytes of a page.
     pub fn page_bytes(&self) -> u64 {
         self.back.front.page_bytes() as u64
@@ -253,11 +299,6 @@ impl FlashTier {
     /// Whether pages lie on flash in a log.
     pub fn is_log(&self) -> bool {
         self.back.is_log()
-    }
-
-    /// The cache, and the epoch that this open has begun.
-    pub fn epoch(&self) -> (Uuid, u64) {
-        (self.back.superblocks.cache, self.back.superblocks.epoch)
     }
 
     /// Writes adjacent pages from `first` on, newer than any other copy: as [`Layer::evict`] of each. In
@@ -272,12 +313,18 @@ impl FlashTier {
 
     /// Pages that are newer in the cache than on disk, those in staging included.
     pub fn dirty_pages(&self) -> u64 {
+        if let Some(missing) = self.back.disk.missing() {
+            return missing.count().0;
+        }
         self.back.front.with(|partition| partition.unsaved()).map_or(0, |unsaved| unsaved.pages.into())
     }
 
     /// Whether `page` is, or may be, newer in the cache than on disk.
     pub fn is_dirty(&self, page: PageId) -> bool {
-        self.back.front.is_dirty(page).unwrap_or(true)
+        match self.back.disk.missing() {
+            Some(missing) => missing.has(page),
+            None => self.back.front.is_dirty(page).unwrap_or(true),
+        }
     }
 
     /// Makes everything that was handed down before durable: evicted pages and forgotten ones. For callers

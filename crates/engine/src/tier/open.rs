@@ -2,14 +2,16 @@
 
 use super::back::Back;
 use super::causes::Causes;
+use super::degrade::Degradable;
 use super::destaged::Destaged;
 use super::flash::Flash;
+use super::open_failed;
 use super::placed::{LogParts, Placed, SlotParts};
 use super::plan::{OpenPlan, Outcome, Reading, decide};
 use super::slot_directory::SlotDirectory;
 use super::superblock_copies::Superblocks;
 use super::through::Through;
-use crate::buffer::PageBuffers;
+use crate::costs::measure_costs;
 use crate::disk::binding::{begin_epoch, expect_label, expect_page_bytes, new_label, new_uuid};
 use crate::disk::{DiskPages, Home, LabelState, Labels, read_label, write_label};
 use crate::error::{disk_error, flash_error};
@@ -17,8 +19,8 @@ use crate::front::{Front, Region};
 use crate::recover::{self, Restored, RestoredSlots};
 use crate::superblock::{empty_superblock, needed_elsewhere, read_newest, write_all_copies};
 use crate::{OpenReport, TierError, TierOptions, claim, points};
-use entresol_core::{Position, mutant};
-use entresol_device::Device;
+use entresol_core::{Costs, Position, mutant};
+use entresol_device::{BufferPool, Device};
 use entresol_format::Layout;
 use entresol_format::label::Label;
 use entresol_format::losses::{Loss, Losses};
@@ -26,7 +28,7 @@ use entresol_format::superblock::Superblock;
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, TinyMutex};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 fn check_size(flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
     let (needed, found) = (layout.device_bytes(), flash.geometry().capacity_bytes);
@@ -41,7 +43,7 @@ fn check_size(flash: &dyn Device, layout: &Layout) -> Result<(), TierError> {
 pub(crate) fn create(
     flash: Arc<dyn Device>,
     home: Arc<dyn Home>,
-    options: TierOptions,
+    mut options: TierOptions,
 ) -> Result<Back, TierError> {
     options.validate()?;
     check_size(&*flash, &options.layout())?;
@@ -71,6 +73,10 @@ pub(crate) fn create(
     if is_new {
         // A cache must not be needed by a disk that does not know its name yet.
         write_label(home.label(), &mut label)?;
+    }
+    let is_unknown = options.policy.facts().weighs_costs && !options.costs.are_known();
+    if options.measures_costs && is_unknown {
+        options.costs = measure_costs(&*flash, &home, &options)?;
     }
     format(flash, home, options, label, old.map_or(0, |old| old.sequence))
 }
@@ -116,7 +122,10 @@ pub(crate) fn assemble(
         Placed::Slots(slots) => (slots.first, slots.directory.as_ref().map(SlotDirectory::listed)),
     };
     let (page_bytes, page_format) = (options.page_bytes, options.page_format);
+    let worth = options.costs.write_worth_permille;
     let objects = Back::object_log(&options, superblock.cache);
+    let has_no_log_above = page_format.has_no_owner_with_a_log() && options.objects == 0;
+    let can_degrade = has_no_log_above && matches!(placed, Placed::Log(_));
     let device = flash.clone();
     let layout = options.layout();
     let front = Arc::new(Front::new(options, flash, superblock.stamps(), region, first.0, listed));
@@ -124,12 +133,14 @@ pub(crate) fn assemble(
         flash: Flash::new(device, layout),
         disk: DiskPages::at_home(home, front.clone(), page_bytes, page_format),
         placed,
-        buffers: PageBuffers::new(page_bytes),
+        buffers: BufferPool::new(page_bytes as usize, usize::MAX),
         superblocks: Superblocks::new(superblock),
         destaged: Destaged::default(),
         causes: Causes::default(),
         objects,
+        degradable: can_degrade.then(Degradable::default),
         spares_writes: AtomicBool::new(false),
+        write_worth_permille: AtomicU32::new(worth),
         through: page_format.has_no_owner_with_a_log().then(Through::default),
         upstream: TinyMutex::new(Rank::Upstream, None),
         served: None,
@@ -150,14 +161,21 @@ pub(crate) fn open(
     if !mutant!("disk-not-synced-by-open") {
         home.sync().map_err(disk_error)?;
     }
-    if !mutant!("flash-not-synced-by-open") {
-        flash.sync().map_err(flash_error)?;
-    }
+    let mut is_there = match mutant!("flash-not-synced-by-open") {
+        true => Ok(()),
+        false => flash.sync().map_err(flash_error),
+    };
     // What a sync that failed in an earlier life has lost may still be in memory.
     home.drop_cached().map_err(disk_error)?;
-    flash.drop_cached().map_err(flash_error)?;
+    is_there = is_there.and_then(|()| flash.drop_cached().map_err(flash_error));
     let labels = expect_label(home.label(), options.page_bytes)?;
     let mut report = OpenReport::default();
+    if labels.newest.failed_epoch != 0 {
+        let back = open_failed::open(flash, home, options, labels, is_there, &mut report)?;
+        report.duration = now().since(started);
+        return Ok((back, report));
+    }
+    is_there?;
     let (newest, faults) = read_newest(&*flash)?;
     report.notices.extend(faults.iter().cloned());
     let back = match newest {
@@ -195,12 +213,16 @@ fn open_blank(
 fn open_cache(
     flash: Arc<dyn Device>,
     home: Arc<dyn Home>,
-    options: TierOptions,
+    mut options: TierOptions,
     labels: Labels,
     superblock: Superblock,
     report: &mut OpenReport,
 ) -> Result<Back, TierError> {
     let label = labels.newest;
+    if !options.costs.are_known() {
+        let worth = options.costs.write_worth_permille;
+        options.costs = Costs { write_worth_permille: worth, ..superblock.costs };
+    }
     let plan = decide(&label, &superblock, &options)?;
     check_size(&*flash, &options.layout())?;
     let found = read(&plan, &*flash, &home, &superblock, &options, report);
@@ -271,6 +293,7 @@ fn resume(
         directory: false,
         begun: false,
         released: false,
+        costs: options.costs,
         ..*superblock
     };
     match found {

@@ -3,6 +3,7 @@
 //!
 //! | the cache is | and | then |
 //! |---|---|---|
+//! | any | the disk's flash has failed | not written; read if it is that one |
 //! | another disk's | it may have pages newer than that disk | refused |
 //! | not of this disk's present epoch | the disk may need its own cache | refused |
 //! | not of this disk's present epoch | it was released, or nothing on it is newer than its disk | emptied |
@@ -39,6 +40,8 @@ pub(super) struct OpenPlan {
     pub destages: bool,
     /// The disk has everything that was promised: damage empties the cache.
     disk_suffices: bool,
+    /// The disk lacks pages since its flash failed: nothing is written to this one.
+    degraded: bool,
 }
 
 /// What becomes of the cache.
@@ -48,6 +51,8 @@ pub(super) enum Outcome {
     Served,
     /// It is made anew, for this reason.
     Emptied(String),
+    /// It is only read, for what the disk lacks.
+    Degraded,
 }
 
 /// Decides on the cache of `superblock`, for a disk with `label`.
@@ -59,6 +64,9 @@ pub(super) fn decide(
     superblock: &Superblock,
     options: &TierOptions,
 ) -> Result<OpenPlan, TierError> {
+    if label.failed_epoch != 0 {
+        return of_failed(label, superblock, options);
+    }
     let foreign = foreign(superblock, label);
     if let Some(why) = &foreign
         && label.dirty_possible
@@ -92,8 +100,24 @@ pub(super) fn decide(
         reading,
         destages: is_ours && reading == Reading::Log && options.disk_may_lack(),
         disk_suffices: is_ours && reading == Reading::Log && superblock.mode != Mode::WriteBack,
+        degraded: false,
         foreign,
     })
+}
+
+/// Decides on a cache for a disk that lacks pages since its flash failed: only that flash, as it was then,
+/// has them.
+fn of_failed(label: &Label, superblock: &Superblock, options: &TierOptions) -> Result<OpenPlan, TierError> {
+    let is_it = superblock.policy.placement() == Placement::Log
+        && superblock.cache == label.cache
+        && superblock.disk == label.disk
+        && superblock.epoch == label.failed_epoch
+        && superblock.epoch_nonce == label.failed_nonce;
+    if is_it {
+        check_shape(superblock, options)?;
+    }
+    let reading = if is_it { Reading::Log } else { Reading::Nothing };
+    Ok(OpenPlan { foreign: None, reading, destages: false, disk_suffices: false, degraded: true })
 }
 
 /// Decides on a cache of another version of the format.
@@ -108,7 +132,8 @@ fn of_another_version(superblock: &Superblock, options: &TierOptions) -> Result<
             "{why}, and pages on it may be newer than the disk; detach it (`entresol detach FLASH DISK`) and create a new one"
         )));
     }
-    Ok(OpenPlan { foreign: Some(why), reading: Reading::Nothing, destages: false, disk_suffices: false })
+    let (foreign, reading) = (Some(why), Reading::Nothing);
+    Ok(OpenPlan { foreign, reading, destages: false, disk_suffices: false, degraded: false })
 }
 
 impl OpenPlan {
@@ -122,6 +147,9 @@ impl OpenPlan {
         superblock: &Superblock,
         dirty: Result<u64, TierError>,
     ) -> Result<Outcome, TierError> {
+        if self.degraded {
+            return Ok(Outcome::Degraded);
+        }
         let dirty = match dirty {
             Ok(dirty) => dirty,
             Err(error @ (TierError::Refused(_) | TierError::Damaged { .. })) if self.disk_suffices => {
@@ -191,10 +219,16 @@ mod tests {
         (label, superblock)
     }
 
+    /// The flash of this disk's cache has failed, and was not there at two opens since.
+    fn fail(label: &mut Label) {
+        (label.failed_epoch, label.failed_nonce) = (label.epoch, label.epoch_nonce);
+        (label.epoch, label.epoch_nonce) = (label.epoch + 3, !label.epoch_nonce);
+    }
+
     type Change = fn(&mut Label, &mut Superblock);
 
     /// How label and superblock may differ.
-    const WHOSE: [(&str, Change); 7] = [
+    const WHOSE: [(&str, Change); 10] = [
         ("this disk's", |_, _| ()),
         ("this disk's, cut off", |label, superblock| {
             (superblock.epoch, superblock.begun) = (label.epoch + 1, false);
@@ -205,6 +239,15 @@ mod tests {
         ("a branch's", |_, superblock| superblock.epoch_nonce ^= 1),
         ("detached", |label, _| label.cache = Uuid::NIL),
         ("another disk's", |_, superblock| superblock.disk = Uuid::from_random(3, 4)),
+        ("the one that failed", |label, _| fail(label)),
+        ("failed, and went on", |label, superblock| {
+            fail(label);
+            superblock.epoch += 1;
+        }),
+        ("failed, a branch's", |label, superblock| {
+            fail(label);
+            superblock.epoch_nonce ^= 1;
+        }),
     ];
 
     fn cell(label: &Label, superblock: &Superblock, options: &TierOptions) -> String {
@@ -216,6 +259,7 @@ mod tests {
         let end = |dirty| match plan.conclude(superblock, dirty) {
             Ok(Outcome::Served) => "served",
             Ok(Outcome::Emptied(_)) => "emptied",
+            Ok(Outcome::Degraded) => "degraded",
             Err(_) => "refused",
         };
         let damage = Err(TierError::Refused("damage".into()));
@@ -263,6 +307,9 @@ mod tests {
               a branch's           | Log: emptied, refused, refused                  | disk needs its own: refused
               detached             | Log: emptied, refused, refused                  | disk needs its own: refused
               another disk's       | refused                                         | disk needs its own: refused
+              the one that failed  | Log: degraded, degraded, degraded               | disk needs its own: Log: degraded, degraded, degraded
+              failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
+              failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
             log, write-back, released
               this disk's          | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
               this disk's, cut off | Log: served, served, refused                    | disk needs its own: Log: served, served, refused
@@ -271,6 +318,9 @@ mod tests {
               a branch's           | Nothing: emptied                                | disk needs its own: refused
               detached             | Nothing: emptied                                | disk needs its own: refused
               another disk's       | Nothing: emptied                                | disk needs its own: refused
+              the one that failed  | Log: degraded, degraded, degraded               | disk needs its own: Log: degraded, degraded, degraded
+              failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
+              failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
             log, write-through
               this disk's          | Log: served, served, emptied; destages          | disk needs its own: Log: served, served, emptied; destages
               this disk's, cut off | Log: served, served, emptied; destages          | disk needs its own: Log: served, served, emptied; destages
@@ -279,6 +329,9 @@ mod tests {
               a branch's           | Nothing: emptied                                | disk needs its own: refused
               detached             | Nothing: emptied                                | disk needs its own: refused
               another disk's       | Nothing: emptied                                | disk needs its own: refused
+              the one that failed  | Log: degraded, degraded, degraded               | disk needs its own: Log: degraded, degraded, degraded
+              failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
+              failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
             slots
               this disk's          | Slots: served, served, refused                  | disk needs its own: Slots: served, served, refused
               this disk's, cut off | Slots: served, served, refused                  | disk needs its own: Slots: served, served, refused
@@ -287,6 +340,9 @@ mod tests {
               a branch's           | Nothing: emptied                                | disk needs its own: refused
               detached             | Nothing: emptied                                | disk needs its own: refused
               another disk's       | Nothing: emptied                                | disk needs its own: refused
+              the one that failed  | Log: degraded, degraded, degraded               | disk needs its own: Log: degraded, degraded, degraded
+              failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
+              failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
         "#]].assert_eq(&table);
     }
 

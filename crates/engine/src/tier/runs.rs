@@ -131,6 +131,11 @@ impl Back {
                 some.iter().for_each(|_| self.front.tallies().evicted(true, true));
                 continue;
             }
+            if self.through.is_some() && !self.front.check_running()? {
+                self.write_run_to_disk(some)?;
+                some.iter().for_each(|_| self.front.tallies().evicted(true, true));
+                continue;
+            }
             for (page, bytes) in some {
                 let victim = Victim { page: *page, lsn: Lsn(0), dirty: true, fdirty: true };
                 self.evict(victim, bytes)?;

@@ -61,18 +61,22 @@ impl Back {
                     self.disk.sync()?;
                     return Ok(copied);
                 }
+                let Some(under_way) = self.begin_job() else { continue };
                 let (copies, busy) = self
                     .front
                     .with_objects(|partition, objects| begin(partition, objects.as_deref(), &left))?;
                 if copies.is_empty() && !busy.is_empty() {
                     points::WANTED_BUSY.reach();
+                    drop(under_way);
                     // Second chances of their dequeues may wait in a group that is not full.
                     self.drain()?;
                     self.front.background.notify_one();
                     self.front.await_progress(seen)?;
+                } else {
+                    copied += copies.len() as u64;
+                    self.copy_wanted(&copies, &mut buffer)?;
+                    drop(under_way);
                 }
-                copied += copies.len() as u64;
-                self.copy_wanted(&copies, &mut buffer)?;
                 self.let_dequeues_begin()?;
                 left = busy;
             }

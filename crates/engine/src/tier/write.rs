@@ -87,14 +87,13 @@ impl Back {
         let mut scratch = AlignedBuffer::new(0);
         loop {
             let seen = self.front.writes.epoch();
-            if self.front.state.is_stopped() {
-                return;
-            }
+            let Some(under_way) = self.begin_job() else { return };
             let next = match self.next_write() {
                 Ok(next) => next,
                 Err(gone) => return self.fail(gone.into()),
             };
             let Some((job, part)) = next else {
+                drop(under_way);
                 self.front.writes.wait(seen);
                 continue;
             };

@@ -28,7 +28,9 @@ impl CacheOptions {
         let pages = || u32::try_from(pages).context("the flash cache is too large: at most 2^28 pages");
         Ok(match run.system {
             System::DiskOnly | System::FlashOnly => None,
-            System::Cached(policy) => Some(Self::Slots(TierOptions::new(policy, pages()?))),
+            System::Cached(policy) => {
+                Some(Self::Slots(TierOptions { measures_costs: true, ..TierOptions::new(policy, pages()?) }))
+            }
             System::Fragments => Some(Self::Fragments(fragment_options(config.fragments, pages()?))),
         })
     }

@@ -3,6 +3,7 @@
 use super::FragmentKnobs;
 use super::device::{DeviceSpec, MemorySpec};
 use entresol_core::{Cache, Mode};
+use entresol_engine::DailyWrites;
 use std::ops::Range;
 
 /// The replacement of the DRAM layer, by its name on the command line.
@@ -71,6 +72,10 @@ pub struct RunConfig {
     pub flash_pages: u32,
     /// In a replay of a sample: the slots of the whole cache that these stand for.
     pub stands_for: Option<u32>,
+    /// Shadows run beside the cache, if it is large enough.
+    pub shadows: bool,
+    /// How much may be written to flash, of policies that weigh what a write is worth.
+    pub flash_writes_per_day: DailyWrites,
     /// SCE's knobs; without meaning for others.
     pub fragments: FragmentKnobs,
     /// When references come.

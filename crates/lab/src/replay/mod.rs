@@ -14,8 +14,9 @@
 //! | `estimate` | means of several samples, and their intervals |
 //!
 //! Invariant: decisions depend on the trace and the sizes alone; devices and clients only say when (but for
-//! SCE, whose workers take virtual time). The policies are the core's, unchanged: the same trace through the
-//! store's engine gives the same decision hash.
+//! SCE, whose workers take virtual time, and `reuse`, which multiplies counts by the devices' rates). The
+//! policies are the core's, unchanged: the same trace through the store's engine gives the same decision
+//! hash.
 
 mod clients;
 mod config;
@@ -36,11 +37,12 @@ pub use error::SimulationError;
 pub use estimate::mean_of;
 pub use fragments::FragmentKnobs;
 pub use prepare::{block_sizes, core_config, flash_pages_min};
-pub use result::{HalfWidths, RelationResult, SampleResult, SimulationResult};
+pub use result::{ForecastResult, HalfWidths, RelationResult, SampleResult, SimulationResult};
 pub use run::{Counts, Point};
 pub use workload::Workload;
 
 use crate::bench::parallel;
+use device::costs;
 use entresol_core::{Cache, Fragments, Partition, fragment_region_bytes, region_bytes};
 use entresol_ftl::cache::BlockCache;
 use entresol_trace::{SampledTrace, Trace};
@@ -132,10 +134,19 @@ pub(crate) fn replay(
         Some(Cache::Policy(policy)) => {
             let core = config.core_config(policy)?;
             let mut region = vec![0u64; region_bytes(&core) / 8];
-            let partition = Partition::format(region.as_mut_bytes(), &core)?;
+            let mut partition = Partition::format(region.as_mut_bytes(), &core)?;
+            let costs = costs(&config.flash_device, &config.disk_device, trace.page_bytes);
+            partition.set_costs(&costs);
             let flash = config.device(&config.flash_device, trace, core.slots.into())?;
             let devices = (flash, disk);
-            let tier = Cached::new(partition, config.mode, devices, &trace.pages, places.as_slice());
+            let mut tier = Cached::new(partition, config.mode, devices, &trace.pages, places.as_slice());
+            let device_bytes = (config.flash_device.capacity_gb * 1e9) as u64;
+            if let Some(bytes) = config.flash_writes_per_day.bytes(device_bytes) {
+                tier.beside.limit_writes(bytes, u64::from(trace.page_bytes), costs);
+            }
+            if config.shadows {
+                tier.beside.run_shadows(&core, config.mode, &costs);
+            }
             below_dram(trace, config, tier, progress)
         }
         Some(Cache::Fragments) => {

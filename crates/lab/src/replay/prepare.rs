@@ -3,21 +3,13 @@
 use super::config::{Arrival, RunConfig};
 use super::device::{Device, DeviceSpec};
 use super::error::SimulationError;
-use entresol_core::{BlockKind, Cache, Config, Mode, PolicyKind};
+use entresol_core::{BlockKind, Cache, Config, GROUP_PAGES_MIN, Mode, PolicyKind};
 use entresol_ftl::cache::{
     BLOCKS_MIN, BlockCache, CacheSizes, FlashTier, FlashTierConfig, RwFdb, RwFdbConfig,
 };
 use entresol_ftl::{HybridConfig, hybrid};
 use entresol_trace::Trace;
 
-/// Group sizes that are tried, largest first.
-const GROUPS: [u32; 6] = [64, 32, 16, 8, 4, 2];
-/// Fewest groups of a cache, where groups can be smaller. The core keeps up to eight groups free or becoming
-/// free: of a cache of gigabytes that is nothing, and of a small one it must not be much either, or its hit
-/// rate is that of another size.
-const GROUPS_MIN: u32 = 256;
-/// The same, where the policy chooses which pages of a group stay: from fewer it cannot choose.
-const CHOSEN_FROM_MIN: u32 = 8;
 /// Most DRAM frames.
 const DRAM_PAGES_MAX: u32 = u32::MAX - 1;
 
@@ -78,62 +70,33 @@ pub(super) fn references_of(trace: &Trace, config: &RunConfig) -> Vec<u64> {
 
 /// Fewest flash slots that a policy works with.
 pub fn flash_pages_min(policy: PolicyKind) -> u32 {
-    with_group(policy, u32::MAX / 2, GROUPS[GROUPS.len() - 1]).slots_min()
+    Config::with_group(policy, u32::MAX / 2, GROUP_PAGES_MIN).slots_min()
 }
 
-fn with_group(policy: PolicyKind, slots: u32, group_pages: u32) -> Config {
-    Config { group_pages, slots: slots / group_pages * group_pages, ..Config::new(policy, slots) }
-}
-
-/// The partition of `slots` flash slots: with the usual groups of 64 pages from 16,384 slots on, and smaller
-/// ones where the cache is smaller, down to two pages, or to eight where the policy chooses among them.
+/// The partition of `slots` flash slots, with [small groups](Config::with_small_groups) if it is small.
 ///
 /// # Errors
 /// [`SimulationError::FlashPages`] if even the smallest groups do not fit.
 pub fn core_config(policy: PolicyKind, slots: u32) -> Result<Config, SimulationError> {
-    let smallest = GROUPS[GROUPS.len() - 1];
-    let is_chosen = |group: u32| {
-        let fits = || slots >= with_group(policy, slots, group).slots_min();
-        policy.facts().keeps_out && group == CHOSEN_FROM_MIN && fits()
-    };
-    let wanted = |group: &u32| slots / group >= GROUPS_MIN || is_chosen(*group);
-    let group = GROUPS.into_iter().find(wanted).unwrap_or(smallest);
-    let config = with_group(policy, slots, group);
-    if config.slots < config.slots_min() {
-        let min = flash_pages_min(policy);
-        return Err(SimulationError::FlashPages { policy: policy.name(), found: slots, min });
-    }
-    config.validate()?;
-    Ok(config)
+    large_enough(Config::with_small_groups(policy, slots), slots, flash_pages_min(policy))
 }
 
-/// Fewest groups of a partition in a sample, if the whole one has as many.
-const SAMPLED_GROUPS_MIN: u32 = 1024;
-
-/// The same, where the policy chooses which pages of a group stay: its choice depends on the group's size.
-const CHOOSING_GROUPS_MIN: u32 = 64;
-
-/// The partition of about `slots` slots that stands in a sample for the one that [`core_config`] makes of
-/// `whole`: its groups are smaller, so that it has enough of them, and the same share of its slots is in use
-/// while groups are kept free.
+/// The partition of about `slots` slots that stands [in a sample](Config::of_sample) for the one that
+/// [`core_config`] makes of `whole`.
 ///
 /// # Errors
 /// [`SimulationError::FlashPages`] if even the smallest groups do not fit.
 fn sampled_core_config(policy: PolicyKind, slots: u32, whole: u32) -> Result<Config, SimulationError> {
     let rate = f64::from(slots) / f64::from(whole);
-    let whole = core_config(policy, whole)?;
-    let smallest = if policy.facts().keeps_out { CHOSEN_FROM_MIN } else { GROUPS[GROUPS.len() - 1] };
-    let groups_min = if policy.facts().keeps_out { CHOOSING_GROUPS_MIN } else { SAMPLED_GROUPS_MIN };
-    let groups = (whole.slots / whole.group_pages).min(groups_min);
-    let fits = |group: &u32| *group <= whole.group_pages && slots / group >= groups;
-    let group = GROUPS.into_iter().find(fits).unwrap_or(smallest.min(whole.group_pages));
-    let used = f64::from(whole.slots - whole.slots_kept_free()) * rate;
-    let free = with_group(policy, slots, group).slots_kept_free();
-    // Rounded to the nearest group.
-    let config = with_group(policy, used.round() as u32 + free + group / 2, group);
+    let config = Config::of_sample(&core_config(policy, whole)?, slots, rate);
+    let min = Config::with_group(policy, u32::MAX / 2, config.group_pages).slots_min();
+    large_enough(config, slots, min)
+}
+
+/// `config`, which was made for `slots` slots, if it works; `min` slots would.
+fn large_enough(config: Config, slots: u32, min: u32) -> Result<Config, SimulationError> {
     if config.slots < config.slots_min() {
-        let min = with_group(policy, u32::MAX / 2, group).slots_min();
-        return Err(SimulationError::FlashPages { policy: policy.name(), found: slots, min });
+        return Err(SimulationError::FlashPages { policy: config.policy.name(), found: slots, min });
     }
     config.validate()?;
     Ok(config)
@@ -301,9 +264,9 @@ mod tests {
                         "{policy:?}, {whole}, {rate}: {sampled:?} is off by {error}"
                     );
                     let groups = sampled.slots / sampled.group_pages;
-                    let least = if policy.facts().keeps_out { CHOSEN_FROM_MIN } else { 2 };
-                    let enough = groups >= SAMPLED_GROUPS_MIN.min(exact.slots / exact.group_pages);
-                    let kept = policy.facts().keeps_out && groups >= CHOOSING_GROUPS_MIN;
+                    let least = if policy.facts().keeps_out { 8 } else { 2 };
+                    let enough = groups >= 1024.min(exact.slots / exact.group_pages);
+                    let kept = policy.facts().keeps_out && groups >= 64;
                     assert!(enough || kept || sampled.group_pages == least, "{sampled:?} of {exact:?}");
                     assert!(rate < 1.0 || sampled == exact, "{sampled:?} {exact:?}");
                 }

@@ -4,6 +4,8 @@ use super::config::{Arrival, RunConfig, layer_name};
 use super::run::{Point, Replayed};
 use crate::bench::digest;
 use crate::cost;
+use entresol_core::Forecast;
+use entresol_engine::Forecasts;
 use entresol_trace::Trace;
 use serde::{Deserialize, Serialize};
 
@@ -129,12 +131,31 @@ pub struct SimulationResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleResult>,
 
+    /// What shadows said, if any ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forecasts: Vec<ForecastResult>,
+
     /// Hash of every decision of the cache, in hexadecimal.
     pub decision_hash: String,
     /// Hash of all of the above, in hexadecimal: depends on trace and configuration alone.
     pub digest: String,
     /// Records of the trace replayed a second of this thread's time; not part of the digest.
     pub records_per_second: f64,
+}
+
+/// What a shadow said of a cache that could be. Pages are those of the whole load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ForecastResult {
+    /// Its policy.
+    pub policy: String,
+    /// Its flash, in per cent of the cache's.
+    pub size_percent: u32,
+    /// Hits of DRAM's misses.
+    pub flash_hit_rate: f64,
+    /// Pages that it would write to flash.
+    pub flash_writes: u64,
+    /// Pages that it would write to disk.
+    pub disk_writes: u64,
 }
 
 /// Samples of a trace that stand for all of it. Every figure beside them is an estimate for the whole trace;
@@ -238,8 +259,20 @@ pub(super) fn assemble(
     costs(&mut result, trace, config, replayed.totals.copied.unwrap_or(0));
     result.warm_up = replayed.curve.iter().map(in_numbers).collect();
     result.relations = relations(trace, replayed, references_of);
+    result.forecasts = forecasts(&tier.forecasts);
     result.digest = digest::of(&result, tier.decision_hash);
     result
+}
+
+fn forecasts(told: &Forecasts) -> Vec<ForecastResult> {
+    let one = |forecast: &Forecast| ForecastResult {
+        policy: forecast.candidate.policy.name().into(),
+        size_percent: forecast.candidate.percent,
+        flash_hit_rate: share(forecast.all.hits, forecast.all.fetches),
+        flash_writes: forecast.all.flash_writes * told.one_of,
+        disk_writes: forecast.all.disk_writes * told.one_of,
+    };
+    told.iter().map(one).collect()
 }
 
 fn described(trace: &Trace, config: &RunConfig) -> SimulationResult {

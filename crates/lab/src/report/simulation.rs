@@ -302,7 +302,27 @@ fn notes(results: &[SimulationResult]) -> Vec<String> {
             beside.unwrap_or_default()
         ));
     }
+    notes.extend(results.iter().filter(|result| !result.forecasts.is_empty()).map(forecast));
     notes
+}
+
+/// What the shadows of a run said.
+fn forecast(result: &SimulationResult) -> String {
+    let told = result.forecasts.iter().map(|told| {
+        let size = if told.size_percent == 100 {
+            String::new()
+        } else {
+            format!(" at {} % of the size", told.size_percent)
+        };
+        format!("{}{size} {} %", told.policy, decimal(told.flash_hit_rate * 100.0, 1))
+    });
+    format!(
+        "Shadows beside {} with {} pages of flash, which hit {} %: {}.",
+        name(result),
+        whole(result.flash_pages.into()),
+        decimal(result.flash_hit_rate * 100.0, 1),
+        told.collect::<Vec<_>>().join(", ")
+    )
 }
 
 fn configuration(results: &[SimulationResult]) -> Vec<(String, String)> {

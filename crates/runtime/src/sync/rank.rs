@@ -87,6 +87,7 @@ ranks! {
     LogTail: Blocks, One, "log tail", "Records that are not on the device yet.";
     PageTurn: Parks, Several, "page turn", "Writing pages through to disk when no log stands above: one writer of a page at a time. The turns of several pages in ascending order.";
     EvictionTurn: Parks, One, "eviction turn", "Whose turn it is to wait for room in staging.";
+    MissingTurn: Parks, One, "turn of missing pages", "Writing pages that the disk lacks since its flash failed, and the record of them.";
     DiskLabel: Parks, One, "disk label", "The disk's label, while it is changed.";
     Superblock: Parks, One, "superblock", "The flash's superblock, while it is written.";
     SlotDirectory: Parks, One, "slot-directory block", "A block of the slot directory, while it is written to flash.";
@@ -97,11 +98,13 @@ ranks! {
     FileSyncs: Parks, One, "relation file syncs", "PostgreSQL's relation files: one task syncs those that were written.";
     Motion: Blocks, One, "pages in motion", "Slots that are being written, with their old and new pages.";
     CachePartition: Blocks, Bare, "cache partition", "The region of the flash tier's directory and policy.";
+    Shadows: Blocks, Bare, "shadows", "The region of the shadows of a flash tier.";
     WritesThrough: Blocks, One, "writes through", "Which pages are being written through to disk.";
     Causes: Blocks, One, "causes", "Writes to disk that make forgotten pages dead.";
     StagingFrames: Blocks, One, "staging frames", "Which page is in which buffer of the disk layer.";
     DurableNotes: Blocks, One, "durable notes", "Pages written, of which the buffer pool is not told yet.";
     ForgottenRecords: Blocks, One, "forgotten records", "Records of forgotten pages, for the next directory segments.";
+    MissingPages: Blocks, One, "missing pages", "Which pages the disk lacks since its flash failed.";
     Destaged: Blocks, One, "destaged versions", "Which versions were destaged lately.";
     Syncs: Blocks, One, "syncs", "Syncs of a device that are under way.";
     WrittenFiles: Blocks, One, "written relation files", "Which relation files were written and not synced.";

@@ -117,6 +117,11 @@ const DOOR: &[&str] = &[
     "run-of-pages-misplaced",
     "read-past-dirty-pages",
     "write-past-dirty-pages",
+    "failed-flash-stops-all",
+    "missing-pages-not-recorded",
+    "missing-page-read-from-disk",
+    "found-page-not-recorded",
+    "found-page-recorded-first",
 ];
 
 /// The kind of caches of raw pages in which the mutant shows.

@@ -7,7 +7,7 @@
 use super::opened::Opened;
 use super::oracle::{Shared, bytes};
 use super::{PAGES, begin_write, failed};
-use entresol_block::{Streams, Volume};
+use entresol_block::{Streams, Volume, VolumeError};
 use entresol_engine::TierError;
 use entresol_nbd::{ErrorCode, Event, Export, Exports, Handshake, Replies, Requests, Step};
 use entresol_runtime::{random, spawn};
@@ -113,6 +113,10 @@ impl Door {
             (request, session.replies, is_long || as_stream)
         };
         let done = self.volume.carry_out(request.command, is_sequential, data);
+        // Told as it is: the oracle knows whether that may be.
+        if let Err(VolumeError::Tier(error @ (TierError::Lost { .. } | TierError::Damaged { .. }))) = done {
+            return Err(error);
+        }
         let (head, why) = match done {
             Ok(()) if command == READ => (replies.read(request.cookie, offset, length as u32).to_vec(), None),
             Ok(()) => (replies.done(request.cookie).to_vec(), None),
@@ -187,7 +191,10 @@ pub(super) fn write(door: &Door, oracle: &Shared, page: u64) -> Result<(), Strin
             door.write(page, &data, fua, as_stream)
         }
     };
-    written.map_err(failed)?;
+    match written {
+        Err(error) if oracle.lock().may_fail(page, &error, true) => return Ok(()),
+        written => written.map_err(failed)?,
+    }
     oracle.lock().is_acknowledged(page, version);
     if fua {
         oracle.lock().is_durable(page, version);

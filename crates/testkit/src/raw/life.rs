@@ -10,7 +10,7 @@ use crate::machine::Media;
 use crate::watched::{Observer, Watched};
 use entresol_block::Volume;
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
-use entresol_engine::{FlashTier, Home, TierOptions, WholeDisk};
+use entresol_engine::{FlashTier, Home, TierOptions, Uuid, WholeDisk, flash_has_failed};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -26,6 +26,8 @@ pub(super) struct Life<'a> {
     pub flash: Arc<FaultyDevice>,
     pub disk: Arc<FaultyDevice>,
     pub label_file: Arc<FaultyDevice>,
+    /// The flash is not there, if it has failed before.
+    pub without_flash: bool,
     /// The door's, of acknowledged writes. It outlives the program, and not a power failure.
     pub journal: Arc<FaultyDevice>,
 }
@@ -64,12 +66,18 @@ impl Life<'_> {
         label: Arc<dyn Device>,
     ) -> Result<Opened, String> {
         let journal = self.journal.clone();
+        if self.without_flash && flash_has_failed(&*label).map_err(failed)? {
+            let opened = Volume::open_without_cache(disk, label, self.options.clone());
+            let (volume, _) = opened.map_err(failed)?;
+            let door = Door::connect(Arc::new(volume), self.cache.page_bytes())?;
+            return Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)) });
+        }
         let opened = Volume::open_with_journal(
             disk.clone(),
             label.clone(),
             flash.clone(),
             self.options.clone(),
-            journal.clone(),
+            (journal.clone(), Uuid::NIL),
         );
         let volume = match opened {
             Ok((_, notices)) if notices.iter().any(|notice| notice.contains("another program")) => {
@@ -81,7 +89,7 @@ impl Life<'_> {
                 blank(&*label)?;
                 let options = TierOptions { overwrite: true, ..self.options.clone() };
                 let mut volume = Volume::create(disk, label, flash, options).map_err(failed)?;
-                volume.keep_journal(journal).map_err(|error| error.to_string())?;
+                volume.keep_journal(journal, Uuid::NIL).map_err(|error| error.to_string())?;
                 volume
             }
             Err(error) => return Err(error.to_string()),

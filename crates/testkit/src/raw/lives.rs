@@ -6,8 +6,8 @@ use super::life::{self, Life};
 use super::moments::Moments;
 use super::oracle::{Oracle, Shared};
 use super::{
-    Examined, KILLS, LIVES, MOMENTS, PAGES, RawLives, failed, files, live_together, options, simulation,
-    survival,
+    Examined, FAULTS, KILLS, LIVES, MOMENTS, PAGES, RawLives, failed, files, live_together, options,
+    simulation, survival,
 };
 use crate::machine::Media;
 use entresol_core::{Mode, PageId};
@@ -34,6 +34,8 @@ struct Between {
     journal: Arc<FaultyDevice>,
     /// The last program was killed, and power stayed.
     was_killed: bool,
+    /// In one of the lives the flash has failed.
+    flash_failed: bool,
     restarts: u64,
     states: u64,
 }
@@ -54,7 +56,52 @@ pub fn lives(cache: Cache, seed: u64, examined: Examined) -> Result<RawLives, St
     Ok(sum)
 }
 
+/// How the flash fails in a life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failing {
+    /// It is not there, if it has failed before.
+    Gone,
+    /// From some time on.
+    Breaks,
+}
+
 impl Between {
+    /// Lets the flash of a life fail, now and then, and tells the oracles what to expect. Only where the
+    /// cache goes on then though pages on flash are newer.
+    fn failing(&self, mode: Mode, plan: &FaultPlan, cut_off: u64, seed: u64) -> Option<Failing> {
+        let mut rng = Rng::new(seed ^ FAULTS);
+        let can_fail = self.cache.door.is_some() && mode == Mode::WriteBack && self.restarts > 0;
+        let gone = self.flash_failed && rng.below(4) == 0;
+        let breaks = can_fail && rng.below(3) == 0;
+        let fault = [
+            Fault::WriteError,
+            Fault::SyncError,
+            Fault::SyncErrorLosingWrites,
+            Fault::SyncErrorKeepingPages,
+            Fault::ReadError,
+            Fault::Death,
+        ][rng.below(6) as usize];
+        let failing = match (gone, breaks) {
+            (true, _) => Some(Failing::Gone),
+            (false, true) => {
+                let (at, forever) = (1 + rng.below(cut_off / 2), rng.below(2) == 0);
+                plan.inject(Injection { at, device: Some("flash".to_owned()), fault, forever });
+                Some(Failing::Breaks)
+            }
+            (false, false) => None,
+        };
+        let breaks_reads = matches!(fault, Fault::ReadError | Fault::Death);
+        for oracle in &self.oracles {
+            let mut oracle = oracle.lock();
+            // Without the flash, what was on its way there when it failed counts as lost with it.
+            oracle.has_lost |= failing == Some(Failing::Gone);
+            oracle.may_lose = oracle.has_lost || failing.is_some() && breaks_reads;
+            // What is not flushed goes straight to disk.
+            oracle.straight_to_disk |= failing.is_some();
+        }
+        failing
+    }
+
     fn new(cache: Cache, seed: u64) -> Result<Self, String> {
         let options = options(cache);
         let mut rng = Rng::new(seed);
@@ -83,6 +130,7 @@ impl Between {
             left: life::devices_on(media),
             journal: life::blank_journal(),
             was_killed: false,
+            flash_failed: false,
             restarts: 0,
             states: 0,
         })
@@ -112,6 +160,8 @@ impl Between {
         if self.rng.below(4) == 0 {
             options.mode = self.cache.modes()[self.rng.below(self.cache.modes().len() as u64) as usize];
         }
+        let (sim_seed, mut choices) = (self.rng.next_u64(), Rng::new(self.rng.next_u64()));
+        let failing = self.failing(options.mode, &plan, cut_off, sim_seed);
         let known = self.known.clone();
         let Self { cache, in_place, .. } = *self;
         let this = Life {
@@ -124,8 +174,8 @@ impl Between {
             disk,
             label_file,
             journal,
+            without_flash: failing == Some(Failing::Gone),
         };
-        let (sim_seed, mut choices) = (self.rng.next_u64(), Rng::new(self.rng.next_u64()));
         // Now and then in the open, with its repairs.
         let early = self.restarts > 0 && self.rng.below(4) == 0;
         let writes = if early { this.writes_of_an_open(sim_seed) } else { Vec::new() };
@@ -139,7 +189,11 @@ impl Between {
         let (is_new, is_promised) = (self.restarts == 0, self.was_killed && cache.door.is_some());
         let (restarts, oracles) = (&mut self.restarts, &self.oracles);
         let lived = simulation(sim_seed).run(|| {
-            let opened = this.open(is_new, observer)?;
+            let opened = match this.open(is_new, observer) {
+                // It failed in the open.
+                Err(_) if failing == Some(Failing::Breaks) && this.plan.struck() > 0 => return Ok(()),
+                opened => opened?,
+            };
             moments.is_born();
             *restarts += 1;
             if is_promised {
@@ -153,6 +207,8 @@ impl Between {
             Outcome::Deadlock { parked } => return Err(format!("deadlock of {parked:?}")),
             Outcome::Panicked(message) => return Err(message),
         }
+        self.flash_failed |= failing == Some(Failing::Breaks);
+        self.oracles[0].lock().lives.failing += u64::from(failing.is_some());
         self.states += 1 + moments.examine(&this)?;
         let survival = survival(&mut self.rng, early);
         let media = this.after_crash(&survival);

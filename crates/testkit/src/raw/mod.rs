@@ -48,6 +48,8 @@ const LATENCY_MAX: Duration = Duration::from_micros(40);
 
 /// Makes the choice of kills one of its own.
 const KILLS: u64 = 0x4111;
+/// As [`KILLS`], of the choice of flash devices that fail.
+const FAULTS: u64 = 0xfa17;
 /// As [`KILLS`], of the choice of moments.
 const MOMENTS: u64 = 0x303e;
 
@@ -84,6 +86,10 @@ pub struct RawLives {
     pub cut: u64,
     /// Changed pages that went to disk alone (write-back).
     pub kept_out: u64,
+    /// Lives in which the flash failed, or was not there.
+    pub failing: u64,
+    /// Requests that failed since only the flash had their pages.
+    pub lost: u64,
 }
 
 impl RawLives {
@@ -97,6 +103,8 @@ impl RawLives {
         self.retired += other.retired;
         self.cut += other.cut;
         self.kept_out += other.kept_out;
+        self.failing += other.failing;
+        self.lost += other.lost;
     }
 }
 
@@ -134,8 +142,9 @@ fn fetch(
     let known = oracle.lock().of(page);
     let as_reader = as_reader && !known.forgotten && !known.since_forgotten;
     let fetched = opened.fetch(id, buffer, as_reader);
-    let oracle = oracle.lock();
+    let mut oracle = oracle.lock();
     match fetched {
+        Err(error) if oracle.may_fail(page, &error, false) => Ok(None),
         // A destage of what is dead was torn.
         Err(TierError::Unreadable { .. }) if oracle.of(page).forgotten || oracle.of(page).since_forgotten => {
             Ok(None)
@@ -157,6 +166,7 @@ fn is_torn(oracle: &Shared, opened: &Opened, page: u64, buffer: &mut [u8]) -> Re
     Ok(match fetched {
         Err(TierError::Unreadable { .. }) => known.newest > known.least,
         // With a page of the cache, the pages of others in it are written, too.
+        Err(TierError::Lost { .. } | TierError::Damaged { .. }) => false,
         Err(_) => opened.door.is_some(),
         Ok(_) => {
             let oracle = oracle.lock();
@@ -178,6 +188,10 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
             continue;
         }
         let Some(source) = fetch(oracle, opened, page, &mut buffer, false)? else {
+            if oracle.lock().may_lose {
+                oracle.lock().pages.entry(page).or_default().unsure = true;
+                continue;
+            }
             // What was written after it was forgotten is lost.
             if let Some(known) = oracle.lock().pages.get_mut(&page) {
                 *known = Known { forgotten: true, since_forgotten: false, ..*known };
@@ -235,8 +249,14 @@ fn write_run(opened: &Opened, oracle: &Shared, first: u64, pages: u64) -> Result
     // Not of objects, some of which are dropped meanwhile, nor of pages that need a seal.
     let is_possible = opened.files.is_none() && oracle.lock().cache.page_format == PageFormat::Raw;
     let as_stream = is_possible && oracle.lock().may_go_straight(first..PAGES.min(first + pages));
-    opened.write_run(PageId(first), &data, as_stream).map_err(failed)?;
+    let written = opened.write_run(PageId(first), &data, as_stream);
     let mut oracle = oracle.lock();
+    if let Err(error) = written {
+        // Any of them may have been written.
+        let mut all = first..PAGES.min(first + pages);
+        let may_fail = all.all(|page| oracle.may_fail(page, &error, true));
+        return if may_fail { Ok(()) } else { Err(failed(error)) };
+    }
     for page in first..PAGES.min(first + pages) {
         let version = oracle.of(page).newest;
         oracle.is_acknowledged(page, version);
@@ -345,7 +365,7 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
                 let version = oracle.lock().version(page, &buffer);
                 let is_current = match known.forgotten {
                     true => oracle.lock().comes_from_disk(source),
-                    false => version == known.newest,
+                    false => version == known.newest || known.unsure,
                 };
                 if !is_current {
                     return Err(format!("page {page} at version {version} from {source:?}, {known:?}"));

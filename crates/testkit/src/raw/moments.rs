@@ -108,10 +108,14 @@ impl Taken {
         let [flash, disk, label_file] = devices_on(Media { flash, disk, log });
         let known = Arc::new(Mutex::new(Rank::Test, self.files));
         let journal = blank_journal();
-        let after =
-            Life { known: &known, plan: life.plan.clone(), flash, disk, label_file, journal, ..*life };
-        let oracles: Vec<Shared> =
-            self.oracles.iter().map(|oracle| Arc::new(parking_lot::Mutex::new(oracle.clone()))).collect();
+        // A flash that failed is back.
+        let (plan, without_flash) = (life.plan.clone(), false);
+        let after = Life { known: &known, plan, flash, disk, label_file, journal, without_flash, ..*life };
+        let oracles: Vec<Shared> = self
+            .oracles
+            .iter()
+            .map(|oracle| Arc::new(parking_lot::Mutex::new(oracle.after_power())))
+            .collect();
         let lived = simulation(seed).run(|| {
             let opened = after.open(false, None)?;
             oracles.iter().try_for_each(|oracle| restarted(&opened, oracle))

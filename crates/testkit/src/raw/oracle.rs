@@ -4,7 +4,7 @@ use super::cache::Cache;
 use super::files::Files;
 use super::{PAGES, RawLives};
 use entresol_core::{PageId, Placement};
-use entresol_engine::Source;
+use entresol_engine::{Source, TierError};
 use entresol_format::PageFormat;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -78,6 +78,8 @@ pub(super) struct Known {
     pub of_others: bool,
     /// The newest version of it that was zeros; 0: none was.
     pub zeros: u64,
+    /// The last write of it has failed: it may be there, or an earlier one.
+    pub unsure: bool,
 }
 
 /// What a client of the cache knows. Each has pages of its own.
@@ -88,6 +90,10 @@ pub(super) struct Oracle {
     pub clients: u64,
     /// Changed pages are written to disk with no durable copy on flash.
     pub straight_to_disk: bool,
+    /// What only the flash has may be unreadable in this life.
+    pub may_lose: bool,
+    /// As `may_lose`, in all later lives, too.
+    pub has_lost: bool,
     pub pages: BTreeMap<u64, Known>,
     pub next: u64,
     pub lives: RawLives,
@@ -103,7 +109,17 @@ impl Oracle {
             || cache.learns()
             || cache.page_format != PageFormat::Raw;
         let (pages, lives) = (BTreeMap::new(), RawLives::default());
-        Self { cache, client, clients, straight_to_disk, pages, next: 0, lives }
+        Self {
+            cache,
+            client,
+            clients,
+            straight_to_disk,
+            may_lose: false,
+            has_lost: false,
+            pages,
+            next: 0,
+            lives,
+        }
     }
 
     /// One of the client's pages, and those after it.
@@ -146,7 +162,18 @@ impl Oracle {
 
     /// The write of `version` of `page` was acknowledged.
     pub fn is_acknowledged(&mut self, page: u64, version: u64) {
-        self.pages.entry(page).or_default().acknowledged = version;
+        let known = self.pages.entry(page).or_default();
+        (known.acknowledged, known.unsure) = (version, false);
+    }
+
+    /// A write of `page` has failed, or a read. False: that may not be.
+    pub fn may_fail(&mut self, page: u64, error: &TierError, is_write: bool) -> bool {
+        let is_lost = matches!(error, TierError::Lost { .. } | TierError::Damaged { .. });
+        if is_write && is_lost && self.may_lose {
+            self.pages.entry(page).or_default().unsure = true;
+        }
+        self.lives.lost += u64::from(is_lost && self.may_lose);
+        is_lost && self.may_lose
     }
 
     /// The program was killed, and the next one serves: what was acknowledged is there.
@@ -159,6 +186,11 @@ impl Oracle {
     /// Power has failed: only what is durable is promised.
     pub fn power_has_failed(&mut self) {
         self.pages.values_mut().for_each(|known| known.acknowledged = 0);
+    }
+
+    /// At the next open, with a flash that can be read.
+    pub fn after_power(&self) -> Self {
+        Self { may_lose: self.has_lost, ..self.clone() }
     }
 
     /// `version` of `page` was written durably.
@@ -202,7 +234,9 @@ impl Oracle {
     pub fn durable(&mut self, before: &BTreeMap<u64, Known>) {
         for (page, then) in before {
             let Some(known) = self.pages.get_mut(page) else { continue };
-            (known.least, known.forget_durable) = (then.newest, then.forgotten);
+            // Of a write that has failed nothing is promised.
+            let least = if then.unsure { then.least } else { then.newest };
+            (known.least, known.forget_durable) = (least, then.forgotten);
             known.since_forgotten &= then.forgotten;
         }
         self.lives.flushes += 1;

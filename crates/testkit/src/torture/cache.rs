@@ -174,6 +174,7 @@ impl fmt::Display for Cache {
             ),
             Cache::Fragments(FragmentOptions {
                 page_bytes,
+                page_format: _,
                 slots,
                 fragment_pages,
                 workers,

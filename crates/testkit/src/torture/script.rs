@@ -9,6 +9,7 @@ use super::target::Target;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::Fault;
 use entresol_engine::{FragmentOptions, Mode, TierOptions};
+use entresol_format::PageFormat;
 use entresol_runtime::rng::Rng;
 use std::fmt;
 use std::time::Duration;
@@ -157,6 +158,7 @@ fn draw_target(rng: &mut Rng, targets: &[Target]) -> Target {
 fn draw_fragments(rng: &mut Rng) -> Shape {
     let options = FragmentOptions {
         page_bytes: one(rng, &[4096, 4096, 4096, 4096, 8192]),
+        page_format: PageFormat::Native,
         slots: range(rng, 1, 8) as u32,
         fragment_pages: one(rng, &[1, 2, 3, 4, 4, 8]),
         workers: range(rng, 1, 3) as u32,

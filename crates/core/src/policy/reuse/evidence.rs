@@ -5,6 +5,10 @@
 //!   its class; in a ghost, whether it was dirty.
 //! - The class is a running mean of the age buckets at which the page was used, or [`NEW`].
 //!
+//! - A *threshold* is the least weight of pages that are written. Work is counted and multiplied by what it
+//!   costs: while flash takes longer than disk, the threshold grows, since then each write takes time from
+//!   the reads of the same device; while flash has time to spare, it shrinks.
+//!
 //! Invariants: no page's note is older than [`AGE_MAX`] and a half, so ages are not mistaken modulo 1,024: a
 //! hand passes over all notes, one at each miss. Each class is refreshed about eight times in as many misses
 //! as there are slots, one class at a time, so no step takes long.
@@ -13,6 +17,7 @@ use super::super::ghost::{Ghosts, Place, words_for};
 use super::super::{Memory, Offer};
 use super::hazard::{BUCKETS, CERTAIN, Hazard, bucket};
 use crate::PageId;
+use crate::costs::Costs;
 use crate::pages::Pages;
 use crate::sections::{Carver, SectionPlan};
 use crate::sizes::{GROUP_PAGES_MAX, Sizes};
@@ -35,7 +40,14 @@ const REFRESHES: u32 = 8;
 const STAY_MAX: (u32, u32) = (13, 16);
 /// `stays_from` changes by its part of so many, and is never less than this.
 const STEPS: u32 = 32;
-const STAYS_FROM_MIN: u32 = CERTAIN / 10;
+/// The threshold: least, and most.
+const THRESHOLD_MIN: u32 = CERTAIN / 10;
+const THRESHOLD_MAX: u32 = CERTAIN * 6 / 10;
+/// It grows by its part of so many while flash takes longer than disk, and shrinks by its part of so many
+/// while it takes less than so many tenths of the disk's time.
+const GROWS: u32 = 10;
+const SHRINKS: u32 = 20;
+const TIME_TO_SPARE: u64 = 8;
 /// Groups whose mean the margin is.
 const MARGIN_OF: u64 = 16;
 /// Ages are at most so many epochs.
@@ -118,6 +130,56 @@ struct Head {
     stays_from: u32,
     /// Log placement: the greatest weight of the pages of a group that left, a running mean.
     margin: u32,
+    /// The least weight of pages that are written, as times have it.
+    threshold: u32,
+    /// The same, as the owner has it.
+    threshold_of_owner: u32,
+    /// Slots.
+    slots: u32,
+    /// Times of a page.
+    times: Times,
+    /// Work since the threshold was adapted.
+    work: Work,
+}
+
+/// What each piece of [`Work`] takes, in nanoseconds. All zero: unknown.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Times {
+    flash_read: u32,
+    dequeue_read: u32,
+    flash_write: u32,
+    disk_read: u32,
+    disk_write: u32,
+}
+
+/// Pages, by what was done.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Work {
+    /// Fetched from flash.
+    flash_reads: u32,
+    /// Read from flash to be destaged or to be enqueued again.
+    dequeue_reads: u32,
+    /// Written to flash.
+    flash_writes: u32,
+    /// Fetched from disk.
+    disk_reads: u32,
+    /// Written to disk.
+    disk_writes: u32,
+}
+
+impl Work {
+    const NONE: Self =
+        Self { flash_reads: 0, dequeue_reads: 0, flash_writes: 0, disk_reads: 0, disk_writes: 0 };
+
+    /// The time of flash, and of disk.
+    fn times(&self, of: &Times) -> (u64, u64) {
+        let time = |count: u32, each: u32| u64::from(count) * u64::from(each);
+        let reads = time(self.flash_reads, of.flash_read) + time(self.dequeue_reads, of.dequeue_read);
+        let flash = reads + time(self.flash_writes, of.flash_write);
+        (flash, time(self.disk_reads, of.disk_read) + time(self.disk_writes, of.disk_write))
+    }
 }
 
 const HEAD: SectionPlan = SectionPlan::one::<Head>("evidence");
@@ -148,7 +210,8 @@ impl<'r> Memory<'r> for Evidence<'r> {
         let head = &mut *self.head;
         head.epoch_misses = (sizes.slots / EPOCHS).max(1);
         head.refresh_misses = (sizes.slots / REFRESHES / CLASSES).max(1);
-        head.stays_from = STAYS_FROM_MIN;
+        head.slots = sizes.slots;
+        (head.threshold, head.stays_from) = (THRESHOLD_MIN, THRESHOLD_MIN);
         // Counts fade, so that they stay below eight for each slot.
         head.one = 1 << sizes.slots.leading_zeros().saturating_sub(3).min(8);
         for hazard in self.hazards.iter_mut() {
@@ -190,6 +253,42 @@ impl Evidence<'_> {
         hazard.fade();
         hazard.refresh(head.one, EPOCHS);
         head.class = if head.class + 1 == CLASSES { 0 } else { head.class + 1 };
+        if head.class == 0 {
+            self.adapt();
+        }
+    }
+
+    /// What the devices cost; `write_ns`: a page written to flash as the placement does.
+    pub(super) fn set_costs(&mut self, costs: &Costs, write_ns: u32, dequeue_read_ns: u32) {
+        let head = &mut *self.head;
+        let known = if costs.are_known() { u32::MAX } else { 0 };
+        head.times = Times {
+            flash_read: costs.flash_read_ns & known,
+            dequeue_read: dequeue_read_ns & known,
+            flash_write: write_ns & known,
+            disk_read: costs.disk_read_ns & known,
+            disk_write: costs.disk_write_ns & known,
+        };
+        let worth = u64::from(costs.write_worth_permille.min(1000)) * u64::from(CERTAIN) / 1000;
+        head.threshold_of_owner = worth as u32;
+        head.stays_from = head.stays_from.max(head.threshold_of_owner);
+    }
+
+    /// Adapts the threshold to the work since the last time.
+    fn adapt(&mut self) {
+        let head = &mut *self.head;
+        let (flash, disk) = std::mem::replace(&mut head.work, Work::NONE).times(&head.times);
+        if flash > disk {
+            head.threshold = (head.threshold + head.threshold / GROWS).min(THRESHOLD_MAX);
+        } else if flash * 10 < disk * TIME_TO_SPARE {
+            head.threshold = (head.threshold - head.threshold / SHRINKS).max(THRESHOLD_MIN);
+        }
+        head.stays_from = head.stays_from.max(head.threshold);
+    }
+
+    /// The least weight of pages that are written to flash.
+    pub(super) fn threshold(&self) -> u32 {
+        self.head.threshold.max(self.head.threshold_of_owner)
     }
 
     /// The group in `slots` of the ring is about to be dequeued; at most so many of its pages stay.
@@ -206,10 +305,11 @@ impl Evidence<'_> {
         if let Some(best) = weights.get(staying) {
             head.margin = ((u64::from(head.margin) * (MARGIN_OF - 1) + u64::from(*best)) / MARGIN_OF) as u32;
         }
+        let least = head.threshold.max(head.threshold_of_owner);
         let step = head.stays_from / STEPS;
         head.stays_from = match staying as u32 * STAY_MAX.1 > group_pages * STAY_MAX.0 {
             true => (head.stays_from + step).min(CERTAIN),
-            false => (head.stays_from - step).max(STAYS_FROM_MIN),
+            false => (head.stays_from - step).max(least),
         };
     }
 
@@ -238,6 +338,9 @@ impl Evidence<'_> {
     /// The page of `entry` is fetched.
     pub(super) fn hit(&mut self, pages: &Pages<'_>, entry: u32) {
         self.tick();
+        if entry < self.head.slots {
+            self.head.work.flash_reads += 1;
+        }
         let dirty = pages.directory.entry(entry).has(DIRTY);
         self.notes[entry as usize] = self.used(self.note(entry), dirty).0;
     }
@@ -245,6 +348,7 @@ impl Evidence<'_> {
     /// A page that is not in the cache is fetched.
     pub(super) fn miss(&mut self, page: PageId) {
         self.tick();
+        self.head.work.disk_reads += 1;
         let place = self.ghosts.place_of(page);
         if let Some(note) = self.ghosts.note(place).map(Note) {
             let note = self.used(note, note.is_dirty());
@@ -261,6 +365,7 @@ impl Evidence<'_> {
     /// A page was staged as `entry`. With an older version in the cache, the note on that is the page's. A
     /// write is no use: it belongs to the fetch before it.
     pub(super) fn staged(&mut self, pages: &Pages<'_>, entry: u32) {
+        self.head.work.flash_writes += 1;
         self.notes[entry as usize] = match pages.directory.find_older(entry) {
             Some(older) => self.notes[older as usize],
             None => {
@@ -274,10 +379,16 @@ impl Evidence<'_> {
     /// The page of entry `from` is in entry `to`, too.
     pub(super) fn carry(&mut self, from: u32, to: u32) {
         self.notes[to as usize] = self.notes[from as usize];
+        if to >= self.head.slots {
+            // A second chance: the page is read from its slot, and will be written to another one.
+            self.head.work.dequeue_reads += 1;
+            self.head.work.flash_writes += 1;
+        }
     }
 
     /// A page is evicted from DRAM, and does not enter.
     pub(super) fn keep_out(&mut self, offer: &Offer) {
+        self.head.work.disk_writes += u32::from(offer.dirty);
         let place = self.ghosts.place_of(offer.page);
         let class = self.ghosts.note(place).map_or(NEW, |note| Note(note).class());
         self.remember(place, Note::of(class, self.head.epoch, offer.dirty));
@@ -289,6 +400,9 @@ impl Evidence<'_> {
         let Note(note) = self.note(slot);
         let note = Note(note & !WAS_DIRTY | if entry.has(DIRTY) { WAS_DIRTY } else { 0 });
         if pages.directory.find(entry.page()) == Some(slot) {
+            let destaged = u32::from(entry.has(DIRTY));
+            self.head.work.dequeue_reads += destaged;
+            self.head.work.disk_writes += destaged;
             self.remember(self.ghosts.place_of(entry.page()), note);
         }
     }
@@ -354,14 +468,16 @@ impl Evidence<'_> {
 
     /// Takes nothing in the region for granted.
     pub(super) fn check(&self) -> Result<(), Violation> {
-        let Head { class, note, ghost, epoch_misses, one, stays_from, .. } = *self.head;
+        let Head { class, note, ghost, epoch_misses, one, stays_from, threshold, .. } = *self.head;
         same(|| "the class to be refreshed exists", true, class < CLASSES)?;
         same(|| "the note to be refreshed exists", true, (note as usize) < self.notes.len())?;
         same(|| "the ghost to be refreshed exists", true, ghost < self.ghosts.words())?;
         same(|| "an epoch has misses", true, epoch_misses > 0)?;
         same(|| "a use counts", true, (1..=256).contains(&one))?;
-        let possible = STAYS_FROM_MIN..=CERTAIN;
-        same(|| "a possible threshold", true, possible.contains(&stays_from))?;
+        let possible = THRESHOLD_MIN..=CERTAIN;
+        same(|| "a possible threshold of staying", true, possible.contains(&stays_from))?;
+        let possible = THRESHOLD_MIN..=THRESHOLD_MAX;
+        same(|| "a possible threshold", true, possible.contains(&threshold))?;
         self.ghosts.check()
     }
 }

@@ -1,6 +1,7 @@
 //! The driver.
 
 use super::crash::{self, Front, Recovered};
+use super::reuse_evidence::costs;
 use super::{Choices, Model, model_of};
 use entresol_core::{
     Admission, CleanPage, Cleaning, Config, DequeuePage, DequeuePages, Fate, Flush, Generation, Job, Lookup,
@@ -162,7 +163,9 @@ mod restart;
 impl World {
     pub fn new(config: Config, pages: u32, dram_max: usize) -> Self {
         let mut region = vec![0u64; region_bytes(&config) / 8];
-        Partition::format(region.as_mut_bytes(), &config).expect("the configuration is valid");
+        let mut partition =
+            Partition::format(region.as_mut_bytes(), &config).expect("the configuration is valid");
+        partition.set_costs(&costs(&config));
         Self {
             config,
             region,

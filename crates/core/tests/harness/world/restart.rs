@@ -13,6 +13,7 @@ impl World {
         self.region.fill(!0);
         let mut partition =
             Partition::format(self.region.as_mut_bytes(), &self.config).expect("a valid configuration");
+        partition.set_costs(&costs(&self.config));
         let entries: Vec<_> =
             recovered.entries.iter().map(|c| (Position(c.position), id(c.page), c.dirty)).collect();
         if self.config.policy.placement() == Placement::Log {

@@ -3,6 +3,7 @@
 //! Invariant: a catalogue that was read holds only rates above zero, and no two entries of one kind have one
 //! name.
 
+use entresol_core::Costs;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -155,6 +156,29 @@ pub enum CatalogueError {
         /// The names there are.
         known: String,
     },
+}
+
+/// What a cache of pages of `page_bytes` on `flash` above `disk` costs.
+pub fn costs(flash: &DeviceSpec, disk: &DeviceSpec, page_bytes: u32) -> Costs {
+    let nanos = |seconds: f64| (seconds * 1e9).round().clamp(1.0, f64::from(u32::MAX)) as u32;
+    let alone = |iops: f64, mb_s: Option<f64>| {
+        // A request takes a random access, and the time of its data.
+        let data = mb_s.map_or(0.0, |mb_s| f64::from(page_bytes) / (mb_s * 1e6));
+        nanos((1.0 / iops).max(data))
+    };
+    let in_row = |iops: f64, mb_s: Option<f64>| match mb_s {
+        Some(mb_s) => nanos(f64::from(page_bytes) / (mb_s * 1e6)),
+        None => nanos(1.0 / iops),
+    };
+    Costs {
+        flash_read_ns: alone(flash.random_read_iops, flash.sequential_read_mb_s),
+        flash_read_in_row_ns: in_row(flash.random_read_iops, flash.sequential_read_mb_s),
+        flash_write_ns: alone(flash.random_write_iops, flash.sequential_write_mb_s),
+        flash_write_in_row_ns: in_row(flash.random_write_iops, flash.sequential_write_mb_s),
+        disk_read_ns: alone(disk.random_read_iops, disk.sequential_read_mb_s),
+        disk_write_ns: alone(disk.random_write_iops, disk.sequential_write_mb_s),
+        write_worth_permille: 0,
+    }
 }
 
 impl Catalogue {

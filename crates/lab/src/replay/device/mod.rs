@@ -7,5 +7,6 @@ mod catalogue;
 mod queue;
 mod timed;
 
+pub(super) use catalogue::costs;
 pub use catalogue::{Catalogue, CatalogueError, DeviceKind, DeviceSpec, MachineSpec, MemorySpec};
 pub use timed::Device;

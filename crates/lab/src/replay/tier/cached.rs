@@ -9,6 +9,7 @@
 use super::super::device::Device;
 use super::super::pool::{DIRTY, FDIRTY, Order, Pool, Victim};
 use super::backlog::Backlog;
+use super::beside::Beside;
 use super::drive::Drive;
 use super::{Fetched, Layer, Totals};
 use entresol_core::{
@@ -43,6 +44,8 @@ pub struct Cached<'t> {
     destages: Backlog,
     metrics: TierMetrics,
     drive: Drive,
+    /// What runs beside the cache.
+    pub beside: Beside,
 }
 
 impl<'t> Cached<'t> {
@@ -72,6 +75,7 @@ impl<'t> Cached<'t> {
             destages: Backlog::new(if log { DEQUEUES_LOG } else { COPIES_MAX }),
             metrics: TierMetrics::default(),
             drive: Drive::new(config.slots),
+            beside: Beside::default(),
             partition,
         }
     }
@@ -408,6 +412,7 @@ struct Admitted {
 
 impl Layer for Cached<'_> {
     fn fetch(&mut self, page: u32, now: Time, pool: &mut Pool<impl Order>) -> Fetched {
+        self.beside.fetch(self.id(page), now, self.metrics.flash_writes, &mut self.partition);
         match self.partition.fetch(self.id(page)) {
             Lookup::Staged { dirty, .. } => {
                 self.metrics.staging_hits += 1;
@@ -432,6 +437,7 @@ impl Layer for Cached<'_> {
     }
 
     fn evict(&mut self, victim: Victim, now: Time, pool: &mut Pool<impl Order>) -> Time {
+        self.beside.evict(self.id(victim.page), self.mode, victim);
         let Admitted { work, now } = self.take(victim, now, pool);
         if work {
             self.work(now, pool);
@@ -459,6 +465,7 @@ impl Layer for Cached<'_> {
 
     fn begin_measurement(&mut self) {
         self.metrics = TierMetrics::default();
+        self.beside.begin_measurement();
         self.drive.begin_measurement();
         self.flash.begin_measurement();
         self.disk.begin_measurement();
@@ -472,6 +479,7 @@ impl Layer for Cached<'_> {
             slots_dirty: occupancy.dirty.into(),
             slots: occupancy.slots.into(),
             decision_hash: self.partition.decision_hash(),
+            forecasts: self.beside.forecasts(),
             ..self.metrics
         };
         let (flash_ns, disk_ns) = (self.flash.service_ns(), self.disk.service_ns());

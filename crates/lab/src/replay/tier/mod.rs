@@ -8,6 +8,7 @@
 
 mod backlog;
 mod bare;
+mod beside;
 mod blocks;
 mod cached;
 mod chip;
@@ -16,6 +17,7 @@ mod fragments;
 mod inline;
 
 pub use bare::Bare;
+pub use beside::Beside;
 pub use blocks::Blocks;
 pub use cached::Cached;
 pub use chip::ChipSpeed;

@@ -19,6 +19,7 @@ use crate::replay::device::{DeviceKind, DeviceSpec, MemorySpec};
 use crate::replay::{self, Arrival, FragmentKnobs, Places, Replacement, RunConfig, block_sizes};
 use anyhow::Context as _;
 use entresol_core::{BlockKind, Cache, Mode};
+use entresol_engine::DailyWrites;
 use entresol_ftl::cache::{
     BlockCache, Fill, FlashTier, FlashTierConfig, Measures, RwFdb, RwFdbConfig, Thresholds,
 };
@@ -148,6 +149,8 @@ fn config(trace: &Trace, setting: &Setting) -> RunConfig {
         dram_pages: 0,
         flash_pages: 0,
         stands_for: None,
+        shadows: false,
+        flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         arrival: Arrival::Closed { clients: 1 },
         hit_ns: 0,

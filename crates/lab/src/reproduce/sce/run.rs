@@ -8,6 +8,7 @@ use crate::replay::{
     Arrival, FragmentKnobs, Places, Replacement, Replayed, RunConfig, below_dram, core_config, replay,
 };
 use entresol_core::{Cache, Mode, Partition, PolicyKind, region_bytes};
+use entresol_engine::DailyWrites;
 use zerocopy::IntoBytes;
 
 /// Clients, enough to keep the disks busy.
@@ -36,6 +37,8 @@ pub(super) fn run(
         dram_pages: workload.dram_pages,
         flash_pages: flash_fragments * workload.fragment_pages(),
         stands_for: None,
+        shadows: false,
+        flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs {
             fragment_pages: Some(workload.fragment_pages()),
             pace_permille: Some(PACE_PERMILLE),

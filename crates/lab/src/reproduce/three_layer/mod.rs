@@ -16,6 +16,7 @@ use crate::paper::three_layer::{
 use crate::replay::device::Catalogue;
 use crate::replay::{Arrival, FragmentKnobs, Replacement, RunConfig, simulate};
 use entresol_core::{Cache, Mode, PolicyKind};
+use entresol_engine::DailyWrites;
 use entresol_trace::generate::{Mix, Popularity, Scans, TpccModel};
 use entresol_trace::{ReadOptions, Trace};
 use std::path::Path;
@@ -188,6 +189,8 @@ pub fn equi_cost_run(trace: &Trace, b: u32, policy: Option<PolicyKind>, n: f64) 
         dram_pages: layers.dram_pages,
         flash_pages: layers.flash_pages,
         stands_for: None,
+        shadows: false,
+        flash_writes_per_day: DailyWrites::Unlimited,
         fragments: FragmentKnobs::default(),
         exact_devices: false,
         arrival: Arrival::Closed { clients: 1 },

@@ -1,9 +1,10 @@
 //! Writes to flash within so many bytes a day.
 //!
 //! A bucket fills at the rate of the budget, up to an hour's worth, and every byte that is written to flash
-//! leaves it. As it empties, what saves least goes first: pages that were only read, then second chances,
-//! then writes, which go to disk instead. So a burst is served, and the day's sum is kept to within an hour's
-//! worth.
+//! leaves it. As it empties, what saves least goes first. Policies that weigh costs are told how much a write
+//! must be worth: the emptier the bucket, the more, until as much is written as flows in. With other policies,
+//! pages that were only read stay out first, then there are no second chances, then writes go to disk instead.
+//! So a burst is served, and the day's sum is kept to within an hour's worth.
 
 use std::time::Duration;
 use thiserror::Error;
@@ -14,6 +15,9 @@ const HOLDS: Duration = Duration::from_secs(3_600);
 /// Below these parts of a full bucket, pages that were read do not enter, and no page gets a second chance.
 const FOR_READS: f64 = 0.5;
 const FOR_CHANCES: f64 = 0.25;
+/// From the first of these parts of a full bucket down to the second, the uses that a write must promise rise
+/// from none to one.
+const WORTH: (f64, f64) = (0.9, 0.5);
 
 /// How much may be written to flash.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,6 +90,8 @@ pub struct Allowed {
 #[derive(Clone, Debug)]
 pub struct Budget {
     bytes_per_day: Option<u64>,
+    /// The bucket holds as much as flows in in this time.
+    holds: Duration,
     /// Negative: more was written than there was room for.
     bytes: f64,
 }
@@ -93,7 +99,13 @@ pub struct Budget {
 impl Budget {
     /// A bucket that is full.
     pub fn new(bytes_per_day: Option<u64>) -> Self {
-        let mut budget = Self { bytes_per_day, bytes: 0.0 };
+        Self::holding(bytes_per_day, HOLDS)
+    }
+
+    /// A full bucket that holds as much as flows in in so long a time, instead of an hour: for traces of a few
+    /// minutes.
+    pub fn holding(bytes_per_day: Option<u64>, holds: Duration) -> Self {
+        let mut budget = Self { bytes_per_day, holds, bytes: 0.0 };
         budget.bytes = budget.holds();
         budget
     }
@@ -103,7 +115,7 @@ impl Budget {
     }
 
     fn holds(&self) -> f64 {
-        self.per(HOLDS)
+        self.per(self.holds)
     }
 
     /// `passed` after the last time; `written` bytes were written since then.
@@ -115,6 +127,16 @@ impl Budget {
     pub fn allowed(&self) -> Allowed {
         let has = |part: f64| self.bytes_per_day.is_none() || self.bytes > part * self.holds();
         Allowed { reads: has(FOR_READS), chances: has(FOR_CHANCES), writes: has(0.0) }
+    }
+
+    /// Uses that a write must promise, in thousandths.
+    pub fn write_worth_permille(&self) -> u32 {
+        if self.bytes_per_day.is_none() {
+            return 0;
+        }
+        let (none, one) = WORTH;
+        let full = self.bytes / self.holds().max(1.0);
+        ((none - full) / (none - one) * 1000.0).clamp(0.0, 1000.0) as u32
     }
 
     /// Bytes that may be written at once. `None`: there is no limit.
@@ -168,11 +190,28 @@ mod tests {
         assert_eq!(last_refused, [true, false, false], "{sums:?}");
     }
 
+    /// Pages whose worths are spread evenly, five times as many as are allowed.
+    #[test]
+    fn a_policy_that_weighs_writes_stays_within_the_budget() {
+        const LIMIT: u64 = 86_400 << 20;
+        let mut budget = Budget::new(Some(LIMIT));
+        let mut sum = 0;
+        for _ in 0..86_400 {
+            let worth_it = 1000 - u64::from(budget.write_worth_permille());
+            let written = (5 << 20) * worth_it / 1000;
+            sum += written;
+            budget.tick(Duration::from_secs(1), written);
+        }
+        assert!(sum <= LIMIT + LIMIT / 48 && sum >= LIMIT, "{sum} of {LIMIT}");
+        let allowed = budget.allowed();
+        assert!(allowed.reads && allowed.chances && allowed.writes, "nothing else is refused");
+    }
+
     #[test]
     fn without_a_limit_everything_is_allowed() {
         let mut budget = Budget::new(None);
         budget.tick(Duration::from_secs(1), 1 << 50);
         assert_eq!(budget.allowed(), Allowed { reads: true, chances: true, writes: true });
-        assert_eq!(budget.left(), None);
+        assert_eq!((budget.left(), budget.write_worth_permille()), (None, 0));
     }
 }

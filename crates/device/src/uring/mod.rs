@@ -7,6 +7,10 @@
 //! flight. So the kernel does not access its buffers afterwards.
 #![allow(unsafe_code)]
 
+mod queue;
+
+pub use queue::{Ended, QueuedFile, ReadPart, ReadQueue};
+
 use crate::file::{FileOptions, OpenFile};
 use crate::{Counters, Device, DeviceError, Geometry, Io, bounce};
 use io_uring::{IoUring, opcode, types};
@@ -14,6 +18,7 @@ use rustix::io::Errno;
 use std::cell::RefCell;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Requests in flight at once per thread.
 const RING_ENTRIES: u32 = 256;
@@ -26,7 +31,7 @@ thread_local! {
 
 /// A device over io_uring. It opens, locks, syncs and discards as [`crate::FileDevice`] does.
 #[derive(Debug)]
-pub struct UringDevice(OpenFile);
+pub struct UringDevice(Arc<OpenFile>);
 
 impl UringDevice {
     /// Opens `path`.
@@ -43,7 +48,7 @@ impl UringDevice {
             length: 0,
             reason: format!("io_uring is not available ({error}); use the file device instead"),
         })?;
-        OpenFile::open(path, options).map(Self)
+        OpenFile::open(path, options).map(|file| Self(Arc::new(file)))
     }
 
     /// A message for the owner about the open, if any.
@@ -80,8 +85,7 @@ impl UringDevice {
         let length = request.length();
         let done = match request.result {
             result if result >= 0 => result as usize,
-            // Not an answer of the device: repeat the whole request.
-            result if [Errno::AGAIN, Errno::INTR].iter().any(|errno| errno.raw_os_error() == -result) => 0,
+            result if is_to_be_repeated(result) => 0,
             result => {
                 let error = std::io::Error::from_raw_os_error(-result);
                 return Err(self.0.error(request.operation(), request.offset(), length as u64, error));
@@ -209,16 +213,12 @@ impl<'a> Request<'a> {
 fn drain(ring: &mut IoUring, requests: &mut [Request<'_>]) {
     let mut completed = 0;
     while completed < requests.len() {
-        if let Err(error) = ring.submit_and_wait(requests.len() - completed) {
-            let code = error.raw_os_error();
-            let is_temporary = [Errno::INTR, Errno::AGAIN, Errno::BUSY]
-                .iter()
-                .any(|errno| Some(errno.raw_os_error()) == code);
-            if !is_temporary {
-                // Requests may be in flight to memory that the caller would free: only an abort is safe.
-                eprintln!("io_uring cannot be waited for ({error}) while requests are in flight: aborting");
-                std::process::abort();
-            }
+        if let Err(error) = ring.submit_and_wait(requests.len() - completed)
+            && !is_temporary(&error)
+        {
+            // Requests may be in flight to memory that the caller would free: only an abort is safe.
+            eprintln!("io_uring cannot be waited for ({error}) while requests are in flight: aborting");
+            std::process::abort();
         }
         for completion in ring.completion() {
             if let Some(request) = requests.get_mut(completion.user_data() as usize) {
@@ -227,6 +227,17 @@ fn drain(ring: &mut IoUring, requests: &mut [Request<'_>]) {
             }
         }
     }
+}
+
+/// Whether a wait for a ring is to be repeated.
+fn is_temporary(error: &std::io::Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::INTR, Errno::AGAIN, Errno::BUSY].iter().any(|errno| Some(errno.raw_os_error()) == code)
+}
+
+/// Whether a result, negated, is no answer of the device: the request is to be repeated.
+fn is_to_be_repeated(result: i32) -> bool {
+    [Errno::AGAIN, Errno::INTR].iter().any(|errno| errno.raw_os_error() == -result)
 }
 
 fn with_ring<R>(f: impl FnOnce(&mut IoUring) -> R) -> std::io::Result<R> {
@@ -271,5 +282,9 @@ impl Device for UringDevice {
 
     fn counters(&self) -> Counters {
         self.0.counters()
+    }
+
+    fn queued(&self) -> Option<QueuedFile> {
+        Some(QueuedFile(self.0.clone()))
     }
 }

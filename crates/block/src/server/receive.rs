@@ -1,0 +1,168 @@
+//! The receiving side of a connection after its handshake: requests, and the data of writes, which goes
+//! straight to the buffer that it is written from.
+//!
+//! Invariant: before the thread waits for anything but flash, and its socket meanwhile, the hits that it
+//! reads itself are at an end and their replies sent.
+
+use super::Shared;
+use super::connection::{Connection, Received, is_time_up};
+use super::hits::Hits;
+use super::job::{Job, Reserved};
+use super::outgoing::Reply;
+use crate::Streams;
+use entresol_nbd::{Command, Event, Opened, Replies, Request, Requests, Wanted};
+use std::io::{ErrorKind, Result};
+use std::sync::Arc;
+
+/// See the module's header.
+pub(super) struct Receiver<'a> {
+    connection: &'a Arc<Connection>,
+    shared: &'a Arc<Shared>,
+    requests: Requests,
+    replies: Replies,
+    received: Received,
+    streams: Streams,
+    hits: Hits<'a>,
+}
+
+impl<'a> Receiver<'a> {
+    pub fn new(
+        connection: &'a Arc<Connection>,
+        shared: &'a Arc<Shared>,
+        opened: Opened,
+        received: Received,
+    ) -> Self {
+        let Opened { requests, replies, .. } = opened;
+        let (streams, hits) = (Streams::default(), Hits::new(shared));
+        Self { connection, shared, requests, replies, received, streams, hits }
+    }
+
+    /// Receives requests until the client ends, or breaks the protocol. All are answered, or with a worker.
+    pub fn run(mut self) -> Result<()> {
+        let result = self.receive();
+        self.settle()?;
+        result
+    }
+
+    fn receive(&mut self) -> Result<()> {
+        while self.requests.wanted() != Wanted::Nothing {
+            if self.received.bytes().is_empty() && !self.fill()? {
+                return Ok(());
+            }
+            let (used, event) = self.requests.receive(self.received.bytes());
+            self.received.start += used;
+            match event {
+                None => {}
+                Some(Event::Closed(why)) => tracing::info!("a connection ends: {why}"),
+                Some(Event::Refused(refused)) => {
+                    let head = self.replies.error(refused.cookie, refused.error, refused.reason);
+                    self.connection.send([Reply::new(head.to_vec(), None, false)]);
+                }
+                Some(Event::Request(request)) => {
+                    let job = self.take(request)?;
+                    self.dispatch(job);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives more, and reads hits meanwhile. False: the client will send nothing more.
+    fn fill(&mut self) -> Result<bool> {
+        loop {
+            self.hits.begin();
+            self.reply();
+            let filled = if self.hits.is_idle() {
+                self.received.fill(&self.connection.stream)
+            } else {
+                let may_receive = self.hits.wait(Some(self.connection.stream.descriptor()))?;
+                self.reply();
+                if !may_receive {
+                    continue;
+                }
+                self.received.fill_now(&self.connection.stream)
+            };
+            match filled {
+                // A client may be silent between requests.
+                Err(error) if is_time_up(&error) || error.kind() == ErrorKind::Interrupted => {}
+                filled => return filled,
+            }
+        }
+    }
+
+    /// Sends the replies of hits that were read.
+    fn reply(&mut self) {
+        self.connection.send(self.hits.replies());
+    }
+
+    /// Ends all hits under way.
+    fn settle(&mut self) -> Result<()> {
+        self.hits.begin();
+        while !self.hits.is_idle() {
+            self.hits.wait(None)?;
+        }
+        self.reply();
+        Ok(())
+    }
+
+    /// Reserves what the request needs, and receives its data.
+    fn take(&mut self, request: Request) -> Result<Job> {
+        let bytes = match request.command {
+            Command::Read { length, .. } | Command::Write { length, .. } => length as usize,
+            _ => 0,
+        };
+        let reserved = match Reserved::try_new(self.shared, self.connection, bytes) {
+            Some(reserved) => reserved,
+            None => {
+                self.settle()?;
+                Reserved::new(self.shared, self.connection, bytes)
+            }
+        };
+        let mut job = Job::new(request, self.replies, bytes, reserved);
+        if let Command::Write { .. } = request.command {
+            self.take_data(&mut job.data)?;
+            self.requests.payload_taken(bytes);
+        }
+        job.is_sequential = self.shared.volume.follow(&mut self.streams, &request.command);
+        Ok(job)
+    }
+
+    /// Receives the data of a write.
+    fn take_data(&mut self, data: &mut [u8]) -> Result<()> {
+        let here = self.received.bytes().len().min(data.len());
+        data[..here].copy_from_slice(&self.received.bytes()[..here]);
+        self.received.start += here;
+        let mut at = here;
+        while at < data.len() {
+            let stream = &self.connection.stream;
+            let received = match self.hits.is_idle() {
+                true => stream.read(&mut data[at..]),
+                false => stream.read_now(&mut data[at..]),
+            };
+            match received {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => at += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && !self.hits.is_idle() => {
+                    self.settle()?
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// To whom carries it out. A read that needs no disk is not worth another thread if nothing is behind it.
+    fn dispatch(&mut self, job: Job) {
+        let Err(job) = self.hits.take(job) else { return };
+        let is_own = |(offset, length)| {
+            self.received.bytes().is_empty()
+                && self.hits.is_idle()
+                && self.shared.volume.is_cached(offset, length)
+        };
+        match job.is_small_read().is_some_and(is_own) {
+            true => job.run(),
+            false => self.shared.queue.push(job),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Reads from flash that the caller carries out, many at once.
+//!
+//! Invariant: as [`Volume::read`] at the time of the begin. It may end after the cache was drained, detached
+//! or opened in another mode: what is proved then is what the volume had when the read began.
+
+use super::{Cache, Volume};
+use crate::steer::UnderWay;
+use arrayvec::ArrayVec;
+use entresol_core::PageId;
+use entresol_device::{DeviceError, QueuedFile, ReadPart};
+use entresol_engine::{FlashRead, FlashTier, Served};
+use std::sync::Arc;
+
+/// Whole pages that are read from flash.
+pub(crate) struct Ahead<'a> {
+    tier: Arc<FlashTier>,
+    read: FlashRead,
+    pages: u64,
+    under_way: UnderWay<'a>,
+}
+
+impl Ahead<'_> {
+    /// What is to be read, one part after the other.
+    pub fn parts(&self) -> ArrayVec<ReadPart, { FlashTier::FLASH_READ_PAGES_MAX }> {
+        self.tier.parts(&self.read)
+    }
+
+    /// Where from; `None`: only [`Ahead::read_now`] can.
+    pub fn file(&self) -> Option<QueuedFile> {
+        self.tier.flash_file()
+    }
+
+    /// Reads it in the caller's thread.
+    pub fn read_now(&self, data: &mut [u8]) -> Result<(), DeviceError> {
+        self.tier.read_now(&self.read, data)
+    }
+}
+
+impl Volume {
+    /// Begins a read. `None`: it is one for [`Volume::carry_out`], for it needs more than flash, or is small
+    /// change that is not worth it, or the volume is busy with itself.
+    pub(crate) fn begin_read(&self, offset: u64, length: u64) -> Option<Ahead<'_>> {
+        let held = self.cache.try_read()?;
+        let Some(Cache { tier, .. }) = &*held else { return None };
+        let (first, pages) = (PageId(offset / self.page_bytes), length / self.page_bytes);
+        let is_whole = (offset | length).is_multiple_of(self.page_bytes);
+        let is_served = is_whole && self.cached_part(held.as_ref(), offset, length) == length;
+        if !is_served || pages > FlashTier::FLASH_READ_PAGES_MAX as u64 || self.steering.may_go_to_disk(pages)
+        {
+            return None;
+        }
+        let tier = tier.clone().reads_ahead()?;
+        // What fails here fails again, where there is a reply for it.
+        let read = tier.begin_read(first, pages as usize).ok()??;
+        self.steering.tick_if_due(&*tier);
+        let under_way = self.steering.reads_flash();
+        Some(Ahead { tier, read, pages, under_way })
+    }
+
+    /// The caller has read what was begun. False: it has to be carried out anew, by [`Volume::carry_out`].
+    pub(crate) fn end_read(&self, ahead: Ahead<'_>, data: &mut [u8]) -> bool {
+        let Ahead { tier, read, pages, under_way } = ahead;
+        let is_proved = tier.end_read(&read, data);
+        if is_proved {
+            self.steering.was_read(&Served { flash: pages, ..Served::default() }, &under_way);
+        }
+        is_proved
+    }
+}

@@ -1,0 +1,56 @@
+//! What a flash cache costs: the times that its devices take, and what its owner wants of it.
+//!
+//! A policy counts what it does to each device and multiplies by these. So its decisions depend on what
+//! happened, and not on how long it took: they stay the same in every run.
+
+/// Times of a page, in nanoseconds, of devices that have all the work they can do at once: one by their rate.
+/// All zero: unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// A page read from flash.
+    pub flash_read_ns: u32,
+    /// One of many pages in a row.
+    pub flash_read_in_row_ns: u32,
+    /// A page written anywhere on flash.
+    pub flash_write_ns: u32,
+    /// One of a group of pages in a row, durable with the group.
+    pub flash_write_in_row_ns: u32,
+    /// A page read from disk.
+    pub disk_read_ns: u32,
+    /// A page written to disk.
+    pub disk_write_ns: u32,
+    /// Uses that a write to flash must promise at least, in thousandths: flash wears out. 0: any.
+    pub write_worth_permille: u32,
+}
+
+impl Costs {
+    /// The times, in the order of the fields.
+    pub const fn times_ns(&self) -> [u32; 6] {
+        [
+            self.flash_read_ns,
+            self.flash_read_in_row_ns,
+            self.flash_write_ns,
+            self.flash_write_in_row_ns,
+            self.disk_read_ns,
+            self.disk_write_ns,
+        ]
+    }
+
+    /// Of these times, in the order of the fields. Any number of writes is welcome.
+    pub const fn of_times_ns(times: [u32; 6]) -> Self {
+        Self {
+            flash_read_ns: times[0],
+            flash_read_in_row_ns: times[1],
+            flash_write_ns: times[2],
+            flash_write_in_row_ns: times[3],
+            disk_read_ns: times[4],
+            disk_write_ns: times[5],
+            write_worth_permille: 0,
+        }
+    }
+
+    /// Whether the times are known.
+    pub const fn are_known(&self) -> bool {
+        self.flash_read_ns > 0 && self.disk_read_ns > 0
+    }
+}

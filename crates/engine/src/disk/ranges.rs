@@ -1,0 +1,121 @@
+//! A set of pages, kept as ranges.
+
+use entresol_core::PageId;
+use entresol_format::missing::PageRange;
+use std::collections::BTreeMap;
+
+/// Ranges that neither overlap nor touch: the first page of each, and the one after its last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PageRanges(BTreeMap<u64, u64>);
+
+impl PageRanges {
+    /// The pages of a list that a record has.
+    pub fn of_list(list: &[PageRange]) -> Self {
+        let mut set = Self::default();
+        list.iter().for_each(|(first, pages)| set.add(first.0, first.0 + u64::from(*pages)));
+        set
+    }
+
+    /// As a record has it.
+    pub fn list(&self) -> Vec<PageRange> {
+        let mut list = Vec::with_capacity(self.0.len());
+        for (first, end) in &self.0 {
+            let mut at = *first;
+            while at < *end {
+                let pages = (end - at).min(u32::MAX.into()) as u32;
+                list.push((PageId(at), pages));
+                at += u64::from(pages);
+            }
+        }
+        list
+    }
+
+    /// Number of ranges.
+    pub fn ranges(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Number of pages.
+    pub fn pages(&self) -> u64 {
+        self.0.iter().map(|(first, end)| end - first).sum()
+    }
+
+    pub fn contains(&self, page: PageId) -> bool {
+        self.0.range(..=page.0).next_back().is_some_and(|(_, end)| page.0 < *end)
+    }
+
+    pub fn insert(&mut self, page: PageId) {
+        self.add(page.0, page.0 + 1);
+    }
+
+    fn add(&mut self, mut first: u64, mut end: u64) {
+        while let Some((from, to)) = self.0.range(..=end).next_back().map(|(from, to)| (*from, *to)) {
+            if to < first {
+                break;
+            }
+            (first, end) = (first.min(from), end.max(to));
+            self.0.remove(&from);
+        }
+        self.0.insert(first, end);
+    }
+
+    pub fn remove(&mut self, page: PageId) {
+        let Some((first, end)) = self.0.range(..=page.0).next_back().map(|(first, end)| (*first, *end))
+        else {
+            return;
+        };
+        if page.0 >= end {
+            return;
+        }
+        self.0.remove(&first);
+        if first < page.0 {
+            self.0.insert(first, page.0);
+        }
+        if page.0 + 1 < end {
+            self.0.insert(page.0 + 1, end);
+        }
+    }
+
+    /// The first pages from `from` on, at most `count`.
+    pub fn next(&self, from: PageId, count: usize) -> Vec<PageId> {
+        let before = self.0.range(..from.0).next_back().map(|(first, end)| (*first, *end));
+        let after = self.0.range(from.0..).map(|(first, end)| (*first, *end));
+        let all = before.into_iter().chain(after);
+        all.flat_map(|(first, end)| first.max(from.0)..end).map(PageId).take(count).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use entresol_runtime::rng::Rng;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn ranges_are_a_set() {
+        let mut rng = Rng::new(3);
+        for _ in 0..200 {
+            let (mut ranges, mut set) = (PageRanges::default(), BTreeSet::new());
+            for _ in 0..200 {
+                let page = PageId(rng.below(40));
+                match rng.below(2) {
+                    0 => {
+                        ranges.insert(page);
+                        set.insert(page);
+                    }
+                    _ => {
+                        ranges.remove(page);
+                        set.remove(&page);
+                    }
+                }
+                assert_eq!(ranges.pages(), set.len() as u64);
+                assert!((0..42).map(PageId).all(|page| ranges.contains(page) == set.contains(&page)));
+                let from = PageId(rng.below(42));
+                assert!(set.range(from..).take(5).copied().eq(ranges.next(from, 5)));
+                let list = ranges.list();
+                assert!(list.windows(2).all(|pair| pair[0].0.0 + u64::from(pair[0].1) < pair[1].0.0));
+                assert_eq!(PageRanges::of_list(&list), ranges);
+            }
+        }
+    }
+}

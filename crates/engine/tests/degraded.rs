@@ -1,0 +1,381 @@
+//! A flash that fails while only it has the newest pages, and no log stands above: the disk goes on, what can
+//! be read is read and saved, and what went to disk meanwhile never comes back in an older version.
+
+mod support;
+
+use entresol_core::{PageId, PolicyKind};
+use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_engine::{
+    DiskLayer, FlashTier, Layer, Mode, Reading, TierError, TierOptions, WholeDisk, detach, flash_bytes,
+};
+use entresol_format::PageFormat;
+use entresol_format::missing::RANGES_MAX;
+use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
+use entresol_runtime::sleep;
+use std::sync::Arc;
+use std::time::Duration;
+use support::{PAGE, disk_bytes, refusal, simulate};
+
+/// Pages of the disk. As many as fit on flash are dirty at first.
+const PAGES: u64 = 120;
+const DIRTY: u64 = 60;
+
+fn options() -> TierOptions {
+    let small = support::small(PolicyKind::FaceGsc, 80);
+    TierOptions { page_format: PageFormat::Raw, staging_groups: 4, segment_entries: 16, ..small }
+}
+
+/// Raw bytes that tell page and version.
+fn bytes(page: u64, version: u64) -> Vec<u8> {
+    [page.to_le_bytes(), version.to_le_bytes()].concat().repeat(PAGE / 16)
+}
+
+/// A power failure has torn the last write of a page to disk.
+const TORN: u64 = u64::MAX;
+
+/// The version of a page that the tier serves; 0: blank.
+fn version(tier: &FlashTier, page: u64) -> Result<u64, TierError> {
+    let mut found = vec![0; PAGE];
+    tier.read_pages(PageId(page), &mut found, Reading::Populates)?;
+    let number = u64::from_le_bytes(found[8..16].try_into().unwrap());
+    let is_blank = found.iter().all(|byte| *byte == 0);
+    Ok(if is_blank || found == bytes(page, number) { number } else { TORN })
+}
+
+fn write(tier: &FlashTier, page: u64, version: u64) -> Result<(), TierError> {
+    tier.write_pages(PageId(page), &bytes(page, version))
+}
+
+struct World {
+    plan: Arc<FaultPlan>,
+    flash: Arc<FaultyDevice>,
+    disk: Arc<FaultyDevice>,
+    options: TierOptions,
+}
+
+impl World {
+    fn new(options: TierOptions, pages: u64) -> Self {
+        let plan = Arc::new(FaultPlan::none());
+        let device = |name: &str, bytes| {
+            Arc::new(FaultyDevice::new(name, MemoryDevice::new(name, bytes), plan.clone()))
+        };
+        let (flash, disk) = (device("flash", flash_bytes(&options)), device("disk", disk_bytes(pages)));
+        Self { plan, flash, disk, options }
+    }
+
+    fn create(&self) -> Arc<FlashTier> {
+        FlashTier::create(self.flash.clone(), self.disk.clone(), self.options.clone()).unwrap()
+    }
+
+    /// A cache with pages `0 .. DIRTY` at version 2, durably, of which the disk has none.
+    fn used(&self) -> Arc<FlashTier> {
+        let tier = self.create();
+        for number in 1..=2 {
+            (0..DIRTY).for_each(|page| write(&tier, page, number).unwrap());
+            tier.flush().unwrap();
+        }
+        tier
+    }
+
+    fn open(&self) -> (Arc<FlashTier>, Vec<String>) {
+        let opened = FlashTier::open(self.flash.clone(), self.disk.clone(), self.options.clone());
+        opened.map(|(tier, report)| (tier, report.notices)).unwrap()
+    }
+
+    /// From now on, for ever or once.
+    fn fail(&self, fault: Fault, forever: bool) {
+        let at = self.plan.operations() + 1;
+        self.plan.inject(Injection { at, device: Some("flash".to_owned()), fault, forever });
+    }
+
+    /// After a kill of the program, or a power failure: devices without faults.
+    fn again(&self, survival: Option<&Survival>) -> Self {
+        let plan = Arc::new(FaultPlan::none());
+        let again = |device: &FaultyDevice| {
+            Arc::new(match survival {
+                None => device.after_kill(plan.clone()),
+                Some(survival) => {
+                    FaultyDevice::new(device.name(), device.after_crash(survival), plan.clone())
+                }
+            })
+        };
+        let (flash, disk) = (again(&self.flash), again(&self.disk));
+        Self { plan, flash, disk, options: self.options.clone() }
+    }
+}
+
+fn is_saved(tier: &FlashTier) -> bool {
+    (0..1000).any(|_| {
+        sleep(Duration::from_millis(1));
+        tier.notice().is_some() && tier.missing().is_none()
+    })
+}
+
+#[test]
+fn a_flash_that_can_be_read_loses_nothing() {
+    let faults = [
+        (Fault::WriteError, true),
+        (Fault::WriteError, false),
+        (Fault::NoSpace, true),
+        (Fault::SyncError, true),
+        (Fault::SyncErrorLosingWrites, false),
+        (Fault::SyncErrorKeepingPages, false),
+    ];
+    for (seed, (fault, forever)) in faults.into_iter().enumerate() {
+        simulate(seed as u64, move || {
+            let world = World::new(options(), PAGES);
+            let tier = world.used();
+            world.fail(fault, forever);
+            // Enough for dequeues, which read; some are written over pages that only flash has.
+            for page in (0..PAGES).rev().filter(|page| page % 3 > 0) {
+                write(&tier, page, 3).unwrap();
+            }
+            tier.flush().unwrap();
+            let expect = |tier: &FlashTier| {
+                for page in 0..PAGES {
+                    let expected = if page % 3 > 0 { 3 } else { 2 * u64::from(page < DIRTY) };
+                    assert_eq!(version(tier, page).unwrap(), expected, "page {page} after {fault:?}");
+                }
+            };
+            expect(&tier);
+            assert!(is_saved(&tier), "{fault:?}: {:?}, {:?}", tier.notice(), tier.missing());
+            assert_eq!(tier.dirty_pages(), 0);
+            expect(&tier);
+            tier.close().unwrap();
+            drop(tier);
+            // The flash is back, and is made anew; so is the disk alone enough.
+            let after = world.again(None);
+            let disk = Arc::new(after.disk.after_kill(after.plan.clone()));
+            let (tier, notices) = after.open();
+            assert!(notices.concat().contains("was emptied"), "{notices:?}");
+            expect(&tier);
+            assert!(tier.notice().is_none());
+            drop(tier);
+            DiskLayer::open(disk, PAGE as u32).unwrap().close().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_flash_that_is_gone_costs_its_pages_and_no_others() {
+    simulate(5, || {
+        let world = World::new(options(), PAGES);
+        let tier = world.used();
+        assert!(tier.missing().is_none());
+        world.fail(Fault::Death, true);
+        // These are in memory when the flash dies, or come after that.
+        for page in DIRTY - 10..PAGES {
+            write(&tier, page, 3).unwrap();
+        }
+        tier.flush().unwrap();
+        let read = |tier: &FlashTier| -> Vec<u64> {
+            let read = |page| match version(tier, page) {
+                Ok(version) => Some((page, version)),
+                Err(TierError::Lost { page: named, .. }) => {
+                    assert_eq!(named, PageId(page));
+                    None
+                }
+                Err(other) => panic!("page {page}: {other}"),
+            };
+            let found: Vec<(u64, u64)> = (0..PAGES).filter_map(read).collect();
+            for (page, version) in &found {
+                assert_eq!(*version, if *page >= DIRTY - 10 { 3 } else { 2 }, "page {page}");
+            }
+            (0..PAGES).filter(|page| found.iter().all(|(served, _)| served != page)).collect()
+        };
+        let lost = read(&tier);
+        assert!(lost.len() > 30 && lost.iter().all(|page| *page < DIRTY - 10), "{lost:?}");
+        // A part of a run is lost: so is the run, and nothing of it is made up.
+        let mut run = vec![0; 8 * PAGE];
+        let refused = tier.read_pages(PageId(lost[0]), &mut run, Reading::Around);
+        assert!(matches!(refused, Err(TierError::Lost { .. })), "{refused:?}");
+        let named = |tier: &FlashTier| -> Vec<u64> {
+            let missing = tier.missing().expect("the disk lacks pages");
+            let pages = |(first, pages): &(PageId, u32)| first.0..first.0 + u64::from(*pages);
+            let named: Vec<u64> = missing.lost.iter().flat_map(pages).collect();
+            assert_eq!(missing.pages, named.len() as u64);
+            named
+        };
+        assert_eq!(named(&tier), lost);
+        // Written as a whole, a page is there again.
+        write(&tier, lost[1], 2).unwrap();
+        assert_eq!(version(&tier, lost[1]).unwrap(), 2);
+        assert_eq!(tier.dirty_pages(), lost.len() as u64 - 1);
+        assert!(refusal(tier.detach()).contains("cannot be read"));
+        drop(tier);
+        // Without the flash, nothing has changed but that.
+        let mut left = lost.clone();
+        left.remove(1);
+        let after = world.again(None);
+        let home = WholeDisk::new(after.disk.clone(), PAGE as u32);
+        let (tier, report) = FlashTier::open_without_flash(home, options()).unwrap();
+        assert!(report.notices.concat().contains("flash has failed"), "{:?}", report.notices);
+        assert_eq!(read(&tier), left);
+        write(&tier, left[0], 2).unwrap();
+        tier.close().unwrap();
+        assert!(refusal(DiskLayer::open(after.disk.clone(), PAGE as u32)).contains("has failed"));
+        // With another flash neither, and that one is not touched.
+        let other = Arc::new(MemoryDevice::new("other", flash_bytes(&options())));
+        let (tier, _) = FlashTier::open(other.clone(), after.disk.clone(), options()).unwrap();
+        assert_eq!(read(&tier), left[1..]);
+        drop(tier);
+        assert!(support::bytes_of(&*other).iter().all(|byte| *byte == 0));
+        // The flash comes back: its pages are saved, but for those written meanwhile.
+        write_back_comes(&world.again(None), &lost);
+        let (tier, _) = after.open();
+        assert!(is_saved(&tier));
+        assert_eq!(read(&tier), [0; 0]);
+        tier.close().unwrap();
+        DiskLayer::open(after.disk, PAGE as u32).unwrap().close().unwrap();
+    });
+}
+
+/// A detach of the volume saves what is on the flash that came back.
+fn write_back_comes(world: &World, lost: &[u64]) {
+    let report = detach(world.flash.clone(), world.disk.clone()).unwrap();
+    assert!(report.notices.concat().contains("flash has failed"), "{report:?}");
+    DiskLayer::open(world.disk.clone(), PAGE as u32).unwrap().close().unwrap();
+    for page in lost {
+        let mut found = vec![0; PAGE];
+        world.disk.read(entresol_engine::disk_offset(PageId(*page), PAGE as u32), &mut found).unwrap();
+        assert_eq!(found, bytes(*page, 2));
+    }
+}
+
+/// A page that went to disk after the flash had failed is never served from a flash that comes back, whenever
+/// power fails.
+#[test]
+fn power_may_fail_at_each_step_of_the_change() {
+    let (mut cut_off, mut failed) = (0, 0);
+    for at in 1.. {
+        let world = World::new(options(), PAGES);
+        let acknowledged = parking_lot::Mutex::new(0);
+        let config = SimConfig { seed: at, random_order: true, ..SimConfig::default() };
+        let lived = Simulation::new(config).run(|| {
+            let tier = world.used();
+            world.fail(Fault::WriteError, true);
+            let crash = Injection { at: world.plan.operations() + at, ..injected(Fault::Crash) };
+            world.plan.inject(crash);
+            for page in (20..DIRTY + 20).rev() {
+                write(&tier, page, 3).unwrap();
+            }
+            tier.flush().unwrap();
+            *acknowledged.lock() = 3;
+            for page in (20..DIRTY + 20).rev() {
+                write(&tier, page, 4).unwrap();
+            }
+            tier.flush().unwrap();
+            *acknowledged.lock() = 4;
+            assert!(is_saved(&tier));
+        });
+        match lived {
+            Outcome::Halted => cut_off += 1,
+            Outcome::Finished(()) => break,
+            other => panic!("power fails at {at}: {other:?}"),
+        }
+        let acknowledged = *acknowledged.lock();
+        for survival in [Survival::None, Survival::All, Survival::Seed(at)] {
+            let after = world.again(Some(&survival));
+            failed += usize::from(is_as_promised(&after, acknowledged, at, &survival));
+        }
+    }
+    assert!(cut_off > 100 && failed > 100, "cut off {cut_off} times, {failed} of them after the change");
+}
+
+fn injected(fault: Fault) -> Injection {
+    Injection { at: 0, device: None, fault, forever: false }
+}
+
+/// Opens it twice: each page is as it may be, and stays so. True: the flash had failed.
+fn is_as_promised(world: &World, acknowledged: u64, at: u64, survival: &Survival) -> bool {
+    let read = |world: &World| {
+        simulate(at, || {
+            let (tier, _) = world.open();
+            let had_failed = tier.failed_epoch().is_some();
+            let found: Vec<u64> = (0..PAGES).map(|page| version(&tier, page).unwrap()).collect();
+            assert!(!had_failed || is_saved(&tier));
+            (found, had_failed)
+        })
+    };
+    let (found, had_failed) = read(world);
+    for (page, version) in (0..).zip(&found) {
+        let is_rewritten = (20..DIRTY + 20).contains(&page);
+        let least = if is_rewritten { acknowledged } else { 0 }.max(if page < DIRTY { 2 } else { 0 });
+        let most = if is_rewritten { 4 } else { 2 };
+        // A write that was not flushed, and went straight to disk.
+        let is_torn = *version == TORN && least < most;
+        assert!(is_torn || (least..=most).contains(version), "page {page} at {version}, {at}, {survival:?}");
+    }
+    let (again, _) = read(&world.again(None));
+    assert_eq!(again, found, "{at}, {survival:?}");
+    had_failed
+}
+
+/// More separate pages than the list has room for: some are copied to disk first. Writes in the middle of
+/// ranges are refused when it is full, and take nothing with them.
+#[test]
+fn a_long_list_is_made_shorter_first() {
+    let pages = 4 * RANGES_MAX as u64;
+    for dies in [false, true] {
+        simulate(1, move || {
+            let slots = 3 * RANGES_MAX as u32;
+            let options = TierOptions { segment_entries: 1024, group_pages: 64, slots, ..options() };
+            let world = World::new(options, pages);
+            let tier = world.create();
+            (0..pages).step_by(2).for_each(|page| write(&tier, page, 1).unwrap());
+            tier.flush().unwrap();
+            world.fail(if dies { Fault::Death } else { Fault::WriteError }, true);
+            let written = (1..200).step_by(2).try_for_each(|page| write(&tier, page, 2));
+            let failed = written.and_then(|()| tier.flush());
+            if dies {
+                // Nothing was lost silently: all is refused, as with a log above.
+                assert!(matches!(failed, Err(TierError::Poisoned { .. })), "{failed:?}");
+                return;
+            }
+            failed.unwrap();
+            assert!(is_saved(&tier));
+            for page in 0..pages {
+                let expected = if page % 2 == 0 { 1 } else { 2 * u64::from(page < 200) };
+                assert_eq!(version(&tier, page).unwrap(), expected, "page {page}");
+            }
+        });
+    }
+}
+
+/// Without the record nobody knows which pages of the disk are old: it is not used.
+#[test]
+fn a_damaged_record_is_refused() {
+    simulate(1, || {
+        let world = World::new(options(), PAGES);
+        let tier = world.used();
+        world.fail(Fault::Death, true);
+        (0..10).for_each(|page| write(&tier, page, 3).unwrap());
+        tier.flush().unwrap();
+        drop(tier);
+        let after = world.again(None);
+        let mut damaged = 0;
+        for copy in [4096, 36 << 10] {
+            let (disk, options) = (after.disk.clone(), after.options.clone());
+            disk.write(copy, &[7; 512]).unwrap();
+            damaged += 1;
+            match FlashTier::open(after.flash.clone(), disk, options) {
+                Ok((tier, _)) => assert!(damaged == 1 && tier.missing().is_some()),
+                Err(TierError::Refused(why)) => assert!(damaged == 2 && why.contains("damaged"), "{why}"),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    });
+}
+
+/// Nothing is lost in write-through mode, and the tier is switched off as ever.
+#[test]
+fn a_write_through_cache_is_switched_off() {
+    simulate(1, || {
+        let world = World::new(TierOptions { mode: Mode::WriteThrough, ..options() }, PAGES);
+        let tier = world.used();
+        world.fail(Fault::WriteError, true);
+        (0..DIRTY).for_each(|page| write(&tier, page, 3).unwrap());
+        assert!(tier.notice().is_some() && tier.missing().is_none() && tier.failed_epoch().is_none());
+        (0..DIRTY).for_each(|page| assert_eq!(version(&tier, page).unwrap(), 3));
+    });
+}
