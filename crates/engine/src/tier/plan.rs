@@ -340,7 +340,7 @@ mod tests {
               a branch's           | Nothing: emptied                                | disk needs its own: refused
               detached             | Nothing: emptied                                | disk needs its own: refused
               another disk's       | Nothing: emptied                                | disk needs its own: refused
-              the one that failed  | Log: degraded, degraded, degraded               | disk needs its own: Log: degraded, degraded, degraded
+              the one that failed  | Nothing: degraded                               | disk needs its own: Nothing: degraded
               failed, and went on  | Nothing: degraded                               | disk needs its own: Nothing: degraded
               failed, a branch's   | Nothing: degraded                               | disk needs its own: Nothing: degraded
         "#]].assert_eq(&table);
