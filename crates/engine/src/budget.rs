@@ -202,7 +202,7 @@ mod tests {
             sum += written;
             budget.tick(Duration::from_secs(1), written);
         }
-        assert!(sum <= LIMIT + LIMIT / 48 && sum >= LIMIT, "{sum} of {LIMIT}");
+        assert!((LIMIT..=LIMIT + LIMIT / 48).contains(&sum), "{sum} of {LIMIT}");
         let allowed = budget.allowed();
         assert!(allowed.reads && allowed.chances && allowed.writes, "nothing else is refused");
     }

@@ -201,12 +201,7 @@ impl Between {
             }
             live_together(&opened, oracles, &mut choices, steps)
         });
-        match lived {
-            Outcome::Halted => {}
-            Outcome::Finished(result) => result?,
-            Outcome::Deadlock { parked } => return Err(format!("deadlock of {parked:?}")),
-            Outcome::Panicked(message) => return Err(message),
-        }
+        ended(lived)?;
         self.flash_failed |= failing == Some(Failing::Breaks);
         self.oracles[0].lock().lives.failing += u64::from(failing.is_some());
         self.states += 1 + moments.examine(&this)?;
@@ -225,5 +220,15 @@ impl Between {
             self.left = life::devices_on(media);
         }
         Ok(())
+    }
+}
+
+/// How a life has ended, unless power failed.
+fn ended(lived: Outcome<Result<(), String>>) -> Result<(), String> {
+    match lived {
+        Outcome::Halted => Ok(()),
+        Outcome::Finished(result) => result,
+        Outcome::Deadlock { parked } => Err(format!("deadlock of {parked:?}")),
+        Outcome::Panicked(message) => Err(message),
     }
 }
