@@ -222,9 +222,13 @@ fn a_write_through_that_the_device_lost_is_missed() {
             let pages = || (0..u64::from(SLOTS * FRAGMENT)).step_by(3).map(PageId);
             let change = |next| {
                 for page in pages() {
-                    match page_format {
-                        PageFormat::Raw => layer.write_pages(page, &build(page, next)).unwrap(),
-                        _ => _ = layer.evict(victim(page, next, true, true), &build(page, next)).unwrap(),
+                    let mut bytes = build(page, next);
+                    if page_format == PageFormat::Native {
+                        layer.evict(victim(page, next, true, true), &bytes).unwrap();
+                    } else {
+                        // Nobody seals it on its way.
+                        PageFormat::Native.seal_for_disk(&mut bytes, page);
+                        layer.write_pages(page, &bytes).unwrap();
                     }
                 }
                 layer.checkpoint().unwrap();
