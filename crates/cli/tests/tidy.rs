@@ -56,7 +56,6 @@ const STEPS: &[&str] = &[
     "flush-without-the-rest",
     "forgotten-page-in-summary",
     "found-page-not-recorded",
-    "found-page-recorded-first",
     "fragment-valid-before-copied",
     "group-commit-counts-latecomers",
     "group-not-synced",

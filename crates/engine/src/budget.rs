@@ -1,10 +1,10 @@
 //! Writes to flash within so many bytes a day.
 //!
 //! A bucket fills at the rate of the budget, up to an hour's worth, and every byte that is written to flash
-//! leaves it. As it empties, what saves least goes first. Policies that weigh costs are told how much a write
-//! must be worth: the emptier the bucket, the more, until as much is written as flows in. With other policies,
-//! pages that were only read stay out first, then there are no second chances, then writes go to disk instead.
-//! So a burst is served, and the day's sum is kept to within an hour's worth.
+//! leaves it. As it empties, what saves least goes first. Policies that weigh costs are told how much a
+//! write must be worth: the emptier the bucket, the more, until as much is written as flows in. With other
+//! policies, pages that were only read stay out first, then there are no second chances, then writes go to
+//! disk instead. So a burst is served, and the day's sum is kept to within an hour's worth.
 
 use std::time::Duration;
 use thiserror::Error;
@@ -102,8 +102,8 @@ impl Budget {
         Self::holding(bytes_per_day, HOLDS)
     }
 
-    /// A full bucket that holds as much as flows in in so long a time, instead of an hour: for traces of a few
-    /// minutes.
+    /// A full bucket that holds as much as flows in in so long a time, instead of an hour: for traces of a
+    /// few minutes.
     pub fn holding(bytes_per_day: Option<u64>, holds: Duration) -> Self {
         let mut budget = Self { bytes_per_day, holds, bytes: 0.0 };
         budget.bytes = budget.holds();

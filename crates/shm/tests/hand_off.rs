@@ -1,7 +1,7 @@
 //! How fronts and a back hand frames over, and what the death of a front means, under shuttle: fronts fill
 //! frames, the back empties them, a watch looks for the dead. A front dies with a frame that is not filled,
-//! or with the latch. Then all who wait are told; otherwise every frame is emptied. A notification that is lost
-//! leaves its waiter asleep, which shuttle reports.
+//! or with the latch. Then all who wait are told; otherwise every frame is emptied. A notification that is
+//! lost leaves its waiter asleep, which shuttle reports.
 //!
 //! ```text
 //! cargo test --release -p entresol-shm --features shuttle --test hand_off

@@ -8,10 +8,7 @@ use entresol_testkit::raw::{self, Examined};
 fn flushed_pages_survive_and_forgotten_ones_do_not_come_back() {
     let rounds =
         std::env::var("ENTRESOL_RAW_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(100);
-    for cache in raw::CACHES
-        .into_iter()
-        .filter(|cache| std::env::var("ONLY_DOOR").is_err() || cache.kind() == raw::Kind::Door)
-    {
+    for cache in raw::CACHES {
         let mut sum = raw::RawLives::default();
         for seed in 0..rounds {
             let examined = if seed % 16 == 0 { Examined::Moments } else { Examined::Ends };

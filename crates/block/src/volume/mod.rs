@@ -11,6 +11,7 @@
 //! | `parts` | parts of a page |
 //! | `request` | what the requests of a client do |
 //! | `status` | what is told of a volume |
+//! | `without_cache` | opening the disk alone |
 //!
 //! Invariants:
 //!
@@ -33,6 +34,7 @@ mod ranges;
 mod replay;
 mod request;
 mod status;
+mod without_cache;
 
 pub(crate) use ahead::Ahead;
 pub use cache::CacheOptions;
@@ -45,7 +47,7 @@ use crate::steer::{SteerOptions, Steering, Why};
 use direct::Direct;
 use entresol_core::{PageId, mutant};
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{AlignedBuffer, DiskLayer, InPlaceDisk, Layer, Reading, TierError, flash_has_failed};
+use entresol_engine::{AlignedBuffer, InPlaceDisk, Layer, Reading, TierError};
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, RwLock};
 use ranges::Ranges;
@@ -170,35 +172,6 @@ impl Volume {
     /// Whether a request goes around the cache that ends a sequential stream of so many bytes.
     pub fn is_long(&self, stream_bytes: u64) -> bool {
         self.steering.is_long(stream_bytes)
-    }
-
-    /// Opens `disk` without its cache, which must not have newer pages. A clean cache is known to be out of
-    /// date from then on. If the flash has failed, and the disk lacks pages since, requests for these fail
-    /// until they are written again; `options` are those of the cache.
-    ///
-    /// # Errors
-    /// As [`InPlaceDisk::open`] and [`DiskLayer::open`].
-    pub fn open_without_cache(
-        disk: Arc<dyn Device>,
-        label: Arc<dyn Device>,
-        options: impl Into<CacheOptions>,
-    ) -> Result<(Self, Vec<String>), TierError> {
-        let options = options.into();
-        let (home, changed) = InPlaceDisk::open(disk, label)?;
-        let page_bytes = options.page_bytes();
-        let mut notices: Vec<String> = changed.into_iter().collect();
-        if flash_has_failed(&*home)? {
-            let (tier, told) = options.open_without_flash(&home)?;
-            notices.extend(told);
-            follow_no_journal(&*tier)?;
-            let cache = Cache { tier, flash: None, options };
-            return Ok((Self::assemble(home, page_bytes, Some(cache)), notices));
-        }
-        // Looks at the label, and changes it.
-        let layer = DiskLayer::open(home.clone(), page_bytes)?;
-        follow_no_journal(&*layer)?;
-        layer.close()?;
-        Ok((Self::assemble(home, page_bytes, None), notices))
     }
 
     fn assemble(home: Arc<InPlaceDisk>, page_bytes: u32, cache: Option<Cache>) -> Self {

@@ -261,9 +261,6 @@ impl DiskPages {
         };
         points::MISSING_WRITTEN.reach();
         let mut turn = missing.turn();
-        if mutant!("found-page-recorded-first") {
-            missing.are_found(&mut turn, self.home.label(), pages.clone())?;
-        }
         write().map_err(disk_error)?;
         self.have_written(pages.clone());
         self.sync()?;

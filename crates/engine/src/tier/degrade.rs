@@ -7,7 +7,9 @@
 //!   the disk lacks. No job that moves pages is under way then.
 //! - From then on nothing is written to flash.
 
+use super::FlashTier;
 use super::back::Back;
+use crate::api::MissingPages;
 use crate::buffer::AlignedBuffer;
 use crate::disk::binding::begin_epoch;
 use crate::disk::{Missing, PageRanges};
@@ -288,5 +290,18 @@ impl Back {
             )));
         }
         self.unbind(Uuid::NIL)
+    }
+}
+
+impl FlashTier {
+    /// What the disk lacks since the flash has failed; `None`: it has not, or the disk has everything again.
+    pub fn missing(&self) -> Option<MissingPages> {
+        let (pages, lost) = self.back.disk.missing()?.count();
+        (pages > 0).then_some(MissingPages { pages, lost })
+    }
+
+    /// The epoch of the cache in which its flash failed, if the disk lacked pages then.
+    pub fn failed_epoch(&self) -> Option<u64> {
+        self.back.disk.missing().map(|missing| missing.epoch)
     }
 }

@@ -32,7 +32,7 @@ impl Back {
             let nothing_lost = unsaved.pages == 0 && is_dead || mutant!("switched-off-while-dirty");
             match () {
                 () if flash_failed && nothing_lost => self.switch_off(&error, unsaved),
-                () if self.can_degrade(&error) => self.begin_to_degrade(&error),
+                () if is_dead && self.can_degrade(&error) => self.begin_to_degrade(&error),
                 () => self.front.state.poison(poison(&error, unsaved)),
             }
         }

@@ -65,8 +65,7 @@ mod wanted;
 mod write;
 
 use crate::api::{
-    Binding, Evicted, Fetched, Layer, MissingPages, Pages, Reading, Served, Survivors, TierMetrics, Upstream,
-    Victim,
+    Binding, Evicted, Fetched, Layer, Pages, Reading, Served, Survivors, TierMetrics, Upstream, Victim,
 };
 use crate::disk::{Home, WholeDisk};
 use crate::{OpenReport, TierError, TierOptions, events};
@@ -154,18 +153,6 @@ impl FlashTier {
         Ok((Self::start(back), report))
     }
 
-    /// Opens a disk that lacks pages since its flash failed, without that flash. Such pages cannot be read
-    /// until they are written again. If the flash can be read: [`FlashTier::open_at`].
-    ///
-    /// # Errors
-    /// As [`FlashTier::open_at`]; of a disk whose flash has not failed, too ([`flash_has_failed`]).
-    pub fn open_without_flash(
-        home: Arc<dyn Home>,
-        options: TierOptions,
-    ) -> Result<(Arc<Self>, OpenReport), TierError> {
-        Self::open_at(Arc::new(open_failed::NoFlash), home, options)
-    }
-
     /// Copies everything that is newer than disk there, empties the cache, releases the disk from it, and
     /// ends. From then on [`crate::DiskLayer::open`] takes the disk. Nobody else may use the tier meanwhile.
     pub fn detach(&self) -> Result<(), TierError> {
@@ -195,17 +182,6 @@ impl FlashTier {
     /// Why the tier switched itself off and goes on from disk alone, if it did.
     pub fn notice(&self) -> Option<String> {
         self.back.front.state.notice()
-    }
-
-    /// What the disk lacks since the flash has failed; `None`: it has not, or the disk has everything again.
-    pub fn missing(&self) -> Option<MissingPages> {
-        let (pages, lost) = self.back.disk.missing()?.count();
-        (pages > 0).then_some(MissingPages { pages, lost })
-    }
-
-    /// The epoch of the cache in which its flash failed, if the disk lacked pages then.
-    pub fn failed_epoch(&self) -> Option<u64> {
-        self.back.disk.missing().map(|missing| missing.epoch)
     }
 
     /// Why the tier has failed, if it did and cannot go on.
@@ -279,8 +255,8 @@ impl FlashTier {
     }
 
     /// From now on a write to flash must promise so many uses, in thousandths, where the policy weighs that
-    /// ([`entresol_core::Facts::weighs_costs`]): for an owner who wants fewer writes. 0: as the devices' times
-    /// have it.
+    /// ([`entresol_core::Facts::weighs_costs`]): for an owner who wants fewer writes. 0: as the devices'
+    /// times have it.
     pub fn set_write_worth(&self, permille: u32) {
         let front = &self.back.front;
         let before = self.back.write_worth_permille.swap(permille, Relaxed);

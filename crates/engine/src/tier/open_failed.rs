@@ -1,6 +1,7 @@
 //! Opens a disk that lacks pages since its flash failed. The flash is only read, if it is there at all: the
 //! tier is degraded from the beginning, and copies to disk what it still finds.
 
+use super::FlashTier;
 use super::back::Back;
 use super::open::assemble;
 use super::placed::Placed;
@@ -54,6 +55,20 @@ impl Device for NoFlash {
 pub fn flash_has_failed(label_device: &dyn Device) -> Result<bool, TierError> {
     let label = read_label(label_device)?;
     Ok(matches!(label, LabelState::Valid(labels) if labels.newest.failed_epoch != 0))
+}
+
+impl FlashTier {
+    /// Opens a disk that lacks pages since its flash failed, without that flash. Such pages cannot be read
+    /// until they are written again. If the flash can be read: [`FlashTier::open_at`].
+    ///
+    /// # Errors
+    /// As [`FlashTier::open_at`]; of a disk whose flash has not failed, too ([`flash_has_failed`]).
+    pub fn open_without_flash(
+        home: Arc<dyn Home>,
+        options: TierOptions,
+    ) -> Result<(Arc<Self>, OpenReport), TierError> {
+        Self::open_at(Arc::new(NoFlash), home, options)
+    }
 }
 
 /// The cache that is on the failed flash, if it is the one that the disk needs.

@@ -121,7 +121,6 @@ const DOOR: &[&str] = &[
     "missing-pages-not-recorded",
     "missing-page-read-from-disk",
     "found-page-not-recorded",
-    "found-page-recorded-first",
 ];
 
 /// The kind of caches of raw pages in which the mutant shows.

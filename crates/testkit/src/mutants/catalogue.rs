@@ -116,7 +116,6 @@ catalogue! {
         "missing-pages-not-recorded": "the label does not say that the flash has failed, nor which pages the disk lacks",
         "missing-page-read-from-disk": "the older version on disk is served for a page that only a failed flash has",
         "found-page-not-recorded": "a page that went to disk after the flash had failed is still on the list of missing ones",
-        "found-page-recorded-first": "a page leaves the list of missing ones before it is on disk",
         "switched-off-while-dirty": "a failed flash is left behind with pages newer than disk on it",
         "switched-off-without-unbinding": "the disk still names a failed flash that it goes on without",
         "fragment-valid-before-copied": "sce: pages are valid on flash before their fragment's copy is written",

@@ -1,5 +1,5 @@
-//! What runs beside a cache: shadows, and a budget of writes to flash, in virtual time, which tells the policy
-//! what a write must be worth.
+//! What runs beside a cache: shadows, and a budget of writes to flash, in virtual time, which tells the
+//! policy what a write must be worth.
 
 use super::super::pool::Victim;
 use entresol_core::{Config, Costs, Mode, PageId, Partition, Route};
