@@ -8,15 +8,15 @@ use entresol_lab::replay::{Arrival, FragmentKnobs, Replacement, RunConfig, Simul
 use entresol_runtime::rng::Rng;
 use entresol_trace::{Op, Request, Trace};
 
-const PAGES: u64 = 1_000_000;
-const SLOTS: u32 = 200_000;
+const PAGES: u64 = 2_000_000;
+const SLOTS: u32 = 400_000;
 
 /// Skewed references, in which a tenth of the pages changes its place in the middle.
 fn trace() -> Trace {
     let mut rng = Rng::new(9);
     let mut trace = Trace { name: "skewed".into(), page_bytes: 4096, ..Trace::default() };
     trace.pages = (0..PAGES).collect();
-    for _ in 0..4_000_000 {
+    for _ in 0..6_000_000 {
         let page = rng.below(PAGES) * rng.below(PAGES) / PAGES * rng.below(PAGES) / PAGES;
         let page = (page * 7919 % PAGES) as u32;
         trace.requests.push(Request::new(page, Op::Read));

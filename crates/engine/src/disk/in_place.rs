@@ -121,8 +121,8 @@ impl InPlaceDisk {
         let fits = |(sums, found): (&Sums, &Option<u32>)| {
             found.is_none_or(|found| found == sums.before || found == sums.after)
         };
-        // A copy that cannot be read may be the newer one, with checksums that the other has not.
-        let is_proof = !is_damaged && !mutant!("fingerprint-not-compared");
+        // If a copy cannot be read: the other one has all contents that the disk may have (`State::write`).
+        let is_proof = !mutant!("fingerprint-not-compared");
         let changed = print.sums.iter().zip(&found).position(|pair| is_proof && !fits(pair));
         if changed.is_none() {
             // Of two checksums, one is known to be the present one.
@@ -164,8 +164,7 @@ impl InPlaceDisk {
 
     /// Writes all copies of the fingerprint, one after the other.
     fn write_copies(&self) -> Result<(), TierError> {
-        let mut state = self.state.lock();
-        (0..COPIES).try_for_each(|_| state.write(&*self.file)).map_err(disk_error)
+        self.state.lock().write(&*self.file).map_err(disk_error)
     }
 
     /// Takes the disk as it is now. The label begins a new epoch, which the cache on flash has missed.
@@ -265,17 +264,18 @@ impl InPlaceDisk {
 }
 
 impl State {
-    /// Writes the fingerprint into the file, durably. After a failure the same copy is written again: the
-    /// other one is whole.
+    /// Writes both copies of the fingerprint, one durable before the other begins: whichever is torn, or becomes
+    /// unreadable, the other one has all contents that the disk may have. After a failure the same copy is
+    /// written again, since the other one is whole.
     fn write(&mut self, file: &dyn Device) -> Result<(), DeviceError> {
-        self.print.sequence += 1;
-        self.print.encode(&mut self.buffer);
-        let written = file.write(self.print.offset(), &self.buffer).and_then(|()| file.sync());
-        match written {
-            Ok(()) => self.is_behind = false,
-            Err(_) => self.print.sequence -= 1,
+        for _ in 0..COPIES {
+            self.print.sequence += 1;
+            self.print.encode(&mut self.buffer);
+            let written = file.write(self.print.offset(), &self.buffer).and_then(|()| file.sync());
+            written.inspect_err(|_| self.print.sequence -= 1)?;
         }
-        written
+        self.is_behind = false;
+        Ok(())
     }
 }
 
