@@ -5,8 +5,7 @@ use crate::machine::Media;
 use crate::watched::{Pace, Watched};
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice};
 use entresol_engine::{InPlaceDisk, TierError, disk_binding};
-use entresol_format::fingerprint::{COPIES, COPY_STRIDE, Fingerprint, LABEL_FILE_BYTES};
-use entresol_format::label::LABEL_AREA_BYTES;
+use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use entresol_runtime::sim::Outcome;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,21 +52,11 @@ pub(super) fn open_in_place(
     Ok(opened)
 }
 
-/// Whether both copies of the fingerprint in this label file are whole: with one alone, a sector that differs
-/// proves nothing.
-fn is_proof(file: &dyn Device) -> bool {
-    let mut copy = vec![0; COPY_STRIDE as usize];
-    (0..COPIES).all(|at| {
-        let read = file.read(LABEL_AREA_BYTES + at * COPY_STRIDE, &mut copy);
-        read.is_ok() && Fingerprint::decode(&copy).is_ok()
-    })
-}
-
 /// Another program has written a byte at `offset` of the disk: that is noticed. Nothing is changed.
 pub(super) fn written_by_others(media: &Media, offset: u64) -> Result<(), String> {
     let (disk, file) = (Arc::new(media.disk.fork("disk")), Arc::new(media.log.fork("label file")));
     let noticed = simulation(1).run(|| {
-        if !matches!(disk_binding(&*file), Ok(Some(_))) || !is_proof(&*file) {
+        if !matches!(disk_binding(&*file), Ok(Some(_))) {
             return Ok(true);
         }
         let mut sector = [0; 512];
