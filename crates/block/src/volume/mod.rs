@@ -47,7 +47,7 @@ use crate::steer::{SteerOptions, Steering, Why};
 use direct::Direct;
 use entresol_core::{PageId, mutant};
 use entresol_device::{Device, DeviceError};
-use entresol_engine::{AlignedBuffer, InPlaceDisk, Layer, Reading, TierError};
+use entresol_engine::{AlignedBuffer, InPlaceDisk, Reading, TierError};
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, RwLock};
 use ranges::Ranges;
