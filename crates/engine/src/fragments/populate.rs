@@ -47,8 +47,8 @@ impl Shared {
                 self.behind.tallies.populated.add(pages as usize);
                 self.behind.tallies.flash_writes.add(pages as usize);
                 self.step(|state| {
-                    for (slot, proof) in (begun.copy.slot.0..).map(SlotId).zip(proofs) {
-                        state.versions.prove(slot, proof);
+                    for (slot, proof) in (begun.copy.slot.0..).map(SlotId).zip(&proofs) {
+                        state.versions.prove(slot, *proof);
                     }
                     unproved.iter().for_each(|page| state.cache.discard(*page));
                     if !early {
