@@ -413,15 +413,6 @@ impl SharedFront {
         self.forget(page, page).map(drop)
     }
 
-    /// The end of this front in a model, where no process ends.
-    ///
-    /// # Panics
-    /// Never: it has a seat.
-    #[cfg(feature = "shuttle")]
-    pub fn death(&self) -> entresol_shm::Death {
-        self.front.seat.as_ref().expect("a front in another process has a seat").death()
-    }
-
     /// Counters of all processes since the cache was opened, and the present numbers of slots.
     pub fn metrics(&self) -> TierMetrics {
         self.front.metrics()

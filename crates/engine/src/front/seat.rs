@@ -55,12 +55,6 @@ impl Seat {
         }
     }
 
-    /// The end of this front in a model, where no process ends.
-    #[cfg(feature = "shuttle")]
-    pub(crate) fn death(&self) -> entresol_shm::Death {
-        self.place.death()
-    }
-
     /// To be called after each wait of a front. `was_notified` false: in vain so far.
     pub(crate) fn after_wait(&self, was_notified: bool) -> Result<(), TierError> {
         if !self.is_front {
