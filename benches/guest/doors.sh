@@ -1,0 +1,116 @@
+#!/bin/sh
+# Runs in the guest of benches/block_guest.sh: doors.sh ENTRESOL DOORS MODES ROUNDS. A file system stays mounted while the
+# server of its volume is killed with SIGKILL and started again; then everything must be there. /dev/vda is the disk,
+# /dev/vdb the flash.
+set -eu
+entresol=$1 doors=$2 modes=$3 rounds=$4
+cd /mnt/run
+programs=/mnt/repository
+mkdir -p fs
+dmesg -n 1
+
+fail() {
+    echo "FAILED: $*"
+    for log in server.log attach.log fsck.log; do [ ! -s $log ] || { echo "== $log"; tail -20 $log; }; done
+    dmesg | tail -20
+    exit 1
+}
+
+# wait_for SECONDS FILE PATTERN COUNT: until so many lines of the file match.
+wait_for() {
+    tries=0
+    until [ "$(grep -c "$3" "$2" 2> /dev/null || true)" -ge "$4" ] 2> /dev/null; do
+        tries=$((tries + 1))
+        [ $tries -lt $(($1 * 5)) ] || fail "no '$3' in $2 within $1 s"
+        sleep 0.2
+    done
+}
+
+serve() {
+    option=''
+    [ "$door" = nbd ] || option=--ublk
+    rm -f ready
+    "$entresol" serve $option data.toml > ready 2> server.log & server=$!
+    wait_for 120 ready '^ready' 1
+}
+
+attach() {
+    if [ "$door" = nbd ]; then
+        device=/dev/nbd0
+        python3 $programs/contrib/nbd/attach.py data.sock data $device --timeout-seconds 5 > attach.log 2>&1 & attached=$!
+        wait_for 60 attach.log '^attached' 1
+    else
+        device=$(sed -n 's/.* and \(\/dev\/ublkb[0-9]*\)$/\1/p' ready)
+        [ -b "$device" ] || fail "no block device: $(cat ready)"
+    fi
+}
+
+detach() {
+    if [ "$door" = nbd ]; then
+        nbd-client -d $device > /dev/null
+        wait $attached
+    fi
+}
+
+stop_server() { kill -TERM $server; wait $server || fail "exit status $?"; }
+
+check_files() {
+    python3 $programs/benches/block_files.py check fs noted > checked || { cat checked; fail "$door, $mode: files, $1"; }
+    files=$(tail -1 checked)
+}
+
+check_file_system() { e2fsck -f -n "$1" > fsck.log 2>&1 || fail "$door, $mode: e2fsck of $1"; }
+
+for door in $doors; do
+    for mode in $modes; do
+        begun=$(cut -d. -f1 /proc/uptime)
+        rm -f data.* noted; : > noted; dmesg -c > /dev/null
+        "$entresol" volume create data.toml --disk /dev/vda --flash /dev/vdb --mode "$mode" --overwrite > /dev/null
+        [ "${journal:-kept}" = kept ] || sed -i 's/^journal = .*/journal = ""/' data.toml
+        serve
+        attach
+        mkfs.ext4 -q -F $device > /dev/null
+        mount $device fs
+        checked=0
+        for round in $(seq "$rounds"); do
+            python3 $programs/benches/block_files.py write fs noted "$mode/$round" & writer=$!
+            # The writers are at work before the kill, and after it.
+            notes=$(wc -l < noted)
+            tries=0
+            until [ "$(wc -l < noted)" -gt $((notes + 30)) ]; do
+                sleep 0.3; tries=$((tries + 1)); [ $tries -lt 400 ] || fail "$door, $mode: the writers stand still"
+            done
+            kill -KILL $server
+            wait $server 2> /dev/null || true
+            sleep 2
+            serve
+            [ "$door" != nbd ] || wait_for 60 attach.log '^attached again' "$round"
+            notes=$(wc -l < noted)
+            tries=0
+            until [ "$(wc -l < noted)" -gt $((notes + 30)) ]; do
+                sleep 0.3; tries=$((tries + 1)); [ $tries -lt 400 ] || fail "$door, $mode: the writers do not go on"
+            done
+            kill -KILL $writer
+            wait $writer 2> /dev/null || true
+            sync -f fs
+            # What is compared comes from the volume.
+            echo 3 > /proc/sys/vm/drop_caches
+            check_files "round $round"
+            checked=$((checked + files))
+        done
+        umount fs
+        check_file_system $device
+        detach
+        stop_server
+        # The disk alone has everything, too.
+        "$entresol" volume detach data.toml > /dev/null
+        check_file_system /dev/vda
+        mount -o ro /dev/vda fs
+        check_files "on the disk alone"
+        umount fs
+        ! dmesg | grep -i -E 'I/O error|EXT4-fs (error|warning)|lost .*write' || fail "$door, $mode: the kernel met errors"
+        echo "$door, $mode: $rounds kills with the file system mounted, $checked files that were synced are whole," \
+            "e2fsck finds nothing; $files of them compared on the disk alone; $(($(cut -d. -f1 /proc/uptime) - begun)) s"
+    done
+done
+echo "ALL DONE"
