@@ -24,15 +24,16 @@ use entresol_core::PageId;
 use entresol_device::{Device, DeviceError, FileDevice};
 use entresol_engine::{Home, Names};
 use entresol_objects::ObjectId;
-use entresol_runtime::sync::{Mutex, Rank, TinyMutex};
 use entresol_runtime::{Time, now, sleep};
-use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 use tracing::{error, info, warn};
+use unsynced::{Inode, Unsynced};
+
+mod unsynced;
 
 /// Files that may be open, waiting for a sync. Beyond that they are synced at once.
 const UNSYNCED_MAX: usize = 256;
@@ -45,10 +46,8 @@ const WARN_EVERY: Duration = Duration::from_secs(30);
 pub(crate) struct RelationFiles {
     folders: Folders,
     label: FileDevice,
-    /// By device and inode: files that were written since the last sync.
-    unsynced: TinyMutex<HashMap<(u64, u64), File>>,
-    /// Held by a sync, so that the next one does not return before the files that this one took are durable.
-    syncing: Mutex<()>,
+    /// Files that were written since the last sync.
+    unsynced: Unsynced,
     board: &'static Board,
 }
 
@@ -69,13 +68,7 @@ enum Written {
 impl RelationFiles {
     /// The files in `folders`, bound to a flash by the label in `label`.
     pub fn new(folders: Folders, label: FileDevice, board: &'static Board) -> Self {
-        Self {
-            folders,
-            label,
-            unsynced: TinyMutex::new(Rank::WrittenFiles, HashMap::new()),
-            syncing: Mutex::new(Rank::FileSyncs, ()),
-            board,
-        }
+        Self { folders, label, unsynced: Unsynced::new(), board }
     }
 
     /// Writes pages of one file, waiting for space if need be.
@@ -141,19 +134,12 @@ impl RelationFiles {
     }
 
     /// The file is to be synced.
-    fn is_written(&self, file: File, inode: (u64, u64)) -> Result<(), DeviceError> {
-        let is_full = {
-            let mut unsynced = self.unsynced.lock();
-            unsynced.entry(inode).or_insert(file);
-            unsynced.len() > UNSYNCED_MAX
-        };
-        if is_full { self.sync_files() } else { Ok(()) }
+    fn is_written(&self, file: File, inode: Inode) -> Result<(), DeviceError> {
+        if self.unsynced.add(inode, file) > UNSYNCED_MAX { self.sync_files() } else { Ok(()) }
     }
 
     fn sync_files(&self) -> Result<(), DeviceError> {
-        let _syncing = self.syncing.lock();
-        let files = std::mem::take(&mut *self.unsynced.lock());
-        for file in files.values() {
+        self.unsynced.sync(|file| {
             self.board.file_syncs.add(1);
             file.sync_data().map_err(|error| {
                 error!("a relation file could not be synced: {error}");
@@ -164,9 +150,8 @@ impl RelationFiles {
                     length: 0,
                     reason: error.to_string(),
                 }
-            })?;
-        }
-        Ok(())
+            })
+        })
     }
 }
 

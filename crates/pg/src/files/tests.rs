@@ -59,9 +59,9 @@ fn pages_are_written_in_place_and_synced_once() {
     cluster.write(&[0], &named(FORK));
     cluster.write(&[1], &named(FORK));
     assert_eq!(cluster.firsts(), [2, 2]);
-    assert_eq!(cluster.files.unsynced.lock().len(), 1, "one file, whatever the number of writes");
+    assert_eq!(cluster.files.unsynced.len(), 1, "one file, whatever the number of writes");
     cluster.files.sync().unwrap();
-    assert_eq!((cluster.board.file_syncs.get(), cluster.files.unsynced.lock().len()), (1, 0));
+    assert_eq!((cluster.board.file_syncs.get(), cluster.files.unsynced.len()), (1, 0));
     let mut page = [0; PAGE_BYTES];
     cluster.files.read(OBJECT.page(1), &mut page, &named(FORK)).unwrap();
     assert_eq!(page, [2; PAGE_BYTES]);
@@ -100,7 +100,7 @@ fn a_new_file_of_the_same_name_is_not_taken_for_the_old_one() {
     fs::write(&path, [3; PAGE_BYTES]).unwrap();
     cluster.write(&[0], &named(FORK));
     assert_eq!(cluster.firsts(), [2]);
-    assert_eq!(cluster.files.unsynced.lock().len(), 2);
+    assert_eq!(cluster.files.unsynced.len(), 2);
 }
 
 #[test]
@@ -141,6 +141,6 @@ fn many_files_are_synced_before_too_many_are_open() {
         fs::write(cluster.folder.path().join(format!("base/5/{relation}")), [1; PAGE_BYTES]).unwrap();
         cluster.write(&[0], &options(relation));
     }
-    assert_eq!(cluster.files.unsynced.lock().len(), 0);
+    assert_eq!(cluster.files.unsynced.len(), 0);
     assert_eq!(cluster.board.file_syncs.get(), UNSYNCED_MAX as u64 + 1);
 }

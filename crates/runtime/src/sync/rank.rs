@@ -95,7 +95,7 @@ ranks! {
     StagingBuffer: Parks, Several, "staging buffer", "A group's pages (flash tier) or one page (disk layer).";
     SharedGroup: Blocks, Bare, "shared staging group", "A group's pages, where processes share them: each latch is in their memory.";
     Fingerprint: Parks, One, "disk fingerprint", "The checksums in the label file of a disk that is used in place, while a sector of them is written.";
-    FileSyncs: Parks, One, "relation file syncs", "PostgreSQL's relation files: one task syncs those that were written.";
+    FileSyncs: Parks, One, "relation file syncs", "PostgreSQL's relation files: which were written, and which are being synced.";
     Motion: Blocks, One, "pages in motion", "Slots that are being written, with their old and new pages.";
     CachePartition: Blocks, Bare, "cache partition", "The region of the flash tier's directory and policy.";
     Shadows: Blocks, Bare, "shadows", "The region of the shadows of a flash tier.";
@@ -107,7 +107,6 @@ ranks! {
     MissingPages: Blocks, One, "missing pages", "Which pages the disk lacks since its flash failed.";
     Destaged: Blocks, One, "destaged versions", "Which versions were destaged lately.";
     Syncs: Blocks, One, "syncs", "Syncs of a device that are under way.";
-    WrittenFiles: Blocks, One, "written relation files", "Which relation files were written and not synced.";
     Signal: Blocks, One, "signal", "Tasks that wait for a notification.";
     Buffers: Blocks, One, "page buffers", "Unused buffers of one page.";
     Tasks: Blocks, One, "background tasks", "The tasks that a layer has started.";
