@@ -201,6 +201,11 @@ impl SharedFront {
         self.front.has(page).unwrap_or(false)
     }
 
+    /// Whether the cache has a version of `page` that is newer than the disk's: a hint, without I/O.
+    pub fn is_dirty(&self, page: PageId) -> bool {
+        self.front.is_dirty(page).unwrap_or(false)
+    }
+
     /// Hands a page down; waits for room. From [`Handed::Taken`] on fetches serve this version.
     ///
     /// # Errors

@@ -130,6 +130,17 @@ pub unsafe extern "C" fn ent_residency(
 }
 
 /// # Safety
+/// `newer` points to a boolean.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_is_newer(fork: EntFork, block: u32, newer: *mut bool) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let newer = unsafe { &mut *newer };
+        front::is_newer(&fork, block, newer)
+    })
+}
+
+/// # Safety
 /// `pages` has `n` pointers to pages of 8192 bytes; `done` points to a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ent_read(

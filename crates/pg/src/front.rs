@@ -120,6 +120,17 @@ pub(crate) fn residency(fork: &EntFork, block: u32, n: u32, reads: bool, is_here
     (code, same)
 }
 
+/// Whether the cache has a version of the block that is newer than the file's.
+pub(crate) fn is_newer(fork: &EntFork, block: u32, newer: &mut bool) -> i32 {
+    *newer = false;
+    call(|process| {
+        if let Some((object, _)) = process.object(&locator_of(fork))? {
+            *newer = process.front.is_dirty(object.page(block));
+        }
+        Ok(code::DONE)
+    })
+}
+
 /// Reads blocks from `block` on into `pages` up to the first that is not here. Returns how many.
 pub(crate) fn read<'a>(
     fork: &EntFork,

@@ -83,6 +83,8 @@ fn what_may_be_called_in_critical_sections_allocates_nothing() {
             let (mut same, mut here) = (0, false);
             // SAFETY: both are there.
             unsafe { abi::ent_residency(one, block, 16, true, &raw mut same, &raw mut here) };
+            // SAFETY: it is there.
+            unsafe { abi::ent_is_newer(one, block, &raw mut here) };
             match round % 400 {
                 1 => assert_eq!(abi::ent_forget(one, block, 3), code::DONE),
                 2 => assert_eq!(abi::ent_forget(one, block.saturating_sub(5), u32::MAX), code::DONE),

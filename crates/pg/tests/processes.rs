@@ -199,6 +199,31 @@ fn a_client_that_dies_in_the_middle_of_a_change_ends_the_worker_or_changes_nothi
 }
 
 #[test]
+fn a_page_is_newer_until_it_is_destaged() {
+    let world = world();
+    let World { cluster, .. } = &world;
+    let _worker = world.start_worker("worker");
+    assert_eq!(cluster.attach(), code::DONE, "{}", error());
+    let (one, two) = (fork(FIRST), fork(FIRST + 1));
+    assert_eq!((put(one, 0, 2), stage(one, 1, 1, 0)), (code::DONE, code::DONE));
+    let newer = |fork, block| {
+        let mut newer = true;
+        // SAFETY: it is there.
+        #[allow(unsafe_code)]
+        let asked = unsafe { abi::ent_is_newer(fork, block, &raw mut newer) };
+        assert_eq!(asked, code::DONE);
+        newer
+    };
+    assert!(newer(one, 0), "a dirty page");
+    assert!(!newer(one, 1), "a clean page");
+    assert!(!newer(one, 2) && !newer(two, 0), "neither the page nor its relation is in the cache");
+    assert_eq!(abi::ent_destage_all(), code::DONE);
+    assert!(!newer(one, 0), "the file has it, too");
+    assert_eq!((put(one, 0, 3), abi::ent_forget(one, 0, 1)), (code::DONE, code::DONE));
+    assert!(!newer(one, 0), "it is dead");
+}
+
+#[test]
 fn objects_die_as_a_whole() {
     let world = world();
     let World { cluster, .. } = &world;

@@ -213,6 +213,17 @@ residency(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, uint32
 	return same;
 }
 
+static bool
+is_newer(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno)
+{
+	bool		newer;
+
+	if (!is_there())
+		return false;
+	check(ent_is_newer(fork_of(rlocator, forknum), blkno, &newer));
+	return newer;
+}
+
 static uint32
 read_blocks(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, void **buffers, uint32 nblocks)
 {
@@ -292,56 +303,42 @@ stage(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, const char
 	return hand_down(rlocator, forknum, blkno, page, lsn, flags) == ENT_DONE;
 }
 
+/* Checks what "work" returns, which may wait for "event". */
+#define check_waited(event, work) \
+	do { \
+		int			code_; \
+		pgstat_report_wait_start(event); \
+		code_ = (work); \
+		pgstat_report_wait_end(); \
+		check(code_); \
+	} while (0)
+
 static void
 forget(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blkno, BlockNumber nblocks)
 {
-	int			code;
-
-	if (!is_there())
-		return;
-	pgstat_report_wait_start(wait_for_forget);
-	code = ent_forget(fork_of(rlocator, forknum), blkno, nblocks);
-	pgstat_report_wait_end();
-	check(code);
+	if (is_there())
+		check_waited(wait_for_forget, ent_forget(fork_of(rlocator, forknum), blkno, nblocks));
 }
 
 static void
 forget_relation(RelFileLocator rlocator)
 {
-	int			code;
-
-	if (!is_there())
-		return;
-	pgstat_report_wait_start(wait_for_forget);
-	code = ent_forget_relation(fork_of(rlocator, MAIN_FORKNUM));
-	pgstat_report_wait_end();
-	check(code);
+	if (is_there())
+		check_waited(wait_for_forget, ent_forget_relation(fork_of(rlocator, MAIN_FORKNUM)));
 }
 
 static void
 forget_database(Oid dbid, Oid spcid)
 {
-	int			code;
-
-	if (!is_there())
-		return;
-	pgstat_report_wait_start(wait_for_forget);
-	code = ent_forget_database(dbid, spcid);
-	pgstat_report_wait_end();
-	check(code);
+	if (is_there())
+		check_waited(wait_for_forget, ent_forget_database(dbid, spcid));
 }
 
 static void
 sync_relation(RelFileLocator rlocator, ForkNumber forknum)
 {
-	int			code;
-
-	if (!is_there())
-		return;
-	pgstat_report_wait_start(wait_for_checkpoint);
-	code = ent_flush(fork_of(rlocator, forknum));
-	pgstat_report_wait_end();
-	check(code);
+	if (is_there())
+		check_waited(wait_for_checkpoint, ent_flush(fork_of(rlocator, forknum)));
 }
 
 /*
@@ -486,6 +483,7 @@ const FlashCacheRoutine door_routine = {
 	.version = FLASH_CACHE_VERSION,
 	.attach = attach,
 	.residency = residency,
+	.is_newer = is_newer,
 	.read = read_blocks,
 	.stage = stage,
 	.forget = forget,

@@ -6,7 +6,7 @@
 //! the hooks, and that what has left DRAM between two checkpoints is not missed. The real cache keeps its
 //! dirty pages over checkpoints and crashes: without them the sums would be wrong.
 
-use super::cache::Cache;
+use super::cache::{Cache, ENTRESOL};
 use super::server::Server;
 use super::test::Bench;
 use crate::programs::output;
@@ -27,6 +27,9 @@ fn victims(cache: &Cache) -> [&'static str; 7] {
         POSTMASTER,
     ]
 }
+
+/// What the server says after redo, if the cache has spared it work.
+const LEFT_OUT: &str = "redo left out";
 
 /// One of pgbench's backends.
 const CLIENT: &str = "postgres postgres [local]";
@@ -49,6 +52,9 @@ pub(super) fn test(bench: &Bench, cache: &Cache, rounds: u32) -> Result<()> {
         check(&server, acknowledged).with_context(|| format!("{name}: round {round}, {victim}"))?;
     }
     server.check_log_for_panics()?;
+    if cache.module == ENTRESOL.module && cache.is_needed() && !server.said_since(0)?.contains(LEFT_OUT) {
+        bail!("{name}: redo has left out no full-page image, though the cache has newer pages");
+    }
     match cache.is_needed() {
         true => refused_without_the_cache(bench, &server)?,
         false => acknowledged += runs_without_the_cache(&server, acknowledged)?,

@@ -88,6 +88,7 @@ static const FlashCacheRoutine routine = {
 	.version = FLASH_CACHE_VERSION,
 	.attach = attach_process,
 	.residency = ring_residency,
+	.is_newer = ring_is_newer,
 	.read = ring_read,
 	.stage = ring_stage,
 	.forget = ring_forget,

@@ -59,6 +59,21 @@ ring_residency(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, uint
 	return same;
 }
 
+bool
+ring_is_newer(RelFileLocator rlocator, ForkNumber fork, BlockNumber block)
+{
+	PageKey		key = page_key(rlocator, fork, block);
+	IndexEntry *entry;
+	bool		newer;
+
+	check_attached();
+	LWLockAcquire(shared->lock, LW_SHARED);
+	entry = find(&key);
+	newer = entry && frame_at(entry->position)->dirty;
+	LWLockRelease(shared->lock);
+	return newer;
+}
+
 uint32
 ring_read(RelFileLocator rlocator, ForkNumber fork, BlockNumber block, void **buffers, uint32 n)
 {
