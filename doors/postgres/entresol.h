@@ -66,6 +66,7 @@ typedef struct EntOptions
 	const char *version_folder; /* of this PostgreSQL version in tablespaces */
 	const char *policy;			/* "face", "face-gr", "face-gsc"; in write-through mode also "reuse" */
 	const char *mode;			/* "write-back", "write-through" */
+	const char *writes_per_day; /* to flash: "unlimited", device writes as "0.5x", bytes as "200G" */
 	uint64_t	flash_bytes;	/* 0: all that is there */
 	uint32_t	objects;		/* forks that may have pages in the cache */
 	uint32_t	processes;		/* most of them at a time */
@@ -114,10 +115,10 @@ typedef struct EntRelation
 /* Counters of all processes since the cache was opened, and present values; see crates/pg/src/types.rs. */
 typedef struct EntStat
 {
-	uint64_t	values[34];
+	uint64_t	values[35];
 } EntStat;
 
-#define ENT_STATS 34
+#define ENT_STATS 35
 
 /* What takes its time. */
 enum
@@ -165,6 +166,8 @@ int32_t		ent_plan(EntOptions *options, size_t *memory_bytes);
  */
 int32_t		ent_attach(const EntOptions *options, void *memory, size_t memory_bytes, uint32_t kind,
 					   EntInterrupted interrupted);
+/* Whether "text" may be the option writes_per_day. */
+int32_t		ent_check_writes_per_day(const char *text);
 bool		ent_is_attached(void);	/* [c] */
 void		ent_detach(void);
 

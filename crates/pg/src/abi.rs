@@ -9,7 +9,7 @@ use crate::types::{
     BACKEND_KINDS, EntBackend, EntCluster, EntEvent, EntFork, EntLatency, EntOptions, EntRelation, EntStat,
     code, latency,
 };
-use crate::{failure, front, report, worker};
+use crate::{failure, front, report, settings, worker};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::slice;
@@ -72,6 +72,19 @@ pub unsafe extern "C" fn ent_plan(options: *mut EntOptions, bytes: *mut usize) -
             (options.flash_bytes, *bytes) = (flash_bytes, memory_bytes);
             code::DONE
         })
+    })
+}
+
+/// Whether `text` may be the option `writes_per_day`.
+///
+/// # Safety
+/// `text` ends with 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ent_check_writes_per_day(text: *const c_char) -> i32 {
+    failure::guarded(|| {
+        // SAFETY: the caller promises it.
+        let text = unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| "it is not UTF-8".to_owned());
+        refused(text.and_then(settings::daily_writes), |_| code::DONE)
     })
 }
 

@@ -157,8 +157,12 @@ pub(crate) fn read<'a>(
 pub(crate) fn stage(fork: &EntFork, block: u32, page: &[u8], lsn: u64, flags: u32) -> i32 {
     call(|process| {
         let code = match flags & flag::KEPT_OUT {
+            0 if process.is_over_budget(flags) => process.go_around(fork, block, flags),
             0 => process.stage(fork, block, page, lsn, flags),
-            _ => process.keep_out(fork, block, flags),
+            _ => {
+                process.board.kept_out.add(1);
+                process.go_around(fork, block, flags)
+            }
         }?;
         process.tally.refused.add((code != code::DONE).into());
         Ok(code)
@@ -216,8 +220,21 @@ impl Process {
         object.inspect(|tally| of_object(tally).add(1));
     }
 
-    /// A page of a relation that is kept out. It may have been in the cache before.
-    fn keep_out(&self, fork: &EntFork, block: u32, flags: u32) -> Result<i32, TierError> {
+    /// Whether the budget of writes to flash is too short for a page. A victim that was pulled stays where it
+    /// is.
+    fn is_over_budget(&self, flags: u32) -> bool {
+        let around = &self.board.around;
+        let is_over = match (flags & flag::DIRTY != 0, flags & flag::PULL != 0) {
+            (true, false) => around.dirty_goes(),
+            (true, true) => around.takes_nothing(),
+            (false, _) => around.clean_stays_out(),
+        };
+        self.board.over_budget.add(is_over.into());
+        is_over
+    }
+
+    /// A page that stays out. It may have been in the cache before.
+    fn go_around(&self, fork: &EntFork, block: u32, flags: u32) -> Result<i32, TierError> {
         let dirty = flags & flag::DIRTY != 0;
         if dirty && flags & flag::PULL != 0 {
             return Ok(code::FULL);
@@ -225,7 +242,6 @@ impl Process {
         if dirty && let Some(object) = self.front.object(&locator_of(fork))? {
             self.front.take_out(object.page(block))?;
         }
-        self.board.kept_out.add(1);
         Ok(code::DISK_ONLY)
     }
 }
@@ -311,6 +327,7 @@ pub(crate) fn flush(fork: &EntFork) -> i32 {
 pub(crate) fn checkpoint(done: u64, redo: u64) -> i32 {
     call(|process| {
         process.front.checkpoint_at([done, redo])?;
+        process.board.around.checkpoint(done, redo);
         process.board.checkpoints.add(1);
         Ok(code::DONE)
     })

@@ -13,6 +13,7 @@
 //! | `front` | what a process does: read, stage, forget, evict |
 //! | `report` | what a process says of the cache: counters, durations |
 //! | `worker` | the back: opening, pulls, messages, ending |
+//! | `budget` | how much may be written to flash |
 //! | `files` | relation files as the home of pages, by path |
 //! | `locator` | names of relations' forks, and the paths of their files |
 //! | `log` | the engine's log lines, for the server's log |
@@ -27,6 +28,7 @@
 #![deny(unsafe_code)]
 
 pub mod abi;
+mod budget;
 mod failure;
 mod files;
 mod front;

@@ -7,6 +7,7 @@
 //! segment of an older back, and none is left behind when the postmaster is killed.
 #![allow(unsafe_code)] // this module makes references and segments of PostgreSQL's memory, as its parts say
 
+use crate::budget::Around;
 use crate::types::{BACKEND_KINDS, EntBackend, EntStat, PRESENT, latency};
 use entresol_engine::{DURATION_BUCKETS, DurationTally, Durations, SegmentMemory};
 use entresol_format::checksum;
@@ -131,6 +132,8 @@ pub(crate) struct Board {
     pub file_syncs: Tally,
     pub written_through: Tally,
     pub kept_out: Tally,
+    pub over_budget: Tally,
+    pub around: Around,
     /// By the number of the kind.
     pub backends: [BackendTally; BACKEND_KINDS],
     pub took: [DurationTally; latency::MEASURED],

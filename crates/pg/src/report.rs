@@ -131,6 +131,7 @@ impl Process {
             disk_only: board.disk_only.get(),
             written_through: board.written_through.get(),
             kept_out: board.kept_out.get(),
+            over_budget: board.over_budget.get(),
             pulled: board.pulled.get(),
             destaged: engine.disk_writes,
             flash_writes: engine.flash_writes,

@@ -5,7 +5,7 @@ use crate::memory::{ALIGNMENT, front_bytes};
 use crate::types::EntOptions;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, FileDevice, FileOptions};
-use entresol_engine::{Mode, TierOptions, segment_bytes};
+use entresol_engine::{DailyWrites, Mode, TierOptions, segment_bytes};
 use entresol_format::PageFormat;
 use std::ffi::CStr;
 use std::path::PathBuf;
@@ -23,6 +23,8 @@ pub(crate) struct Settings {
     pub tier: TierOptions,
     /// Bytes of the flash that are used.
     pub flash_bytes: u64,
+    /// Bytes that may be written to flash in a day. `None`: there is no limit.
+    pub writes_per_day: Option<u64>,
     pub processes: u32,
 }
 
@@ -52,6 +54,7 @@ impl Settings {
             true => PageFormat::PostgresChecksums,
             false => PageFormat::Postgres,
         };
+        let writes_per_day = daily_writes(&string("entresol.writes_per_day", options.writes_per_day)?)?;
         let wanted = TierOptions {
             page_bytes: PAGE_BYTES as u32,
             page_format,
@@ -79,7 +82,8 @@ impl Settings {
             data: PathBuf::from(string("the cluster's folder", options.data)?),
             version: string("the folder of this version", options.version_folder)?,
         };
-        Ok(Self { flash, folders, tier, flash_bytes, processes: options.processes })
+        let writes_per_day = writes_per_day.bytes(flash_bytes);
+        Ok(Self { flash, folders, tier, flash_bytes, writes_per_day, processes: options.processes })
     }
 
     /// Whether the cluster never needs its flash.
@@ -99,6 +103,19 @@ impl Settings {
 
 /// The largest number of a block that PostgreSQL has, as a page of object 0.
 pub(crate) const LAST_BLOCK: PageId = PageId::new(0, u32::MAX - 1);
+
+/// Reads what may be written to flash in a day.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn daily_writes(text: &str) -> Result<DailyWrites, String> {
+    DailyWrites::read(text).map_err(|_| {
+        format!(
+            "{text:?} is no amount of writes; write \"unlimited\", device writes such as \"0.5x\", or bytes such as \
+             \"200G\" (K, M, G, T are powers of 1024)"
+        )
+    })
+}
 
 fn size_of_flash(flash: &std::path::Path) -> Result<u64, String> {
     let options = FileOptions { is_direct_wanted: false, ..FileOptions::shared() };

@@ -66,6 +66,8 @@ pub struct EntOptions {
     pub policy: *const c_char,
     /// "write-back" or "write-through".
     pub mode: *const c_char,
+    /// What may be written to flash in a day: "unlimited", device writes as "0.5x", or bytes as "200G".
+    pub writes_per_day: *const c_char,
     /// Bytes of the flash to be used. 0: all that is there; `ent_plan` puts the number in.
     pub flash_bytes: u64,
     /// Forks of relations that may have pages in the cache.
@@ -226,6 +228,7 @@ stats! {
     disk_only: "Dirty pages that went to disk past the cache.";
     written_through: "Changed pages written to their files by the server itself, and taken as clean ones.";
     kept_out: "Pages offered of relations that are kept out of the cache.";
+    over_budget: "Pages offered while the budget of writes to flash is short.";
     pulled: "Pages pulled out of shared buffers to fill a group.";
     destaged: "Pages written from flash to relation files.";
     flash_writes: "Pages written to flash, second chances included.";

@@ -1,10 +1,11 @@
 //! The back, in the background worker: its threads write flash and relation files. The main thread, which
 //! alone may call PostgreSQL, asks here what it is to do.
 
+use crate::budget::Clock;
 use crate::failure;
 use crate::files::RelationFiles;
 use crate::log::ToMain;
-use crate::memory::Shared;
+use crate::memory::{Board, Shared};
 use crate::settings::Settings;
 use crate::types::{EntCluster, EntEvent, code, event};
 use entresol_core::{Lsn, PageId};
@@ -54,6 +55,9 @@ impl Upstream for Puller {
 
 struct Worker {
     tier: Arc<FlashTier>,
+    /// `None`: writes to flash have no limit.
+    clock: Option<Clock>,
+    board: &'static Board,
     notes: Receiver<Note>,
     /// Who waits for the present pull.
     pulls: Option<Sender<usize>>,
@@ -74,6 +78,7 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
     let (notes_in, notes) = channel();
     // A process has one worker; in tests maybe more, of which the first has the log.
     let _ = tracing::subscriber::set_global_default(ToMain(notes_in.clone()));
+    let board = memory.board();
     match open_tier(settings, memory, cluster) {
         Ok((tier, report)) => {
             info!(
@@ -88,7 +93,9 @@ pub(crate) fn open(settings: &Settings, memory: Shared, cluster: &EntCluster) ->
             let upstream: Arc<dyn Upstream> = puller.clone();
             let upstream: Weak<dyn Upstream> = Arc::downgrade(&upstream);
             tier.attach(upstream);
-            let worker = Worker { tier, notes, pulls: None, is_told_off: false, _puller: puller };
+            let clock = Clock::new(settings.writes_per_day);
+            let worker =
+                Worker { tier, clock, board, notes, pulls: None, is_told_off: false, _puller: puller };
             WORKER.with(|place| *place.borrow_mut() = Some(worker));
             code::DONE
         }
@@ -316,6 +323,9 @@ pub(crate) fn wait(patience: Duration, next: &mut EntEvent) -> i32 {
             failure::say(&notice);
             *next = EntEvent { kind: event::OFF, ..EntEvent::default() };
             return code::DONE;
+        }
+        if let Some(clock) = &mut worker.clock {
+            clock.tick(&worker.tier, worker.board);
         }
         match worker.notes.recv_timeout(patience) {
             Ok(Note::Message { level, text }) => {

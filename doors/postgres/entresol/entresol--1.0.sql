@@ -13,6 +13,7 @@ CREATE FUNCTION entresol_stat(
     OUT disk_only bigint,
     OUT written_through bigint,
     OUT kept_out bigint,
+    OUT over_budget bigint,
     OUT pulled bigint,
     OUT destaged bigint,
     OUT flash_writes bigint,

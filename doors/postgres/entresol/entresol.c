@@ -34,6 +34,7 @@ static int	policy = 2;
 static int	mode;
 static int	objects = 65536;
 static int	workers = 8;
+static char *writes_per_day;
 
 static shmem_request_hook_type previous_request;
 static shmem_startup_hook_type previous_startup;
@@ -90,6 +91,15 @@ check_size(int *new, void **extra, GucSource source)
 	return false;
 }
 
+static bool
+check_writes_per_day(char **new, void **extra, GucSource source)
+{
+	if (ent_check_writes_per_day(*new) == ENT_DONE)
+		return true;
+	GUC_check_errdetail("%s.", door_error());
+	return false;
+}
+
 static void
 define_settings(void)
 {
@@ -117,6 +127,10 @@ define_settings(void)
 							"Threads that write pages from the cache to the files of the cluster.",
 							NULL,
 							&workers, 8, 1, 64, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("entresol.writes_per_day",
+							   "How much may be written to the flash in a day.",
+							   "\"unlimited\", device writes such as \"0.5x\", or bytes such as \"200G\".",
+							   &writes_per_day, "unlimited", PGC_POSTMASTER, 0, check_writes_per_day, NULL, NULL);
 	DefineCustomBoolVariable("entresol.drain_at_shutdown",
 							 "Writes all dirty pages of the cache to their files at shutdown.",
 							 "The cluster does not need its flash then, until it is started again.",
@@ -136,6 +150,7 @@ request_memory(void)
 		.version_folder = TABLESPACE_VERSION_DIRECTORY,
 		.policy = policies[policy].name,
 		.mode = modes[mode].name,
+		.writes_per_day = writes_per_day,
 		.flash_bytes = (uint64) size_mb * 1024 * 1024,
 		.objects = objects,
 		.processes = MaxBackends + NUM_AUXILIARY_PROCS + SPARE_PROCESSES,
@@ -182,7 +197,7 @@ set_up_memory(void)
 
 static const char *const settings[] = {
 	"entresol.flash", "entresol.size", "entresol.policy", "entresol.mode", "entresol.objects",
-	"entresol.workers", "entresol.drain_at_shutdown",
+	"entresol.workers", "entresol.writes_per_day", "entresol.drain_at_shutdown",
 };
 
 void

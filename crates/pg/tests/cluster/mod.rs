@@ -98,7 +98,7 @@ pub fn wait_for(path: &Path) {
 /// The folder of a cluster, its flash and its shared memory.
 pub struct Cluster {
     folder: PathBuf,
-    strings: [CString; 5],
+    strings: [CString; 6],
 }
 
 impl Cluster {
@@ -111,6 +111,7 @@ impl Cluster {
             c"PG_17_202406281".to_owned(),
             c"face-gsc".to_owned(),
             c"write-back".to_owned(),
+            c"unlimited".to_owned(),
         ];
         Self { folder: folder.to_owned(), strings }
     }
@@ -122,14 +123,23 @@ impl Cluster {
         cluster
     }
 
+    /// As [`Cluster::at`], with so many writes to flash in a day.
+    #[allow(dead_code)] // not of all programs that have this module
+    pub fn thrifty(folder: &Path, writes_per_day: &str) -> Self {
+        let mut cluster = Self::at(folder);
+        cluster.strings[5] = CString::new(writes_per_day).unwrap();
+        cluster
+    }
+
     pub fn options(&self) -> EntOptions {
-        let [flash, data, version_folder, policy, mode] = &self.strings;
+        let [flash, data, version_folder, policy, mode, writes_per_day] = &self.strings;
         EntOptions {
             flash: flash.as_ptr(),
             data: data.as_ptr(),
             version_folder: version_folder.as_ptr(),
             policy: policy.as_ptr(),
             mode: mode.as_ptr(),
+            writes_per_day: writes_per_day.as_ptr(),
             flash_bytes: FLASH_BYTES,
             objects: 512,
             processes: 16,

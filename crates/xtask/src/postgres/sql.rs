@@ -208,6 +208,7 @@ fn roles(sql: &Sql<'_>) -> Result<()> {
         "Available values: face, face-gr, face-gsc, reuse",
     )?;
     sql.refuse("ALTER SYSTEM SET entresol.workers = 65", "1 .. 64")?;
+    sql.refuse("ALTER SYSTEM SET entresol.writes_per_day = 'lots'", "is no amount of writes")?;
     sql.refuse("ALTER SYSTEM SET entresol.size = '5MB'", "Choose 12 MB or more")?;
     sql.refuse("ALTER SYSTEM SET entresol.flash = 'x'", "is not an absolute path")?;
     sql.refuse("ALTER SYSTEM SET entresol.flash = '/tmp'", "neither a file nor a block device")

@@ -1,0 +1,157 @@
+//! The budget of writes to flash: what the worker counts, and what the processes obey.
+//!
+//! The engine's [`Budget`] says what may be written. As it runs short, clean pages stay out first, then pages
+//! get no second chance, then dirty pages go to their files.
+//!
+//! Invariant: a clean page enters only when its file has it durably. 1. A dirty page goes to its file, for
+//! the budget is spent; PostgreSQL syncs the file with its next checkpoint. 2. The page is read again, and
+//! evicted as clean. 3. Power fails, and the file has the older version. 4. Redo reads the page from the
+//! cache, finds it up to date, and leaves it clean. 5. The cache drops it, and the older version is read. So
+//! clean pages stay out until all dirty pages that went around are durable: see [`Around::checkpoint`].
+
+use crate::memory::{Board, Tally};
+use crate::settings::PAGE_BYTES;
+use entresol_engine::{Allowed, Budget, FlashTier, Layer};
+use entresol_runtime::{Time, now};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// Between two looks at what was written.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// In the worker.
+pub(crate) struct Clock {
+    budget: Budget,
+    last: Time,
+    written: u64,
+}
+
+impl Clock {
+    /// `None`: there is no limit.
+    pub fn new(bytes_per_day: Option<u64>) -> Option<Self> {
+        bytes_per_day?;
+        Some(Self { budget: Budget::new(bytes_per_day), last: now(), written: 0 })
+    }
+
+    /// Looks at the time, and tells the processes and the engine what they may write.
+    pub fn tick(&mut self, tier: &FlashTier, board: &Board) {
+        let time = now();
+        let passed = time.since(self.last);
+        if passed < EVERY {
+            return;
+        }
+        self.last = time;
+        let written = tier.metrics().flash_writes;
+        self.budget.tick(passed, (written - self.written) * PAGE_BYTES as u64);
+        self.written = written;
+        let allowed = self.budget.allowed();
+        tier.spare_writes(!allowed.chances);
+        board.around.allow(allowed);
+    }
+}
+
+/// In shared memory: what may enter the cache, and which dirty pages went around it. Zeros: all may, and none
+/// did.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Around {
+    /// 0: all pages enter; 1: dirty ones; 2: none.
+    level: AtomicU64,
+    /// Dirty pages that went around.
+    pages: Tally,
+    /// How many of them there were at the checkpoint before the last one, and at the last one.
+    seen: [AtomicU64; 2],
+    /// The REDO pointer of the last checkpoint.
+    redo: AtomicU64,
+    /// So many of them are durable.
+    durable: AtomicU64,
+}
+
+impl Around {
+    fn allow(&self, allowed: Allowed) {
+        let level = match allowed {
+            Allowed { writes: false, .. } => 2,
+            Allowed { reads: false, .. } => 1,
+            _ => 0,
+        };
+        self.level.store(level, SeqCst);
+    }
+
+    /// Whether a dirty page goes to its file instead. To be asked once for each: it is counted.
+    pub fn dirty_goes(&self) -> bool {
+        let goes = self.takes_nothing();
+        self.pages.add(goes.into());
+        goes
+    }
+
+    /// Whether no page enters.
+    pub fn takes_nothing(&self) -> bool {
+        self.level.load(SeqCst) == 2
+    }
+
+    /// Whether clean pages stay out.
+    pub fn clean_stays_out(&self) -> bool {
+        self.level.load(SeqCst) > 0 || self.durable.load(SeqCst) < self.pages.get()
+    }
+
+    /// A checkpoint has written its buffers, and will sync files. `done`: the REDO pointer of the last one
+    /// that is complete; `redo`: of this one.
+    ///
+    /// 1. A dirty page goes around, and is counted; its process has yet to write it. 2. A checkpoint comes
+    ///    here. 3. It syncs the files. 4. The page is written. 5. The next checkpoint waits for the page's
+    ///    buffer, which is dirty until it is written, and syncs the file. So what was counted at one
+    ///    checkpoint is durable when the next one is complete.
+    pub fn checkpoint(&self, done: u64, redo: u64) {
+        if done >= self.redo.load(SeqCst) {
+            self.durable.store(self.seen[0].load(SeqCst), SeqCst);
+        }
+        self.seen[0].store(self.seen[1].load(SeqCst), SeqCst);
+        self.seen[1].store(self.pages.get(), SeqCst);
+        self.redo.store(redo, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Allowed = Allowed { reads: true, chances: true, writes: true };
+    const NOTHING: Allowed = Allowed { reads: false, chances: false, writes: false };
+
+    #[test]
+    fn what_is_short_stays_out_in_order() {
+        let around = Around::default();
+        assert!(!around.clean_stays_out() && !around.dirty_goes());
+        around.allow(Allowed { reads: false, ..ALL });
+        assert!(around.clean_stays_out() && !around.dirty_goes());
+        around.allow(ALL);
+        assert!(!around.clean_stays_out());
+        around.allow(NOTHING);
+        assert!(around.clean_stays_out() && around.dirty_goes());
+    }
+
+    #[test]
+    fn clean_pages_stay_out_until_what_went_around_is_durable() {
+        let around = Around::default();
+        around.checkpoint(5, 10);
+        around.allow(NOTHING);
+        assert!(around.dirty_goes());
+        around.allow(ALL);
+        assert!(around.clean_stays_out());
+        around.checkpoint(10, 20);
+        assert!(around.clean_stays_out(), "the write may come after this checkpoint's syncs");
+        around.checkpoint(20, 30);
+        assert!(around.clean_stays_out(), "the checkpoint that must sync it is not complete");
+        // It fails, and is tried again.
+        around.checkpoint(20, 40);
+        assert!(around.clean_stays_out());
+        around.checkpoint(40, 50);
+        assert!(!around.clean_stays_out());
+    }
+
+    #[test]
+    fn a_budget_is_for_a_day() {
+        assert!(Clock::new(None).is_none());
+        assert!(Clock::new(Some(1 << 30)).is_some());
+    }
+}
