@@ -155,17 +155,21 @@ pub fn patch(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files that the patches change, by their paths in the source; new files are not among them.
+/// The files of the source that the patches change, by their paths there. Files that a patch makes are not
+/// among them, even if another patch changes them.
 ///
 /// # Errors
 ///
 /// A patch cannot be read.
 pub fn patched_files() -> Result<Vec<String>> {
-    let mut files = Vec::new();
+    let (mut files, mut made) = (Vec::new(), Vec::new());
     for patch in patches()? {
         let text = fs::read_to_string(&patch)?;
         files.extend(text.lines().filter_map(|line| line.strip_prefix("--- a/")).map(str::to_owned));
+        let new = text.lines().zip(text.lines().skip(1)).filter(|(old, _)| *old == "--- /dev/null");
+        made.extend(new.filter_map(|(_, new)| new.strip_prefix("+++ b/")).map(str::to_owned));
     }
+    files.retain(|file| !made.contains(file));
     files.sort();
     files.dedup();
     Ok(files)
