@@ -69,10 +69,20 @@ for door in $doors; do
         [ "${journal:-kept}" = kept ] || sed -i 's/^journal = .*/journal = ""/' data.toml
         serve
         attach
+        # Zeros that the kernel asks for, over what was there.
+        head -c 2M /dev/urandom > random
+        dd if=random of=$device bs=1M conv=fsync status=none
+        blkdiscard -f -z -o 1M -l 1M $device 2> /dev/null || fail "$door, $mode: blkdiscard -z"
+        { head -c 1M random; head -c 1M /dev/zero; } > expected
+        echo 3 > /proc/sys/vm/drop_caches
+        head -c 2M $device | cmp - expected || fail "$door, $mode: zeros"
         mkfs.ext4 -q -F $device > /dev/null
         mount $device fs
         checked=0
-        for round in $(seq "$rounds"); do
+        for round in $(seq "$((rounds + 1))"); do
+            # The last server is stopped, not killed.
+            signal=KILL
+            [ "$round" -le "$rounds" ] || signal=TERM
             python3 $programs/benches/block_files.py write fs noted "$mode/$round" & writer=$!
             # The writers are at work before the kill, and after it.
             notes=$(wc -l < noted)
@@ -80,8 +90,8 @@ for door in $doors; do
             until [ "$(wc -l < noted)" -gt $((notes + 30)) ]; do
                 sleep 0.3; tries=$((tries + 1)); [ $tries -lt 400 ] || fail "$door, $mode: the writers stand still"
             done
-            kill -KILL $server
-            wait $server 2> /dev/null || true
+            kill -$signal $server
+            wait $server 2> /dev/null || [ $signal = KILL ] || fail "exit status $?"
             sleep 2
             serve
             [ "$door" != nbd ] || wait_for 60 attach.log '^attached again' "$round"
@@ -93,6 +103,7 @@ for door in $doors; do
             kill -KILL $writer
             wait $writer 2> /dev/null || true
             sync -f fs
+            fstrim fs || fail "fstrim"
             # What is compared comes from the volume.
             echo 3 > /proc/sys/vm/drop_caches
             check_files "round $round"
@@ -109,7 +120,7 @@ for door in $doors; do
         check_files "on the disk alone"
         umount fs
         ! dmesg | grep -i -E 'I/O error|EXT4-fs (error|warning)|lost .*write' || fail "$door, $mode: the kernel met errors"
-        echo "$door, $mode: $rounds kills with the file system mounted, $checked files that were synced are whole," \
+        echo "$door, $mode: $rounds kills and a stop with the file system mounted, $checked files that were synced are whole," \
             "e2fsck finds nothing; $files of them compared on the disk alone; $(($(cut -d. -f1 /proc/uptime) - begun)) s"
     done
 done
