@@ -24,6 +24,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "storage/fd.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -246,11 +247,33 @@ work_evict(void *with)
 	return ent_evict(*(EntFork *) with, &removed);
 }
 
+/*
+ * Makes all pages of a relation durable in its files, before it enters the cache again. The caller's lock keeps
+ * everybody from changing one meanwhile.
+ *
+ * 1. A dirty page is written past the cache. 2. The relation may enter again. 3. The page is evicted as clean, and
+ * enters. 4. Power fails before the file is synced. 5. Redo finds the page up to date in the cache, and leaves it
+ * clean; the file has the older version for good. See crates/pg/src/budget.rs.
+ */
+static void
+make_durable(Relation relation)
+{
+	SMgrRelation files = RelationGetSmgr(relation);
+
+	FlushRelationBuffers(relation);
+	for (ForkNumber fork = MAIN_FORKNUM; fork <= MAX_FORKNUM; fork++)
+	{
+		if (smgrexists(files, fork))
+			smgrimmedsync(files, fork);
+	}
+}
+
 Datum
 entresol_keep_out(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
 	bool		keep = PG_GETARG_BOOL(1);
+	LOCKMODE	lock = keep ? ShareUpdateExclusiveLock : AccessExclusiveLock;
 	Relation	relation;
 	RelFileLocator locator;
 	bool		has_room = true;
@@ -262,7 +285,7 @@ entresol_keep_out(PG_FUNCTION_ARGS)
 				 errmsg("there is no flash cache"),
 				 errhint("Put \"entresol\" into \"shared_preload_libraries\", and set \"entresol.flash\".")));
 	/* Nobody rewrites it meanwhile. */
-	relation = relation_open(relid, ShareUpdateExclusiveLock);
+	relation = relation_open(relid, lock);
 	if (!RELKIND_HAS_STORAGE(relation->rd_rel->relkind) || relation->rd_rel->relfilenode == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -270,6 +293,8 @@ entresol_keep_out(PG_FUNCTION_ARGS)
 				 errhint("Name a table, an index, a materialized view or a sequence that is no system catalog of the first hour; of a partitioned table its partitions.")));
 	locator = relation->rd_locator;
 	fork = (EntFork) {.tablespace = locator.spcOid, .database = locator.dbOid, .relation = locator.relNumber};
+	if (!keep)
+		make_durable(relation);
 	LWLockAcquire(door->kept_lock, LW_EXCLUSIVE);
 	if (keep)
 		has_room = add(relid, locator);
@@ -289,7 +314,7 @@ entresol_keep_out(PG_FUNCTION_ARGS)
 				 errmsg("no more than %d relations can be kept out of the flash cache", KEPT_MAX)));
 	if (keep)
 		(void) door_wait(work_evict, &fork);
-	relation_close(relation, ShareUpdateExclusiveLock);
+	relation_close(relation, lock);
 	PG_RETURN_VOID();
 }
 
