@@ -67,7 +67,10 @@ pub(super) fn over_flash(bench: &Bench, only: &[String]) -> Result<()> {
             match watch(bench, &title, &mut prove) {
                 Ok(said) => println!("flash-tap: {title}: {said}"),
                 Err(error) => {
-                    println!("flash-tap: {title}: FAILED: {error:#}");
+                    let kept = out.with_file_name(format!("flash-tap-failed-{}", title.replace('/', "-")));
+                    let _ = fs::remove_dir_all(&kept);
+                    fs::rename(&out, &kept)?;
+                    println!("flash-tap: {title}: FAILED: {error:#}; its clusters are in {}", kept.display());
                     failed.push(title);
                 }
             }
