@@ -1,11 +1,13 @@
 # Gives every cluster of PostgreSQL's test framework a flash cache of its own.
 #
 # A file of settings that all clusters have in common (TEMP_CONFIG) cannot do that: a standby would name its
-# primary's flash. So this wraps the framework's "start". It is loaded with PERL5OPT into the scripts of tests.
+# primary's flash. So this wraps the framework's "start", and cold backups, which have the flash with them. It
+# is loaded with PERL5OPT into the scripts of tests.
 package EntresolTap;
 
 use strict;
 use warnings FATAL => 'all';
+use File::Copy;
 
 # prove, and programs in Perl that tests call, do not have the framework.
 if ($0 =~ m{\bt/\d+\w*\.pl$})
@@ -18,6 +20,28 @@ if ($0 =~ m{\bt/\d+\w*\.pl$})
 		name_flash($node);
 		return $start->($node, @rest);
 	};
+
+	# A copy of a crashed cluster's files is not the cluster: it needs its flash, too.
+	my $copy = \&PostgreSQL::Test::Cluster::backup_fs_cold;
+	*PostgreSQL::Test::Cluster::backup_fs_cold = sub {
+		my ($node, $name) = @_;
+		$copy->($node, $name);
+		copy_flash($node->basedir . '/flash', $node->backup_dir . "/$name.flash");
+	};
+	my $init = \&PostgreSQL::Test::Cluster::init_from_backup;
+	*PostgreSQL::Test::Cluster::init_from_backup = sub {
+		my ($node, $root, $name, @rest) = @_;
+		$init->($node, $root, $name, @rest);
+		copy_flash($root->backup_dir . "/$name.flash", $node->basedir . '/flash');
+	};
+}
+
+sub copy_flash
+{
+	my ($from, $to) = @_;
+	return if !-f $from;
+	copy($from, $to) or die "$from cannot be copied: $!";
+	return;
 }
 
 # The last lines of the configuration hold.
