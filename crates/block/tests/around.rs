@@ -4,11 +4,11 @@ mod support;
 
 use entresol_block::Volume;
 use entresol_core::{Mode, PolicyKind};
-use entresol_device::{Device, MemoryDevice};
+use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice};
 use entresol_engine::{TierOptions, Uuid, flash_bytes};
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
-use entresol_runtime::sim::{SimConfig, Simulation};
+use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use entresol_runtime::spawn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -177,4 +177,58 @@ fn a_journal_is_carried_out_only_if_nobody_wrote_without_it() {
             volume.close().unwrap();
         });
     }
+}
+
+/// 1. A write is acknowledged, and the program is killed.
+/// 2. The next start, with the journal, is killed at any operation.
+/// 3. The volume is opened without its journal, written to, and closed; or it is not.
+/// 4. The older write is not carried out over the newer one. Without step 3 it is there.
+#[test]
+fn a_start_that_is_killed_leaves_the_journal_what_it_was() {
+    let parts = Parts::new(Mode::WriteBack);
+    simulate(1, || {
+        let volume = parts.create();
+        volume.write(3 * PAGE as u64, &filled(1), false).unwrap();
+        std::mem::forget(volume);
+    });
+    let [mut again, mut newer] = [0, 0];
+    for at in 1.. {
+        let plan = Arc::new(FaultPlan::crash_at(at));
+        let fork = |device: &Arc<MemoryDevice>| device.fork("part");
+        let killed =
+            parts.0.each_ref().map(|device| Arc::new(FaultyDevice::new("part", fork(device), plan.clone())));
+        let open = |devices: &[Arc<FaultyDevice>; 4]| {
+            let [disk, label, flash, journal] = devices.clone();
+            let options = parts.1.clone();
+            Volume::open_with_journal(disk, label, flash, options, (journal, Uuid::NIL)).unwrap()
+        };
+        let simulation = Simulation::new(SimConfig { seed: at, ..SimConfig::default() });
+        let outcome = simulation.run(|| drop(open(&killed)));
+        for is_opened_without in [false, true] {
+            let left =
+                killed.each_ref().map(|device| Arc::new(device.after_kill(Arc::new(FaultPlan::none()))));
+            simulate(2, || {
+                if is_opened_without {
+                    let [disk, label, flash, _] = left.clone();
+                    let (volume, _) = Volume::open(disk, label, flash, parts.1.clone()).unwrap();
+                    volume.write(3 * PAGE as u64, &filled(2), true).unwrap();
+                    volume.close().unwrap();
+                }
+                let (volume, notices) = open(&left);
+                let mut page = filled(0);
+                volume.read(3 * PAGE as u64, &mut page).unwrap();
+                let expected = 1 + u64::from(is_opened_without);
+                assert_eq!(version(&page), expected, "killed at {at}: {notices:?}");
+                let has = |told| notices.iter().any(|notice: &String| notice.contains(told));
+                assert!(!has("carried out again") || !is_opened_without, "killed at {at}: {notices:?}");
+                again += u32::from(has("were carried out again"));
+                newer += u32::from(has("were not carried out"));
+                volume.close().unwrap();
+            });
+        }
+        if matches!(outcome, Outcome::Finished(())) {
+            break;
+        }
+    }
+    assert!(again > 10 && newer > 10, "{again} {newer}");
 }

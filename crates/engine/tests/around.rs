@@ -9,7 +9,8 @@ use entresol_engine::{
 };
 use entresol_format::PageFormat;
 use std::sync::Arc;
-use support::{PAGE, disk_bytes, open, simulate};
+use std::sync::atomic::Ordering::SeqCst;
+use support::{Moody, PAGE, disk_bytes, open, simulate};
 
 const PAGES: u64 = 8;
 
@@ -85,4 +86,60 @@ fn a_page_written_past_the_flash_enters_it_when_the_disk_has_it_durably() {
             assert_eq!((served, buffer[0]), (2, 2), "{policy:?}");
         });
     }
+}
+
+/// 1. A write past the flash is carried out, but its answer comes too late: it failed, as far as anybody
+///    knows. The disk has not synced it.
+/// 2. The page is read, and perhaps enters the flash as a clean page. A flush is acknowledged; or the group
+///    of the page is full, and written.
+/// 3. Power fails, and the disk loses what was not synced.
+/// 4. What was read is read again, and stays.
+#[test]
+fn a_failed_write_that_was_carried_out_is_durable_before_the_page_is_on_flash() {
+    let readings = [Reading::StaysOut, Reading::Around, Reading::Populates];
+    for (mode, reading) in [Mode::WriteBack, Mode::WriteThrough]
+        .into_iter()
+        .flat_map(|mode| readings.map(|reading| (mode, reading)))
+    {
+        for pages in [1, 3] {
+            simulate(3, || failed_write_is_durable(mode, reading, pages, true));
+        }
+    }
+    simulate(4, || failed_write_is_durable(Mode::WriteBack, Reading::Populates, 1, false));
+}
+
+fn failed_write_is_durable(mode: Mode, reading: Reading, pages: u64, flushes: bool) {
+    let options =
+        TierOptions { page_format: PageFormat::Raw, mode, ..support::small(PolicyKind::FaceGsc, 64) };
+    let disk = Arc::new(MemoryDevice::new("disk", disk_bytes(PAGES)));
+    DiskLayer::create(disk.clone(), PAGE as u32).unwrap().close().unwrap();
+    let disk = Arc::into_inner(disk).expect("the layer is through with it");
+    let device = |name, medium| FaultyDevice::new(name, medium, Arc::new(FaultPlan::none()));
+    let flash = Arc::new(device("flash", MemoryDevice::new("flash", flash_bytes(&options))));
+    let disk = Arc::new(Moody::new(device("disk", disk)));
+    let tier = FlashTier::create(flash.clone(), disk.clone(), options.clone()).unwrap();
+    let mut buffer = vec![0; PAGE * pages as usize];
+    let version = |number| vec![number; PAGE * pages as usize];
+    tier.write_around(PageId(5), &version(1)).unwrap();
+    tier.flush().unwrap();
+    disk.fails_late.store(true, SeqCst);
+    tier.write_around(PageId(5), &version(2)).unwrap_err();
+    tier.read_pages(PageId(5), &mut buffer, reading).unwrap();
+    assert!(buffer == version(2), "the disk has carried it out");
+    if flushes {
+        tier.flush().unwrap();
+    } else {
+        (0..3).for_each(|page| tier.write_pages(PageId(page), &filled(9)).unwrap());
+        entresol_runtime::sleep(std::time::Duration::from_millis(100));
+    }
+    let flash = Arc::new(flash.after_crash(&Survival::None));
+    let disk = Arc::new(disk.device.after_crash(&Survival::None));
+    drop(tier);
+    let tier = open(&flash, &disk, &options);
+    tier.read_pages(PageId(5), &mut buffer, reading).unwrap();
+    assert!(buffer == version(2), "{mode:?} {reading:?} {flushes}: {} is served", buffer[0]);
+    tier.detach().unwrap();
+    drop(tier);
+    disk.read(disk_offset(PageId(5), PAGE as u32), &mut buffer).unwrap();
+    assert!(buffer == version(2), "{mode:?} {reading:?} {flushes}: {} is on disk", buffer[0]);
 }

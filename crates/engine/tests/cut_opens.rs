@@ -5,7 +5,7 @@ mod support;
 
 use entresol_core::PolicyKind;
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
-use entresol_engine::{FlashTier, FragmentOptions, FragmentTier, TierError, TierOptions};
+use entresol_engine::{FlashTier, FragmentOptions, FragmentTier, TierError, TierOptions, detach};
 use entresol_format::label::{COPIES, COPY_STRIDE};
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
 use std::sync::Arc;
@@ -164,4 +164,57 @@ fn two_opens_that_were_cut_off_are_completed_with_either_label() {
         }
     }
     assert!(opens > 500, "{opens}");
+}
+
+/// 1. A cache is detached, and the program killed at one of the last operations, which release the disk; the
+///    machine goes on.
+/// 2. A cache is made on the same devices, and power fails at any operation.
+/// 3. The next open, or the next try to make one, has every page.
+#[test]
+fn a_cache_made_after_a_killed_detach_belongs_to_its_disk() {
+    let options = small(PolicyKind::FaceGsc, 96);
+    let (flash, disk) = simulate(1, || used(&options));
+    let plan = |at| Arc::new(FaultPlan::crash_at(at));
+    let counted = Arc::new(FaultPlan::none());
+    let device = |name: &str, memory: &MemoryDevice| {
+        Arc::new(FaultyDevice::new(name, memory.fork(name), counted.clone()))
+    };
+    simulate(2, || drop(detach(device("flash", &flash), device("disk", &disk)).unwrap()));
+    let all = counted.operations();
+    let mut made = 0;
+    for killed in all.saturating_sub(30)..=all + 1 {
+        let plan_of_detach = plan(killed);
+        let device = |name: &str, memory: &MemoryDevice| {
+            Arc::new(FaultyDevice::new(name, memory.fork(name), plan_of_detach.clone()))
+        };
+        let left = (device("flash", &flash), device("disk", &disk));
+        let simulation = Simulation::new(SimConfig { seed: killed, ..SimConfig::default() });
+        simulation.run(|| drop(detach(left.0.clone(), left.1.clone()).unwrap()));
+        for cut in 1.. {
+            let plan = plan(cut);
+            let flash = Arc::new(left.0.after_kill(plan.clone()));
+            let disk = Arc::new(left.1.after_kill(plan));
+            let simulation = Simulation::new(SimConfig { seed: cut, ..SimConfig::default() });
+            let outcome = simulation
+                .run(|| FlashTier::create(flash.clone(), disk.clone(), options.clone()).map(drop).is_ok());
+            for survival in [Survival::None, Survival::Seed(cut)] {
+                let flash = Arc::new(flash.after_crash(&survival));
+                let disk = Arc::new(disk.after_crash(&survival));
+                simulate(3, || {
+                    let opened = FlashTier::open(flash.clone(), disk.clone(), options.clone());
+                    let tier = opened.map(|(tier, _)| tier);
+                    let tier = tier.or_else(|_| FlashTier::create(flash, disk, options.clone()));
+                    match tier {
+                        Ok(tier) => drop(expect_all(&*tier, 2)),
+                        Err(error) => panic!("killed at {killed}, cut off at {cut}, {survival:?}: {error}"),
+                    }
+                });
+            }
+            made += u32::from(matches!(outcome, Outcome::Finished(true)));
+            if matches!(outcome, Outcome::Finished(_)) {
+                break;
+            }
+        }
+    }
+    assert!(made > 5, "{made}");
 }

@@ -11,7 +11,7 @@ use entresol_engine::{
 use entresol_format::PageFormat;
 use entresol_format::missing::RANGES_MAX;
 use entresol_runtime::sim::{Outcome, SimConfig, Simulation};
-use entresol_runtime::sleep;
+use entresol_runtime::{random, sleep, spawn};
 use std::sync::Arc;
 use std::time::Duration;
 use support::{PAGE, disk_bytes, refusal, simulate};
@@ -378,4 +378,48 @@ fn a_write_through_cache_is_switched_off() {
         assert!(tier.notice().is_some() && tier.missing().is_none() && tier.failed_epoch().is_none());
         (0..DIRTY).for_each(|page| assert_eq!(version(&tier, page).unwrap(), 3));
     });
+}
+
+/// The flash fails while dirty pages are being forgotten, for a disk write that comes later. Until that write
+/// a crash finds the pages as they were, whether the cache has become degraded meanwhile or has stopped.
+#[test]
+fn a_page_that_is_about_to_be_dead_is_not_lost_with_the_flash() {
+    let (mut degraded, mut forgotten) = (0, 0);
+    for seed in 0..300 {
+        let config = SimConfig { seed, random_order: true, preempt_one_of: 3, ..SimConfig::default() };
+        let ended = Simulation::new(config).run(|| {
+            let world = World::new(options(), PAGES);
+            let tier = world.used();
+            let writer = {
+                let tier = tier.clone();
+                spawn("writer", move || {
+                    let _ = write(&tier, PAGES - 1, 3).and_then(|()| tier.flush());
+                })
+            };
+            world.fail(Fault::WriteError, true);
+            sleep(Duration::from_nanos(random() % 30_000));
+            let (mut is_degraded, mut is_forgotten) = (false, false);
+            let made = tier.forget_for(PageId(0), PageId(3), || {
+                is_degraded = tier.missing().is_some();
+                is_forgotten = version(&tier, 0).is_ok_and(|found| found < 2);
+                let after = world.again(Some(&Survival::None));
+                let (later, _) = after.open();
+                let found = (0..4).map(|page| version(&later, page).unwrap());
+                assert!(
+                    found.clone().all(|found| found == 2),
+                    "seed {seed}: {:?}",
+                    found.collect::<Vec<_>>()
+                );
+                Ok::<(), TierError>(())
+            });
+            // Why it has stopped, if it has.
+            assert!(made.is_ok() || matches!(made, Err(TierError::Poisoned { .. })), "{made:?}");
+            writer.join();
+            (is_degraded, is_forgotten)
+        });
+        let (is_degraded, is_forgotten) = ended.unwrap();
+        degraded += u32::from(is_degraded);
+        forgotten += u32::from(is_forgotten);
+    }
+    assert!(degraded > 10 && forgotten > 10, "{degraded} {forgotten}");
 }

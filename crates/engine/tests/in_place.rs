@@ -10,7 +10,8 @@ use entresol_engine::{
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use std::sync::Arc;
-use support::{PAGE, PAGES, bytes_of, device_of, refusal, simulate, victim};
+use std::sync::atomic::Ordering::SeqCst;
+use support::{Moody, PAGE, PAGES, bytes_of, device_of, refusal, simulate, victim};
 
 fn options(mode: Mode) -> TierOptions {
     TierOptions { page_format: PageFormat::Raw, mode, ..support::small(PolicyKind::FaceGsc, 64) }
@@ -218,4 +219,60 @@ fn what_a_failed_sync_leaves_in_memory_is_not_in_the_fingerprint() {
     home.drop_cached().unwrap();
     put(&*home, 3).unwrap();
     expect_no_foreign_write(&disk, &file);
+}
+
+/// 1. The disk has version 1. The write of version 2 fails, and leaves sectors that cannot be read.
+/// 2. Version 3 is written, and the power fails before a sync: the disk has version 1, 2 or 3, and can be
+///    read again.
+///
+/// The program may be another one in step 2; and the sectors may not have been readable at first.
+#[test]
+fn a_sector_that_could_not_be_read_may_have_any_content() {
+    for (is_opened_again, fails_late) in [(false, false), (false, true), (true, false), (true, true)] {
+        let plan = Arc::new(FaultPlan::none());
+        let disk = FaultyDevice::new("disk", MemoryDevice::new("disk", PAGES * PAGE as u64), plan.clone());
+        let (disk, file) = (Arc::new(Moody::new(disk)), file());
+        let mut home = InPlaceDisk::create(disk.clone(), file.clone(), PAGE as u32).unwrap();
+        put(&*home, 1).unwrap();
+        home.sync().unwrap();
+        match fails_late {
+            true => disk.fails_late.store(true, SeqCst),
+            false => fail_next(&plan, Fault::WriteError),
+        }
+        put(&*home, 2).unwrap_err();
+        disk.hides.store(true, SeqCst);
+        if is_opened_again {
+            home = InPlaceDisk::open(disk.clone(), file.clone()).unwrap().0;
+        }
+        for version in 3..6 {
+            put(&*home, version).unwrap();
+            expect_no_foreign_write(&disk.device, &file);
+        }
+        // What is durable and can be read is known again.
+        disk.hides.store(false, SeqCst);
+        home.sync().unwrap();
+        put(&*home, 6).unwrap();
+        home.sync().unwrap();
+        put(&*home, 7).unwrap();
+        home.sync().unwrap();
+        disk.device.write(0, &[9; 512]).unwrap();
+        disk.device.sync().unwrap();
+        let disk = Arc::new(disk.device.after_crash(&Survival::None));
+        let told = InPlaceDisk::open(disk, file).unwrap().1.expect("another program has written");
+        assert!(told.contains("sector 0"), "{told}");
+    }
+}
+
+#[test]
+fn a_sector_that_could_not_be_read_at_first_is_no_foreign_write_later() {
+    let (disk, file) = (Arc::new(Moody::new(MemoryDevice::new("disk", PAGES * PAGE as u64))), file());
+    disk.hides.store(true, SeqCst);
+    let home = InPlaceDisk::create(disk.clone(), file.clone(), PAGE as u32).unwrap();
+    drop(home);
+    disk.hides.store(false, SeqCst);
+    disk.device.write(0, &[7; PAGE]).unwrap();
+    assert_eq!(InPlaceDisk::open(disk.clone(), file.clone()).unwrap().1, None);
+    // From then on it is known.
+    disk.device.write(0, &[8; PAGE]).unwrap();
+    assert!(InPlaceDisk::open(disk, file).unwrap().1.is_some());
 }

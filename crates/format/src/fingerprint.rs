@@ -21,6 +21,10 @@ pub const COPY_STRIDE: u64 = 16 << 10;
 /// Bytes of the file.
 pub const LABEL_FILE_BYTES: u64 = LABEL_AREA_BYTES + COPIES * COPY_STRIDE;
 
+/// The checksum of a sector that nobody could read: it may have any content. (Of 2^32 contents, one has this
+/// checksum and is not looked at.)
+pub const UNKNOWN: u32 = 0;
+
 /// Bytes at the beginning and at the end of the disk that are looked at as a whole.
 const HEAD_BYTES: u64 = 128 << 10;
 const TAIL_BYTES: u64 = 64 << 10;
@@ -59,6 +63,24 @@ pub struct Sums {
     pub before: u32,
     /// After it.
     pub after: u32,
+}
+
+impl Sums {
+    /// Of a sector with this checksum; `None`: it cannot be read.
+    pub fn of(found: Option<u32>) -> Self {
+        let sum = found.unwrap_or(UNKNOWN);
+        Self { before: sum, after: sum }
+    }
+
+    /// Whether the sector may have any content.
+    pub fn is_unknown(&self) -> bool {
+        [self.before, self.after].contains(&UNKNOWN)
+    }
+
+    /// Whether a sector with this checksum is as expected.
+    pub fn fit(&self, found: u32) -> bool {
+        self.is_unknown() || [self.before, self.after].contains(&found)
+    }
 }
 
 /// A fingerprint, decoded.

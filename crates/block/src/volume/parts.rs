@@ -42,10 +42,12 @@ impl Volume {
                 // No older copy comes back after a crash, and no read that began before enters the cache.
                 tier.forget(id, id)?;
                 tier.flush()?;
-                self.direct.write(self.offset_of(piece), bytes)?;
-                // The cache does not know of this write, and may be given the page by the next reader.
+                let written = self.direct.write(self.offset_of(piece), bytes);
+                // The cache does not know of this write, and may be given the page by the next reader. Also
+                // after a failure: the disk may have carried it out.
                 self.direct.flush()?;
                 tier.forget(id, id)?;
+                written?;
             }
             Err(Some(error)) => return Err(error.into()),
             Ok(()) | Err(None) => {

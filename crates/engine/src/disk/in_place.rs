@@ -8,7 +8,8 @@
 //! the disk, checksums of some of its sectors, which is compared at each open. Invariant: a sector is written
 //! only when the file durably has the checksums of both its old and its new content; so the fingerprint holds
 //! after a crash, too. A third content is written only when the second one is durable. After a write that
-//! failed, the sector has either content: it is read before the file gets a third one.
+//! failed, the sector has either content: it is read before the file gets a third one. If it cannot be read
+//! then, it may have any content until a later write of it is durable.
 //!
 //! What it cannot see: writes to other sectors, such as a file system's to the middle of a large disk.
 
@@ -21,7 +22,7 @@ use entresol_core::mutant;
 use entresol_device::{Counters, Device, DeviceError, Geometry, Io};
 use entresol_format::checksum;
 use entresol_format::fingerprint::{
-    COPIES, COPY_STRIDE, Fingerprint, LABEL_FILE_BYTES, SECTOR_BYTES, Sums, sectors,
+    COPIES, COPY_STRIDE, Fingerprint, LABEL_FILE_BYTES, SECTOR_BYTES, Sums, UNKNOWN, sectors,
 };
 use entresol_format::label::{LABEL_AREA_BYTES, Label};
 use entresol_runtime::random;
@@ -52,7 +53,8 @@ struct State {
     /// Writes to sectors of the fingerprint: all, and those that are known to be durable.
     writes: u64,
     durable: u64,
-    /// Sectors, by their places in the fingerprint, of which a write has failed since they were last read.
+    /// Sectors, by their places in the fingerprint, of which a write has failed since they were last read, or
+    /// which could not be read when the disk was opened.
     unknown: Vec<bool>,
 }
 
@@ -79,8 +81,8 @@ impl InPlaceDisk {
         let (capacity, seed) = (disk.geometry().capacity_bytes, random());
         let places = sectors(capacity, seed);
         let found = read_sums(&*disk, &places).map_err(disk_error)?;
-        let sums = found.into_iter().map(|sum| Sums { before: sum.unwrap_or(0), after: sum.unwrap_or(0) });
-        let print = Fingerprint { sequence: 1, capacity, seed, sums: sums.collect() };
+        let sums = found.into_iter().map(Sums::of).collect();
+        let print = Fingerprint { sequence: 1, capacity, seed, sums };
         let this = Self::assemble(disk, file, places, print);
         this.write_copies()?;
         let mut label = binding::new_label(page_bytes);
@@ -118,21 +120,24 @@ impl InPlaceDisk {
         }
         let places = sectors(capacity, print.seed);
         let found = read_sums(&*disk, &places).map_err(disk_error)?;
-        let fits = |(sums, found): (&Sums, &Option<u32>)| {
-            found.is_none_or(|found| found == sums.before || found == sums.after)
-        };
+        let fits = |(sums, found): (&Sums, &Option<u32>)| found.is_none_or(|found| sums.fit(found));
         // If a copy cannot be read: the other one has all contents that the disk may have (`State::write`).
         let differs = |pair| !fits(pair) && !mutant!("fingerprint-not-compared");
         let changed = print.sums.iter().zip(&found).position(differs);
+        let is_learnt =
+            print.sums.iter().zip(&found).any(|(sums, found)| sums.is_unknown() && found.is_some());
         if changed.is_none() {
             // Of two checksums, one is known to be the present one.
             for (sums, found) in print.sums.iter_mut().zip(&found) {
-                *sums = found.map_or(*sums, |sum| Sums { before: sum, after: sum });
+                *sums = found.map_or(*sums, |_| Sums::of(*found));
             }
         }
         let this = Self::assemble(disk, file, places, print);
+        for (unknown, found) in this.state.lock().unknown.iter_mut().zip(&found) {
+            *unknown = found.is_none();
+        }
         let Some(at) = changed else {
-            if is_damaged {
+            if is_damaged || is_learnt {
                 this.write_copies()?;
             }
             return Ok((Arc::new(this), None));
@@ -172,7 +177,7 @@ impl InPlaceDisk {
         binding::begin_epoch(label);
         write_label(&*self.file, label)?;
         for (sums, found) in self.state.lock().print.sums.iter_mut().zip(found) {
-            *sums = found.map_or(*sums, |sum| Sums { before: sum, after: sum });
+            *sums = Sums::of(*found);
         }
         self.write_copies()
     }
@@ -235,7 +240,7 @@ impl InPlaceDisk {
     }
 
     /// Reads the sectors of which a write has failed, from a disk that was synced: each has its old content
-    /// or the new one.
+    /// or the new one. One that cannot be read may be read later, with either.
     fn look_at_unknown(&self, state: &mut State) -> Result<(), DeviceError> {
         if !state.unknown.contains(&true) {
             return Ok(());
@@ -244,8 +249,8 @@ impl InPlaceDisk {
         let State { print, unknown, .. } = state;
         for ((sums, unknown), sector) in print.sums.iter_mut().zip(unknown).zip(&self.sectors) {
             let place = std::slice::from_ref(sector);
-            if *unknown && let Some(found) = read_sums(&*self.disk, place)?[0] {
-                sums.after = found;
+            if *unknown {
+                sums.after = read_sums(&*self.disk, place)?[0].unwrap_or(UNKNOWN);
             }
             *unknown = false;
         }

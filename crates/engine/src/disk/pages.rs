@@ -188,7 +188,8 @@ impl DiskPages {
         self.write_found(std::iter::once(id), || self.home.write(&[(id, sealed)], &*self.names))
     }
 
-    /// Notes that these pages have been written, by this or another path.
+    /// Notes that these pages have been written, by this or another path. After a write that failed, too: the
+    /// disk may have carried it out, and serves what is not durable.
     pub(crate) fn have_written(&self, pages: impl Iterator<Item = PageId>) {
         let next = self.syncs.next();
         for page in pages {
@@ -254,15 +255,15 @@ impl DiskPages {
         write: impl FnOnce() -> Result<(), DeviceError>,
     ) -> Result<(), TierError> {
         let missing = self.missing.get().filter(|missing| pages.clone().any(|page| missing.has(page)));
-        let Some(missing) = missing else {
-            write().map_err(disk_error)?;
-            self.have_written(pages);
-            return Ok(());
+        let write = || {
+            let written = write().map_err(disk_error);
+            self.have_written(pages.clone());
+            written
         };
+        let Some(missing) = missing else { return write() };
         points::MISSING_WRITTEN.reach();
         let mut turn = missing.turn();
-        write().map_err(disk_error)?;
-        self.have_written(pages.clone());
+        write()?;
         self.sync()?;
         missing.are_found(&mut turn, self.home.label(), pages)
     }
@@ -283,8 +284,9 @@ impl DiskPages {
         }
         if !found.is_empty() {
             points::MISSING_SALVAGED.reach();
-            self.home.write(&found, &*self.names).map_err(disk_error)?;
+            let written = self.home.write(&found, &*self.names).map_err(disk_error);
             self.have_written(found.iter().map(|(page, _)| *page));
+            written?;
             self.sync()?;
             missing.are_found(&mut turn, self.home.label(), found.iter().map(|(page, _)| *page))?;
         }

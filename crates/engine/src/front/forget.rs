@@ -7,8 +7,7 @@
 use super::Front;
 use super::objects::is_dead;
 use crate::TierError;
-use entresol_core::{FORGET_PAGES_MAX, Forget, Lookup, PageId, Position, mutant};
-use entresol_shm::Gone;
+use entresol_core::{FORGET_PAGES_MAX, Forget, Lookup, PageId, Partition, Position, mutant};
 
 /// Entries of the directory that are looked at under one hold of the latch.
 const ENTRIES_AT_ONCE: u32 = 512;
@@ -50,14 +49,12 @@ impl Front {
             let some = from..entries.min(from + ENTRIES_AT_ONCE);
             self.with(|partition| pages.extend(partition.pages_in(some, (first, last))))?;
             for page in pages.drain(..) {
-                found += self.forget_when_possible(|| {
-                    self.with(|partition| match partition.peek(page) {
-                        Lookup::Staged { dirty: false, .. } | Lookup::Flash { dirty: false, .. } => {
-                            self.order.changes(page);
-                            partition.forget(page, page, 0)
-                        }
-                        _ => Forget::Done { found: 0, dirty: 0, in_dequeue: false },
-                    })
+                found += self.forget_when_possible(|partition| match partition.peek(page) {
+                    Lookup::Staged { dirty: false, .. } | Lookup::Flash { dirty: false, .. } => {
+                        self.order.changes(page);
+                        partition.forget(page, page, 0)
+                    }
+                    _ => Forget::Done { found: 0, dirty: 0, in_dequeue: false },
                 })?;
             }
         }
@@ -123,19 +120,24 @@ impl Front {
 
     /// Forgets at most [`FORGET_PAGES_MAX`] pages.
     fn forget_some(&self, (first, last): (PageId, PageId), after: u64) -> Result<u64, TierError> {
-        self.forget_when_possible(|| {
-            self.with(|partition| {
-                (first.0..=last.0).for_each(|page| self.order.changes(PageId(page)));
-                partition.forget(first, last, after)
-            })
+        self.forget_when_possible(|partition| {
+            (first.0..=last.0).for_each(|page| self.order.changes(PageId(page)));
+            partition.forget(first, last, after)
         })
     }
 
     /// Repeats `forget` until it is done, and no older version is on its way to disk. Returns how many copies
     /// it found.
+    ///
+    /// The state is looked at under the latch, as the failure of a flash is noted under it. Otherwise:
+    ///
+    /// 1. a dirty page is about to be forgotten, for a disk write that comes later;
+    /// 2. the flash fails: the page is dirty, so the cache is to become degraded;
+    /// 3. the page is forgotten. The list of pages that the disk lacks is made without it;
+    /// 4. power fails before that disk write: the disk's older version is served.
     fn forget_when_possible(
         &self,
-        mut forget: impl FnMut() -> Result<Forget, Gone>,
+        mut forget: impl FnMut(&mut Partition<'_>) -> Forget,
     ) -> Result<u64, TierError> {
         let mut copies = 0;
         loop {
@@ -143,8 +145,9 @@ impl Front {
             if !self.check_running()? {
                 return Ok(copies);
             }
-            match forget()? {
-                Forget::Done { found, in_dequeue, .. } => {
+            match self.with(|partition| self.state.is_running().then(|| forget(partition)))? {
+                None => continue,
+                Some(Forget::Done { found, in_dequeue, .. }) => {
                     copies += u64::from(found);
                     if found > 0 {
                         // Slots and frames may have become free.
@@ -155,7 +158,7 @@ impl Front {
                     }
                 }
                 // Records wait to be written.
-                Forget::Full => {
+                Some(Forget::Full) => {
                     let has_one_summary = self.layout.summary_copies() == 1;
                     self.with(|partition| {
                         partition.flush();
@@ -180,22 +183,20 @@ impl Front {
         entries: u32,
     ) -> Result<u64, TierError> {
         let mut below: Option<Position> = None;
-        self.forget_when_possible(|| {
-            below = self.with(|partition| {
-                self.order.all_change();
-                partition.forget_begin(first, last, after)
-            })?;
-            Ok(match below {
+        self.forget_when_possible(|partition| {
+            self.order.all_change();
+            below = partition.forget_begin(first, last, after);
+            match below {
                 Some(_) => Forget::Done { found: 0, dirty: 0, in_dequeue: false },
                 None => Forget::Full,
-            })
+            }
         })?;
         let Some(below) = below else { return Ok(0) };
         let mut found = 0;
         for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
             let some = from..entries.min(from + ENTRIES_AT_ONCE);
-            found += self.forget_when_possible(|| {
-                self.with(|partition| partition.forget_entries((first, last), below, after, some.clone()))
+            found += self.forget_when_possible(|partition| {
+                partition.forget_entries((first, last), below, after, some.clone())
             })?;
         }
         Ok(found)

@@ -80,7 +80,7 @@ impl Back {
     }
 
     /// Makes numbers up to `after` durable, as far as they have ended.
-    fn settle(&self, after: u64) -> Result<(), TierError> {
+    pub(super) fn settle(&self, after: u64) -> Result<(), TierError> {
         let ended = self.causes.ended(&self.front.board.causes);
         if self.causes.durable() < after.min(ended) {
             self.disk.sync()?;

@@ -195,16 +195,17 @@ impl Back {
         self.front.options.page_format.seal_for_disk(&mut buffer, page);
         let written = self.disk.write(page, &buffer);
         self.buffers.give_back(buffer);
+        self.wrote_to_disk(1);
         written?;
         if self.front.state.is_gone() {
             // Without the table of objects the home may have left the page out.
             return Err(Gone.into());
         }
-        self.wrote_to_disk(1);
         Ok(())
     }
 
-    /// A caller has written so many pages to disk: they are durable after the next sync of it.
+    /// A caller has written so many pages to disk: they are durable after the next sync of it. To be called
+    /// after a failure, too: the disk may have carried the write out.
     pub(super) fn wrote_to_disk(&self, pages: usize) {
         let tallies = self.front.tallies();
         tallies.disk_writes.add(pages);

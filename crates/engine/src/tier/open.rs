@@ -47,6 +47,7 @@ pub(crate) fn create(
 ) -> Result<Back, TierError> {
     options.validate()?;
     check_size(&*flash, &options.layout())?;
+    settle(&*flash, &*home)??;
     let (mut label, is_new) = match read_label(home.label())? {
         LabelState::Blank | LabelState::Unreadable(_) => {
             claim::disk(home.label(), options.overwrite)?;
@@ -148,6 +149,22 @@ pub(crate) fn assemble(
     }
 }
 
+/// What is read from here on is durable. If a program was killed and the machine was not, what it left may
+/// not be: but a superblock is about to say that groups are, and epochs to go on from the label's. Returns
+/// whether the flash could be synced; the disk must be.
+fn settle(flash: &dyn Device, home: &dyn Home) -> Result<Result<(), TierError>, TierError> {
+    if !mutant!("disk-not-synced-by-open") {
+        home.sync().map_err(disk_error)?;
+    }
+    let is_there = match mutant!("flash-not-synced-by-open") {
+        true => Ok(()),
+        false => flash.sync().map_err(flash_error),
+    };
+    // What a sync that failed in an earlier life has lost may still be in memory.
+    home.drop_cached().map_err(disk_error)?;
+    Ok(is_there.and_then(|()| flash.drop_cached().map_err(flash_error)))
+}
+
 /// Opens the cache on `flash` for `disk`.
 pub(crate) fn open(
     flash: Arc<dyn Device>,
@@ -156,18 +173,7 @@ pub(crate) fn open(
 ) -> Result<(Back, OpenReport), TierError> {
     let started = now();
     options.validate()?;
-    // If the program was killed and the machine was not, what is found may not be durable yet. A superblock
-    // is about to say that groups are, and epochs to go on from the label's.
-    if !mutant!("disk-not-synced-by-open") {
-        home.sync().map_err(disk_error)?;
-    }
-    let mut is_there = match mutant!("flash-not-synced-by-open") {
-        true => Ok(()),
-        false => flash.sync().map_err(flash_error),
-    };
-    // What a sync that failed in an earlier life has lost may still be in memory.
-    home.drop_cached().map_err(disk_error)?;
-    is_there = is_there.and_then(|()| flash.drop_cached().map_err(flash_error));
+    let is_there = settle(&*flash, &*home)?;
     let labels = expect_label(home.label(), options.page_bytes)?;
     let mut report = OpenReport::default();
     if labels.newest.failed_epoch != 0 {

@@ -149,9 +149,9 @@ impl Back {
         if let [(page, data)] = pages {
             return self.write_to_disk(*page, data);
         }
-        self.disk.write_all::<RUN_PAGES_MAX>(pages.iter().copied())?;
+        let written = self.disk.write_all::<RUN_PAGES_MAX>(pages.iter().copied());
         self.wrote_to_disk(pages.len());
-        Ok(())
+        written
     }
 
     pub(super) fn check_run(&self, bytes: &[u8]) -> Result<(), TierError> {

@@ -185,8 +185,9 @@ impl Back {
         let _turns = through.turns(run);
         let _writing = Writing::begin(&self.front, run)?;
         self.forget_durably(*first, *last)?;
-        self.disk.write_run(*first, data)?;
+        let written = self.disk.write_run(*first, data);
         self.wrote_to_disk(run.len());
+        written?;
         self.front.tallies().bypassed.add(run.len());
         run.iter().for_each(|_| self.front.tallies().evicted(true, true));
         Ok(())

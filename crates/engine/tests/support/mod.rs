@@ -4,7 +4,7 @@
 pub mod shared;
 
 use entresol_core::{Lsn, PageId, PolicyKind};
-use entresol_device::{Device, MemoryDevice};
+use entresol_device::{Device, DeviceError, Io, MemoryDevice};
 use entresol_engine::{
     DiskLayer, FlashTier, FragmentOptions, Layer, Source, TierError, TierOptions, Victim, disk_offset,
     flash_bytes,
@@ -12,6 +12,7 @@ use entresol_engine::{
 use entresol_format::page;
 use entresol_runtime::sim::{SimConfig, Simulation};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 pub const PAGE: usize = 4096;
 /// Pages of the small databases.
@@ -180,5 +181,61 @@ impl<D: Device> Device for Delayed<D> {
     }
     fn counters(&self) -> entresol_device::Counters {
         self.0.counters()
+    }
+}
+
+/// Says at will that a request failed.
+pub struct Moody<D> {
+    pub device: D,
+    /// The next write is carried out, and said to have failed: its answer came too late.
+    pub fails_late: AtomicBool,
+    /// Nothing can be read.
+    pub hides: AtomicBool,
+}
+
+impl<D> Moody<D> {
+    pub fn new(device: D) -> Self {
+        Self { device, fails_late: AtomicBool::new(false), hides: AtomicBool::new(false) }
+    }
+}
+
+impl<D: Device> Device for Moody<D> {
+    fn geometry(&self) -> entresol_device::Geometry {
+        self.device.geometry()
+    }
+    fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        let error = |operation, offset, length| DeviceError::Io {
+            device: "moody".to_owned(),
+            operation,
+            offset,
+            length,
+            reason: "as it pleases".to_owned(),
+        };
+        let read = batch.iter().find_map(|io| match io {
+            Io::Read { offset, buffer } => Some((*offset, buffer.len() as u64)),
+            Io::Write { .. } => None,
+        });
+        if let Some((offset, length)) = read.filter(|_| self.hides.load(SeqCst)) {
+            return Err(error("read", offset, length));
+        }
+        self.device.run(batch)?;
+        match batch.first() {
+            Some(Io::Write { offset, data }) if self.fails_late.swap(false, SeqCst) => {
+                Err(error("write", *offset, data.len() as u64))
+            }
+            _ => Ok(()),
+        }
+    }
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.device.sync()
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.device.discard(offset, length)
+    }
+    fn drop_cached(&self) -> Result<(), DeviceError> {
+        self.device.drop_cached()
+    }
+    fn counters(&self) -> entresol_device::Counters {
+        self.device.counters()
     }
 }
