@@ -32,7 +32,6 @@ const SUBJECTS_AFTER: &str = "06a7724";
 /// of.
 const STEPS: &[&str] = &[
     "active-transactions-forgotten",
-    "answer-not-told",
     "bulk-load-not-durable",
     "checkpoint-leaves-staging",
     "checkpoint-record-before-flash",

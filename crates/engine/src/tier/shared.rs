@@ -213,9 +213,7 @@ impl Back {
                 Some(number) => {
                     let answer = if work(self).is_ok() { Answer::Done } else { Answer::Failed };
                     request.answer_to(number, answer);
-                    if !mutant!("answer-not-told") {
-                        self.front.progress.notify_all();
-                    }
+                    self.front.progress.notify_all();
                 }
                 None => drop(service.wait(seen)),
             }

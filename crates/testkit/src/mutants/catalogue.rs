@@ -219,10 +219,6 @@ pub const IN_THE_FRONTS: &[&str] = &[
     "write-around-not-announced",
 ];
 
-/// Mutants of what processes share that the models notice: `cargo test --release -p entresol-engine
-/// --features shuttle,mutants --test models`.
-pub const IN_THE_MODELS: &[&str] = &["answer-not-told"];
-
 /// Mutants that the hunt does not notice within its limit: holes, each to be closed.
 pub const OPEN: &[&str] = &[];
 
@@ -260,7 +256,7 @@ mod tests {
             collect(&crates.join(place).join("src"), &mut sources);
             let listed = ALL.iter().filter(|mutant| mutant.place == place).map(|mutant| mutant.name);
             let listed = listed.chain(IN_THE_CORE.iter().copied().filter(|_| place == "core"));
-            let shared = IN_THE_FRONTS.iter().chain(IN_THE_MODELS).copied();
+            let shared = IN_THE_FRONTS.iter().copied();
             let listed = listed.chain(shared.filter(|_| place == "engine"));
             assert_eq!(sources, listed.map(str::to_owned).collect(), "in crate {place}");
         }

@@ -1,15 +1,18 @@
 //! What kills alone do not show: who does not fit is refused, and a page that another process has written
 //! over is not written to flash.
 
-use super::bring_mutant_to_life;
 use super::roles::{PAGE, build, version};
 use super::world::World;
+use super::{STALLED_AFTER, bring_mutant_to_life};
 use entresol_core::{Lsn, Mode, PageId};
 use entresol_engine::{AttachOptions, FlashTier, Handed, Layer, SharedFront, TierError, TierOptions, Victim};
 use entresol_format::page;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 fn new_world() -> (TempDir, World) {
@@ -62,6 +65,37 @@ fn who_has_other_options_or_another_flash_does_not_attach() {
     std::fs::copy(other.path("flash"), world.path("other flash")).unwrap();
     assert!(refused(attach(&world.options, "other flash")).contains("holds cache"));
     drop(attach(&world.options, "flash").unwrap());
+    tier.close().unwrap();
+}
+
+/// The role of a process that attaches and is killed.
+pub const DIES: u64 = u64::MAX;
+
+pub fn attach_and_die(world: &World) {
+    let _front = world.attach().expect("a seat is free");
+    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
+}
+
+/// More fronts are killed than there are seats, none of them in the middle of a change.
+#[test]
+fn seats_of_dead_fronts_are_given_to_others() {
+    let (directory, world) = new_world();
+    let tier = open(&world);
+    for nth in 0..2 * world.sharing.fronts {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "role", "--ignored", "--nocapture"]).stdout(Stdio::null());
+        child
+            .env("ENTRESOL_FRONTS_DIRECTORY", directory.path())
+            .env("ENTRESOL_FRONTS_ROLE", DIES.to_string());
+        let ended = child.status().unwrap();
+        assert_eq!(ended.signal(), Some(9), "front {nth}: {ended}");
+        let since = Instant::now();
+        while tier.fronts() > 0 {
+            assert!(since.elapsed() < STALLED_AFTER, "the seat of front {nth} is kept");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    assert!(!tier.is_given_up(), "they had nothing in hand");
     tier.close().unwrap();
 }
 

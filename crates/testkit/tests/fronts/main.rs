@@ -147,6 +147,7 @@ fn role() {
     let world = World::of(Path::new(&directory));
     match std::env::var("ENTRESOL_FRONTS_ROLE").unwrap().parse().unwrap() {
         0 => roles::back(&world),
+        directed::DIES => directed::attach_and_die(&world),
         id => roles::front(&world, id - 1),
     }
 }

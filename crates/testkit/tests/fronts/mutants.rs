@@ -10,6 +10,8 @@ const KILLS: &str = "no_durable_page_is_lost_whoever_is_killed";
 const REFUSED: &str = "directed::who_has_other_options_or_another_flash_does_not_attach";
 const OVERWRITTEN: &str = "directed::a_page_that_was_overwritten_in_shared_memory_is_not_written";
 
+const SEATS: &str = "directed::seats_of_dead_fronts_are_given_to_others";
+
 /// The mutant, the test that notices it, and the point at which fronts are killed meanwhile; empty: any.
 const NOTICED: [(&str, &str, &str); 14] = [
     ("frame-offered-before-filled", KILLS, "copy"),
@@ -19,7 +21,7 @@ const NOTICED: [(&str, &str, &str); 14] = [
     ("dead-holder-not-found", KILLS, "latch"),
     ("dead-holder-of-a-group-not-found", KILLS, "copy"),
     ("waiters-not-told", KILLS, "latch"),
-    ("seat-of-a-dead-front-kept", KILLS, "around"),
+    ("seat-of-a-dead-front-kept", SEATS, ""),
     ("write-around-not-announced", KILLS, "around"),
     ("forgotten-before-its-write-is-durable", KILLS, "around"),
     ("older-fronts-go-on", KILLS, ""),
