@@ -1,17 +1,23 @@
 //! Images of each format version as they were written by the release that introduced it: this release must
 //! read them, or refuse them, as recorded. `tests/golden/v1.image` and `v2.image` hold a flash and a disk
 //! after a power failure in the middle of writing; the damages are applied here. A cache of version 1 is
-//! opened only to be detached, so what is compared is what such an open finds.
+//! opened only to be detached, so what is compared is what such an open finds. `v2-failed.image` is of the
+//! fields that version 2 got later, before its release: a cache of raw pages with its devices' costs, whose
+//! flash has failed, and a disk that lacks pages since. The images from before have zeros there.
 //!
-//! `ENTRESOL_BLESS=1 cargo test -p entresol-engine --test golden` makes the image anew (from a fixed seed)
-//! and records what is found: for a new format version only, under a new name.
+//! `ENTRESOL_BLESS=1 cargo test -p entresol-engine --test golden` makes what is not there (from a fixed
+//! seed), and records what is found.
 
 mod support;
 
-use entresol_core::{PageId, PolicyKind};
-use entresol_device::{FaultPlan, FaultyDevice, MemoryDevice, Survival};
-use entresol_engine::{DiskLayer, FlashTier, Layer, TierOptions, check, detach, flash_bytes, inspect};
-use entresol_format::{FORMAT_VERSION, page};
+use entresol_core::{Costs, PageId, PolicyKind};
+use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
+use entresol_engine::{
+    DiskLayer, FlashTier, Layer, Reading, TierOptions, check, detach, flash_bytes, inspect,
+};
+use entresol_format::block::BLOCK_BYTES;
+use entresol_format::superblock::Superblock;
+use entresol_format::{FORMAT_VERSION, PageFormat, page};
 use std::fmt::Write;
 use std::sync::Arc;
 use support::{PAGE, bytes_of, device_of, disk_bytes, simulate, victim};
@@ -64,6 +70,72 @@ fn unpack(packed: &mut &[u8]) -> Vec<u8> {
         *packed = &packed[used..];
     }
     bytes
+}
+
+/// The devices' costs in `v2-failed.image`.
+const COSTS: [u32; 6] = [11, 22, 33, 44, 55, 66];
+
+fn raw_options() -> TierOptions {
+    let costs = Costs::of_times_ns(COSTS);
+    let small = support::small(PolicyKind::FaceGsc, 40);
+    TierOptions { page_format: PageFormat::Raw, group_pages: 2, segment_entries: 16, costs, ..small }
+}
+
+/// Pages of `v2-failed.image`: the first bytes of each are its number and its version.
+fn raw_page(id: u64, version: u64) -> Vec<u8> {
+    let mut bytes = vec![0; PAGE];
+    bytes[..8].copy_from_slice(&id.to_le_bytes());
+    bytes[8..16].copy_from_slice(&version.to_le_bytes());
+    bytes
+}
+
+fn generate_failed() -> Vec<u8> {
+    let options = raw_options();
+    let (flash, disk) = simulate(1, || {
+        let plan = Arc::new(FaultPlan::none());
+        let medium =
+            |name: &str, bytes| FaultyDevice::new(name, MemoryDevice::new(name, bytes), plan.clone());
+        let flash = Arc::new(medium("flash", flash_bytes(&options)));
+        let disk = Arc::new(medium("disk", disk_bytes(PAGES)));
+        let tier = FlashTier::create(flash.clone(), disk.clone(), options).unwrap();
+        let write = |page, version| tier.write_pages(PageId(page), &raw_page(page, version)).unwrap();
+        for version in 1..4 {
+            (0..PAGES / 2).for_each(|page| write(page * 2, version));
+            tier.flush().unwrap();
+        }
+        let (at, device) = (plan.operations() + 1, Some("flash".to_owned()));
+        plan.inject(Injection { at, device, fault: Fault::Death, forever: true });
+        (PAGES - 8..PAGES).for_each(|page| write(page, 4));
+        tier.flush().unwrap();
+        let [flash, disk] = [flash, disk].map(|device| bytes_of(&device.after_crash(&Survival::None)));
+        (flash, disk)
+    });
+    let mut packed = Vec::new();
+    pack(&mut packed, &flash);
+    pack(&mut packed, &disk);
+    packed
+}
+
+/// What is read of each page of a disk that lacks pages of a flash that has failed, with that flash or
+/// another one.
+fn describe_failed(flash: Arc<MemoryDevice>, disk: &[u8]) -> String {
+    simulate(2, || {
+        let (tier, report) = FlashTier::open(flash, device_of(disk), raw_options()).unwrap();
+        let mut text = String::new();
+        report.notices.iter().for_each(|notice| writeln!(text, "notice: {notice}").unwrap());
+        let mut buffer = vec![0; PAGE];
+        for number in 0..PAGES {
+            match tier.read_pages(PageId(number), &mut buffer, Reading::StaysOut) {
+                Ok(_) => {
+                    let version = u64::from_le_bytes(buffer[8..16].try_into().unwrap());
+                    assert!(version == 0 || buffer == raw_page(number, version), "page {number}");
+                    writeln!(text, "{number}: version {version}").unwrap();
+                }
+                Err(error) => writeln!(text, "{number}: {error}").unwrap(),
+            }
+        }
+        text
+    })
 }
 
 fn generate(version: u32) -> Vec<u8> {
@@ -156,24 +228,28 @@ fn newest(flash: &[u8], id: u64) -> usize {
 
 fn compare(version: u32, name: &str, flash: &[u8], disk: &[u8]) {
     let found = describe(version, flash, disk);
-    let path = path(&format!("v{version}.{name}.expected"));
-    if blesses(version) {
-        std::fs::write(&path, &found).unwrap();
+    expect(&format!("v{version}.{name}"), &found);
+}
+
+fn expect(name: &str, found: &str) {
+    let path = path(&format!("{name}.expected"));
+    if is_to_make(&path) {
+        std::fs::write(&path, found).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap();
     assert_eq!(found, expected, "{name}");
 }
 
-/// Only the newest version is made anew.
-fn blesses(version: u32) -> bool {
-    version == FORMAT_VERSION && std::env::var_os("ENTRESOL_BLESS").is_some()
+/// What is there stays.
+fn is_to_make(path: &str) -> bool {
+    std::env::var_os("ENTRESOL_BLESS").is_some() && !std::path::Path::new(path).exists()
 }
 
 /// Flash and disk of an image.
-fn image(version: u32) -> (Vec<u8>, Vec<u8>) {
-    let path = path(&format!("v{version}.image"));
-    if blesses(version) {
-        std::fs::write(&path, generate(version)).unwrap();
+fn image(name: &str, generate: impl FnOnce() -> Vec<u8>) -> (Vec<u8>, Vec<u8>) {
+    let path = path(&format!("{name}.image"));
+    if is_to_make(&path) {
+        std::fs::write(&path, generate()).unwrap();
     }
     let packed = std::fs::read(&path).unwrap();
     assert!(packed.len() < 100_000, "the image has {} bytes", packed.len());
@@ -186,7 +262,7 @@ fn image(version: u32) -> (Vec<u8>, Vec<u8>) {
 #[test]
 fn images_of_all_versions_open_or_are_refused_as_recorded() {
     for version in 1..=FORMAT_VERSION {
-        let (flash, disk) = image(version);
+        let (flash, disk) = image(&format!("v{version}"), || generate(version));
         compare(version, "intact", &flash, &disk);
 
         let mut pages = flash.clone();
@@ -224,8 +300,31 @@ fn images_of_all_versions_open_or_are_refused_as_recorded() {
 }
 
 #[test]
+fn the_fields_that_version_two_got_later_are_read_as_recorded() {
+    let costs = |flash: &[u8]| {
+        let copies =
+            (0..4).map(|copy| Superblock::decode(&flash[(copy * 16) << 10..][..BLOCK_BYTES]).unwrap());
+        copies.map(|superblock| superblock.costs.times_ns()).collect::<Vec<_>>()
+    };
+    let (before, _) = image("v2", || generate(2));
+    assert_eq!(costs(&before), [[0; 6]; 4], "unknown");
+    let (flash, disk) = image("v2-failed", generate_failed);
+    assert_eq!(costs(&flash), [COSTS; 4]);
+    expect("v2-failed.flash", &describe_failed(device_of(&flash), &disk));
+    let other = Arc::new(MemoryDevice::new("other", flash.len() as u64));
+    expect("v2-failed.other", &describe_failed(other.clone(), &disk));
+    assert!(bytes_of(&*other).iter().all(|byte| *byte == 0), "it is not touched");
+    let mut record = disk.clone();
+    for copy in 0..2 {
+        record[(copy * 32 + 4) << 10..][..8].fill(0);
+    }
+    let refused = simulate(3, || FlashTier::open(device_of(&flash), device_of(&record), raw_options()).err());
+    assert!(refused.unwrap().to_string().contains("record of the pages"));
+}
+
+#[test]
 fn a_cache_of_version_one_is_refused_until_it_is_detached() {
-    let (mut flash, disk) = image(1);
+    let (mut flash, disk) = image("v1", || generate(1));
     // A group takes more room than in version 1.
     flash.resize(2 << 20, 0);
     simulate(3, || {
