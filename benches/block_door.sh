@@ -7,9 +7,14 @@
 
 missing() { echo "$(basename "$0"): $*; skipped" >&2; exit 77; }
 
+# need_tools TOOL ...
+need_tools() {
+    for tool; do command -v "$tool" > /dev/null || missing "$tool is not installed"; done
+}
+
 # need TOOL ...: the tools, and what nbdfuse and losetup need.
 need() {
-    for tool; do command -v "$tool" > /dev/null || missing "$tool is not installed"; done
+    need_tools "$@"
     [ "$(id -u)" = 0 ] || missing "only root can mount"
     [ -e /dev/fuse ] || missing "this machine has no /dev/fuse"
     losetup -f > /dev/null 2>&1 || missing "this machine has no free loop device"
@@ -51,6 +56,18 @@ serve_as() {
         if [ $tries -gt 1200 ]; then cat "$folder/server.log" >&2; echo "the server is not ready" >&2; exit 1; fi
     done
 }
+
+# ended PROCESS ...: they end, with the usual signal.
+ended() {
+    for process; do kill "$process" 2> /dev/null || true; done
+    for process; do wait "$process" 2> /dev/null || true; done
+}
+
+# wait_for SOCKET: until another server has it.
+wait_for() { until [ -S "$1" ]; do sleep 0.1; done; }
+
+# load_now: where a measurement was made.
+load_now() { echo "on $(nproc) cores with a load of $(cut -d' ' -f1 /proc/loadavg)"; }
 
 # kill_server: SIGKILL.
 kill_server() {

@@ -8,65 +8,54 @@
 #   benches/block_flush.sh [FOLDER] [MIB] [SECONDS]     default: target/block_flush 256 3
 set -eu
 cd "$(dirname "$0")/.."
-folder=${1:-target/block_flush} mib=${2:-256} seconds=${3:-3}
-for tool in fio nbdkit; do
-    command -v $tool > /dev/null || { echo "block_flush.sh: $tool is not installed" >&2; exit 2; }
-done
-if [ -z "${ENTRESOL:-}" ]; then
-    cargo build --quiet --release -p entresol
-    ENTRESOL=${CARGO_TARGET_DIR:-target}/release/entresol
-fi
-mkdir -p "$folder"
-folder=$(cd "$folder" && pwd)
+. benches/block_door.sh
+mib=${2:-256} seconds=${3:-3}
+need_tools fio nbdkit
+need_command
+begin_folder "${1:-target/block_flush}"
 servers=''
-clean() {
-    for server in $servers; do kill "$server" 2> /dev/null || true; done
-    wait
-    rm -f "$folder"/block_flush.*
-}
-trap clean EXIT
+clean_more() { ended $servers; }
 
 # Writes a second (field 49 of fio's terse output).
 count() { grep '^3;' | cut -d';' -f49; }
 common="--name=flush --rw=randwrite --bs=4096 --iodepth=1 --size=${mib}m --norandommap --time_based --runtime=$seconds
     --group_reporting --output-format=terse"
-raw() { fio $common --filename="$folder/block_flush.raw" --ioengine=psync --fdatasync=1 --numjobs="$1" | count; }
+raw() { fio $common --filename="$folder/raw" --ioengine=psync --fdatasync=1 --numjobs="$1" | count; }
 through() { fio $common --ioengine=nbd --uri="nbd+unix:///$2?socket=$1" --fsync=1 --numjobs="$3" | count; }
 # Bytes that a process has had written to devices.
 written() { sed -n 's/^write_bytes: //p' "/proc/$1/io"; }
-wait_for() { until [ -S "$1" ]; do sleep 0.1; done; }
 
 # A volume in mode $1.
 start() {
-    base=$folder/block_flush.$1
     # Written once, as a device is: else each sync would write what the file system notes of new blocks.
-    head -c "${mib}M" /dev/zero > "$base.disk"
-    head -c "$((mib * 5 / 4 + 64))M" /dev/zero > "$base.flash"
-    sync "$base.disk" "$base.flash"
-    "$ENTRESOL" volume create "$base.toml" --disk "$base.disk" --flash "$base.flash" --mode "$1" > /dev/null
+    head -c "${mib}M" /dev/zero > "$folder/$1.disk"
+    head -c "$((mib * 5 / 4 + 64))M" /dev/zero > "$folder/$1.flash"
+    sync "$folder/$1.disk" "$folder/$1.flash"
+    "$entresol" volume create "$folder/$1.toml" --disk "$folder/$1.disk" --flash "$folder/$1.flash" --mode "$1" > /dev/null
     # The flash here is no slower than the disk: what is measured is the cache.
-    sed -i "s/^hits_to_disk = .*/hits_to_disk = false/" "$base.toml"
-    "$ENTRESOL" serve "$base.toml" > /dev/null & servers="$servers $!"
-    eval "server_$2=$!"
-    wait_for "$base.sock"
+    sed -i "s/^hits_to_disk = .*/hits_to_disk = false/" "$folder/$1.toml"
+    serve_as "$1"
+    servers="$servers $server"
 }
 
-head -c "${mib}M" /dev/zero > "$folder/block_flush.raw"
-head -c "${mib}M" /dev/zero > "$folder/block_flush.kitdisk"
-nbdkit -f -U "$folder/block_flush.kit" file "$folder/block_flush.kitdisk" & servers="$servers $!"
-wait_for "$folder/block_flush.kit"
-start write-through wt
-start write-back wb
-echo "flushes a second, each after a random write of 4 KiB; on $(nproc) cores with a load of $(cut -d' ' -f1 /proc/loadavg)"
+head -c "${mib}M" /dev/zero > "$folder/raw"
+head -c "${mib}M" /dev/zero > "$folder/kitdisk"
+nbdkit -f -U "$folder/kit" file "$folder/kitdisk" & servers="$servers $!"
+wait_for "$folder/kit"
+start write-through
+server_wt=$server
+start write-back
+server_wb=$server server=''
+echo "flushes a second, each after a random write of 4 KiB; $(load_now)"
 for clients in 1 16; do
     rows=''
     for round in 1 2 3; do
-        rows="$rows $(raw $clients) $(through "$folder/block_flush.kit" '' $clients)"
+        rows="$rows $(raw $clients) $(through "$folder/kit" '' $clients)"
         for mode in wt wb; do
-            case $mode in wt) name=write-through server=$server_wt ;; wb) name=write-back server=$server_wb ;; esac
-            before=$(written "$server")
-            flushes=$(through "$folder/block_flush.$name.sock" "block_flush.$name" $clients)
-            rows="$rows $flushes $(($(written "$server") - before))"
+            case $mode in wt) name=write-through process=$server_wt ;; wb) name=write-back process=$server_wb ;; esac
+            before=$(written "$process")
+            flushes=$(through "$folder/$name.sock" "$name" $clients)
+            rows="$rows $flushes $(($(written "$process") - before))"
         done
     done
     echo "$clients $seconds $rows" | awk '{

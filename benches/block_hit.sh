@@ -8,24 +8,14 @@
 #   benches/block_hit.sh [FOLDER] [MIB] [SECONDS]     default: target/block_hit 256 3
 set -eu
 cd "$(dirname "$0")/.."
-folder=${1:-target/block_hit} mib=${2:-256} seconds=${3:-3}
-for tool in fio nbdkit qemu-nbd nbdcopy; do
-    command -v $tool > /dev/null || { echo "block_hit.sh: $tool is not installed" >&2; exit 2; }
-done
-if [ -z "${ENTRESOL:-}" ]; then
-    cargo build --quiet --release -p entresol
-    ENTRESOL=${CARGO_TARGET_DIR:-target}/release/entresol
-fi
-mkdir -p "$folder"
-folder=$(cd "$folder" && pwd)
+. benches/block_door.sh
+mib=${2:-256} seconds=${3:-3}
+need_tools fio nbdkit qemu-nbd nbdcopy
+need_command
+begin_folder "${1:-target/block_hit}"
 servers=''
-clean() {
-    for server in $servers; do kill "$server" 2> /dev/null || true; done
-    wait
-    rm -f "$folder"/block_hit.*
-}
-trap clean EXIT
-disk=$folder/block_hit.disk flash=$folder/block_hit.flash config=$folder/block_hit.toml socket=$folder/block_hit.sock
+clean_more() { ended $servers; }
+disk=$folder/disk flash=$folder/flash config=$folder/data.toml socket=$folder/data.sock
 head -c "${mib}M" /dev/urandom > "$disk"
 truncate -s "$((mib * 5 / 4 + 64))M" "$flash"
 
@@ -42,25 +32,24 @@ reads() {
     echo "$count $((($(ticks "$1") - before) * 1000000000 / $(getconf CLK_TCK) / (count * seconds + 1)))"
 }
 
-wait_for() { until [ -S "$1" ]; do sleep 0.1; done; }
-
 start() {
     direct=$1
-    rm -f "$socket" "$folder"/block_hit.kit "$folder"/block_hit.qemu "$folder"/block_hit.toml "$folder"/block_hit.label
-    "$ENTRESOL" volume create "$config" --disk "$disk" --flash "$flash" --overwrite > /dev/null
+    rm -f "$folder/kit" "$folder/qemu" "$config" "$folder/data.label"
+    "$entresol" volume create "$config" --disk "$disk" --flash "$flash" --overwrite > /dev/null
     sed -i "s/^direct_io = .*/direct_io = $direct/" "$config"
     # The pages are brought in by a stream of writes; and what is measured is hits from flash, not the same file's pages from "disk".
     sed -i "s/^sequential_bypass_bytes = .*/sequential_bypass_bytes = 0/; s/^hits_to_disk = .*/hits_to_disk = false/" "$config"
-    "$ENTRESOL" serve "$config" > /dev/null & servers="$servers $!" ours=$!
+    serve
+    servers="$servers $server" ours=$server server=''
     if [ "$direct" = true ]; then cache=none; else cache=default; fi
-    nbdkit -f -U "$folder/block_hit.kit" file "$disk" "cache=$cache" 2> /dev/null & servers="$servers $!" kit=$!
+    nbdkit -f -U "$folder/kit" file "$disk" "cache=$cache" 2> /dev/null & servers="$servers $!" kit=$!
     if [ "$direct" = true ]; then cache=none; else cache=writeback; fi
-    qemu-nbd -t -e 8 -f raw -r -x data --cache="$cache" -k "$folder/block_hit.qemu" "$disk" & servers="$servers $!" qemu=$!
-    wait_for "$socket"; wait_for "$folder/block_hit.kit"; wait_for "$folder/block_hit.qemu"
+    qemu-nbd -t -e 8 -f raw -r -x data --cache="$cache" -k "$folder/qemu" "$disk" & servers="$servers $!" qemu=$!
+    wait_for "$folder/kit"; wait_for "$folder/qemu"
     # What is written enters the cache: by one writer, so that adjacent pages lie side by side on flash, as in the file.
-    nbdcopy --flush --connections=1 --requests=1 "$disk" "nbd+unix:///block_hit?socket=$socket"
+    nbdcopy --flush --connections=1 --requests=1 "$disk" "nbd+unix:///data?socket=$socket"
     tries=0
-    until "$ENTRESOL" volume status "$config" | grep -q "^pages  *$((mib * 256)) of"; do
+    until "$entresol" volume status "$config" | grep -q "^pages  *$((mib * 256)) of"; do
         tries=$((tries + 1))
         [ $tries -lt 20 ] || { echo "block_hit.sh: not all pages are in the cache" >&2; exit 1; }
         sleep 0.5
@@ -68,15 +57,15 @@ start() {
 }
 
 echo "random reads a second from a volume whose pages are all in the cache, from nbdkit and from qemu-nbd;"
-echo "on $(nproc) cores with a load of $(cut -d' ' -f1 /proc/loadavg)"
+load_now
 for direct in false true; do
     start $direct
     for bytes in 4096 8192; do for depth in 1 32; do for jobs in 1 4; do
         rows=''
         for round in 1 2 3; do
-            rows="$rows $(reads $ours "$socket" block_hit $bytes $depth $jobs)"
-            rows="$rows $(reads $kit "$folder/block_hit.kit" '' $bytes $depth $jobs)"
-            rows="$rows $(reads $qemu "$folder/block_hit.qemu" data $bytes $depth $jobs)"
+            rows="$rows $(reads $ours "$socket" data $bytes $depth $jobs)"
+            rows="$rows $(reads $kit "$folder/kit" '' $bytes $depth $jobs)"
+            rows="$rows $(reads $qemu "$folder/qemu" data $bytes $depth $jobs)"
         done
         echo "$direct $bytes $depth $jobs $rows" | awk '{
             for (i = 5; i < NF; i += 6) {
@@ -89,8 +78,7 @@ for direct in false true; do
             printf "CPU %.1f, %.1f, %.1f us a read\n", ours_ns / n / 1000, kit_ns / n / 1000, qemu_ns / n / 1000
         }'
     done; done; done
-    "$ENTRESOL" volume status "$config" | sed -n 's/^pages/  pages/p'
-    for server in $servers; do kill "$server" 2> /dev/null || true; done
-    wait
+    "$entresol" volume status "$config" | sed -n 's/^pages/  pages/p'
+    ended $servers
     servers=''
 done

@@ -7,43 +7,23 @@
 #   benches/block_restart.sh [FOLDER] [MIB] [SECONDS]     default: target/block_restart 1024 10
 set -eu
 cd "$(dirname "$0")/.."
-folder=${1:-target/block_restart} mib=${2:-1024} seconds=${3:-10}
-for tool in fio python3; do
-    command -v $tool > /dev/null || { echo "block_restart.sh: $tool is not installed" >&2; exit 2; }
-done
-if [ -z "${ENTRESOL:-}" ]; then
-    cargo build --quiet --release -p entresol
-    ENTRESOL=${CARGO_TARGET_DIR:-target}/release/entresol
-fi
-mkdir -p "$folder"
-folder=$(cd "$folder" && pwd)
-server=''
-clean() {
-    [ -z "$server" ] || kill "$server" 2> /dev/null || true
-    wait
-    rm -f "$folder"/block_restart.*
-}
-trap clean EXIT
-base=$folder/block_restart
-
-serve() {
-    "$ENTRESOL" serve "$base.toml" > "$base.log" 2>&1 & server=$!
-    until grep -q '^ready' "$base.log"; do
-        kill -0 $server 2> /dev/null || { cat "$base.log" >&2; exit 1; }
-        sleep 0.05
-    done
-}
+. benches/block_door.sh
+mib=${2:-1024} seconds=${3:-10}
+need_tools fio python3
+need_command
+begin_folder "${1:-target/block_restart}"
+base=$folder/data
 
 # So many seconds of the workload with the random numbers of seed $2.
 work() {
-    fio --name=restart --ioengine=nbd --uri="nbd+unix:///block_restart?socket=$base.sock" --rw=randrw --rwmixread=80 --bs=4096 \
+    fio --name=restart --ioengine=nbd --uri="nbd+unix:///data?socket=$base.sock" --rw=randrw --rwmixread=80 --bs=4096 \
         --iodepth=8 --size="${mib}m" --random_distribution=zoned:90/10:10/90 --norandommap --randseed="$2" --time_based \
         --runtime="$1" --output-format=terse > /dev/null
 }
 
 # Pages read, and those of them that came from the cache.
 reads() {
-    "$ENTRESOL" volume status "$base.toml" --json | python3 -c '
+    "$entresol" volume status "$base.toml" --json | python3 -c '
 import json, sys
 status = json.load(sys.stdin)
 hits = status["staging_hits"] + status["flash_hits"]
@@ -54,12 +34,12 @@ rate() {
     echo "$1 $2" | awk '{ printf "%.3f", ($1 > 0) ? $2 / $1 : 0 }'
 }
 
-echo "part of the reads served by the cache, in $seconds seconds; on $(nproc) cores with a load of $(cut -d' ' -f1 /proc/loadavg)"
+echo "part of the reads served by the cache, in $seconds seconds; $(load_now)"
 for mode in write-through write-back; do
     rm -f "$base".toml "$base".label "$base".flash "$base".disk
     truncate -s "${mib}M" "$base.disk"
     truncate -s "$((mib / 4 + 16))M" "$base.flash"
-    "$ENTRESOL" volume create "$base.toml" --disk "$base.disk" --flash "$base.flash" --mode "$mode" > /dev/null
+    "$entresol" volume create "$base.toml" --disk "$base.disk" --flash "$base.flash" --mode "$mode" > /dev/null
     sed -i "s/^hits_to_disk = .*/hits_to_disk = false/" "$base.toml"
     serve
     work $((seconds * 3)) 1
@@ -71,7 +51,7 @@ for mode in write-through write-back; do
         before=$(rate $(($1 - all)) $(($2 - hits))) dirty=$3
         begin=$(date +%s%N)
         kill -s $signal "$server"
-        wait "$server" || true
+        wait "$server" 2> /dev/null || true
         stopped=$(date +%s%N)
         serve
         ready=$(date +%s%N)
@@ -81,7 +61,5 @@ for mode in write-through write-back; do
             "$mode" $signal "$before" "$(rate "$1" "$2")" $(((stopped - begin) / 1000000)) "$dirty" $(((ready - stopped) / 1000000))
         seed=$((seed + 2))
     done
-    kill "$server"
-    wait "$server" || true
-    server=''
+    stop_server
 done
