@@ -44,15 +44,20 @@ impl Device for Slow {
         self.memory.geometry()
     }
     fn run(&self, batch: &mut [Io<'_>]) -> Result<(), DeviceError> {
+        // Adjacent writes of a batch are one request, as those of a file are.
+        let mut end = None;
         for io in batch {
             let _turn = self.turn.lock();
-            let bytes = match io {
-                Io::Read { buffer, .. } => buffer.len(),
-                Io::Write { data, .. } => data.len(),
+            let (bytes, at, next) = match io {
+                Io::Read { buffer, .. } => (buffer.len(), None, None),
+                Io::Write { offset, data } => (data.len(), Some(*offset), Some(*offset + data.len() as u64)),
             };
+            let is_request = at.is_none() || at != end;
+            end = next;
             // A hundred megabytes a second.
-            sleep(Duration::from_micros(self.each_us.load(SeqCst) + bytes as u64 / 100));
-            self.requests.fetch_add(1, SeqCst);
+            let each_us = if is_request { self.each_us.load(SeqCst) } else { 0 };
+            sleep(Duration::from_micros(each_us + bytes as u64 / 100));
+            self.requests.fetch_add(is_request.into(), SeqCst);
             self.memory.run(std::slice::from_mut(io))?;
         }
         Ok(())
@@ -81,11 +86,11 @@ struct Parts {
 impl Parts {
     /// Devices that carry out so many requests a second.
     fn new(mode: Mode, flash: u64, disk: u64) -> Self {
-        let options = TierOptions {
-            page_format: PageFormat::Raw,
-            mode,
-            ..TierOptions::new(PolicyKind::FaceGsc, SLOTS)
-        };
+        Self::of(PolicyKind::FaceGsc, mode, flash, disk)
+    }
+
+    fn of(policy: PolicyKind, mode: Mode, flash: u64, disk: u64) -> Self {
+        let options = TierOptions { page_format: PageFormat::Raw, mode, ..TierOptions::new(policy, SLOTS) };
         Self {
             disk: Slow::new("disk", PAGES * PAGE, disk),
             label: Arc::new(MemoryDevice::new("label", LABEL_FILE_BYTES)),
@@ -247,6 +252,30 @@ fn a_stream_is_read_and_written_in_whole_requests() {
         volume.unwrap().0.read(0, &mut data).unwrap();
         assert!(data[..32 * PAGE as usize].iter().all(|byte| *byte == 9));
     });
+}
+
+/// A database's page of 16 KiB is one request to the disk, whatever the policy, though it is four pages here.
+#[test]
+fn adjacent_pages_are_written_through_in_one_request() {
+    for (policy, mode) in [
+        (PolicyKind::FaceGsc, Mode::WriteThrough),
+        (PolicyKind::Flashcache, Mode::WriteThrough),
+        (PolicyKind::Lru, Mode::WriteThrough),
+        (PolicyKind::Flashcache, Mode::WriteAround),
+    ] {
+        simulate(|| {
+            let parts = Parts::of(policy, mode, 1_000_000, 1_000_000);
+            let volume = parts.create();
+            let before = parts.disk.requests.load(SeqCst);
+            volume.write(64 * PAGE, &[7; 4 * PAGE as usize], false).unwrap();
+            let requests = parts.disk.requests.load(SeqCst) - before;
+            assert_eq!(requests, 1, "{} {}", policy.name(), mode.name());
+            let mut data = vec![0; 4 * PAGE as usize];
+            volume.read(64 * PAGE, &mut data).unwrap();
+            assert!(data.iter().all(|byte| *byte == 7));
+            volume.close().unwrap();
+        });
+    }
 }
 
 /// With a budget, pages that were read do not enter once half of an hour's worth is written; writes of pages

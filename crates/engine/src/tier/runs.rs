@@ -124,10 +124,13 @@ impl Back {
             pages.map(|(at, bytes)| (PageId(first.0 + at as u64), bytes)).collect();
         pages.iter().try_for_each(|(page, bytes)| self.disk.check_victim(*page, bytes))?;
         let options = &self.front.options;
-        let is_through = self.through.is_some() && options.mode == Mode::WriteThrough;
+        let (is_to_disk, around) = match options.mode {
+            Mode::WriteBack => (false, false),
+            mode => (self.through.is_some(), mode != Mode::WriteThrough),
+        };
         for some in pages.chunks(RUN_PAGES_MAX) {
-            if is_through && self.front.check_running()? {
-                self.write_through_all(some, false)?;
+            if is_to_disk && self.front.check_running()? {
+                self.write_through_all(some, around)?;
                 some.iter().for_each(|_| self.front.tallies().evicted(true, true));
                 continue;
             }

@@ -109,7 +109,7 @@ impl Back {
         let Some(through) = &self.through else { unreachable!("a log stands above a native cache") };
         let _turns = (!mutant!("two-writers-of-a-page")).then(|| through.turns(pages));
         if !self.is_log() {
-            return pages.iter().try_for_each(|(page, data)| self.write_through_slots(*page, around, data));
+            return self.write_through_slots(pages, around);
         }
         let from = self.front.with(|partition| partition.window().1)?;
         through.under_way.lock().push(from);
@@ -194,18 +194,20 @@ impl Back {
     }
 
     /// Slot placement, whose directory a crash leaves empty.
-    fn write_through_slots(&self, page: PageId, around: bool, data: &[u8]) -> Result<(), TierError> {
-        let writing = [(page, data)];
-        let writing = Writing::begin(&self.front, &writing)?;
-        self.front.forget_range((page, page), 0)?;
-        self.write_to_disk(page, data)?;
+    fn write_through_slots(&self, pages: &[(PageId, &[u8])], around: bool) -> Result<(), TierError> {
+        let writing = Writing::begin(&self.front, pages)?;
+        for (page, _) in pages {
+            self.front.forget_range((*page, *page), 0)?;
+        }
+        self.write_run_to_disk(pages)?;
         drop(writing);
-        match around {
-            true => self.front.tallies().bypassed.add(1),
-            false => {
-                let victim = Victim { page, lsn: Lsn(0), dirty: false, fdirty: true };
-                self.take(victim, data)?;
-            }
+        if around {
+            self.front.tallies().bypassed.add(pages.len());
+            return Ok(());
+        }
+        for (page, data) in pages {
+            let victim = Victim { page: *page, lsn: Lsn(0), dirty: false, fdirty: true };
+            self.take(victim, data)?;
         }
         Ok(())
     }
