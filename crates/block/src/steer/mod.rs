@@ -34,10 +34,11 @@ use std::time::Duration;
 
 /// Longer reads do not tell how slow a disk is: most of their time goes into the data.
 const TELLING_PAGES_MAX: u64 = 16;
-/// Flash writes are the bottleneck while one is under way for this part of the time.
+/// Flash writes are the bottleneck while as many as may be are under way for this part of the time. One
+/// alone is under way all the time when clients flush what they write: each flush waits for its own.
 const BUSY: f64 = 0.9;
 /// Reads do not enter a flash device that is so slow that this part of its hits goes to disk.
-const SLOW_SHARE: f64 = 0.05;
+const SLOW_SHARE: f64 = 0.5;
 
 /// What the owner of a volume decides.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,9 +88,11 @@ struct State {
     router: Router,
     budget: Budget,
     last: Time,
-    /// What the cache had counted then: pages written to flash, microseconds of writes, dropped populations.
+    /// What the cache had counted then: pages written to flash, microseconds of writes, populations, and
+    /// those that staging had no room for.
     flash_writes: u64,
     writing_us: u64,
+    populated: u64,
     dropped: u64,
 }
 
@@ -162,6 +165,7 @@ impl Steering {
             last: now(),
             flash_writes: 0,
             writing_us: 0,
+            populated: 0,
             dropped: 0,
         };
         Self {
@@ -305,7 +309,7 @@ impl Steering {
     fn tick(&self, tier: &dyn PageCache, time: Time) {
         let metrics = tier.metrics();
         let dirty_percent = tier.dirty_pages() * 100 / metrics.slots.max(1);
-        let (page_bytes, spares) = (tier.page_bytes(), tier.is_log());
+        let (page_bytes, spares, workers) = (tier.page_bytes(), tier.is_log(), tier.write_workers());
         let [flash, disk] = self.queues.each_ref().map(Queue::take);
         let [from_flash, from_disk] = self.hits.each_ref().map(|hits| hits.swap(0, Relaxed));
         let mut state = self.state.lock();
@@ -317,6 +321,7 @@ impl Steering {
         };
         let written = since(metrics.flash_writes, &mut state.flash_writes) * page_bytes;
         let writing = Duration::from_micros(since(metrics.write_durations.total_us, &mut state.writing_us));
+        let populated = since(metrics.populated, &mut state.populated);
         let dropped = since(metrics.population_dropped, &mut state.dropped);
         state.last = time;
         state.budget.tick(passed, written);
@@ -331,11 +336,12 @@ impl Steering {
             self.costs[FLASH].store(costs.flash, Relaxed);
             self.costs[DISK].store(costs.disk, Relaxed);
         }
-        let is_busy = writing.as_secs_f64() >= BUSY * passed.as_secs_f64();
+        let is_busy = writing.as_secs_f64() >= BUSY * passed.as_secs_f64() * workers as f64;
         let stays_out = match () {
             () if state.router.share() > SLOW_SHARE => Some(Why::SlowFlash),
             () if !allowed.reads => Some(Why::Budget),
-            () if is_busy || dropped > 0 => Some(Why::BusyFlash),
+            // Some find no room when many come at once.
+            () if is_busy || dropped > populated => Some(Why::BusyFlash),
             () => None,
         };
         self.stays_out.store(stays_out.map_or(0, |why| why as u8), Relaxed);

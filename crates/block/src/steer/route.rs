@@ -1,9 +1,20 @@
-//! Whether a hit is read from flash or from disk: from where it will be read sooner, queues included.
+//! Whether a hit is read from flash or from disk: from where all reads together will be done sooner.
 //!
 //! Of each of the two, the number of reads under way is known, and how long a read took lately for each read
-//! that was under way when it began, itself included. Their product is the delay to expect (shortest expected
-//! delay; Banawan and Zahorjan, 1989). Reads that miss count, too: they are in the disk's queue. The pages of
-//! a request lie side by side on disk, and are one read there; on flash each is one.
+//! that was under way when it began, itself included. Their product is the delay to expect (shortest
+//! expected delay; Banawan and Zahorjan, 1989). That is the hit's own delay. It also delays all that come
+//! after it, and on disk those are misses, which have no other place. In a queue with `n` reads under way
+//! and `c` for each, one more read costs all of them together `c (n + 1)^2`: the derivative of the number of
+//! reads under way by their rate (Bell and Stidham, Individual versus Social Optimization in the Allocation
+//! of Customers to Alternative Servers, 1983). That is compared. By its own delay alone, a hit would take the
+//! place of a miss as soon as the two delays are equal.
+//!
+//! A cloud volume is quick as long as it serves few reads, and serves so many a second at most. It has no
+//! queue until its reads are used up, and hits would use up those that misses need. So hits are kept from a
+//! disk whose reads take longer than those of flash, in the mean of a second.
+//!
+//! Reads that miss count, too: they are in the disk's queue. The pages of a request lie side by side on disk,
+//! and are one read there; on flash each is one.
 //!
 //! Deciding each hit by the queues of its moment keeps both queues even without any share that would have to
 //! be found. A controller that adjusted a share by how long reads took was tried before: a queue takes longer
@@ -13,12 +24,14 @@ use std::time::Duration;
 
 /// Time between two looks at how long reads took.
 pub const TICK: Duration = Duration::from_millis(250);
-/// The disk must be so much sooner. A difference that small is not worth the disk's time.
-const MARGIN: f64 = 0.95;
+/// The disk must cost so much less. A difference that small is not worth the disk's time.
+const MARGIN: f64 = 0.8;
 /// Ticks without a read after which a hit is sent to find out how long one takes.
 const SILENT_MAX: u32 = 4;
 /// So many reads are as much as all that was known before.
 const TELLING: f64 = 4.0;
+/// How much a tick counts in how long reads took: they follow in a second.
+const TOOK_FOLLOWS: f64 = 0.25;
 /// How much of the hits before a tick counts in the share that is told: it follows in a few seconds.
 const SHARE_KEEPS: f64 = 0.92;
 /// A tick counts as so many hits at most: a slow device has fewer, which tell as much.
@@ -36,22 +49,22 @@ pub struct Reads {
     pub queued: u64,
 }
 
-/// The delay for each read under way, in nanoseconds. 0: it is not known.
+/// The delay for each read under way, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// Of flash, for each page.
+    /// Of flash, for each page. 0: it is not known.
     pub flash: u64,
-    /// Of disk.
+    /// Of disk. 0: hits are kept from it.
     pub disk: u64,
 }
 
 impl Costs {
     /// Whether a hit of so many pages is read from disk while so many reads of flash and disk are under way.
     pub fn prefer_disk(self, pages: u64, flash_under_way: u64, disk_under_way: u64) -> bool {
-        let delay = |cost: u64, under_way: u64| cost as f64 * (under_way + 1) as f64;
+        let for_all = |cost: u64, under_way: u64| cost as f64 * ((under_way + 1) as f64).powi(2);
         let is_known = self.flash > 0 && self.disk > 0;
-        let from_flash = delay(self.flash, flash_under_way) * pages as f64;
-        is_known && delay(self.disk, disk_under_way) < MARGIN * from_flash
+        let from_flash = for_all(self.flash, flash_under_way) * pages as f64;
+        is_known && for_all(self.disk, disk_under_way) < MARGIN * from_flash
     }
 }
 
@@ -68,6 +81,8 @@ pub enum Probe {
 struct Estimate {
     /// Seconds for each read under way; 0: it is not known.
     seconds: f64,
+    /// Seconds that a read took in the last ticks.
+    took: f64,
     /// Ticks without a read.
     silent: u32,
 }
@@ -82,6 +97,8 @@ impl Estimate {
         let count = reads.count as f64;
         let weight = if self.seconds == 0.0 { 1.0 } else { count / (count + TELLING) };
         self.seconds += (found - self.seconds) * weight;
+        let took = reads.time.as_secs_f64() / count;
+        self.took += (took - self.took) * if self.took == 0.0 { 1.0 } else { TOOK_FOLLOWS };
         self.silent = 0;
     }
 }
@@ -119,10 +136,12 @@ impl Router {
         None
     }
 
-    /// By what hits are to be decided until the next tick.
+    /// By what hits are to be decided until the next tick. A disk whose reads took longer than those of flash
+    /// in the last second is kept from hits.
     pub fn costs(&self) -> Costs {
         let nanos = |seconds: f64| (seconds * 1e9) as u64;
-        Costs { flash: nanos(self.flash.seconds), disk: nanos(self.disk.seconds) }
+        let is_late = self.disk.took > self.flash.took;
+        Costs { flash: nanos(self.flash.seconds), disk: if is_late { 0 } else { nanos(self.disk.seconds) } }
     }
 
     /// The part of the hits that went to disk lately, 0 to 1.

@@ -31,6 +31,8 @@ pub(crate) trait PageCache: Layer {
     fn page_bytes(&self) -> u64;
     /// See [`FlashTier::is_log`].
     fn is_log(&self) -> bool;
+    /// See [`FlashTier::write_workers`].
+    fn write_workers(&self) -> usize;
     /// See [`FlashTier::spare_writes`].
     fn spare_writes(&self, spares: bool);
     /// See [`FlashTier::set_write_worth`].
@@ -73,6 +75,9 @@ impl PageCache for FlashTier {
     }
     fn is_log(&self) -> bool {
         Self::is_log(self)
+    }
+    fn write_workers(&self) -> usize {
+        Self::write_workers(self)
     }
     fn spare_writes(&self, spares: bool) {
         Self::spare_writes(self, spares);
@@ -126,6 +131,10 @@ impl PageCache for FragmentTier {
     }
     fn is_log(&self) -> bool {
         false
+    }
+    /// Its writes to flash are not counted so.
+    fn write_workers(&self) -> usize {
+        1
     }
     fn spare_writes(&self, _: bool) {}
     fn set_write_worth(&self, _: u32) {}

@@ -81,6 +81,13 @@ struct Composed {
     copy: u64,
 }
 
+impl super::FlashTier {
+    /// How many writes to flash may be under way at once.
+    pub fn write_workers(&self) -> usize {
+        self.back.front.options.write_workers
+    }
+}
+
 impl Back {
     /// A writer: does write jobs until the tier stops.
     pub(crate) fn writer_task(&self) {
