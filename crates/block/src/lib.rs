@@ -16,4 +16,4 @@ pub use entresol_engine::{DailyWrites, NotABudget};
 pub use open::{OpenError, create_volume, detach_volume, inspect_volume, open_volume, remove_journal};
 pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, ask};
 pub use steer::{Bypassed, Latency, SteerOptions, Streams};
-pub use volume::{CacheOptions, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};
+pub use volume::{Ahead, CacheOptions, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};

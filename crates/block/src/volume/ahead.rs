@@ -11,8 +11,8 @@ use entresol_device::{DeviceError, QueuedFile, ReadPart};
 use entresol_engine::{FlashRead, FlashTier, Served};
 use std::sync::Arc;
 
-/// Whole pages that are read from flash.
-pub(crate) struct Ahead<'a> {
+/// Whole pages that are being read from flash, by the caller.
+pub struct Ahead<'a> {
     tier: Arc<FlashTier>,
     read: FlashRead,
     pages: u64,
@@ -30,7 +30,10 @@ impl Ahead<'_> {
         self.tier.flash_file()
     }
 
-    /// Reads it in the caller's thread.
+    /// Reads it in the caller's thread. `data` has room for all.
+    ///
+    /// # Errors
+    /// The device's.
     pub fn read_now(&self, data: &mut [u8]) -> Result<(), DeviceError> {
         self.tier.read_now(&self.read, data)
     }
@@ -39,7 +42,7 @@ impl Ahead<'_> {
 impl Volume {
     /// Begins a read. `None`: it is one for [`Volume::carry_out`], for it needs more than flash, or is small
     /// change that is not worth it, or the volume is busy with itself.
-    pub(crate) fn begin_read(&self, offset: u64, length: u64) -> Option<Ahead<'_>> {
+    pub fn begin_read(&self, offset: u64, length: u64) -> Option<Ahead<'_>> {
         let held = self.cache.try_read()?;
         let Some(Cache { tier, .. }) = &*held else { return None };
         let (first, pages) = (PageId(offset / self.page_bytes), length / self.page_bytes);
@@ -58,7 +61,7 @@ impl Volume {
     }
 
     /// The caller has read what was begun. False: it has to be carried out anew, by [`Volume::carry_out`].
-    pub(crate) fn end_read(&self, ahead: Ahead<'_>, data: &mut [u8]) -> bool {
+    pub fn end_read(&self, ahead: Ahead<'_>, data: &mut [u8]) -> bool {
         let Ahead { tier, read, pages, under_way } = ahead;
         let is_proved = tier.end_read(&read, data);
         if is_proved {

@@ -36,7 +36,7 @@ mod request;
 mod status;
 mod without_cache;
 
-pub(crate) use ahead::Ahead;
+pub use ahead::Ahead;
 pub use cache::CacheOptions;
 pub(crate) use cache::PageCache;
 pub(crate) use replay::follow_no_journal;

@@ -114,6 +114,7 @@ const OBJECTS: &[&str] = &[
 /// Those of engine and block door that show behind it.
 const DOOR: &[&str] = &[
     "write-through-not-announced",
+    "read-ahead-not-proved",
     "run-of-pages-misplaced",
     "read-past-dirty-pages",
     "write-past-dirty-pages",

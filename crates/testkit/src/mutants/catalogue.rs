@@ -77,6 +77,7 @@ catalogue! {
         "dead-page-served": "a fetch does not ask whether the page is dead",
         "write-through-not-announced": "a page enters the flash from a read while a write of it to disk is under way",
         "turn-of-first-page-only": "of several pages that are written together, one is protected from other writers",
+        "read-ahead-not-proved": "pages that moved on flash between their look-up and their read are served",
         "run-of-pages-misplaced": "adjacent pages that only the disk has are read to the place of the last one",
         "label-epoch-not-checked": "a flash cache that missed writes to its disk is accepted",
         "torn-group-accepted": "a group that was being written when the power failed counts as written",

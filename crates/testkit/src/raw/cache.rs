@@ -1,15 +1,15 @@
 //! The caches that are tortured.
 
 use super::files::FILE_PAGES;
-use entresol_core::{Mode, Placement, PolicyKind};
+use entresol_core::{Cache as Flash, Mode, Placement, PolicyKind};
 use entresol_format::PageFormat;
 use std::fmt;
 
 /// A policy in a mode, and whose pages it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// The policy.
-    pub policy: PolicyKind,
+    /// The policy. `None`: SCE's fragments.
+    pub policy: Option<PolicyKind>,
     /// The mode.
     pub mode: Mode,
     /// Whose pages.
@@ -45,11 +45,16 @@ impl Cache {
     }
 
     pub(super) const fn raw(policy: PolicyKind, mode: Mode) -> Self {
-        Self { policy, mode, page_format: PageFormat::Raw, objects: false, door: None }
+        Self { policy: Some(policy), mode, page_format: PageFormat::Raw, objects: false, door: None }
     }
 
     const fn postgres(policy: PolicyKind, page_format: PageFormat) -> Self {
-        Self { policy, mode: Mode::WriteBack, page_format, objects: false, door: None }
+        Self { policy: Some(policy), mode: Mode::WriteBack, page_format, objects: false, door: None }
+    }
+
+    const fn fragments() -> Self {
+        let mode = Flash::Fragments.usual_mode();
+        Self { policy: None, mode, page_format: PageFormat::Raw, objects: false, door: None }
     }
 
     const fn of_objects(self) -> Self {
@@ -67,12 +72,17 @@ impl Cache {
 
     /// It learns which pages to keep out.
     pub(super) fn learns(&self) -> bool {
-        self.policy.facts().keeps_out
+        self.policy.is_some_and(|policy| policy.facts().keeps_out)
+    }
+
+    /// Its directory is in a log on flash, and survives.
+    pub fn is_log(&self) -> bool {
+        self.policy.is_some_and(|policy| policy.placement() == Placement::Log)
     }
 
     /// The modes that it may be opened in.
     pub(super) fn modes(&self) -> &[Mode] {
-        match self.page_format == PageFormat::Raw && self.policy.placement() == Placement::Log {
+        match self.page_format == PageFormat::Raw && self.is_log() {
             true => &[Mode::WriteBack, Mode::WriteThrough],
             false => std::slice::from_ref(&self.mode),
         }
@@ -98,13 +108,14 @@ impl fmt::Display for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let objects = if self.objects { " objects" } else { "" };
         let door = self.door.map_or(String::new(), |pages| format!(" behind the door, {pages} pages in one"));
-        write!(f, "{} {} {}{objects}{door}", self.policy.name(), self.mode.name(), self.page_format.name())
+        let name = self.policy.map_or(Flash::Fragments, Flash::Policy).name();
+        write!(f, "{name} {} {}{objects}{door}", self.mode.name(), self.page_format.name())
     }
 }
 
 /// The log policies, in which pages of others survive a crash, and policies that open cold. PostgreSQL's
 /// pages only where its log is not needed to repeat what the disk has not.
-pub const CACHES: [Cache; 26] = [
+pub const CACHES: [Cache; 28] = [
     Cache::raw(PolicyKind::Face, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGr, Mode::WriteBack),
     Cache::raw(PolicyKind::FaceGsc, Mode::WriteBack),
@@ -131,4 +142,6 @@ pub const CACHES: [Cache; 26] = [
     Cache::raw(PolicyKind::FaceGr, Mode::WriteThrough).behind_the_door(2),
     Cache::raw(PolicyKind::Lru, Mode::WriteThrough).behind_the_door(2),
     Cache::raw(PolicyKind::Flashcache, Mode::WriteAround).behind_the_door(2),
+    Cache::fragments().behind_the_door(2),
+    Cache::fragments().behind_the_door(4),
 ];

@@ -10,12 +10,16 @@ use super::{PAGES, begin_write, failed};
 use entresol_block::{Streams, Volume, VolumeError};
 use entresol_engine::TierError;
 use entresol_nbd::{ErrorCode, Event, Export, Exports, Handshake, Replies, Requests, Step};
-use entresol_runtime::{random, spawn};
+use entresol_runtime::{random, sleep, spawn};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Most pages that are read at once.
 const RUN_MAX: u64 = 12;
+/// Longest time that the thread of a connection does something else between looking a page up and reading it.
+const OTHER_WORK_US: u64 = 2000;
 
 const READ: u16 = 0;
 const WRITE: u16 = 1;
@@ -31,6 +35,8 @@ pub(super) struct Door {
     /// Bytes of a page of the client.
     page_bytes: u64,
     session: Mutex<Session>,
+    /// Reads that were carried out as the thread of a connection does it.
+    ahead: AtomicU64,
 }
 
 struct Session {
@@ -70,7 +76,24 @@ impl Door {
     /// Connects to the volume.
     pub fn connect(volume: Arc<Volume>, page_bytes: usize) -> Result<Self, String> {
         let session = Mutex::new(shake_hands(&volume)?);
-        Ok(Self { volume, page_bytes: page_bytes as u64, session })
+        Ok(Self { volume, page_bytes: page_bytes as u64, session, ahead: AtomicU64::new(0) })
+    }
+
+    /// Reads that were carried out as the thread of a connection does it, since this was asked last.
+    pub fn take_ahead(&self) -> u64 {
+        self.ahead.swap(0, Relaxed)
+    }
+
+    /// Reads as the thread of a connection does, which has other work between the look-up and the read.
+    /// False: a worker has to.
+    fn read_ahead(&self, offset: u64, data: &mut [u8]) -> bool {
+        let Some(ahead) = self.volume.begin_read(offset, data.len() as u64) else { return false };
+        if random().is_multiple_of(2) {
+            sleep(Duration::from_micros(random() % OTHER_WORK_US));
+        }
+        let is_served = ahead.read_now(data).is_ok() && self.volume.end_read(ahead, data);
+        self.ahead.fetch_add(u64::from(is_served), Relaxed);
+        is_served
     }
 
     /// Sends a request and decodes its reply.
@@ -112,7 +135,8 @@ impl Door {
             let is_long = self.volume.follow(&mut session.streams, &request.command);
             (request, session.replies, is_long || as_stream)
         };
-        let done = self.volume.carry_out(request.command, is_sequential, data);
+        let is_done = command == READ && !is_sequential && self.read_ahead(offset, data);
+        let done = if is_done { Ok(()) } else { self.volume.carry_out(request.command, is_sequential, data) };
         // Told as it is: the oracle knows whether that may be.
         if let Err(VolumeError::Tier(error @ (TierError::Lost { .. } | TierError::Damaged { .. }))) = done {
             return Err(error);
@@ -147,11 +171,16 @@ impl Door {
         if random().is_multiple_of(16) {
             self.ask((CACHE, 0), page, 1, &mut [], false)?;
         }
-        // With pages after it, unless the disk cannot read one of those.
-        let pages = (1 + random() % RUN_MAX).min(PAGES - page);
+        // With pages around it, unless the disk cannot read one of those: often whole pages of the cache.
+        let page_of_cache = self.volume.page_bytes() / self.page_bytes;
+        let is_whole = random().is_multiple_of(2);
+        let first = if is_whole { page / page_of_cache * page_of_cache } else { page };
+        let most = if is_whole { (1 + random() % 3) * page_of_cache } else { 1 + random() % RUN_MAX };
+        let pages = most.min(PAGES - first);
         let mut run = vec![0; buffer.len() * pages as usize];
-        if pages > 1 && self.ask((READ, 0), page, pages, &mut run, as_stream).is_ok() {
-            buffer.copy_from_slice(&run[..buffer.len()]);
+        if pages > 1 && self.ask((READ, 0), first, pages, &mut run, as_stream).is_ok() {
+            let at = (page - first) as usize * buffer.len();
+            buffer.copy_from_slice(&run[at..at + buffer.len()]);
             return Ok(());
         }
         self.ask((READ, 0), page, 1, buffer, as_stream)

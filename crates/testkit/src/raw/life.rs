@@ -5,12 +5,13 @@ use super::devices::{at_pace, blank, open_in_place};
 use super::door::Door;
 use super::files::{self, Files};
 use super::opened::Opened;
+use super::options::of_pages;
 use super::{LATENCY_MAX, failed, simulation};
 use crate::machine::Media;
 use crate::watched::{Observer, Watched};
-use entresol_block::Volume;
+use entresol_block::{CacheOptions, Volume};
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice, Survival};
-use entresol_engine::{FlashTier, Home, TierOptions, Uuid, WholeDisk, flash_has_failed};
+use entresol_engine::{FlashTier, Home, Uuid, WholeDisk, flash_has_failed};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 /// A cache with its devices, until power fails.
 pub(super) struct Life<'a> {
     pub cache: Cache,
-    pub options: &'a TierOptions,
+    pub options: &'a CacheOptions,
     /// The disk is used in place: its label is in a file beside it, and its owner's bytes begin at 0.
     pub in_place: bool,
     pub known: &'a files::Known,
@@ -87,7 +88,7 @@ impl Life<'_> {
             Err(_) if is_new => {
                 // Nothing was ever written through it.
                 blank(&*label)?;
-                let options = TierOptions { overwrite: true, ..self.options.clone() };
+                let options = self.options.clone().overwriting(true);
                 let mut volume = Volume::create(disk, label, flash, options).map_err(failed)?;
                 volume.keep_journal(journal, Uuid::NIL).map_err(|error| error.to_string())?;
                 volume
@@ -121,10 +122,11 @@ impl Life<'_> {
                 None => WholeDisk::new(disk.clone(), page_bytes as u32),
             }
         };
-        let open = || FlashTier::open_at(flash.clone(), home(), self.options.clone()).map(|(tier, _)| tier);
+        let options = of_pages(self.options)?;
+        let open = || FlashTier::open_at(flash.clone(), home(), options.clone()).map(|(tier, _)| tier);
         let tier = match is_new {
             // A creation that was cut off may have bound the disk already.
-            true => FlashTier::create_at(flash.clone(), home(), self.options.clone()).or_else(|_| open()),
+            true => FlashTier::create_at(flash.clone(), home(), options.clone()).or_else(|_| open()),
             false => open(),
         };
         Ok(Opened { tier: Some(tier.map_err(failed)?), files, door: None })

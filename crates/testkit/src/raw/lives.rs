@@ -4,15 +4,17 @@ use super::cache::Cache;
 use super::devices::written_by_others;
 use super::life::{self, Life};
 use super::moments::Moments;
+use super::options::{flash_bytes_of, options};
 use super::oracle::{Oracle, Shared};
 use super::{
-    Examined, FAULTS, KILLS, LIVES, MOMENTS, PAGES, RawLives, failed, files, live_together, options,
-    simulation, survival,
+    Examined, FAULTS, KILLS, LIVES, MOMENTS, PAGES, RawLives, failed, files, live_together, simulation,
+    survival,
 };
 use crate::machine::Media;
+use entresol_block::CacheOptions;
 use entresol_core::{Mode, PageId};
 use entresol_device::{Fault, FaultPlan, FaultyDevice, Injection};
-use entresol_engine::{DiskLayer, Layer, TierOptions, disk_offset, flash_bytes};
+use entresol_engine::{DiskLayer, Layer, disk_offset};
 use entresol_format::PageFormat;
 use entresol_format::fingerprint::LABEL_FILE_BYTES;
 use entresol_runtime::rng::Rng;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 /// A cache between two lives.
 struct Between {
     cache: Cache,
-    options: TierOptions,
+    options: CacheOptions,
     in_place: bool,
     known: files::Known,
     oracles: Vec<Shared>,
@@ -111,7 +113,7 @@ impl Between {
         let in_place = !seed.is_multiple_of(2) || cache.door.is_some();
         let disk_bytes =
             if in_place { PAGES * u64::from(page_bytes) } else { disk_offset(PageId(PAGES), page_bytes) };
-        let mut media = Media::blank(disk_bytes, LABEL_FILE_BYTES, flash_bytes(&options));
+        let mut media = Media::blank(disk_bytes, LABEL_FILE_BYTES, flash_bytes_of(&options));
         if !in_place {
             // Files have their label elsewhere.
             let label = if cache.objects { &mut media.log } else { &mut media.disk };
@@ -158,10 +160,11 @@ impl Between {
         let steps = 20 + self.rng.below(if self.cache.learns() { 1500 } else { 120 });
         let mut options = self.options.clone();
         if self.rng.below(4) == 0 {
-            options.mode = self.cache.modes()[self.rng.below(self.cache.modes().len() as u64) as usize];
+            let mode = self.cache.modes()[self.rng.below(self.cache.modes().len() as u64) as usize];
+            options = options.in_mode(mode).map_err(failed)?;
         }
         let (sim_seed, mut choices) = (self.rng.next_u64(), Rng::new(self.rng.next_u64()));
-        let failing = self.failing(options.mode, &plan, cut_off, sim_seed);
+        let failing = self.failing(options.mode(), &plan, cut_off, sim_seed);
         let known = self.known.clone();
         let Self { cache, in_place, .. } = *self;
         let this = Life {

@@ -15,6 +15,7 @@ mod life;
 mod lives;
 mod moments;
 mod opened;
+mod options;
 mod oracle;
 pub mod order;
 mod torture;
@@ -26,13 +27,13 @@ pub use torture::{RawReport, RawTorture};
 
 use entresol_core::{Mode, PageId};
 use entresol_device::Survival;
-use entresol_engine::{Source, TierError, TierOptions};
+use entresol_engine::{Source, TierError};
 use entresol_format::PageFormat;
 use entresol_objects::ObjectId;
 use entresol_runtime::rng::Rng;
 use entresol_runtime::sim::{SimConfig, Simulation};
 use entresol_runtime::spawn;
-use files::{FILE_PAGES, OBJECTS_MAX};
+use files::FILE_PAGES;
 use opened::Opened;
 use oracle::{Known, Shared, bytes, is_torn_of};
 use parking_lot::Mutex;
@@ -90,6 +91,10 @@ pub struct RawLives {
     pub failing: u64,
     /// Requests that failed since only the flash had their pages.
     pub lost: u64,
+    /// Reads that were carried out as the thread of a connection does it ([`Volume::begin_read`]).
+    ///
+    /// [`Volume::begin_read`]: entresol_block::Volume::begin_read
+    pub ahead: u64,
 }
 
 impl RawLives {
@@ -105,26 +110,7 @@ impl RawLives {
         self.kept_out += other.kept_out;
         self.failing += other.failing;
         self.lost += other.lost;
-    }
-}
-
-/// As small as it may be, so that a short life fills and wraps everything there is.
-fn options(cache: Cache) -> TierOptions {
-    let Cache { policy, mode, page_format, objects, .. } = cache;
-    let ((slots, group_pages), staging_groups) = (cache.slots(), 4);
-    TierOptions {
-        page_format,
-        page_bytes: cache.tier_page_bytes(),
-        mode,
-        group_pages,
-        staging_groups,
-        segment_entries: 16,
-        slots,
-        objects: if objects { OBJECTS_MAX } else { 0 },
-        history: policy.history(slots),
-        write_workers: 2,
-        background_workers: 3,
-        ..TierOptions::new(policy, slots)
+        self.ahead += other.ahead;
     }
 }
 
@@ -360,7 +346,9 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
             10..=12 => {
                 let Some(page) = mine.next() else { continue };
                 let as_reader = entresol_runtime::random().is_multiple_of(2);
-                let Some(source) = fetch(oracle, opened, page, &mut buffer, as_reader)? else { continue };
+                let fetched = fetch(oracle, opened, page, &mut buffer, as_reader)?;
+                oracle.lock().lives.ahead += opened.door.as_ref().map_or(0, |door| door.take_ahead());
+                let Some(source) = fetched else { continue };
                 let known = oracle.lock().of(page);
                 let version = oracle.lock().version(page, &buffer);
                 let is_current = match known.forgotten {

@@ -3,7 +3,7 @@
 use super::cache::Cache;
 use super::files::Files;
 use super::{PAGES, RawLives};
-use entresol_core::{PageId, Placement};
+use entresol_core::PageId;
 use entresol_engine::{Source, TierError};
 use entresol_format::PageFormat;
 use parking_lot::Mutex;
@@ -105,9 +105,7 @@ pub(super) type Shared = Arc<Mutex<Oracle>>;
 impl Oracle {
     pub fn new(cache: Cache, client: u64, clients: u64) -> Self {
         // PostgreSQL's new pages are not taken, and some policies keep pages out.
-        let straight_to_disk = cache.policy.placement() == Placement::Slots
-            || cache.learns()
-            || cache.page_format != PageFormat::Raw;
+        let straight_to_disk = !cache.is_log() || cache.learns() || cache.page_format != PageFormat::Raw;
         let (pages, lives) = (BTreeMap::new(), RawLives::default());
         Self {
             cache,
@@ -134,7 +132,7 @@ impl Oracle {
 
     /// Whether what came from `source` may be a forgotten page: read from disk, now or when it entered.
     pub fn comes_from_disk(&self, source: Source) -> bool {
-        source == Source::Disk || self.cache.policy.placement() == Placement::Slots
+        source == Source::Disk || !self.cache.is_log()
     }
 
     pub fn version(&self, page: u64, found: &[u8]) -> u64 {

@@ -69,7 +69,7 @@ fn write(tier: &FlashTier, written: &Written, page: u64, version: u64) -> Result
 }
 
 pub(super) fn options(Cache { policy, mode, page_format, .. }: Cache) -> TierOptions {
-    let slots = 64;
+    let (slots, policy) = (64, policy.expect("pages under a policy"));
     TierOptions {
         page_format,
         mode,

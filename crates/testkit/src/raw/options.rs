@@ -1,0 +1,60 @@
+//! What the caches are made with: as small as may be, so that a short life fills and wraps everything there
+//! is.
+
+use super::cache::Cache;
+use super::files::OBJECTS_MAX;
+use entresol_block::CacheOptions;
+use entresol_core::PolicyKind;
+use entresol_engine::{FragmentOptions, TierOptions, flash_bytes};
+
+/// Fragments on flash, and pages of each: fewer than the client uses.
+const FRAGMENTS: (u32, u32) = (6, 4);
+
+pub(super) fn options(cache: Cache) -> CacheOptions {
+    match cache.policy {
+        Some(policy) => pages(cache, policy).into(),
+        None => fragments(cache).into(),
+    }
+}
+
+fn pages(cache: Cache, policy: PolicyKind) -> TierOptions {
+    let Cache { mode, page_format, objects, .. } = cache;
+    let ((slots, group_pages), staging_groups) = (cache.slots(), 4);
+    TierOptions {
+        page_format,
+        page_bytes: cache.tier_page_bytes(),
+        mode,
+        group_pages,
+        staging_groups,
+        segment_entries: 16,
+        slots,
+        objects: if objects { OBJECTS_MAX } else { 0 },
+        history: policy.history(slots),
+        write_workers: 2,
+        background_workers: 3,
+        ..TierOptions::new(policy, slots)
+    }
+}
+
+/// A population follows every access that asks for one, so that short lives have many.
+fn fragments(cache: Cache) -> FragmentOptions {
+    let (slots, fragment_pages) = FRAGMENTS;
+    let usual = FragmentOptions::of_pages(slots * fragment_pages, cache.tier_page_bytes(), cache.page_format);
+    FragmentOptions { slots, fragment_pages, workers: 2, pace_permille: 1000, ..usual }
+}
+
+/// Bytes of flash of a cache.
+pub(super) fn flash_bytes_of(options: &CacheOptions) -> u64 {
+    match options {
+        CacheOptions::Pages(options) => flash_bytes(options),
+        CacheOptions::Fragments(options) => options.flash_bytes(),
+    }
+}
+
+/// The options of a cache that is not behind the door.
+pub(super) fn of_pages(options: &CacheOptions) -> Result<&TierOptions, String> {
+    match options {
+        CacheOptions::Pages(options) => Ok(options),
+        CacheOptions::Fragments(_) => Err("fragments of raw pages are tortured behind the door".to_owned()),
+    }
+}
