@@ -82,7 +82,8 @@ pub struct CreateArgs {
     /// The file for the disk's label [default: CONFIG with .label]
     #[arg(long, value_name = "FILE")]
     pub label: Option<PathBuf>,
-    /// write-through: a lost flash device loses nothing. write-back: faster, and it does
+    /// write-through: a lost flash device loses nothing. write-back is faster, and loses what was written
+    /// last
     #[arg(long, default_value = "write-through")]
     pub mode: String,
     /// The policy: face-gsc, face-gr, face, lru, fifo, clock, flashcache, sce or another one of the engine
