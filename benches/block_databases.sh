@@ -1,26 +1,29 @@
 #!/bin/sh
 # Databases on a volume over a disk of 1,000 I/Os a second: PostgreSQL with pgbench, MariaDB with sysbench's OLTP (SCE's set-up:
-# a database, a quarter of its size or all of it on flash, a fifth of it in memory, Pareto), with the cache off and with caches of several
-# policies. Disk and flash are loop devices past the page cache; the disk is throttled for the server by a control group
-# (blkio, version 1), and so are its bytes, to 100 MB a second. The file system is ext4 on a loop device over nbdfuse.
+# a database, a quarter of its size or all of it on flash, a seventh of it in memory, Pareto), with the cache off and with caches of
+# several policies. Disk and flash are loop devices past the page cache; the disk is throttled for the server by a control group
+# (blkio, version 1), and so are its bytes, to 100 MB a second. That throttles reads and writes apart: half of the I/Os are for
+# either. The file system is ext4 on a loop device over nbdfuse.
 #
 # A FOLDER in memory (tmpfs) leaves the machine's own disk out of it: what a sync costs there, with other work beside.
 #
-# Each row begins with a copy of the same database and an empty cache. It is warmed up with the throttle off and
+# Each row begins with a copy of the same database and an empty cache. It is warmed up with a disk of 20,000 I/Os and 50 MB a second and
 # `hits-to-disk false` (an access is an access; only the time is shorter), then with the throttle for ten seconds, then measured.
+# With a flash for all of the database, its files are read once before that. Without a cache a third of the time warms the memory.
 # Needs root, /dev/fuse, nbdfuse, losetup, control groups of version 1 (blkio and memory), and PostgreSQL or MariaDB with
 # sysbench. Installs nothing; exits with 77 if something is missing.
 #
 #   benches/block_databases.sh FOLDER postgres|mariadb quarter|all [CACHES] [WARM] [MEASURED]
 #
-# CACHES: words "off" or "POLICY/MODE"; WARM and MEASURED in seconds. FOLDER keeps the databases for the next run.
+# CACHES: words "off" or "POLICY/MODE"; WARM and MEASURED in seconds. FOLDER keeps the databases for the next run, and what
+# `volume status` said of each cache in the end.
 set -eu
 cd "$(dirname "$0")/.."
 . benches/block_door.sh
 [ $# -ge 3 ] || { sed -n 's/^#   //p' "$0" >&2; exit 2; }
 kept=$1 kind=$2 size=$3 warm=${5:-40} measured=${6:-40}
 caches=${4-off face-gsc/write-back face-gsc/write-through sce/write-through flashcache/write-through}
-iops=1000 clients=32
+clients=32 reads=500 writes=500
 PATH=$PATH:$(echo /usr/lib/postgresql/*/bin | tr ' ' ':'):/usr/sbin
 need nbdfuse losetup mkfs.ext4 setpriv awk
 case $kind in
@@ -39,7 +42,7 @@ disk_loop='' flash_loop='' process=''
 server_cgroup=$blkio/entresol-$$ database_cgroup=$memory/entresol-$$
 mkdir "$server_cgroup" "$database_cgroup"
 clean_more() {
-    throttle 0 0
+    throttle 0 0 0
     # All of the database's processes: one that is left would hold the volume's file system.
     for process in $(cat "$database_cgroup/cgroup.procs"); do kill -KILL "$process" 2> /dev/null || true; done
     sleep 1
@@ -95,7 +98,7 @@ mariadb_make() {
     mariadb --no-defaults -S "$folder/run/sock" -u root -e 'create database sbtest'
     mariadb_load 0 prepare > /dev/null
 }
-# SCE's memory is a fifth of the database.
+# SCE's memory is a seventh of the database.
 mariadb_start() {
     start_limited setpriv --reuid $owner --regid $owner --clear-groups \
         mariadbd --no-defaults --datadir="$data" --socket="$folder/run/sock" --skip-networking --pid-file="$folder/run/pid" \
@@ -127,7 +130,7 @@ end_database() {
 throttle() {
     [ -n "$disk_loop" ] || return 0
     number=$(lsblk -dno MAJ:MIN "$disk_loop" | tr -d ' ')
-    for limit in read_iops:$1 write_iops:$1 read_bps:$2 write_bps:$2; do
+    for limit in read_iops:$1 write_iops:$2 read_bps:$3 write_bps:$3; do
         echo "$number ${limit#*:}" > "$server_cgroup/blkio.throttle.${limit%:*}_device" || true
     done
 }
@@ -153,6 +156,13 @@ fi
 kib=$(cat "$golden.kib")
 case $size in quarter) flash_kib=$((kib / 4)) ;; all) flash_kib=$((kib * 11 / 10)) ;; *) echo "$size: name quarter or all" >&2; exit 2 ;; esac
 
+# All of the database enters the cache, as far as its policy likes. In the database's control group, whose memory is limited.
+read_once() {
+    "$entresol" volume set "$folder/data.toml" sequential-bypass-bytes 0 > /dev/null
+    limited find "$data" -type f -exec cat {} + > /dev/null
+    "$entresol" volume set "$folder/data.toml" sequential-bypass-bytes $((4 << 20)) > /dev/null
+}
+
 row() {
     cp "$golden" "$folder/disk"
     rm -f "$folder"/data.* "$folder/flash"
@@ -165,16 +175,23 @@ row() {
     [ "$1" != off ] || { policy=face-gsc mode=write-through; }
     "$entresol" volume create "$folder/data.toml" --disk "$disk_loop" --flash "$flash_loop" --policy "$policy" --mode "$mode" > /dev/null
     [ "$1" != off ] || sed -i 's/^cache = .*/cache = false/' "$folder/data.toml"
+    throttle 20000 20000 50000000
     serve
     attach --direct-io=on
     mount "$loop" "$folder/mnt"
     echo $((160 << 20)) > "$database_cgroup/memory.limit_in_bytes"
     [ $kind = postgres ] || echo $((1 << 30)) > "$database_cgroup/memory.limit_in_bytes"
-    ${kind}_start
-    [ "$1" = off ] || "$entresol" volume set "$folder/data.toml" hits-to-disk false > /dev/null
-    ${kind}_load "$warm" > /dev/null
-    [ "$1" = off ] || "$entresol" volume set "$folder/data.toml" hits-to-disk true > /dev/null
-    throttle $iops 100000000
+    if [ "$1" = off ]; then
+        ${kind}_start
+        ${kind}_load $((warm / 3)) > /dev/null
+    else
+        "$entresol" volume set "$folder/data.toml" hits-to-disk false > /dev/null
+        [ "$size" = quarter ] || read_once
+        ${kind}_start
+        ${kind}_load "$warm" > /dev/null
+        "$entresol" volume set "$folder/data.toml" hits-to-disk true > /dev/null
+    fi
+    throttle $reads $writes 100000000
     ${kind}_load 10 > /dev/null
     before=$(counted)
     rate=$(${kind}_load "$measured")
@@ -183,8 +200,8 @@ row() {
         printf "  %-26s %8.1f transactions a second; each: %6.2f disk reads, %6.2f disk writes, %7.0f bytes to flash\n",
             $1, $2, ($7 - $4) / done, ($8 - $5) / done, ($9 - $6) * 512 / done
     }'
-    [ "$1" = off ] || "$entresol" volume status "$folder/data.toml" > "$folder/status" || true
-    throttle 0 0
+    [ "$1" = off ] || "$entresol" volume status "$folder/data.toml" > "$kept/status.$kind.$size.$policy.$mode" || true
+    throttle 0 0 0
     kill_database
     umount "$folder/mnt"
     detach
@@ -193,6 +210,6 @@ row() {
     disk_loop='' flash_loop=''
 }
 
-echo "$kind, $((kib / 1024)) MiB, on a disk of $iops reads and $iops writes a second; flash $((flash_kib / 1024)) MiB ($size); $clients clients;"
-echo "$warm s to warm up, $measured s measured, on $(nproc) cores with a load of $(cut -d' ' -f1 /proc/loadavg)"
+echo "$kind, $((kib / 1024)) MiB, on a disk of $reads reads and $writes writes a second; flash $((flash_kib / 1024)) MiB ($size); $clients clients;"
+echo "$warm s to warm up, $measured s measured, $(load_now)"
 for cache in $caches; do row "$cache"; done
