@@ -1,13 +1,13 @@
 #!/bin/sh
-# The block door under a real kernel: boots one in QEMU and attaches a volume there with the kernel's nbd driver or with ublk.
+# The block door under a real kernel: boots one in QEMU and attaches a volume there with the kernel's nbd driver.
 # Four writers make and sync files on ext4. The server is killed with SIGKILL while the file system stays mounted, and
 # started again; the writers go on. Then every file that was synced must have its content, read from the volume and at last
 # from the disk alone; e2fsck must find nothing, and the kernel must have met no error.
 #
 #   benches/block_guest.sh KERNEL [DOORS] [MODES] [ROUNDS]      default: nbd, "write-through write-back", 4 kills in each
 #
-# KERNEL is a folder with an unpacked package of a Linux kernel (boot/vmlinuz-*, lib/modules/*): Debian's 6.12 has both nbd and
-# ublk_drv. With "ublk" among the DOORS the command must have that feature. Needs qemu-system-x86_64, a static busybox, kmod
+# KERNEL is a folder with an unpacked package of a Linux kernel (boot/vmlinuz-*, lib/modules/*): Debian's 6.12, for instance.
+# Needs qemu-system-x86_64, a static busybox, kmod
 # and xz, and in the guest, which has this machine's root read-only: python3, nbd-client, e2fsprogs. Installs nothing, and
 # exits with 77 if something is missing.
 #
@@ -23,7 +23,7 @@ for tool in qemu-system-x86_64 busybox modprobe depmod xz python3 nbd-client mkf
     command -v "$tool" > /dev/null || missing "$tool is not installed"
 done
 ! ldd "$(command -v busybox)" > /dev/null 2>&1 || missing "busybox is not static"
-case " $doors " in *' ublk '*) need_command ublk ;; *) need_command ;; esac
+need_command
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -36,7 +36,7 @@ modules=$(find "$kernel" -type d -path "*lib/modules/$version" | head -1)
 cp -r --parents "$modules" "$folder/tree"
 ln -s "$(realpath -m --relative-to="$folder/tree/lib" "$folder/tree/$(dirname "$modules")")" "$folder/tree/lib/modules"
 depmod -b "$folder/tree" "$version"
-for module in virtio_pci virtio_blk 9pnet_virtio 9p ext4 crc32c_generic nbd ublk_drv; do
+for module in virtio_pci virtio_blk 9pnet_virtio 9p ext4 crc32c_generic nbd; do
     modprobe -d "$folder/tree" -S "$version" --show-depends "$module" 2> /dev/null || true
 done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' > "$folder/modules"
 while read -r module; do

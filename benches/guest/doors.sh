@@ -27,29 +27,20 @@ wait_for() {
 }
 
 serve() {
-    option=''
-    [ "$door" = nbd ] || option=--ublk
     rm -f ready
-    "$entresol" serve $option data.toml > ready 2> server.log & server=$!
+    "$entresol" serve data.toml > ready 2> server.log & server=$!
     wait_for 120 ready '^ready' 1
 }
 
 attach() {
-    if [ "$door" = nbd ]; then
-        device=/dev/nbd0
-        python3 $programs/contrib/nbd/attach.py data.sock data $device --timeout-seconds 5 > attach.log 2>&1 & attached=$!
-        wait_for 60 attach.log '^attached' 1
-    else
-        device=$(sed -n 's/.* and \(\/dev\/ublkb[0-9]*\)$/\1/p' ready)
-        [ -b "$device" ] || fail "no block device: $(cat ready)"
-    fi
+    device=/dev/nbd0
+    python3 $programs/contrib/nbd/attach.py data.sock data $device --timeout-seconds 5 > attach.log 2>&1 & attached=$!
+    wait_for 60 attach.log '^attached' 1
 }
 
 detach() {
-    if [ "$door" = nbd ]; then
-        nbd-client -d $device > /dev/null
-        wait $attached
-    fi
+    nbd-client -d $device > /dev/null
+    wait $attached
 }
 
 stop_server() { kill -TERM $server; wait $server || fail "exit status $?"; }
@@ -94,7 +85,7 @@ for door in $doors; do
             wait $server 2> /dev/null || [ $signal = KILL ] || fail "exit status $?"
             sleep 2
             serve
-            [ "$door" != nbd ] || wait_for 60 attach.log '^attached again' "$round"
+            wait_for 60 attach.log '^attached again' "$round"
             notes=$(wc -l < noted)
             tries=0
             until [ "$(wc -l < noted)" -gt $((notes + 30)) ]; do
