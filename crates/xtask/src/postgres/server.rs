@@ -136,6 +136,8 @@ impl<'a> Server<'a> {
         // On a disk with a limit recovery takes its time.
         let patience_s = if self.group.is_some() { "900" } else { "60" };
         start.arg("-l").arg(self.log()).args(["-o", &options, "-t", patience_s, "-w", "start"]);
+        // Backends that connect to their own server (dblink, postgres_fdw) find it as clients do.
+        start.env("PGHOST", &self.socket).env("PGUSER", "postgres");
         // The server inherits a pipe, and would keep it open.
         let status = start.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
         if !status.success() {
