@@ -62,6 +62,9 @@ pub struct VolumeConfig {
     /// Writes go to disk alone while so much of the cache is newer than disk, in percent.
     #[serde(default = "usual_dirty_percent")]
     pub dirty_percent_max: u64,
+    /// Trims are passed to the disk.
+    #[serde(default = "usual_pass_trims")]
+    pub pass_trims: bool,
     /// Clients cannot write.
     pub read_only: bool,
     /// Threads that carry out requests.
@@ -99,6 +102,9 @@ fn usual_hits_to_disk() -> bool {
 fn usual_writes_per_day() -> String {
     "unlimited".to_owned()
 }
+fn usual_pass_trims() -> bool {
+    true
+}
 fn usual_dirty_percent() -> u64 {
     SteerOptions::default().dirty_percent_max
 }
@@ -127,6 +133,7 @@ impl VolumeConfig {
             hits_to_disk: usual_hits_to_disk(),
             flash_writes_per_day: usual_writes_per_day(),
             dirty_percent_max: usual_dirty_percent(),
+            pass_trims: usual_pass_trims(),
             read_only: false,
             workers: 16,
             connections_max: 64,
@@ -307,10 +314,14 @@ impl VolumeConfig {
             Some(text) => Ok(quoted(text)),
             None => refuse(format!("the path {} is not UTF-8; choose another one", path.display())),
         };
+        let (disk, flash, label) = (path(&self.disk)?, path(&self.flash)?, path(&self.label)?);
+        let (socket, journal) = (path(&self.socket)?, path(&self.journal)?);
         let (name, mode, policy) = (quoted(&self.name), quoted(&self.mode), quoted(&self.policy));
         let Self { sce_fragment_pages, sce_workers, sce_pace_permille, .. } = self;
         let Self { cache, page_bytes, slots, direct_io, read_only, workers, connections_max, .. } = self;
-        let Self { journal_bytes, sequential_bypass_bytes, hits_to_disk, dirty_percent_max, .. } = self;
+        let Self {
+            journal_bytes, sequential_bypass_bytes, hits_to_disk, dirty_percent_max, pass_trims, ..
+        } = self;
         let daily = quoted(&self.flash_writes_per_day);
         let Self { requests_max, in_flight_bytes_max, handshake_seconds_max, transfer_seconds_max, .. } =
             self;
@@ -320,13 +331,13 @@ impl VolumeConfig {
              # The name of the NBD export.\n\
              name = {name}\n\
              # The disk, used in place: its bytes are the volume's bytes.\n\
-             disk = {}\n\
+             disk = {disk}\n\
              # The flash device.\n\
-             flash = {}\n\
+             flash = {flash}\n\
              # The disk's label. Disk, label and flash belong together: never change this line alone.\n\
-             label = {}\n\
+             label = {label}\n\
              # The server's Unix socket. The control socket has the same name and .control.\n\
-             socket = {}\n\n\
+             socket = {socket}\n\n\
              # false: the disk alone serves. Refused while the flash may have newer pages.\n\
              cache = {cache}\n\
              # write-through: a write is on the disk when it is flushed; a lost flash device loses nothing.\n\
@@ -346,7 +357,7 @@ impl VolumeConfig {
              direct_io = {direct_io}\n\n\
              # Write-back: a file in memory (tmpfs) with acknowledged writes that are not durable yet, so that a server that\n\
              # is killed loses none. \"\": none is kept. It must not be removed while a killed server is not started again.\n\
-             journal = {}\n\
+             journal = {journal}\n\
              journal_bytes = {journal_bytes}\n\n\
              # What goes around the cache. `entresol volume set` changes these four in a running server, too.\n\
              # Sequential streams that are longer, in bytes; 0: none.\n\
@@ -357,6 +368,8 @@ impl VolumeConfig {
              flash_writes_per_day = {daily}\n\
              # Writes go to disk alone while so much of the cache is newer than disk, in percent; 100: never.\n\
              dirty_percent_max = {dirty_percent_max}\n\n\
+             # Trims (discards) are passed to the disk, which has the room again, if it can take them.\n\
+             pass_trims = {pass_trims}\n\
              # Clients cannot write.\n\
              read_only = {read_only}\n\
              # Threads that carry out requests, and limits.\n\
@@ -365,12 +378,7 @@ impl VolumeConfig {
              requests_max = {requests_max} # of one connection, under way\n\
              in_flight_bytes_max = {in_flight_bytes_max} # of all requests under way\n\
              handshake_seconds_max = {handshake_seconds_max}\n\
-             transfer_seconds_max = {transfer_seconds_max} # without progress, for a reply or the data of a write\n",
-            path(&self.disk)?,
-            path(&self.flash)?,
-            path(&self.label)?,
-            path(&self.socket)?,
-            path(&self.journal)?
+             transfer_seconds_max = {transfer_seconds_max} # without progress, for a reply or the data of a write\n"
         ))
     }
 

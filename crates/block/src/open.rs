@@ -110,7 +110,9 @@ pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenE
     let label = open("label", &config.label, false)?;
     let disk = open("disk", &config.disk, config.direct_io)?;
     if !config.cache {
-        return Ok(Volume::open_without_cache(disk, label, config.cache_options()?)?);
+        let (volume, notices) = Volume::open_without_cache(disk, label, config.cache_options()?)?;
+        volume.pass_trims(config.pass_trims);
+        return Ok((volume, notices));
     }
     check_two_devices(config)?;
     let flash = open("flash", &config.flash, config.direct_io)?;
@@ -120,6 +122,7 @@ pub fn open_volume(config: &VolumeConfig) -> Result<(Volume, Vec<String>), OpenE
         false => Volume::open_with_journal(disk, label, flash, options, (open_journal(config)?, boot()))?,
     };
     volume.steer(steer);
+    volume.pass_trims(config.pass_trims);
     Ok((volume, notices))
 }
 

@@ -343,6 +343,57 @@ fn reads_fill_the_cache_and_trims_remove_what_is_clean() {
     }
 }
 
+/// The disk has the room again of what was trimmed, if its owner lets that be; not of pages that are newer in
+/// the cache.
+#[test]
+fn trims_reach_the_disk() {
+    for (cache, seed) in CACHES.into_iter().zip(500..) {
+        simulate(seed, || {
+            let parts = Parts::new(cache);
+            let volume = parts.create();
+            let (first, mut expected) = (40 * 4096, owners_bytes()[40 * 4096..60 * 4096].to_vec());
+            let mut found = vec![0; expected.len()];
+            for _ in 0..3 {
+                volume.read(first, &mut found[..8 * 4096]).unwrap();
+                entresol_runtime::sleep(Duration::from_millis(5));
+            }
+            volume.write(first + 4 * 4096, &[3; 4096], true).unwrap();
+            expected[4 * 4096..5 * 4096].fill(3);
+            volume.trim(first, 20 * 4096).unwrap();
+            volume.read(first, &mut found).unwrap();
+            assert!(found == expected, "{cache:?}: a trim that is not passed on changes no byte");
+            volume.pass_trims(true);
+            // Half of the first page is needed.
+            volume.trim(first + 2048, 20 * 4096 - 2048).unwrap();
+            volume.flush().unwrap();
+            volume.read(first, &mut found).unwrap();
+            let zeros = check_trimmed(&found, &expected, cache);
+            // Some sectors are of the disk's fingerprint.
+            assert!(zeros > 40, "{cache:?}: {zeros} sectors of the disk are free");
+            volume.close().unwrap();
+            let [disk, label, flash] = parts.devices();
+            let (volume, notices) = Volume::open(disk, label, flash, parts.options.clone()).unwrap();
+            assert!(!notices.concat().contains("another program"), "{notices:?}");
+            let before = found.clone();
+            volume.read(first, &mut found).unwrap();
+            assert!(found == before, "{cache:?}");
+        });
+    }
+}
+
+/// Each sector is zeros or as `expected`, and as `expected` where it had to stay. Returns how many are zeros.
+fn check_trimmed(found: &[u8], expected: &[u8], (cache, mode): (Cache, Mode)) -> usize {
+    assert!(found[..4096] == expected[..4096], "{cache:?}: the page that was not trimmed as a whole");
+    if mode == Mode::WriteBack {
+        assert!(found[4 * 4096..5 * 4096] == [3; 4096], "{cache:?}: the page that is newer in the cache");
+    }
+    let sectors = found.chunks(SECTOR).zip(expected.chunks(SECTOR));
+    sectors
+        .filter(|(found, expected)| found != expected)
+        .inspect(|(found, _)| assert_eq!(**found, [0; SECTOR]))
+        .count()
+}
+
 #[test]
 fn ranges_outside_and_parts_of_sectors_are_refused() {
     simulate(1, || {

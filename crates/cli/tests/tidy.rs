@@ -86,7 +86,6 @@ const STEPS: &[&str] = &[
     "stale-flash-believed",
     "superblock-not-synced",
     "switched-off-without-unbinding",
-    "trim-before-disk-is-durable",
     "turn-of-first-page-only",
     "two-writers-of-a-page",
     "undo-without-compensation",

@@ -57,6 +57,12 @@ fn a_flushed_write_survives_a_kill() {
             expected[at..].copy_from_slice(&data);
             assert_eq!(client.ask(TRIM, 0, 0, 1 << 20, &[]).unwrap(), 0);
             client.flush().unwrap();
+            // What was trimmed is there, or zeros.
+            let found = client.read(0, 1 << 20).unwrap();
+            for (sector, was) in found.chunks(512).zip(expected.chunks_mut(512)) {
+                assert!(sector == was || sector == [0; 512], "{mode}, round {round}");
+                was.copy_from_slice(sector);
+            }
             assert_eq!(client.ask(WRITE_ZEROES, FUA, 512 * round, 8192, &[]).unwrap(), 0);
             expected[512 * round as usize..][..8192].fill(0);
             match round % 3 {

@@ -23,8 +23,8 @@ pub(crate) trait PageCache: Layer {
     fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError>;
     /// See [`FlashTier::detach`].
     fn detach(&self) -> Result<(), TierError>;
-    /// See [`FlashTier::is_dirty`].
-    fn is_dirty(&self, page: PageId) -> bool;
+    /// See [`FlashTier::cached_among`].
+    fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError>;
     /// See [`FlashTier::dirty_pages`].
     fn dirty_pages(&self) -> u64;
     /// See [`FlashTier::page_bytes`].
@@ -64,8 +64,8 @@ impl PageCache for FlashTier {
     fn detach(&self) -> Result<(), TierError> {
         Self::detach(self)
     }
-    fn is_dirty(&self, page: PageId) -> bool {
-        Self::is_dirty(self, page)
+    fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
+        Self::cached_among(self, first, last)
     }
     fn dirty_pages(&self) -> u64 {
         Self::dirty_pages(self)
@@ -120,8 +120,9 @@ impl PageCache for FragmentTier {
     fn detach(&self) -> Result<(), TierError> {
         self.close()
     }
-    fn is_dirty(&self, _: PageId) -> bool {
-        false
+    fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
+        let pages = (first.0..=last.0).map(PageId);
+        Ok(pages.filter(|page| self.is_on_flash(*page)).map(|page| (page, false)).collect())
     }
     fn dirty_pages(&self) -> u64 {
         0

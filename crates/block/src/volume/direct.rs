@@ -72,6 +72,18 @@ impl Direct {
         Ok(())
     }
 
+    /// The whole sectors of the disk in this range are needed no more.
+    pub fn discard(&self, bytes: Range<u64>) -> Result<(), VolumeError> {
+        self.check()?;
+        let sector = u64::from(self.home.geometry().sector_bytes);
+        let (start, end) = (bytes.start.next_multiple_of(sector), bytes.end / sector * sector);
+        if start < end {
+            self.home.discard(LABEL_AREA_BYTES + start, end - start)?;
+            self.written.fetch_add(1, SeqCst);
+        }
+        Ok(())
+    }
+
     pub fn flush(&self) -> Result<(), VolumeError> {
         self.check()?;
         let written = self.written.load(SeqCst);

@@ -11,6 +11,7 @@
 //! | `parts` | parts of a page |
 //! | `request` | what the requests of a client do |
 //! | `status` | what is told of a volume |
+//! | `trim` | what the client needs no more |
 //! | `without_cache` | opening the disk alone |
 //!
 //! Invariants:
@@ -18,8 +19,7 @@
 //! - What was written is read, by everybody, at once. A write of a part of a page reads the page, changes it,
 //!   and writes it, with the page held; so no write of another part is lost.
 //! - A read miss enters the cache only if the page was not written meanwhile: the engine sees to that.
-//! - A trim changes no byte. It removes copies from the cache of which the disk has an equal one. A dirty
-//!   page stays: without it, older bytes of the disk would come to light.
+//! - After a trim its bytes are those that were there, or zeros, never older ones (`trim`).
 //! - With a journal, a write is recorded after the cache has it and before it is acknowledged, while its
 //!   pages are held: so records of one page are in the order of its writes. Only in write-back mode: in the
 //!   others an acknowledged write is on the disk, which outlives the program.
@@ -34,6 +34,7 @@ mod ranges;
 mod replay;
 mod request;
 mod status;
+mod trim;
 mod without_cache;
 
 pub use ahead::Ahead;
@@ -52,14 +53,13 @@ use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, RwLock};
 use ranges::Ranges;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
 /// Offsets and lengths of requests are multiples of it, in bytes.
 pub const SECTOR_BYTES: u64 = 512;
 /// Most pages that a request has from the cache, or writes to it, at once.
 const RUN_PAGES_MAX: u64 = 64;
-/// Pages that are trimmed at once, with no write of them under way.
-const TRIM_PAGES: u64 = 4096;
 /// Bytes of zeros that are written at once.
 const ZEROS_BYTES: usize = 256 << 10;
 
@@ -108,6 +108,7 @@ pub struct Volume {
     ranges: Ranges,
     journal: Option<Journal>,
     steering: Steering,
+    passes_trims: AtomicBool,
 }
 
 impl Volume {
@@ -185,6 +186,7 @@ impl Volume {
             ranges: Ranges::new(),
             journal: None,
             steering: Steering::new(),
+            passes_trims: AtomicBool::new(false),
         }
     }
 
@@ -399,38 +401,6 @@ impl Volume {
             at += some;
         }
         if fua && !mutant!("fua-of-zeros-not-flushed") { self.flush_to(cache.as_ref()) } else { Ok(()) }
-    }
-
-    /// The client needs the content no more: clean copies of whole pages leave the cache. No byte changes.
-    ///
-    /// In write-through mode the disk may not have a clean page durably yet, and a power failure may tear it
-    /// there. So the disk is flushed before its copy on flash is forgotten.
-    ///
-    /// # Errors
-    /// [`VolumeError`].
-    pub fn trim(&self, offset: u64, length: u64) -> Result<(), VolumeError> {
-        self.check(offset, length)?;
-        let cache = self.cache.read();
-        let cached = self.cached_part(cache.as_ref(), offset, length);
-        let Some(Cache { tier, .. }) = &*cache else { return Ok(()) };
-        let (first, end) = (offset.div_ceil(self.page_bytes), (offset + cached) / self.page_bytes);
-        for start in (first..end).step_by(TRIM_PAGES as usize) {
-            let pages = start..end.min(start + TRIM_PAGES);
-            let is_there = |page: &PageId| tier.is_on_flash(*page);
-            if !pages.clone().map(PageId).any(|page| is_there(&page)) {
-                continue;
-            }
-            let _held = self.ranges.hold(pages.clone());
-            if !mutant!("trim-before-disk-is-durable") {
-                tier.flush()?;
-            }
-            for page in pages.map(PageId).filter(is_there) {
-                if !tier.is_dirty(page) || mutant!("trim-drops-dirty-pages") {
-                    tier.forget(page, page)?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Reads will follow: pages that only the disk has are offered to the cache.

@@ -48,8 +48,12 @@ def odd_sizes(client, mirror):
             client.zero(length, offset, nbd.CMD_FLAG_NO_HOLE if step % 2 else 0)
             mirror[offset : offset + length] = bytes(length)
         elif choice == 5:
-            # Changes no byte.
             client.trim(length, offset)
+            left = client.pread(length, offset)
+            for at in range(0, length, 512):
+                was = mirror[offset + at : offset + at + 512]
+                assert left[at : at + 512] in (was, bytes(512)), (step, offset + at)
+            mirror[offset : offset + length] = left
         elif choice == 6:
             client.cache(length, offset)
         else:

@@ -7,10 +7,31 @@
 use super::Front;
 use super::objects::is_dead;
 use crate::TierError;
+use arrayvec::ArrayVec;
 use entresol_core::{FORGET_PAGES_MAX, Forget, Lookup, PageId, Partition, Position, mutant};
+use entresol_objects::Objects;
 
 /// Entries of the directory that are looked at under one hold of the latch.
 const ENTRIES_AT_ONCE: u32 = 512;
+
+/// Pages in the cache, and whether they are newer than disk.
+type Living = ArrayVec<(PageId, bool), { ENTRIES_AT_ONCE as usize }>;
+
+/// Whether `page` is newer than disk; `None`: it is not in the cache.
+fn living(
+    partition: &Partition<'_>,
+    objects: Option<&mut Objects<'_>>,
+    page: PageId,
+) -> Option<(PageId, bool)> {
+    let found = partition.peek(page);
+    match found {
+        Lookup::Staged { dirty, .. } | Lookup::Flash { dirty, .. } => {
+            let is_dead = objects.is_some_and(|objects| is_dead(objects, page, &found));
+            (!is_dead).then_some((page, dirty))
+        }
+        Lookup::Absent => None,
+    }
+}
 
 impl Front {
     /// Forgets the pages from `first` to `last`, which were dead after the disk write with number `after` (0:
@@ -202,24 +223,52 @@ impl Front {
         Ok(found)
     }
 
+    /// See [`crate::FlashTier::cached_among`].
+    pub(crate) fn cached_among(
+        &self,
+        (first, last): (PageId, PageId),
+    ) -> Result<Vec<(PageId, bool)>, TierError> {
+        let mut found = Vec::new();
+        if last < first {
+            return Ok(found);
+        }
+        let entries = self.with(|partition| partition.entries())?;
+        if last.0 - first.0 >= entries.into() {
+            self.survey_range((first, last), |page, dirty| found.push((page, dirty)))?;
+            found.sort_unstable();
+            found.dedup_by_key(|(page, _)| *page);
+            return Ok(found);
+        }
+        for from in (first.0..=last.0).step_by(ENTRIES_AT_ONCE as usize) {
+            let some = from..=last.0.min(from + u64::from(ENTRIES_AT_ONCE) - 1);
+            let living: Living = self.with_objects(|partition, mut objects| {
+                let living = |page| living(partition, objects.as_deref_mut(), page);
+                some.map(PageId).filter_map(living).collect()
+            })?;
+            found.extend(living);
+        }
+        Ok(found)
+    }
+
     /// See [`crate::SharedFront::survey`].
-    pub(crate) fn survey(&self, mut count: impl FnMut(PageId, bool)) -> Result<(), TierError> {
+    pub(crate) fn survey(&self, count: impl FnMut(PageId, bool)) -> Result<(), TierError> {
+        self.survey_range((PageId(0), PageId(u64::MAX)), count)
+    }
+
+    /// As [`Front::survey`], the pages from `first` to `last`.
+    fn survey_range(
+        &self,
+        (first, last): (PageId, PageId),
+        mut count: impl FnMut(PageId, bool),
+    ) -> Result<(), TierError> {
         let entries = self.with(|partition| partition.entries())?;
         for from in (0..entries).step_by(ENTRIES_AT_ONCE as usize) {
             let some = from..entries.min(from + ENTRIES_AT_ONCE);
-            self.with_objects(|partition, mut objects| {
-                for page in partition.pages_in(some, (PageId(0), PageId(u64::MAX))) {
-                    let found = partition.peek(page);
-                    let is_dead =
-                        objects.as_deref_mut().is_some_and(|objects| is_dead(objects, page, &found));
-                    match found {
-                        Lookup::Staged { dirty, .. } | Lookup::Flash { dirty, .. } if !is_dead => {
-                            count(page, dirty);
-                        }
-                        _ => {}
-                    }
-                }
+            let living: Living = self.with_objects(|partition, mut objects| {
+                let living = |page| living(partition, objects.as_deref_mut(), page);
+                partition.pages_in(some, (first, last)).filter_map(living).collect()
             })?;
+            living.into_iter().for_each(|(page, dirty)| count(page, dirty));
         }
         Ok(())
     }

@@ -300,6 +300,22 @@ impl FlashTier {
         (pages > 0).then_some(MissingPages { pages, lost })
     }
 
+    /// Those of the pages from `first` to `last` that are in the cache, in order, each with whether it is, or
+    /// may be, newer there than on disk. A long range costs by the pages of the cache, a short one by its
+    /// own. Of a degraded tier: the pages that the disk lacks.
+    ///
+    /// # Errors
+    /// [`TierError::Gone`].
+    pub fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
+        match self.back.disk.missing() {
+            Some(missing) => {
+                let missing = missing.among(first, (last.0 + 1).saturating_sub(first.0));
+                Ok(missing.into_iter().map(|page| (page, true)).collect())
+            }
+            None => self.back.front.cached_among((first, last)),
+        }
+    }
+
     /// The epoch of the cache in which its flash failed, if the disk lacked pages then.
     pub fn failed_epoch(&self) -> Option<u64> {
         self.back.disk.missing().map(|missing| missing.epoch)

@@ -195,8 +195,10 @@ impl Door {
         self.ask((WRITE_ZEROES, if fua { FUA } else { 0 }), page, 1, &mut [], false)
     }
 
-    /// Trims pages that follow each other. No byte changes.
-    pub fn trim(&self, page: u64, pages: u64) -> Result<(), TierError> {
+    /// Trims pages that follow each other. The disk may make zeros of them, if the client is the only one;
+    /// else no byte changes.
+    pub fn trim(&self, oracle: &Shared, page: u64, pages: u64) -> Result<(), TierError> {
+        oracle.lock().are_trimmed(page..page + pages);
         self.ask((TRIM, 0), page, pages, &mut [], false)
     }
 
@@ -247,7 +249,7 @@ pub(super) fn write_together(opened: &Opened, oracle: &Shared, pages: Vec<u64>) 
     let tasks: Vec<_> = pages.iter().copied().map(start).collect();
     tasks.into_iter().for_each(|task| task.join());
     if let Some(first) = pages.first().filter(|_| random().is_multiple_of(4)) {
-        door.trim(*first, RUN_MAX.min(PAGES - first)).map_err(failed)?;
+        door.trim(oracle, *first, RUN_MAX.min(PAGES - first)).map_err(failed)?;
     }
     wrong.lock().take().map_or(Ok(()), Err)
 }

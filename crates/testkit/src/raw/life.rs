@@ -27,6 +27,8 @@ pub(super) struct Life<'a> {
     pub flash: Arc<FaultyDevice>,
     pub disk: Arc<FaultyDevice>,
     pub label_file: Arc<FaultyDevice>,
+    /// The door passes trims to the disk: of one client, whose pages are known to nobody else.
+    pub passes_trims: bool,
     /// The flash is not there, if it has failed before.
     pub without_flash: bool,
     /// The door's, of acknowledged writes. It outlives the program, and not a power failure.
@@ -70,6 +72,7 @@ impl Life<'_> {
         if self.without_flash && flash_has_failed(&*label).map_err(failed)? {
             let opened = Volume::open_without_cache(disk, label, self.options.clone());
             let (volume, _) = opened.map_err(failed)?;
+            volume.pass_trims(self.passes_trims);
             let door = Door::connect(Arc::new(volume), self.cache.page_bytes())?;
             return Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)) });
         }
@@ -95,6 +98,7 @@ impl Life<'_> {
             }
             Err(error) => return Err(error.to_string()),
         };
+        volume.pass_trims(self.passes_trims);
         let door = Door::connect(Arc::new(volume), self.cache.page_bytes())?;
         Ok(Opened { tier: None, files: None, door: Some(Arc::new(door)) })
     }

@@ -7,8 +7,8 @@ use super::moments::Moments;
 use super::options::{flash_bytes_of, options};
 use super::oracle::{Oracle, Shared};
 use super::{
-    Examined, FAULTS, KILLS, LIVES, MOMENTS, PAGES, RawLives, failed, files, live_together, simulation,
-    survival,
+    Examined, FAULTS, KILLS, LIVES, MOMENTS, PAGES, RawLives, TRIMS, failed, files, live_together,
+    simulation, survival,
 };
 use crate::machine::Media;
 use entresol_block::CacheOptions;
@@ -177,6 +177,7 @@ impl Between {
             disk,
             label_file,
             journal,
+            passes_trims: self.oracles.len() == 1 && Rng::new(sim_seed ^ TRIMS).below(2) == 0,
             without_flash: failing == Some(Failing::Gone),
         };
         // Now and then in the open, with its repairs.

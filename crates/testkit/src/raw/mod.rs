@@ -51,6 +51,8 @@ const LATENCY_MAX: Duration = Duration::from_micros(40);
 const KILLS: u64 = 0x4111;
 /// As [`KILLS`], of the choice of flash devices that fail.
 const FAULTS: u64 = 0xfa17;
+/// As [`KILLS`], of the choice of lives whose trims reach the disk.
+const TRIMS: u64 = 0x7213;
 /// As [`KILLS`], of the choice of moments.
 const MOMENTS: u64 = 0x303e;
 
@@ -190,7 +192,8 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
         let known = oracle.pages.entry(page).or_default();
         // What a restart finds on flash may have moved to staging since, with a second chance.
         if !known.forgotten || source != Source::Disk {
-            *known = Known { newest: version, least: version, zeros: known.zeros, ..Known::default() };
+            let Known { zeros, trimmed, .. } = *known;
+            *known = Known { newest: version, least: version, zeros, trimmed, ..Known::default() };
         }
     }
     Ok(())
@@ -262,12 +265,12 @@ fn forget(opened: &Opened, oracle: &Shared, first: u64, last: u64) -> Result<(),
     // Of objects, a range is within one of them.
     let last = if opened.files.is_some() { last.min(end_of_object(first) - 1) } else { last };
     let Some(id) = opened.id(first)? else { return Ok(()) };
-    // A trim changes no byte.
+    // A trim leaves what was there, or zeros.
     let last = if opened.door.is_some() { last.min(PAGES - 1) } else { last };
     if opened.door.is_none() {
         are_forgotten(oracle, first, last);
     }
-    let copies = opened.forget(id, PageId(id.0 + (last - first))).map_err(failed)?;
+    let copies = opened.forget(oracle, id, PageId(id.0 + (last - first))).map_err(failed)?;
     oracle.lock().lives.forgotten += copies;
     Ok(())
 }

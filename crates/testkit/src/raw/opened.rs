@@ -2,6 +2,7 @@
 
 use super::door::Door;
 use super::files::{FILE_PAGES, Files};
+use super::oracle::Shared;
 use entresol_core::{Lsn, PageId};
 use entresol_engine::{Evicted, FlashTier, Layer, Reading, Source, TierError, Victim};
 use std::sync::Arc;
@@ -65,9 +66,9 @@ impl Opened {
     }
 
     /// Forgets pages, or trims them. Returns their copies, or number.
-    pub fn forget(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
+    pub fn forget(&self, oracle: &Shared, first: PageId, last: PageId) -> Result<u64, TierError> {
         match &self.door {
-            Some(door) => door.trim(first.0, last.0 - first.0 + 1).map(|()| last.0 - first.0 + 1),
+            Some(door) => door.trim(oracle, first.0, last.0 - first.0 + 1).map(|()| last.0 - first.0 + 1),
             None => self.layer()?.forget(first, last),
         }
     }

@@ -47,7 +47,9 @@ pub(super) fn is_torn_of(cache: Cache, page: u64, found: &[u8], known: Known) ->
     }
     known.least == 0
         || found.chunks_exact(SECTOR_BYTES).enumerate().all(|(at, sector)| {
-            if sector.iter().all(|byte| *byte == 0) && (known.least..=known.newest).contains(&known.zeros) {
+            let may_be_zero =
+                [known.zeros, known.trimmed].iter().any(|of| (known.least..=known.newest).contains(of));
+            if may_be_zero && sector.iter().all(|byte| *byte == 0) {
                 return true;
             }
             let number = number_in(sector);
@@ -78,6 +80,8 @@ pub(super) struct Known {
     pub of_others: bool,
     /// The newest version of it that was zeros; 0: none was.
     pub zeros: u64,
+    /// The newest version of it when it was trimmed last, and the disk may have made zeros of it; 0: never.
+    pub trimmed: u64,
     /// The last write of it has failed: it may be there, or an earlier one.
     pub unsure: bool,
 }
@@ -136,17 +140,26 @@ impl Oracle {
     }
 
     pub fn version(&self, page: u64, found: &[u8]) -> u64 {
-        let zeros = self.of(page).zeros;
-        if zeros > 0 && found.iter().all(|byte| *byte == 0) {
-            zeros
-        } else {
-            version(self.cache, page, found)
+        let known = self.of(page);
+        let is_zero = found.iter().all(|byte| *byte == 0);
+        match () {
+            // The oldest that it may be.
+            () if is_zero && known.trimmed > 0 && known.trimmed >= known.least => known.trimmed,
+            () if is_zero && known.zeros > 0 => known.zeros,
+            () => version(self.cache, page, found),
         }
     }
 
     /// `version` of `page`, which is to be written, is zeros.
     pub fn is_zero(&mut self, page: u64, version: u64) {
         self.pages.entry(page).or_default().zeros = version;
+    }
+
+    /// These pages are to be trimmed, and all of them are this client's.
+    pub fn are_trimmed(&mut self, pages: std::ops::Range<u64>) {
+        for (_, known) in self.pages.range_mut(pages).filter(|_| self.clients == 1) {
+            known.trimmed = known.newest;
+        }
     }
 
     /// Whether these pages are to be written past the flash: now and then.

@@ -1,0 +1,80 @@
+//! Trims: the client needs some bytes no more.
+//!
+//! Invariants:
+//!
+//! - A copy leaves the cache only when the disk durably has an equal one: in write-through mode it may not
+//!   have it yet, and a power failure may tear it there.
+//! - A page that is newer in the cache stays, and its place on disk is left alone: without it, older bytes of
+//!   the disk would come to light.
+//! - The others are passed to the disk, if its owner lets that be and it can take them: it makes zeros
+//!   of them and has the room again. Until they are written, they have what they had, or zeros. The
+//!   fingerprint's sectors are left as they are.
+
+use super::{PageCache, Volume, VolumeError};
+use entresol_core::{PageId, mutant};
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Pages that are trimmed at once, with no write of them under way.
+const TRIM_PAGES: u64 = 1 << 18;
+
+impl Volume {
+    /// Whether trims are passed to the disk. They are not, until this says so.
+    pub fn pass_trims(&self, passes: bool) {
+        self.passes_trims.store(passes, Relaxed);
+    }
+
+    /// See the module's header.
+    ///
+    /// # Errors
+    /// [`VolumeError`].
+    pub fn trim(&self, offset: u64, length: u64) -> Result<(), VolumeError> {
+        self.check(offset, length)?;
+        let cache = self.cache.read();
+        let cached_end = offset + self.cached_part(cache.as_ref(), offset, length);
+        if let Some(cache) = &*cache {
+            let (first, end) = (offset.div_ceil(self.page_bytes), cached_end / self.page_bytes);
+            for start in (first..end).step_by(TRIM_PAGES as usize) {
+                self.trim_pages(&*cache.tier, start..end.min(start + TRIM_PAGES))?;
+            }
+        }
+        let rest = cached_end..offset + length;
+        let _held = self.ranges.hold(rest.start / self.page_bytes..rest.end.div_ceil(self.page_bytes));
+        self.pass_trim(rest)
+    }
+
+    fn trim_pages(&self, tier: &dyn PageCache, pages: Range<u64>) -> Result<(), VolumeError> {
+        let _held = self.ranges.hold(pages.clone());
+        let cached = tier.cached_among(PageId(pages.start), PageId(pages.end - 1))?;
+        let has_clean = cached.iter().any(|(_, dirty)| !dirty);
+        if has_clean && !mutant!("trim-before-disk-is-durable") {
+            tier.flush()?;
+        }
+        let stays = |dirty: bool| dirty && !mutant!("trim-drops-dirty-pages");
+        for gap in gaps(&pages, cached.iter().filter(|(_, dirty)| stays(*dirty)).map(|(page, _)| page.0)) {
+            self.pass_trim(gap.start * self.page_bytes..gap.end * self.page_bytes)?;
+            // A read that has met the disk before may bring what was there, until this is done.
+            let (first, last) = (PageId(gap.start), PageId(gap.end - 1));
+            let at = cached.partition_point(|(page, _)| *page < first);
+            if cached.get(at).is_some_and(|(page, _)| *page <= last) {
+                tier.forget(first, last)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// These bytes to the disk, as far as they are whole sectors of it.
+    fn pass_trim(&self, bytes: Range<u64>) -> Result<(), VolumeError> {
+        match self.passes_trims.load(Relaxed) {
+            true => self.direct.discard(bytes),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What is left of `pages` without `these`, which are in order.
+fn gaps(pages: &Range<u64>, these: impl Iterator<Item = u64>) -> impl Iterator<Item = Range<u64>> {
+    let mut from = pages.start;
+    let ends = these.chain([pages.end]);
+    ends.map(move |end| std::mem::replace(&mut from, end + 1)..end).filter(|gap| !gap.is_empty())
+}
