@@ -6,7 +6,8 @@ mod support;
 use entresol_core::{PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice, Survival};
 use entresol_engine::{
-    DiskLayer, FlashTier, Layer, Mode, Reading, TierError, TierOptions, WholeDisk, detach, flash_bytes,
+    DiskLayer, FlashTier, Layer, Mode, Reading, TierError, TierOptions, WholeDisk, detach, disk_offset,
+    flash_bytes,
 };
 use entresol_format::PageFormat;
 use entresol_format::missing::RANGES_MAX;
@@ -154,6 +155,33 @@ fn a_flash_that_can_be_read_loses_nothing() {
             DiskLayer::open(disk, PAGE as u32).unwrap().close().unwrap();
         });
     }
+}
+
+/// A page that is forgotten when its newest version is on the failed flash alone does not come back, nor is it
+/// written over what its owner puts into its place.
+#[test]
+fn a_forgotten_page_is_missed_no_more() {
+    simulate(6, || {
+        let world = World::new(options(), PAGES);
+        let tier = world.used();
+        world.fail(Fault::Death, true);
+        (DIRTY..PAGES).for_each(|page| write(&tier, page, 3).unwrap());
+        assert!(matches!(version(&tier, 7), Err(TierError::Lost { .. })));
+        let before = tier.missing().expect("the disk lacks pages").pages;
+        tier.forget(PageId(7), PageId(9)).unwrap();
+        assert_eq!(tier.missing().expect("the disk lacks the others").pages, before - 3);
+        assert_eq!(version(&tier, 7).unwrap(), 0);
+        drop(tier);
+        // The flash is back. Their places have another content since.
+        let after = world.again(Some(&Survival::None));
+        let at = disk_offset(PageId(7), PAGE as u32);
+        after.disk.write(at, &bytes(7, 9)).unwrap();
+        after.disk.sync().unwrap();
+        let (tier, _) = after.open();
+        assert_eq!(version(&tier, 7).unwrap(), 9);
+        assert!(is_saved(&tier));
+        assert_eq!((version(&tier, 7).unwrap(), version(&tier, 10).unwrap()), (9, 2));
+    });
 }
 
 #[test]

@@ -181,6 +181,17 @@ impl Missing {
         (first.0..first.0 + count).map(PageId).filter(|page| pages.has(*page)).collect()
     }
 
+    /// Those from `first` to `last`, in order.
+    pub(crate) fn within(&self, first: PageId, last: PageId) -> Vec<PageId> {
+        let pages = self.pages.lock();
+        let of =
+            |ranges: &PageRanges| ranges.from(first).take_while(|page| *page <= last).collect::<Vec<_>>();
+        let mut found = of(&pages.durable);
+        found.extend(of(&pages.staged));
+        found.sort_unstable();
+        found
+    }
+
     /// Missing pages, and the ranges of those that could not be read when that was last tried.
     pub(crate) fn count(&self) -> (u64, Vec<PageRange>) {
         let pages = self.pages.lock();

@@ -268,6 +268,23 @@ impl DiskPages {
         missing.are_found(&mut turn, self.home.label(), pages)
     }
 
+    /// `make_dead` makes the pages from `first` to `last` dead. Those that were missing are so no more, durably.
+    pub(crate) fn forget_missing<E: From<TierError>>(
+        &self,
+        (first, last): (PageId, PageId),
+        make_dead: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(missing) = self.missing.get() else { return make_dead() };
+        // Held from before: no missing page is on its way to disk while it is made dead, and none goes after.
+        let mut turn = missing.turn();
+        make_dead()?;
+        let dead = missing.within(first, last);
+        if !dead.is_empty() {
+            missing.are_found(&mut turn, self.home.label(), dead.into_iter())?;
+        }
+        Ok(())
+    }
+
     /// Copies some missing pages from `from` on from the flash to disk, durably. `buffer` has room for them.
     /// Returns where to go on; `None`: there are no more.
     pub(crate) fn salvage(&self, from: PageId, buffer: &mut [u8]) -> Result<Option<PageId>, TierError> {

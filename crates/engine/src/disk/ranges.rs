@@ -78,10 +78,15 @@ impl PageRanges {
 
     /// The first pages from `from` on, at most `count`.
     pub fn next(&self, from: PageId, count: usize) -> Vec<PageId> {
+        self.from(from).take(count).collect()
+    }
+
+    /// The pages from `from` on, in order.
+    pub fn from(&self, from: PageId) -> impl Iterator<Item = PageId> + '_ {
         let before = self.0.range(..from.0).next_back().map(|(first, end)| (*first, *end));
         let after = self.0.range(from.0..).map(|(first, end)| (*first, *end));
         let all = before.into_iter().chain(after);
-        all.flat_map(|(first, end)| first.max(from.0)..end).map(PageId).take(count).collect()
+        all.flat_map(move |(first, end)| first.max(from.0)..end).map(PageId)
     }
 }
 

@@ -308,10 +308,7 @@ impl FlashTier {
     /// [`TierError::Gone`].
     pub fn cached_among(&self, first: PageId, last: PageId) -> Result<Vec<(PageId, bool)>, TierError> {
         match self.back.disk.missing() {
-            Some(missing) => {
-                let missing = missing.among(first, (last.0 + 1).saturating_sub(first.0));
-                Ok(missing.into_iter().map(|page| (page, true)).collect())
-            }
+            Some(missing) => Ok(missing.within(first, last).into_iter().map(|page| (page, true)).collect()),
             None => self.back.front.cached_among((first, last)),
         }
     }

@@ -114,7 +114,7 @@ impl Back {
     }
 
     /// See [`Front::forget_range`](crate::front::Front::forget_range); the directory on flash forgets, too,
-    /// if there is one.
+    /// if there is one, and the list of pages that the disk lacks.
     pub(crate) fn forget_range(&self, first: PageId, last: PageId) -> Result<u64, TierError> {
         if first <= last && self.keeps_directory() {
             let entries = self.front.with(|partition| partition.entries())?;
@@ -126,7 +126,9 @@ impl Back {
             }
             pages.into_iter().try_for_each(|page| self.forget(page))?;
         }
-        self.front.forget_range((first, last), 0)
+        let found = self.front.forget_range((first, last), 0)?;
+        self.disk.forget_missing((first, last), || Ok::<(), TierError>(()))?;
+        Ok(found)
     }
 
     /// See [`crate::FlashTier::forget_for`].
@@ -143,6 +145,7 @@ impl Back {
             )
             .into());
         }
+        let make_dead = || self.disk.forget_missing((first, last), make_dead);
         self.front.forget_for((first, last), make_dead).inspect_err(|_| {
             let why =
                 "what was to make forgotten pages dead has failed; open the cache again, which finds them";
