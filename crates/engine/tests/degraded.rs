@@ -184,6 +184,24 @@ fn a_forgotten_page_is_missed_no_more() {
     });
 }
 
+/// It is only read, so it need not be synced.
+#[test]
+fn a_failed_flash_that_cannot_be_synced_is_read() {
+    simulate(7, || {
+        let world = World::new(options(), PAGES);
+        let tier = world.used();
+        world.fail(Fault::Death, true);
+        (DIRTY..PAGES).for_each(|page| write(&tier, page, 3).unwrap());
+        assert!(matches!(version(&tier, 7), Err(TierError::Lost { .. })));
+        drop(tier);
+        let after = world.again(Some(&Survival::None));
+        after.fail(Fault::SyncErrorKeepingPages, true);
+        let (tier, _) = after.open();
+        assert_eq!(version(&tier, 7).unwrap(), 2);
+        assert!(is_saved(&tier));
+    });
+}
+
 #[test]
 fn a_flash_that_is_gone_costs_its_pages_and_no_others() {
     simulate(5, || {

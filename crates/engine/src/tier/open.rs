@@ -47,7 +47,7 @@ pub(crate) fn create(
 ) -> Result<Back, TierError> {
     options.validate()?;
     check_size(&*flash, &options.layout())?;
-    settle(&*flash, &*home)??;
+    settle(&*flash, &*home)?.into_iter().collect::<Result<(), _>>()?;
     let (mut label, is_new) = match read_label(home.label())? {
         LabelState::Blank | LabelState::Unreadable(_) => {
             claim::disk(home.label(), options.overwrite)?;
@@ -151,18 +151,18 @@ pub(crate) fn assemble(
 
 /// What is read from here on is durable. If a program was killed and the machine was not, what it left may
 /// not be: but a superblock is about to say that groups are, and epochs to go on from the label's. Returns
-/// whether the flash could be synced; the disk must be.
-fn settle(flash: &dyn Device, home: &dyn Home) -> Result<Result<(), TierError>, TierError> {
+/// whether the flash could be synced, and whether it is read from the medium now; of the disk both must be.
+fn settle(flash: &dyn Device, home: &dyn Home) -> Result<[Result<(), TierError>; 2], TierError> {
     if !mutant!("disk-not-synced-by-open") {
         home.sync().map_err(disk_error)?;
     }
-    let is_there = match mutant!("flash-not-synced-by-open") {
+    let is_synced = match mutant!("flash-not-synced-by-open") {
         true => Ok(()),
         false => flash.sync().map_err(flash_error),
     };
     // What a sync that failed in an earlier life has lost may still be in memory.
     home.drop_cached().map_err(disk_error)?;
-    Ok(is_there.and_then(|()| flash.drop_cached().map_err(flash_error)))
+    Ok([is_synced, flash.drop_cached().map_err(flash_error)])
 }
 
 /// Opens the cache on `flash` for `disk`.
@@ -173,15 +173,16 @@ pub(crate) fn open(
 ) -> Result<(Back, OpenReport), TierError> {
     let started = now();
     options.validate()?;
-    let is_there = settle(&*flash, &*home)?;
+    let [is_synced, is_there] = settle(&*flash, &*home)?;
     let labels = expect_label(home.label(), options.page_bytes)?;
     let mut report = OpenReport::default();
     if labels.newest.failed_epoch != 0 {
+        // It is only read.
         let back = open_failed::open(flash, home, options, labels, is_there, &mut report)?;
         report.duration = now().since(started);
         return Ok((back, report));
     }
-    is_there?;
+    is_synced.and(is_there)?;
     let (newest, faults) = read_newest(&*flash)?;
     report.notices.extend(faults.iter().cloned());
     let back = match newest {

@@ -106,7 +106,7 @@ fn read(
     }
 }
 
-/// As the module's header says. `is_there`: whether the flash could be synced.
+/// As the module's header says. `is_there`: whether the flash can be read, as its medium has it.
 pub(super) fn open(
     flash: Arc<dyn Device>,
     home: Arc<dyn Home>,
