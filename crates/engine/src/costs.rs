@@ -41,7 +41,8 @@ fn each(begin: Time, count: u64) -> u32 {
 }
 
 /// Measures a flash device, whose slots have nothing that is needed, and a home. Unknown if pages of that
-/// cannot be read yet, since they have no names, or if the cache is smaller than a group that is written. About a second, and 20 MB of writes.
+/// cannot be read yet, since they have no names, or if the cache is smaller than a group that is written.
+/// About a second, and 20 MB of writes.
 pub(crate) fn measure_costs(
     flash: &dyn Device,
     home: &Arc<dyn Home>,

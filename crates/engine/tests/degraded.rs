@@ -157,8 +157,8 @@ fn a_flash_that_can_be_read_loses_nothing() {
     }
 }
 
-/// A page that is forgotten when its newest version is on the failed flash alone does not come back, nor is it
-/// written over what its owner puts into its place.
+/// A page that is forgotten when its newest version is on the failed flash alone does not come back, nor is
+/// it written over what its owner puts into its place.
 #[test]
 fn a_forgotten_page_is_missed_no_more() {
     simulate(6, || {

@@ -268,7 +268,8 @@ impl DiskPages {
         missing.are_found(&mut turn, self.home.label(), pages)
     }
 
-    /// `make_dead` makes the pages from `first` to `last` dead. Those that were missing are so no more, durably.
+    /// `make_dead` makes the pages from `first` to `last` dead. Those that were missing are so no more,
+    /// durably.
     pub(crate) fn forget_missing<E: From<TierError>>(
         &self,
         (first, last): (PageId, PageId),
