@@ -1,10 +1,10 @@
 //! Whether a hit is read from flash or from disk: from where all reads together will be done sooner.
 //!
 //! Of each of the two, the number of reads under way is known, and how long a read took lately for each read
-//! that was under way when it began, itself included. Their product is the delay to expect (shortest
-//! expected delay; Banawan and Zahorjan, 1989). That is the hit's own delay. A hit also delays all reads
-//! that come after it, and on disk those are misses, which have no other place. In a queue with `n` reads under way
-//! and `c` for each, one more read costs all of them together `c (n + 1)^2`: the derivative of the number of
+//! that was under way when it began, itself included. Their product is the delay to expect (shortest expected
+//! delay; Banawan and Zahorjan, 1989). That is the hit's own delay. A hit also delays all reads that come
+//! after it, and on disk those are misses, which have no other place. In a queue with `n` reads under way and
+//! `c` for each, one more read costs all of them together `c (n + 1)^2`: the derivative of the number of
 //! reads under way by their rate (Bell and Stidham, Individual versus Social Optimization in the Allocation
 //! of Customers to Alternative Servers, 1983). That is compared. By its own delay alone, a hit would take the
 //! place of a miss as soon as the two delays are equal.
