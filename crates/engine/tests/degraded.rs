@@ -105,6 +105,16 @@ impl World {
     }
 }
 
+/// A cache as [`World::used`], whose flash has died: the versions that only it has are lost.
+fn died() -> (World, Arc<FlashTier>) {
+    let world = World::new(options(), PAGES);
+    let tier = world.used();
+    world.fail(Fault::Death, true);
+    (DIRTY..PAGES).for_each(|page| write(&tier, page, 3).unwrap());
+    assert!(matches!(version(&tier, 7), Err(TierError::Lost { .. })));
+    (world, tier)
+}
+
 fn is_saved(tier: &FlashTier) -> bool {
     (0..1000).any(|_| {
         sleep(Duration::from_millis(1));
@@ -162,11 +172,7 @@ fn a_flash_that_can_be_read_loses_nothing() {
 #[test]
 fn a_forgotten_page_is_missed_no_more() {
     simulate(6, || {
-        let world = World::new(options(), PAGES);
-        let tier = world.used();
-        world.fail(Fault::Death, true);
-        (DIRTY..PAGES).for_each(|page| write(&tier, page, 3).unwrap());
-        assert!(matches!(version(&tier, 7), Err(TierError::Lost { .. })));
+        let (world, tier) = died();
         let before = tier.missing().expect("the disk lacks pages").pages;
         tier.forget(PageId(7), PageId(9)).unwrap();
         assert_eq!(tier.missing().expect("the disk lacks the others").pages, before - 3);
@@ -188,11 +194,7 @@ fn a_forgotten_page_is_missed_no_more() {
 #[test]
 fn a_failed_flash_that_cannot_be_synced_is_read() {
     simulate(7, || {
-        let world = World::new(options(), PAGES);
-        let tier = world.used();
-        world.fail(Fault::Death, true);
-        (DIRTY..PAGES).for_each(|page| write(&tier, page, 3).unwrap());
-        assert!(matches!(version(&tier, 7), Err(TierError::Lost { .. })));
+        let (world, tier) = died();
         drop(tier);
         let after = world.again(Some(&Survival::None));
         after.fail(Fault::SyncErrorKeepingPages, true);

@@ -89,14 +89,19 @@ fn raw_page(id: u64, version: u64) -> Vec<u8> {
     bytes
 }
 
+/// A blank flash and a blank disk, with the faults that they are to have.
+fn devices(options: &TierOptions) -> (Arc<FaultPlan>, Arc<FaultyDevice>, Arc<FaultyDevice>) {
+    let plan = Arc::new(FaultPlan::none());
+    let medium =
+        |name: &str, bytes| Arc::new(FaultyDevice::new(name, MemoryDevice::new(name, bytes), plan.clone()));
+    let (flash, disk) = (medium("flash", flash_bytes(options)), medium("disk", disk_bytes(PAGES)));
+    (plan, flash, disk)
+}
+
 fn generate_failed() -> Vec<u8> {
     let options = raw_options();
     let (flash, disk) = simulate(1, || {
-        let plan = Arc::new(FaultPlan::none());
-        let medium =
-            |name: &str, bytes| FaultyDevice::new(name, MemoryDevice::new(name, bytes), plan.clone());
-        let flash = Arc::new(medium("flash", flash_bytes(&options)));
-        let disk = Arc::new(medium("disk", disk_bytes(PAGES)));
+        let (plan, flash, disk) = devices(&options);
         let tier = FlashTier::create(flash.clone(), disk.clone(), options).unwrap();
         let write = |page, version| tier.write_pages(PageId(page), &raw_page(page, version)).unwrap();
         for version in 1..4 {
@@ -141,11 +146,7 @@ fn describe_failed(flash: Arc<MemoryDevice>, disk: &[u8]) -> String {
 fn generate(version: u32) -> Vec<u8> {
     let (flash, disk) = simulate(1, || {
         let options = options(version);
-        let plan = Arc::new(FaultPlan::none());
-        let medium =
-            |name: &str, bytes| FaultyDevice::new(name, MemoryDevice::new(name, bytes), plan.clone());
-        let flash = Arc::new(medium("flash", flash_bytes(&options)));
-        let disk = Arc::new(medium("disk", disk_bytes(PAGES)));
+        let (_, flash, disk) = devices(&options);
         let tier = FlashTier::create(flash.clone(), disk.clone(), options).unwrap();
         let evict = |page: u64, version, dirty| {
             let id = PageId(page);

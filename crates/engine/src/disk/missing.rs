@@ -172,16 +172,7 @@ impl Missing {
         self.pages.lock().has(page)
     }
 
-    /// Those of `count` pages from `first` on.
-    pub(crate) fn among(&self, first: PageId, count: u64) -> Vec<PageId> {
-        let pages = self.pages.lock();
-        if pages.durable.ranges() == 0 && pages.staged.ranges() == 0 {
-            return Vec::new();
-        }
-        (first.0..first.0 + count).map(PageId).filter(|page| pages.has(*page)).collect()
-    }
-
-    /// Those from `first` to `last`, in order.
+    /// Those of them from `first` to `last`, in order.
     pub(crate) fn within(&self, first: PageId, last: PageId) -> Vec<PageId> {
         let pages = self.pages.lock();
         let of =

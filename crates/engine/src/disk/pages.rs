@@ -240,7 +240,8 @@ impl DiskPages {
         if mutant!("missing-page-read-from-disk") {
             return Vec::new();
         }
-        self.missing.get().map_or_else(Vec::new, |missing| missing.among(first, count))
+        let last = PageId(first.0 + count - 1);
+        self.missing.get().map_or_else(Vec::new, |missing| missing.within(first, last))
     }
 
     fn read_missing(&self, page: PageId, buffer: &mut [u8]) -> Result<(), TierError> {

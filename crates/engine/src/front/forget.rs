@@ -70,8 +70,8 @@ impl Front {
             let some = from..entries.min(from + ENTRIES_AT_ONCE);
             self.with(|partition| pages.extend(partition.pages_in(some, (first, last))))?;
             for page in pages.drain(..) {
-                found += self.forget_when_possible(|partition| match partition.peek(page) {
-                    Lookup::Staged { dirty: false, .. } | Lookup::Flash { dirty: false, .. } => {
+                found += self.forget_when_possible(|partition| match living(partition, None, page) {
+                    Some((_, false)) => {
                         self.order.changes(page);
                         partition.forget(page, page, 0)
                     }
