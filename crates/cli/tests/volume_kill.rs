@@ -2,12 +2,13 @@
 
 #[path = "../../block/tests/support/client.rs"]
 mod client;
+#[path = "support/served.rs"]
+mod served;
 mod support;
 
 use client::{Client, FLUSH, WRITE};
+use served::Served;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -28,19 +29,6 @@ fn volume(mode: &str, journal: bool) -> Folder {
     // Streams that are long for so small a volume.
     done(&["volume", "set", &config, "sequential-bypass-bytes", "262144"]);
     folder
-}
-
-fn start(folder: &Folder) -> Child {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_entresol"))
-        .args(["serve", &folder.at("data.toml")])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.starts_with("ready: volume data"), "{line}");
-    child
 }
 
 fn content(page: u64, version: u64) -> Vec<u8> {
@@ -101,7 +89,7 @@ fn kill_again_and_again(mode: &str, journal: bool, rounds: u64) -> (u64, u64) {
     let known: Known = Arc::new(Mutex::new(vec![(0, 0); PAGES as usize]));
     let (mut lost, mut written) = (0, 0);
     for round in 0..rounds {
-        let mut server = start(&folder);
+        let server = Served::start(&folder, &[]);
         let mut client = Client::connect(&folder.path("data.sock")).unwrap();
         for first in (0..PAGES).step_by(64) {
             let pages = 64.min(PAGES - first);
@@ -130,8 +118,7 @@ fn kill_again_and_again(mode: &str, journal: bool, rounds: u64) -> (u64, u64) {
             while acknowledged.load(SeqCst) < enough {
                 thread::sleep(Duration::from_millis(1));
             }
-            server.kill().unwrap();
-            server.wait().unwrap();
+            server.kill();
         });
         written += acknowledged.load(SeqCst);
     }
