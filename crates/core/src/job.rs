@@ -222,11 +222,14 @@ pub type ForgottenPages = ArrayVec<Forgotten, { crate::placement::FORGOTTEN_MAX 
 /// Most pages that are forgotten in one step.
 pub const FORGET_PAGES_MAX: u64 = 64;
 
-/// A write job without its pages.
+/// A write job ([`Job::Write`]) without its pages.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Write {
+pub struct WriteJob {
+    /// Identifies the job in its report.
     pub ticket: Ticket,
+    /// One I/O for all pages.
     pub one_io: bool,
+    /// This write completes the group.
     pub completes_group: bool,
 }
 
@@ -244,18 +247,26 @@ pub struct Flush {
     pub flushed: u32,
 }
 
-/// Any other job without its pages.
+/// Any other job without the pages of a dequeue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum BackgroundJob {
-    Dequeue { ticket: Ticket, one_io: bool },
+pub enum BackgroundJob {
+    /// [`Job::Dequeue`].
+    Dequeue {
+        /// Identifies the job in its report.
+        ticket: Ticket,
+        /// One read for all pages.
+        one_io: bool,
+    },
+    /// [`Job::Clean`].
     Clean(CleanPage),
+    /// [`Job::PullVictims`].
     PullVictims(u32),
 }
 
-// A job is 7 KiB. Its pages are filled in before it is known whether there is a job, and are copied once,
-// into the job.
+// A job with its pages is up to 7 KiB, which is worth a copy in a simulation. Workers that look for jobs
+// again and again keep the memory of the pages.
 
-impl Write {
+impl WriteJob {
     /// The job with these pages.
     #[inline(always)]
     pub(crate) fn of(self, pages: WritePages) -> Job {

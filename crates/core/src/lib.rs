@@ -49,8 +49,9 @@ pub use fragments::{
 };
 pub use id::{Lsn, PageId, Position, SlotId};
 pub use job::{
-    Admission, CleanPage, DequeuePage, DequeuePages, FORGET_PAGES_MAX, Fate, Flush, Forget, Forgotten,
-    ForgottenPages, FrameId, Generation, Job, Lookup, Taken, Ticket, WritePage, WritePages,
+    Admission, BackgroundJob, CleanPage, DequeuePage, DequeuePages, FORGET_PAGES_MAX, Fate, Flush, Forget,
+    Forgotten, ForgottenPages, FrameId, Generation, Job, Lookup, Taken, Ticket, WriteJob, WritePage,
+    WritePages,
 };
 pub use mode::{Mode, Route};
 pub use partition::{Occupancy, Partition, SlotView, Unsaved};

@@ -9,8 +9,8 @@ use crate::config::Config;
 use crate::contents::Contents;
 use crate::costs::Costs;
 use crate::job::{
-    Admission, DequeuePage, DequeuePages, Fate, Flush, FrameId, Generation, Job, Lookup, Taken, Ticket,
-    Write, WritePage, WritePages,
+    Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, Flush, FrameId, Generation, Job, Lookup,
+    Taken, Ticket, WriteJob, WritePage, WritePages,
 };
 use crate::placement::{Ring, SlotTable};
 use crate::policy::{Decision, Offer, Policy, PolicyState, ask};
@@ -222,7 +222,7 @@ impl Partition<'_> {
     /// The next background job, if there is one now. Several may be under way at once.
     pub fn next_job(&mut self) -> Option<Job> {
         let mut pages = WritePages::new();
-        match self.start_write(&mut pages) {
+        match self.take_write(&mut pages) {
             Some(write) => Some(write.of(pages)),
             None => self.next_background(),
         }
@@ -232,11 +232,13 @@ impl Partition<'_> {
     /// tasks wait for room in staging.
     pub fn next_write(&mut self) -> Option<Job> {
         let mut pages = WritePages::new();
-        self.start_write(&mut pages).map(|write| write.of(pages))
+        self.take_write(&mut pages).map(|write| write.of(pages))
     }
 
+    /// As [`Partition::next_write`], with the pages in the caller's memory, which is overwritten.
     #[inline(always)]
-    fn start_write(&mut self, pages: &mut WritePages) -> Option<Write> {
+    pub fn take_write(&mut self, pages: &mut WritePages) -> Option<WriteJob> {
+        pages.clear();
         match &mut self.place {
             Place::Ring(ring) => ring.write_job(&mut self.contents, pages),
             Place::Slots(slots) => slots.write_job(&mut self.contents, pages),
@@ -256,24 +258,26 @@ impl Partition<'_> {
     /// As [`Partition::next_job`], but all jobs except write jobs.
     pub fn next_background(&mut self) -> Option<Job> {
         let mut pages = DequeuePages::new();
-        let job = match &mut self.place {
-            Place::Ring(ring) => ring.next_background(&mut self.contents, &mut pages),
-            Place::Slots(slots) => slots.next_background(&mut self.contents, &mut pages),
-        };
-        job.map(|job| job.of(pages))
+        self.take_background(&mut pages, false).map(|job| job.of(pages))
     }
 
-    /// As [`Partition::next_background`]; a group that is dequeued gives no second chances, since writes to
-    /// flash are scarce. With slot placement there are none anyway.
-    pub fn next_background_sparing_writes(&mut self) -> Option<Job> {
+    /// As [`Partition::next_background`], with the pages of a dequeue in the caller's memory, which is
+    /// overwritten. With `spares_writes`, a group that is dequeued gives no second chances, since writes to
+    /// flash are scarce; with slot placement there are none anyway.
+    #[inline(always)]
+    pub fn take_background(
+        &mut self,
+        pages: &mut DequeuePages,
+        spares_writes: bool,
+    ) -> Option<BackgroundJob> {
         if let Place::Ring(ring) = &mut self.place {
-            ring.gives_none = true;
+            ring.gives_none = spares_writes;
         }
-        let job = self.next_background();
-        if let Place::Ring(ring) = &mut self.place {
-            ring.gives_none = false;
+        pages.clear();
+        match &mut self.place {
+            Place::Ring(ring) => ring.next_background(&mut self.contents, pages),
+            Place::Slots(slots) => slots.next_background(&mut self.contents, pages),
         }
-        job
     }
 
     /// Whether [`Partition::staged`] of `frame` has made a write job possible.

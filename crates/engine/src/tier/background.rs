@@ -6,7 +6,7 @@ use super::clean::Copies;
 use crate::TierError;
 use crate::buffer::AlignedBuffer;
 use crate::front::Front;
-use entresol_core::Job;
+use entresol_core::{BackgroundJob, DequeuePages};
 use entresol_runtime::now;
 use entresol_shm::Gone;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,10 +16,11 @@ impl Back {
     pub(crate) fn background_task(&self) {
         let mut scratch =
             AlignedBuffer::new(self.front.config.group_pages as usize * self.front.page_bytes());
+        let mut pages = DequeuePages::new();
         loop {
             let seen = self.front.background.epoch();
             let Some(under_way) = self.begin_job() else { return };
-            let job = match self.next_background() {
+            let job = match self.next_background(&mut pages) {
                 Ok(Some(job)) => job,
                 Ok(None) => match self.settle_dead_if_possible() {
                     Ok(true) => {
@@ -39,15 +40,14 @@ impl Back {
             self.front.background.notify_one();
             let begin = now();
             let done = match job {
-                Job::PullVictims(pages) => {
-                    self.pull(pages);
+                BackgroundJob::PullVictims(count) => {
+                    self.pull(count);
                     Ok(())
                 }
-                Job::Dequeue { ticket, pages, one_io } if self.is_log() => {
+                BackgroundJob::Dequeue { ticket, one_io } if self.is_log() => {
                     self.dequeue_group(ticket, &pages, one_io, &mut scratch)
                 }
-                Job::Dequeue { .. } | Job::Clean(_) => self.copy_some(job, &mut scratch),
-                Job::Write { .. } => unreachable!("next_background gives no write jobs"),
+                _ => self.copy_some(job, &mut pages, &mut scratch),
             };
             if let Err(error) = done {
                 self.fail(error);
@@ -58,18 +58,15 @@ impl Back {
         }
     }
 
-    /// The next job. Looking for one may already make room, where clean pages are dropped: then the writers
-    /// are told.
-    fn next_background(&self) -> Result<Option<Job>, Gone> {
+    /// The next job; the pages of a dequeue in `pages`. Looking for one may already make room, where clean
+    /// pages are dropped: then the writers are told.
+    fn next_background(&self, pages: &mut DequeuePages) -> Result<Option<BackgroundJob>, Gone> {
         let (job, made_room) = self.front.with_objects(|partition, objects| {
             if let Some(objects) = objects {
                 Front::drop_dead_of_next_dequeue(partition, objects);
             }
             let valid = partition.occupancy().valid;
-            let job = match self.spares_writes.load(Relaxed) {
-                true => partition.next_background_sparing_writes(),
-                false => partition.next_background(),
-            };
+            let job = partition.take_background(pages, self.spares_writes.load(Relaxed));
             (job, partition.occupancy().valid < valid)
         })?;
         if made_room {
@@ -84,13 +81,19 @@ impl Back {
         }
     }
 
-    /// Slot placement: copies the page of `first` to disk, together with others that are to go.
-    fn copy_some(&self, first: Job, scratch: &mut [u8]) -> Result<(), TierError> {
+    /// Slot placement: copies the page of `first`, with these `pages`, to disk, together with others that are
+    /// to go.
+    fn copy_some(
+        &self,
+        first: BackgroundJob,
+        pages: &mut DequeuePages,
+        scratch: &mut [u8],
+    ) -> Result<(), TierError> {
         let mut copies = Copies::new(scratch.len() / self.front.page_bytes());
-        copies.add(first);
+        copies.add(first, pages);
         while copies.has_room() {
-            match self.next_background()? {
-                Some(job) => copies.add(job),
+            match self.next_background(pages)? {
+                Some(job) => copies.add(job, pages),
                 None => break,
             }
         }

@@ -9,7 +9,7 @@ use super::placed::Placed;
 use crate::to_disk::{READS_MAX, read_proved};
 use crate::{TierError, points};
 use arrayvec::ArrayVec;
-use entresol_core::{CleanPage, Job, PageId, SlotId, Ticket};
+use entresol_core::{BackgroundJob, CleanPage, DequeuePage, PageId, SlotId, Ticket};
 
 /// Most pages copied at once.
 const COPIES_MAX: usize = READS_MAX;
@@ -30,17 +30,16 @@ impl Copies {
         self.pages.len() < self.room
     }
 
-    pub(crate) fn add(&mut self, job: Job) {
+    /// `pages`: of a dequeue.
+    pub(crate) fn add(&mut self, job: BackgroundJob, pages: &[DequeuePage]) {
         match job {
-            Job::Clean(page) => self.pages.push((page, None)),
-            Job::Dequeue { ticket, pages, .. } => {
+            BackgroundJob::Clean(page) => self.pages.push((page, None)),
+            BackgroundJob::Dequeue { ticket, .. } => {
                 assert_eq!(pages.len(), 1, "slot placement works page by page");
                 let page = pages[0].to_clean().expect("slot placement dequeues what it destages");
                 self.pages.push((page, Some(ticket)));
             }
-            Job::Write { .. } | Job::PullVictims(_) => {
-                unreachable!("slot placement has no other background jobs")
-            }
+            BackgroundJob::PullVictims(_) => unreachable!("slot placement pulls no victims"),
         }
     }
 }

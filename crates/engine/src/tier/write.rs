@@ -10,7 +10,8 @@ use crate::front::Composition;
 use crate::{DurableGroup, TierError};
 use arrayvec::ArrayVec;
 use entresol_core::{
-    Forgotten, FrameId, GROUP_PAGES_MAX, Job, Lsn, PageId, Partition, Position, Ticket, WritePage, mutant,
+    Forgotten, FrameId, GROUP_PAGES_MAX, Lsn, PageId, Partition, Position, Ticket, WriteJob, WritePage,
+    WritePages, mutant,
 };
 use entresol_device::Io;
 use entresol_format::{BLOCK_BYTES, PageFormat, page, summary};
@@ -35,12 +36,10 @@ struct Part {
 }
 
 impl Part {
-    fn of(partition: &Partition<'_>, job: &Job) -> Self {
-        let Job::Write { ticket, pages, completes_group, .. } = job else {
-            unreachable!("next_write gives write jobs only")
-        };
+    fn of(partition: &Partition<'_>, job: WriteJob, pages: &[WritePage]) -> Self {
+        let WriteJob { ticket, completes_group, .. } = job;
         let group_pages = partition.config().group_pages;
-        let flush = partition.flush_of(*ticket);
+        let flush = partition.flush_of(ticket);
         let (first, frame) = match (&flush, pages.first()) {
             (Some(flush), _) => (flush.first, flush.frame),
             (None, Some(page)) => {
@@ -50,13 +49,13 @@ impl Part {
             (None, None) => unreachable!("a write has pages, or flushes"),
         };
         Self {
-            ticket: *ticket,
+            ticket,
             first,
             frame,
-            completes: *completes_group,
-            needs_summary: *completes_group || flush.is_some(),
-            upto: flush.map_or(if *completes_group { group_pages } else { 0 }, |flush| flush.upto),
-            flushed: partition.flushed_places(*ticket),
+            completes: completes_group,
+            needs_summary: completes_group || flush.is_some(),
+            upto: flush.map_or(if completes_group { group_pages } else { 0 }, |flush| flush.upto),
+            flushed: partition.flushed_places(ticket),
         }
     }
 
@@ -92,10 +91,11 @@ impl Back {
     /// A writer: does write jobs until the tier stops.
     pub(crate) fn writer_task(&self) {
         let mut scratch = AlignedBuffer::new(0);
+        let mut pages = WritePages::new();
         loop {
             let seen = self.front.writes.epoch();
             let Some(under_way) = self.begin_job() else { return };
-            let next = match self.next_write() {
+            let next = match self.next_write(&mut pages) {
                 Ok(next) => next,
                 Err(gone) => return self.fail(gone.into()),
             };
@@ -106,9 +106,7 @@ impl Back {
             };
             // There may be more: another writer looks.
             self.front.writes.notify_one();
-            let Job::Write { ticket, pages, one_io, completes_group } = job else {
-                unreachable!("next_write gives write jobs only");
-            };
+            let WriteJob { ticket, one_io, completes_group } = job;
             if mutant!("valid-before-written") {
                 let _ = self.front.with(|partition| partition.written(ticket, &pages));
             }
@@ -192,20 +190,20 @@ impl Back {
         upstream.durable(&durable, Some(told));
     }
 
-    /// The next write. Looking for one may already free frames, where newer versions have overtaken what was
-    /// in them: then those who wait are told. If there is none since a slot must be emptied first, the
-    /// background tasks are told: they may have looked before the page was complete.
-    fn next_write(&self) -> Result<Option<(Job, Part)>, Gone> {
+    /// The next write; its pages in `pages`. Looking for one may already free frames, where newer versions
+    /// have overtaken what was in them: then those who wait are told. If there is none since a slot must be
+    /// emptied first, the background tasks are told: they may have looked before the page was complete.
+    fn next_write(&self, pages: &mut WritePages) -> Result<Option<(WriteJob, Part)>, Gone> {
         may_preempt();
         let motion = self.directory().map(SlotDirectory::motion);
         let found = self.front.step(|partition| {
             let published = partition.published();
-            let job = partition.next_write();
+            let job = partition.take_write(pages);
             let waits = job.is_none() && partition.write_waits_for_background();
-            let part = job.as_ref().map(|job| Part::of(partition, job));
-            (job.zip(part), partition.published() > published, waits)
+            let job = job.map(|job| (job, Part::of(partition, job, pages)));
+            (job, partition.published() > published, waits)
         })?;
-        if let (Some(motion), Some((Job::Write { pages, .. }, _))) = (motion, &found.0) {
+        if let (Some(motion), Some(_)) = (motion, &found.0) {
             motion.begin(pages);
         }
         let (job, made_room, waits) = found;

@@ -130,6 +130,16 @@ fn fetch(
     let known = oracle.lock().of(page);
     let as_reader = as_reader && !known.forgotten && !known.since_forgotten;
     let fetched = opened.fetch(id, buffer, as_reader);
+    judge(oracle, page, fetched, buffer)
+}
+
+/// As [`fetch`], of what was fetched.
+fn judge(
+    oracle: &Shared,
+    page: u64,
+    fetched: Result<Source, TierError>,
+    buffer: &[u8],
+) -> Result<Option<Source>, String> {
     let mut oracle = oracle.lock();
     match fetched {
         Err(error) if oracle.may_fail(page, &error, false) => Ok(None),
@@ -146,21 +156,23 @@ fn failed(error: TierError) -> String {
     error.to_string()
 }
 
-/// Whether a power failure has torn a write of this page to disk.
-fn is_torn(oracle: &Shared, opened: &Opened, page: u64, buffer: &mut [u8]) -> Result<bool, String> {
-    let Some(id) = opened.id(page)? else { return Ok(false) };
-    let fetched = opened.fetch(id, buffer, false);
-    let known = oracle.lock().of(page);
-    Ok(match fetched {
+/// Whether a power failure has torn a write of this page to disk, as `fetched` and `buffer` tell.
+fn is_torn(
+    oracle: &Shared,
+    opened: &Opened,
+    page: u64,
+    fetched: &Result<Source, TierError>,
+    buffer: &[u8],
+) -> bool {
+    let oracle = oracle.lock();
+    let known = oracle.of(page);
+    match fetched {
         Err(TierError::Unreadable { .. }) => known.newest > known.least,
         // With a page of the cache, the pages of others in it are written, too.
         Err(TierError::Lost { .. } | TierError::Damaged { .. }) => false,
         Err(_) => opened.door.is_some(),
-        Ok(_) => {
-            let oracle = oracle.lock();
-            oracle.version(page, buffer) == 0 && is_torn_of(oracle.cache, page, buffer, known)
-        }
-    })
+        Ok(_) => oracle.version(page, buffer) == 0 && is_torn_of(oracle.cache, page, buffer, known),
+    }
 }
 
 /// After a restart: each page is as it may be, and what is served stays.
@@ -170,12 +182,14 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
     cuts.into_iter().flatten().try_for_each(|page| cut_off(opened, oracle, page))?;
     let pages = oracle.lock().some(0, PAGES);
     for page in pages {
+        let fetched = opened.id(page)?.map(|id| opened.fetch(id, &mut buffer, false));
         let is_straight = oracle.lock().is_straight(page);
-        if is_straight && is_torn(oracle, opened, page, &mut buffer)? {
+        if is_straight && fetched.as_ref().is_some_and(|it| is_torn(oracle, opened, page, it, &buffer)) {
             write(opened, oracle, page)?;
             continue;
         }
-        let Some(source) = fetch(oracle, opened, page, &mut buffer, false)? else {
+        let judged = fetched.map(|it| judge(oracle, page, it, &buffer)).transpose()?;
+        let Some(source) = judged.flatten() else {
             if oracle.lock().may_lose {
                 oracle.lock().pages.entry(page).or_default().unsure = true;
                 continue;

@@ -7,7 +7,8 @@ use entresol_core::PageId;
 use entresol_engine::{Source, TierError};
 use entresol_format::PageFormat;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 const SECTOR_BYTES: usize = 512;
@@ -37,7 +38,42 @@ fn number_in(sector: &[u8]) -> u64 {
 /// The version in `found`, all of which must be of one version of the page; 0: what was on the disk before.
 fn version(cache: Cache, page: u64, found: &[u8]) -> u64 {
     let number = number_in(found);
-    if found == bytes(cache, page, number) { number } else { 0 }
+    let (head, body) = found.split_at(HEAD_BYTES);
+    let mut one = [0; 16];
+    one[..8].copy_from_slice(&page.to_le_bytes());
+    one[8..].copy_from_slice(&number.to_le_bytes());
+    let is_repeated = body.starts_with(&one) && body[one.len()..] == body[..body.len() - one.len()];
+    if is_repeated && head == head_of(cache, page, number) { number } else { 0 }
+}
+
+/// The bytes of a page in which fields of PostgreSQL's may be.
+const HEAD_BYTES: usize = 32;
+/// Heads by page format, number in its object, page and version.
+type Heads = HashMap<(PageFormat, u64, u64, u64), [u8; HEAD_BYTES]>;
+/// Heads that a thread remembers.
+const HEADS_MAX: usize = 1 << 14;
+
+/// The first of [`bytes`], which a checksum of all may be among. A crash state has mostly the pages of
+/// the one before.
+fn head_of(cache: Cache, page: u64, version: u64) -> [u8; HEAD_BYTES] {
+    thread_local! {
+        static HEADS: RefCell<Heads> = RefCell::default();
+    }
+    let make = || {
+        let mut head = [0; HEAD_BYTES];
+        head.copy_from_slice(&bytes(cache, page, version)[..HEAD_BYTES]);
+        head
+    };
+    HEADS.with_borrow_mut(|heads| {
+        if heads.len() >= HEADS_MAX {
+            heads.clear();
+        }
+        *heads.entry((cache.page_format, cache.number(page), page, version)).or_insert_with(make)
+    })
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&0) && bytes[1..] == bytes[..bytes.len() - 1]
 }
 
 /// Whether each sector of `found` is of a version that may be there.
@@ -49,7 +85,7 @@ pub(super) fn is_torn_of(cache: Cache, page: u64, found: &[u8], known: Known) ->
         || found.chunks_exact(SECTOR_BYTES).enumerate().all(|(at, sector)| {
             let may_be_zero =
                 [known.zeros, known.trimmed].iter().any(|of| (known.least..=known.newest).contains(of));
-            if may_be_zero && sector.iter().all(|byte| *byte == 0) {
+            if may_be_zero && is_zero(sector) {
                 return true;
             }
             let number = number_in(sector);
@@ -141,7 +177,7 @@ impl Oracle {
 
     pub fn version(&self, page: u64, found: &[u8]) -> u64 {
         let known = self.of(page);
-        let is_zero = found.iter().all(|byte| *byte == 0);
+        let is_zero = is_zero(found);
         match () {
             // The oldest that it may be.
             () if is_zero && known.trimmed > 0 && known.trimmed >= known.least => known.trimmed,

@@ -2,7 +2,7 @@
 
 use super::{Group, Ring};
 use crate::contents::Contents;
-use crate::job::{Flush, FrameId, Ticket, Write, WritePage, WritePages};
+use crate::job::{Flush, FrameId, Ticket, WriteJob, WritePage, WritePages};
 use crate::policy::{Policy, ask};
 use crate::slot::{DIRTY, HELD, REFERENCED};
 use crate::staging::{FrameState, Staging};
@@ -21,7 +21,11 @@ impl Ring<'_> {
 
     /// Starts the write of the oldest full group, or page by page the write of the ready pages of a group, or
     /// a flush.
-    pub(crate) fn write_job(&mut self, contents: &mut Contents<'_>, pages: &mut WritePages) -> Option<Write> {
+    pub(crate) fn write_job(
+        &mut self,
+        contents: &mut Contents<'_>,
+        pages: &mut WritePages,
+    ) -> Option<WriteJob> {
         let staging = &contents.staging;
         let mut first = staging.window.front;
         while first < staging.window.rear {
@@ -44,7 +48,7 @@ impl Ring<'_> {
     }
 
     /// Starts the write of a summary alone, which [confirms](crate::Partition::confirm) the newest flush.
-    fn confirmation(&mut self, contents: &Contents<'_>, pages: &mut WritePages) -> Option<Write> {
+    fn confirmation(&mut self, contents: &Contents<'_>, pages: &mut WritePages) -> Option<WriteJob> {
         if self.head.confirm_to <= contents.staging.window.front {
             return None;
         }
@@ -58,7 +62,7 @@ impl Ring<'_> {
         }
         group.flushing = group.flushed;
         pages.clear();
-        Some(Write { ticket: Ticket(at as u32), one_io: self.by_group, completes_group: false })
+        Some(WriteJob { ticket: Ticket(at as u32), one_io: self.by_group, completes_group: false })
     }
 
     /// The group of which no durable summary says how far it is flushed: its first position and its number.
@@ -119,7 +123,7 @@ impl Ring<'_> {
         (first, run): (u64, Range<u64>),
         flushes: bool,
         pages: &mut WritePages,
-    ) -> Write {
+    ) -> WriteJob {
         let upto = (run.end - first) as u32;
         let directory = &contents.pages.directory;
         for position in run {
@@ -144,7 +148,7 @@ impl Ring<'_> {
         if flushes && !completes_group {
             group.flushing = upto;
         }
-        Write { ticket: Ticket(at as u32), one_io: self.by_group, completes_group }
+        WriteJob { ticket: Ticket(at as u32), one_io: self.by_group, completes_group }
     }
 
     /// What the write `ticket`, which is under way, flushes.

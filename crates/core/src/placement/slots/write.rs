@@ -4,7 +4,7 @@ use super::SlotTable;
 use crate::PageId;
 use crate::contents::Contents;
 use crate::directory::PageDirectory;
-use crate::job::{Fate, FrameId, Generation, Ticket, Write, WritePage, WritePages};
+use crate::job::{Fate, FrameId, Generation, Ticket, WriteJob, WritePage, WritePages};
 use crate::lists::SlotLists;
 use crate::policy::{Policy, ask};
 use crate::slot::{BUSY, DIRTY, VALID};
@@ -52,7 +52,11 @@ fn next_generation(lists: &SlotLists<'_>, slot: u32) -> Generation {
 
 impl SlotTable<'_> {
     /// Starts the write of the oldest page that is ready and has a slot.
-    pub(crate) fn write_job(&mut self, contents: &mut Contents<'_>, pages: &mut WritePages) -> Option<Write> {
+    pub(crate) fn write_job(
+        &mut self,
+        contents: &mut Contents<'_>,
+        pages: &mut WritePages,
+    ) -> Option<WriteJob> {
         let work = contents.staging.positions().find_map(|at| self.write_one(contents, at, pages));
         contents.staging.retire(1);
         work
@@ -66,7 +70,7 @@ impl SlotTable<'_> {
         contents: &mut Contents<'_>,
         position: u64,
         pages: &mut WritePages,
-    ) -> Option<Write> {
+    ) -> Option<WriteJob> {
         let frame = contents.staging.frame_of(position);
         if !contents.staging.frame(frame).is(FrameState::Ready) {
             return None;
@@ -99,7 +103,7 @@ impl SlotTable<'_> {
             dirty: contents.pages.directory.entry(entry).has(DIRTY),
             lsn: staged.lsn,
         });
-        Some(Write { ticket: Ticket(slot), one_io: false, completes_group: false })
+        Some(WriteJob { ticket: Ticket(slot), one_io: false, completes_group: false })
     }
 
     /// A slot for `page`: a free one, or that of a clean page which the policy evicts for it.

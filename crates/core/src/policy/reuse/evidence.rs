@@ -214,10 +214,10 @@ impl<'r> Memory<'r> for Evidence<'r> {
         (head.threshold, head.stays_from) = (THRESHOLD_MIN, THRESHOLD_MIN);
         // Counts fade, so that they stay below eight for each slot.
         head.one = 1 << sizes.slots.leading_zeros().saturating_sub(3).min(8);
-        for hazard in self.hazards.iter_mut() {
-            hazard.begin(head.one);
-            hazard.refresh(head.one, EPOCHS);
-        }
+        let (first, others) = self.hazards.split_first_mut().expect("there are classes");
+        first.begin(head.one);
+        first.refresh(head.one, EPOCHS);
+        others.fill(*first);
     }
 }
 
