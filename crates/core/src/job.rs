@@ -263,8 +263,8 @@ pub enum BackgroundJob {
     PullVictims(u32),
 }
 
-// A job with its pages is up to 7 KiB, which is worth a copy in a simulation. Workers that look for jobs
-// again and again keep the memory of the pages.
+// A job with its pages is up to 7 KiB. The engine's workers look for jobs far more often than there is one:
+// they keep memory for the pages, and take jobs without them.
 
 impl WriteJob {
     /// The job with these pages.

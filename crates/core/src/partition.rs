@@ -270,12 +270,9 @@ impl Partition<'_> {
         pages: &mut DequeuePages,
         spares_writes: bool,
     ) -> Option<BackgroundJob> {
-        if let Place::Ring(ring) = &mut self.place {
-            ring.gives_none = spares_writes;
-        }
         pages.clear();
         match &mut self.place {
-            Place::Ring(ring) => ring.next_background(&mut self.contents, pages),
+            Place::Ring(ring) => ring.next_background(&mut self.contents, pages, spares_writes),
             Place::Slots(slots) => slots.next_background(&mut self.contents, pages),
         }
     }

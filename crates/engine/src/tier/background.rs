@@ -47,7 +47,9 @@ impl Back {
                 BackgroundJob::Dequeue { ticket, one_io } if self.is_log() => {
                     self.dequeue_group(ticket, &pages, one_io, &mut scratch)
                 }
-                _ => self.copy_some(job, &mut pages, &mut scratch),
+                BackgroundJob::Dequeue { .. } | BackgroundJob::Clean(_) => {
+                    self.copy_some(job, &mut pages, &mut scratch)
+                }
             };
             if let Err(error) = done {
                 self.fail(error);
@@ -81,8 +83,8 @@ impl Back {
         }
     }
 
-    /// Slot placement: copies the page of `first`, with these `pages`, to disk, together with others that are
-    /// to go.
+    /// Slot placement: copies the page of `first` to disk, together with others that are to go. `pages`:
+    /// those of `first`, if it is a dequeue; overwritten.
     fn copy_some(
         &self,
         first: BackgroundJob,

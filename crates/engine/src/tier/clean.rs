@@ -30,7 +30,7 @@ impl Copies {
         self.pages.len() < self.room
     }
 
-    /// `pages`: of a dequeue.
+    /// `pages`: those of the job, if it is a dequeue.
     pub(crate) fn add(&mut self, job: BackgroundJob, pages: &[DequeuePage]) {
         match job {
             BackgroundJob::Clean(page) => self.pages.push((page, None)),

@@ -133,7 +133,7 @@ fn fetch(
     judge(oracle, page, fetched, buffer)
 }
 
-/// As [`fetch`], of what was fetched.
+/// Checks what was fetched; answers as [`fetch`].
 fn judge(
     oracle: &Shared,
     page: u64,
@@ -184,11 +184,12 @@ fn restarted(opened: &Opened, oracle: &Shared) -> Result<(), String> {
     for page in pages {
         let fetched = opened.id(page)?.map(|id| opened.fetch(id, &mut buffer, false));
         let is_straight = oracle.lock().is_straight(page);
-        if is_straight && fetched.as_ref().is_some_and(|it| is_torn(oracle, opened, page, it, &buffer)) {
+        let torn = |found: &_| is_straight && is_torn(oracle, opened, page, found, &buffer);
+        if fetched.as_ref().is_some_and(torn) {
             write(opened, oracle, page)?;
             continue;
         }
-        let judged = fetched.map(|it| judge(oracle, page, it, &buffer)).transpose()?;
+        let judged = fetched.map(|found| judge(oracle, page, found, &buffer)).transpose()?;
         let Some(source) = judged.flatten() else {
             if oracle.lock().may_lose {
                 oracle.lock().pages.entry(page).or_default().unsure = true;

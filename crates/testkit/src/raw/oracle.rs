@@ -29,7 +29,7 @@ pub(super) fn bytes(cache: Cache, page: u64, version: u64) -> Vec<u8> {
 /// The version that a sector says it is of.
 fn number_in(sector: &[u8]) -> u64 {
     // Past the fields that PostgreSQL changes.
-    let at = 32 + 8;
+    let at = HEAD_BYTES + 8;
     let mut number = [0; 8];
     number.copy_from_slice(&sector[at..at + 8]);
     u64::from_le_bytes(number)
@@ -53,8 +53,8 @@ type Heads = HashMap<(PageFormat, u64, u64, u64), [u8; HEAD_BYTES]>;
 /// Heads that a thread remembers.
 const HEADS_MAX: usize = 1 << 14;
 
-/// The first of [`bytes`], which a checksum of all may be among. A crash state has mostly the pages of
-/// the one before.
+/// The first of [`bytes`]. They may hold a checksum of the page, which takes long to make, and most pages
+/// of a crash state were in the one before: they are remembered.
 fn head_of(cache: Cache, page: u64, version: u64) -> [u8; HEAD_BYTES] {
     thread_local! {
         static HEADS: RefCell<Heads> = RefCell::default();

@@ -17,16 +17,18 @@ pub(crate) fn groups_ahead(groups: u64) -> u64 {
 }
 
 impl Ring<'_> {
-    /// Pulls victims to fill the open group, or starts a dequeue.
+    /// Pulls victims to fill the open group, or starts a dequeue; with `spares_writes`, one that gives no
+    /// second chances.
     pub(crate) fn next_background(
         &mut self,
         contents: &mut Contents<'_>,
         pages: &mut DequeuePages,
+        spares_writes: bool,
     ) -> Option<BackgroundJob> {
         if std::mem::take(&mut self.head.pull) != 0 && contents.staging.group_is_open() {
             return Some(BackgroundJob::PullVictims(contents.staging.open_positions() as u32));
         }
-        self.dequeue_job(contents, pages)
+        self.dequeue_job(contents, pages, spares_writes)
     }
 
     /// Starts the dequeue of the group at the front when released groups are scarce.
@@ -34,6 +36,7 @@ impl Ring<'_> {
         &mut self,
         contents: &mut Contents<'_>,
         pages: &mut DequeuePages,
+        spares_writes: bool,
     ) -> Option<BackgroundJob> {
         if !self.dequeue_is_due(contents)
             || (self.head.cleaning > 0 && !crate::mutant!("dequeue-beside-cleanings"))
@@ -41,7 +44,7 @@ impl Ring<'_> {
             return None;
         }
         let group = self.group();
-        let second_chances = self.gives_second_chances(contents);
+        let second_chances = !spares_writes && self.gives_second_chances(contents);
         let dequeue = (self.head.next_dequeue % DEQUEUES as u64) as u32;
         let state = DequeueState::Open as u32;
         self.head.dequeues[dequeue as usize] = Dequeue { first: self.head.scan, pending: 0, state };
@@ -51,7 +54,7 @@ impl Ring<'_> {
         for position in self.head.scan..self.head.scan + group {
             pages.push(self.decide(contents, position, dequeue));
         }
-        limit_second_chances(contents, pages, second_chances && !self.gives_none);
+        limit_second_chances(contents, pages, second_chances);
         for (page, position) in pages.iter().zip(self.head.scan..) {
             contents.decisions.note(position << 2 | page.fate as u64);
         }

@@ -167,8 +167,6 @@ pub(crate) struct Ring<'r> {
     by_group: bool,
     /// The policy's [`second_chances`](crate::Facts::second_chances).
     second_chances: bool,
-    /// The groups that are dequeued now give none all the same. Of this attachment alone, not in the region.
-    pub(crate) gives_none: bool,
     /// The policy's [`pulls`](crate::Facts::pulls).
     pulls: bool,
     pub head: &'r mut RingHead,
@@ -189,17 +187,7 @@ impl<'r> Ring<'r> {
         let Facts { by_group, second_chances, pulls, .. } = P::FACTS;
         let (head, groups) = (carver.take_one()?, carver.take(&GROUPS)?);
         let awaited_by = carver.take(&AWAITED)?;
-        Some(Self {
-            slots,
-            group_pages,
-            by_group,
-            second_chances,
-            gives_none: false,
-            pulls,
-            head,
-            groups,
-            awaited_by,
-        })
+        Some(Self { slots, group_pages, by_group, second_chances, pulls, head, groups, awaited_by })
     }
 
     fn group(&self) -> u64 {

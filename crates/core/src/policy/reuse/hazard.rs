@@ -20,24 +20,12 @@ pub(super) const BUCKETS: usize = 20;
 /// Lowest age of each bucket, two buckets an octave, and the end of the last one.
 const LOWEST: [u32; BUCKETS + 1] =
     [0, 1, 2, 2, 3, 4, 6, 8, 12, 16, 23, 32, 46, 64, 91, 128, 182, 256, 363, 512, 1024];
-/// Ages in each bucket. The bucket of none has no page, and is left out of sums.
-const WIDTHS: [u64; BUCKETS] = widths();
 /// 1 as a probability.
 pub(super) const CERTAIN: u32 = 1 << 16;
 /// Counts lose one part in this many at each refresh.
 const DECAY: u32 = 50;
 /// Uses that each bucket has beforehand, as a part of one.
 const PRIOR_PART: u32 = 50;
-
-const fn widths() -> [u64; BUCKETS] {
-    let mut widths = [0; BUCKETS];
-    let mut bucket = 0;
-    while bucket < BUCKETS {
-        widths[bucket] = (LOWEST[bucket + 1] - LOWEST[bucket]) as u64;
-        bucket += 1;
-    }
-    widths
-}
 
 /// The bucket of an age.
 pub(super) fn bucket(age: u32) -> usize {
@@ -98,8 +86,7 @@ impl Hazard {
             let uses = u64::from(self.uses[bucket]);
             watched += uses + u64::from(self.lost[bucket]);
             let prior = u64::from((one / PRIOR_PART).max(1));
-            let hazard = (uses + prior) * u64::from(CERTAIN) / (u64::from(one) + watched);
-            hazards[bucket] = hazard.min(CERTAIN.into());
+            hazards[bucket] = (uses + prior) * u64::from(CERTAIN) / (u64::from(one) + watched);
         }
         for age in 0..BUCKETS {
             self.chance[age] = chance_from(&hazards, age, horizon.into());
@@ -108,9 +95,10 @@ impl Hazard {
     }
 }
 
-/// Buckets from the `from`th on, with their widths and hazards.
+/// Buckets from the `from`th on, with their widths and hazards. Those of no width are left out.
 fn onwards(hazards: &[u64; BUCKETS], from: usize) -> impl Iterator<Item = (u64, u64)> + '_ {
-    let both = WIDTHS[from..].iter().copied().zip(hazards[from..].iter().copied());
+    let widths = LOWEST.windows(2).map(|ends| u64::from(ends[1] - ends[0]));
+    let both = widths.zip(hazards).skip(from).map(|(width, hazard)| (width, (*hazard).min(CERTAIN.into())));
     both.filter(|(width, _)| *width > 0)
 }
 
@@ -119,8 +107,7 @@ fn chance_from(hazards: &[u64; BUCKETS], from: usize, horizon: u64) -> u32 {
     let (mut unused, mut left) = (certain, horizon);
     for (width, hazard) in onwards(hazards, from) {
         let part = width.min(left);
-        let in_part = if part == width { hazard } else { hazard * part / width };
-        unused = unused * (certain - in_part) / certain;
+        unused = unused * (certain - hazard * part / width) / certain;
         left -= part;
         if left == 0 {
             break;
@@ -132,7 +119,8 @@ fn chance_from(hazards: &[u64; BUCKETS], from: usize, horizon: u64) -> u32 {
 fn value_from(hazards: &[u64; BUCKETS], from: usize) -> u32 {
     let certain = u64::from(CERTAIN);
     let (mut unused, mut waited) = (certain, 0);
-    // Uses, and what is waited for them: 32 and 26 bits.
+    // The greatest rate is kept as a fraction, and divided once. Its parts have 33 and 27 bits at most, so
+    // products fit.
     let mut best = (0, 1);
     for (width, hazard) in onwards(hazards, from) {
         // A use comes in the middle of its bucket.
