@@ -47,7 +47,7 @@ use crate::journal::{Journal, Kind};
 use crate::steer::{SteerOptions, Steering, Why};
 use direct::Direct;
 use entresol_core::{PageId, mutant};
-use entresol_device::{Device, DeviceError};
+use entresol_device::{BufferPool, Device, DeviceError};
 use entresol_engine::{AlignedBuffer, InPlaceDisk, Reading, TierError};
 use entresol_runtime::now;
 use entresol_runtime::sync::{Rank, RwLock};
@@ -60,6 +60,8 @@ use thiserror::Error;
 pub const SECTOR_BYTES: u64 = 512;
 /// Most pages that a request has from the cache, or writes to it, at once.
 const RUN_PAGES_MAX: u64 = 64;
+/// Most pages of memory that are kept for the next requests of parts of pages.
+const PAGES_KEPT: usize = 16;
 /// Bytes of zeros that are written at once.
 const ZEROS_BYTES: usize = 256 << 10;
 
@@ -109,6 +111,8 @@ pub struct Volume {
     journal: Option<Journal>,
     steering: Steering,
     passes_trims: AtomicBool,
+    /// Memory for the pages of which requests need a part.
+    pages: BufferPool,
 }
 
 impl Volume {
@@ -187,6 +191,7 @@ impl Volume {
             journal: None,
             steering: Steering::new(),
             passes_trims: AtomicBool::new(false),
+            pages: BufferPool::new(page_bytes as usize, PAGES_KEPT),
         }
     }
 

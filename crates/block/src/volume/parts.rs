@@ -6,7 +6,7 @@
 
 use super::{PageCache, Piece, Volume, VolumeError};
 use entresol_core::{PageId, mutant};
-use entresol_engine::{AlignedBuffer, TierError};
+use entresol_engine::TierError;
 
 impl Volume {
     pub(super) fn read_part(
@@ -15,13 +15,22 @@ impl Volume {
         piece: &Piece,
         bytes: &mut [u8],
     ) -> Result<(), VolumeError> {
-        let mut page = AlignedBuffer::new(self.page_bytes as usize);
-        match self.read_whole(tier, PageId(piece.page), &mut page, false) {
-            Ok(()) => bytes.copy_from_slice(&page[piece.within..][..bytes.len()]),
-            Err(TierError::Unreadable { .. }) => self.direct.read(self.offset_of(piece), bytes)?,
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
+        self.with_page(|page| {
+            match self.read_whole(tier, PageId(piece.page), page, false) {
+                Ok(()) => bytes.copy_from_slice(&page[piece.within..][..bytes.len()]),
+                Err(TierError::Unreadable { .. }) => self.direct.read(self.offset_of(piece), bytes)?,
+                Err(error) => return Err(error.into()),
+            }
+            Ok(())
+        })
+    }
+
+    /// With memory for a page, whose bytes are arbitrary.
+    fn with_page<T>(&self, act: impl FnOnce(&mut [u8]) -> T) -> T {
+        let mut page = self.pages.take(self.page_bytes as usize);
+        let done = act(&mut page);
+        self.pages.give_back(page);
+        done
     }
 
     /// With the page held.
@@ -31,11 +40,21 @@ impl Volume {
         piece: &Piece,
         bytes: &[u8],
     ) -> Result<(), VolumeError> {
-        let mut page = AlignedBuffer::new(self.page_bytes as usize);
+        self.with_page(|page| self.write_part_within(tier, piece, bytes, page))
+    }
+
+    /// `page` is memory for the whole page.
+    fn write_part_within(
+        &self,
+        tier: &dyn PageCache,
+        piece: &Piece,
+        bytes: &[u8],
+        page: &mut [u8],
+    ) -> Result<(), VolumeError> {
         let id = PageId(piece.page);
         let fetched = match mutant!("part-written-over-disk") {
-            true => self.direct.read(piece.page * self.page_bytes, &mut page).map_err(|_| None),
-            false => tier.fetch(id, &mut page).map(drop).map_err(Some),
+            true => self.direct.read(piece.page * self.page_bytes, page).map_err(|_| None),
+            false => tier.fetch(id, page).map(drop).map_err(Some),
         };
         match fetched {
             Err(Some(TierError::Unreadable { .. })) => {
@@ -52,7 +71,7 @@ impl Volume {
             Err(Some(error)) => return Err(error.into()),
             Ok(()) | Err(None) => {
                 page[piece.within..][..bytes.len()].copy_from_slice(bytes);
-                tier.write_pages(id, &page)?;
+                tier.write_pages(id, page)?;
             }
         }
         Ok(())

@@ -37,7 +37,7 @@ impl Restored {
         let layout = options.layout();
         let disk =
             DiskPages::at_home(home.clone(), self.names.clone(), options.page_bytes, options.page_format);
-        let mut buffer = AlignedBuffer::new(READS_MAX * options.page_bytes as usize);
+        let mut buffer = AlignedBuffer::new(READS_MAX.min(dirty.len()) * options.page_bytes as usize);
         for wanted in dirty.chunks(READS_MAX) {
             let prove = |at: usize, data: &[u8]| {
                 let id = wanted[at].0;
