@@ -232,6 +232,12 @@ impl SharedFront {
 
     /// Writes `page` to disk past the cache: `write` does, durably. As [`SharedFront::forget_for`] otherwise.
     ///
+    /// From its return on every front is served the new version, and the next flush or checkpoint that
+    /// begins then keeps it so. If the cache's process, or the machine, ends before that flush is done, the
+    /// next open may find the copy that the cache had: it is served then, and written over the new version on
+    /// disk if it was dirty. As for an eviction that was not flushed, the caller's log repeats the change. A
+    /// caller without one flushes before it relies on the write.
+    ///
     /// # Errors
     /// As there.
     pub fn write_around<E: From<TierError>>(
@@ -244,8 +250,8 @@ impl SharedFront {
         Ok(())
     }
 
-    /// As [`crate::FlashTier::forget_for`]. `make_dead` does not use this front. Other callers' flushes wait
-    /// for it.
+    /// As [`crate::FlashTier::forget_for`]: before the next flush or checkpoint is done, a crash may find the
+    /// copies again. `make_dead` does not use this front. Other callers' flushes wait for it.
     ///
     /// # Errors
     /// Those of `make_dead`, and the tier's. Then the cache is given up, and is to be opened again: the pages
