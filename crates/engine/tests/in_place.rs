@@ -188,6 +188,26 @@ fn a_fingerprint_that_could_not_be_written_is_written_before_the_next_try() {
     }
 }
 
+/// 1. The disk has version 1. The label file fails a write, or a sync, so version 2 is not written.
+/// 2. Version 3 is written, and the power fails before a sync: the disk has version 1, or 3.
+#[test]
+fn what_was_not_written_since_the_label_file_failed_is_not_in_the_fingerprint() {
+    for (fault, later) in [(Fault::WriteError, 1), (Fault::SyncError, 2), (Fault::NoSpace, 1)] {
+        let (disk_plan, plan) = (Arc::new(FaultPlan::none()), Arc::new(FaultPlan::none()));
+        let disk = MemoryDevice::new("disk", PAGES * PAGE as u64);
+        let disk = Arc::new(FaultyDevice::new("disk", disk, disk_plan));
+        let file = MemoryDevice::new("label file", LABEL_FILE_BYTES);
+        let file = Arc::new(FaultyDevice::new("label file", file, plan.clone()));
+        let home = InPlaceDisk::create(disk.clone(), file.clone(), PAGE as u32).unwrap();
+        put(&*home, 1).unwrap();
+        home.sync().unwrap();
+        plan.inject(Injection { at: plan.operations() + later, device: None, fault, forever: false });
+        put(&*home, 2).unwrap_err();
+        put(&*home, 3).unwrap();
+        expect_no_foreign_write(&disk, &device_of(&bytes_of(&*file)));
+    }
+}
+
 /// Either copy of the fingerprint may be damaged: the other one may be older, and proves nothing then.
 #[test]
 fn a_damaged_copy_of_the_fingerprint_is_no_foreign_write() {

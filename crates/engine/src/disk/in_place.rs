@@ -8,8 +8,8 @@
 //! the disk, checksums of some of its sectors, which is compared at each open. Invariant: a sector is written
 //! only when the file durably has the checksums of both its old and its new content; so the fingerprint holds
 //! after a crash, too. A third content is written only when the second one is durable. After a write that
-//! failed, the sector has either content: it is read before the file gets a third one. If it cannot be read
-//! then, it may have any content until a later write of it is durable.
+//! failed, to the disk or to the file before it, the sector has either content: it is read before the file
+//! gets a third one. If it cannot be read then, it may have any content until a later write of it is durable.
 //!
 //! What it cannot see: writes to other sectors, such as a file system's to the middle of a large disk.
 
@@ -53,8 +53,8 @@ struct State {
     /// Writes to sectors of the fingerprint: all, and those that are known to be durable.
     writes: u64,
     durable: u64,
-    /// Sectors, by their places in the fingerprint, of which a write has failed since they were last read, or
-    /// which could not be read when the disk was opened.
+    /// Sectors, by their places in the fingerprint, of which a write has failed since they were last read, be
+    /// it that of their new checksums, or which could not be read when the disk was opened.
     unknown: Vec<bool>,
 }
 
@@ -392,8 +392,8 @@ impl Device for InPlaceDisk {
             Io::Read { .. } => None,
         });
         let writes: Vec<_> = writes.collect();
-        self.expect(state, &writes)?;
-        self.disk.run(&mut of_disk).inspect_err(|_| {
+        // If the file has failed, nothing was written: the sectors have what they had.
+        self.expect(state, &writes).and_then(|()| self.disk.run(&mut of_disk)).inspect_err(|_| {
             for (offset, data) in &writes {
                 state.unknown[self.places(*offset, data.len())].fill(true);
             }
