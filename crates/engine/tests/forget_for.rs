@@ -3,7 +3,7 @@
 
 mod support;
 
-use entresol_core::{PageId, PolicyKind};
+use entresol_core::{Mode, PageId, PolicyKind};
 use entresol_device::{Device, Fault, FaultPlan, FaultyDevice, Injection, MemoryDevice};
 use entresol_engine::{FlashTier, Layer, TierError, TierOptions, flash_bytes};
 use entresol_format::PageFormat;
@@ -102,6 +102,32 @@ fn a_flash_that_fails_is_needed_until_what_makes_pages_dead_is_durable() {
         assert!(matches!(failed, Err(TierError::Poisoned { .. })), "{failed:?}");
         assert_eq!(after_a_crash(&*flash, &*disk, &options), [2, 2]);
     });
+}
+
+/// What makes pages dead cannot be made durable: the checkpoint that meets this says so, and the cache has
+/// failed. (Were it not, a task of the cache that makes checkpoints would repeat them for ever.)
+#[test]
+fn a_checkpoint_that_cannot_make_pages_dead_fails_the_cache() {
+    for mode in [Mode::WriteBack, Mode::WriteThrough] {
+        simulate(1, || {
+            let options =
+                TierOptions { mode, page_format: PageFormat::Raw, ..small(PolicyKind::FaceGsc, 96) };
+            let (flash, _) = memory(&options, support::PAGES);
+            let plan = Arc::new(FaultPlan::none());
+            let bytes = entresol_engine::disk_offset(PageId(support::PAGES), PAGE as u32);
+            let disk = MemoryDevice::new("disk", bytes);
+            let disk = Arc::new(FaultyDevice::new("disk", disk, plan.clone()));
+            let tier = FlashTier::create(flash, disk, options).unwrap();
+            DEAD.iter().for_each(|page| put(&tier, *page, 2));
+            tier.checkpoint().unwrap();
+            tier.forget_for(PageId(DEAD[0]), PageId(DEAD[1]), || Ok::<(), TierError>(())).unwrap();
+            let (at, fault) = (plan.operations() + 1, Fault::SyncError);
+            plan.inject(Injection { at, device: Some("disk".to_owned()), fault, forever: true });
+            let failed = tier.checkpoint();
+            assert!(matches!(failed, Err(TierError::Device { role: "disk", .. })), "{mode:?}: {failed:?}");
+            assert!(tier.failure().is_some(), "{mode:?}: it goes on as if nothing had happened");
+        });
+    }
 }
 
 #[test]

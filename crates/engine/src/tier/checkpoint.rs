@@ -38,7 +38,11 @@ impl Back {
     /// that cannot be copied stays where it is.
     fn make_checkpoint(&self) -> Result<(), TierError> {
         if self.front.check_running()? {
-            let rear = if mutant!("checkpoint-leaves-staging") { Position(0) } else { self.drain()? };
+            let rear = match mutant!("checkpoint-leaves-staging") {
+                true => Position(0),
+                // It may have met a disk that cannot be synced.
+                false => self.drain().inspect_err(|error| self.fail(error.clone()))?,
+            };
             // The flash may have failed meanwhile.
             if !self.front.check_running()? {
                 return self.disk.sync();
