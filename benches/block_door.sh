@@ -20,10 +20,10 @@ need() {
     losetup -f > /dev/null 2>&1 || missing "this machine has no free loop device"
 }
 
-# need_command: builds the command, unless the environment names one.
+# need_command [CARGO OPTIONS]: builds the command, unless the environment names one.
 need_command() {
     entresol=${ENTRESOL:-}
-    [ -n "$entresol" ] || cargo build --quiet --release -p entresol
+    [ -n "$entresol" ] || cargo build --quiet --release -p entresol "$@"
     entresol=$(realpath "${entresol:-${CARGO_TARGET_DIR:-target}/release/entresol}")
 }
 

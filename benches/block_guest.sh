@@ -1,10 +1,11 @@
 #!/bin/sh
-# The block door under a real kernel: boots one in QEMU and attaches a volume there with the kernel's nbd driver.
+# The block door under a real kernel: boots one in QEMU and attaches a volume there with the kernel's drivers nbd
+# and ublk.
 # Four writers make and sync files on ext4. The server is killed with SIGKILL while the file system stays mounted, and
 # started again; the writers go on. Then every file that was synced must have its content, read from the volume and at last
 # from the disk alone; e2fsck must find nothing, and the kernel must have met no error.
 #
-#   benches/block_guest.sh KERNEL [DOORS] [MODES] [ROUNDS]      default: nbd, "write-through write-back", 4 kills in each
+#   benches/block_guest.sh KERNEL [DOORS] [MODES] [ROUNDS]      default: "nbd ublk", "write-through write-back", 4 kills in each
 #
 # KERNEL is a folder with an unpacked package of a Linux kernel (boot/vmlinuz-*, lib/modules/*): Debian's 6.12, for instance.
 # Needs qemu-system-x86_64, a static busybox, kmod
@@ -15,7 +16,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 . benches/block_door.sh
-kernel=${1:-} doors=${2:-nbd} modes=${3:-write-through write-back} rounds=${4:-4}
+kernel=${1:-} doors=${2:-nbd ublk} modes=${3:-write-through write-back} rounds=${4:-4}
 [ -n "$kernel" ] || missing "no folder of a kernel is given"
 image=$(find "$kernel/boot" -name 'vmlinuz-*' 2> /dev/null | head -1)
 [ -n "$image" ] || missing "$kernel has no boot/vmlinuz-*"
@@ -23,7 +24,9 @@ for tool in qemu-system-x86_64 busybox modprobe depmod xz python3 nbd-client mkf
     command -v "$tool" > /dev/null || missing "$tool is not installed"
 done
 ! ldd "$(command -v busybox)" > /dev/null 2>&1 || missing "busybox is not static"
-need_command
+features=''
+case " $doors " in *" ublk "*) features=--features=ublk ;; esac
+need_command $features
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -36,7 +39,7 @@ modules=$(find "$kernel" -type d -path "*lib/modules/$version" | head -1)
 cp -r --parents "$modules" "$folder/tree"
 ln -s "$(realpath -m --relative-to="$folder/tree/lib" "$folder/tree/$(dirname "$modules")")" "$folder/tree/lib/modules"
 depmod -b "$folder/tree" "$version"
-for module in virtio_pci virtio_blk 9pnet_virtio 9p ext4 crc32c_generic nbd; do
+for module in virtio_pci virtio_blk 9pnet_virtio 9p ext4 crc32c_generic nbd ublk_drv; do
     modprobe -d "$folder/tree" -S "$version" --show-depends "$module" 2> /dev/null || true
 done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' > "$folder/modules"
 while read -r module; do

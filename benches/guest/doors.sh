@@ -11,8 +11,9 @@ dmesg -n 1
 
 fail() {
     echo "FAILED: $*"
-    for log in server.log attach.log fsck.log; do [ ! -s $log ] || { echo "== $log"; tail -20 $log; }; done
-    dmesg | tail -20
+    for log in writer.log server.log attach.log fsck.log; do [ ! -s $log ] || { echo "== $log"; tail -20 $log; }; done
+    echo "== dmesg"
+    dmesg | tail -40
     exit 1
 }
 
@@ -28,22 +29,55 @@ wait_for() {
 
 serve() {
     rm -f ready
-    "$entresol" serve data.toml > ready 2> server.log & server=$!
+    options=''
+    [ "$door" != ublk ] || options=--ublk
+    # shellcheck disable=SC2086 # None, or one.
+    "$entresol" serve $options data.toml > ready 2>> server.log & server=$!
     wait_for 120 ready '^ready' 1
 }
 
 attach() {
+    if [ "$door" = ublk ]; then
+        device=$(sed -n 's/^ready.* and //p' ready)
+        [ -b "$device" ] || fail "no block device in: $(cat ready)"
+        return
+    fi
     device=/dev/nbd0
     python3 $programs/contrib/nbd/attach.py data.sock data $device --timeout-seconds 5 > attach.log 2>&1 & attached=$!
     wait_for 60 attach.log '^attached' 1
 }
 
+# attached_again ROUND: the device of the server before is that of the new one.
+attached_again() {
+    case $door in
+        nbd) wait_for 60 attach.log '^attached again' "$1" ;;
+        ublk) grep -q " and $device\$" ready || fail "not taken over: $(cat ready)" ;;
+    esac
+}
+
 detach() {
+    [ "$door" = nbd ] || return 0
     nbd-client -d $device > /dev/null
     wait $attached
 }
 
-stop_server() { kill -TERM $server; wait $server || fail "exit status $?"; }
+stop_server() {
+    kill -TERM $server
+    wait $server || fail "exit status $?"
+    [ "$door" = nbd ] || [ ! -e "$device" ] || fail "$device is still there"
+}
+
+# writers_work WHAT: so many more files are synced.
+writers_work() {
+    notes=$(wc -l < noted)
+    tries=0
+    until [ "$(wc -l < noted)" -gt $((notes + 30)) ]; do
+        sleep 0.3
+        tries=$((tries + 1))
+        [ $tries -lt 400 ] || fail "$door, $mode: $1"
+        [ ! -s writer.log ] || fail "$door, $mode: a writer met an error"
+    done
+}
 
 check_files() {
     python3 $programs/benches/block_files.py check fs noted > checked || { cat checked; fail "$door, $mode: files, $1"; }
@@ -55,7 +89,7 @@ check_file_system() { e2fsck -f -n "$1" > fsck.log 2>&1 || fail "$door, $mode: e
 for door in $doors; do
     for mode in $modes; do
         begun=$(cut -d. -f1 /proc/uptime)
-        rm -f data.* noted; : > noted; dmesg -c > /dev/null
+        rm -f data.* noted server.log writer.log; : > noted; dmesg -c > /dev/null
         "$entresol" volume create data.toml --disk /dev/vda --flash /dev/vdb --mode "$mode" --overwrite > /dev/null
         [ "${journal:-kept}" = kept ] || sed -i 's/^journal = .*/journal = ""/' data.toml
         serve
@@ -74,23 +108,15 @@ for door in $doors; do
             # The last server is stopped, not killed.
             signal=KILL
             [ "$round" -le "$rounds" ] || signal=TERM
-            python3 $programs/benches/block_files.py write fs noted "$mode/$round" & writer=$!
+            python3 $programs/benches/block_files.py write fs noted "$mode/$round" 2> writer.log & writer=$!
             # The writers are at work before the kill, and after it.
-            notes=$(wc -l < noted)
-            tries=0
-            until [ "$(wc -l < noted)" -gt $((notes + 30)) ]; do
-                sleep 0.3; tries=$((tries + 1)); [ $tries -lt 400 ] || fail "$door, $mode: the writers stand still"
-            done
+            writers_work "the writers stand still"
             kill -$signal $server
             wait $server 2> /dev/null || [ $signal = KILL ] || fail "exit status $?"
             sleep 2
             serve
-            wait_for 60 attach.log '^attached again' "$round"
-            notes=$(wc -l < noted)
-            tries=0
-            until [ "$(wc -l < noted)" -gt $((notes + 30)) ]; do
-                sleep 0.3; tries=$((tries + 1)); [ $tries -lt 400 ] || fail "$door, $mode: the writers do not go on"
-            done
+            attached_again "$round"
+            writers_work "the writers do not go on"
             kill -KILL $writer
             wait $writer 2> /dev/null || true
             sync -f fs

@@ -1,7 +1,7 @@
 //! The block door: a disk with a flash cache, as a block device for programs that do not know of it.
 //!
 //! [`Volume`] has the bytes; it runs on threads and in a simulation. [`VolumeConfig`] says where they are.
-//! [`Server`] offers a volume over NBD.
+//! [`Server`] offers a volume over NBD, and with the feature `ublk` as a block device of the kernel.
 #![forbid(unsafe_code)]
 
 mod config;
@@ -14,6 +14,6 @@ mod volume;
 pub use config::{ConfigError, VolumeConfig};
 pub use entresol_engine::{DailyWrites, NotABudget};
 pub use open::{OpenError, create_volume, detach_volume, inspect_volume, open_volume, remove_journal};
-pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, ask};
+pub use server::{ControlReply, ControlRequest, Server, ServerError, ServerOptions, UblkOptions, ask};
 pub use steer::{Bypassed, Latency, SteerOptions, Streams};
 pub use volume::{Ahead, CacheOptions, Lost, SECTOR_BYTES, Volume, VolumeError, VolumeStatus};

@@ -30,6 +30,20 @@ fn limited(lines: &[&str]) -> Folder {
     folder
 }
 
+#[test]
+fn a_block_device_needs_the_feature_and_the_driver() {
+    let has_driver = Path::new("/dev/ublk-control").exists();
+    if cfg!(feature = "ublk") && has_driver {
+        println!("skipped: this machine has the driver");
+        return;
+    }
+    let folder = volume("write-through");
+    let why = if cfg!(feature = "ublk") { "modprobe ublk_drv" } else { "--features ublk" };
+    refused(&["serve", "--ublk", &folder.at("data.toml")], &["ublk: ", why]);
+    // The volume is as it was.
+    Served::start(&folder, &[]).stop();
+}
+
 /// The server has ended the connection: nothing else comes. If it does not, the client's patience ends.
 fn has_ended(stream: &mut UnixStream) {
     match stream.read(&mut [0]) {

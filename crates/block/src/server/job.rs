@@ -3,14 +3,13 @@
 use super::Shared;
 use super::connection::Connection;
 use super::outgoing::Reply;
-use crate::VolumeError;
+use super::ublk;
 use entresol_device::AlignedBuffer;
 use entresol_nbd::{Command, ErrorCode, Replies, Request};
 use entresol_runtime::sync::{Condvar, Mutex, Rank};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Longest read that the thread may serve that receives.
 const SMALL_READ_BYTES_MAX: u32 = 64 << 10;
@@ -104,15 +103,9 @@ impl Job {
     fn carry_out(&mut self) -> (Vec<u8>, bool) {
         let (cookie, replies) = (self.request.cookie, self.replies);
         let shared = &self.reserved.shared;
-        shared.counts.count(self.request.command);
-        match shared.volume.carry_out(self.request.command, self.is_sequential, &mut self.data) {
+        match shared.carry_out(self.request.command, self.is_sequential, &mut self.data) {
             Err(error) => {
-                shared.counts.failed.fetch_add(1, Relaxed);
-                tracing::warn!("a request failed: {error}");
-                let code = match error {
-                    VolumeError::Range { .. } => ErrorCode::Inval,
-                    VolumeError::Tier(_) | VolumeError::Disk(_) | VolumeError::Journal(_) => ErrorCode::Io,
-                };
+                let code = if error.is_of_the_request() { ErrorCode::Inval } else { ErrorCode::Io };
                 (replies.error(cookie, code, &error.to_string()).to_vec(), false)
             }
             Ok(()) => (self.done(), matches!(self.request.command, Command::Read { .. })),
@@ -141,9 +134,27 @@ impl Drop for Job {
     }
 }
 
+/// What a worker carries out: a request of an NBD client, or of the kernel's driver.
+pub(super) enum Work {
+    Nbd(Job),
+    Ublk(ublk::Job),
+}
+
+impl From<Job> for Work {
+    fn from(job: Job) -> Self {
+        Self::Nbd(job)
+    }
+}
+
+impl From<ublk::Job> for Work {
+    fn from(job: ublk::Job) -> Self {
+        Self::Ublk(job)
+    }
+}
+
 /// Requests that wait for a worker.
 pub(super) struct Queue {
-    state: Mutex<(VecDeque<Job>, bool)>,
+    state: Mutex<(VecDeque<Work>, bool)>,
     changed: Condvar,
 }
 
@@ -152,8 +163,8 @@ impl Queue {
         Self { state: Mutex::new(Rank::RequestQueue, (VecDeque::new(), false)), changed: Condvar::new() }
     }
 
-    pub fn push(&self, job: Job) {
-        self.state.lock().0.push_back(job);
+    pub fn push(&self, work: impl Into<Work>) {
+        self.state.lock().0.push_back(work.into());
         self.changed.notify_one();
     }
 
@@ -168,9 +179,12 @@ impl Queue {
         loop {
             let mut state = self.state.lock();
             self.changed.wait_while(&mut state, |(jobs, closed)| jobs.is_empty() && !*closed);
-            let Some(job) = state.0.pop_front() else { return };
+            let Some(work) = state.0.pop_front() else { return };
             drop(state);
-            job.run();
+            match work {
+                Work::Nbd(job) => job.run(),
+                Work::Ublk(job) => job.run(),
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The NBD server: sockets, threads and limits around the protocol's state machine (`entresol_nbd`).
+//! The server: sockets, threads and limits around the NBD protocol's state machine (`entresol_nbd`), and the
+//! kernel's driver ublk, which uses the same workers.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -7,6 +8,7 @@
 //! | `receive` | requests, and the data of writes |
 //! | `hits` | what that thread reads from flash itself, many hits at once |
 //! | `job` | carrying out a request; the workers |
+//! | `ublk` | a block device of the kernel (feature `ublk`; else `no_ublk` refuses it) |
 //! | `outgoing` | the replies of a connection |
 //! | `control` | questions to a running server |
 //! | `metrics` | what is counted, for Prometheus |
@@ -28,12 +30,17 @@ mod metrics;
 mod notify;
 mod outgoing;
 mod receive;
+#[cfg(feature = "ublk")]
+mod ublk;
+#[cfg(not(feature = "ublk"))]
+#[path = "no_ublk.rs"]
+mod ublk;
 
 pub use control::{ControlReply, ControlRequest, ask};
 
 use crate::{Volume, VolumeConfig, VolumeError};
 use accept::Listeners;
-use entresol_nbd::{Export, ExportError, Exports};
+use entresol_nbd::{Command, Export, ExportError, Exports};
 use entresol_runtime::sync::{Rank, Semaphore};
 use entresol_runtime::{JoinHandle, spawn};
 use job::Queue;
@@ -42,8 +49,10 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use thiserror::Error;
+use ublk::Door;
 
 /// Where to listen, and the limits.
 #[derive(Clone, Debug)]
@@ -54,6 +63,8 @@ pub struct ServerOptions {
     pub socket: PathBuf,
     /// A TCP port of the loopback interface, too.
     pub tcp: Option<SocketAddr>,
+    /// A block device of the kernel's driver ublk, too.
+    pub ublk: Option<UblkOptions>,
     /// Clients cannot write.
     pub read_only: bool,
     /// Threads that carry out requests.
@@ -77,6 +88,7 @@ impl ServerOptions {
             name: config.name.clone(),
             socket: config.socket.clone(),
             tcp: None,
+            ublk: None,
             read_only: config.read_only,
             workers: config.workers,
             connections_max: config.connections_max,
@@ -85,6 +97,20 @@ impl ServerOptions {
             handshake_time_max: Duration::from_secs(config.handshake_seconds_max),
             transfer_time_max: Duration::from_secs(config.transfer_seconds_max),
         }
+    }
+}
+
+/// A block device of the kernel's driver ublk.
+#[derive(Clone, Debug)]
+pub struct UblkOptions {
+    /// The disk's label. A server finds by its path the device that the one before has left.
+    pub label: PathBuf,
+}
+
+impl UblkOptions {
+    /// As the configuration says.
+    pub fn of(config: &VolumeConfig) -> Self {
+        Self { label: config.label.clone() }
     }
 }
 
@@ -99,6 +125,9 @@ pub enum ServerError {
         /// Why.
         why: String,
     },
+    /// There is no block device of the kernel's driver.
+    #[error("ublk: {0}")]
+    Ublk(String),
     /// The export cannot be offered.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -118,6 +147,17 @@ struct Shared {
     counts: metrics::Counts,
 }
 
+impl Shared {
+    /// Carries out a request, as [`Volume::carry_out`], and counts it.
+    fn carry_out(&self, command: Command, is_sequential: bool, data: &mut [u8]) -> Result<(), VolumeError> {
+        self.counts.count(command);
+        self.volume.carry_out(command, is_sequential, data).inspect_err(|error| {
+            self.counts.failed.fetch_add(1, Relaxed);
+            tracing::warn!("a request failed: {error}");
+        })
+    }
+}
+
 /// A volume that is served. See the module's header.
 pub struct Server {
     shared: Arc<Shared>,
@@ -125,18 +165,20 @@ pub struct Server {
     workers: Vec<JoinHandle>,
     /// Closed to end the acceptor.
     stop: UnixStream,
+    door: Option<Door>,
 }
 
 impl Server {
     /// Checks that the sockets can be used: to be called before the volume is opened, too.
     ///
     /// # Errors
-    /// [`ServerError::Socket`].
+    /// [`ServerError::Socket`], [`ServerError::Ublk`].
     pub fn check(options: &ServerOptions) -> Result<(), ServerError> {
-        accept::check(options)
+        accept::check(options)?;
+        options.ublk.as_ref().map_or(Ok(()), |_| Door::check())
     }
 
-    /// Listens. Connections are accepted when it returns.
+    /// Listens. Connections are accepted when it returns, and the kernel's requests.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -163,7 +205,22 @@ impl Server {
         let workers = (0..shared.options.workers).map(worker).collect();
         let accepting = shared.clone();
         let acceptor = spawn("block acceptor", move || listeners.accept(&accepting, &stopped));
-        Ok(Self { shared, acceptor, workers, stop })
+        let mut server = Self { shared, acceptor, workers, stop, door: None };
+        if let Some(options) = &server.shared.options.ublk {
+            match Door::start(&server.shared, options) {
+                Ok(door) => server.door = Some(door),
+                Err(error) => {
+                    server.stop()?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(server)
+    }
+
+    /// The path of the kernel's block device, if there is one.
+    pub fn device(&self) -> Option<&str> {
+        self.door.as_ref().map(Door::path)
     }
 
     /// The volume.
@@ -193,6 +250,8 @@ impl Server {
         // The acceptor polls it; it ends by itself if this fails, for then it has ended.
         let _ = self.stop.write_all(&[0]);
         self.acceptor.join();
+        // While there are workers: they carry out what the kernel asks for meanwhile.
+        self.door.take().into_iter().for_each(Door::stop);
         self.shared.queue.close();
         self.workers.into_iter().for_each(|worker| worker.join());
         self.shared.volume.close()?;

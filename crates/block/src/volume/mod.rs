@@ -91,6 +91,16 @@ pub enum VolumeError {
     Journal(DeviceError),
 }
 
+impl VolumeError {
+    /// Whether the request itself is wrong, not what happened to it.
+    pub fn is_of_the_request(&self) -> bool {
+        match self {
+            Self::Range { .. } => true,
+            Self::Tier(_) | Self::Disk(_) | Self::Journal(_) => false,
+        }
+    }
+}
+
 /// The cache of a volume.
 struct Cache {
     tier: Arc<dyn PageCache>,

@@ -115,6 +115,13 @@ pub struct ServeArgs {
     /// Listen on a port of the loopback interface, too; for one volume
     #[arg(long, value_name = "127.0.0.1:PORT")]
     pub tcp: Option<SocketAddr>,
+    /// Make a block device, too, with the kernel's driver ublk_drv; its path is in the line that begins with
+    /// `ready`
+    ///
+    /// Root only; a build with the feature `ublk`. A device that is in use when the server ends, or is
+    /// killed, stays, and its requests wait: the next `serve --ublk` of the volume takes it over.
+    #[arg(long)]
+    pub ublk: bool,
     /// Clients cannot write
     #[arg(long)]
     pub read_only: bool,

@@ -6,7 +6,7 @@ use crate::output;
 use anyhow::Context;
 use entresol_block::{
     Bypassed, ControlReply, ControlRequest, Latency, Lost, OpenError, Server, ServerError, ServerOptions,
-    VolumeConfig, VolumeStatus, ask, create_volume, detach_volume, inspect_volume, open_volume,
+    UblkOptions, VolumeConfig, VolumeStatus, ask, create_volume, detach_volume, inspect_volume, open_volume,
     remove_journal,
 };
 use std::fmt::Write as _;
@@ -253,6 +253,7 @@ fn server_options(args: &ServeArgs, config: &VolumeConfig) -> Result<ServerOptio
     Ok(ServerOptions {
         socket: args.socket.as_ref().map_or(Ok(usual.socket), |path| absolute(path))?,
         tcp: args.tcp,
+        ublk: args.ublk.then(|| UblkOptions::of(config)),
         read_only: args.read_only || usual.read_only,
         ..usual
     })
@@ -294,7 +295,8 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         match start(&config, options) {
             Ok(server) => {
                 let bytes = server.volume().bytes();
-                let line = format!("ready: volume {} of {bytes} bytes at {socket}\n", config.name);
+                let device = server.device().map(|path| format!(" and {path}")).unwrap_or_default();
+                let line = format!("ready: volume {} of {bytes} bytes at {socket}{device}\n", config.name);
                 servers.push((line, server, config));
             }
             Err(error) => {
