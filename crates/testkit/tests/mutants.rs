@@ -1,11 +1,12 @@
 //! Every mutant of the catalogue, but for those listed as open, must be noticed. Only with the feature
-//! `mutants`; each in a process of its own.
+//! `mutants`; each in a process of its own. `sound:NAME`: the hunt for that mutant in the sound program,
+//! which must find nothing.
 //!
 //! ```text
-//! cargo test --release -p entresol-testkit --features mutants --test mutants [-- NAME ...]
+//! cargo test --release -p entresol-testkit --features mutants --test mutants [-- NAME|sound:NAME ...]
 //! ```
 
-use entresol_testkit::mutants::{ALL, Limit, OPEN, hunt};
+use entresol_testkit::mutants::{ALL, Limit, OPEN, control, hunt};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 const STATES: u64 = 240_000;
 /// States that the sound program has to survive.
 const CONTROL: u64 = 12_000;
+/// A name of the sound program, before that of the mutant whose hunt it is for.
+const SOUND: &str = "sound:";
 /// After this a process that neither finds anything nor ends is killed.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
@@ -52,9 +55,13 @@ fn main() -> ExitCode {
 
 /// The child: 0 sound, 1 something was noticed, 2 there is no such mutant.
 fn one(name: &str) -> ExitCode {
-    let name = (name != "none").then_some(name);
-    let states = if name.is_some() { STATES } else { CONTROL };
-    match hunt(name, 1, Limit { states, time: PATIENCE / 2 }) {
+    let limit = |states| Limit { states, time: PATIENCE / 2 };
+    let hunted = match (name, name.strip_prefix(SOUND)) {
+        (_, Some(mutant)) => control(mutant, 1, limit(2 * CONTROL)),
+        ("none", _) => hunt(None, 1, limit(CONTROL)),
+        (mutant, _) => hunt(Some(mutant), 1, limit(STATES)),
+    };
+    match hunted {
         Ok(hunt) => {
             println!("{hunt}");
             if hunt.evidence.is_some() { ExitCode::from(1) } else { ExitCode::SUCCESS }
@@ -98,7 +105,8 @@ fn judge(name: Option<&str>) -> bool {
         None => false,
         Some(_) => code != Some(0) && code != Some(2),
     };
-    let right = noticed == name.is_some() && code != Some(2);
+    let is_mutant = name.is_some_and(|name| !name.starts_with(SOUND));
+    let right = noticed == is_mutant && code != Some(2);
     let seconds = started.elapsed().as_secs_f64();
     println!("{} {seconds:6.1} s  {told}", if right { "ok    " } else { "FAILED" });
     right

@@ -50,6 +50,8 @@ pub(super) enum Aim {
     Tables,
     /// Caches of pages of others that are flushed and forgotten: those of one kind.
     Raw(Kind),
+    /// As `Raw`, of the policy that writes page by page, at many moments of each life.
+    PageByPage,
 }
 
 const LOG_BACK: Aim = Aim::Caches(&["face/write-back", "face-gr/write-back", "face-gsc/write-back"]);
@@ -96,7 +98,6 @@ const RAW: &[&str] = &[
     "record-not-repeated",
     "both-summaries-overwritten",
     "flush-in-one-place",
-    "flushed-records-taken-for-nothing",
     "both-summaries-repaired-at-once",
 ];
 /// Those of pages that go around the flash.
@@ -124,18 +125,22 @@ const DOOR: &[&str] = &[
     "found-page-not-recorded",
 ];
 
-/// The kind of caches of raw pages in which the mutant shows.
-fn raw_kind(mutant: &Mutant) -> Option<Kind> {
+/// The caches of raw pages in which the mutant shows, if it does in such.
+fn of_raw_pages(mutant: &Mutant) -> Option<Aim> {
+    if mutant.name == "flushed-records-taken-for-nothing" {
+        // A group of which only a record was flushed, with a torn page after it.
+        return Some(Aim::PageByPage);
+    }
     let kinds = [(RAW, Kind::Raw), (POSTGRES, Kind::Postgres), (OBJECTS, Kind::Objects), (DOOR, Kind::Door)];
     let of_name = kinds.into_iter().find(|(names, _)| names.contains(&mutant.name)).map(|(_, kind)| kind);
-    of_name.or((mutant.place == "block").then_some(Kind::Door))
+    of_name.or((mutant.place == "block").then_some(Kind::Door)).map(Aim::Raw)
 }
 
 impl Aim {
     pub(super) fn of(mutant: Option<&Mutant>) -> Aim {
         let Some(mutant) = mutant else { return LOG };
-        if let Some(kind) = raw_kind(mutant) {
-            return Aim::Raw(kind);
+        if let Some(aim) = of_raw_pages(mutant) {
+            return aim;
         }
         match mutant.name {
             "needed-flash-overwritten" => SCE,

@@ -87,29 +87,22 @@ pub struct Limit {
 /// # Errors
 /// See [`HuntError`].
 pub fn hunt(name: Option<&str>, seed: u64, limit: Limit) -> Result<Hunt, HuntError> {
-    let mut hunt = Hunt::default();
-    if let Some(name) = name {
-        let known = || super::ALL.iter().map(|mutant| mutant.name).collect::<Vec<_>>().join(", ");
-        let mutant =
-            find(name).ok_or_else(|| HuntError::Unknown { found: name.to_owned(), known: known() })?;
-        bring_to_life(mutant.name)?;
-        hunt.mutant = Some(mutant);
-    }
-    let started = Instant::now();
-    let aim = Aim::of(hunt.mutant);
-    for round in 0.. {
-        // Now and then all aims are tried: the aim of the mutant may be wrong.
-        let aims: &[Aim] = if round % ALL_ONE_OF == ALL_ONE_OF - 1 { &EVERYTHING } else { &[aim] };
-        for aim in aims {
-            hunt.try_once(*aim, seed, round);
-            hunt.met = met();
-            let is_over = hunt.states >= limit.states || started.elapsed() >= limit.time;
-            if hunt.evidence.is_some() || is_over {
-                return Ok(hunt);
-            }
-        }
-    }
-    Ok(hunt)
+    let mutant = name.map(known).transpose()?;
+    mutant.map_or(Ok(()), |mutant| bring_to_life(mutant.name))?;
+    Ok(Hunt { mutant, ..Hunt::default() }.pursue(Aim::of(mutant), seed, limit))
+}
+
+/// The hunt for the mutant `name` in the sound program: nothing must be found.
+///
+/// # Errors
+/// [`HuntError::Unknown`].
+pub fn control(name: &str, seed: u64, limit: Limit) -> Result<Hunt, HuntError> {
+    Ok(Hunt::default().pursue(Aim::of(Some(known(name)?)), seed, limit))
+}
+
+fn known(name: &str) -> Result<&'static Mutant, HuntError> {
+    let known = || super::ALL.iter().map(|mutant| mutant.name).collect::<Vec<_>>().join(", ");
+    find(name).ok_or_else(|| HuntError::Unknown { found: name.to_owned(), known: known() })
 }
 
 /// One of this many rounds tries all aims.
@@ -158,10 +151,29 @@ impl Chapter {
 const STATES: u64 = 3000;
 /// Caches of raw pages of each policy in a round.
 const RAW_CACHES: usize = 40;
+/// As [`RAW_CACHES`], of those written page by page.
+const PAGE_BY_PAGE_CACHES: usize = 20;
 /// Stores of each system in a round of killed programs: they are quick.
 const KILLED_STORES: usize = 40;
 
 impl Hunt {
+    fn pursue(mut self, aim: Aim, seed: u64, limit: Limit) -> Self {
+        let started = Instant::now();
+        for round in 0.. {
+            // Now and then all aims are tried: the aim of the mutant may be wrong.
+            let aims: &[Aim] = if round % ALL_ONE_OF == ALL_ONE_OF - 1 { &EVERYTHING } else { &[aim] };
+            for aim in aims {
+                self.try_once(*aim, seed, round);
+                self.met = met();
+                let is_over = self.states >= limit.states || started.elapsed() >= limit.time;
+                if self.evidence.is_some() || is_over {
+                    return self;
+                }
+            }
+        }
+        self
+    }
+
     fn try_once(&mut self, aim: Aim, seed: u64, round: u64) {
         match aim {
             Aim::Caches(names) => self.torture_caches(names, Effort::QUICK, seed + round),
@@ -198,6 +210,7 @@ impl Hunt {
                 self.chapter(seed, round, &[Subject::DISK_ONLY], |store, tally| store.scarce().crowd(tally))
             }
             Aim::Raw(kind) => self.flush_and_forget(kind, seed, round),
+            Aim::PageByPage => self.write_page_by_page(seed, round),
             Aim::Tables => {
                 self.chapter(seed, round, &[Subject::DISK_ONLY], |store, tally| store.scarce().tables(tally))
             }
@@ -247,13 +260,29 @@ impl Hunt {
         for cache in caches.into_iter().filter(|cache| cache.kind() == kind) {
             // Half of the time each: some are noticed only after several lives, others only at rare moments.
             let examined = if rng.below(16) == 0 { Examined::Moments } else { Examined::Ends };
-            match raw::lives(cache, rng.next_u64(), examined) {
-                Ok(lives) => self.states += lives.states,
-                Err(found) => self.evidence = Some(found),
-            }
+            self.live(cache, rng.next_u64(), examined);
             if self.evidence.is_some() {
                 return;
             }
+        }
+    }
+
+    fn write_page_by_page(&mut self, seed: u64, round: u64) {
+        let mut rng = Rng::new(seed ^ round << 40);
+        let is_it =
+            |cache: &raw::Cache| cache.policy == Some(PolicyKind::Face) && cache.kind() == raw::Kind::Raw;
+        for cache in raw::CACHES.repeat(PAGE_BY_PAGE_CACHES).into_iter().filter(is_it) {
+            self.live(cache, rng.next_u64(), Examined::Moments);
+            if self.evidence.is_some() {
+                return;
+            }
+        }
+    }
+
+    fn live(&mut self, cache: raw::Cache, seed: u64, examined: Examined) {
+        match raw::lives(cache, seed, examined) {
+            Ok(lives) => self.states += lives.states,
+            Err(found) => self.evidence = Some(found),
         }
     }
 

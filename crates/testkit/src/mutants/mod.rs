@@ -9,4 +9,4 @@ mod catalogue;
 mod hunt;
 
 pub use catalogue::{ALL, IN_THE_CORE, IN_THE_FRONTS, Mutant, OPEN, find};
-pub use hunt::{Hunt, HuntError, Limit, hunt};
+pub use hunt::{Hunt, HuntError, Limit, control, hunt};

@@ -322,6 +322,26 @@ fn drop_object(opened: &Opened, oracle: &Shared, page: u64, cut: bool) -> Result
     files.remove(tier, page, object)
 }
 
+/// Reads a page, which must be at its newest version.
+fn read(opened: &Opened, oracle: &Shared, page: u64, buffer: &mut [u8]) -> Result<(), String> {
+    let as_reader = entresol_runtime::random().is_multiple_of(2);
+    let fetched = fetch(oracle, opened, page, buffer, as_reader)?;
+    oracle.lock().lives.ahead += opened.door.as_ref().map_or(0, |door| door.take_ahead());
+    let Some(source) = fetched else { return Ok(()) };
+    let known = oracle.lock().of(page);
+    let version = oracle.lock().version(page, buffer);
+    // Zeros may be of a trim or of the newest write.
+    let is_zero = known.zeros == known.newest && buffer.iter().all(|byte| *byte == 0);
+    let is_current = match known.forgotten {
+        true => oracle.lock().comes_from_disk(source),
+        false => version == known.newest || known.unsure || is_zero,
+    };
+    match is_current {
+        true => Ok(()),
+        false => Err(format!("page {page} at version {version} from {source:?}, {known:?}")),
+    }
+}
+
 /// Uses the cache for so many steps.
 fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(), String> {
     let mut buffer = oracle.lock().buffer();
@@ -331,26 +351,32 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
     let pages = [PAGES, PAGES, PAGES / 6][rng.below(3) as usize];
     let forgets_much = rng.below(4) == 0;
     let sweeps = oracle.lock().cache.learns() && rng.below(4) > 0;
-    let mut next = Vec::new();
+    // Requests that follow, each with its page; and the page that was written last.
+    let (mut next, mut written) = (Vec::new(), 0);
     for step in 0..steps {
-        let (page, many) = match sweeps {
+        let (drawn, many) = match sweeps {
             // One page after the other, and now and then one of the last again.
             true if rng.below(4) == 0 => (step.saturating_sub(1 + rng.below(8)) % PAGES, 1),
             true => (step % PAGES, 1),
             false => (rng.below(pages), 1 + rng.below(3)),
         };
+        let (request, page) = next.pop().unwrap_or((rng.below(20), drawn));
         let mut mine = oracle.lock().some(page, many);
         let is_alone = oracle.lock().clients == 1;
-        let request = match next.pop().unwrap_or(rng.below(20)) {
+        let request = match request {
             CHECKPOINT => {
-                // Often the group that is begun next has nothing but a record, and then pages.
-                next.extend([0, FLUSH, FORGET].iter().filter(|_| forgets_much));
+                // Often the next group has nothing but a record of a durable page at first.
+                let requests = [(FLUSH, page), (0, page), (FLUSH, page), (FORGET, written)];
+                next.extend(requests.iter().filter(|_| forgets_much));
                 CHECKPOINT
             }
             13..=15 if rng.below(flush_every) > 0 => 0,
             4..=9 if forgets_much => FORGET,
             request => request,
         };
+        if request < 10 {
+            written = page;
+        }
         match request {
             // Time is counted in fetches.
             0..=9 if sweeps => {
@@ -361,24 +387,7 @@ fn live(opened: &Opened, oracle: &Shared, rng: &mut Rng, steps: u64) -> Result<(
             0..=3 if is_alone && opened.files.is_none() => write_run(opened, oracle, page, many)?,
             0..=5 if opened.door.is_some() => door::write_together(opened, oracle, mine.collect())?,
             0..=9 => mine.try_for_each(|page| write(opened, oracle, page))?,
-            10..=12 => {
-                let Some(page) = mine.next() else { continue };
-                let as_reader = entresol_runtime::random().is_multiple_of(2);
-                let fetched = fetch(oracle, opened, page, &mut buffer, as_reader)?;
-                oracle.lock().lives.ahead += opened.door.as_ref().map_or(0, |door| door.take_ahead());
-                let Some(source) = fetched else { continue };
-                let known = oracle.lock().of(page);
-                let version = oracle.lock().version(page, &buffer);
-                // Zeros may be of a trim or of the newest write.
-                let is_zero = known.zeros == known.newest && buffer.iter().all(|byte| *byte == 0);
-                let is_current = match known.forgotten {
-                    true => oracle.lock().comes_from_disk(source),
-                    false => version == known.newest || known.unsure || is_zero,
-                };
-                if !is_current {
-                    return Err(format!("page {page} at version {version} from {source:?}, {known:?}"));
-                }
-            }
+            10..=12 => mine.next().map_or(Ok(()), |page| read(opened, oracle, page, &mut buffer))?,
             17..=18 if is_alone && opened.files.is_some() && rng.below(2) == 0 => {
                 drop_object(opened, oracle, page, rng.below(2) == 0)?;
             }
