@@ -1,6 +1,5 @@
 #!/bin/sh
-# The block door under a real kernel: boots one in QEMU and attaches a volume there with the kernel's drivers nbd
-# and ublk.
+# The block door under a real kernel: boots one in QEMU and attaches a volume there with the kernel's drivers nbd and ublk.
 # Four writers make and sync files on ext4. The server is killed with SIGKILL while the file system stays mounted, and
 # started again; the writers go on. Then every file that was synced must have its content, read from the volume and at last
 # from the disk alone; e2fsck must find nothing, and the kernel must have met no error.
@@ -8,7 +7,7 @@
 #   benches/block_guest.sh KERNEL [DOORS] [MODES] [ROUNDS]      default: "nbd ublk", "write-through write-back", 4 kills in each
 #
 # KERNEL is a folder with an unpacked package of a Linux kernel (boot/vmlinuz-*, lib/modules/*): Debian's 6.12, for instance.
-# Needs qemu-system-x86_64, a static busybox, kmod
+# Needs qemu-system-x86_64, a static busybox, kmod, for ublk libclang (the command is built with that feature)
 # and xz, and in the guest, which has this machine's root read-only: python3, nbd-client, e2fsprogs. Installs nothing, and
 # exits with 77 if something is missing.
 #
