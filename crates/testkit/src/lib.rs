@@ -13,6 +13,7 @@
 //! | [`life`] | one life of a machine: restart, verification, transactions |
 //! | [`campaign`] | a crash at every operation, restarts, crashes of restarts |
 //! | [`mutants`] | named bugs, each of which must be noticed |
+//! | [`points`] | short runs that reach every named code point |
 //! | [`raw`] | caches of bytes of somebody else, flushed and forgotten |
 //! | [`shared`] | memory that processes share, and survive each other in |
 //! | [`report`] | what was found, with seeds and commands that replay it |
@@ -28,6 +29,7 @@ pub mod life;
 pub mod machine;
 mod moments;
 pub mod mutants;
+pub mod points;
 pub mod raw;
 pub mod report;
 pub mod shared;

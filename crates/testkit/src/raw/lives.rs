@@ -1,13 +1,14 @@
 //! Several lives of one cache, each cut off by a power failure, or by a kill of its program alone.
 
 use super::cache::Cache;
+use super::closed;
 use super::devices::written_by_others;
 use super::life::{self, Life};
 use super::moments::Moments;
 use super::options::{flash_bytes_of, options};
 use super::oracle::{Oracle, Shared};
 use super::{
-    Examined, FAULTS, KILLS, LIVES, MOMENTS, PAGES, RawLives, TRIMS, failed, files, live_together,
+    CLOSED, Examined, FAULTS, KILLS, LIVES, MOMENTS, PAGES, RawLives, TRIMS, failed, files, live_together,
     simulation, survival,
 };
 use crate::machine::Media;
@@ -150,6 +151,15 @@ impl Between {
         }
     }
 
+    /// Now and then something happens to copies of what `life` has left. Gives the number of crash states.
+    fn look_while_closed(&self, life: &Life<'_>, media: &Media, seed: u64) -> Result<u64, String> {
+        // A degraded cache does without its flash.
+        if self.restarts == 0 || self.flash_failed || Rng::new(seed).below(8) > 0 {
+            return Ok(0);
+        }
+        closed::look(life, media, &self.oracles, !seed).map(|()| 1)
+    }
+
     /// One life.
     fn live(&mut self, examined: Examined) -> Result<(), String> {
         let cut_off = self.cut_off();
@@ -209,11 +219,11 @@ impl Between {
         self.flash_failed |= failing == Some(Failing::Breaks);
         self.oracles[0].lock().lives.failing += u64::from(failing.is_some());
         self.states += 1 + moments.examine(&this)?;
-        let survival = survival(&mut self.rng, early);
-        let media = this.after_crash(&survival);
+        let media = this.after_crash(&survival(&mut self.rng, early));
         if in_place && self.rng.below(4) == 0 {
             written_by_others(&media, self.rng.below(128 << 10))?;
         }
+        self.states += self.look_while_closed(&this, &media, sim_seed ^ CLOSED)?;
         self.was_killed = Rng::new(sim_seed ^ KILLS).below(4) == 0;
         if self.was_killed {
             self.journal = this.journal;

@@ -8,6 +8,7 @@
 //! - a forgotten page is served from disk, and after a flush does not come back.
 
 mod cache;
+mod closed;
 mod devices;
 mod door;
 mod files;
@@ -53,6 +54,8 @@ const KILLS: u64 = 0x4111;
 const FAULTS: u64 = 0xfa17;
 /// As [`KILLS`], of the choice of lives whose trims reach the disk.
 const TRIMS: u64 = 0x7213;
+/// As [`KILLS`], of what happens while the cache is closed.
+const CLOSED: u64 = 0xc105;
 /// As [`KILLS`], of the choice of moments.
 const MOMENTS: u64 = 0x303e;
 

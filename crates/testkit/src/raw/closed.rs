@@ -1,0 +1,160 @@
+//! What may happen to the devices of a cache while it is closed: another program makes a file system on one
+//! of them, or parts of the flash are damaged. Each on copies; the cache goes on from what its life left.
+//!
+//! Invariant: the cache is refused with a sentence that names what has happened, and nothing is written to
+//! flash or disk. Or it opens, since the rest tells everything, and each page is as it may be. A device that
+//! another program has taken over never opens.
+
+use super::life::{Life, blank_journal, devices_on};
+use super::oracle::Shared;
+use super::{restarted, simulation};
+use crate::machine::Media;
+use entresol_core::Mode;
+use entresol_device::{Device, DeviceError, FaultPlan, MemoryDevice};
+use entresol_engine::TierOptions;
+use entresol_format::BLOCK_BYTES;
+use entresol_format::summary::Summary;
+use entresol_format::superblock::{COPIES, COPY_STRIDE, Superblock};
+use entresol_runtime::rng::Rng;
+use entresol_runtime::sim::Outcome;
+use entresol_runtime::sync::{Mutex, Rank};
+use std::sync::Arc;
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Happened {
+    FileSystemOnFlash,
+    /// On the disk, or on the device of its label. Not of a disk in place: its label is in a file.
+    FileSystemOnDisk,
+    ObjectsDamaged,
+    SummariesDamaged,
+}
+
+/// Parts of the refusal, one of which it has.
+fn sentences(happened: Happened) -> &'static [&'static str] {
+    match happened {
+        // Power may have failed while all other copies of the superblock, or of the label, were written.
+        Happened::FileSystemOnFlash => {
+            &["an ext2, ext3 or ext4 file system", "holds no superblock that can be read"]
+        }
+        Happened::FileSystemOnDisk => {
+            &["an ext2, ext3 or ext4 file system", "holds no label that can be read"]
+        }
+        Happened::ObjectsDamaged => &["the table of objects on the flash device cannot be used"],
+        Happened::SummariesDamaged => &["both summaries of group"],
+    }
+}
+
+/// Puts the beginning of a file system on `device`, as a program does that writes whole blocks: beside an
+/// unreadable sector it would not be seen.
+fn make_file_system(device: &dyn Device) -> Result<(), DeviceError> {
+    let mut blocks = [0; 2 * BLOCK_BYTES];
+    blocks[1024 + 56..1024 + 58].copy_from_slice(b"\x53\xef");
+    device.write(0, &blocks)
+}
+
+/// The newest superblock on flash. `None`: there is none that can be read.
+fn newest(flash: &MemoryDevice) -> Option<Superblock> {
+    let mut block = vec![0; BLOCK_BYTES];
+    let copies = (0..COPIES).filter_map(|copy| {
+        flash.read(copy * COPY_STRIDE, &mut block).ok()?;
+        Superblock::decode(&block).ok()
+    });
+    copies.max_by_key(|superblock| superblock.sequence)
+}
+
+/// Damages both summaries of a group of which only its summaries tell, and of which one of a later group says
+/// that it is durable. False: there is none.
+fn damage_summaries(flash: &MemoryDevice, options: &TierOptions, rng: &mut Rng) -> Result<bool, DeviceError> {
+    let (Some(superblock), layout) = (newest(flash), options.layout()) else { return Ok(false) };
+    let first = superblock.durable.0 / u64::from(superblock.group_pages);
+    let mut block = vec![0; BLOCK_BYTES];
+    let mut durable = superblock.durable;
+    for group in first..first + layout.groups() {
+        for copy in 0..layout.summary_copies() {
+            if flash.read(layout.summary_offset(group, copy), &mut block).is_err() {
+                continue;
+            }
+            let Ok(summary) = Summary::decode(&block, superblock.group_pages) else { continue };
+            let is_it = (summary.head.group, summary.head.cache) == (group, superblock.cache);
+            if is_it && summary.head.epoch == superblock.epoch {
+                durable = durable.max(summary.head.durable);
+            }
+        }
+    }
+    let groups = durable.0 / u64::from(superblock.group_pages) - first;
+    if groups == 0 {
+        return Ok(false);
+    }
+    let group = first + rng.below(groups);
+    (0..layout.summary_copies())
+        .try_for_each(|copy| flash.write(layout.summary_offset(group, copy), &[7; BLOCK_BYTES]))?;
+    Ok(true)
+}
+
+impl Happened {
+    fn draw(life: &Life<'_>, rng: &mut Rng) -> Self {
+        match rng.below(4) {
+            0 if !life.in_place => Self::FileSystemOnDisk,
+            1 if life.cache.objects => Self::ObjectsDamaged,
+            2 | 3 if life.cache.is_log() && !life.cache.page_format.names_itself() => Self::SummariesDamaged,
+            _ => Self::FileSystemOnFlash,
+        }
+    }
+
+    /// Lets it happen to `media`. False: there is nothing that it could happen to.
+    fn happen(self, media: &Media, life: &Life<'_>, rng: &mut Rng) -> Result<bool, DeviceError> {
+        let pages = match life.options {
+            entresol_block::CacheOptions::Pages(options) => Some(options),
+            entresol_block::CacheOptions::Fragments(_) => None,
+        };
+        match (self, pages) {
+            (Self::FileSystemOnFlash, _) => make_file_system(&media.flash).map(|()| true),
+            (Self::FileSystemOnDisk, _) => {
+                make_file_system(if life.cache.objects { &media.log } else { &media.disk }).map(|()| true)
+            }
+            (Self::ObjectsDamaged, Some(options)) => {
+                let layout = options.layout();
+                let (from, to) = (layout.objects_offset(), layout.area_offset());
+                media.flash.write(from, &vec![7; (to - from) as usize]).map(|()| true)
+            }
+            (Self::SummariesDamaged, Some(options)) => damage_summaries(&media.flash, options, rng),
+            (Self::ObjectsDamaged | Self::SummariesDamaged, None) => Ok(false),
+        }
+    }
+
+    /// What remains may be enough.
+    fn may_open(self) -> bool {
+        matches!(self, Self::ObjectsDamaged | Self::SummariesDamaged)
+    }
+}
+
+/// Something happens to a copy of `media`, which `life` has left; then the cache is opened.
+pub(super) fn look(life: &Life<'_>, media: &Media, oracles: &[Shared], seed: u64) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    let happened = Happened::draw(life, &mut rng);
+    let changed = media.fork();
+    if !happened.happen(&changed, life, &mut rng).map_err(|error| error.to_string())? {
+        return Ok(());
+    }
+    let [flash, disk, label_file] = devices_on(changed);
+    let known = Arc::new(Mutex::new(Rank::Test, *life.known.lock()));
+    let (plan, journal, without_flash) = (Arc::new(FaultPlan::none()), blank_journal(), false);
+    let after = Life { known: &known, plan, flash, disk, label_file, journal, without_flash, ..*life };
+    let oracles: Vec<Shared> =
+        oracles.iter().map(|oracle| Arc::new(parking_lot::Mutex::new(oracle.lock().after_power()))).collect();
+    // If the cache is emptied, a torn write to disk has no whole copy on flash any more.
+    let is_emptied = happened.may_open() && life.options.mode() != Mode::WriteBack;
+    oracles.iter().for_each(|oracle| oracle.lock().straight_to_disk |= is_emptied);
+    let lived = simulation(rng.next_u64()).run(|| match after.open(false, None) {
+        Err(told) => Ok(Some(told)),
+        Ok(opened) => oracles.iter().try_for_each(|oracle| restarted(&opened, oracle)).map(|()| None),
+    });
+    let writes = after.flash.counters().writes + after.disk.counters().writes;
+    let is_named = |told: &str| sentences(happened).iter().any(|sentence| told.contains(sentence));
+    match lived {
+        Outcome::Finished(Ok(Some(told))) if is_named(&told) && writes == 0 => Ok(()),
+        Outcome::Finished(Ok(None)) if happened.may_open() => Ok(()),
+        other => Err(format!("{happened:?} while the cache was closed: {other:?}, {writes} writes")),
+    }
+}
