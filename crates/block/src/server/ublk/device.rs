@@ -32,7 +32,7 @@ pub(super) fn check() -> Result<(), String> {
     match OpenOptions::new().read(true).write(true).open(CONTROL) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err(format!("{CONTROL} does not exist; load the driver: modprobe ublk_drv (Linux 6.0 or newer)"))
+            Err(format!("{CONTROL} does not exist; load the driver: modprobe ublk_drv (Linux 6.1 or newer)"))
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             Err(format!("{CONTROL} may not be opened ({error}); run the server as root"))
