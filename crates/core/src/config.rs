@@ -1,6 +1,6 @@
 //! The configuration of a partition. All sizes are fixed by it, once.
 
-use crate::placement::{GROUPS_AHEAD_MIN, groups_ahead};
+use crate::placement::{GROUPS_AHEAD_MIN, groups_ahead, spare_groups};
 use crate::policy::{Placement, PolicyKind};
 use crate::sizes::{GROUP_PAGES_MAX, STAGING_GROUPS_MAX, Sizes};
 use thiserror::Error;
@@ -72,7 +72,10 @@ impl Config {
     /// Slots that are free or being freed in a full cache: groups of log placement, none in place.
     pub fn slots_kept_free(&self) -> u32 {
         match self.policy.placement() {
-            Placement::Log => groups_ahead((self.slots / self.group_pages).into()) as u32 * self.group_pages,
+            Placement::Log => {
+                let spare = spare_groups(self.slots, self.group_pages, self.policy.facts());
+                groups_ahead(self.slots, self.group_pages, spare) as u32 * self.group_pages
+            }
             Placement::Slots => 0,
         }
     }

@@ -48,9 +48,11 @@ impl Config {
         let fits = |group: &u32| *group <= whole.group_pages && slots / group >= groups;
         let group = GROUPS.into_iter().find(fits).unwrap_or(smallest.min(whole.group_pages));
         let used = f64::from(whole.slots - whole.slots_kept_free()) * rate;
-        let free = Self::with_group(policy, slots, group).slots_kept_free();
         // Rounded to the nearest group.
-        Self::with_group(policy, used.round() as u32 + free + group / 2, group)
+        let with_free = |free| Self::with_group(policy, used.round() as u32 + free + group / 2, group);
+        // What is kept free makes the ring longer, and a longer ring keeps more free.
+        let free = with_free(Self::with_group(policy, slots, group).slots_kept_free()).slots_kept_free();
+        with_free(free)
     }
 }
 

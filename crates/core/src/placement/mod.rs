@@ -8,5 +8,5 @@
 pub(crate) mod ring;
 pub(crate) mod slots;
 
-pub(crate) use ring::{FORGOTTEN_MAX, GROUPS_AHEAD_MIN, Ring, groups_ahead};
+pub(crate) use ring::{FORGOTTEN_MAX, GROUPS_AHEAD_MIN, Ring, groups_ahead, spare_groups};
 pub(crate) use slots::SlotTable;

@@ -24,6 +24,7 @@ impl OneList for Clock {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        spare_groups: 0,
         pulls: false,
         keeps_out: false,
         populates: true,

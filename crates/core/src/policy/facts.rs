@@ -61,6 +61,10 @@ pub struct Facts {
     pub by_group: bool,
     /// Dequeued pages may return to the rear (log placement).
     pub second_chances: bool,
+    /// Groups of a ring that are kept free beyond those for second chances, so that a group's summary says
+    /// in time that the slots of the next ones are free (log placement). Where most pages stay, each group
+    /// would wait for superblocks else. A ring of fewer than sixteen groups does without.
+    pub spare_groups: u32,
     /// Second chances leave a group open, and it is filled with the coldest pages of DRAM (log placement).
     pub pulls: bool,
     /// Changed pages that DRAM evicts may be kept out, so that only the disk has them (log placement).
@@ -121,9 +125,11 @@ impl Facts {
                 let of_a_ring = matches!((self.directory, self.lists), (Directory::Log, Lists::None));
                 let of_slots = self.populates || self.exclusive || self.keeps_temperatures || self.remembers;
                 let fills = !self.pulls || self.second_chances;
+                let spares = self.spare_groups == 0 || self.second_chances;
                 of_a_ring
                     && !of_slots
                     && fills
+                    && spares
                     && !goes_around
                     && !reads_only
                     && self.cleans_above_permille.is_none()
@@ -134,7 +140,11 @@ impl Facts {
                     Directory::Slots | Directory::AtShutdown => true,
                     Directory::None => false,
                 };
-                let of_a_ring = self.by_group || self.second_chances || self.pulls || self.keeps_out;
+                let of_a_ring = self.by_group
+                    || self.second_chances
+                    || self.spare_groups > 0
+                    || self.pulls
+                    || self.keeps_out;
                 !of_a_ring && goes_around && reads_only == survives
             }
         };

@@ -22,6 +22,7 @@ impl OneList for Fifo {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        spare_groups: 0,
         pulls: false,
         keeps_out: false,
         populates: true,

@@ -36,6 +36,7 @@ impl Policy for Flashcache {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        spare_groups: 0,
         pulls: false,
         keeps_out: false,
         populates: true,

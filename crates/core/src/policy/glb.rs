@@ -29,6 +29,7 @@ impl OneList for Glb {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        spare_groups: 0,
         pulls: false,
         keeps_out: false,
         populates: false,

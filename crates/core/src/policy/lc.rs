@@ -69,6 +69,7 @@ impl Policy for Lc {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        spare_groups: 0,
         pulls: false,
         keeps_out: false,
         populates: false,

@@ -31,6 +31,7 @@ impl OneList for Lru {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        spare_groups: 0,
         pulls: false,
         keeps_out: false,
         populates: true,

@@ -19,11 +19,13 @@
 //!                               ring:  the front group; pages with w × chance >= stays_from are enqueued
 //!                                      again, at most seven eighths of a group, of the greatest w × chance
 //! ring, after each group:       margin takes a sixteenth of the greatest w × chance of those that leave;
-//!                               stays_from grows by a 32nd if more than 13 of 16 stayed, else shrinks by one,
-//!                               between the threshold and 1
+//!                               stays_from grows by a 32nd if more than `share` of 64 stayed, else shrinks by
+//!                               one, between the threshold and 1
 //! each slots / 8 misses:        threshold grows by a tenth if the work since then took flash longer than disk,
 //!                               shrinks by a 20th if flash took less than 8/10 of the disk's time; from 1/10
-//!                               (at first, and while costs are unknown) to 6/10
+//!                               (at first, and while costs are unknown) to 6/10;
+//!                               ring: share shrinks by 2 if flash took more than 5/10 of the disk's time, grows
+//!                               by 1 if less than 3/10; from 32 to 52 (at first)
 //! a page leaves:                it becomes a ghost
 //! a ghost is forgotten:         count a loss for its class at its age: it was watched up to now
 //! ```
@@ -47,6 +49,7 @@
 
 mod evidence;
 mod hazard;
+mod work;
 
 use super::{Decision, Directory, Facts, HAS_A_LOG, Lists, Offer, Placement, Policy, STARTS_EMPTY};
 use crate::PageId;
@@ -88,6 +91,7 @@ impl Policy for Reuse {
         placement: Placement::Log,
         by_group: true,
         second_chances: true,
+        spare_groups: 1,
         pulls: false,
         keeps_out: true,
         populates: false,
@@ -204,6 +208,7 @@ impl Policy for ReuseSlots {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        spare_groups: 0,
         pulls: false,
         keeps_out: false,
         populates: false,

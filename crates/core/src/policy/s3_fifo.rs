@@ -128,6 +128,7 @@ impl Policy for S3Fifo {
         placement: Placement::Slots,
         by_group: false,
         second_chances: false,
+        spare_groups: 0,
         pulls: false,
         keeps_out: false,
         populates: false,

@@ -4,6 +4,12 @@ use super::log_model::{LogModel, Version};
 use entresol_core::{Fate, PageId, PolicyKind};
 
 impl LogModel {
+    /// Groups that are kept free beyond those for second chances.
+    pub(super) fn spare(&self) -> u64 {
+        let is_long = self.config.slots as u64 / self.group() >= 16;
+        u64::from(self.config.policy == PolicyKind::Reuse && is_long)
+    }
+
     /// FaCE algorithm 1, dequeue. With `reuse`, the likely ones stay.
     pub(super) fn fates(&self, first: u64) -> Vec<Fate> {
         let stays = |version: &Version| match self.config.policy {
@@ -27,7 +33,7 @@ impl LogModel {
         };
         let mut fates: Vec<Fate> = (first..first + self.group()).map(fate).collect();
         let leave = if self.config.policy == PolicyKind::Reuse { (self.group() / 8).max(1) } else { 1 };
-        let most = if room < self.group() { 0 } else { self.group() - leave };
+        let most = if room < self.group() * (1 + self.spare()) { 0 } else { self.group() - leave };
         while fates.iter().filter(|f| **f == Fate::SecondChance).count() as u64 > most {
             let staying = (0..fates.len()).filter(|at| fates[*at] == Fate::SecondChance);
             let version = |at: usize| &self.versions[&(first + at as u64)];

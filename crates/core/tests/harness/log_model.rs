@@ -166,7 +166,7 @@ impl LogModel {
     fn dequeue(&mut self, pages: &[DequeuePage], one_io: bool) {
         assert_eq!(pages.len() as u64, self.group());
         assert_eq!(one_io, self.config.policy != PolicyKind::Face);
-        let ahead = (self.config.slots as u64 / self.group() / 16).clamp(4, 8);
+        let ahead = (self.config.slots as u64 / self.group() / 16).clamp(4, 8) + self.spare();
         let early = self.config.slots as u64 - ahead * self.group();
         assert!(self.rear - self.scan > early, "a dequeue before room gets scarce");
         assert!(self.cleaning.is_empty(), "no dequeue begins while pages are copied to disk out of turn");
@@ -244,7 +244,7 @@ impl Model for LogModel {
                 let staging_full = self.rear - self.staged_front == self.config.staging_pages() as u64;
                 let dequeues = (self.scan - self.released) / self.group();
                 assert!(
-                    staging_full || room < self.group() * (dequeues + 2),
+                    staging_full || room < self.group() * (dequeues + 2 + self.spare()),
                     "full with room for {room} pages"
                 );
             }
@@ -361,7 +361,10 @@ impl Model for LogModel {
                 let staging_full = self.rear - self.staged_front == self.config.staging_pages() as u64;
                 let dequeues = (self.scan - self.released) / self.group();
                 assert!(pads, "a flush needs no room");
-                assert!(staging_full || room < self.group() * (dequeues + 2), "room for {room} pages");
+                assert!(
+                    staging_full || room < self.group() * (dequeues + 2 + self.spare()),
+                    "room for {room} pages"
+                );
             }
             Some(position) => {
                 self.rear += u64::from(pads);

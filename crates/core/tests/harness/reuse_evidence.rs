@@ -100,6 +100,8 @@ pub struct Evidence {
     /// Ring: the least weight of pages that stay, and the greatest of those that left, on average.
     pub stays_from: u64,
     margin: u64,
+    /// In 64ths of a group.
+    share: u64,
     classes: Vec<Class>,
     /// With whether the page was dirty.
     ghosts: Ghosts<(Note, bool)>,
@@ -122,6 +124,7 @@ impl Evidence {
             misses: 0,
             has_dequeued: false,
             stays_from: (CERTAIN / 10).max(u64::from(costs(config).write_worth_permille) * CERTAIN / 1000),
+            share: 52,
             margin: 0,
             classes: vec![class; CLASSES],
             ghosts: Ghosts::new(config.slots),
@@ -162,6 +165,11 @@ impl Evidence {
             self.threshold = (self.threshold - self.threshold / 20).max(CERTAIN / 10);
         }
         self.stays_from = self.stays_from.max(self.threshold);
+        if 10 * flash > 5 * disk {
+            self.share = (self.share - 2).max(32);
+        } else if 10 * flash < 3 * disk {
+            self.share = (self.share + 1).min(52);
+        }
     }
 
     /// The least weight of pages that are written to flash.
@@ -182,7 +190,7 @@ impl Evidence {
             self.margin = (self.margin * 15 + best) / 16;
         }
         let step = self.stays_from / 32;
-        let grows = staying * 16 > group_pages * 13;
+        let grows = staying * 64 > group_pages * self.share;
         let changed = if grows { self.stays_from + step } else { self.stays_from - step };
         self.stays_from = changed.clamp(self.least(), CERTAIN);
     }

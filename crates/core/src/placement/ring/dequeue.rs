@@ -3,17 +3,23 @@
 use super::{DEQUEUES, Dequeue, DequeueState, GROUPS_AHEAD_MIN, Ring};
 use crate::contents::Contents;
 use crate::job::{Admission, BackgroundJob, DequeuePage, DequeuePages, Fate, Generation, Ticket};
-use crate::policy::{Policy, ask};
+use crate::policy::{Facts, Policy, ask};
 use crate::sizes::GROUP_PAGES_MAX;
 use crate::slot::{DIRTY, VALID};
 use crate::{Lsn, PageId, Position, SlotId};
 use arrayvec::ArrayVec;
 
-/// Groups that are kept free or are being freed, so that dequeues run ahead of evictions: a sixteenth of the
-/// ring, within bounds. A dequeue takes as long as its slowest destage, so several must be under way at once
-/// to keep a disk array busy.
-pub(crate) fn groups_ahead(groups: u64) -> u64 {
-    (groups / 16).clamp(GROUPS_AHEAD_MIN, DEQUEUES as u64)
+/// Groups of a ring of `slots` that are kept free or are being freed, so that dequeues run ahead of
+/// evictions: a sixteenth of the ring, within bounds, and the spare ones. A dequeue takes as long as its
+/// slowest destage, so several must be under way at once to keep a disk array busy.
+pub(crate) fn groups_ahead(slots: u32, group_pages: u32, spare_groups: u64) -> u64 {
+    u64::from(slots / group_pages / 16).clamp(GROUPS_AHEAD_MIN, DEQUEUES as u64) + spare_groups
+}
+
+/// The policy's [`spare_groups`](Facts::spare_groups), in a ring that is large enough for them.
+#[inline(always)]
+pub(crate) const fn spare_groups(slots: u32, group_pages: u32, facts: &Facts) -> u64 {
+    if slots / 16 >= group_pages { facts.spare_groups as u64 } else { 0 }
 }
 
 impl Ring<'_> {
@@ -69,9 +75,9 @@ impl Ring<'_> {
         self.room(&contents.staging) / self.group()
     }
 
-    /// Without a spare group (after a restart with a full ring), the first dequeue gives no second chances.
+    /// Without a free group (after a restart with a full ring), the first dequeue gives no second chances.
     fn gives_second_chances(&self, contents: &Contents<'_>) -> bool {
-        self.second_chances && self.free_groups(contents) > self.head.undecided as u64
+        self.second_chances && self.free_groups(contents) > self.head.undecided as u64 + self.spare_groups
     }
 
     /// Whether released groups are scarce, and another dequeue can begin.
@@ -80,7 +86,7 @@ impl Ring<'_> {
         let in_flight = (self.head.scan - self.head.released) / group;
         let dequeues = self.head.next_dequeue - self.head.first_dequeue;
         let waits_for_another = self.second_chances && !self.gives_second_chances(contents) && in_flight > 0;
-        self.free_groups(contents) + in_flight < groups_ahead(self.slots as u64 / group)
+        self.free_groups(contents) + in_flight < groups_ahead(self.slots, self.group_pages, self.spare_groups)
             && !waits_for_another
             && dequeues < DEQUEUES as u64
             && self.head.scan + group <= contents.staging.window.front

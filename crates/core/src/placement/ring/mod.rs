@@ -38,7 +38,7 @@ mod forget;
 mod write;
 
 pub use clean::CLEANINGS_MAX;
-pub(crate) use dequeue::groups_ahead;
+pub(crate) use dequeue::{groups_ahead, spare_groups};
 pub(crate) use forget::FORGOTTEN_MAX;
 
 use crate::contents::Contents;
@@ -167,6 +167,8 @@ pub(crate) struct Ring<'r> {
     by_group: bool,
     /// The policy's [`second_chances`](crate::Facts::second_chances).
     second_chances: bool,
+    /// The policy's [`spare_groups`](crate::Facts::spare_groups); 0 in a small ring.
+    spare_groups: u64,
     /// The policy's [`pulls`](crate::Facts::pulls).
     pulls: bool,
     pub head: &'r mut RingHead,
@@ -185,9 +187,20 @@ impl<'r> Ring<'r> {
     pub(crate) fn attach<P: Policy>(carver: &mut Carver<'r, '_>) -> Option<Self> {
         let Sizes { slots, group_pages, .. } = *carver.sizes();
         let Facts { by_group, second_chances, pulls, .. } = P::FACTS;
+        let spare_groups = spare_groups(slots, group_pages, &P::FACTS);
         let (head, groups) = (carver.take_one()?, carver.take(&GROUPS)?);
         let awaited_by = carver.take(&AWAITED)?;
-        Some(Self { slots, group_pages, by_group, second_chances, pulls, head, groups, awaited_by })
+        Some(Self {
+            slots,
+            group_pages,
+            by_group,
+            second_chances,
+            spare_groups,
+            pulls,
+            head,
+            groups,
+            awaited_by,
+        })
     }
 
     fn group(&self) -> u64 {
@@ -223,7 +236,7 @@ impl<'r> Ring<'r> {
             (false, true) => 0,
             (false, false) => 1,
             (true, true) => undecided,
-            (true, false) => undecided + 2,
+            (true, false) => undecided + 2 + self.spare_groups,
         };
         staging.frame_available() && self.room(staging) >= held_back * self.group()
     }

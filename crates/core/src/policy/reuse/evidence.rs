@@ -7,7 +7,8 @@
 //!
 //! - A *threshold* is the least weight of pages that are written. Work is counted and multiplied by what it
 //!   costs: while flash takes longer than disk, the threshold grows, since then each write takes time from
-//!   the reads of the same device; while flash has time to spare, it shrinks.
+//!   the reads of the same device; while flash has time to spare, it shrinks. Before that, fewer pages of a
+//!   group stay in the ring: most writes of a busy flash are of pages that stay.
 //!
 //! Invariants: no page's note is older than [`AGE_MAX`] and a half, so ages are not mistaken modulo 1,024: a
 //! hand passes over all notes, one at each miss. Each class is refreshed about eight times in as many misses
@@ -16,6 +17,7 @@
 use super::super::ghost::{Ghosts, Place, words_for};
 use super::super::{Memory, Offer};
 use super::hazard::{BUCKETS, CERTAIN, Hazard, bucket};
+use super::work::{Times, Work};
 use crate::PageId;
 use crate::costs::Costs;
 use crate::pages::Pages;
@@ -36,8 +38,17 @@ const CLASSES: u32 = 2 * (NEW + 1);
 pub(super) const EPOCHS: u32 = 32;
 /// Refreshes of each class in that time.
 const REFRESHES: u32 = 8;
-/// Where more than this share of a group stays, `stays_from` grows.
-const STAY_MAX: (u32, u32) = (13, 16);
+/// Where more than a share of a group stays, `stays_from` grows: least, and most, in parts of so many.
+/// Keeping the share s costs 1 / (1 - s) writes for each page that enters.
+const SHARE_MIN: u32 = 32;
+const SHARE_MAX: u32 = 52;
+const SHARE_OF: u32 = 64;
+/// While flash takes more than so many tenths of the disk's time, the share shrinks by so many parts; while
+/// it takes less, it grows by so many.
+const FLASH_BUSY: u64 = 5;
+const SHARE_SHRINKS: u32 = 2;
+const FLASH_IDLE: u64 = 3;
+const SHARE_GROWS: u32 = 1;
 /// `stays_from` changes by its part of so many, and is never less than this.
 const STEPS: u32 = 32;
 /// The threshold: least, and most.
@@ -128,6 +139,8 @@ struct Head {
     dequeues: u32,
     /// Log placement: the least weight of pages that stay.
     stays_from: u32,
+    /// Log placement: the share of a group above which `stays_from` grows, in [`SHARE_OF`] parts.
+    share: u32,
     /// Log placement: the greatest weight of the pages of a group that left, a running mean.
     margin: u32,
     /// The least weight of pages that are written, as times have it.
@@ -140,46 +153,6 @@ struct Head {
     times: Times,
     /// Work since the threshold was adapted.
     work: Work,
-}
-
-/// What each piece of [`Work`] takes, in nanoseconds. All zero: unknown.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct Times {
-    flash_read: u32,
-    dequeue_read: u32,
-    flash_write: u32,
-    disk_read: u32,
-    disk_write: u32,
-}
-
-/// Pages, by what was done.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct Work {
-    /// Fetched from flash.
-    flash_reads: u32,
-    /// Read from flash to be destaged or to be enqueued again.
-    dequeue_reads: u32,
-    /// Written to flash.
-    flash_writes: u32,
-    /// Fetched from disk.
-    disk_reads: u32,
-    /// Written to disk.
-    disk_writes: u32,
-}
-
-impl Work {
-    const NONE: Self =
-        Self { flash_reads: 0, dequeue_reads: 0, flash_writes: 0, disk_reads: 0, disk_writes: 0 };
-
-    /// The time of flash, and of disk.
-    fn times(&self, of: &Times) -> (u64, u64) {
-        let time = |count: u32, each: u32| u64::from(count) * u64::from(each);
-        let reads = time(self.flash_reads, of.flash_read) + time(self.dequeue_reads, of.dequeue_read);
-        let flash = reads + time(self.flash_writes, of.flash_write);
-        (flash, time(self.disk_reads, of.disk_read) + time(self.disk_writes, of.disk_write))
-    }
 }
 
 const HEAD: SectionPlan = SectionPlan::one::<Head>("evidence");
@@ -211,7 +184,7 @@ impl<'r> Memory<'r> for Evidence<'r> {
         head.epoch_misses = (sizes.slots / EPOCHS).max(1);
         head.refresh_misses = (sizes.slots / REFRESHES / CLASSES).max(1);
         head.slots = sizes.slots;
-        (head.threshold, head.stays_from) = (THRESHOLD_MIN, THRESHOLD_MIN);
+        (head.threshold, head.stays_from, head.share) = (THRESHOLD_MIN, THRESHOLD_MIN, SHARE_MAX);
         // Counts fade, so that they stay below eight for each slot.
         head.one = 1 << sizes.slots.leading_zeros().saturating_sub(3).min(8);
         let (first, others) = self.hazards.split_first_mut().expect("there are classes");
@@ -274,7 +247,7 @@ impl Evidence<'_> {
         head.stays_from = head.stays_from.max(head.threshold_of_owner);
     }
 
-    /// Adapts the threshold to the work since the last time.
+    /// Adapts the threshold, and the share that stays, to the work since the last time.
     fn adapt(&mut self) {
         let head = &mut *self.head;
         let (flash, disk) = std::mem::replace(&mut head.work, Work::NONE).times(&head.times);
@@ -284,6 +257,11 @@ impl Evidence<'_> {
             head.threshold = (head.threshold - head.threshold / SHRINKS).max(THRESHOLD_MIN);
         }
         head.stays_from = head.stays_from.max(head.threshold);
+        if flash * 10 > disk * FLASH_BUSY {
+            head.share = (head.share - SHARE_SHRINKS).max(SHARE_MIN);
+        } else if flash * 10 < disk * FLASH_IDLE {
+            head.share = (head.share + SHARE_GROWS).min(SHARE_MAX);
+        }
     }
 
     /// The least weight of pages that are written to flash.
@@ -307,7 +285,7 @@ impl Evidence<'_> {
         }
         let least = head.threshold.max(head.threshold_of_owner);
         let step = head.stays_from / STEPS;
-        head.stays_from = match staying as u32 * STAY_MAX.1 > group_pages * STAY_MAX.0 {
+        head.stays_from = match staying as u32 * SHARE_OF > group_pages * head.share {
             true => (head.stays_from + step).min(CERTAIN),
             false => (head.stays_from - step).max(least),
         };
@@ -468,7 +446,7 @@ impl Evidence<'_> {
 
     /// Takes nothing in the region for granted.
     pub(super) fn check(&self) -> Result<(), Violation> {
-        let Head { class, note, ghost, epoch_misses, one, stays_from, threshold, .. } = *self.head;
+        let Head { class, note, ghost, epoch_misses, one, stays_from, threshold, share, .. } = *self.head;
         same(|| "the class to be refreshed exists", true, class < CLASSES)?;
         same(|| "the note to be refreshed exists", true, (note as usize) < self.notes.len())?;
         same(|| "the ghost to be refreshed exists", true, ghost < self.ghosts.words())?;
@@ -478,6 +456,7 @@ impl Evidence<'_> {
         same(|| "a possible threshold of staying", true, possible.contains(&stays_from))?;
         let possible = THRESHOLD_MIN..=THRESHOLD_MAX;
         same(|| "a possible threshold", true, possible.contains(&threshold))?;
+        same(|| "a possible share of staying", true, (SHARE_MIN..=SHARE_MAX).contains(&share))?;
         self.ghosts.check()
     }
 }
