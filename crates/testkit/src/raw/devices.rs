@@ -5,7 +5,10 @@ use crate::machine::Media;
 use crate::watched::{Pace, Watched};
 use entresol_device::{Device, FaultPlan, FaultyDevice, MemoryDevice};
 use entresol_engine::{InPlaceDisk, TierError, disk_binding};
-use entresol_format::fingerprint::LABEL_FILE_BYTES;
+use entresol_format::fingerprint::{
+    COPIES, COPY_STRIDE, Fingerprint, LABEL_FILE_BYTES, SECTOR_BYTES, sectors,
+};
+use entresol_format::label::LABEL_AREA_BYTES;
 use entresol_runtime::sim::Outcome;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,11 +55,27 @@ pub(super) fn open_in_place(
     Ok(opened)
 }
 
+/// Whether the newest fingerprint in `file` knows what the sector at `offset` may hold. Of one that could not
+/// be read when it was looked at, it does not, until a later write of it is durable.
+fn knows(file: &dyn Device, offset: u64) -> bool {
+    let copy = |number| {
+        let mut bytes = vec![0; COPY_STRIDE as usize];
+        file.read(LABEL_AREA_BYTES + number * COPY_STRIDE, &mut bytes).ok()?;
+        Fingerprint::decode(&bytes).ok()
+    };
+    let newest = (0..COPIES).filter_map(copy).max_by_key(|print| print.sequence);
+    newest.is_none_or(|print| {
+        let sectors = sectors(print.capacity, print.seed);
+        let place = sectors.iter().position(|sector| *sector == offset / SECTOR_BYTES);
+        place.is_none_or(|place| !print.sums[place].is_unknown())
+    })
+}
+
 /// Another program has written a byte at `offset` of the disk: that is noticed. Nothing is changed.
 pub(super) fn written_by_others(media: &Media, offset: u64) -> Result<(), String> {
     let (disk, file) = (Arc::new(media.disk.fork("disk")), Arc::new(media.log.fork("label file")));
     let noticed = simulation(1).run(|| {
-        if !matches!(disk_binding(&*file), Ok(Some(_))) {
+        if !matches!(disk_binding(&*file), Ok(Some(_))) || !knows(&*file, offset) {
             return Ok(true);
         }
         let mut sector = [0; 512];
